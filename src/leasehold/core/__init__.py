@@ -1,0 +1,1 @@
+"""The vocabulary of Leasehold: values, the engine interface, errors and limits. Pure: no I/O, imports nothing of ours."""

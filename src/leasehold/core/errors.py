@@ -1,0 +1,142 @@
+"""All errors that Leasehold raises, as one tree.
+
+    LeaseholdError
+    ├── InvalidArgument (ValueError)    a name, number or option that cannot be right; nothing was sent
+    │   ├── PayloadTooLarge             more bytes than the limit allows
+    │   ├── PayloadInvalid (TypeError)  arguments that cannot be encoded, or bytes that cannot be decoded
+    │   └── UnsupportedFeature          the protocol in use cannot hold what was asked for
+    ├── NotConfigured                   a setting, an extra or a URL is missing or wrong
+    ├── QueueFull                       Redis or the queue is at its limit; nothing was enqueued
+    ├── DuplicateJob                    a job with this id exists; nothing was enqueued
+    ├── RedisError
+    │   ├── Unreachable                 no answer in time: whether a change took place is unknown
+    │   ├── AccessDenied                wrong password, or a user who may not do this
+    │   ├── WrongState                  a key of ours holds something that is not ours
+    │   └── ReplyError                  any other error reply of Redis
+    ├── LeaseLost                       the job is no longer ours: its lease lapsed or it was taken back
+    └── ResultError
+        ├── ResultTimeout (TimeoutError)  the job had not ended in time
+        ├── JobNotFound (LookupError)     no such job, or its record is no longer kept
+        └── JobFailed                     the job ended, but not with a result
+
+`Retry` and `Fail` are not errors of Leasehold but what a handler raises or returns to choose its outcome.
+"""
+
+from __future__ import annotations
+
+
+class LeaseholdError(Exception):
+    """Base of all errors that Leasehold raises."""
+
+
+class InvalidArgument(LeaseholdError, ValueError):
+    """A name, number or option that cannot be right. Nothing was sent to Redis."""
+
+
+class PayloadTooLarge(InvalidArgument):
+    """The encoded payload has more bytes than the limit allows."""
+
+    def __init__(self, size: int, limit: int) -> None:
+        super().__init__(
+            f"The payload has {size:,} bytes, the limit is {limit:,}. Store large data elsewhere and enqueue a "
+            "reference to it, or raise `max_payload`."
+        )
+        self.size = size
+        self.limit = limit
+
+
+class PayloadInvalid(InvalidArgument, TypeError):
+    """Arguments that cannot be encoded, or bytes that cannot be decoded to what the task expects."""
+
+
+class UnsupportedFeature(InvalidArgument):
+    """The protocol in use cannot hold what was asked for."""
+
+
+class NotConfigured(LeaseholdError):
+    """A setting, an extra or a URL is missing or wrong."""
+
+
+class QueueFull(LeaseholdError):
+    """Redis or the queue is at its limit. Nothing was enqueued."""
+
+
+class DuplicateJob(LeaseholdError):
+    """A job with this id exists already. Nothing was enqueued."""
+
+
+class RedisError(LeaseholdError):
+    """Redis could not be reached or refused."""
+
+
+class Unreachable(RedisError):
+    """Redis gave no answer in time. Whether a change took place is unknown: the same call may be made again."""
+
+
+class AccessDenied(RedisError):
+    """Redis refused the user: wrong password, or a user who may not do this."""
+
+
+class WrongState(RedisError):
+    """A key of ours holds something that is not ours."""
+
+
+class ReplyError(RedisError):
+    """An error reply of Redis. `prefix` is its first word."""
+
+    def __init__(self, prefix: str, message: str) -> None:
+        super().__init__(message)
+        self.prefix = prefix
+
+
+class LeaseLost(LeaseholdError):
+    """The job is no longer ours: its lease lapsed, or it was taken back. Whatever was done for it does not count."""
+
+
+class ResultError(LeaseholdError):
+    """There is no result to give."""
+
+
+class ResultTimeout(ResultError, TimeoutError):
+    """The job had not ended in time. It goes on; ask again."""
+
+
+class JobNotFound(ResultError, LookupError):
+    """No such job, or its record is no longer kept."""
+
+
+class JobFailed(ResultError):
+    """The job ended in `failed`, `broken` or `cancelled`. `error_type`, `error_message` and `traceback` say why."""
+
+    def __init__(self, state: str, error_type: str, error_message: str, traceback: str = "") -> None:
+        super().__init__(f"The job ended in {state}: {error_type}: {error_message}" if error_type else error_message)
+        self.state = state
+        self.error_type = error_type
+        self.error_message = error_message
+        self.traceback = traceback
+
+
+class Retry(Exception):
+    """Raise or return this from a handler to run the job again later.
+
+    `delay` is in seconds; None takes the task's backoff. It counts as a failure, and after the task's last retry the
+    job ends in `failed`.
+
+        raise Retry(delay=30, reason="the mail server is busy")
+    """
+
+    def __init__(self, delay: float | None = None, reason: str = "") -> None:
+        super().__init__(reason)
+        self.delay = delay
+        self.reason = reason
+
+
+class Fail(Exception):
+    """Raise or return this from a handler to end the job in `failed`, without another try.
+
+    raise Fail("no such customer")
+    """
+
+    def __init__(self, reason: str = "") -> None:
+        super().__init__(reason)
+        self.reason = reason

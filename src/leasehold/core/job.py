@@ -1,0 +1,190 @@
+"""What is known of a job: as it is enqueued, as it is held, and as it is looked at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TypeAlias
+
+
+class State(StrEnum):
+    """The one place a job is in. The last four are ends; a job that has ended stays there until its record is pruned.
+
+    scheduled   waits for its time (delayed, or between two attempts)
+    ready       waits for a worker
+    active      held by a worker
+    unroutable  parked: no worker has offered its task yet
+    completed, failed, broken, cancelled
+    """
+
+    SCHEDULED = "scheduled"
+    READY = "ready"
+    ACTIVE = "active"
+    UNROUTABLE = "unroutable"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    BROKEN = "broken"
+    CANCELLED = "cancelled"
+
+    @property
+    def ended(self) -> bool:
+        return self in ENDS
+
+
+ENDS = frozenset({State.COMPLETED, State.FAILED, State.BROKEN, State.CANCELLED})
+
+
+@dataclass(frozen=True, slots=True)
+class NewJob:
+    """A job to be enqueued. `task` None: a raw payload for the queue's handler.
+
+    `delay_ms` counts from Redis' clock at the enqueue; `run_at_ms` is a time since 1970; at most one of them is set.
+    `retries` None: what the task says where it runs. `own_id`: the id was chosen by the caller and may exist already.
+    """
+
+    queue: str
+    id: str
+    payload: bytes
+    task: str | None = None
+    delay_ms: int = 0
+    run_at_ms: int | None = None
+    timeout_ms: int | None = None
+    retries: int | None = None
+    own_id: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Enqueued:
+    """What became of a `NewJob`: `created` False means that a job with this id existed and nothing was changed."""
+
+    id: str
+    created: bool
+
+
+@dataclass(frozen=True, slots=True)
+class JobRecord:
+    """A job as it lies in Redis, without its history."""
+
+    id: str
+    queue: str
+    task: str | None
+    payload: bytes
+    enqueued_ms: int
+    timeout_ms: int | None = None
+    retries: int | None = None
+
+
+Token: TypeAlias = int | str
+"""A fencing token. For engines that can count, a number that grows with every claim of a job."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseRef:
+    """Names one lease: enough to keep it or to ask whether it is still ours."""
+
+    queue: str
+    id: str
+    token: Token
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """A claim on a job by a worker. `attempt` counts from 1: earlier failures and crashes, plus this one.
+
+    `deadline_ms` (Redis' clock) is when the job is taken back even from a live worker, 0 for never.
+    """
+
+    worker: str
+    token: Token
+    record: JobRecord
+    failures: int
+    crashes: int
+    deadline_ms: int = 0
+
+    @property
+    def attempt(self) -> int:
+        return self.failures + self.crashes + 1
+
+    @property
+    def ref(self) -> LeaseRef:
+        return LeaseRef(self.record.queue, self.record.id, self.token)
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """Something met in a queue that was not a job, and why it was left out."""
+
+    queue: str
+    id: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Leased:
+    """The answer to a claim. `next_ms`: how long until there may be something to do without a wake-up; None: unknown."""
+
+    leases: tuple[Lease, ...] = ()
+    dropped: tuple[Dropped, ...] = ()
+    next_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorInfo:
+    """Why an attempt did not complete, as text: nothing is ever rebuilt from it."""
+
+    type: str
+    message: str
+    traceback: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class JobView:
+    """A job as the inspector sees it. Times are milliseconds since 1970 by Redis' clock, None where not known."""
+
+    id: str
+    queue: str
+    state: State
+    task: str | None = None
+    payload: bytes | None = None
+    failures: int = 0
+    crashes: int = 0
+    enqueued_ms: int | None = None
+    due_ms: int | None = None
+    worker: str | None = None
+    token: Token | None = None
+    started_ms: int | None = None
+    ended_ms: int | None = None
+    expires_ms: int | None = None
+    result: bytes | None = None
+    error: ErrorInfo | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class QueueView:
+    """A queue in numbers. `counts` has every state; `totals` counts events since the queue's counters began."""
+
+    name: str
+    counts: dict[State, int]
+    totals: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerView:
+    """A worker as it last described itself, and how many jobs it holds."""
+
+    id: str
+    queues: tuple[str, ...]
+    host: str
+    pid: int
+    started_ms: int
+    seen_ms: int
+    concurrency: int
+    active: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page of jobs in one state. `total` is the number in that state when it was read."""
+
+    jobs: tuple[JobView, ...]
+    total: int
