@@ -67,7 +67,7 @@ class Heartbeat:
 
     lost: of the leases asked about, those that are ours no longer.
     strays: held in our name by Redis, yet not among the leases asked about. They may be claims that are newer than the
-        question; one that is a stray twice in a row and unknown to the worker was lost on its way and is to be released.
+        question; one that is a stray twice in a row and unknown to the worker was lost on its way: release it.
     """
 
     lost: frozenset[LeaseRef] = frozenset()
@@ -99,9 +99,7 @@ class Engine(Protocol):
         """Add jobs. The answers come in the order of the jobs. Raises `QueueFull` when Redis is out of memory."""
         ...
 
-    def lease(
-        self, worker: str, queues: Sequence[str], limit: int, lease_ms: int | None = None
-    ) -> Steps[Leased]:
+    def lease(self, worker: str, queues: Sequence[str], limit: int, lease_ms: int | None = None) -> Steps[Leased]:
         """Claim up to `limit` jobs, looking at the queues in the order given. Never blocks.
 
         `lease_ms` None: as long as the worker's heartbeat; else for this long (a lease by hand, without a keeper).
@@ -123,9 +121,7 @@ class Engine(Protocol):
         """Let the job be held for `ms` from now. False: it was ours no longer."""
         ...
 
-    def heartbeat(
-        self, worker: str, queues: Sequence[str], leases: Sequence[LeaseRef]
-    ) -> Steps[Heartbeat]:
+    def heartbeat(self, worker: str, queues: Sequence[str], leases: Sequence[LeaseRef]) -> Steps[Heartbeat]:
         """Keep all leases of the worker on these queues, and reclaim those of workers that died."""
         ...
 

@@ -39,7 +39,9 @@ class NewJob:
     """A job to be enqueued. `task` None: a raw payload for the queue's handler.
 
     `delay_ms` counts from Redis' clock at the enqueue; `run_at_ms` is a time since 1970; at most one of them is set.
-    `retries` None: what the task says where it runs. `own_id`: the id was chosen by the caller and may exist already.
+    `timeout_ms` None: `limits.DEFAULT_TIMEOUT_MS`; 0: no limit. Redis takes an overdue job back by this number, so a
+    task with a timeout of its own must say it here. `retries` None: what the task says where it runs. `own_id`: the id
+    was chosen by the caller and may exist already.
     """
 
     queue: str
@@ -63,7 +65,11 @@ class Enqueued:
 
 @dataclass(frozen=True, slots=True)
 class JobRecord:
-    """A job as it lies in Redis, without its history."""
+    """A job as it lies in Redis, without its history.
+
+    `timeout_ms` and `retries` None: what the task says where it runs; `timeout_ms` 0: no limit. `malformed` is not
+    empty when the bytes in Redis are no record of ours: it says why, and `payload` has them whole.
+    """
 
     id: str
     queue: str
@@ -72,6 +78,7 @@ class JobRecord:
     enqueued_ms: int
     timeout_ms: int | None = None
     retries: int | None = None
+    malformed: str = ""
 
 
 Token: TypeAlias = int | str
@@ -121,7 +128,7 @@ class Dropped:
 
 @dataclass(frozen=True, slots=True)
 class Leased:
-    """The answer to a claim. `next_ms`: how long until there may be something to do without a wake-up; None: unknown."""
+    """The answer to a claim. `next_ms`: how long until something may be due without a wake-up; None: unknown."""
 
     leases: tuple[Lease, ...] = ()
     dropped: tuple[Dropped, ...] = ()

@@ -72,3 +72,59 @@ MAX_ERROR_TEXT = 8 * 1024
 MAX_TRACEBACK = 16 * 1024
 
 PAGE_MAX = 100
+PAGE_OFFSET_MAX = 1_000_000_000
+PURGE_ROUNDS = 100_000
+"""Calls that one purge makes at the most, each of MAX_BATCH jobs."""
+WATCH_TTL_MS = 10 * SECOND
+"""How long Redis keeps in mind that somebody waits for a job's end; the waiting side asks again in between."""
+REGISTER_EVERY = 10_000
+"""An engine lists a queue again after this many enqueues."""
+REGISTERED_MAX = 10_000
+
+# Reaching Redis.
+CONNECT_TIMEOUT_MS = 5_000
+REPLY_TIMEOUT_MS = 5_000
+"""How long one attempt waits for its reply, besides the time that a blocking command asks for."""
+PATIENCE_MS = 10 * SECOND
+"""For this long after its first failure a call is sent again before it ends in `Unreachable`."""
+MAX_IDLE_CONNECTIONS = 64
+RESEND_FIRST_MS = 30
+RESEND_CAP_MS = 300
+RESEND_SLOW_AFTER_MS = 10 * SECOND
+RESEND_SLOW_CAP_MS = 2 * SECOND
+MIN_ATTEMPT_MS = 100
+"""The last attempts within the patience get at least this long."""
+PING_MS = 10 * SECOND
+"""A quiet subscription is asked this often whether it is still connected."""
+MAX_MESSAGES = 100
+"""Messages that wait in one subscription; above it the oldest are dropped."""
+
+# The worker.
+CONCURRENCY = 16
+MAX_CONCURRENCY = 500
+AHEAD_MS = 30
+"""How much work a worker claims ahead of its free slots, by measured job time."""
+MAX_AHEAD = 500
+STUCK_MS = 50
+"""A claimed job that has waited this long while every slot was busy is handed back, for another worker to run."""
+WATCH_MS = 50
+"""How often running jobs are looked at for timeouts: the precision of a job's timeout."""
+STOP_GRACE_MS = 20 * SECOND
+"""After a first signal: how long running jobs have to finish."""
+CANCEL_MS = 1 * SECOND
+"""How long an async handler has to end after it was cancelled. Then it is given up; its slot stays busy."""
+FLUSH_MS = 5 * SECOND
+"""At a stop: how long outcomes may take to reach Redis."""
+LEAVE_MS = 2 * SECOND
+HARD_STOP_MS = 1 * SECOND
+LOOP_FAILURES = 10
+"""A background loop that raised this often within a minute stops the worker with an error."""
+KEEPER_RESTARTS = 5
+"""A keeper that died more often than this within a minute stops the worker with an error."""
+KEEPER_SILENCE_MS = 3 * SECOND
+"""A keeper that said nothing for twice this long is replaced."""
+REDIS_BACKOFF_MS = 50
+REDIS_BACKOFF_CAP_MS = 1 * SECOND
+SPURIOUS_MS = 100
+"""The longest pause after wake-ups that led to nothing."""
+MAX_LOG_TEXT = 300

@@ -1,0 +1,299 @@
+"""The native engine: what producers and workers need. Every transition is one script; see lua/ for each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import assert_never
+
+import msgspec
+
+from leasehold.core import limits
+from leasehold.core.engine import Feature, Heartbeat, Maintained, Timing
+from leasehold.core.errors import InvalidArgument
+from leasehold.core.job import (
+    Dropped,
+    Enqueued,
+    JobRecord,
+    JobView,
+    Lease,
+    Leased,
+    LeaseRef,
+    NewJob,
+    State,
+    Token,
+    WorkerView,
+)
+from leasehold.core.outcome import (
+    Broken,
+    Cancelled,
+    Completed,
+    Failed,
+    Outcome,
+    Released,
+    Retried,
+    Unroutable,
+)
+from leasehold.core.steps import Arg, Command, Draw, Invoke, Nonce, Reply, Steps
+from leasehold.engines.native.control import NativeController
+from leasehold.engines.native.inspect import NativeInspector
+from leasehold.engines.native.keys import namespace_prefix, queue_prefix
+from leasehold.engines.native.records import (
+    as_bytes,
+    as_text,
+    head_of,
+    read_record,
+    read_view,
+    write_error,
+    write_record,
+)
+from leasehold.engines.native.scripts import SCRIPTS
+
+
+@dataclass(frozen=True, slots=True)
+class NativeConfig:
+    """The numbers of a native engine. All clients and workers of a namespace should use the same."""
+
+    timing: Timing = field(default_factory=Timing)
+    outage_ms: int = limits.OUTAGE_MS
+    amnesty_ms: int = limits.AMNESTY_MS
+    max_crashes: int = limits.MAX_CRASHES
+    isolate_after_crashes: int = limits.ISOLATE_AFTER_CRASHES
+    completed_max: int = limits.COMPLETED_MAX
+    failed_ttl_ms: int = limits.FAILED_TTL_MS
+    failed_max: int = limits.FAILED_MAX
+
+    def as_argument(self) -> str:
+        """The order is that of lua/lib/config.lua."""
+        numbers = (
+            self.timing.lease_ms,
+            self.timing.grace_ms,
+            self.outage_ms,
+            self.amnesty_ms,
+            self.max_crashes,
+            self.isolate_after_crashes,
+            limits.MAX_HELD,
+            limits.TEND_LIMIT,
+            limits.OVERDUE_GRACE_MS,
+            self.completed_max,
+            self.failed_ttl_ms,
+            self.failed_max,
+            limits.DEFAULT_TIMEOUT_MS,
+        )
+        return " ".join(map(str, numbers))
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """What one job contributes to a call for many: where its answer belongs, its arguments, about how many bytes."""
+
+    position: int
+    args: tuple[Arg, ...]
+    size: int
+
+
+class NativeEngine(NativeInspector, NativeController):
+    """Leasehold's own wire format: engine, inspector and controller of one namespace.
+
+    engine = NativeEngine("shop")
+    driver.run(engine.enqueue([NewJob("images", "id-1", b"cat.png")]))
+    """
+
+    name = "native"
+    features = frozenset(Feature)
+
+    def __init__(self, namespace: str = "leasehold", config: NativeConfig | None = None) -> None:
+        self.namespace = namespace
+        self.config = config or NativeConfig()
+        self.timing = self.config.timing
+        self._config = self.config.as_argument()
+        self._registered: dict[str, int] = {}
+
+    def prefix(self, queue: str) -> str:
+        return queue_prefix(self.namespace, queue)
+
+    def enqueue(self, jobs: Sequence[NewJob]) -> Steps[list[Enqueued]]:
+        answers = [Enqueued(job.id, False) for job in jobs]
+        by_queue: dict[str, list[_Part]] = {}
+        for position, job in enumerate(jobs):
+            args = (as_bytes(job.id), write_record(job), _due(job), int(job.own_id))
+            by_queue.setdefault(job.queue, []).append(_Part(position, args, len(job.payload)))
+        for queue, parts in by_queue.items():
+            yield from self._register(queue)
+            for chunk in _chunks(parts):
+                reply = yield from self._call("enqueue", queue, chunk)
+                for part, added in zip(chunk, reply, strict=True):
+                    answers[part.position] = Enqueued(jobs[part.position].id, added == ord("1"))
+        return answers
+
+    def _call(self, script: str, queue: str, chunk: list[_Part], *head: Arg) -> Steps[bytes]:
+        """One call for many jobs, under a nonce; the answer has one character a job."""
+        nonce: Nonce = yield Draw()
+        args = (nonce.session, nonce.number, *head, *(arg for part in chunk for arg in part.args))
+        reply: bytes = yield Invoke(SCRIPTS[script], (self.prefix(queue),), args)
+        return reply
+
+    def _register(self, queue: str) -> Steps[None]:
+        """List the queue before its first job of this engine, and again now and then."""
+        uses = self._registered.get(queue, 0)
+        if uses % limits.REGISTER_EVERY == 0:
+            if len(self._registered) >= limits.REGISTERED_MAX:
+                self._registered.clear()
+            args = (as_bytes(queue), limits.META_TTL_MS)
+            yield Invoke(SCRIPTS["register"], (namespace_prefix(self.namespace),), args)
+        self._registered[queue] = uses + 1
+
+    def lease(self, worker: str, queues: Sequence[str], limit: int, lease_ms: int | None = None) -> Steps[Leased]:
+        leases: list[Lease] = []
+        dropped: list[Dropped] = []
+        nearest: int | None = None
+        for queue in queues:
+            wanted = min(limit - len(leases), limits.MAX_BATCH)
+            if wanted <= 0:
+                break
+            nonce: Nonce = yield Draw()
+            args: tuple[Arg, ...] = (
+                nonce.session,
+                nonce.number,
+                self._config,
+                worker,
+                wanted,
+                lease_ms or self.timing.lease_ms,
+                int(lease_ms is not None),
+            )
+            next_ms, rows, lost = yield Invoke(SCRIPTS["claim"], (self.prefix(queue),), args)
+            leases += [
+                Lease(worker, int(token), read_record(queue, id, raw), failures, crashes, deadline)
+                for id, raw, token, failures, crashes, deadline in rows
+            ]
+            dropped += [Dropped(queue, as_text(id), "listed as ready, but there is no such job") for id in lost]
+            if next_ms >= 0:
+                nearest = next_ms if nearest is None else min(nearest, next_ms)
+        return Leased(tuple(leases), tuple(dropped), nearest)
+
+    def wait(self, queues: Sequence[str], timeout_ms: int) -> Steps[str | None]:
+        keys = {f"{self.prefix(queue)}:wake": queue for queue in queues}
+        timeout = max(timeout_ms, limits.MIN_WAIT_MS)
+        reply: Reply = yield Command(("BLPOP", *keys, f"{timeout / 1000:.3f}"), block_ms=timeout)
+        return keys[reply[0].decode()] if reply else None
+
+    def settle(self, settlements: Sequence[tuple[Lease, Outcome]]) -> Steps[list[bool]]:
+        answers = [False] * len(settlements)
+        groups: dict[tuple[str, str], list[_Part]] = {}
+        seen: set[LeaseRef] = set()
+        for position, (lease, outcome) in enumerate(settlements):
+            if lease.ref not in seen:
+                seen.add(lease.ref)
+                args = _outcome_args(lease, outcome)
+                parts = groups.setdefault((lease.record.queue, lease.worker), [])
+                parts.append(_Part(position, args, len(args[-1])))
+        for (queue, worker), parts in groups.items():
+            for chunk in _chunks(parts):
+                reply = yield from self._call("settle", queue, chunk, self._config, worker)
+                for part, settled in zip(chunk, reply, strict=True):
+                    answers[part.position] = settled == ord("1")
+        return answers
+
+    def extend(self, lease: Lease, ms: int) -> Steps[bool]:
+        if not limits.MIN_LEASE_MS <= ms <= limits.MAX_LEASE_MS:
+            raise InvalidArgument(f"A lease lasts {limits.MIN_LEASE_MS} ms to {limits.MAX_LEASE_MS} ms, not {ms} ms.")
+        args: tuple[Arg, ...] = (lease.worker, as_bytes(lease.record.id), lease.token, ms)
+        reply: int = yield Invoke(SCRIPTS["extend"], (self.prefix(lease.record.queue),), args)
+        return reply == 1
+
+    def heartbeat(self, worker: str, queues: Sequence[str], leases: Sequence[LeaseRef]) -> Steps[Heartbeat]:
+        lost: list[LeaseRef] = []
+        strays: list[Lease] = []
+        for queue in queues:
+            asked = [lease for lease in leases if lease.queue == queue]
+            pairs: tuple[Arg, ...] = tuple(arg for lease in asked for arg in (as_bytes(lease.id), lease.token))
+            reply = yield Invoke(SCRIPTS["heartbeat"], (self.prefix(queue),), (self._config, worker, *pairs))
+            lost += [asked[position] for position in reply[0]]
+            strays += [_stray(worker, queue, *row) for row in reply[1]]
+        return Heartbeat(frozenset(lost), tuple(strays))
+
+    def leave(self, worker: str, queues: Sequence[str]) -> Steps[int]:
+        released = 0
+        for queue in queues:
+            nonce: Nonce = yield Draw()
+            args: tuple[Arg, ...] = (nonce.session, nonce.number, self._config, worker)
+            released += int((yield Invoke(SCRIPTS["leave"], (self.prefix(queue),), args)))
+        return released
+
+    def maintain(
+        self, queues: Sequence[str], tasks: Sequence[str], limit: int = limits.TEND_LIMIT
+    ) -> Steps[Maintained]:
+        sums, more = [0, 0, 0, 0], False
+        for queue in queues:
+            args: tuple[Arg, ...] = (self._config, limit, limits.META_TTL_MS, *tasks)
+            reply = yield Invoke(SCRIPTS["maintain"], (self.prefix(queue),), args)
+            sums = [total + count for total, count in zip(sums, reply, strict=False)]
+            more = more or reply[4] == 1
+        promoted, reclaimed, pruned, unparked = sums
+        return Maintained(promoted, reclaimed, pruned, unparked, more)
+
+    def announce(self, worker: WorkerView) -> Steps[None]:
+        args: tuple[Arg, ...] = (
+            worker.id,
+            msgspec.json.encode(worker),
+            limits.PRESENCE_TTL_MS,
+            limits.META_TTL_MS,
+            *map(as_bytes, worker.queues),
+        )
+        yield Invoke(SCRIPTS["announce"], (namespace_prefix(self.namespace),), args)
+
+    def result(self, queue: str, id: str) -> Steps[JobView | None]:
+        raw_id = as_bytes(id)
+        args: tuple[Arg, ...] = (raw_id, limits.WATCH_TTL_MS)
+        reply = yield Invoke(SCRIPTS["show"], (self.prefix(queue),), args)
+        return read_view(queue, State(reply[0].decode()), raw_id, reply[1:]) if reply else None
+
+    def result_channel(self, queue: str, id: str) -> str:
+        return f"{self.prefix(queue)}:ended:{id}"
+
+
+def _due(job: NewJob) -> str:
+    if job.run_at_ms is not None:
+        return str(job.run_at_ms)
+    return f"+{job.delay_ms}" if job.delay_ms > 0 else ""
+
+
+def _outcome_args(lease: Lease, outcome: Outcome) -> tuple[bytes, Token, str, int, str, bytes]:
+    """id token kind ms head body, as lua/settle.lua takes them."""
+    who = (as_bytes(lease.record.id), lease.token)
+    match outcome:
+        case Completed():
+            return (*who, "c", outcome.result_ttl_ms, head_of(lease.record), outcome.result)
+        case Retried():
+            return (*who, "r", outcome.delay_ms, "", write_error(outcome.error))
+        case Failed():
+            return (*who, "f", 0, "", write_error(outcome.error))
+        case Broken():
+            return (*who, "b", 0, "", write_error(outcome.error))
+        case Released():
+            return (*who, "l", 0, "", b"")
+        case Unroutable():
+            return (*who, "u", 0, lease.record.task or "*", b"")
+        case Cancelled():
+            reason = msgspec.json.encode({"type": "Cancelled", "message": outcome.reason, "traceback": ""})
+            return (*who, "x", 0, "", reason)
+        case _:
+            assert_never(outcome)
+
+
+def _stray(worker: str, queue: str, id: bytes, token: bytes, claimed: bytes) -> Lease:
+    return Lease(worker, int(token), JobRecord(as_text(id), queue, None, b"", int(claimed)), 0, 0)
+
+
+def _chunks(parts: list[_Part]) -> Iterator[list[_Part]]:
+    """Cut into calls of bounded count and size."""
+    chunk: list[_Part] = []
+    size = 0
+    for part in parts:
+        if chunk and (len(chunk) >= limits.MAX_BATCH or size + part.size > limits.MAX_CALL_BYTES):
+            yield chunk
+            chunk, size = [], 0
+        chunk.append(part)
+        size += part.size
+    if chunk:
+        yield chunk

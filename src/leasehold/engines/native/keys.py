@@ -1,0 +1,23 @@
+"""Names of Redis keys: `{namespace:queue}` and a suffix. The braces put all keys of a queue into one cluster slot."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from urllib.parse import quote
+
+
+@lru_cache(maxsize=4096)
+def queue_prefix(namespace: str, queue: str) -> str:
+    """The prefix of a queue's keys. Different names never share one: what could be mistaken is percent-encoded.
+
+    >>> queue_prefix("leasehold", "images")
+    '{leasehold:images}'
+    >>> queue_prefix("leasehold", "a:b")
+    '{leasehold:a%3Ab}'
+    """
+    return f"{{{quote(namespace, safe='')}:{quote(queue, safe='')}}}"
+
+
+def namespace_prefix(namespace: str) -> str:
+    """The prefix of the few keys that belong to no queue: which queues and workers there are."""
+    return f"{{{quote(namespace, safe='')}}}"

@@ -1,0 +1,25 @@
+-- discard: remove a job that is not active, with all its records.
+-- KEYS[1] prefix
+-- ARGV session number id
+-- Returns: 1, or 0 when there is no such job or it is active.
+-- Invariant: nothing of the job is left but a ghost, where it was ready.
+--@include begin remember find ends
+local session, number, id = ARGV[1], ARGV[2], ARGV[3]
+allow_when_full()
+local again = recall(session, number)
+if again then
+  return again
+end
+local state, detail = find(id)
+if not state or state == 'active' then
+  return remember(session, number, '0')
+end
+if state == 'ready' or state == 'scheduled' or state == 'unroutable' then
+  take_out(id, state, detail)
+  call('HDEL', key('jobs'), id)
+  call('HDEL', key('tries'), id)
+  publish_end(id, 'discarded')
+else
+  forget(state, { id }, false)
+end
+return remember(session, number, '1')

@@ -1,0 +1,37 @@
+-- heartbeat: keep all leases that a worker holds on a queue, take back what it holds past a deadline, and do what is due.
+-- KEYS[1] prefix
+-- ARGV config worker (id token)...
+-- Returns: {position of a lease asked about that is lost..., {id, token, claimed}... held but not asked about}
+-- Invariant: nothing but silence or a deadline ends a lease here. Sending it again is harmless by nature.
+--@include begin wake config ends tend
+local config, worker = configure(ARGV[1]), ARGV[2]
+local held_key = key('held:' .. worker)
+allow_when_full()
+local time = clock()
+if call('EXISTS', held_key) == 1 then
+  call('ZADD', key('holders'), time + config.lease, worker)
+  call('ZREM', key('suspects'), worker)
+  give_back(config, time, worker, true, config.tend, true)
+end
+tend(config, time, config.tend)
+local held = call('HGETALL', held_key)
+local tokens, known = {}, {}
+for i = 1, #held, 2 do
+  tokens[held[i]] = string.match(held[i + 1], '^(%d+)')
+end
+local lost, strays = {}, {}
+for i = 3, #ARGV, 2 do
+  if tokens[ARGV[i]] ~= ARGV[i + 1] then
+    lost[#lost + 1] = (i - 3) / 2
+  else
+    known[ARGV[i]] = true
+  end
+end
+-- A claim younger than two beats may still be on its way to the worker.
+for i = 1, #held, 2 do
+  local id, token, claimed = held[i], string.match(held[i + 1], '^(%d+) %d+ (%d+)')
+  if not known[id] and token and time - tonumber(claimed) >= 2 * @BEAT_MS@ and #strays < 100 then
+    strays[#strays + 1] = { id, token, claimed }
+  end
+end
+return { lost, strays }

@@ -1,0 +1,14 @@
+-- leave: give back all that a worker holds on a queue, to the front and in order; no attempt is counted.
+-- KEYS[1] prefix
+-- ARGV session number config worker
+-- Returns: how many were given back.
+-- Invariant: the worker holds nothing and is no longer in `holders`.
+--@include begin remember wake config ends tend
+local session, number, worker = ARGV[1], ARGV[2], ARGV[4]
+local config = configure(ARGV[3])
+allow_when_full()
+local again = recall(session, number)
+if again then
+  return again
+end
+return remember(session, number, give_back(config, clock(), worker, false, config.max_held, false))

@@ -1,0 +1,22 @@
+-- lib ghosts: entries of `ready` whose job was cancelled or discarded while it waited.
+local haunted = nil
+-- True once for every ghost of this id: the entry at hand is to be skipped.
+local function is_ghost(id)
+  if haunted == nil then
+    haunted = call('EXISTS', key('ghosts')) == 1
+  end
+  if not haunted then
+    return false
+  end
+  local left = call('HGET', key('ghosts'), id)
+  if not left then
+    return false
+  end
+  if tonumber(left) <= 1 then
+    call('HDEL', key('ghosts'), id)
+  else
+    call('HINCRBY', key('ghosts'), id, -1)
+  end
+  call('HINCRBY', key('meta'), 'ghosts', -1)
+  return true
+end

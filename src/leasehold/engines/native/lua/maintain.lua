@@ -1,0 +1,40 @@
+-- maintain: do what is due, forget records past their time, and bring back parked jobs whose task is offered here.
+-- KEYS[1] prefix
+-- ARGV config limit meta_ttl_ms task...
+-- Returns: {promoted, reclaimed, pruned, unparked, 1 when a limit was reached}
+-- Invariant: at most `limit` jobs of each kind are moved. Sending it again is harmless by nature.
+--@include begin wake config ends tend
+local config, limit, meta_ttl_ms = configure(ARGV[1]), tonumber(ARGV[2]), ARGV[3]
+allow_when_full()
+local time = clock()
+local promoted, reclaimed = tend(config, time, limit)
+local pruned, more = 0, promoted >= limit or reclaimed >= limit
+for _, state in ipairs({ 'completed', 'failed', 'broken', 'cancelled' }) do
+  local old = call('ZRANGEBYSCORE', key(state), '-inf', time, 'LIMIT', 0, limit)
+  forget(state, old, true)
+  pruned = pruned + #old
+  more = more or #old >= limit
+end
+local unparked = 0
+if call('EXISTS', key('unroutable')) == 1 then
+  for i = 4, #ARGV do
+    local parked = key('unroutable:' .. ARGV[i])
+    local ids = call('ZRANGE', parked, 0, limit - 1)
+    -- They were at the front when they were parked: they go back there, in their order.
+    for n = #ids, 1, -1 do
+      call('LPUSH', key('ready'), ids[n])
+      call('ZREM', parked, ids[n])
+    end
+    if call('EXISTS', parked) == 0 then
+      call('SREM', key('unroutable'), ARGV[i])
+    end
+    unparked = unparked + #ids
+    more = more or #ids >= limit
+  end
+  if unparked > 0 then
+    wake_one()
+  end
+end
+-- The counters of a queue that nobody uses any more are forgotten in the end.
+call('PEXPIRE', key('meta'), meta_ttl_ms)
+return { promoted, reclaimed, pruned, unparked, more and 1 or 0 }

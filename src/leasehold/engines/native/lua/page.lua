@@ -1,0 +1,63 @@
+-- page: jobs in one state. Waiting ones in the order in which they run, ended ones newest first.
+-- KEYS[1] prefix
+-- ARGV state offset limit
+-- Returns: {{id, record, tries, due, worker, claim, end}...}, '' where it does not apply.
+-- Invariant: changes nothing.
+--@include begin
+local state, offset, limit = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+local last = offset + limit - 1
+local rows, seen = {}, {}
+
+local function add(id, due, worker, claim)
+  local record = call('HGET', key('jobs'), id)
+  -- A ghost, or the second mention of a job that left one.
+  if record and not seen[id] then
+    seen[id] = true
+    rows[#rows + 1] = { id, record, call('HGET', key('tries'), id) or '', due, worker, claim, '' }
+  end
+end
+
+if state == 'ready' then
+  for _, id in ipairs(call('LRANGE', key('ready'), offset, last)) do
+    add(id, '', '', '')
+  end
+elseif state == 'scheduled' then
+  local entries = call('ZRANGE', key('scheduled'), offset, last, 'WITHSCORES')
+  for i = 1, #entries, 2 do
+    add(entries[i], entries[i + 1], '', '')
+  end
+elseif state == 'active' then
+  local skip = offset
+  for _, worker in ipairs(call('ZRANGE', key('holders'), 0, @MAX_HOLDERS@ - 1)) do
+    local held = call('HLEN', key('held:' .. worker))
+    if skip >= held then
+      skip = skip - held
+    elseif #rows < limit then
+      local entries = call('HGETALL', key('held:' .. worker))
+      for i = 1 + 2 * skip, #entries, 2 do
+        if #rows < limit then
+          add(entries[i], '', worker, entries[i + 1])
+        end
+      end
+      skip = 0
+    end
+  end
+elseif state == 'unroutable' then
+  local skip = offset
+  for _, task in ipairs(call('SMEMBERS', key('unroutable'))) do
+    local parked = call('ZCARD', key('unroutable:' .. task))
+    if skip >= parked then
+      skip = skip - parked
+    elseif #rows < limit then
+      for _, id in ipairs(call('ZRANGE', key('unroutable:' .. task), skip, skip + limit - #rows - 1)) do
+        add(id, '', '', '')
+      end
+      skip = 0
+    end
+  end
+else
+  for _, id in ipairs(call('ZREVRANGE', key(state), offset, last)) do
+    rows[#rows + 1] = { id, call('HGET', key('kept'), id) or '', '', '', '', '', call('HGET', key('ended'), id) or '' }
+  end
+end
+return rows

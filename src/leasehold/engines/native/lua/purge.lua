@@ -1,0 +1,54 @@
+-- purge: remove up to `limit` jobs in one state, with all their records.
+-- KEYS[1] prefix
+-- ARGV session number state limit
+-- Returns: how many entries were looked at and how many jobs removed, as `looked removed`.
+-- Invariant: nothing of the jobs is left.
+--@include begin remember ends ghosts
+local session, number, state, limit = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
+allow_when_full()
+local again = recall(session, number)
+if again then
+  return again
+end
+local ids, looked = {}, 0
+if state == 'ready' then
+  local entries = call('LPOP', key('ready'), limit) or {}
+  looked = #entries
+  for _, id in ipairs(entries) do
+    if not is_ghost(id) then
+      ids[#ids + 1] = id
+    end
+  end
+  if call('EXISTS', key('ready')) == 0 then
+    call('DEL', key('wake'))
+  end
+elseif state == 'scheduled' then
+  ids = call('ZRANGE', key('scheduled'), 0, limit - 1)
+  if #ids > 0 then
+    call('ZREM', key('scheduled'), unpack(ids))
+  end
+elseif state == 'unroutable' then
+  local task = call('SRANDMEMBER', key('unroutable'))
+  if task then
+    local parked = key('unroutable:' .. task)
+    ids = call('ZRANGE', parked, 0, limit - 1)
+    if #ids > 0 then
+      call('ZREM', parked, unpack(ids))
+    end
+    if call('EXISTS', parked) == 0 then
+      call('SREM', key('unroutable'), task)
+    end
+  end
+else
+  ids = call('ZRANGE', key(state), 0, limit - 1)
+  forget(state, ids, false)
+  return remember(session, number, #ids .. ' ' .. #ids)
+end
+if #ids > 0 then
+  call('HDEL', key('jobs'), unpack(ids))
+  call('HDEL', key('tries'), unpack(ids))
+  for _, id in ipairs(ids) do
+    publish_end(id, 'discarded')
+  end
+end
+return remember(session, number, math.max(looked, #ids) .. ' ' .. #ids)

@@ -1,0 +1,105 @@
+-- settle: end leases of one worker, each with its own outcome. A lease that is ours no longer changes nothing.
+-- KEYS[1] prefix
+-- ARGV session number config worker (id token kind ms head body)...
+-- Returns: a string of one character a settlement: 1 settled, 0 no longer ours.
+-- Invariant: a settled job has left `held:<worker>` and is in exactly one of the ends, `ready`, `scheduled`, `unroutable:*`.
+--@include begin remember wake config ends tend
+local session, number, worker = ARGV[1], ARGV[2], ARGV[4]
+local config = configure(ARGV[3])
+local held_key = key('held:' .. worker)
+
+allow_when_full()
+local again = recall(session, number)
+if again then
+  return again
+end
+local time = clock()
+local ids = {}
+for i = 5, #ARGV, 6 do
+  ids[#ids + 1] = ARGV[i]
+end
+local held = call('HMGET', held_key, unpack(ids))
+local tries = call('EXISTS', key('tries')) == 1 and call('HMGET', key('tries'), unpack(ids)) or {}
+local answers, gone, front = {}, {}, {}
+local ended, expiries, completed, woken = {}, {}, {}, false
+
+local function complete(id, failures, crashes, token, claimed, ttl, head, body)
+  completed[#completed + 1] = id
+  if ttl > 0 then
+    local line = end_line('completed', time, time + ttl, failures, crashes, token, worker, claimed)
+    ended[#ended + 1] = id
+    ended[#ended + 1] = line .. '\n' .. head .. '\n' .. body
+    expiries[#expiries + 1] = time + ttl
+    expiries[#expiries + 1] = id
+  end
+end
+
+local function retry(id, failures, crashes, delay, body)
+  call('HSET', key('tries'), id, (failures + 1) .. ' ' .. crashes .. '\n' .. body)
+  call('HINCRBY', key('meta'), 'retried', 1)
+  if delay > 0 then
+    call('ZADD', key('scheduled'), time + delay, id)
+    woken = woken or call('ZRANGE', key('scheduled'), 0, 0)[1] == id
+  else
+    call('RPUSH', key('ready'), id)
+    woken = true
+  end
+end
+
+local bad_ends = { f = 'failed', b = 'broken', x = 'cancelled' }
+for n, id in ipairs(ids) do
+  local at = 5 + (n - 1) * 6
+  local token, kind, ms, head, body = ARGV[at + 1], ARGV[at + 2], tonumber(ARGV[at + 3]), ARGV[at + 4], ARGV[at + 5]
+  local mine, claimed = string.match(held[n] or '', '^(%d+) %d+ (%d+)')
+  answers[n] = 0
+  if mine == token then
+    local failures, crashes = counted(tries[n])
+    answers[n] = 1
+    held[n] = false
+    gone[#gone + 1] = id
+    if kind == 'c' then
+      complete(id, failures, crashes, token, claimed, ms, head, body)
+    elseif kind == 'r' then
+      retry(id, failures, crashes, ms, body)
+    elseif kind == 'l' then
+      front[#front + 1] = { tonumber(token), id }
+    elseif kind == 'u' then
+      call('ZADD', key('unroutable:' .. head), token, id)
+      call('SADD', key('unroutable'), head)
+    else
+      local failed = kind == 'f' and 1 or 0
+      end_badly(config, time, bad_ends[kind], id, failures + failed, crashes, token, worker, claimed, body)
+    end
+  end
+end
+if #ended > 0 then
+  call('HSET', key('ended'), unpack(ended))
+  call('ZADD', key('completed'), unpack(expiries))
+  trim('completed', config.completed_max)
+end
+if #completed > 0 then
+  call('HDEL', key('jobs'), unpack(completed))
+  if #tries > 0 then
+    call('HDEL', key('tries'), unpack(completed))
+  end
+  call('HINCRBY', key('meta'), 'completed', #completed)
+  for _, id in ipairs(completed) do
+    publish_end(id, 'completed')
+  end
+end
+-- Released: to the front, the order of their claims kept.
+table.sort(front, function(a, b) return a[1] > b[1] end)
+for _, entry in ipairs(front) do
+  put_back(config, time, entry[2], digits(entry[1]), worker, '0', false)
+end
+if #gone > 0 then
+  call('HDEL', held_key, unpack(gone))
+  if call('EXISTS', held_key) == 0 then
+    call('ZREM', key('holders'), worker)
+    call('ZREM', key('suspects'), worker)
+  end
+end
+if #front > 0 or woken then
+  wake_one()
+end
+return remember(session, number, table.concat(answers))

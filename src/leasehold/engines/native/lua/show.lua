@@ -1,0 +1,25 @@
+-- show: one job, wherever it is; with watch_ms above 0 its end will be published for that long.
+-- KEYS[1] prefix
+-- ARGV id watch_ms
+-- Returns: {} or {state, record, tries, due, worker, claim, end}, '' where it does not apply.
+-- Invariant: nothing of the job is changed; the note that somebody waits goes away by itself.
+--@include begin find
+local id, watch_ms = ARGV[1], tonumber(ARGV[2])
+local state, detail, record, claim = find(id)
+if not state then
+  return {}
+end
+if record and watch_ms > 0 then
+  -- Without memory for the note the caller still learns of the end: it asks again now and then.
+  redis.pcall('HSET', key('watched'), id, '1')
+  redis.pcall('PEXPIRE', key('watched'), watch_ms)
+end
+local tries = call('HGET', key('tries'), id) or ''
+if state == 'scheduled' then
+  return { state, record, tries, detail, '', '', '' }
+elseif state == 'active' then
+  return { state, record, tries, '', detail, claim, '' }
+elseif record then
+  return { state, record, tries, '', '', '', '' }
+end
+return { state, call('HGET', key('kept'), id) or '', '', '', '', '', detail }

@@ -1,0 +1,142 @@
+"""How a job, its history and its end are written as text, and read back. Lua reads the first lines only.
+
+record   <enqueued_ms> <task or *>[ t=<timeout_ms>][ r=<retries>]\\n<payload>      (the script writes enqueued_ms)
+tries    <failures> <crashes>[\\n<error>]
+claim    <token> <deadline_ms> <claimed_ms>[ h]
+end      <state> <ended_ms> <expires_ms> <failures> <crashes> <token> <worker> <claimed_ms>\\n<head>\\n<result or error>
+error    JSON: {"type", "message", "traceback"}
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from leasehold.core.job import ErrorInfo, JobRecord, JobView, NewJob, State
+
+_encode_json = msgspec.json.Encoder().encode
+_decode_error = msgspec.json.Decoder(dict[str, str]).decode
+
+
+def write_record(job: NewJob) -> bytes:
+    """The record of a new job, but for its time, which Redis' clock gives."""
+    head = job.task or "*"
+    if job.timeout_ms is not None:
+        head += f" t={job.timeout_ms}"
+    if job.retries is not None:
+        head += f" r={job.retries}"
+    return head.encode() + b"\n" + job.payload
+
+
+def read_record(queue: str, id: bytes, raw: bytes) -> JobRecord:
+    """The record of a job. One that nobody of ours has written comes back whole, with `malformed` saying why."""
+    head, newline, payload = raw.partition(b"\n")
+    name = as_text(id)
+    try:
+        enqueued, task, *options = head.decode().split(" ")
+        if not newline:
+            raise ValueError
+        values = dict(option.split("=", 1) for option in options)
+        return JobRecord(
+            name,
+            queue,
+            None if task == "*" else task,
+            payload,
+            int(enqueued),
+            timeout_ms=int(values["t"]) if "t" in values else None,
+            retries=int(values["r"]) if "r" in values else None,
+        )
+    except ValueError:
+        return JobRecord(name, queue, None, raw, 0, malformed="the job's record does not begin as a record does")
+
+
+def head_of(record: JobRecord) -> str:
+    """The first line of a record, as far as it is worth keeping when the job has completed."""
+    return f"{record.enqueued_ms} {record.task or '*'}"
+
+
+def write_error(error: ErrorInfo) -> bytes:
+    return _encode_json({"type": error.type, "message": error.message, "traceback": error.traceback})
+
+
+def read_error(raw: bytes) -> ErrorInfo | None:
+    """The error of a failed attempt; None when there is none or it cannot be read."""
+    try:
+        values = _decode_error(raw)
+    except msgspec.MsgspecError:
+        return None
+    return ErrorInfo(values.get("type", ""), values.get("message", ""), values.get("traceback", ""))
+
+
+def read_tries(raw: bytes | None) -> tuple[int, int, ErrorInfo | None]:
+    """Failures, crashes and the last error."""
+    head, _, error = (raw or b"").partition(b"\n")
+    failures, _, crashes = head.partition(b" ")
+    return _number(failures) or 0, _number(crashes) or 0, read_error(error) if error else None
+
+
+def read_view(queue: str, state: State, id: bytes, row: list[Any]) -> JobView:
+    """A job as the inspecting scripts answer it: record, tries, due, worker, claim, end; empty where not applicable."""
+    raw, tries, due, worker, claim, end = row
+    record = read_record(queue, id, raw) if raw else None
+    if end:
+        return _read_end(queue, id, record, end)
+    failures, crashes, error = read_tries(tries)
+    parts: list[bytes] = claim.split(b" ") if claim else []
+    token, _, claimed, *_ = [*parts, b"", b"", b""]
+    return JobView(
+        as_text(id),
+        queue,
+        state,
+        task=record.task if record else None,
+        payload=record.payload if record else None,
+        failures=failures,
+        crashes=crashes,
+        enqueued_ms=record.enqueued_ms if record else None,
+        due_ms=int(float(due)) if due else None,
+        worker=as_text(worker) if worker else None,
+        token=_number(token),
+        started_ms=_number(claimed),
+        error=error,
+    )
+
+
+def _read_end(queue: str, id: bytes, record: JobRecord | None, end: bytes) -> JobView:
+    line, _, rest = end.partition(b"\n")
+    head, _, body = rest.partition(b"\n")
+    fields = [*line.split(b" "), *[b""] * 8][:8]
+    state = State(fields[0].decode())
+    if record is None:
+        record = read_record(queue, id, head + b"\n")
+    completed = state is State.COMPLETED
+    return JobView(
+        as_text(id),
+        queue,
+        state,
+        task=record.task,
+        payload=None if completed else record.payload,
+        failures=_number(fields[3]) or 0,
+        crashes=_number(fields[4]) or 0,
+        enqueued_ms=record.enqueued_ms,
+        worker=as_text(fields[6]) if fields[6] not in (b"", b"-") else None,
+        token=_number(fields[5]),
+        started_ms=_number(fields[7]),
+        ended_ms=_number(fields[1]),
+        expires_ms=_number(fields[2]),
+        result=body if completed else None,
+        error=None if completed else read_error(body),
+    )
+
+
+def as_text(raw: bytes) -> str:
+    """Text of bytes that are usually UTF-8; others survive the way there and back (`surrogateescape`)."""
+    return raw.decode("utf-8", "surrogateescape")
+
+
+def as_bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
+
+
+def _number(raw: bytes) -> int | None:
+    return int(raw) if raw.isdigit() and int(raw) else None
