@@ -42,6 +42,8 @@ MAX_HOLDERS = 1_000
 IDLE_WAIT_MS = 2_000
 """An idle worker looks at its queues at least this often, whatever wake-ups were lost."""
 MIN_WAIT_MS = 20
+RESULT_WAIT_MS = 2_000
+"""Who waits for a result asks again at least this often, whatever messages were lost."""
 
 # Housekeeping.
 MAINTAIN_MS = 5_000
@@ -62,17 +64,23 @@ MAX_CRASHES = 5
 """A job whose worker died this often while holding it ends in `broken`."""
 ISOLATE_AFTER_CRASHES = 2
 """From this many crashes on, a worker holds only one such job at a time, so that poison cannot drag others along."""
+MAX_PUT_OFF = 200
+"""Such jobs that one claim looks past, in order to find others."""
 
 # Records of what has ended: the newest are kept, up to a count and an age.
 COMPLETED_TTL_MS = HOUR
 COMPLETED_MAX = 100_000
+MAX_RESULT_TTL_MS = 365 * DAY
 FAILED_TTL_MS = 7 * DAY
 FAILED_MAX = 10_000
 MAX_ERROR_TEXT = 8 * 1024
 MAX_TRACEBACK = 16 * 1024
 
 PAGE_MAX = 100
+MAX_OFFSET = 1_000_000_000
 PAGE_OFFSET_MAX = 1_000_000_000
+MAX_GHOST_LOOK = 5_000
+"""Entries of the list of ready jobs that a page looks through for those that were cancelled or discarded."""
 PURGE_ROUNDS = 100_000
 """Calls that one purge makes at the most, each of MAX_BATCH jobs."""
 WATCH_TTL_MS = 10 * SECOND
@@ -87,6 +95,8 @@ REPLY_TIMEOUT_MS = 5_000
 """How long one attempt waits for its reply, besides the time that a blocking command asks for."""
 PATIENCE_MS = 10 * SECOND
 """For this long after its first failure a call is sent again before it ends in `Unreachable`."""
+START_PATIENCE_MS = 3 * SECOND
+"""The same for a command that has just been started: somebody may be waiting to be told of a wrong URL."""
 MAX_IDLE_CONNECTIONS = 64
 RESEND_FIRST_MS = 30
 RESEND_CAP_MS = 300
@@ -121,6 +131,8 @@ LOOP_FAILURES = 10
 """A background loop that raised this often within a minute stops the worker with an error."""
 KEEPER_RESTARTS = 5
 """A keeper that died more often than this within a minute stops the worker with an error."""
+KEEPER_REST_MS = 2 * SECOND
+"""A keeper of a worker that holds nothing does not beat; it only says this often that it is there."""
 KEEPER_SILENCE_MS = 3 * SECOND
 """A keeper that said nothing for twice this long is replaced."""
 REDIS_BACKOFF_MS = 50

@@ -10,7 +10,7 @@ import msgspec
 
 from leasehold.core import limits
 from leasehold.core.engine import Feature, Heartbeat, Maintained, Timing
-from leasehold.core.errors import InvalidArgument
+from leasehold.core.errors import InvalidArgument, LeaseholdError, Unreachable
 from leasehold.core.job import (
     Dropped,
     Enqueued,
@@ -92,6 +92,27 @@ class _Part:
     size: int
 
 
+class _Failures:
+    """One queue that Redis refuses to touch must not keep a worker from its others: the error is raised at the end."""
+
+    def __init__(self) -> None:
+        self._first: LeaseholdError | None = None
+
+    def guard(self, invoke: Invoke) -> Steps[Reply]:
+        """The reply, or None when Redis refused. When it cannot be reached, the other queues cannot either."""
+        try:
+            return (yield invoke)
+        except Unreachable:
+            raise
+        except LeaseholdError as error:
+            self._first = self._first or error
+            return None
+
+    def end(self) -> None:
+        if self._first is not None:
+            raise self._first
+
+
 class NativeEngine(NativeInspector, NativeController):
     """Leasehold's own wire format: engine, inspector and controller of one namespace.
 
@@ -161,7 +182,13 @@ class NativeEngine(NativeInspector, NativeController):
                 lease_ms or self.timing.lease_ms,
                 int(lease_ms is not None),
             )
-            next_ms, rows, lost = yield Invoke(SCRIPTS["claim"], (self.prefix(queue),), args)
+            try:
+                next_ms, rows, lost = yield Invoke(SCRIPTS["claim"], (self.prefix(queue),), args)
+            except LeaseholdError:
+                # What the queues before have given must reach the worker; the error comes again when they are empty.
+                if leases:
+                    break
+                raise
             leases += [
                 Lease(worker, int(token), read_record(queue, id, raw), failures, crashes, deadline)
                 for id, raw, token, failures, crashes, deadline in rows
@@ -204,31 +231,42 @@ class NativeEngine(NativeInspector, NativeController):
     def heartbeat(self, worker: str, queues: Sequence[str], leases: Sequence[LeaseRef]) -> Steps[Heartbeat]:
         lost: list[LeaseRef] = []
         strays: list[Lease] = []
+        failures = _Failures()
         for queue in queues:
             asked = [lease for lease in leases if lease.queue == queue]
             pairs: tuple[Arg, ...] = tuple(arg for lease in asked for arg in (as_bytes(lease.id), lease.token))
-            reply = yield Invoke(SCRIPTS["heartbeat"], (self.prefix(queue),), (self._config, worker, *pairs))
+            invoke = Invoke(SCRIPTS["heartbeat"], (self.prefix(queue),), (self._config, worker, *pairs))
+            reply = yield from failures.guard(invoke)
+            if reply is None:
+                continue
             lost += [asked[position] for position in reply[0]]
             strays += [_stray(worker, queue, *row) for row in reply[1]]
+        failures.end()
         return Heartbeat(frozenset(lost), tuple(strays))
 
     def leave(self, worker: str, queues: Sequence[str]) -> Steps[int]:
         released = 0
+        failures = _Failures()
         for queue in queues:
             nonce: Nonce = yield Draw()
             args: tuple[Arg, ...] = (nonce.session, nonce.number, self._config, worker)
-            released += int((yield Invoke(SCRIPTS["leave"], (self.prefix(queue),), args)))
+            reply = yield from failures.guard(Invoke(SCRIPTS["leave"], (self.prefix(queue),), args))
+            released += int(reply or 0)
+        failures.end()
         return released
 
     def maintain(
         self, queues: Sequence[str], tasks: Sequence[str], limit: int = limits.TEND_LIMIT
     ) -> Steps[Maintained]:
         sums, more = [0, 0, 0, 0], False
+        failures = _Failures()
         for queue in queues:
-            args: tuple[Arg, ...] = (self._config, limit, limits.META_TTL_MS, *tasks)
-            reply = yield Invoke(SCRIPTS["maintain"], (self.prefix(queue),), args)
-            sums = [total + count for total, count in zip(sums, reply, strict=False)]
-            more = more or reply[4] == 1
+            args: tuple[Arg, ...] = (self._config, min(limit, limits.MAX_BATCH), limits.META_TTL_MS, *tasks)
+            reply = yield from failures.guard(Invoke(SCRIPTS["maintain"], (self.prefix(queue),), args))
+            if reply is not None:
+                sums = [total + count for total, count in zip(sums, reply, strict=False)]
+                more = more or reply[4] == 1
+        failures.end()
         promoted, reclaimed, pruned, unparked = sums
         return Maintained(promoted, reclaimed, pruned, unparked, more)
 
@@ -273,7 +311,7 @@ def _outcome_args(lease: Lease, outcome: Outcome) -> tuple[bytes, Token, str, in
         case Released():
             return (*who, "l", 0, "", b"")
         case Unroutable():
-            return (*who, "u", 0, lease.record.task or "*", b"")
+            return (*who, "u", 0, "", b"")
         case Cancelled():
             reason = msgspec.json.encode({"type": "Cancelled", "message": outcome.reason, "traceback": ""})
             return (*who, "x", 0, "", reason)

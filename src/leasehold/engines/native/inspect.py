@@ -24,7 +24,7 @@ _COUNTED = (
     State.BROKEN,
     State.CANCELLED,
 )
-_HIDDEN_TOTALS = frozenset({"token", "seen", "amnesty", "ghosts"})
+_HIDDEN_TOTALS = frozenset({"token", "seen", "amnesty", "before", "ghosts"})
 _decode_worker = msgspec.json.Decoder(WorkerView).decode
 
 

@@ -3,13 +3,14 @@
 -- ARGV session number id
 -- Returns: 1, or 0 when there is no such job or it is active.
 -- Invariant: nothing of the job is left but a ghost, where it was ready.
---@include begin remember find ends
+--@include begin types remember task find ends
 local session, number, id = ARGV[1], ARGV[2], ARGV[3]
 allow_when_full()
 local again = recall(session, number)
 if again then
   return again
 end
+check_types()
 local state, detail = find(id)
 if not state or state == 'active' then
   return remember(session, number, '0')

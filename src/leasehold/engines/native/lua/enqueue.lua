@@ -3,7 +3,7 @@
 -- ARGV session number (id record due own)...
 -- Returns: a string of one character a job: 1 added, 0 existed.
 -- Invariant: a job that was added is in `jobs` and in exactly one of `ready` and `scheduled`.
---@include begin remember wake
+--@include begin remember wake ends
 local session, number = ARGV[1], ARGV[2]
 local answer = recall(session, number)
 if answer then
@@ -11,14 +11,29 @@ if answer then
 end
 local time = clock()
 -- Reads of the keys that are written below: a wrong type is an error here, before anything has changed.
-local waiting = call('LLEN', key('ready'))
+call('LLEN', key('ready'))
 call('ZCARD', key('scheduled'))
 call('LLEN', key('wake'))
 local answers, ready, scheduled, later = {}, {}, {}, {}
+
+-- Is there a record of an earlier job with this id? One past its time is forgotten here.
+local function has_ended(id)
+  local ended = call('HGET', key('ended'), id)
+  if not ended then
+    return false
+  end
+  local state, expires = string.match(ended, '^(%S+) %d+ (%d+)')
+  if not state or tonumber(expires) > time then
+    return true
+  end
+  forget(state, { id }, true)
+  return false
+end
+
 for i = 3, #ARGV, 4 do
   local id, record, due, own = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]
   local added = 0
-  if own == '0' or call('HEXISTS', key('ended'), id) == 0 then
+  if own == '0' or not has_ended(id) then
     added = call('HSETNX', key('jobs'), id, time .. ' ' .. record)
   end
   if added == 1 then
@@ -39,10 +54,7 @@ for i = 3, #ARGV, 4 do
 end
 if #ready > 0 then
   call('RPUSH', key('ready'), unpack(ready))
-  -- When jobs were waiting before, their wake-up is still on its way.
-  if waiting == 0 then
-    wake_one()
-  end
+  wake_one()
 end
 if #scheduled > 0 then
   call('ZADD', key('scheduled'), unpack(scheduled))

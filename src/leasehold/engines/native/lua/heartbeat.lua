@@ -13,7 +13,7 @@ if call('EXISTS', held_key) == 1 then
   call('ZREM', key('suspects'), worker)
   give_back(config, time, worker, true, config.tend, true)
 end
-tend(config, time, config.tend)
+tend(config, time, config.tend, worker)
 local held = call('HGETALL', held_key)
 local tokens, known = {}, {}
 for i = 1, #held, 2 do

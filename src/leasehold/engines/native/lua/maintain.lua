@@ -3,9 +3,10 @@
 -- ARGV config limit meta_ttl_ms task...
 -- Returns: {promoted, reclaimed, pruned, unparked, 1 when a limit was reached}
 -- Invariant: at most `limit` jobs of each kind are moved. Sending it again is harmless by nature.
---@include begin wake config ends tend
+--@include begin types wake config ends tend
 local config, limit, meta_ttl_ms = configure(ARGV[1]), tonumber(ARGV[2]), ARGV[3]
 allow_when_full()
+check_types()
 local time = clock()
 local promoted, reclaimed = tend(config, time, limit)
 local pruned, more = 0, promoted >= limit or reclaimed >= limit
@@ -19,8 +20,9 @@ local unparked = 0
 if call('EXISTS', key('unroutable')) == 1 then
   for i = 4, #ARGV do
     local parked = key('unroutable:' .. ARGV[i])
-    local ids = call('ZRANGE', parked, 0, limit - 1)
-    -- They were at the front when they were parked: they go back there, in their order.
+    -- They were at the front when they were parked: they go back there, in their order. The last ones go first, so
+    -- that the next round puts the earlier ones before them.
+    local ids = call('ZRANGE', parked, -limit, -1)
     for n = #ids, 1, -1 do
       call('LPUSH', key('ready'), ids[n])
       call('ZREM', parked, ids[n])

@@ -10,15 +10,41 @@ local rows, seen = {}, {}
 
 local function add(id, due, worker, claim)
   local record = call('HGET', key('jobs'), id)
-  -- A ghost, or the second mention of a job that left one.
+  -- An entry without a job, or the second mention of one.
   if record and not seen[id] then
     seen[id] = true
     rows[#rows + 1] = { id, record, call('HGET', key('tries'), id) or '', due, worker, claim, '' }
   end
 end
 
+-- The entries of `ready` from `offset` on, without ghosts. They are known from the front only, so with ghosts about the
+-- list is read from there, as far as one call may look.
+local function ready_ids()
+  if call('EXISTS', key('ghosts')) == 0 or last > @MAX_GHOST_LOOK@ then
+    return call('LRANGE', key('ready'), offset, last)
+  end
+  local ids, ghosts, passed = {}, {}, 0
+  for _, id in ipairs(call('LRANGE', key('ready'), 0, @MAX_GHOST_LOOK@)) do
+    if not ghosts[id] then
+      ghosts[id] = tonumber(call('HGET', key('ghosts'), id) or 0)
+    end
+    if ghosts[id] > 0 then
+      ghosts[id] = ghosts[id] - 1
+    else
+      passed = passed + 1
+      if passed > offset then
+        ids[#ids + 1] = id
+      end
+    end
+    if #ids >= limit then
+      break
+    end
+  end
+  return ids
+end
+
 if state == 'ready' then
-  for _, id in ipairs(call('LRANGE', key('ready'), offset, last)) do
+  for _, id in ipairs(ready_ids()) do
     add(id, '', '', '')
   end
 elseif state == 'scheduled' then

@@ -3,13 +3,14 @@
 -- ARGV session number state limit
 -- Returns: how many entries were looked at and how many jobs removed, as `looked removed`.
 -- Invariant: nothing of the jobs is left.
---@include begin remember ends ghosts
+--@include begin types remember ends ghosts
 local session, number, state, limit = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 allow_when_full()
 local again = recall(session, number)
 if again then
   return again
 end
+check_types()
 local ids, looked = {}, 0
 if state == 'ready' then
   local entries = call('LPOP', key('ready'), limit) or {}
@@ -21,6 +22,7 @@ if state == 'ready' then
   end
   if call('EXISTS', key('ready')) == 0 then
     call('DEL', key('wake'))
+    lay_ghosts()
   end
 elseif state == 'scheduled' then
   ids = call('ZRANGE', key('scheduled'), 0, limit - 1)

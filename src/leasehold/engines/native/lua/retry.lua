@@ -3,12 +3,14 @@
 -- ARGV session number id
 -- Returns: 1, or 0 when there is no such job, or it is ready, active or completed.
 -- Invariant: the job is in `jobs` and `ready`, and has no end.
---@include begin remember wake find
+--@include begin types remember wake task find
 local session, number, id = ARGV[1], ARGV[2], ARGV[3]
+allow_when_full()
 local again = recall(session, number)
 if again then
   return again
 end
+check_types()
 local state, detail = find(id)
 if state == 'failed' or state == 'broken' or state == 'cancelled' then
   local record = call('HGET', key('kept'), id)

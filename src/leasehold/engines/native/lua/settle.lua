@@ -3,7 +3,7 @@
 -- ARGV session number config worker (id token kind ms head body)...
 -- Returns: a string of one character a settlement: 1 settled, 0 no longer ours.
 -- Invariant: a settled job has left `held:<worker>` and is in exactly one of the ends, `ready`, `scheduled`, `unroutable:*`.
---@include begin remember wake config ends tend
+--@include begin types remember wake config task ends tend
 local session, number, worker = ARGV[1], ARGV[2], ARGV[4]
 local config = configure(ARGV[3])
 local held_key = key('held:' .. worker)
@@ -13,6 +13,7 @@ local again = recall(session, number)
 if again then
   return again
 end
+check_types()
 local time = clock()
 local ids = {}
 for i = 5, #ARGV, 6 do
@@ -20,6 +21,13 @@ for i = 5, #ARGV, 6 do
 end
 local held = call('HMGET', held_key, unpack(ids))
 local tries = call('EXISTS', key('tries')) == 1 and call('HMGET', key('tries'), unpack(ids)) or {}
+local tasks = {}
+for n, id in ipairs(ids) do
+  if ARGV[5 + (n - 1) * 6 + 2] == 'u' then
+    tasks[n] = task_of(call('HGET', key('jobs'), id))
+    call('ZCARD', key('unroutable:' .. tasks[n]))
+  end
+end
 local answers, gone, front = {}, {}, {}
 local ended, expiries, completed, woken = {}, {}, {}, false
 
@@ -64,8 +72,8 @@ for n, id in ipairs(ids) do
     elseif kind == 'l' then
       front[#front + 1] = { tonumber(token), id }
     elseif kind == 'u' then
-      call('ZADD', key('unroutable:' .. head), token, id)
-      call('SADD', key('unroutable'), head)
+      call('ZADD', key('unroutable:' .. tasks[n]), token, id)
+      call('SADD', key('unroutable'), tasks[n])
     else
       local failed = kind == 'f' and 1 or 0
       end_badly(config, time, bad_ends[kind], id, failures + failed, crashes, token, worker, claimed, body)

@@ -3,7 +3,7 @@
 -- ARGV id watch_ms
 -- Returns: {} or {state, record, tries, due, worker, claim, end}, '' where it does not apply.
 -- Invariant: nothing of the job is changed; the note that somebody waits goes away by itself.
---@include begin find
+--@include begin task find
 local id, watch_ms = ARGV[1], tonumber(ARGV[2])
 local state, detail, record, claim = find(id)
 if not state then

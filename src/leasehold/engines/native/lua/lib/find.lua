@@ -23,7 +23,7 @@ local function find(id)
       return 'active', worker, record, claim
     end
   end
-  local task = string.match(record, '^%d+ ([^ \n]+)') or '*'
+  local task = task_of(record)
   if call('ZSCORE', key('unroutable:' .. task), id) then
     return 'unroutable', task, record
   end
@@ -45,5 +45,8 @@ local function take_out(id, state, detail)
     call('ZREM', key('scheduled'), id)
   elseif state == 'unroutable' then
     call('ZREM', key('unroutable:' .. detail), id)
+    if call('EXISTS', key('unroutable:' .. detail)) == 0 then
+      call('SREM', key('unroutable'), detail)
+    end
   end
 end

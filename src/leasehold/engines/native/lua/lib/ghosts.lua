@@ -20,3 +20,12 @@ local function is_ghost(id)
   call('HINCRBY', key('meta'), 'ghosts', -1)
   return true
 end
+
+-- `ready` is empty, so no ghost is in it. A count that stayed (somebody else has emptied the list) would swallow a job of
+-- the same id one day.
+local function lay_ghosts()
+  if call('EXISTS', key('ghosts')) == 1 then
+    call('DEL', key('ghosts'))
+    call('HDEL', key('meta'), 'ghosts')
+  end
+end

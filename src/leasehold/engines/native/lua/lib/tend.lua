@@ -2,6 +2,9 @@
 
 -- The one way back to the front of a queue. A crash is counted; past the limit the job ends in broken.
 local function put_back(config, time, id, token, worker, claimed, crashed)
+  if call('HEXISTS', key('jobs'), id) == 0 then
+    return
+  end
   if crashed then
     local tries = call('HGET', key('tries'), id)
     local failures, crashes = counted(tries)
@@ -16,9 +19,7 @@ local function put_back(config, time, id, token, worker, claimed, crashed)
     local rest = tries and string.match(tries, '^%d+ %d+(.*)$') or ''
     call('HSET', key('tries'), id, failures .. ' ' .. crashes .. rest)
   end
-  if call('HEXISTS', key('jobs'), id) == 1 then
-    call('LPUSH', key('ready'), id)
-  end
+  call('LPUSH', key('ready'), id)
 end
 
 -- Give back what a worker holds: all of it, or (`overdue`) what is past its deadline. Highest token first, since each
@@ -61,26 +62,35 @@ local function promote(time, limit)
   return #due
 end
 
--- Redis' clock was set back: deadlines written before would hide dead workers for as long.
-local function rewind(by)
+-- Redis' clock was set back: deadlines written before would hide dead workers for as long. That of the worker which
+-- comes by (`beating`) was written just now.
+local function rewind(by, beating)
   for _, worker in ipairs(call('ZRANGE', key('holders'), 0, @MAX_HOLDERS@ - 1)) do
-    call('ZINCRBY', key('holders'), -by, worker)
+    if worker ~= beating then
+      call('ZINCRBY', key('holders'), -by, worker)
+    end
   end
   call('DEL', key('suspects'))
 end
 
--- Silence is judged in two steps, a grace period apart, and never right after an outage of Redis itself: a worker that
--- is alive clears the suspicion with its next beat. Answers jobs given back, and when to look again.
-local function reap(config, time, amnesty, limit)
-  local lapsed = call('ZRANGEBYSCORE', key('holders'), '-inf', time, 'LIMIT', 0, 100)
+-- Silence is judged in two steps, a grace period apart: a worker that is alive clears the suspicion with its next beat.
+-- Right after an outage nobody is judged but those who were long silent before it (`before`: when it began): else
+-- workers that only come by now and then would forgive a dead one for ever.
+-- Answers jobs given back, and when to look again.
+local function reap(config, time, amnesty, before, limit)
+  local lapsed = call('ZRANGEBYSCORE', key('holders'), '-inf', time, 'WITHSCORES', 'LIMIT', 0, 100)
   local moved, again = 0, nil
-  for _, worker in ipairs(lapsed) do
+  for i = 1, #lapsed, 2 do
+    local worker, deadline = lapsed[i], tonumber(lapsed[i + 1])
     local since = tonumber(call('ZSCORE', key('suspects'), worker) or nil)
     if not since then
       since = time
       call('ZADD', key('suspects'), time, worker)
     end
-    local verdict = math.max(since + config.grace, amnesty)
+    local verdict = since + config.grace
+    if deadline > before - config.outage then
+      verdict = math.max(verdict, amnesty)
+    end
     if time >= verdict and moved < limit then
       moved = moved + give_back(config, time, worker, true, limit - moved, false)
     elseif not again or verdict < again then
@@ -92,22 +102,23 @@ end
 
 -- Do what is due and answer: promoted, reclaimed, milliseconds until something more is due (-1: nothing known).
 -- `meta.seen` is the last time that anybody came by.
-local function tend(config, time, limit)
-  local meta = call('HMGET', key('meta'), 'seen', 'amnesty')
-  local seen, amnesty = tonumber(meta[1] or time), tonumber(meta[2] or 0)
+local function tend(config, time, limit, beating)
+  local meta = call('HMGET', key('meta'), 'seen', 'amnesty', 'before')
+  local seen, amnesty, before = tonumber(meta[1] or time), tonumber(meta[2] or 0), tonumber(meta[3] or 0)
   if time < seen - 1000 then
-    rewind(seen - time)
+    rewind(seen - time, beating)
+    call('HDEL', key('meta'), 'amnesty', 'before')
     amnesty = 0
   elseif time - seen > config.outage then
-    amnesty = time + config.amnesty
+    amnesty, before = time + config.amnesty, seen
   end
   if amnesty > time then
-    call('HSET', key('meta'), 'seen', time, 'amnesty', amnesty)
+    call('HSET', key('meta'), 'seen', time, 'amnesty', amnesty, 'before', before)
   else
     call('HSET', key('meta'), 'seen', time)
   end
   local promoted = promote(time, limit)
-  local reclaimed, again = reap(config, time, amnesty, limit)
+  local reclaimed, again = reap(config, time, amnesty, before, limit)
   local due = call('ZRANGE', key('scheduled'), 0, 0, 'WITHSCORES')[2]
   local lapse = call('ZRANGEBYSCORE', key('holders'), '(' .. time, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
   local nearest = math.min(again or math.huge, tonumber(due or math.huge), tonumber(lapse or math.huge))

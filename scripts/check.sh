@@ -1,0 +1,25 @@
+#!/bin/sh
+# All checks that need no Redis. Runs every one of them, then says which failed.
+set -u
+bin=$1
+failed=""
+
+run() {
+    label=$1
+    shift
+    printf '%s\n' "-- $label"
+    "$@" || failed="$failed  $label
+"
+}
+
+run "ruff check" "$bin/ruff" check --quiet .
+run "ruff format" "$bin/ruff" format --check --quiet .
+run "types (mypy)" "$bin/mypy"
+run "import contracts" "$bin/lint-imports" --no-logo
+run "forbidden content" "$bin/python" scripts/forbidden.py
+
+if [ -n "$failed" ]; then
+    printf '\nFailed:\n%s' "$failed" >&2
+    exit 1
+fi
+echo "All checks passed."

@@ -1,0 +1,96 @@
+"""Leasehold: a work queue on Redis whose jobs are held on a lease, never taken away.
+
+    from leasehold import Leasehold
+
+    app = Leasehold()
+
+    @app.task(queue="images", timeout=30, retries=5)
+    def thumbnail(path: str, size: int = 128) -> str: ...
+
+    job = thumbnail.enqueue("cat.png")
+    job.result(timeout=10)
+
+Names are loaded when they are first used, so `import leasehold` costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from leasehold._version import __version__
+
+if TYPE_CHECKING:
+    from leasehold.app import Leasehold as Leasehold
+    from leasehold.core.backoff import Backoff as Backoff
+    from leasehold.core.engine import Feature as Feature
+    from leasehold.core.errors import AccessDenied as AccessDenied
+    from leasehold.core.errors import DuplicateJob as DuplicateJob
+    from leasehold.core.errors import Fail as Fail
+    from leasehold.core.errors import InvalidArgument as InvalidArgument
+    from leasehold.core.errors import JobFailed as JobFailed
+    from leasehold.core.errors import JobNotFound as JobNotFound
+    from leasehold.core.errors import LeaseholdError as LeaseholdError
+    from leasehold.core.errors import LeaseLost as LeaseLost
+    from leasehold.core.errors import NotConfigured as NotConfigured
+    from leasehold.core.errors import PayloadInvalid as PayloadInvalid
+    from leasehold.core.errors import PayloadTooLarge as PayloadTooLarge
+    from leasehold.core.errors import QueueFull as QueueFull
+    from leasehold.core.errors import RedisError as RedisError
+    from leasehold.core.errors import ReplyError as ReplyError
+    from leasehold.core.errors import ResultError as ResultError
+    from leasehold.core.errors import ResultTimeout as ResultTimeout
+    from leasehold.core.errors import Retry as Retry
+    from leasehold.core.errors import Unreachable as Unreachable
+    from leasehold.core.errors import UnsupportedFeature as UnsupportedFeature
+    from leasehold.core.errors import WrongState as WrongState
+    from leasehold.core.job import JobView as JobView
+    from leasehold.core.job import Page as Page
+    from leasehold.core.job import QueueView as QueueView
+    from leasehold.core.job import State as State
+    from leasehold.core.job import WorkerView as WorkerView
+    from leasehold.protocols import Native as Native
+    from leasehold.queues import HeldJob as HeldJob
+    from leasehold.queues import Queue as Queue
+    from leasehold.results import JobHandle as JobHandle
+    from leasehold.runtime.context import Job as Job
+    from leasehold.runtime.context import current_job as current_job
+    from leasehold.settings import Settings as Settings
+    from leasehold.tasks import Task as Task
+    from leasehold.tasks import TaskCall as TaskCall
+
+_ERRORS = (
+    "AccessDenied DuplicateJob Fail InvalidArgument JobFailed JobNotFound LeaseholdError LeaseLost NotConfigured "
+    "PayloadInvalid PayloadTooLarge QueueFull RedisError ReplyError ResultError ResultTimeout Retry Unreachable "
+    "UnsupportedFeature WrongState"
+)
+# Which module each public name comes from. The fixed list is all that can be loaded by name.
+_HOMES = {
+    "app": "Leasehold",
+    "core.backoff": "Backoff",
+    "core.engine": "Feature",
+    "core.errors": _ERRORS,
+    "core.job": "JobView Page QueueView State WorkerView",
+    "protocols": "Native",
+    "queues": "HeldJob Queue",
+    "results": "JobHandle",
+    "runtime.context": "Job current_job",
+    "settings": "Settings",
+    "tasks": "Task TaskCall",
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
+
+__all__ = ["__version__", *sorted(_HOME_OF)]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME_OF.get(name)
+    if home is None:
+        raise AttributeError(f"module 'leasehold' has no attribute {name!r}")
+    value = getattr(import_module(f"leasehold.{home}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

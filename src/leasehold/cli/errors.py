@@ -1,0 +1,77 @@
+"""What a user sees when something goes wrong: one message on stderr and an exit status, no traceback, no password."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from enum import IntEnum
+from typing import Final
+
+import click
+
+from leasehold.core.errors import InvalidArgument, LeaseholdError, NotConfigured
+
+_CREDENTIALS: Final = re.compile(r"(?<=://)\S*@")
+
+
+class Exit(IntEnum):
+    """The exit status of a command."""
+
+    OK = 0
+    FAILED = 1
+    WRONG = 2
+    """The command line, the app or a setting is wrong: the same call will fail again."""
+    HARD = 3
+    """A worker was told a second time to stop, and did not wait for its jobs."""
+    INTERRUPTED = 130
+
+
+class UserError(click.ClickException):
+    """A mistake on the command line or in the user's app, found by a command."""
+
+    exit_code = Exit.WRONG
+
+
+def run(commands: click.Command, args: list[str]) -> int:
+    """Run a command line and answer its exit status.
+
+    What is not an error of Leasehold, of click or of the user's app is a bug of ours, and is raised.
+    """
+    try:
+        status = commands.main(args or ["--help"], prog_name="leasehold", standalone_mode=False)
+        sys.stdout.flush()
+    except click.Abort:
+        return Exit.INTERRUPTED
+    except click.ClickException as error:
+        tell(_message_of(error))
+        return error.exit_code
+    except LeaseholdError as error:
+        tell(str(error))
+        return Exit.WRONG if isinstance(error, InvalidArgument | NotConfigured) else Exit.FAILED
+    except BrokenPipeError:
+        # The reader of our output (`| head`) has gone. Nothing may be written at exit either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return Exit.FAILED
+    return status if isinstance(status, int) else Exit.OK
+
+
+def tell(message: str) -> None:
+    """Say on stderr what went wrong."""
+    print(f"Error: {safe(message)}", file=sys.stderr)
+
+
+def safe(text: str) -> str:
+    """The text without credentials of URLs and without what would move the terminal's cursor.
+
+    >>> safe("no answer from redis://me:secret@example.org/0")
+    'no answer from redis://***@example.org/0'
+    """
+    text = _CREDENTIALS.sub("***@", text)
+    return "".join(char if char.isprintable() or char == "\n" else ascii(char)[1:-1] for char in text)
+
+
+def _message_of(error: click.ClickException) -> str:
+    message = error.format_message()
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    return message if context is None else f"{message}\nSee: {context.command_path} --help"

@@ -1,0 +1,119 @@
+"""Finds the app that the user names: MODULE:APP. Nothing else imports by a name that is not in the code."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import os
+import re
+import sys
+from pathlib import Path
+from types import ModuleType, TracebackType
+from typing import Final
+
+from leasehold.app import Leasehold
+from leasehold.cli.errors import UserError
+
+_EXPECTED: Final = "Expected MODULE:APP, as in myproject.jobs:app"
+_MAX_FRAMES: Final = 8
+_MAX_NAMES: Final = 5
+_MAX_MESSAGE: Final = 500
+
+
+def load(target: str) -> Leasehold:
+    """The app that `target` names, with the current directory searched first.
+
+        load("myproject.jobs:app")
+
+    Raises `UserError`.
+    """
+    module_name, colon, name = target.partition(":")
+    if module_name.endswith(".py") or "/" in module_name:
+        dotted = module_name.removesuffix(".py").removeprefix("./").strip("/").replace("/", ".")
+        raise UserError(f"{target!r} names a file. {_EXPECTED}; did you mean {dotted}:{name or 'app'}?")
+    if not re.fullmatch(r"\w+(\.\w+)*", module_name):
+        raise UserError(f"{target!r} does not name an app. {_EXPECTED}.")
+    module = _import(module_name)
+    if not colon or not name:
+        raise UserError(f"{target!r} does not say which app of the module. {_EXPECTED}.{_apps_in(module)}")
+    found = getattr(module, name, None)
+    if isinstance(found, Leasehold):
+        return found
+    if hasattr(module, name):
+        raise UserError(f"{target} is a {type(found).__name__}; expected a Leasehold.{_apps_in(module)}")
+    near = difflib.get_close_matches(name, [word for word in vars(module) if not word.startswith("_")], 1)
+    meant = f" Did you mean {near[0]!r}?" if near else ""
+    raise UserError(f"The module {module_name!r} has no {name!r}.{_apps_in(module) or meant}")
+
+
+def _import(name: str) -> ModuleType:
+    here = os.getcwd()
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        return importlib.import_module(name)
+    except KeyboardInterrupt:
+        raise
+    except ModuleNotFoundError as error:
+        if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
+            raise UserError(_not_found(name, error.name, here)) from None
+        raise UserError(_raised(name, error)) from None
+    # SystemExit too: a module that ends the process when it is imported would leave no word of why.
+    except BaseException as error:
+        raise UserError(_raised(name, error)) from None
+
+
+def _not_found(name: str, missing: str, here: str) -> str:
+    message = f"There is no module {missing!r} (looked in {here} and where Python finds packages)."
+    parent, _, last = missing.rpartition(".")
+    folder = Path(here, *parent.split("."))
+    near = difflib.get_close_matches(last, sorted(_modules_in(folder)), 1)
+    if near:
+        guess = ".".join(filter(None, [parent, near[0]])) + name.removeprefix(missing)
+        return f"{message} Did you mean {guess!r}?"
+    return f"{message} Run the command where the module is, or install its package into this environment."
+
+
+def _modules_in(folder: Path) -> set[str]:
+    try:
+        entries = list(folder.iterdir())
+    except OSError:
+        return set()
+    plain = {entry.stem for entry in entries if entry.suffix == ".py"}
+    return plain | {entry.name for entry in entries if (entry / "__init__.py").is_file()}
+
+
+def _apps_in(module: ModuleType) -> str:
+    names = [name for name, value in vars(module).items() if isinstance(value, Leasehold)]
+    if not names:
+        return ""
+    listed = ", ".join(f"{module.__name__}:{name}" for name in names[:_MAX_NAMES])
+    return f" It has: {listed}." if len(names) <= _MAX_NAMES else f" It has, among others: {listed}."
+
+
+def _raised(name: str, error: BaseException) -> str:
+    """What the module raised and where. Without the lines of the source: there may be a password in them."""
+    if isinstance(error, SyntaxError):
+        what, where = f"{type(error).__name__}: {error.msg}", [f"  {error.filename}:{error.lineno}"]
+    else:
+        what, where = f"{type(error).__name__}: {_text(error)}", _frames(error.__traceback__)
+    places = "".join(f"\n{line}" for line in where[-_MAX_FRAMES:])
+    return f"The module {name!r} could not be imported. It raised:\n  {what}\nat:{places}"
+
+
+def _text(error: BaseException) -> str:
+    try:
+        return str(error)[:_MAX_MESSAGE]
+    except Exception:
+        return "(its text cannot be shown)"
+
+
+def _frames(trace: TracebackType | None) -> list[str]:
+    """Where it went, from the user's module on: neither this file nor the import machinery."""
+    lines = []
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        if code.co_filename != __file__ and "importlib" not in code.co_filename:
+            lines.append(f"  {code.co_filename}:{trace.tb_lineno} in {code.co_name}")
+        trace = trace.tb_next
+    return lines

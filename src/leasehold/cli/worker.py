@@ -1,0 +1,94 @@
+"""The `worker` command."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import sys
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from leasehold.cli.errors import Exit, UserError, safe
+from leasehold.cli.loader import load
+from leasehold.core import limits
+from leasehold.runtime.worker import ExitStatus
+from leasehold.working import WorkerOptions, inspect_redis, queues_of, run_worker
+
+if TYPE_CHECKING:
+    from leasehold.app import Leasehold
+
+LEVELS: Final = ("debug", "info", "warning", "error")
+
+
+@click.command()
+@click.argument("app", metavar="MODULE:APP")
+@click.option(
+    "queues", "--queue", "-q", multiple=True, metavar="QUEUE",
+    help="Work on this queue; may be given several times, the first has precedence. "
+    "[default: all that the app's tasks and handlers name]",
+)  # fmt: skip
+@click.option(
+    "--concurrency", "-c", type=click.IntRange(1, limits.MAX_CONCURRENCY), default=limits.CONCURRENCY, metavar="N",
+    show_default=True, help="How many jobs may run at one time.",
+)  # fmt: skip
+@click.option("--burst", is_flag=True, help="Stop when there is nothing left to do.")
+@click.option(
+    "--grace", type=click.FloatRange(0, limits.DAY / limits.SECOND), default=limits.STOP_GRACE_MS / limits.SECOND,
+    metavar="SECONDS", show_default=True, help="How long running jobs may go on after a stop was asked for.",
+)  # fmt: skip
+@click.option("--url", help="Where Redis is, for an app that does not say. LEASEHOLD_URL does not show in `ps`.")
+@click.option(
+    "--log-level", type=click.Choice(LEVELS), default="info", show_default=True, help="What to log on stderr."
+)
+@click.option("--accept-unfit", is_flag=True, help="Start also on a Redis that may lose jobs (one that evicts keys).")
+@click.pass_context
+def worker(
+    context: click.Context,
+    app: str,
+    queues: tuple[str, ...],
+    concurrency: int,
+    burst: bool,
+    grace: float,
+    url: str | None,
+    log_level: str,
+    accept_unfit: bool,
+) -> None:
+    """Run the jobs of an app until told to stop.
+
+    MODULE:APP names a Leasehold, as in `leasehold worker myproject.jobs:app -q images -c 8`. The current directory is
+    searched for the module first.
+
+    SIGTERM or Ctrl-C: nothing new is started, what has not started is handed back at once, running jobs have --grace
+    seconds. A second one stops hard: running jobs are handed back and run again elsewhere.
+
+    Exit status: 0 stopped in good order, or nothing left to do (--burst); 1 Redis could not be reached at the start, or
+    a part of the worker could not be kept alive; 2 the command line, the app or a setting is wrong; 3 stopped hard.
+    """
+    logging.basicConfig(level=log_level.upper(), stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
+    options = WorkerOptions(queues, concurrency, burst, grace)
+    if url is not None:
+        os.environ["LEASEHOLD_URL"] = url
+    loaded = load(app)
+    if url is not None and loaded.settings.url != url:
+        raise UserError(f"{app} says itself where its Redis is, so --url cannot. Leave out one of the two.")
+    if not queues:
+        queues_of(loaded)
+    status = asyncio.run(_work(loaded, options, accept_unfit))
+    context.exit(Exit.FAILED if status is ExitStatus.FAILED else Exit.OK)
+
+
+async def _work(app: Leasehold, options: WorkerOptions, accept_unfit: bool) -> ExitStatus:
+    found = await inspect_redis(app)
+    if found.errors and not accept_unfit:
+        raise UserError("\n".join([*found.errors, "(--accept-unfit starts the worker all the same.)"]))
+    for text in (*found.errors, *found.warnings):
+        logging.getLogger("leasehold").warning("%s", safe(text))
+    status = await run_worker(app, options)
+    if status is ExitStatus.HARD:
+        # Here, because the end of the loop and of the interpreter would wait for threads that still run handlers.
+        logging.shutdown()
+        sys.stdout.flush()
+        os._exit(Exit.HARD)
+    return status

@@ -1,0 +1,113 @@
+"""The drivers of an app: one for blocking code, and one for each event loop that uses it. Made at first use."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from leasehold.core import limits
+from leasehold.core.steps import Steps
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
+
+    from leasehold.redis.aio import AsyncDriver
+    from leasehold.redis.sync import SyncDriver
+    from leasehold.settings import Settings
+
+T = TypeVar("T")
+
+
+class Messages(Protocol):
+    """What a subscription gives: the next message, or None after the timeout."""
+
+    def get(self, timeout_s: float) -> bytes | None: ...
+
+
+class AsyncMessages(Protocol):
+    async def get(self, timeout_s: float) -> bytes | None: ...
+
+
+class Runner(Protocol):
+    """What runs steps for the client. `Connections` does; tests have their own."""
+
+    def run(self, steps: Steps[T]) -> T: ...
+    async def arun(self, steps: Steps[T]) -> T: ...
+    def subscribe(self, channel: str) -> AbstractContextManager[Messages]: ...
+    def asubscribe(self, channel: str) -> AbstractAsyncContextManager[AsyncMessages]: ...
+    def close(self) -> None: ...
+    async def aclose(self) -> None: ...
+
+
+class Connections:
+    """Runs steps over drivers that it makes when they are first needed. For any number of threads and event loops."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._lock = threading.Lock()
+        self._sync: SyncDriver | None = None
+        # A driver holds on to its loop, so a weak dictionary would never let go: closed loops are dropped by hand.
+        self._async: dict[AbstractEventLoop, AsyncDriver] = {}
+
+    def run(self, steps: Steps[T]) -> T:
+        return self._driver().run(steps)
+
+    async def arun(self, steps: Steps[T]) -> T:
+        return await self._async_driver().run(steps)
+
+    def subscribe(self, channel: str) -> AbstractContextManager[Messages]:
+        return self._driver().subscribe(channel)
+
+    def asubscribe(self, channel: str) -> AbstractAsyncContextManager[AsyncMessages]:
+        return self._async_driver().subscribe(channel)
+
+    def close(self) -> None:
+        """Close the connections of blocking code."""
+        with self._lock:
+            driver, self._sync = self._sync, None
+        if driver is not None:
+            driver.close()
+
+    async def aclose(self) -> None:
+        """Close the connections of the running loop, of loops that are closed, and of blocking code."""
+        from asyncio import get_running_loop
+
+        here = get_running_loop()
+        with self._lock:
+            over = [loop for loop in self._async if loop is here or loop.is_closed()]
+            drivers = [self._async.pop(loop) for loop in over]
+        for driver in drivers:
+            await driver.close()
+        self.close()
+
+    def _driver(self) -> SyncDriver:
+        driver = self._sync
+        if driver is None:
+            from leasehold.redis.sync import SyncDriver
+
+            with self._lock:
+                driver = self._sync = self._sync or SyncDriver(self._settings.url, **self._options())
+        return driver
+
+    def _async_driver(self) -> AsyncDriver:
+        # Imported here: blocking programs need not wait for asyncio.
+        from asyncio import get_running_loop
+
+        loop = get_running_loop()
+        driver = self._async.get(loop)
+        if driver is None:
+            from leasehold.redis.aio import AsyncDriver
+
+            with self._lock:
+                for closed in [other for other in self._async if other.is_closed()]:
+                    del self._async[closed]
+                driver = self._async[loop] = AsyncDriver(self._settings.url, **self._options())
+        return driver
+
+    def _options(self) -> dict[str, Any]:
+        return {
+            "patience_ms": round(self._settings.patience * limits.SECOND),
+            "connect_timeout_ms": round(self._settings.connect_timeout * limits.SECOND),
+            "reply_timeout_ms": round(self._settings.reply_timeout * limits.SECOND),
+        }

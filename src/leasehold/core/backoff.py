@@ -1,0 +1,66 @@
+"""How long a job waits before its next try: a value and one pure function."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from leasehold.core import limits
+from leasehold.core.errors import InvalidArgument
+
+
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    """Exponential backoff: `base * factor ** (failures - 1)` seconds, never more than `cap` seconds.
+
+    With `jitter` the delay is drawn evenly from nothing up to that number, so that jobs which failed together do not
+    come back together.
+
+        Backoff()                       # up to 1 s, 2 s, 4 s, ... 1 h
+        Backoff(base=5, cap=60)         # up to 5 s, 10 s, 20 s, 40 s, 60 s, 60 s, ...
+        Backoff.fixed(30)               # 30 s, always
+
+    Raises `InvalidArgument` when a number is negative, not finite or, for `cap`, above ten years.
+    """
+
+    base: float = 1.0
+    factor: float = 2.0
+    cap: float = 3600.0
+    jitter: bool = True
+
+    def __post_init__(self) -> None:
+        for name, least in (("base", 0.0), ("factor", 1.0), ("cap", 0.0)):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or not _within(value, least):
+                raise InvalidArgument(f"backoff {name} is {value!r}; expected a number from {least:g} to {_MOST:,.0f}.")
+
+    @classmethod
+    def fixed(cls, seconds: float, *, jitter: bool = False) -> Backoff:
+        """The same delay after every failure. With `jitter`: up to that delay.
+
+        Backoff.fixed(30)
+        """
+        return cls(base=seconds, factor=1.0, cap=seconds, jitter=jitter)
+
+    def delay_ms(self, failures: int, random: Callable[[], float]) -> int:
+        """Milliseconds to wait after the `failures`-th failure (from 1). `random` gives numbers from 0 up to 1."""
+        seconds = self._longest(failures)
+        if self.jitter:
+            seconds *= random()
+        return round(seconds * limits.SECOND)
+
+    def _longest(self, failures: int) -> float:
+        if self.base == 0:
+            return 0.0
+        try:
+            return min(float(self.cap), self.base * float(self.factor) ** max(0, failures - 1))
+        except OverflowError:
+            return float(self.cap)
+
+
+_MOST = limits.MAX_DELAY_MS / limits.SECOND
+
+
+def _within(value: float, least: float) -> bool:
+    return math.isfinite(value) and least <= value <= _MOST

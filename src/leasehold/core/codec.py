@@ -1,0 +1,214 @@
+"""Payloads and results as bytes: JSON, and only what comes back as it went in.
+
+A task's payload is `[[positional...], {named...}]`. What has no annotation may be None, bool, int, finite float, str,
+list, tuple (which comes back as a list) and dict with str keys. Other types (bytes, set, datetime, UUID, Enum, Path,
+dataclass, ...) need an annotation that rebuilds them. Duplicate keys in an object are not refused when reading (the
+last one counts): finding them would cost a second parser.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from pathlib import PurePath
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from leasehold.core import limits
+from leasehold.core.errors import PayloadInvalid
+
+NOTE_KEY: Final = "leasehold_note"
+"""A worker writes a result of this one key, an object of `type` and `message`, for one that could not be stored."""
+
+
+class Codec(Protocol):
+    """Plain data to bytes and back. Both raise `PayloadInvalid`."""
+
+    def encode(self, value: Any) -> bytes: ...
+
+    def decode(self, data: bytes) -> Any: ...
+
+
+class Misfit(Exception):
+    """Why a value cannot be encoded or rebuilt. Internal: callers turn it into `PayloadInvalid`, naming the place."""
+
+
+class JsonCodec:
+    """Compact JSON in UTF-8. NaN and infinities are refused, and so is what nests deeper than 64 levels.
+
+    JsonCodec().encode({"a": 1})     # b'{"a":1}'
+    """
+
+    __slots__ = ("_decoder", "_encoder")
+
+    def __init__(self) -> None:
+        self._encoder = msgspec.json.Encoder()
+        self._decoder = msgspec.json.Decoder()
+
+    def encode(self, value: Any) -> bytes:
+        try:
+            check_plain(value)
+            return self.write(value)
+        except Misfit as exc:
+            raise PayloadInvalid(f"The value cannot be encoded as JSON: {exc}.") from None
+
+    def decode(self, data: bytes) -> Any:
+        try:
+            return self.read(data)
+        except Misfit as exc:
+            raise PayloadInvalid(f"The bytes cannot be decoded: {exc}.") from None
+
+    def write(self, plain: Any) -> bytes:
+        """Encode what `check_plain` has passed."""
+        try:
+            return self._encoder.encode(plain)
+        except UnicodeEncodeError:
+            raise Misfit("it has text that is not Unicode (lone surrogates)") from None
+        except (TypeError, ValueError, OverflowError, RecursionError) as exc:
+            raise Misfit(_reason(exc)) from None
+
+    def read(self, data: bytes) -> Any:
+        # `from None` throughout: the errors of the parser may carry the payload itself.
+        try:
+            value = self._decoder.decode(data)
+        except UnicodeDecodeError:
+            raise Misfit("it is not UTF-8") from None
+        except RecursionError:
+            raise Misfit(_TOO_DEEP) from None
+        except (msgspec.MsgspecError, ValueError, OverflowError) as exc:
+            raise Misfit(_reason(exc)) from None
+        # Fewer brackets than levels allowed: no need to look. Counting is a thousand times faster than walking.
+        if data.count(b"[") + data.count(b"{") > limits.MAX_JSON_DEPTH:
+            _check_depth(value, limits.MAX_JSON_DEPTH)
+        return value
+
+
+def encode_raw(payload: object) -> bytes:
+    """The payload of a raw handler: bytes as they are, str as UTF-8, anything else as JSON.
+
+    Raises `PayloadInvalid`.
+    """
+    if isinstance(payload, (bytes, bytearray, memoryview)):
+        return bytes(payload)
+    if isinstance(payload, str):
+        try:
+            return payload.encode()
+        except UnicodeEncodeError:
+            raise PayloadInvalid("The payload has text that is not Unicode (lone surrogates).") from None
+    return JsonCodec().encode(payload)
+
+
+def note_of(result: object) -> str | None:
+    """Why there is no result, when this decoded result is a note of a worker; else None."""
+    if not isinstance(result, dict) or len(result) != 1 or not isinstance(result.get(NOTE_KEY), dict):
+        return None
+    note = result[NOTE_KEY]
+    return f"{note.get('type', '')}: {note.get('message', '')}"
+
+
+def check_plain(value: Any, depth: int = limits.MAX_JSON_DEPTH) -> None:
+    """Refuse what plain JSON would change or lose. Exact types: a subclass would come back as its base."""
+    kind = type(value)
+    if value is None or kind is bool or kind is str or kind is int:
+        return
+    if kind is float:
+        if not math.isfinite(value):
+            raise Misfit("NaN and infinities have no place in JSON")
+        return
+    if kind is not list and kind is not tuple and kind is not dict:
+        raise Misfit(f"a {kind.__name__} comes back only where an annotation asks for it")
+    if depth == 0:
+        raise Misfit(_TOO_DEEP)
+    if kind is dict:
+        for key in value:
+            if type(key) is not str:
+                raise Misfit(f"a key is a {type(key).__name__}, JSON has only str keys")
+        value = value.values()
+    for item in value:
+        check_plain(item, depth - 1)
+
+
+def flatten(value: object) -> Any:
+    """Typed values (dataclass, datetime, ...) as plain data."""
+    try:
+        plain = msgspec.to_builtins(value, str_keys=True, enc_hook=_flatten_other)
+    except RecursionError:
+        raise Misfit(_TOO_DEEP) from None
+    except (TypeError, ValueError, OverflowError, NotImplementedError) as exc:
+        raise Misfit(_reason(exc)) from None
+    check_plain(plain)
+    return plain
+
+
+def rebuild(plain: object, annotation: Any) -> Any:
+    """Plain data as what the annotation asks for."""
+    try:
+        return msgspec.convert(plain, annotation, str_keys=True, dec_hook=_rebuild_other)
+    except RecursionError:
+        raise Misfit(_TOO_DEEP) from None
+    except Exception as exc:
+        # Whatever a class of the user's raises while it is being made is a misfit too.
+        raise Misfit(_reason(exc)) from None
+
+
+def alike(before: object, after: object) -> bool:
+    """Is what came back what went in? Lists and tuples count as the same; containers are compared inside."""
+    if isinstance(before, (list, tuple)) and isinstance(after, (list, tuple)):
+        return len(before) == len(after) and all(map(alike, before, after))
+    if isinstance(before, dict) and isinstance(after, dict):
+        return before.keys() == after.keys() and all(alike(item, after[key]) for key, item in before.items())
+    if type(after) is type(before) and type(before).__eq__ is object.__eq__:
+        return True
+    return bool(before == after)
+
+
+def _flatten_other(value: object) -> object:
+    if isinstance(value, PurePath):
+        return str(value)
+    raise Misfit(f"a {type(value).__name__} cannot be written as JSON")
+
+
+def _rebuild_other(kind: type, plain: object) -> object:
+    if issubclass(kind, PurePath) and isinstance(plain, str):
+        return kind(plain)
+    raise Misfit(f"Expected `{kind.__name__}`, got `{type(plain).__name__}`")
+
+
+def _check_depth(value: object, depth: int) -> None:
+    if not isinstance(value, (list, dict)):
+        return
+    if depth == 0:
+        raise Misfit(_TOO_DEEP)
+    for item in value.values() if isinstance(value, dict) else value:
+        _check_depth(item, depth - 1)
+
+
+_TOO_DEEP = f"it nests deeper than {limits.MAX_JSON_DEPTH} levels"
+_PLACE = re.compile(r"(?P<what>.*?)(?P<place> - at `[^`]{1,200}`(?: in `[^`]{1,200}`)?)?", re.DOTALL)
+_TELLS_NO_VALUE = (
+    "Expected `",
+    "Object missing required field `",
+    "Integer value out of range",
+    "Number out of range",
+    "Invalid RFC3339",
+    "Invalid base64",
+    "Invalid UUID",
+    "Invalid decimal",
+    "JSON is malformed",
+    "Input data was truncated",
+    "Encoding objects of type",
+)
+
+
+def _reason(exc: Exception) -> str:
+    """What the library says about place and type, never a value of the payload: `Invalid enum value 'x'` has one."""
+    if isinstance(exc, Misfit):
+        return str(exc)
+    match = _PLACE.fullmatch(str(exc))
+    what, place = (match["what"], match["place"] or "") if match else ("", "")
+    if what.startswith("Invalid enum value"):
+        what = "it is none of the values allowed"
+    elif not what.startswith(_TELLS_NO_VALUE):
+        what = f"it does not fit ({type(exc).__name__})"
+    return f"{what[:200]}{place}"

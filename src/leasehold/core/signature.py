@@ -1,0 +1,199 @@
+"""A task's signature: checks a call when it is enqueued, and rebuilds its arguments where it runs."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import typing
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from leasehold.core import limits
+from leasehold.core.codec import JsonCodec, Misfit, alike, check_plain, flatten, rebuild
+from leasehold.core.errors import InvalidArgument, PayloadInvalid
+from leasehold.core.task import Arguments
+
+_ANYTHING: tuple[Any, ...] = (Any, object, inspect.Parameter.empty)
+_SAME: tuple[type, ...] = (str, int, bool, type(None))
+"""An annotation of this very type and a value of this very type: nothing to convert."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """One parameter (or the rest of them, for `*args` and `**kwargs`) and what may be passed to it."""
+
+    name: str
+    annotation: Any
+
+    def dump(self, value: Any) -> Any:
+        """The value as plain data, if it comes back from there as it is."""
+        kind = self.annotation
+        if type(value) is kind and (kind in _SAME or (kind is float and math.isfinite(value))):
+            return value
+        if kind in _ANYTHING:
+            check_plain(value)
+            return value
+        plain = flatten(value)
+        if not alike(value, rebuild(plain, kind)):
+            raise Misfit(f"a {type(value).__name__} would come back different through {_written(kind)}")
+        return plain
+
+    def load(self, plain: Any) -> Any:
+        kind = self.annotation
+        if kind in _ANYTHING or (type(plain) is kind and kind in _SAME):
+            return plain
+        return rebuild(plain, kind)
+
+
+class Signature:
+    """Built once for a task.
+
+        signature = Signature("thumbnail", thumbnail)
+        payload = signature.encode(("cat.png",), {"size": 64})
+        args, kwargs = signature.decode(payload)
+
+    Raises `InvalidArgument` when the function has annotations that cannot be resolved or used, or is no plain function.
+    """
+
+    def __init__(self, task: str, function: Callable[..., Any]) -> None:
+        self.task = task
+        self._codec = JsonCodec()
+        self._signature = inspect.signature(function)
+        hints = _hints(task, function)
+        self.returns: Any = hints.get("return", inspect.Parameter.empty)
+        self._positional: list[Slot] = []
+        self._named: dict[str, Slot] = {}
+        self._more: Slot | None = None
+        self._more_named: Slot | None = None
+        for name, parameter in self._signature.parameters.items():
+            slot = Slot(name, hints.get(name, Any))
+            _check_usable(task, slot)
+            self._place(parameter.kind, slot)
+
+    def encode(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
+        """The payload of one call. Raises `PayloadInvalid`, naming the task and the parameter."""
+        self._check_call(args, kwargs)
+        plain_args = [self._apply(Slot.dump, self._nth(n), value) for n, value in enumerate(args)]
+        plain_kwargs = {name: self._apply(Slot.dump, self._by_name(name), value) for name, value in kwargs.items()}
+        try:
+            return self._codec.write([plain_args, plain_kwargs])
+        except Misfit as exc:
+            raise PayloadInvalid(f"Task {self.task}: the arguments cannot be encoded: {exc}.") from None
+
+    def decode(self, payload: bytes) -> Arguments:
+        """The arguments in a payload. Raises `PayloadInvalid` with a reason that holds none of its values."""
+        try:
+            content = self._codec.read(payload)
+        except Misfit as exc:
+            raise PayloadInvalid(f"Task {self.task}: the payload cannot be decoded: {exc}.") from None
+        match content:
+            case [list() as args, dict() as kwargs]:
+                pass
+            case _:
+                raise PayloadInvalid(f"Task {self.task}: the payload is not [[positional...], {{named...}}].")
+        self._check_call(tuple(args), kwargs)
+        return (
+            tuple(self._apply(Slot.load, self._nth(n), value) for n, value in enumerate(args)),
+            {name: self._apply(Slot.load, self._by_name(name), value) for name, value in kwargs.items()},
+        )
+
+    def _place(self, kind: inspect._ParameterKind, slot: Slot) -> None:
+        match kind:
+            case inspect.Parameter.POSITIONAL_ONLY:
+                self._positional.append(slot)
+            case inspect.Parameter.POSITIONAL_OR_KEYWORD:
+                self._positional.append(slot)
+                self._named[slot.name] = slot
+            case inspect.Parameter.KEYWORD_ONLY:
+                self._named[slot.name] = slot
+            case inspect.Parameter.VAR_POSITIONAL:
+                self._more = slot
+            case _:
+                self._more_named = slot
+
+    def _check_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        try:
+            self._signature.bind(*args, **kwargs)
+        except TypeError as exc:
+            raise PayloadInvalid(f"Task {self.task}: {str(exc)[:200]}.") from None
+
+    def _nth(self, position: int) -> Slot:
+        slot = self._positional[position] if position < len(self._positional) else self._more
+        assert slot is not None, "bind() refuses more positional arguments than there are parameters"
+        return slot
+
+    def _by_name(self, name: str) -> Slot:
+        slot = self._named.get(name, self._more_named)
+        assert slot is not None, "bind() refuses unknown names"
+        return slot
+
+    def _apply(self, convert: Callable[[Slot, Any], Any], slot: Slot, value: Any) -> Any:
+        try:
+            return convert(slot, value)
+        except Misfit as exc:
+            raise PayloadInvalid(f"Task {self.task}: argument {slot.name!r}: {exc}.") from None
+
+
+class Results:
+    """The results of a task as bytes and back. The annotation helps where it fits, and is never demanded."""
+
+    def __init__(self, task: str, annotation: Any = inspect.Parameter.empty) -> None:
+        self.task = task
+        self.annotation = annotation
+        self._codec = JsonCodec()
+
+    def encode(self, value: Any) -> bytes:
+        """Raises `PayloadInvalid` when the value cannot be written as JSON or is too large to be kept."""
+        try:
+            data = self._codec.write(flatten(value))
+        except Misfit as exc:
+            raise PayloadInvalid(f"The result of {self.task} cannot be encoded: {exc}.") from None
+        if len(data) > limits.MAX_RESULT:
+            raise PayloadInvalid(
+                f"The result of {self.task} has {len(data):,} bytes, the limit is {limits.MAX_RESULT:,}. Store it "
+                "elsewhere and return a reference to it."
+            )
+        return data
+
+    def decode(self, data: bytes | None) -> Any:
+        """The result: as the annotation says where it fits, else plain data. Raises `PayloadInvalid`."""
+        if not data:
+            return None
+        try:
+            plain = self._codec.read(data)
+        except Misfit as exc:
+            raise PayloadInvalid(f"The result of {self.task} cannot be decoded: {exc}.") from None
+        if self.annotation in _ANYTHING or self.annotation is None:
+            return plain
+        try:
+            return rebuild(plain, self.annotation)
+        except Misfit:
+            return plain
+
+
+def _hints(task: str, function: Callable[..., Any]) -> dict[str, Any]:
+    try:
+        return typing.get_type_hints(function, include_extras=True)
+    except Exception as exc:
+        raise InvalidArgument(
+            f"Task {task}: its annotations cannot be resolved ({type(exc).__name__}: {exc}). Expected names that exist "
+            "in the module at run time: not only under TYPE_CHECKING, and not local to a function."
+        ) from exc
+
+
+def _check_usable(task: str, slot: Slot) -> None:
+    if slot.annotation in _ANYTHING:
+        return
+    try:
+        msgspec.json.Decoder(slot.annotation)
+    except Exception as exc:
+        raise InvalidArgument(
+            f"Task {task}: parameter {slot.name!r} has an annotation that cannot be told apart in JSON: {exc}"
+        ) from None
+
+
+def _written(annotation: Any) -> str:
+    return annotation.__name__ if isinstance(annotation, type) else str(annotation)

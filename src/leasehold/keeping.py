@@ -1,0 +1,110 @@
+"""How a worker starts its keeper process and talks to it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from leasehold.core import limits
+from leasehold.core.engine import Heartbeat
+from leasehold.core.job import LeaseRef
+from leasehold.engines.native.engine import NativeConfig
+from leasehold.keeper import Orders, Report, Snapshot
+from leasehold.runtime.log import event
+from leasehold.runtime.ports import KeeperGone
+
+LINE_MAX: Final = 4 * 1024 * 1024
+"""Bytes of one report: every lease that a worker may hold, with names of the longest kind."""
+UNREAD_MAX: Final = 1024 * 1024
+"""Bytes that the keeper has not read yet. Beyond that snapshots are left out: only the newest counts."""
+
+
+class ProcessKeeper:
+    """A keeper in a process of its own. See `leasehold.runtime.ports.Keeper` for the methods.
+
+    keeper = ProcessKeeper("redis://localhost:6379/0", namespace="leasehold")
+    """
+
+    def __init__(self, url: str, namespace: str = "leasehold", config: NativeConfig | None = None) -> None:
+        self._url = url
+        self._namespace = namespace
+        self._config = config or NativeConfig()
+        self._process: asyncio.subprocess.Process | None = None
+        self._trouble = ""
+        self._resting = False
+
+    @property
+    def pid(self) -> int | None:
+        """The process id of the keeper; None when there is none."""
+        return None if self._process is None else self._process.pid
+
+    async def start(self, worker: str, queues: Sequence[str]) -> None:
+        await self.stop()
+        self._resting = False
+        # -P: the current directory is not searched for modules, so nothing of the user's is imported by its name.
+        self._process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-P",
+            "-m",
+            "leasehold.keeper",
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            env=_environment(),
+            limit=LINE_MAX,
+        )
+        assert self._process.stdin is not None
+        orders = Orders(self._url, self._namespace, self._config, worker, tuple(queues), os.getpid())
+        self._process.stdin.write(orders.to_line())
+
+    async def report(self) -> Heartbeat | None:
+        if self._process is None or self._process.stdout is None:
+            raise KeeperGone("it was not started")
+        try:
+            line = await self._process.stdout.readline()
+        except ValueError as error:  # a line longer than any of ours
+            raise KeeperGone("it wrote something that is not a report") from error
+        if not line.endswith(b"\n"):
+            raise KeeperGone(f"the process ended{': ' + self._trouble if self._trouble else ''}")
+        report = Report.from_line(line)
+        if report.trouble != self._trouble:
+            self._trouble = report.trouble
+            event(logging.WARNING if report.trouble else logging.INFO, "keeper", trouble=report.trouble or "over")
+        return report.beat
+
+    def show(self, leases: Sequence[LeaseRef]) -> None:
+        stdin = None if self._process is None else self._process.stdin
+        if stdin is None or stdin.is_closing() or stdin.transport.get_write_buffer_size() > UNREAD_MAX:
+            return
+        stdin.write(Snapshot(tuple(leases), self._resting).to_line())
+
+    def rest(self, resting: bool) -> None:
+        if resting != self._resting:
+            self._resting = resting
+            self.show(())
+
+    async def stop(self) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        if process.stdin is not None:
+            process.stdin.close()
+        try:
+            async with asyncio.timeout(limits.HARD_STOP_MS / limits.SECOND / 2):
+                await process.wait()
+        except TimeoutError:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+
+
+def _environment() -> dict[str, str]:
+    """This process' environment, in which the keeper finds the same Leasehold that runs here."""
+    root = str(Path(__file__).resolve().parent.parent)
+    inherited = os.environ.get("PYTHONPATH")
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([root, inherited] if inherited else [root])}

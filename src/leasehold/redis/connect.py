@@ -1,0 +1,201 @@
+"""From a target to raw connections of the redis client, with every option of them set here.
+
+The client library only connects, shakes hands and parses: pools, retries and timeouts are ours.
+
+    >>> dialler = Dialler(Target.parse("redis://localhost:6379/0"))
+    >>> connection = dialler.connect()               # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import math
+import socket
+import ssl
+import threading
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+
+import hiredis
+import redis.asyncio.connection as aio
+import redis.connection as sync
+import redis.exceptions as client
+from redis.asyncio.retry import Retry as AsyncRetry
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from leasehold.core import limits
+from leasehold.core.steps import Arg
+from leasehold.redis.target import Target
+
+if TYPE_CHECKING:
+    from leasehold.redis.embedded import Embedded
+
+__all__ = ["AsyncConnection", "Connection", "Dialler", "Target", "pack", "socket_of"]
+
+CLIENT_NAME: Final = "leasehold"
+
+
+class Connection(Protocol):
+    """What we use of the client's blocking connections."""
+
+    def connect(self) -> None: ...
+    def disconnect(self) -> None: ...
+    def send_packed_command(self, command: list[bytes], check_health: bool = True) -> None: ...
+    def read_response(self, *, disconnect_on_error: bool = True) -> Any: ...
+
+
+class AsyncConnection(Protocol):
+    """What we use of the client's asyncio connections."""
+
+    async def connect(self) -> None: ...
+    async def disconnect(self, nowait: bool = False) -> None: ...
+    async def send_packed_command(self, command: list[bytes], check_health: bool = True) -> None: ...
+    async def read_response(self, *, disconnect_on_error: bool = True) -> Any: ...
+
+
+def pack(args: tuple[Arg, ...]) -> bytes:
+    """A command as bytes for the wire."""
+    return cast(bytes, hiredis.pack_command(args))  # type: ignore[arg-type]
+
+
+def socket_of(connection: Connection) -> socket.socket:
+    """The socket of a connected connection. The client has no public name for it in all its versions."""
+    return cast(socket.socket, connection._sock)  # type: ignore[attr-defined]
+
+
+class _WholeErrors:
+    """Keeps the text of an error reply as Redis sent it: the client takes known prefixes off."""
+
+    @classmethod
+    def parse_error(cls, response: str) -> Exception:
+        error: Exception = super().parse_error(response)  # type: ignore[misc]
+        error.reply = response  # type: ignore[attr-defined]
+        return error
+
+
+class _Parser(_WholeErrors, sync.DefaultParser):  # type: ignore[valid-type,misc]
+    pass
+
+
+class _AsyncParser(_WholeErrors, aio.DefaultParser):  # type: ignore[valid-type,misc]
+    pass
+
+
+class Dialler:
+    """Makes connections to a target. For `embedded:` it starts or joins the server first, and holds it until `close`.
+
+    Safe to use from several threads. Raises `NotConfigured` when there is no server to embed.
+    """
+
+    def __init__(self, target: Target, connect_timeout_ms: int = limits.CONNECT_TIMEOUT_MS) -> None:
+        self._target = target
+        self._connect_timeout = connect_timeout_ms / 1000
+        self._lock = threading.Lock()
+        self._embedded: Embedded | None = None
+
+    def __str__(self) -> str:
+        return str(self._target)
+
+    def connect(self, protocol: int | None = None, timeout_s: float = math.inf) -> Connection:
+        """A new connection. Each step of connecting is bounded by the connect timeout, or by `timeout_s` if shorter."""
+        target = self._ready()
+        kinds = {"redis": sync.Connection, "rediss": sync.SSLConnection, "unix": sync.UnixDomainSocketConnection}
+        options = _options(target, protocol, min(timeout_s, self._connect_timeout))
+        kind = kinds[target.scheme]
+        connection = cast(Connection, kind(parser_class=_Parser, retry=Retry(NoBackoff(), 0), **options))
+        try:
+            connection.connect()
+        except BaseException:
+            connection.disconnect()
+            raise
+        return connection
+
+    async def aconnect(self, protocol: int | None = None, timeout_s: float = math.inf) -> AsyncConnection:
+        """A new connection for asyncio. All of connecting is bounded by the connect timeout, or by `timeout_s`.
+
+        The connection has no timeout of its own: the caller must bound every await.
+        """
+        # Starting or joining an embedded server may take a while.
+        target = await asyncio.to_thread(self._ready) if self._target.scheme == "embedded" else self._target
+        kinds = {"redis": aio.Connection, "rediss": aio.SSLConnection, "unix": aio.UnixDomainSocketConnection}
+        # On Python 3.11 the client can swallow a cancellation when it has a socket timeout of its own: give it none.
+        options = _options(target, protocol, None)
+        kind = kinds[target.scheme]
+        connection = cast(AsyncConnection, kind(parser_class=_AsyncParser, retry=AsyncRetry(NoBackoff(), 0), **options))
+        try:
+            async with asyncio.timeout(min(timeout_s, self._connect_timeout)):
+                await connection.connect()
+        except BaseException as error:
+            await connection.disconnect(nowait=True)
+            # Here some versions of the client wrap an error reply, a wrong password for one, as a connection error.
+            if isinstance(error, client.ConnectionError) and isinstance(error.__cause__, client.RedisError):
+                raise error.__cause__ from None
+            raise
+        return connection
+
+    def close(self) -> None:
+        """Let go of the embedded server, if there is one."""
+        with self._lock:
+            embedded, self._embedded = self._embedded, None
+        if embedded is not None:
+            embedded.close()
+
+    def forked(self) -> None:
+        """Start afresh in a child process, leaving alone what the parent holds."""
+        # The lock may have been held by another thread of the parent.
+        self._lock = threading.Lock()
+
+    def _ready(self) -> Target:
+        if self._target.scheme != "embedded":
+            return self._target
+        # Only here, because most programs never embed a server, and the module needs a Unix.
+        from leasehold.redis.embedded import open_embedded
+
+        with self._lock:
+            if self._embedded is None or not self._embedded.alive():
+                self._embedded = open_embedded(self._target.path or None)
+            return Target.parse(self._embedded.url)
+
+
+def _options(target: Target, protocol: int | None, timeout_s: float | None) -> dict[str, Any]:
+    options: dict[str, Any] = {
+        "db": target.db,
+        "username": target.username,
+        "password": target.password,
+        "protocol": protocol or target.protocol,
+        "client_name": CLIENT_NAME,
+        "decode_responses": False,
+        "health_check_interval": 0,
+        "retry_on_timeout": False,
+        "socket_timeout": timeout_s,
+        "socket_connect_timeout": timeout_s,
+    }
+    # No CLIENT SETINFO: it costs two round trips a connection. The newer clients warn about the older way to say so.
+    if "driver_info" in inspect.signature(sync.AbstractConnection.__init__).parameters:
+        options["driver_info"] = None
+    else:
+        options |= {"lib_name": None, "lib_version": None}
+    if target.scheme == "unix":
+        return options | {"path": target.path}
+    options |= {"host": target.host, "port": target.port, "socket_keepalive": True}
+    options["socket_keepalive_options"] = _keepalive()
+    if target.scheme == "rediss":
+        tls = target.tls
+        options |= {
+            "ssl_ca_certs": tls.ca_certs,
+            "ssl_ca_path": tls.ca_path,
+            "ssl_certfile": tls.certfile,
+            "ssl_keyfile": tls.keyfile,
+            "ssl_cert_reqs": "required" if tls.verify else "none",
+            "ssl_check_hostname": tls.check_hostname,
+            "ssl_min_version": ssl.TLSVersion.TLSv1_2,
+        }
+        if "ssl_ca_path" not in inspect.signature(aio.SSLConnection.__init__).parameters and tls.ca_path is None:
+            del options["ssl_ca_path"]
+    return options
+
+
+def _keepalive() -> dict[int, int]:
+    wanted = {"TCP_KEEPIDLE": 15, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3}
+    return {getattr(socket, name): value for name, value in wanted.items() if hasattr(socket, name)}

@@ -1,0 +1,53 @@
+"""When to send a failed call again, and when to give up. Pure: time and randomness come from outside.
+
+>>> patience = Patience(limit_s=10.0, random=lambda: 0.5)
+>>> patience.failed(now=100.0), patience.left(now=100.5)
+(0.0225, 9.5)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from leasehold.core import limits
+
+_FIRST = limits.RESEND_FIRST_MS / 1000
+_CAP = limits.RESEND_CAP_MS / 1000
+_SLOW_AFTER = limits.RESEND_SLOW_AFTER_MS / 1000
+_SLOW_CAP = limits.RESEND_SLOW_CAP_MS / 1000
+_MIN_ATTEMPT = limits.MIN_ATTEMPT_MS / 1000
+
+
+class Patience:
+    """The waiting of one call. It starts with the call's first failure. All times in seconds."""
+
+    __slots__ = ("_failures", "_limit", "_random", "_since")
+
+    def __init__(self, limit_s: float, random: Callable[[], float]) -> None:
+        self._limit = limit_s
+        self._random = random
+        self._since: float | None = None
+        self._failures = 0
+
+    @property
+    def failures(self) -> int:
+        return self._failures
+
+    def failed(self, now: float) -> float | None:
+        """How long to wait before the next attempt; None: give up."""
+        if self._since is None:
+            self._since = now
+        waited = now - self._since
+        if waited >= self._limit:
+            return None
+        cap = _CAP if waited < _SLOW_AFTER else _SLOW_CAP
+        full = min(cap, _FIRST * 2.0 ** min(self._failures, 10))
+        self._failures += 1
+        # Half fixed, half drawn: clients that failed together do not come back together, and none comes at once.
+        return min(full * (0.5 + 0.5 * self._random()), self._limit - waited)
+
+    def left(self, now: float) -> float:
+        """How long an attempt that starts now may take at most, whatever its own limit."""
+        if self._since is None:
+            return self._limit
+        return max(_MIN_ATTEMPT, self._limit - (now - self._since))

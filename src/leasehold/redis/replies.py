@@ -1,0 +1,180 @@
+"""What each error reply of Redis means for a call: one table, and the one place that reads error texts.
+
+>>> prefix, message = read("ERR Error running script (call to f_0): @user_script:1: WRONGTYPE Operation against")
+>>> prefix, action_for(prefix)
+('WRONGTYPE', <Action.WRONG_TYPE: 'wrong type'>)
+"""
+
+from __future__ import annotations
+
+import re
+from enum import Enum
+from typing import Final, TypeGuard
+
+import redis.exceptions as client
+
+from leasehold.core.errors import AccessDenied, LeaseholdError, QueueFull, ReplyError, Unreachable, WrongState
+
+
+class Action(Enum):
+    """What a driver does about a failed attempt."""
+
+    RESEND = "resend"
+    """Wait, then send the same call again."""
+    RECONNECT = "reconnect"
+    """Drop the connection, wait, then send the same call again on a new one."""
+    FULL = "full"
+    DENIED = "denied"
+    WRONG_TYPE = "wrong type"
+    NOSCRIPT = "noscript"
+    """Send the script's text."""
+    RAISE = "raise"
+
+
+ACTIONS: Final = {
+    "LOADING": Action.RESEND,
+    "BUSY": Action.RESEND,
+    "TRYAGAIN": Action.RESEND,
+    "CLUSTERDOWN": Action.RESEND,
+    "MASTERDOWN": Action.RESEND,
+    "NOREPLICAS": Action.RESEND,
+    "READONLY": Action.RECONNECT,
+    "UNBLOCKED": Action.RECONNECT,
+    "OOM": Action.FULL,
+    "MISCONF": Action.FULL,
+    "NOAUTH": Action.DENIED,
+    "WRONGPASS": Action.DENIED,
+    "NOPERM": Action.DENIED,
+    "WRONGTYPE": Action.WRONG_TYPE,
+    "NOSCRIPT": Action.NOSCRIPT,
+}
+
+# Where the client has taken the prefix off, its exception class says what it was. Subclasses come first.
+_CLASSES: Final[tuple[tuple[type[Exception], str], ...]] = (
+    (client.BusyLoadingError, "LOADING"),
+    (client.NoScriptError, "NOSCRIPT"),
+    (client.OutOfMemoryError, "OOM"),
+    (client.ReadOnlyError, "READONLY"),
+    (client.NoPermissionError, "NOPERM"),
+    (client.ExecAbortError, "EXECABORT"),
+    (client.AuthenticationWrongNumberOfArgsError, "ERR"),
+    (client.AuthenticationError, "WRONGPASS"),
+    (client.MasterDownError, "MASTERDOWN"),
+    (client.ClusterDownError, "CLUSTERDOWN"),
+    (client.TryAgainError, "TRYAGAIN"),
+    (client.ClusterCrossSlotError, "CROSSSLOT"),
+    (client.MovedError, "MOVED"),
+    (client.AskError, "ASK"),
+    (client.ModuleError, "ERR"),
+)
+
+# The connection failed, or what came over it was no reply.
+_LOST: Final = (client.ConnectionError, client.TimeoutError, client.InvalidResponse, OSError, EOFError)
+
+_PREFIX: Final = re.compile(r"-?([A-Z][A-Z0-9_]*)(?: |$)")
+# An error inside a script, as Redis 6.2 puts it, "Error running script (call to f_<sha>): @user_script:12: ...", and as
+# Redis 7 puts what Lua itself raised, "user_script:12: ...".
+_WRAPPED: Final = re.compile(
+    r"(?:Error running script \(call to f_[0-9a-f]+\): )?(?:@?user_script: ?\d+: )+(.*)", re.DOTALL
+)
+# Redis 7 says at the end where in a script an error arose.
+_ORIGIN: Final = re.compile(r"\s*script: [0-9a-f]+, on @?\w+:\d+\.?$")
+# Redis shows the start of a command that it does not know. It may be a payload, so it is cut off.
+_SHOWN_ARGS: Final = re.compile(r",? with args beginning with:.*", re.DOTALL)
+# What a server answers before it closes a connection that is one too many: another try may find room.
+_TOO_MANY: Final = "max number of clients reached"
+
+
+def read(text: str) -> tuple[str, str]:
+    """The prefix of an error reply and its whole text without wrapping. The prefix is that of the inner command's
+    error when a script stopped at it.
+
+        read("-OOM command not allowed")  # ("OOM", "OOM command not allowed")
+    """
+    text = _ORIGIN.sub("", _SHOWN_ARGS.sub("", text))
+    prefix, rest = _split(text)
+    wrapped = _WRAPPED.match(rest)
+    if wrapped is not None:
+        inner, _ = _split(wrapped[1])
+        return (inner, wrapped[1].removeprefix("-")) if inner else ("ERR", text)
+    return (prefix or "ERR"), text.removeprefix("-")
+
+
+def _split(text: str) -> tuple[str, str]:
+    found = _PREFIX.match(text)
+    return (found[1], text[found.end() :]) if found else ("", text)
+
+
+def text_of(error: Exception) -> str:
+    """The error reply as Redis sent it, also when the client library has taken its prefix off."""
+    reply = getattr(error, "reply", None)
+    if isinstance(reply, str):
+        return reply
+    for kind, prefix in _CLASSES:
+        if isinstance(error, kind):
+            return f"{prefix} {error}"
+    return str(error)
+
+
+def is_reply(error: Exception) -> TypeGuard[client.RedisError]:
+    """Whether Redis answered. False: the connection failed, and what became of the call is unknown."""
+    if isinstance(error, client.ResponseError | client.BusyLoadingError | client.AuthenticationError):
+        return _TOO_MANY not in str(error)
+    return False
+
+
+def keeps_connection(error: BaseException) -> bool:
+    """Whether the connection can be used again after this error: a complete error reply was read from it."""
+    return isinstance(error, client.ResponseError) and not isinstance(error, client.ConnectionError)
+
+
+def action_for(prefix: str) -> Action:
+    return ACTIONS.get(prefix, Action.RAISE)
+
+
+def action_of(error: Exception) -> Action:
+    """What to do about an exception of the client library or of the socket; `RAISE` for any other."""
+    if is_reply(error):
+        return action_for(read(text_of(error))[0])
+    return Action.RECONNECT if isinstance(error, _LOST) else Action.RAISE
+
+
+def was_closed(error: Exception) -> bool:
+    """Whether the other end had closed the connection."""
+    return isinstance(error, _LOST) and not is_reply(error) and not timed_out(error)
+
+
+def timed_out(error: Exception) -> bool:
+    return isinstance(error, client.TimeoutError | TimeoutError)
+
+
+def unreachable(where: str, patience_s: float, last: Exception) -> Unreachable:
+    """The error to raise when patience is at its end. `last` is the last failure."""
+    why = "no reply in time" if timed_out(last) else str(last).rstrip(".") or type(last).__name__
+    return Unreachable(
+        f"Redis at {where} gave no answer for {patience_s:g} s ({why}). What was asked for may or may not have been "
+        "done. Check that Redis runs and can be reached from here, then try again."
+    )
+
+
+def error_of(error: Exception, where: str) -> LeaseholdError:
+    """The error to raise for an error reply. `where` names the server, without a password."""
+    prefix, message = read(text_of(error))
+    match action_for(prefix):
+        case Action.FULL:
+            return QueueFull(
+                f"Redis at {where} refused to write: {message} Nothing was changed. Free memory or disk space, or "
+                "raise its limit (`maxmemory`)."
+            )
+        case Action.DENIED:
+            return AccessDenied(
+                f"Redis at {where} refused access: {message} Check the user name and the password in the URL, and the "
+                "user's rights (`ACL`)."
+            )
+        case Action.WRONG_TYPE:
+            return WrongState(
+                f"A key at {where} holds something else than expected: {message} Another program may use the same "
+                "names: choose another namespace or database."
+            )
+        case _:
+            return ReplyError(prefix, message)

@@ -1,0 +1,127 @@
+"""Listening on one channel, blocking, on a connection of its own. Messages are hints: any of them may be lost.
+
+>>> with driver.subscribe("news") as messages:   # doctest: +SKIP
+...     messages.get(timeout_s=1.0)
+b'hello'
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Final, Self
+
+from leasehold.core import limits
+from leasehold.redis import replies
+from leasehold.redis.connect import Connection, Dialler, pack, socket_of
+from leasehold.redis.patience import Patience
+from leasehold.redis.replies import Action
+
+_PING_S: Final = limits.PING_MS / 1000
+# A timeout of 0 would make the socket non-blocking.
+_AT_LEAST_S: Final = 0.001
+
+
+class Subscription:
+    """Made by `SyncDriver.subscribe`. For one thread. A lost connection is made anew in silence."""
+
+    def __init__(
+        self,
+        dialler: Dialler,
+        channel: str | bytes,
+        patience_s: float,
+        reply_timeout_s: float,
+        draw_random: Callable[[], float],
+    ) -> None:
+        self._dialler = dialler
+        self._channel = channel.encode() if isinstance(channel, str) else channel
+        self._patience = patience_s
+        self._reply_timeout = reply_timeout_s
+        self._random = draw_random
+        self._connection: Connection | None = None
+
+    def __enter__(self) -> Self:
+        self._connect()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self._drop()
+
+    def get(self, timeout_s: float) -> bytes | None:
+        """Wait for a message, None after `timeout_s`. Raises `Unreachable` when Redis stays away."""
+        until = time.monotonic() + timeout_s
+        asked = False
+        while True:
+            left = until - time.monotonic()
+            if left <= 0 and timeout_s > 0:
+                return None
+            wait = min(left, self._reply_timeout if asked else _PING_S)
+            try:
+                item = self._read(wait)
+                if item is None and wait >= left:
+                    return None
+                if item is None:
+                    # Quiet for long: the other end may be gone without a word.
+                    if asked:
+                        raise TimeoutError("no answer to PING")
+                    self._send("PING")
+                asked = item is None
+            except Exception as error:
+                self._drop()
+                if replies.action_of(error) is Action.RAISE:
+                    raise
+                self._connect()
+                asked = False
+            except BaseException:
+                self._drop()
+                raise
+            else:
+                if isinstance(item, list) and len(item) == 3 and item[0] == b"message":
+                    return bytes(item[2])
+
+    def _connect(self) -> None:
+        patience = Patience(self._patience, self._random)
+        while True:
+            try:
+                # RESP2 always: with RESP3 messages are pushes, which each version of the client treats differently.
+                self._connection = self._dialler.connect(protocol=2)
+                self._send("SUBSCRIBE", self._channel)
+                if self._read(self._reply_timeout) is None:
+                    raise TimeoutError("no answer to SUBSCRIBE")
+                return
+            except Exception as error:
+                self._drop()
+                action = replies.action_of(error)
+                if action not in (Action.RESEND, Action.RECONNECT):
+                    if replies.is_reply(error):
+                        raise replies.error_of(error, str(self._dialler)) from None
+                    raise
+                delay = patience.failed(time.monotonic())
+                if delay is None:
+                    raise replies.unreachable(str(self._dialler), self._patience, error) from error
+                time.sleep(delay)
+            except BaseException:
+                self._drop()
+                raise
+
+    def _send(self, *args: str | bytes) -> None:
+        assert self._connection is not None
+        self._connection.send_packed_command([pack(args)], False)
+
+    def _read(self, timeout_s: float) -> Any:
+        """What arrives within the time, else None. What has arrived in part stays in the parser for the next read."""
+        if self._connection is None:
+            raise ConnectionError("not connected")
+        socket_of(self._connection).settimeout(max(timeout_s, _AT_LEAST_S))
+        try:
+            return self._connection.read_response(disconnect_on_error=False)
+        except Exception as error:
+            if replies.timed_out(error):
+                return None
+            raise
+
+    def _drop(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.disconnect()

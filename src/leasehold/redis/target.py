@@ -1,0 +1,181 @@
+"""Where Redis is: a URL, parsed and checked. The password is in it and never shown.
+
+>>> str(Target.parse("redis://:s%40crit@example.org/2"))
+'redis://***@example.org:6379/2'
+>>> Target.parse("embedded:./data").path.endswith("/data")
+True
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Final, Literal
+from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
+
+from leasehold.core.errors import NotConfigured
+
+DEFAULT_PORT: Final = 6379
+_EXPECTED: Final = (
+    "Expected redis://[user:password@]host:6379/0, rediss://... for TLS, unix:///path/to/redis.sock?db=0, or "
+    "embedded:PATH."
+)
+_ENCODE: Final = "Special characters in a user name or a password must be percent-encoded (@ is %40, / is %2F)."
+_COMMON: Final = frozenset({"db", "protocol", "username", "password"})
+_TLS: Final = frozenset(
+    {"ssl_ca_certs", "ssl_ca_path", "ssl_certfile", "ssl_keyfile", "ssl_cert_reqs", "ssl_check_hostname"}
+)
+_CERT_REQS: Final = {"required": True, "none": False, "cert_required": True, "cert_none": False}
+_BOOLS: Final = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
+
+Scheme = Literal["redis", "rediss", "unix", "embedded"]
+
+
+@dataclass(frozen=True, slots=True)
+class Tls:
+    """How a `rediss://` server is checked. Both checks are on unless the URL says otherwise."""
+
+    ca_certs: str | None = None
+    ca_path: str | None = None
+    certfile: str | None = None
+    keyfile: str | None = None
+    verify: bool = True
+    check_hostname: bool = True
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Target:
+    """A Redis server. `path` is that of the socket (unix) or of the data directory (embedded, "" for a fresh one)."""
+
+    scheme: Scheme
+    host: str = ""
+    port: int = DEFAULT_PORT
+    path: str = ""
+    db: int = 0
+    username: str | None = None
+    password: str | None = None
+    protocol: Literal[2, 3] = 2
+    tls: Tls = Tls()
+
+    def __str__(self) -> str:
+        secret = "***@" if self.username or self.password else ""
+        if self.scheme == "embedded":
+            return f"embedded:{self.path}"
+        if self.scheme == "unix":
+            return f"unix://{secret}{self.path}" + (f"?db={self.db}" if self.db else "")
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.scheme}://{secret}{host}:{self.port}/{self.db}"
+
+    def __repr__(self) -> str:
+        return f"Target({str(self)!r})"
+
+    @classmethod
+    def parse(cls, url: str) -> Target:
+        """Read a URL.
+
+            Target.parse("unix:///run/redis.sock?db=1&protocol=3")
+
+        Options: `db`, `protocol` (2 or 3), `username`, `password`; for `rediss://` also `ssl_ca_certs`,
+        `ssl_ca_path`, `ssl_certfile`, `ssl_keyfile`, `ssl_cert_reqs` (required or none) and `ssl_check_hostname`.
+        Raises `NotConfigured`, whose text never repeats a part of the URL that may be a password.
+        """
+        if url.startswith("embedded:"):
+            return _embedded(url)
+        scheme = url.partition("://")[0]
+        if scheme not in ("redis", "rediss", "unix") or "://" not in url:
+            known = "://" in url and scheme.isalnum()
+            named = f"{scheme}:// is not a scheme for Redis." if known else "There is no scheme."
+            raise NotConfigured(f"The Redis URL cannot be read: {named} {_EXPECTED}")
+        try:
+            parts = urlsplit(url)
+        except ValueError:  # its text would repeat the URL
+            raise NotConfigured(f"The Redis URL cannot be read. {_EXPECTED} {_ENCODE}") from None
+        if parts.fragment:
+            raise NotConfigured(f"The Redis URL has a part after #. {_EXPECTED} {_ENCODE}")
+        options = _options(parts)
+        username = unquote(parts.username or "") or options.get("username") or None
+        password = unquote(parts.password or "") or options.get("password") or None
+        protocol = _protocol(options.get("protocol", "2"))
+        if scheme == "unix":
+            if parts.hostname or not parts.path.startswith("/"):
+                raise NotConfigured(f"A unix:// URL needs an absolute path, as in unix:///run/redis.sock. {_EXPECTED}")
+            db = _db(options.get("db", "0"))
+            return cls("unix", path=unquote(parts.path), db=db, username=username, password=password, protocol=protocol)
+        return cls(
+            "rediss" if scheme == "rediss" else "redis",
+            host=unquote(parts.hostname or "localhost"),
+            port=_port(parts),
+            db=_db(options.get("db") or unquote(parts.path).strip("/") or "0"),
+            username=username,
+            password=password,
+            protocol=protocol,
+            tls=_tls(options),
+        )
+
+
+def _embedded(url: str) -> Target:
+    path = url.removeprefix("embedded:").removeprefix("//")
+    return Target("embedded", path=os.path.abspath(os.path.expanduser(path)) if path else "")
+
+
+def _options(parts: SplitResult) -> dict[str, str]:
+    allowed = _COMMON | _TLS if parts.scheme == "rediss" else _COMMON
+    options = dict(parse_qsl(parts.query, keep_blank_values=True))
+    for name in options:
+        if name in allowed:
+            continue
+        shown = f"`{name}`" if name.isidentifier() and len(name) < 40 else "in it"
+        raise NotConfigured(
+            f"The Redis URL has an option {shown} that is not known here. Expected one of: "
+            f"{', '.join(sorted(allowed))}. Timeouts, retries and pools are kept by Leasehold itself."
+        )
+    return options
+
+
+def _port(parts: SplitResult) -> int:
+    try:
+        return parts.port if parts.port is not None else DEFAULT_PORT
+    except ValueError:
+        raise NotConfigured(
+            f"The port in the Redis URL is not a number from 0 to 65535. {_EXPECTED} {_ENCODE}"
+        ) from None
+
+
+def _db(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 8):
+        raise NotConfigured(
+            "The database in the Redis URL is not a number. Expected 0, 1, 2, ... as in redis://localhost:6379/0. "
+            f"{_ENCODE}"
+        )
+    return int(text)
+
+
+def _protocol(text: str) -> Literal[2, 3]:
+    match text:
+        case "2":
+            return 2
+        case "3":
+            return 3
+        case _:
+            raise NotConfigured("The option `protocol` of the Redis URL is neither 2 nor 3.")
+
+
+def _tls(options: dict[str, str]) -> Tls:
+    verify = _choice(options, "ssl_cert_reqs", _CERT_REQS)
+    return Tls(
+        ca_certs=options.get("ssl_ca_certs"),
+        ca_path=options.get("ssl_ca_path"),
+        certfile=options.get("ssl_certfile"),
+        keyfile=options.get("ssl_keyfile"),
+        verify=verify,
+        check_hostname=verify and _choice(options, "ssl_check_hostname", _BOOLS),
+    )
+
+
+def _choice(options: dict[str, str], name: str, choices: dict[str, bool]) -> bool:
+    if name not in options:
+        return True
+    try:
+        return choices[options[name].lower()]
+    except KeyError:
+        raise NotConfigured(f"The option `{name}` of the Redis URL is none of: {', '.join(sorted(choices))}.") from None

@@ -1,0 +1,49 @@
+"""What both drivers share about one call: its bytes, how long its reply may take, and replies in one shape."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from leasehold.core.steps import Command, Invoke, Reply
+from leasehold.redis.connect import pack
+
+
+def packed(call: Command | Invoke) -> bytes:
+    """The call for the wire. A script goes by its SHA-1."""
+    if isinstance(call, Command):
+        return pack(call.args)
+    return pack(("EVALSHA", call.script.sha, len(call.keys), *call.keys, *call.args))
+
+
+def packed_text(call: Invoke) -> bytes:
+    """The call with the script's text, for a server that does not know the script."""
+    return pack(("EVAL", call.script.text, len(call.keys), *call.keys, *call.args))
+
+
+# With RESP3 these answer pairs as lists of two, with RESP2 one flat list.
+_PAIRS: Final = frozenset(
+    {"ZRANGE", "ZREVRANGE", "ZRANGEBYSCORE", "ZREVRANGEBYSCORE", "ZDIFF", "ZINTER", "ZUNION"}
+    | {"ZRANDMEMBER", "HRANDFIELD", "ZPOPMIN", "ZPOPMAX"}
+)
+
+
+def flat(call: Command | Invoke, reply: Any) -> Reply:
+    """A RESP3 reply in the shape that RESP2 gives it."""
+    reply = _plain(reply)
+    if not isinstance(reply, list) or not isinstance(call, Command) or str(call.args[0]).upper() not in _PAIRS:
+        return reply
+    return [part for item in reply for part in item] if all(isinstance(item, list) for item in reply) else reply
+
+
+def _plain(reply: Any) -> Reply:
+    if isinstance(reply, dict):
+        return [_plain(part) for item in reply.items() for part in item]
+    if isinstance(reply, list | set | frozenset | tuple):
+        return [_plain(part) for part in reply]
+    if isinstance(reply, bool):
+        return int(reply)
+    if isinstance(reply, float):
+        return format(reply, ".17g").encode()
+    if isinstance(reply, str):
+        return reply.encode()
+    return reply

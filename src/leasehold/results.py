@@ -1,0 +1,178 @@
+"""The handle of an enqueued job: where it is, and its result once it has ended."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+
+from leasehold.client import seconds_or_none
+from leasehold.core import limits
+from leasehold.core.codec import note_of
+from leasehold.core.engine import Feature
+from leasehold.core.errors import DuplicateJob, JobFailed, JobNotFound, ResultError, ResultTimeout
+from leasehold.core.job import Enqueued, JobView, NewJob, State
+from leasehold.core.signature import Results
+from leasehold.core.steps import Steps
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from leasehold.client import Client
+
+R = TypeVar("R")
+
+
+class JobHandle(Generic[R]):
+    """A job that was enqueued. `created` is True when the enqueue that gave this handle made the job.
+
+    job = thumbnail.enqueue("cat.png")
+    job.result(timeout=10)
+    """
+
+    __slots__ = ("_client", "_results", "created", "id", "queue")
+
+    def __init__(
+        self, client: Client, queue: str, id: str, *, created: bool = False, results: Results | None = None
+    ) -> None:
+        self.queue = queue
+        self.id = id
+        self.created = created
+        self._client = client
+        self._results = results or Results(f"job {id!r}")
+
+    def __repr__(self) -> str:
+        return f"<JobHandle {self.id!r} of queue {self.queue!r}>"
+
+    def result(self, timeout: float | None = None) -> R:
+        """Wait until the job has ended, and give what its task returned. In async code: `aresult`.
+
+            thumbnail.enqueue("cat.png").result(timeout=10)
+
+        `timeout` in seconds; None waits as long as it takes, 0 asks once. The result has the type of the task's return
+        annotation where it fits, else it is plain data (None, bool, numbers, str, list, dict). Raises `ResultTimeout`,
+        `JobFailed` (with the state and the error), `JobNotFound` (also when its record was kept for too short a time,
+        see `result_ttl`), and `ResultError` when the job completed but its result could not be stored.
+        """
+        wait = self._waiting(timeout)
+        if self._ended(view := self._client.run(self._ask())):
+            return self._give(view)
+        wait.next_s()
+        # Subscribe before asking again: an end between the two would be missed the other way round.
+        with self._client.runner.subscribe(self._channel()) as messages:
+            while not self._ended(view := self._client.run(self._ask())):
+                messages.get(wait.next_s())
+        return self._give(view)
+
+    async def aresult(self, timeout: float | None = None) -> R:  # noqa: ASYNC109
+        """The twin of `result` for async code.
+
+        await (await thumbnail.aenqueue("cat.png")).aresult(timeout=10)
+        """
+        wait = self._waiting(timeout)
+        if self._ended(view := await self._client.arun(self._ask())):
+            return self._give(view)
+        wait.next_s()
+        async with self._client.runner.asubscribe(self._channel()) as messages:
+            while not self._ended(view := await self._client.arun(self._ask())):
+                await messages.get(wait.next_s())
+        return self._give(view)
+
+    def refresh(self) -> JobView | None:
+        """The job as it is now; None when there is no record of it."""
+        return self._client.run(self._client.engine.job(self.queue, self.id))
+
+    async def arefresh(self) -> JobView | None:
+        """The twin of `refresh` for async code."""
+        return await self._client.arun(self._client.engine.job(self.queue, self.id))
+
+    def state(self) -> State | None:
+        """Where the job is now; None when there is no record of it."""
+        return _state(self.refresh())
+
+    async def astate(self) -> State | None:
+        """The twin of `state` for async code."""
+        return _state(await self.arefresh())
+
+    def _waiting(self, timeout: float | None) -> Waiting:
+        self._client.require(Feature.RESULTS, "results")
+        return Waiting(self.id, seconds_or_none(timeout))
+
+    def _ask(self) -> Steps[JobView | None]:
+        return self._client.engine.result(self.queue, self.id)
+
+    def _channel(self) -> str:
+        return self._client.engine.result_channel(self.queue, self.id)
+
+    def _ended(self, view: JobView | None) -> bool:
+        return view is None or view.state.ended
+
+    def _give(self, view: JobView | None) -> R:
+        if view is None:
+            raise JobNotFound(f"There is no job {self.id!r} in queue {self.queue!r}, or its record is no longer kept.")
+        if view.state is not State.COMPLETED:
+            raise failure(view)
+        value = self._results.decode(view.result)
+        note = note_of(value)
+        if note is not None:
+            raise ResultError(f"Job {self.id!r} completed, but its result could not be stored: {note}")
+        return cast(R, value)
+
+
+class Waiting:
+    """How long a wait for a result still lasts."""
+
+    def __init__(self, id: str, limit_s: float | None, clock: Callable[[], float] = time.monotonic) -> None:
+        self._id = id
+        self._limit = limit_s
+        self._clock = clock
+        self._until = None if limit_s is None else clock() + limit_s
+
+    def next_s(self) -> float:
+        """Seconds until the next look. Messages may be lost, so never more than `limits.RESULT_WAIT_MS`."""
+        most = limits.RESULT_WAIT_MS / limits.SECOND
+        if self._until is None:
+            return most
+        left = self._until - self._clock()
+        if left <= 0:
+            raise ResultTimeout(f"Job {self._id!r} had not ended after {self._limit:g} s. It goes on; ask again.")
+        return min(left, most)
+
+
+def failure(view: JobView) -> JobFailed:
+    """The error for a job that ended without a result."""
+    error = view.error
+    if error is None:
+        return JobFailed(view.state.value, "", f"The job ended in {view.state.value}.")
+    message = error.message if error.type else f"The job ended in {view.state.value}: {error.message}"
+    return JobFailed(view.state.value, error.type, message, error.traceback)
+
+
+def handles(
+    client: Client, jobs: Sequence[NewJob], enqueued: Sequence[Enqueued], results: Results | None = None
+) -> list[JobHandle[Any]]:
+    """Handles of jobs that were enqueued together, in their order."""
+    return [
+        JobHandle(client, job.queue, answer.id, created=answer.created, results=results)
+        for job, answer in zip(jobs, enqueued, strict=True)
+    ]
+
+
+def enqueue_one(client: Client, job: NewJob, results: Results | None = None) -> Steps[JobHandle[Any]]:
+    """Enqueue one job. Raises `DuplicateJob` when its id was chosen by the user and exists."""
+    enqueued = yield from client.engine.enqueue([job])
+    if job.own_id and not enqueued[0].created:
+        raise DuplicateJob(f"Queue {job.queue!r} has a job with the id {job.id!r} already; nothing was enqueued.")
+    return handles(client, [job], enqueued, results)[0]
+
+
+def enqueue_all(client: Client, jobs: Sequence[NewJob], results: Results | None = None) -> Steps[list[JobHandle[Any]]]:
+    """Enqueue many jobs. A job whose id exists has a handle with `created` False."""
+    if not jobs:
+        return []
+    enqueued = yield from client.engine.enqueue(jobs)
+    return handles(client, jobs, enqueued, results)
+
+
+def _state(view: JobView | None) -> State | None:
+    return None if view is None else view.state

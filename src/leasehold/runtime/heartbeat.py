@@ -1,0 +1,123 @@
+"""The worker's side of keeping leases: listens to the keeper process, restarts it, acts on what it says.
+
+The beats themselves come from the keeper, which runs no user code and has a GIL of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+
+from leasehold.core import limits
+from leasehold.core.engine import Heartbeat
+from leasehold.core.job import Lease, LeaseRef
+from leasehold.runtime.executor import Executor
+from leasehold.runtime.fetcher import Fetcher
+from leasehold.runtime.inflight import Inflight
+from leasehold.runtime.log import brief, event
+from leasehold.runtime.loops import Strikes
+from leasehold.runtime.ports import Env, Keeper, KeeperGone
+from leasehold.runtime.settler import Settler
+
+
+class Heart:
+    """Runs the keeper and hears it. Nothing is claimed while there is none."""
+
+    def __init__(
+        self,
+        keeper: Keeper,
+        worker: str,
+        queues: Sequence[str],
+        beat_ms: int,
+        inflight: Inflight,
+        fetcher: Fetcher,
+        executor: Executor,
+        settler: Settler,
+        env: Env,
+    ) -> None:
+        self._keeper = keeper
+        self._worker = worker
+        self._queues = tuple(queues)
+        self._young_s = beat_ms / 2 / limits.SECOND
+        self._inflight = inflight
+        self._fetcher = fetcher
+        self._executor = executor
+        self._settler = settler
+        self._env = env
+        self._strikes = Strikes(limits.KEEPER_RESTARTS)
+        self._strays: dict[LeaseRef, float] = {}
+        self._stopping = False
+        self.beats = 0
+
+    async def run(self) -> None:
+        """Until `stop`. Raises `KeeperGone` when keepers die one after the other."""
+        while not self._stopping:
+            try:
+                await self._keeper.start(self._worker, self._queues)
+                await self._listen()
+            except (KeeperGone, OSError) as error:
+                self._ended(error)
+
+    def _ended(self, error: KeeperGone | OSError) -> None:
+        self._fetcher.ready.clear()
+        if self._stopping:
+            return
+        event(logging.ERROR, "keeper_gone", error=brief(error))
+        if self._strikes.strike(self._env.clock()):
+            raise KeeperGone(
+                f"The process that keeps the leases died more than {limits.KEEPER_RESTARTS} times in a minute. "
+                "See the log lines before this one; is `python -m leasehold.keeper` able to start here?"
+            ) from error
+
+    async def stop(self) -> None:
+        """End the keeper: no beat after this."""
+        self._stopping = True
+        self._fetcher.ready.clear()
+        await self._keeper.stop()
+
+    async def _listen(self) -> None:
+        silent = 0
+        while True:
+            try:
+                async with asyncio.timeout(limits.KEEPER_SILENCE_MS / limits.SECOND):
+                    beat = await self._keeper.report()
+            except TimeoutError:
+                # Once may be our own doing: this process was stopped, or its loop was held up.
+                silent += 1
+                if silent > 1:
+                    await self._keeper.stop()
+                    raise KeeperGone("it said nothing for too long and was ended") from None
+                continue
+            silent = 0
+            if beat is not None:
+                self._hear(beat)
+            self._keeper.show(self._inflight.snapshot(self._env.clock() - self._young_s))
+
+    def _hear(self, beat: Heartbeat) -> None:
+        self.beats += 1
+        for ref in beat.lost:
+            self._executor.lose(ref, "heartbeat")
+        self._release_strays(beat.strays)
+        self._fetcher.ready.set()
+
+    def _release_strays(self, strays: Sequence[Lease]) -> None:
+        """Hand back leases whose claim never reached us.
+
+        A stray may belong to a claim that is under way. One that was seen before that claim began cannot, and every
+        claim before it has ended: its jobs would be known.
+        """
+        now = self._env.clock()
+        seen: dict[LeaseRef, float] = {}
+        for lease in strays:
+            ref = lease.ref
+            if self._inflight.knows(ref):
+                continue
+            first = self._strays.get(ref)
+            claiming = self._fetcher.claiming_since
+            if first is None or (claiming is not None and claiming <= first):
+                seen[ref] = now if first is None else first
+            else:
+                event(logging.WARNING, "stray", queue=ref.queue, id=ref.id, token=ref.token)
+                self._settler.put_stray(lease)
+        self._strays = seen

@@ -1,0 +1,89 @@
+"""Background loops that are never silently dead: run again after an error, and the worker stops when that goes on."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from leasehold.core import limits
+from leasehold.core.errors import AccessDenied, RedisError, Unreachable
+from leasehold.core.steps import Steps
+from leasehold.runtime.log import brief, event
+from leasehold.runtime.ports import Driver, Env
+
+T = TypeVar("T")
+
+
+class LoopFailed(Exception):
+    """A background loop raised again and again. The worker cannot go on without it."""
+
+
+class Link:
+    """The worker's driver, which also knows whether Redis answers: one log line when it goes, one when it is back."""
+
+    def __init__(self, driver: Driver, env: Env) -> None:
+        self._driver = driver
+        self._env = env
+        self.down_since: float | None = None
+
+    async def run(self, steps: Steps[T]) -> T:
+        try:
+            answer = await self._driver.run(steps)
+        except (Unreachable, AccessDenied) as error:
+            if self.down_since is None:
+                self.down_since = self._env.clock()
+                event(logging.ERROR, "redis_away", error=brief(error))
+            raise
+        if self.down_since is not None:
+            away, self.down_since = self._env.clock() - self.down_since, None
+            event(logging.WARNING, "redis_back", away_s=away)
+        return answer
+
+
+class Strikes:
+    """Counts events within the last minute."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._at: deque[float] = deque(maxlen=most + 1)
+
+    def strike(self, now: float) -> bool:
+        """Count one. True: that was one too many."""
+        self._at.append(now)
+        minute = limits.MINUTE / limits.SECOND
+        return len(self._at) > self._most and now - self._at[0] < minute
+
+
+async def supervised(name: str, run: Callable[[], Awaitable[None]], stopping: Callable[[], bool], env: Env) -> None:
+    """Run a loop until it returns; when it raises, run it again after a growing pause.
+
+    Errors of Redis are waited out for as long as they last (`Link` logs those that mean it is away). Any other error is
+    a bug of somebody's: after `LOOP_FAILURES` of them in a minute it raises `LoopFailed`.
+    """
+    strikes = Strikes(limits.LOOP_FAILURES - 1)
+    tries = 0
+    told = ""
+    while not stopping():
+        began = env.clock()
+        try:
+            await run()
+            return
+        except RedisError as error:
+            text = brief(error)
+            if not isinstance(error, (Unreachable, AccessDenied)) and text != told:
+                told = text
+                event(logging.ERROR, "redis_refused", loop=name, error=text)
+        except Exception as error:
+            event(logging.ERROR, "loop_failed", loop=name, error=brief(error))
+            if strikes.strike(env.clock()):
+                raise LoopFailed(f"The {name} loop failed {limits.LOOP_FAILURES} times in a minute.") from error
+        tries = 1 if env.clock() - began > limits.MINUTE / limits.SECOND else min(tries + 1, 16)
+        await env.sleep(pause_s(tries, env.random))
+
+
+def pause_s(tries: int, random: Callable[[], float]) -> float:
+    """How long to wait after so many failures in a row: doubling up to a cap, half of it by chance."""
+    full = min(limits.REDIS_BACKOFF_CAP_MS, limits.REDIS_BACKOFF_MS << (tries - 1))
+    return full * (0.5 + random() / 2) / limits.SECOND

@@ -1,0 +1,74 @@
+"""Housekeeping that every worker shares in: maintenance of the queues now and then, and showing that we are here."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import time
+from collections.abc import Sequence
+
+from leasehold.core import limits
+from leasehold.core.engine import Engine
+from leasehold.core.job import WorkerView
+from leasehold.runtime.inflight import Inflight
+from leasehold.runtime.log import event
+from leasehold.runtime.ports import Driver, Env
+
+ROUNDS_MAX = 20
+"""Rounds of maintenance in a row, while there is more to do. The rest waits for the next time."""
+
+
+class Maintainer:
+    """Two loops: `run` tends the queues, `present` tells the inspector of this worker."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        driver: Driver,
+        worker: str,
+        queues: Sequence[str],
+        tasks: Sequence[str],
+        inflight: Inflight,
+        env: Env,
+    ) -> None:
+        self._engine = engine
+        self._driver = driver
+        self._worker = worker
+        self._queues = tuple(queues)
+        self._tasks = tuple(tasks)
+        self._inflight = inflight
+        self._env = env
+        self._started_ms = _wall_ms()
+
+    async def run(self) -> None:
+        """At the start and then every `maintain_ms`, give or take a quarter so that workers do not do it together."""
+        while True:
+            for _ in range(ROUNDS_MAX):
+                done = await self._driver.run(self._engine.maintain(self._queues, self._tasks))
+                if done.reclaimed or done.unparked:
+                    event(logging.INFO, "maintained", reclaimed=done.reclaimed, unparked=done.unparked)
+                if not done.more:
+                    break
+            await self._env.sleep(self._engine.timing.maintain_ms / limits.SECOND * (0.75 + self._env.random() / 2))
+
+    async def present(self) -> None:
+        while True:
+            await self._driver.run(self._engine.announce(self._view()))
+            await self._env.sleep(self._engine.timing.presence_ms / limits.SECOND)
+
+    def _view(self) -> WorkerView:
+        return WorkerView(
+            id=self._worker,
+            queues=self._queues,
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            started_ms=self._started_ms,
+            seen_ms=_wall_ms(),
+            concurrency=self._inflight.slots,
+            active=self._inflight.held,
+        )
+
+
+def _wall_ms() -> int:
+    return int(time.time() * limits.SECOND)

@@ -1,0 +1,61 @@
+"""Threads for sync handlers. Work goes out through one queue; what is finished comes back in batches, one wake-up each.
+
+The threads are daemons: one that is stuck in a handler cannot keep the process alive after a stop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections import deque
+from collections.abc import Callable
+from queue import SimpleQueue
+from typing import Generic, TypeVar
+
+In = TypeVar("In")
+Out = TypeVar("Out")
+
+
+class ThreadPool(Generic[In, Out]):
+    """Up to `size` threads, started when needed. `work` runs in a thread and must not raise, `done` on the loop."""
+
+    def __init__(self, size: int, work: Callable[[In], Out], done: Callable[[Out], None]) -> None:
+        self._size = size
+        self._work = work
+        self._done = done
+        self._loop = asyncio.get_running_loop()
+        self._todo: SimpleQueue[In | None] = SimpleQueue()
+        self._finished: deque[Out] = deque()
+        self._woken = False
+        self._threads = 0
+        self._busy = 0
+
+    def submit(self, item: In) -> None:
+        """Run `work(item)` in a thread."""
+        self._busy += 1
+        if self._busy > self._threads and self._threads < self._size:
+            self._threads += 1
+            threading.Thread(target=self._serve, name=f"leasehold-{self._threads}", daemon=True).start()
+        self._todo.put(item)
+
+    def close(self) -> None:
+        """Let idle threads end. Busy ones end after their handler."""
+        for _ in range(self._threads):
+            self._todo.put(None)
+
+    def _serve(self) -> None:
+        while (item := self._todo.get()) is not None:
+            self._finished.append(self._work(item))
+            # Race with _drain: it lowers the flag before it takes anything, so if the flag is up here, what was just
+            # appended will be seen. Two threads may both raise it: one wake-up too many is harmless.
+            if not self._woken:
+                self._woken = True
+                with contextlib.suppress(RuntimeError):  # the loop is closed: the worker has ended
+                    self._loop.call_soon_threadsafe(self._drain)
+
+    def _drain(self) -> None:
+        self._woken = False
+        while self._finished:
+            self._busy -= 1
+            self._done(self._finished.popleft())

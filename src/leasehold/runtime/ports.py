@@ -1,0 +1,65 @@
+"""What the worker needs from outside: a driver, a keeper, a clock. Small protocols: tests bring their own."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+from leasehold.core.engine import Heartbeat
+from leasehold.core.job import LeaseRef
+from leasehold.core.steps import Steps
+
+T = TypeVar("T")
+
+
+class Driver(Protocol):
+    """Runs an engine's steps. Cancelling `run` is allowed; what it was doing may have taken place or not."""
+
+    async def run(self, steps: Steps[T]) -> T: ...
+
+
+class KeeperGone(Exception):
+    """The process that keeps the leases has ended."""
+
+
+class Keeper(Protocol):
+    """The process that keeps this worker's leases, from outside of the event loop and of the handlers' GIL."""
+
+    async def start(self, worker: str, queues: Sequence[str]) -> None:
+        """Start it, also again after it has ended. Its first heartbeat says that it is ready."""
+        ...
+
+    async def report(self) -> Heartbeat | None:
+        """The next thing it says: a heartbeat that went through, or None: alive, but Redis did not answer.
+
+        Raises `KeeperGone` as soon as it has ended.
+        """
+        ...
+
+    def show(self, leases: Sequence[LeaseRef]) -> None:
+        """Tell it which leases to ask about. Never blocks."""
+        ...
+
+    def rest(self, resting: bool) -> None:
+        """Tell it that nothing is held, so that there is nothing to keep; or, before a claim, that there may be.
+
+        Never blocks. It does not rest until it is told to.
+        """
+        ...
+
+    async def stop(self) -> None:
+        """End it. Harmless when it has ended."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Env:
+    """Time and chance, to be replaced in tests. `clock` is monotonic, in seconds."""
+
+    clock: Callable[[], float] = time.monotonic
+    random: Callable[[], float] = random.random
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep

@@ -1,0 +1,131 @@
+"""Brings outcomes to Redis, many in a call: whatever gathered while the last call was under way. Never drops one."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from typing import TypeAlias
+
+from leasehold.core import limits
+from leasehold.core.engine import Engine
+from leasehold.core.errors import RedisError, Unreachable
+from leasehold.core.job import Lease, LeaseRef
+from leasehold.core.outcome import Completed, Outcome, Released
+from leasehold.runtime.inflight import Held, Inflight
+from leasehold.runtime.log import event
+from leasehold.runtime.ports import Driver
+
+Item: TypeAlias = tuple[Lease, Outcome, Held | None]
+"""A lease, how it ended, and its entry in the table (None: a stray that was never in it)."""
+
+
+class Settler:
+    """A queue of outcomes and the loop that settles them in order.
+
+    When Redis does not answer, the outcomes stay in the queue and the loop raises: its supervisor runs it again.
+    """
+
+    def __init__(self, engine: Engine, driver: Driver, inflight: Inflight) -> None:
+        self._engine = engine
+        self._driver = driver
+        self._inflight = inflight
+        self._queue: deque[Item] = deque()
+        self._wake = asyncio.Event()
+        self._quiet = asyncio.Event()
+        self._quiet.set()
+        self._doubtful: set[LeaseRef] = set()
+        self.settled = 0
+        self.lost = 0
+
+    def put(self, held: Held, outcome: Outcome) -> bool:
+        """Settle a lease with this outcome. False: its end was decided before, or it was lost."""
+        if not self._inflight.begin_settling(held):
+            return False
+        self._add((held.lease, outcome, held))
+        return True
+
+    def put_stray(self, lease: Lease) -> None:
+        """Hand back a lease that Redis says is ours and that never reached us."""
+        self._add((lease, Released(), None))
+
+    async def flushed(self) -> None:
+        """Until every outcome so far has reached Redis."""
+        await self._quiet.wait()
+
+    async def run(self) -> None:
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            while self._queue:
+                await self._round(self._take())
+            self._quiet.set()
+
+    def _add(self, item: Item) -> None:
+        self._queue.append(item)
+        self._quiet.clear()
+        self._wake.set()
+
+    def _take(self) -> list[Item]:
+        """What is there, up to the limits of one call."""
+        batch: list[Item] = []
+        size = 0
+        while self._queue and len(batch) < limits.MAX_BATCH:
+            outcome = self._queue[0][1]
+            size += len(outcome.result) if type(outcome) is Completed else 0
+            if batch and size > limits.MAX_CALL_BYTES:
+                break
+            batch.append(self._queue.popleft())
+        return batch
+
+    async def _round(self, batch: list[Item]) -> None:
+        try:
+            await self._settle(batch)
+        except RedisError as error:
+            if isinstance(error, Unreachable) or len({lease.record.queue for lease, _, _ in batch}) == 1:
+                self._put_back(batch, doubtful=isinstance(error, Unreachable))
+                raise
+            await self._queue_by_queue(batch)
+        except BaseException:
+            self._put_back(batch, doubtful=True)
+            raise
+
+    async def _queue_by_queue(self, batch: list[Item]) -> None:
+        """A refusal may be about one queue alone (a foreign key in its place): the others must not wait for it."""
+        refusal: RedisError | None = None
+        for queue in dict.fromkeys(lease.record.queue for lease, _, _ in batch):
+            part = [item for item in batch if item[0].record.queue == queue]
+            try:
+                await self._settle(part)
+            except RedisError as error:
+                self._put_back(part, doubtful=isinstance(error, Unreachable))
+                refusal = error
+        if refusal is not None:
+            raise refusal
+
+    def _put_back(self, batch: list[Item], doubtful: bool) -> None:
+        if doubtful:
+            self._doubtful.update(lease.ref for lease, _, _ in batch)
+        self._queue.extendleft(reversed(batch))
+        self._wake.set()
+
+    async def _settle(self, batch: list[Item]) -> None:
+        answers = await self._driver.run(self._engine.settle([(lease, outcome) for lease, outcome, _ in batch]))
+        for (_, outcome, held), ours in zip(batch, answers, strict=True):
+            if ours:
+                self.settled += 1
+            elif held is not None:
+                self._report(held.ref, outcome)
+            if held is not None:
+                self._inflight.gone(held)
+        if self._doubtful:
+            self._doubtful.difference_update([lease.ref for lease, _, _ in batch])
+
+    def _report(self, ref: LeaseRef, outcome: Outcome) -> None:
+        """The answer was no. After a call without an answer, that may mean that the first try went through."""
+        kind = type(outcome).__name__.lower()
+        if ref in self._doubtful:
+            event(logging.WARNING, "settled_or_lost", queue=ref.queue, id=ref.id, outcome=kind)
+            return
+        self.lost += 1
+        event(logging.WARNING, "lost", queue=ref.queue, id=ref.id, token=ref.token, outcome=kind, at="settle")

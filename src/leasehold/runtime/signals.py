@@ -1,0 +1,41 @@
+"""Signals: the handler only says that one came; the first asks for a stop, the second for a hard one."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from types import FrameType
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+@contextlib.contextmanager
+def on_signals(act: Callable[[], None]) -> Iterator[None]:
+    """Call `act` on the loop for each SIGINT or SIGTERM; from the third on, the system's own way: the process ends.
+
+    Plain handlers rather than the loop's: they count even while the loop is held up by a handler, so that the third
+    Ctrl-C always works. Outside of the main thread nothing is installed (Python allows it only there).
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    loop = asyncio.get_running_loop()
+    count = 0
+
+    def came(_number: int, _frame: FrameType | None) -> None:
+        nonlocal count
+        count += 1
+        if count == 2:
+            for number in SIGNALS:
+                signal.signal(number, signal.SIG_DFL)
+        loop.call_soon_threadsafe(act)
+
+    before = {number: signal.signal(number, came) for number in SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,232 @@
+"""The worker: puts the parts together, starts them, and brings them to an end in order."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import re
+import secrets
+import socket
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from enum import IntEnum
+from typing import Any
+
+from leasehold.core import limits
+from leasehold.core.engine import Engine
+from leasehold.core.errors import InvalidArgument
+from leasehold.core.task import TaskSpec
+from leasehold.runtime.executor import Executor, Known
+from leasehold.runtime.fetcher import Fetcher
+from leasehold.runtime.heartbeat import Heart
+from leasehold.runtime.inflight import Inflight
+from leasehold.runtime.log import brief, event
+from leasehold.runtime.loops import Link, supervised
+from leasehold.runtime.maintainer import Maintainer
+from leasehold.runtime.pace import Pace
+from leasehold.runtime.ports import Driver, Env, Keeper
+from leasehold.runtime.settler import Settler
+from leasehold.runtime.signals import on_signals
+
+
+class ExitStatus(IntEnum):
+    """How `Worker.run` ended, as the status of a process."""
+
+    OK = 0
+    FAILED = 1
+    """A background loop or the keeper could not be kept alive."""
+    HARD = 2
+    """Stopped without waiting: threads may still be running handlers. End the process with `os._exit`."""
+
+
+class Worker:
+    """Runs jobs of some queues until it is told to stop.
+
+        worker = Worker(engine, driver, tasks, handlers, ["images"], keeper=ProcessKeeper(...))
+        status = await worker.run()
+
+    `tasks` by name and `handlers` (of raw payloads) by queue. `burst`: stop when the queues have no ready or due work
+    left. `grace_ms`: how long running jobs may go on after a stop was asked for. One worker runs once.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        driver: Driver,
+        tasks: Mapping[str, TaskSpec],
+        handlers: Mapping[str, TaskSpec],
+        queues: Sequence[str],
+        *,
+        keeper: Keeper,
+        concurrency: int = limits.CONCURRENCY,
+        burst: bool = False,
+        grace_ms: int = limits.STOP_GRACE_MS,
+        worker_id: str | None = None,
+        signals: bool = True,
+        env: Env | None = None,
+    ) -> None:
+        if not queues:
+            raise InvalidArgument("A worker needs at least one queue.")
+        if not 1 <= concurrency <= limits.MAX_CONCURRENCY:
+            raise InvalidArgument(f"concurrency is {concurrency}; expected 1 to {limits.MAX_CONCURRENCY}.")
+        if grace_ms < 0:
+            raise InvalidArgument(f"grace_ms is {grace_ms}; expected 0 or more.")
+        self.id = worker_id or fresh_worker_id()
+        self.queues = tuple(dict.fromkeys(queues))
+        self._engine = engine
+        self._known = Known(tasks, handlers)
+        self._keeper = keeper
+        self._concurrency = concurrency
+        self._burst = burst
+        self._grace_s = grace_ms / limits.SECOND
+        self._signals = signals
+        self._env = env or Env()
+        self._link = Link(driver, self._env)
+        self._stop = asyncio.Event()
+        self._hard = asyncio.Event()
+        self._fatal: BaseException | None = None
+        self._loops: list[asyncio.Task[None]] = []
+
+    def stop(self) -> None:
+        """Ask for a stop: nothing new is started, running jobs may finish. Asked again: a hard stop, at once."""
+        if self._stop.is_set():
+            self._hard.set()
+        self._stop.set()
+
+    async def run(self) -> ExitStatus:
+        """Work until stopped, or with `burst` until there is nothing left. Never raises what a handler raises."""
+        with on_signals(self.stop) if self._signals else contextlib.nullcontext():
+            self._build()
+            event(logging.INFO, "started", worker=self.id, queues=",".join(self.queues), slots=self._concurrency)
+            self._start_loops()
+            try:
+                await self._stop.wait()
+                return await self._shut_down()
+            finally:
+                for task in self._loops:
+                    task.cancel()
+                self._executor.close()
+
+    def _build(self) -> None:
+        env, engine, link, queues = self._env, self._engine, self._link, self.queues
+        pace = Pace()
+        self._inflight = Inflight(self._concurrency)
+        self._settler = Settler(engine, link, self._inflight)
+        self._executor = Executor(engine, link, self._known, self._inflight, self._settler, pace, env)
+        self._fetcher = Fetcher(
+            engine, link, self._keeper, self.id, queues, self._inflight, self._executor, pace, env, burst=self._burst
+        )
+        self._heart = Heart(
+            self._keeper,
+            self.id,
+            queues,
+            engine.timing.beat_ms,
+            self._inflight,
+            self._fetcher,
+            self._executor,
+            self._settler,
+            env,
+        )
+        self._maintainer = Maintainer(engine, link, self.id, queues, list(self._known.tasks), self._inflight, env)
+
+    def _start_loops(self) -> None:
+        self._fetching = self._loop("fetch", self._fetcher.run, lambda: self._fetcher.stopping)
+        self._loop("settle", self._settler.run)
+        self._loop("watch", self._watch)
+        self._loop("maintain", self._maintainer.run)
+        self._loop("present", self._maintainer.present)
+        # Restarts itself, within its own bounds.
+        self._add("heart", self._heart.run())
+
+    def _loop(
+        self, name: str, run: Callable[[], Awaitable[None]], stopping: Callable[[], bool] = lambda: False
+    ) -> asyncio.Task[None]:
+        return self._add(name, supervised(name, run, stopping, self._env))
+
+    def _add(self, name: str, loop: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(loop, name=f"leasehold-{name}")
+        task.add_done_callback(self._loop_ended)
+        self._loops.append(task)
+        return task
+
+    def _loop_ended(self, task: asyncio.Task[None]) -> None:
+        error = None if task.cancelled() else task.exception()
+        if error is not None and self._fatal is None:
+            self._fatal = error
+            event(logging.CRITICAL, "stopping", loop=task.get_name(), error=brief(error))
+        self._stop.set()
+
+    async def _watch(self) -> None:
+        """Look after timeouts and stuck jobs while there is anything here; sleep while there is not."""
+        tick = limits.WATCH_MS / limits.SECOND
+        while True:
+            if self._inflight.empty:
+                self._inflight.occupied.clear()
+                await self._inflight.occupied.wait()
+            before = self._env.clock()
+            await self._env.sleep(tick)
+            now = self._env.clock()
+            self._executor.watch(now)
+            self._fetcher.watch(now, late=now - before > 1.5 * tick)
+
+    # ------------------------------------------------------------------------------------------------------- the end
+
+    async def _shut_down(self) -> ExitStatus:
+        """Every wait in here is bounded."""
+        self._executor.stopping = True
+        self._fetcher.stop()
+        self._executor.hand_back(self._inflight.take_pending(lambda _: True))
+        event(logging.INFO, "draining", worker=self.id, running=len(self._inflight.running))
+        if self._fatal is None:
+            await self._or_hard(self._drained(), self._grace_s)
+        if not self._hard.is_set():
+            self._executor.cancel_running()
+            await self._or_hard(self._drained(), limits.CANCEL_MS / limits.SECOND)
+            await self._or_hard(asyncio.wait({self._fetching}), limits.CANCEL_MS / limits.SECOND)
+            await self._or_hard(self._settler.flushed(), limits.FLUSH_MS / limits.SECOND)
+        hard = self._hard.is_set()
+        if hard:
+            self._executor.cancel_running()
+            await _within(self._settler.flushed(), limits.HARD_STOP_MS / 2 / limits.SECOND)
+        self._fetching.cancel()
+        await _within(self._heart.stop(), limits.HARD_STOP_MS / limits.SECOND)
+        leave = self._link.run(self._engine.leave(self.id, self.queues))
+        given_back = await _within(leave, (limits.HARD_STOP_MS if hard else limits.LEAVE_MS) / limits.SECOND)
+        event(logging.INFO, "stopped", worker=self.id, given_back=given_back, hard=hard)
+        if hard:
+            return ExitStatus.HARD
+        return ExitStatus.FAILED if self._fatal is not None else ExitStatus.OK
+
+    async def _drained(self) -> None:
+        while self._inflight.running:
+            self._inflight.changed.clear()
+            await self._inflight.changed.wait()
+
+    async def _or_hard(self, waiting: Coroutine[Any, Any, Any], seconds: float) -> None:
+        """Wait for this, for so long at most, and not after a hard stop was asked for."""
+        done = asyncio.ensure_future(waiting)
+        hard = asyncio.ensure_future(self._hard.wait())
+        await asyncio.wait({done, hard}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        for task in (done, hard):
+            task.cancel()
+
+
+async def _within(waiting: Coroutine[Any, Any, Any], seconds: float) -> Any:
+    """Its answer, or None when it raised or took too long: at the end there is nobody left to tell."""
+    task = asyncio.ensure_future(waiting)
+    await asyncio.wait({task}, timeout=seconds)
+    if not task.done():
+        task.cancel()
+        return None
+    error = None if task.cancelled() else task.exception()
+    if error is not None:
+        event(logging.WARNING, "while_stopping", error=brief(error))
+        return None
+    return None if task.cancelled() else task.result()
+
+
+def fresh_worker_id() -> str:
+    """A name for a worker that no other has: host, process and a random part."""
+    host = re.sub(r"[^A-Za-z0-9.-]", "-", socket.gethostname())[:60]
+    return f"{host}-{os.getpid()}-{secrets.token_hex(4)}"

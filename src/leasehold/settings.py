@@ -1,0 +1,120 @@
+"""What can be set, in one place: the names of the environment variables, their defaults and what they mean."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from leasehold.core import limits, names
+from leasehold.core.errors import InvalidArgument, NotConfigured
+
+DEFAULT_URL = "redis://localhost:6379/0"
+DEFAULT_NAMESPACE = "leasehold"
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """The environment variables of a setting (the first that is not empty counts), how to read them, what it means."""
+
+    names: tuple[str, ...]
+    read: Callable[[str], Any]
+    meaning: str
+
+
+def _setting(default: Any, meaning: str, *variables: str, read: Callable[[str], Any] = str, shown: bool = True) -> Any:
+    return field(default=default, repr=shown, metadata={"variable": Variable(variables, read, meaning)})
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """All settings of a client. Times are seconds, sizes are bytes.
+
+        Settings.load(namespace="shop")      # the arguments first, then the environment, then the defaults
+
+    Raises `InvalidArgument` for a value that cannot be right, `NotConfigured` when it came from the environment.
+    """
+
+    # The URL may hold a password, so it is not in the repr.
+    url: str = _setting(
+        DEFAULT_URL,
+        "Where Redis is: redis://, rediss://, unix:// or embedded:PATH.",
+        "LEASEHOLD_URL",
+        "REDIS_URL",
+        shown=False,
+    )
+    namespace: str = _setting(
+        DEFAULT_NAMESPACE,
+        "The beginning of all keys in Redis; apps with different ones do not meet.",
+        "LEASEHOLD_NAMESPACE",
+    )
+    max_payload: int = _setting(
+        limits.MAX_PAYLOAD, "The largest encoded payload of a job, in bytes.", "LEASEHOLD_MAX_PAYLOAD", read=int
+    )
+    patience: float = _setting(
+        limits.PATIENCE_MS / limits.SECOND,
+        "For this many seconds a call that found no Redis is sent again before it ends in `Unreachable`.",
+        "LEASEHOLD_PATIENCE",
+        read=float,
+    )
+    connect_timeout: float = _setting(
+        limits.CONNECT_TIMEOUT_MS / limits.SECOND,
+        "How many seconds each step of connecting may take.",
+        "LEASEHOLD_CONNECT_TIMEOUT",
+        read=float,
+    )
+    reply_timeout: float = _setting(
+        limits.REPLY_TIMEOUT_MS / limits.SECOND,
+        "How many seconds one attempt waits for its reply.",
+        "LEASEHOLD_REPLY_TIMEOUT",
+        read=float,
+    )
+
+    def __post_init__(self) -> None:
+        url: object = self.url
+        if not isinstance(url, str) or not url:
+            raise InvalidArgument(f"url is a {type(url).__name__} or empty; expected text such as {DEFAULT_URL}.")
+        names.namespace(self.namespace)
+        names.count(self.max_payload, "max_payload", least=1, most=limits.MAX_PAYLOAD_CEILING)
+        names.duration_ms(self.patience, "patience", least_ms=0, most_ms=limits.DAY)
+        names.duration_ms(self.connect_timeout, "connect_timeout", most_ms=limits.HOUR)
+        names.duration_ms(self.reply_timeout, "reply_timeout", most_ms=limits.HOUR)
+
+    @classmethod
+    def load(cls, environ: Mapping[str, str] | None = None, **given: Any) -> Settings:
+        """Settings from the arguments that are not None, then from the environment, then the defaults.
+
+        Settings.load(url="redis://redis.example.org/1")
+        """
+        found = os.environ if environ is None else environ
+        values = {name: value for name, value in given.items() if value is not None}
+        for name, variable in variables().items():
+            if name not in values:
+                values |= _from_environment(name, variable, found)
+        return cls(**values)
+
+
+def variables() -> dict[str, Variable]:
+    """Every setting and its environment variables: the source of the documentation."""
+    return {item.name: item.metadata["variable"] for item in fields(Settings)}
+
+
+def _from_environment(name: str, variable: Variable, environ: Mapping[str, str]) -> dict[str, Any]:
+    for key in variable.names:
+        text = environ.get(key, "").strip()
+        if not text:
+            continue
+        try:
+            value = variable.read(text)
+            Settings(**{name: value})
+        except ValueError as exc:
+            # Of our own checks the text is safe to show; that of int() and float() would repeat what was set.
+            reason = str(exc) if isinstance(exc, InvalidArgument) else f"expected {_kind(variable)}."
+            raise NotConfigured(f"The environment variable {key} is not usable: {reason}") from None
+        return {name: value}
+    return {}
+
+
+def _kind(variable: Variable) -> str:
+    return "a whole number" if variable.read is int else "a number"

@@ -1,0 +1,283 @@
+"""Tasks and raw handlers: registered functions, and how to enqueue calls of them."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
+
+from leasehold.client import UNSET, Options, Unset
+from leasehold.core import names
+from leasehold.core.errors import InvalidArgument
+from leasehold.core.job import NewJob
+from leasehold.core.signature import Results, Signature
+from leasehold.core.task import Arguments, TaskSpec
+from leasehold.results import JobHandle, enqueue_all, enqueue_one
+
+if TYPE_CHECKING:
+    from datetime import datetime, timedelta
+
+    from leasehold.client import Client
+    from leasehold.core.backoff import Backoff
+
+P = ParamSpec("P")
+R = TypeVar("R")
+C = TypeVar("C")
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """How the jobs of a task or a raw handler are run. Checked."""
+
+    queue: str
+    timeout_ms: int | None
+    retries: int
+    backoff: Backoff
+    result_ttl_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class TaskCall(Generic[R]):
+    """One call of a task that is yet to be enqueued, made by `Task.call`. Its arguments are checked and encoded."""
+
+    task: str
+    payload: bytes = field(repr=False)
+    options: Options
+
+
+class Definition:
+    """What a task is made of, the same for all its `using()` copies."""
+
+    def __init__(self, client: Client, name: str, function: Callable[..., Any], policy: Policy) -> None:
+        self.client = client
+        self.name = name
+        self.function = function
+        self.policy = policy
+        self._signature: Signature | None = None
+        self._results: Results | None = None
+        try:
+            self._resolve()
+        except InvalidArgument as exc:
+            # The name may be defined further down in the module: look again at first use.
+            if not isinstance(exc.__cause__, NameError):
+                raise
+
+    @property
+    def signature(self) -> Signature:
+        return self._signature or self._resolve()
+
+    @property
+    def results(self) -> Results:
+        if self._results is None:
+            self._results = Results(f"task {self.name}", self.signature.returns)
+        return self._results
+
+    def _resolve(self) -> Signature:
+        self._signature = Signature(self.name, self.function)
+        return self._signature
+
+    def decode(self, payload: bytes) -> Arguments:
+        return self.signature.decode(payload)
+
+    def spec(self) -> TaskSpec:
+        policy = self.policy
+        return TaskSpec(
+            name=self.name,
+            queue=policy.queue,
+            function=self.function,
+            is_async=inspect.iscoroutinefunction(self.function),
+            encode_result=self.results.encode,
+            decode=self.signature.decode,
+            timeout_ms=policy.timeout_ms,
+            retries=policy.retries,
+            backoff=policy.backoff,
+            result_ttl_ms=policy.result_ttl_ms,
+        )
+
+
+class Task(Generic[P, R, C]):
+    """A registered function, made by `@app.task`. Calling it just calls the function.
+
+        thumbnail("cat.png")                            # runs here and now
+        job = thumbnail.enqueue("cat.png", size=64)     # runs in a worker
+        thumbnail.using(delay=60).enqueue("cat.png")    # in a minute
+
+    Arguments are checked against the function's signature and type hints when they are enqueued.
+    """
+
+    def __init__(self, definition: Definition, options: Options) -> None:
+        self._definition = definition
+        self._options = options
+        self._client = definition.client
+        self.name = definition.name
+        self.queue = options.queue or definition.policy.queue
+        self.__name__ = getattr(definition.function, "__name__", definition.name)
+        self.__qualname__ = getattr(definition.function, "__qualname__", definition.name)
+        self.__module__ = definition.function.__module__
+        self.__doc__ = definition.function.__doc__
+        self.__wrapped__ = definition.function
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> C:
+        result: C = self._definition.function(*args, **kwargs)
+        return result
+
+    def __repr__(self) -> str:
+        return f"<Task {self.name} on queue {self.queue!r}>"
+
+    @property
+    def spec(self) -> TaskSpec:
+        """What a worker needs to know. Raises `InvalidArgument` when the annotations cannot be resolved."""
+        return self._definition.spec()
+
+    def using(
+        self,
+        *,
+        id: str | None = None,
+        queue: str | None = None,
+        delay: float | timedelta | None = None,
+        run_after: datetime | None = None,
+        timeout: float | timedelta | Unset | None = UNSET,
+        retries: int | None = None,
+    ) -> Task[P, R, C]:
+        """A copy of the task whose jobs get these options.
+
+            thumbnail.using(delay=60).enqueue("cat.png")
+            thumbnail.using(id="cat", timeout=5, retries=0).enqueue("cat.png")
+
+        `id`: the job's id; a second job with it is refused while the first is known. `delay`: seconds or a `timedelta`.
+        `run_after`: a `datetime` with a time zone. `timeout`: seconds for one attempt, None for no limit. `retries`:
+        how many more attempts after the first. Raises `InvalidArgument`, naming what is wrong.
+        """
+        options = self._options.using(
+            id=id, queue=queue, delay=delay, run_after=run_after, timeout=timeout, retries=retries
+        )
+        return Task(self._definition, options)
+
+    def call(self, *args: P.args, **kwargs: P.kwargs) -> TaskCall[R]:
+        """A call to be enqueued later, together with others: see `enqueue_many`. Raises `PayloadInvalid`."""
+        return TaskCall(self.name, self._definition.signature.encode(args, kwargs), self._options)
+
+    def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]:
+        """Let a worker make this call. In async code: `aenqueue`.
+
+            job = thumbnail.enqueue("cat.png", size=64)
+
+        Raises `PayloadInvalid` (arguments that do not fit, or cannot be encoded), `PayloadTooLarge`, `DuplicateJob` (an
+        own id that exists), `UnsupportedFeature`, `QueueFull` and the errors of Redis.
+        """
+        return self._client.run(self._enqueue(self.call(*args, **kwargs)))
+
+    async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]:
+        """The twin of `enqueue` for async code.
+
+        job = await thumbnail.aenqueue("cat.png", size=64)
+        """
+        return await self._client.arun(self._enqueue(self.call(*args, **kwargs)))
+
+    def enqueue_many(self, calls: Iterable[TaskCall[R]]) -> list[JobHandle[R]]:
+        """Enqueue many calls of this task, with few round trips. The handles come in the order of the calls.
+
+            thumbnail.enqueue_many(thumbnail.call(path) for path in paths)
+            thumbnail.enqueue_many(thumbnail.using(id=path).call(path) for path in paths)
+
+        All calls are checked before the first is sent. An own id that exists already is no error here: its handle has
+        `created` False. Raises as `enqueue` does; when Redis fails on the way, some of the calls may be enqueued.
+        """
+        return self._client.run(self._enqueue_many(calls))
+
+    async def aenqueue_many(self, calls: Iterable[TaskCall[R]]) -> list[JobHandle[R]]:
+        """The twin of `enqueue_many` for async code."""
+        return await self._client.arun(self._enqueue_many(calls))
+
+    def job(self, id: str) -> JobHandle[R]:
+        """A handle for a job of this task that was enqueued before, here or elsewhere. No traffic.
+
+        thumbnail.job(request.args["id"]).result(timeout=0)
+        """
+        return JobHandle(self._client, self.queue, id, results=self._definition.results)
+
+    def _enqueue(self, call: TaskCall[R]) -> Any:
+        return enqueue_one(self._client, self._new_job(call), self._definition.results)
+
+    def _enqueue_many(self, calls: Iterable[TaskCall[R]]) -> Any:
+        jobs = [self._new_job(call) for call in calls]
+        return enqueue_all(self._client, jobs, self._definition.results)
+
+    def _new_job(self, call: object) -> NewJob:
+        if not isinstance(call, TaskCall) or call.task != self.name:
+            got = f"a call of {call.task}" if isinstance(call, TaskCall) else f"a {type(call).__name__}"
+            raise InvalidArgument(f"Task {self.name}: got {got}; expected calls made by {self.__name__}.call(...).")
+        policy = self._definition.policy
+        timeout_ms = 0 if policy.timeout_ms is None else policy.timeout_ms
+        return self._client.job(policy.queue, call.payload, call.options, task=self.name, timeout_ms=timeout_ms)
+
+
+class RawHandler:
+    """The function for a queue's raw payloads, made by `@app.handler`. Calling it just calls the function."""
+
+    def __init__(self, function: Callable[..., Any], policy: Policy) -> None:
+        self._function = function
+        self.queue = policy.queue
+        self.spec = TaskSpec(
+            name=None,
+            queue=policy.queue,
+            function=function,
+            is_async=inspect.iscoroutinefunction(function),
+            encode_result=Results(f"the handler of queue {policy.queue!r}").encode,
+            decode=None,
+            timeout_ms=policy.timeout_ms,
+            retries=policy.retries,
+            backoff=policy.backoff,
+            result_ttl_ms=policy.result_ttl_ms,
+        )
+        self.__name__ = getattr(function, "__name__", "handler")
+        self.__doc__ = function.__doc__
+        self.__wrapped__ = function
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._function(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<RawHandler {self.__name__} of queue {self.queue!r}>"
+
+
+def checked_function(function: Callable[..., Any], what: str) -> None:
+    """Refuse what a worker could not run as a handler."""
+    if not inspect.isfunction(function) and not inspect.ismethod(function):
+        raise InvalidArgument(f"{what}: got a {type(function).__name__}; expected a function or an async function.")
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise InvalidArgument(f"{what}: {function.__qualname__} yields; expected a function that returns its result.")
+
+
+def takes_one(function: Callable[..., Any], what: str) -> None:
+    """Refuse a raw handler that cannot be called with just the job."""
+    try:
+        inspect.signature(function).bind(None)
+    except TypeError:
+        raise InvalidArgument(f"{what}: {function.__qualname__} must take one argument, the job.") from None
+
+
+def default_name(function: Callable[..., Any]) -> str:
+    """`module.function`: the same for a module that is run as a program and for a worker that imports it."""
+    module = function.__module__
+    if module == "__main__":
+        module = _main_name()
+    try:
+        return names.task_name(f"{module}.{function.__qualname__}")
+    except InvalidArgument:
+        raise InvalidArgument(
+            f"{module}.{function.__qualname__} cannot be a task's name: it is a lambda, or local to a function, or has "
+            "letters beyond A-Z. Give it one with name=, the same in producers and workers."
+        ) from None
+
+
+def _main_name() -> str:
+    main = sys.modules["__main__"]
+    spec = getattr(main, "__spec__", None)
+    if spec is not None:
+        return str(spec.name).removesuffix(".__main__")
+    path = getattr(main, "__file__", None)
+    return PurePath(path).stem if path else "__main__"

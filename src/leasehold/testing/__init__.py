@@ -1,0 +1,1 @@
+"""Help for tests: real servers to start, stop, freeze and kill."""
