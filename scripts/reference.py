@@ -23,7 +23,8 @@ def command_line() -> str:
     parts = ["# Command line", "Written from `--help` by `make docs`; `make check` compares the two."]
     for name in ["", *COMMANDS]:
         words = [name, "--help"] if name else ["--help"]
-        shown = CliRunner().invoke(commands, words, prog_name="leasehold", terminal_width=100, max_content_width=100)
+        runner = CliRunner(env={"COLUMNS": "102"})
+        shown = runner.invoke(commands, words, prog_name="leasehold", terminal_width=100, max_content_width=100)
         if shown.exit_code:
             raise SystemExit(f"leasehold {' '.join(words)} failed: {shown.output}")
         parts += [f"## leasehold {name}".rstrip(), f"```text\n{shown.output.rstrip()}\n```"]
@@ -35,7 +36,7 @@ def settings() -> str:
     lines = [
         "# Settings",
         "",
-        "Each can be given to `Leasehold(...)` by its name; what is not given comes from the environment, then from the",
+        "Each can be given to `Leasehold(...)` by its name; what is not comes from the environment, then from the",
         "default. Times are seconds, sizes are bytes. Written by `make docs`; `make check` compares.",
         "",
         "| setting | environment | default | meaning |",

@@ -85,7 +85,7 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """One line of the worker's: the leases to ask about, and whether it holds nothing and will tell before it claims."""
+    """One line of the worker's: the leases to ask about; `resting`: it holds nothing and will tell before it claims."""
 
     leases: tuple[LeaseRef, ...] = ()
     resting: bool = False

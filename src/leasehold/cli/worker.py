@@ -26,7 +26,7 @@ LEVELS: Final = ("debug", "info", "warning", "error")
 @click.argument("app", metavar="MODULE:APP")
 @click.option(
     "queues", "--queue", "-q", multiple=True, metavar="QUEUE",
-    help="Work on this queue; may be given several times, the first has precedence. "
+    help="Work on this queue; may be given several times; all are served in turn. "
     "[default: all that the app's tasks and handlers name]",
 )  # fmt: skip
 @click.option(

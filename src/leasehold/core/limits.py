@@ -64,8 +64,8 @@ MAX_CRASHES = 5
 """A job whose worker died this often while holding it ends in `broken`."""
 ISOLATE_AFTER_CRASHES = 2
 """From this many crashes on, a worker holds only one such job at a time, so that poison cannot drag others along."""
-MAX_PUT_OFF = 200
-"""Such jobs that one claim looks past, in order to find others."""
+MAX_LOOK = 200
+"""Entries of the list of ready jobs, beyond its limit, that one claim looks through for jobs that it can take."""
 
 # Records of what has ended: the newest are kept, up to a count and an age.
 COMPLETED_TTL_MS = HOUR

@@ -153,9 +153,14 @@ class Dialler:
         from leasehold.redis.embedded import open_embedded
 
         with self._lock:
-            if self._embedded is None or not self._embedded.alive():
-                self._embedded = open_embedded(self._target.path or None)
-            return Target.parse(self._embedded.url)
+            held = self._embedded
+            if held is None:
+                held = self._embedded = open_embedded(self._target.path or None)
+            elif not held.alive():
+                # Its warden was killed, or gave the server up. A temporary directory is still there in the first case.
+                held.close()
+                held = self._embedded = open_embedded(held.path, remove=not self._target.path)
+            return Target.parse(held.url)
 
 
 def _options(target: Target, protocol: int | None, timeout_s: float | None) -> dict[str, Any]:

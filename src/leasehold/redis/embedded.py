@@ -58,17 +58,20 @@ class Embedded:
         self._hold.close()
 
 
-def open_embedded(path: str | None = None, timeout_s: float = START_TIMEOUT_S) -> Embedded:
+def open_embedded(
+    path: str | None = None, *, timeout_s: float = START_TIMEOUT_S, remove: bool | None = None
+) -> Embedded:
     """Start the server on this data directory, or join it where it runs.
 
         open_embedded("/var/lib/myapp/redis")
 
-    None: a fresh temporary directory, removed at the end. Raises `NotConfigured` when there is no server program, when
-    the directory cannot be used, or when the server does not start within `timeout_s`; its text shows the end of the
-    server's log.
+    None: a fresh temporary directory. `remove`: the directory goes when the server stops, if this call starts it; by
+    default only a temporary one does. Raises `NotConfigured` when there is no server program, when the directory cannot
+    be used, or when the server does not start within `timeout_s`; its text shows the end of the server's log.
     """
     folder = os.path.realpath(tempfile.mkdtemp(prefix="leasehold-") if path is None else path)
     _prepare(Path(folder))
+    end = "remove" if (path is None if remove is None else remove) else "keep"
     until = time.monotonic() + timeout_s
     founding: subprocess.Popen[bytes] | None = None
     try:
@@ -77,7 +80,7 @@ def open_embedded(path: str | None = None, timeout_s: float = START_TIMEOUT_S) -
             if joined is not None:
                 return joined
             if founding is None:
-                founding = _found(folder, "remove" if path is None else "keep")
+                founding = _found(folder, end)
             elif _ended(founding):
                 raise _failure(folder, "The embedded Redis could not be started")
             time.sleep(_POLL_S)

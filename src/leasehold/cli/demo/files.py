@@ -13,6 +13,8 @@ MAX_FILES: Final = 20_000
 QUEUE: Final = "files"
 RUNS_FILE: Final = "LEASEHOLD_DEMO_RUNS"
 """The environment variable that names the file to which every run adds a line."""
+PACE: Final = "LEASEHOLD_DEMO_PACE"
+"""The environment variable that says how many seconds each job waits, so that few files last until the kill."""
 _CHUNK: Final = 1 << 20
 
 
@@ -27,7 +29,7 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """The files below a directory. `skipped`: unreadable, or with a name that is not UTF-8; `more`: cut at MAX_FILES."""
+    """The files below a directory. `skipped`: unreadable or oddly named; `more`: there were more than that."""
 
     paths: tuple[str, ...]
     skipped: int

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import os
+import time
 
 from leasehold import Leasehold, current_job
-from leasehold.cli.demo.files import QUEUE, RUNS_FILE, Facts, facts_of
+from leasehold.cli.demo.files import PACE, QUEUE, RUNS_FILE, Facts, facts_of
 
 app = Leasehold()
 
 
 @app.task(queue=QUEUE)
 def look_at(path: str) -> Facts:
-    """Find out about one file. Every run is noted outside of Redis, so that the report does not rest on our own word."""
+    """Find out about one file. Every run is noted outside of Redis: the report does not rest on our own word."""
     note, job = os.environ.get(RUNS_FILE), current_job()
     if note and job:
         # One short write to a file opened for appending: lines of several processes never mix.
@@ -21,4 +22,5 @@ def look_at(path: str) -> Facts:
             os.write(handle, f"{job.id}\n".encode())
         finally:
             os.close(handle)
+    time.sleep(float(os.environ.get(PACE, "0")))
     return facts_of(path)

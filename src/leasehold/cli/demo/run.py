@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from leasehold.cli.demo.files import QUEUE, RUNS_FILE, Facts, Survey, facts_of
-from leasehold.cli.demo.workers import WorkerProcesses
+from leasehold.cli.demo.files import PACE, QUEUE, RUNS_FILE, Facts, Survey, facts_of
+from leasehold.cli.demo.workers import SLOTS, WorkerProcesses
 from leasehold.core.errors import LeaseholdError
-from leasehold.core.job import JobView, State
+from leasehold.core.job import JobView, State, WorkerView
 from leasehold.core.limits import PAGE_MAX, SECOND
 
 if TYPE_CHECKING:
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 WORKERS: Final = 2
 KILL_AT: Final = 0.25
 """The share of the jobs that is done when one worker is killed."""
+FEW: Final = 1_000
+FEW_LAST_S: Final = 1.5
+"""How long fewer files than that are made to last."""
 START_S: Final = 30
 FINISH_S: Final = 180
 _POLL_S: Final = 0.05
@@ -83,14 +86,23 @@ Tell = Callable[[str, int, int], None]
 
 
 def run_demo(
-    app: Leasehold, look_at: Task[[str], Facts, Facts], survey: Survey, folder: Path, environment: dict[str, str], tell: Tell
+    app: Leasehold,
+    look_at: Task[[str], Facts, Facts],
+    survey: Survey,
+    folder: Path,
+    environment: dict[str, str],
+    tell: Tell,
 ) -> Report:
     """Run it all on an app whose Redis is empty. Raises `DemoFailed` when it cannot be brought to its end."""
     runs_file = folder / "runs.txt"
     runs_file.touch()
     total = len(survey.paths)
-    with WorkerProcesses(WORKERS, folder, {**environment, RUNS_FILE: str(runs_file)}) as workers:
+    pace = pace_for(total)
+    environment = {**environment, RUNS_FILE: str(runs_file), PACE: f"{pace:.3f}"}
+    with WorkerProcesses(WORKERS, folder, environment) as workers:
         tell(f"{WORKERS} workers are starting", 0, total)
+        if pace:
+            tell(f"few files: each job takes {pace:.3f} s longer, so that there is something to kill", 0, total)
         _until(lambda: len(app.inspect.workers()) == WORKERS, START_S, "the workers did not start", workers)
         began = time.monotonic()
         tell(f"enqueueing {total:,} jobs, one a file", 0, total)
@@ -131,20 +143,26 @@ def run_demo(
     )
 
 
+def pace_for(files: int) -> float:
+    """Seconds that each job waits: with few files all would be done before a worker could be killed."""
+    return min(1.0, FEW_LAST_S * WORKERS * SLOTS / files) if files < FEW else 0.0
+
+
 def _kill_one(app: Leasehold, workers: WorkerProcesses, total: int, tell: Tell) -> Kill:
     """SIGKILL one worker when a part of the work is done and it holds something."""
-    victim = workers.pids[0]
+    busy: list[WorkerView] = []
 
     def is_time() -> bool:
         done = app.inspect.queue(QUEUE).counts[State.COMPLETED]
         tell("", done, total)
-        active = {worker.pid: worker.active for worker in app.inspect.workers()}
-        return done >= total or (done >= total * KILL_AT and active.get(victim, 0) > 0)
+        busy[:] = [worker for worker in app.inspect.workers() if worker.active]
+        return done >= total or (done >= int(total * KILL_AT) and bool(busy))
 
     _until(is_time, FINISH_S, "the work did not get going", workers)
     at_ms = time.time() * SECOND
+    victim = busy[0].pid if busy else workers.pids[0]
     workers.kill(victim)
-    names = {worker.id for worker in app.inspect.workers() if worker.pid == victim}
+    names = {worker.id for worker in busy if worker.pid == victim}
     held = frozenset(view.id for view in _all(app, State.ACTIVE) if view.worker in names)
     done = app.inspect.queue(QUEUE).counts[State.COMPLETED]
     tell(f"killed worker {victim} with SIGKILL; it held {len(held)} jobs", done, total)

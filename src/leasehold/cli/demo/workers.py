@@ -11,6 +11,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
+SLOTS: Final = 4
+"""Jobs that each worker runs at one time."""
 _STOP_S: Final = 10
 _LOG_LINES: Final = 15
 
@@ -28,7 +30,7 @@ class WorkerProcesses:
         self._running: list[subprocess.Popen[bytes]] = []
 
     def __enter__(self) -> Self:
-        command = [sys.executable, "-m", "leasehold", "worker", "leasehold.cli.demo.jobs:app", "-c", "4"]
+        command = [sys.executable, "-m", "leasehold", "worker", "leasehold.cli.demo.jobs:app", "-c", str(SLOTS)]
         for log in self._logs:
             with log.open("wb") as output:
                 # A session of their own: Ctrl-C is for the demo, which then stops them in order.

@@ -71,10 +71,10 @@ local function take(id, record, failures, crashes)
   answer[#answer + 1] = digits(token)
 end
 
--- Pop up to `count` entries and take what can be taken of them. Answers whether it is worth looking further: suspects
--- that were put off must not hide what waits behind them.
+-- Pop up to `count` entries and take what can be taken of them. Answers whether to look further: suspects that are put
+-- off, and entries without a job, must not hide what waits behind them.
 local function look(count)
-  local popped, before = call('LPOP', key('ready'), count) or {}, #put_off
+  local popped = call('LPOP', key('ready'), count) or {}
   if #popped == 0 then
     return false
   end
@@ -102,7 +102,7 @@ local function look(count)
       take(id, record, failures, crashes)
     end
   end
-  return #put_off > before and #put_off < @MAX_PUT_OFF@
+  return looked < limit + @MAX_LOOK@
 end
 
 while #jobs < limit and look(limit - #jobs) do end

@@ -12,4 +12,4 @@ if again then
   return again
 end
 check_types()
-return remember(session, number, give_back(config, clock(), worker, false, config.max_held, false))
+return remember(session, number, tostring(give_back(config, clock(), worker, false, config.max_held, false)))

@@ -1,0 +1,110 @@
+"""The command `leasehold` as users run it: a process of its own, in a folder of the user's, on a real server."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Self
+
+import pytest
+
+SOURCE = Path(__file__).parents[2] / "src"
+LIMIT_S = 20.0
+
+
+class Run:
+    """One run of the command. What it writes on stdout and stderr is collected while it runs."""
+
+    def __init__(self, args: tuple[str, ...], folder: Path, environment: dict[str, str]) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-P", "-W", "error", "-m", "leasehold", *args],
+            cwd=folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self._grew = threading.Condition()
+        self._texts = {"out": "", "err": ""}
+        self._readers = [self._read("out"), self._read("err")]
+
+    def _read(self, name: str) -> threading.Thread:
+        stream = self.process.stdout if name == "out" else self.process.stderr
+        assert stream is not None
+
+        def follow() -> None:
+            for line in stream:
+                with self._grew:
+                    self._texts[name] += line
+                    self._grew.notify_all()
+            stream.close()
+
+        reader = threading.Thread(target=follow, daemon=True)
+        reader.start()
+        return reader
+
+    @property
+    def out(self) -> str:
+        return self._texts["out"]
+
+    @property
+    def err(self) -> str:
+        return self._texts["err"]
+
+    def wait_for(self, text: str, stream: str = "err") -> Self:
+        """Wait until the text was written."""
+        until = time.monotonic() + LIMIT_S
+        with self._grew:
+            while text not in self._texts[stream]:
+                left = until - time.monotonic()
+                assert left > 0, f"{text!r} was not written in {LIMIT_S:g} s:\n{self.out}\n{self.err}"
+                assert any(reader.is_alive() for reader in self._readers), f"no {text!r}:\n{self.out}\n{self.err}"
+                self._grew.wait(min(left, 0.2))
+        return self
+
+    def signal(self, number: signal.Signals) -> Self:
+        self.process.send_signal(number)
+        return self
+
+    def end(self, expect: int = 0) -> Self:
+        """Wait for the end of the process and check its status."""
+        status = self.process.wait(LIMIT_S)
+        for reader in self._readers:
+            reader.join(LIMIT_S)
+        assert status == expect, f"ended with {status}, expected {expect}:\n{self.out}\n{self.err}"
+        assert "Traceback" not in self.err
+        return self
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait(LIMIT_S)
+        for reader in self._readers:
+            reader.join(LIMIT_S)
+
+
+Leasehold = Callable[..., Run]
+
+
+@pytest.fixture
+def leasehold(tmp_path: Path) -> Iterator[Leasehold]:
+    """Starts the command: `leasehold("worker", "jobs:app", url=server.url)`. Ended at the end of the test."""
+    runs: list[Run] = []
+    outside = {name: value for name, value in os.environ.items() if not name.startswith(("LEASEHOLD_", "REDIS_"))}
+
+    def start(*args: str, url: str | None = None, **variables: str) -> Run:
+        environment = {**outside, "PYTHONPATH": str(SOURCE), "COLUMNS": "200", **variables}
+        if url is not None:
+            environment["LEASEHOLD_URL"] = url
+        runs.append(Run(args, tmp_path, environment))
+        return runs[-1]
+
+    yield start
+    for run in runs:
+        run.close()

@@ -1,0 +1,168 @@
+"""A user's mistake: one message that says what happened, what was expected and what to do; status 2; no password."""
+
+import re
+import time
+
+import click
+import pytest
+
+from leasehold._version import __version__
+from leasehold.cli import COMMANDS, commands
+from leasehold.cli.errors import safe
+from leasehold.cli.info import ago
+
+NOWHERE = "redis://me:s3cret@127.0.0.1:1/0"
+
+JOBS = """
+from leasehold import Leasehold
+app = Leasehold()
+other = Leasehold(namespace="other")
+number = 7
+
+@app.task
+def add(a: int, b: int) -> int:
+    return a + b
+"""
+
+
+@pytest.fixture(autouse=True)
+def jobs(tmp_path):
+    (tmp_path / "jobs.py").write_text(JOBS)
+
+
+def mistake(run, *words: str) -> str:
+    """The message of a run that ended because of a mistake; it has these words."""
+    message = run.end(expect=2).err
+    assert message.startswith("Error: ")
+    for word in words:
+        assert word in message
+    return message
+
+
+@pytest.mark.parametrize(
+    ("target", "words"),
+    [
+        ("jobs", ["which app", "jobs:app, jobs:other"]),
+        ("jobs:", ["which app", "jobs:app"]),
+        ("jobs.py:app", ["names a file", "did you mean jobs:app?"]),
+        ("./jobs.py", ["names a file", "did you mean jobs:app?"]),
+        ("jobs:ap", ["has no 'ap'", "jobs:app, jobs:other"]),
+        ("jobs:number", ["is a int", "expected a Leasehold", "jobs:app"]),
+        ("jbos:app", ["no module 'jbos'", "Did you mean 'jobs'?"]),
+        ("nothing.like.it:app", ["no module 'nothing'", "Run the command where the module is"]),
+        ("jobs.inner:app", ["no module 'jobs.inner'"]),
+        ("a b:app", ["does not name an app", "MODULE:APP"]),
+        ("..:app", ["does not name an app"]),
+    ],
+)
+def test_an_app_that_cannot_be_found(leasehold, target, words):
+    mistake(leasehold("worker", target), *words)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("x = 1\nraise RuntimeError('no database')", ["RuntimeError: no database", "broken.py:2 in <module>"]),
+        ("def f():\n    return 1 / 0\nf()", ["ZeroDivisionError", "broken.py:3 in <module>", "broken.py:2 in f"]),
+        ("x = = 1", ["SyntaxError", "broken.py:1"]),
+        ("import not_installed_here", ["ModuleNotFoundError", "'not_installed_here'", "broken.py:1"]),
+        ("import sys\nsys.exit(0)", ["SystemExit", "broken.py:2"]),
+        ("from leasehold import Leasehold\napp = Leasehold('redis:s3cret')", ["NotConfigured", "no scheme"]),
+        ("raise ValueError('cannot reach redis://me:s3cret@example.org/0')", ["redis://***@example.org/0"]),
+    ],
+)
+def test_a_module_that_raises(leasehold, tmp_path, text, words):
+    (tmp_path / "broken.py").write_text(text)
+    if "'redis:s3cret'" in text:
+        # A URL is read when it is first used, so this one is found later, still as a mistake and without its text.
+        words = ["no scheme"]
+    message = mistake(leasehold("worker", "broken:app", "-q", "x"), *words)
+    assert "s3cret" not in message
+    assert "importlib" not in message
+
+
+def test_an_app_without_tasks(leasehold):
+    mistake(leasehold("worker", "jobs:other"), "no tasks and no handlers", "@app.task")
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["-c", "0"], ["--concurrency", "0"]),
+        (["-c", "many"], ["--concurrency", "many"]),
+        (["--grace", "-1"], ["--grace"]),
+        (["-q", "a/b"], ["queue 'a/b'"]),
+        (["-q", ""], ["queue has 0 characters"]),
+        (["--brust"], ["--brust"]),
+        (["--log-level", "loud"], ["--log-level", "warning"]),
+        (["more"], ["unexpected extra argument"]),
+    ],
+)
+def test_options_that_cannot_be_right(leasehold, args, words):
+    mistake(leasehold("worker", "jobs:app", *args), *words)
+
+
+def test_a_command_that_does_not_exist(leasehold):
+    mistake(leasehold("wroker"), "no command 'wroker'", "Did you mean 'worker'?", "leasehold --help")
+    mistake(leasehold("zzz"), "no command 'zzz'", "worker, info, demo")
+
+
+@pytest.mark.parametrize(
+    "url", ["localhost:s3cret", "redis://:s3cret@h:port/0", "http://u:s3cret@h", "redis://h/s3cret"]
+)
+@pytest.mark.parametrize("command", [["info"], ["worker", "jobs:app"]])
+def test_a_url_that_cannot_be_read(leasehold, command, url):
+    assert "s3cret" not in mistake(leasehold(*command, url=url), "Redis URL")
+    assert "s3cret" not in mistake(leasehold(*command, "--url", url), "Redis URL")
+
+
+@pytest.mark.parametrize("command", [["info"], ["worker", "jobs:app"]])
+def test_a_redis_that_is_not_there(leasehold, command):
+    began = time.monotonic()
+    message = leasehold(*command, url=NOWHERE).end(expect=1).err
+    assert "redis://***@127.0.0.1:1/0 gave no answer" in message
+    assert "s3cret" not in message
+    assert time.monotonic() - began < 10
+
+
+def test_a_setting_that_cannot_be_right(leasehold):
+    mistake(leasehold("info", LEASEHOLD_MAX_PAYLOAD="big"), "LEASEHOLD_MAX_PAYLOAD", "expected a whole number")
+    mistake(leasehold("info", "--namespace", "a{b}"), "namespace")
+
+
+def test_an_app_that_names_its_own_redis(leasehold, tmp_path):
+    (tmp_path / "own.py").write_text("from leasehold import Leasehold\napp = Leasehold('redis://here:s3cret@h')\n")
+    assert "s3cret" not in mistake(leasehold("worker", "own:app", "--url", "redis://there"), "says itself where")
+
+
+def test_an_embedded_redis_that_nobody_shares(leasehold):
+    mistake(leasehold("worker", "jobs:app", url="embedded:"), "embedded:./leasehold-data")
+
+
+def test_version_and_help(leasehold):
+    assert leasehold("--version").end().out == f"leasehold {__version__}\n"
+    helped = leasehold("--help").end().out
+    assert leasehold().end().out == helped
+    assert leasehold("-h").end().out == helped
+    assert re.findall(r"^  (\w+)  ", helped.partition("Commands:")[2], re.MULTILINE) == list(COMMANDS)
+    assert "Exit status: 0" in leasehold("worker", "--help").end().out
+
+
+def test_help_is_fast_because_it_loads_no_command(leasehold):
+    loaded = leasehold("--help", PYTHONPROFILEIMPORTTIME="1").end().err
+    assert "click" in loaded
+    for heavy in ("asyncio", "redis", "rich", "msgspec", "leasehold.app", "leasehold.cli.worker", "leasehold.cli.info"):
+        assert not re.search(rf"\| +{re.escape(heavy)}$", loaded, re.MULTILINE), f"{heavy} was imported"
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_first_lines_of_the_commands_are_those_of_the_list(name):
+    command = commands.get_command(click.Context(commands), name)
+    assert command is not None
+    assert command.get_short_help_str(limit=200) == COMMANDS[name]
+
+
+def test_output_is_safe_to_show():
+    assert safe("redis://u:p@h and rediss://:a@b@h:1/0") == "redis://***@h and rediss://***@h:1/0"
+    assert safe("\x1b[2Jgone\r\n\u202e") == "\\x1b[2Jgone\\r\n\\u202e"
+    assert [ago(ms) for ms in (-5, 0, 59_999, 60_000, 3_600_000, 90_000_000)] == ["0s", "0s", "59s", "1m", "1h", "1d"]

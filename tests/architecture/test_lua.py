@@ -1,0 +1,104 @@
+"""Every Lua operation states its contract, and the contract is the one that its Python side declares."""
+
+import re
+from importlib import resources
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import leasehold.engines.native.scripts as native
+
+SOURCE = Path(__file__).parents[2] / "src" / "leasehold" / "engines"
+DECLARATIONS: dict[str, ModuleType] = {"native": native}
+OPERATIONS = sorted(SOURCE.glob("*/lua/*.lua"))
+LIBRARIES = sorted(SOURCE.glob("*/lua/lib/*.lua"))
+PARTS = ("KEYS[1]", "ARGV", "Returns:", "Invariant:")
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(SOURCE).as_posix()
+
+
+def engine_of(path: Path) -> str:
+    return path.relative_to(SOURCE).parts[0]
+
+
+def header(path: Path) -> list[str]:
+    """The comment lines a file begins with, without their dashes."""
+    lines = []
+    for line in path.read_text(encoding="utf-8").splitlines():
+        if not line.startswith("-- "):
+            break
+        lines.append(line[3:].strip())
+    return lines
+
+
+def arguments(path: Path) -> str:
+    return next(line.removeprefix("ARGV").strip() for line in header(path) if line.startswith("ARGV"))
+
+
+def test_every_engine_with_lua_is_checked_here():
+    assert {engine_of(path) for path in OPERATIONS} == set(DECLARATIONS)
+
+
+@pytest.mark.parametrize("engine", DECLARATIONS)
+def test_files_and_declarations_are_the_same_set(engine):
+    files = {path.stem for path in OPERATIONS if engine_of(path) == engine}
+    assert files == set(DECLARATIONS[engine].ARGUMENTS)
+
+
+@pytest.mark.parametrize("path", OPERATIONS, ids=name_of)
+def test_the_header_states_the_contract(path):
+    lines = header(path)
+    assert re.match(rf"{path.stem}: .+", lines[0]), f"line 1: `-- {path.stem}: one sentence`"
+    order = [part for line in lines[1:] for part in PARTS if line.startswith(part)]
+    assert order == list(PARTS)
+    assert all(
+        line.removeprefix(part).strip() for line in lines for part in PARTS if part != "ARGV" and line.startswith(part)
+    )
+
+
+@pytest.mark.parametrize("path", OPERATIONS, ids=name_of)
+def test_the_arguments_are_those_that_python_declares(path):
+    assert arguments(path) == DECLARATIONS[engine_of(path)].ARGUMENTS[path.stem]
+
+
+@pytest.mark.parametrize("path", OPERATIONS, ids=name_of)
+def test_no_position_is_read_that_was_not_declared(path):
+    declared = arguments(path)
+    positions = [int(n) for n in re.findall(r"\bARGV\[(\d+)\]", path.read_text(encoding="utf-8"))]
+    fixed = len(re.sub(r"(\([^)]*\)|\S+)\.\.\.", "", declared).split())
+    assert max(positions, default=0) <= fixed, f"ARGV has {fixed} fixed positions: {declared}"
+
+
+@pytest.mark.parametrize("path", OPERATIONS, ids=name_of)
+def test_the_assembled_script_has_no_gaps(path):
+    text = DECLARATIONS[engine_of(path)].SCRIPTS[path.stem].text
+    assert "--@include" not in text
+    assert not re.search(r"@[A-Z_]+@", text)
+
+
+@pytest.mark.parametrize("path", LIBRARIES, ids=name_of)
+def test_a_library_says_what_it_is_for_and_is_used(path):
+    assert re.match(rf"lib {path.stem}: .+", header(path)[0])
+    includes = [line for operation in OPERATIONS for line in re.findall(r"--@include (.*)", operation.read_text())]
+    assert any(path.stem in line.split() for line in includes), "no operation includes it: delete it"
+
+
+@pytest.mark.parametrize("path", OPERATIONS + LIBRARIES, ids=name_of)
+def test_only_keys_of_the_prefix_and_bounded_loops(path):
+    text = re.sub(r"--.*", "", path.read_text(encoding="utf-8"))
+    assert not re.search(r"\bKEYS\[(?!1\])", text), "all keys are the prefix KEYS[1] and a suffix: one slot a queue"
+    assert not re.search(r"'(KEYS|FLUSHDB|FLUSHALL|CONFIG)'", text), (
+        "a command that looks at, or changes, more than the queue"
+    )
+    assert not re.search(r"\bos\.|\bmath\.random|\bloadstring\b", text), (
+        "time is Redis' TIME; chance and code come from nowhere"
+    )
+    assert not re.search(r"\bwhile true\b", text), "a loop has a limit that is named"
+
+
+def test_lua_files_are_found_as_package_data():
+    folder = resources.files("leasehold.engines.native") / "lua"
+    assert {entry.name for entry in folder.iterdir()} >= {f"{name}.lua" for name in native.ARGUMENTS}

@@ -1,0 +1,57 @@
+"""Every method that talks to Redis has a twin for async code: `x` and `ax`, with the same parameters and answers."""
+
+import inspect
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from leasehold.app import Leasehold
+from leasehold.panel import Control, Inspect
+from leasehold.queues import Queue
+from leasehold.results import JobHandle
+from leasehold.tasks import Task
+
+CLASSES: tuple[type, ...] = (Task, Queue, JobHandle, Inspect, Control, Leasehold)
+
+NO_TRAFFIC = {
+    "Task": {"call", "job", "using", "spec"},
+    "Queue": {"job"},
+    "JobHandle": set(),
+    "Inspect": set(),
+    "Control": set(),
+    "Leasehold": {"engine", "handler", "handlers", "queue", "specs", "task", "tasks"},
+}
+# An object that can be awaited as well as entered has a type of its own.
+OTHER_ANSWERS = {"Queue.lease"}
+
+
+def twins() -> Iterator[tuple[type, str]]:
+    for owner in CLASSES:
+        for name, _ in public(owner):
+            if not is_twin(owner, name) and name not in NO_TRAFFIC[owner.__name__]:
+                yield owner, name
+
+
+def public(owner: type) -> list[tuple[str, Any]]:
+    return [(name, value) for name, value in vars(owner).items() if not name.startswith("_") and callable(value)]
+
+
+def is_twin(owner: type, name: str) -> bool:
+    return name.startswith("a") and name[1:] in vars(owner)
+
+
+@pytest.mark.parametrize(("owner", "name"), list(twins()), ids=lambda part: getattr(part, "__name__", part))
+def test_twins(owner: type, name: str) -> None:
+    twin = vars(owner).get(f"a{name}")
+    assert twin is not None, f"{owner.__name__}.{name} has no twin for async code"
+    ours, theirs = inspect.signature(vars(owner)[name]), inspect.signature(twin)
+    assert list(ours.parameters.values()) == list(theirs.parameters.values())
+    if f"{owner.__name__}.{name}" not in OTHER_ANSWERS:
+        assert ours.return_annotation == theirs.return_annotation
+        assert inspect.iscoroutinefunction(twin)
+    assert not inspect.iscoroutinefunction(vars(owner)[name])
+
+
+def test_there_are_many() -> None:
+    assert len(list(twins())) > 20

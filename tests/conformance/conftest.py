@@ -1,0 +1,13 @@
+"""Every test here runs for each engine in tests/support/engines.py and for each Redis at hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.fixtures import configure, driver, entry, world
+
+__all__ = ["driver", "entry", "world"]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    configure(config)

@@ -1,0 +1,179 @@
+"""The controller: retry, discard, cancel and purge, in every state, and entries that stay behind in the list."""
+
+from __future__ import annotations
+
+import pytest
+
+from leasehold.core.errors import InvalidArgument
+from leasehold.core.job import State
+from leasehold.core.outcome import Completed, Released, Retried, Unroutable
+from tests.conformance.test_inspect import fill
+from tests.support.world import BOOM, World
+
+WAITING = {State.READY, State.SCHEDULED, State.UNROUTABLE}
+
+
+@pytest.mark.parametrize("state", State)
+def test_retry(world: World, state: State) -> None:
+    id = fill(world, state, 2)[0]
+    world.put("before")
+    can = state in {State.SCHEDULED, State.UNROUTABLE, State.FAILED, State.BROKEN, State.CANCELLED}
+    before = world.dump()
+    assert world.run(world.engine.retry("q", id)) is can
+    if not can:
+        assert world.dump() == before
+        return
+    view = world.view(id)
+    assert (view.state, view.failures, view.crashes, view.error) == (State.READY, 0, 0, None)
+    assert world.counts() == {state.value: 1, "ready": 2}
+    assert world.drain() == ["before", id]
+
+
+@pytest.mark.parametrize("state", State)
+def test_discard(world: World, state: State) -> None:
+    id = fill(world, state, 2)[0]
+    before = world.dump()
+    can = state is not State.ACTIVE
+    assert world.run(world.engine.discard("q", id)) is can
+    if not can:
+        assert world.dump() == before
+        return
+    assert world.job(id) is None
+    assert world.counts() == {state.value: 1}
+    assert not world.run(world.engine.discard("q", id))
+    world.audit()
+    assert world.put(id, own_id=True) == [True]
+    world.run(world.engine.purge("q", state))
+
+
+@pytest.mark.parametrize("state", State)
+def test_cancel(world: World, state: State) -> None:
+    id = fill(world, state, 2)[0]
+    before = world.dump()
+    can = state in WAITING
+    assert world.run(world.engine.cancel("q", id, "because")) is can
+    if not can:
+        assert world.dump() == before
+        return
+    view = world.view(id)
+    assert view.state is State.CANCELLED
+    assert view.payload == b"p"
+    assert view.error
+    assert (view.error.type, view.error.message) == ("Cancelled", "because")
+    assert world.counts() == {state.value: 1, "cancelled": 1}
+
+
+@pytest.mark.parametrize("state", State)
+def test_purge(world: World, state: State) -> None:
+    fill(world, state, 5)
+    fill(world, State.FAILED if state is not State.FAILED else State.READY, 1)
+    if state is State.ACTIVE:
+        with pytest.raises(InvalidArgument, match="Active"):
+            world.run(world.engine.purge("q", state))
+        return
+    assert world.run(world.engine.purge("q", state)) == 5
+    assert state.value not in world.counts()
+    assert sum(world.counts().values()) == 1
+    assert world.run(world.engine.purge("q", state)) == 0
+
+
+@pytest.mark.parametrize("act", ["retry", "discard", "cancel"])
+def test_an_unknown_job(world: World, act: str) -> None:
+    assert not world.run(getattr(world.engine, act)("q", "nobody"))
+    assert world.dump() == {}
+
+
+def test_purge_takes_as_many_rounds_as_it_needs(world: World) -> None:
+    world.put(*(f"j{n}" for n in range(1_200)))
+    for n in range(5):
+        world.run(world.engine.discard("q", f"j{n * 7}"))
+    assert world.run(world.engine.purge("q", State.READY)) == 1_195
+    assert world.counts() == {}
+
+
+def test_purge_of_parked_jobs_finds_every_task(world: World) -> None:
+    for n in range(8):
+        world.put(f"j{n}", task=f"t{n}")
+    for lease in world.take():
+        world.settle(lease, Unroutable())
+    for n in range(5):
+        assert world.run(world.engine.discard("q", f"j{n}"))
+    world.audit()
+    assert world.run(world.engine.purge("q", State.UNROUTABLE)) == 3
+    assert world.counts() == {}
+
+
+@pytest.mark.parametrize("act", ["retry", "discard", "cancel"])
+def test_a_task_whose_last_parked_job_is_gone_leaves_no_key(world: World, act: str) -> None:
+    world.put("a", task="t")
+    world.settle(world.take_one(), Unroutable())
+    assert world.run(getattr(world.engine, act)("q", "a"))
+    world.audit()
+
+
+# Ghosts: a cancelled or discarded job leaves its entry in the list.
+
+
+@pytest.mark.parametrize("act", ["discard", "cancel"])
+@pytest.mark.parametrize("limit", [1, 10])
+def test_a_ghost_is_not_run(world: World, act: str, limit: int) -> None:
+    world.put(*"abc")
+    assert world.run(getattr(world.engine, act)("q", "b"))
+    assert world.counts()["ready"] == 2
+    answers = [world.run(world.engine.lease("w", ["q"], limit)) for _ in range(4)]
+    assert [lease.record.id for answer in answers for lease in answer.leases] == ["a", "c"]
+    assert all(answer.dropped == () for answer in answers)
+    assert world.counts().get("ready", 0) == 0
+
+
+@pytest.mark.parametrize("limit", [1, 10])
+@pytest.mark.parametrize("times", [1, 3])
+def test_the_same_id_again_runs_once_in_its_new_place(world: World, limit: int, times: int) -> None:
+    world.put("a", "b")
+    for n in range(times):
+        assert world.run(world.engine.discard("q", "a"))
+        assert world.put("a", payload=b"new %d" % n, own_id=True) == [True]
+        assert world.counts() == {"ready": 2}
+        world.audit()
+    ran = []
+    for _ in range(20):
+        ran += world.take(limit)
+    assert [(lease.record.id, lease.record.payload) for lease in ran] == [("b", b"p"), ("a", b"new %d" % (times - 1))]
+    assert world.counts() == {"active": 2}
+
+
+def test_cancelled_and_retried_runs_once(world: World) -> None:
+    world.put("a", "b")
+    for _ in range(3):
+        assert world.run(world.engine.cancel("q", "a"))
+        assert world.put("a", own_id=True) == [False]
+        assert world.run(world.engine.retry("q", "a"))
+        assert not world.run(world.engine.retry("q", "a"))
+    assert world.counts() == {"ready": 2}
+    assert world.drain() == ["b", "a"]
+    assert world.counts() == {}
+
+
+def test_a_job_with_a_ghost_survives_every_way_back(world: World) -> None:
+    world.put("x", "a")
+    world.run(world.engine.discard("q", "a"))
+    world.put("a", delay_ms=1_000)
+    world.pass_time(1_100)
+    lease = world.take(5)[1]
+    assert lease.record.id == "a"
+    for outcome in (Released(), Retried(BOOM), Retried(BOOM, 1_000), Released()):
+        assert world.settle(lease, outcome)
+        world.pass_time(1_100)
+        (lease,) = world.take(5)
+    assert world.settle(lease, Completed(b"", 0))
+
+
+def test_counts_are_right_after_a_purge_with_ghosts(world: World) -> None:
+    world.put(*"abcd")
+    world.run(world.engine.discard("q", "a"))
+    world.run(world.engine.cancel("q", "c"))
+    assert world.run(world.engine.purge("q", State.READY)) == 2
+    assert world.counts() == {"cancelled": 1}
+    world.put("a", "e")
+    assert world.counts() == {"cancelled": 1, "ready": 2}
+    assert world.drain() == ["a", "e"]

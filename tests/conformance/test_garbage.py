@@ -1,0 +1,224 @@
+"""What others have written into our keys: it is refused or left out, and never stops a worker for good."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from leasehold.core.errors import WrongState
+from leasehold.core.job import NewJob, State
+from leasehold.core.outcome import Completed, Failed, Outcome, Released, Retried, Unroutable
+from tests.support.world import BOOM, World
+
+pytestmark = pytest.mark.garbage
+
+
+def spoil(world: World, suffix: str) -> None:
+    """Another type at one of our keys."""
+    world.command("DEL", world.key(suffix))
+    if suffix in ("ready", "wake"):
+        world.command("SADD", world.key(suffix), "x")
+    else:
+        world.command("SET", world.key(suffix), "x")
+
+
+def setup(world: World) -> list[Any]:
+    """Jobs in most states; two are held by `w`."""
+    world.put("f", "c", "u", task="t")
+    world.settle_each(world.take(), Failed(BOOM), Completed(b"r", 60_000), Unroutable())
+    world.put("held1", "held2", "r1", "r2", task="t")
+    leases = world.take(2)
+    world.put("s", delay_ms=60_000)
+    return leases
+
+
+OPERATIONS: dict[str, Callable[[World, list[Any]], Any]] = {
+    "enqueue": lambda world, held: world.put("new", own_id=True),
+    "enqueue later": lambda world, held: world.put("new", delay_ms=5_000, own_id=True),
+    "lease": lambda world, held: world.take(1),
+    "complete": lambda world, held: world.settle(held[0], Completed(b"r", 60_000)),
+    "complete, no record": lambda world, held: world.settle(held[0], Completed(b"", 0)),
+    "retried": lambda world, held: world.settle(held[0], Retried(BOOM)),
+    "retried later": lambda world, held: world.settle(held[0], Retried(BOOM, 60_000)),
+    "failed": lambda world, held: world.settle(held[0], Failed(BOOM)),
+    "released": lambda world, held: world.settle(held[0], Released()),
+    "parked": lambda world, held: world.settle(held[0], Unroutable()),
+    "extend": lambda world, held: world.run(world.engine.extend(held[0], 5_000)),
+    "leave": lambda world, held: world.run(world.engine.leave("w", ["q"])),
+    "retry": lambda world, held: world.run(world.engine.retry("q", "f")),
+    "cancel": lambda world, held: world.run(world.engine.cancel("q", "r1")),
+    "discard": lambda world, held: world.run(world.engine.discard("q", "r1")),
+    "discard an end": lambda world, held: world.run(world.engine.discard("q", "f")),
+    "purge": lambda world, held: world.run(world.engine.purge("q", State.FAILED)),
+}
+SUFFIXES = ["jobs", "ready", "scheduled", "holders", "held:w", "tries", "meta", "ghosts", "wake", "suspects"]
+SUFFIXES += ["ended", "kept", "completed", "failed", "unroutable", "unroutable:t", "watched"]
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_a_wrong_type_is_an_error_and_nothing_is_half_done(world: World, operation: str) -> None:
+    half_done = []
+    for suffix in SUFFIXES:
+        world.server.flush()
+        spoilt = World(world.entry, world.server, world.driver)
+        held = setup(spoilt)
+        spoil(spoilt, suffix)
+        before = spoilt.entry.timeless(spoilt.dump())
+        try:
+            OPERATIONS[operation](spoilt, held)
+        except WrongState:
+            if spoilt.entry.timeless(spoilt.dump()) != before:
+                half_done.append(suffix)
+    assert not half_done, f"{operation} does half of its work when these keys have a wrong type"
+
+
+@pytest.mark.parametrize("suffix", ["ready", "scheduled", "wake", "jobs"])
+def test_enqueue_says_that_a_key_is_not_ours(world: World, suffix: str) -> None:
+    spoil(world, suffix)
+    with pytest.raises(WrongState, match="namespace"):
+        world.put("a", delay_ms=5)
+
+
+def test_ids_without_a_job_are_dropped_and_named(world: World) -> None:
+    world.put("a")
+    world.command("LPUSH", world.key("ready"), "ghost", b"\xff\x00")
+    world.put("b")
+    answer = world.run(world.engine.lease("w", ["q"], 10))
+    assert [lease.record.id for lease in answer.leases] == ["a", "b"]
+    assert [(drop.queue, drop.id) for drop in answer.dropped] == [("q", "\udcff\x00"), ("q", "ghost")]
+    assert all("no such job" in drop.reason for drop in answer.dropped)
+
+
+def test_nothing_but_garbage_does_not_hide_what_is_behind_it(world: World) -> None:
+    world.command("RPUSH", world.key("ready"), *(f"x{n}" for n in range(50)))
+    world.put("a")
+    for _ in range(20):
+        answer = world.run(world.engine.lease("w", ["q"], 5))
+        if answer.leases:
+            break
+        assert answer.next_ms == 0, "there may be more right behind"
+    assert [lease.record.id for lease in answer.leases] == ["a"]
+
+
+def test_an_id_listed_twice_is_held_once(world: World) -> None:
+    world.put("a")
+    world.command("RPUSH", world.key("ready"), "a")
+    answer = world.run(world.engine.lease("w", ["q"], 10))
+    assert [lease.record.id for lease in answer.leases] == ["a"]
+    assert [drop.id for drop in answer.dropped] == ["a"]
+
+
+@pytest.mark.parametrize(
+    "record", [b"", b"garbage", b"\xff\xfe\n", b"1\n", b"1 t x y z\nbody", b"-5 t\n", b"1 t t=x\n", b"\n"]
+)
+def test_a_record_that_is_none_comes_out_whole_and_says_so(world: World, record: bytes) -> None:
+    world.command("HSET", world.key("jobs"), "odd", record)
+    world.command("RPUSH", world.key("ready"), "odd")
+    world.put("fine")
+    odd, fine = world.take()
+    assert (odd.record.id, fine.record.id) == ("odd", "fine")
+    assert odd.record.malformed or record == b"-5 t\n"
+    if odd.record.malformed:
+        assert odd.record.payload == record
+    assert world.job("odd") is not None
+    assert world.settle(odd, Unroutable())
+    assert world.state("odd") is State.UNROUTABLE
+    assert world.run(world.engine.retry("q", "odd"))
+    assert world.settle(world.take_one(), Failed(BOOM))
+    assert world.state("odd") is State.FAILED
+    assert world.settle(fine)
+
+
+@pytest.mark.parametrize("tries", [b"", b"x", b"1", b"-1 -2\n{}", b"1 1\nnot json"])
+def test_counts_that_are_none_are_nought(world: World, tries: bytes) -> None:
+    world.put("a")
+    world.command("HSET", world.key("tries"), "a", tries)
+    world.job("a")
+    world.ids(State.READY)
+    lease = world.take_one()
+    assert lease.failures >= 0
+    outcome: Outcome = Retried(BOOM)
+    assert world.settle(lease, outcome)
+    world.take_one()
+    assert world.silence() == 1
+    assert world.drain() == ["a"]
+
+
+@pytest.mark.parametrize("claim", [b"", b"x", b"1", b"1 2", b"a b c", b"5 0 x"])
+def test_claims_that_are_none_are_given_back(world: World, claim: bytes) -> None:
+    world.put("a", "b")
+    a = world.take_one()
+    world.command("HSET", world.key("held:w"), "b", claim)
+    world.command("LREM", world.key("ready"), 1, "b")
+    world.job("b")
+    world.ids(State.ACTIVE)
+    world.counts()
+    assert not world.beat("w", [a]).lost
+    assert world.settle(a, Completed(b"", 0))
+    assert world.silence() == 1
+    assert world.drain() == ["b"]
+
+
+def test_a_claim_without_a_job_disappears(world: World) -> None:
+    world.put("a")
+    world.take_one()
+    world.command("HSET", world.key("held:w"), "nobody", "5 0 5")
+    world.silence()
+    assert world.drain() == ["a"]
+    world.audit()
+
+
+def test_a_bad_queue_does_not_keep_a_worker_from_the_others(world: World) -> None:
+    """Each operation over several queues does what it can, then says what was wrong."""
+    queues = ["a", "bad", "z"]
+    world.put("a1", "a2", queue="a")
+    world.put("z1", "z2", queue="z")
+    world.command("SET", world.key("ready", "bad"), "x")
+    world.command("SET", world.key("meta", "bad"), "x")
+    leases = []
+    for _ in range(4):
+        try:
+            leases += world.take(1, "w", queues)
+        except WrongState:
+            leases += world.take(1, "w", ["z"])
+    assert sorted(lease.record.id for lease in leases) == ["a1", "a2", "z1", "z2"]
+    for _ in range(4):
+        for queue in ("a", "z"):
+            world.pass_time(9_000, queue)
+        with pytest.raises(WrongState):
+            world.beat("w", leases, queues)
+    with pytest.raises(WrongState):
+        world.run(world.engine.maintain(queues, []))
+    with pytest.raises(WrongState):
+        world.run(world.engine.leave("w", queues))
+    assert world.counts("a") == world.counts("z") == {"ready": 2}
+
+
+def test_what_one_queue_gave_is_not_lost_because_another_is_bad(world: World) -> None:
+    world.put("a1", queue="a")
+    world.command("SET", world.key("ready", "bad"), "x")
+    assert [lease.record.id for lease in world.take(5, "w", ["a", "bad"])] == ["a1"]
+    with pytest.raises(WrongState):
+        world.take(5, "w", ["a", "bad"])
+
+
+def test_someone_deletes_the_list_that_had_ghosts(world: World) -> None:
+    """A count of ghosts that are not there must not swallow a job of the same id later."""
+    world.put("a", "b")
+    world.run(world.engine.discard("q", "a"))
+    world.command("DEL", world.key("ready"), world.key("jobs"))
+    world.take()
+    world.put("a")
+    assert world.counts() == {"ready": 1}
+    assert world.drain() == ["a"]
+
+
+def test_enqueue_next_to_a_foreign_hash_field(world: World) -> None:
+    world.command("HSET", world.key("jobs"), "foreign", "x")
+    assert [answer.created for answer in world.enqueue([NewJob("q", "foreign", b""), NewJob("q", "ours", b"")])] == [
+        False,
+        True,
+    ]
+    assert world.drain() == ["ours"]

@@ -1,0 +1,147 @@
+"""The inspector: what it says is what is there, and it changes nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from leasehold.core import limits
+from leasehold.core.errors import InvalidArgument
+from leasehold.core.job import JobView, State, WorkerView
+from leasehold.core.outcome import Broken, Cancelled, Completed, Failed, Outcome, Unroutable
+from tests.support.world import BOOM, World
+
+ENDINGS: dict[State, Outcome] = {
+    State.COMPLETED: Completed(b"r", 600_000),
+    State.FAILED: Failed(BOOM),
+    State.BROKEN: Broken(BOOM),
+    State.CANCELLED: Cancelled("no"),
+    State.UNROUTABLE: Unroutable(),
+}
+
+
+def fill(world: World, state: State, count: int) -> list[str]:
+    """So many jobs in one state; the ids in the order in which a page shows them."""
+    ids = [f"{state.value}{n:03}" for n in range(count)]
+    if state is State.SCHEDULED:
+        for n, id in enumerate(ids):
+            world.put(id, delay_ms=60_000 + 1_000 * n)
+        return ids
+    world.put(*ids, task="t")
+    if state is State.READY:
+        return ids
+    leases = world.take(count)
+    if state is State.ACTIVE:
+        return ids
+    for lease in leases:
+        assert world.settle(lease, ENDINGS[state])
+        world.pass_time(2)
+    return ids if state is State.UNROUTABLE else ids[::-1]
+
+
+@pytest.mark.parametrize("state", State)
+def test_pages_through_any_state(world: World, state: State) -> None:
+    ids = fill(world, state, 7)
+    if state is not State.READY:
+        world.put("something else")
+    seen: list[JobView] = []
+    for offset in range(0, 9, 3):
+        page = world.run(world.engine.page("q", state, offset, 3))
+        assert page.total == 7
+        assert len(page.jobs) == min(3, 7 - offset)
+        seen += page.jobs
+    found = [job.id for job in seen]
+    assert (sorted(found) if state is State.ACTIVE else found) == ids
+    assert {job.state for job in seen} == {state}
+    assert all(world.job(job.id) == job for job in seen)
+    assert world.run(world.engine.page("q", state, 7)).jobs == ()
+    assert world.counts()[state.value] == 7
+
+
+def test_a_page_of_several_holders_and_tasks(world: World) -> None:
+    world.put(*(f"a{n}" for n in range(9)))
+    for worker in ("w1", "w2", "w3"):
+        world.take(3, worker)
+    found: list[str] = []
+    for offset in range(0, 10, 2):
+        found += [job.id for job in world.run(world.engine.page("q", State.ACTIVE, offset, 2)).jobs]
+    assert sorted(found) == [f"a{n}" for n in range(9)]
+    for task in ("x", "y"):
+        world.put(f"{task}1", f"{task}2", task=task)
+    for lease in world.take(4, "w4"):
+        world.settle(lease, Unroutable())
+    found = []
+    for offset in range(4):
+        found += [job.id for job in world.run(world.engine.page("q", State.UNROUTABLE, offset, 1)).jobs]
+    assert sorted(found) == ["x1", "x2", "y1", "y2"]
+
+
+@pytest.mark.parametrize(
+    ("offset", "limit"), [(-1, 1), (0, 0), (0, limits.PAGE_MAX + 1), (limits.PAGE_OFFSET_MAX + 1, 1)]
+)
+def test_a_page_has_bounds(world: World, offset: int, limit: int) -> None:
+    with pytest.raises(InvalidArgument, match="page"):
+        world.run(world.engine.page("q", State.READY, offset, limit))
+
+
+def test_a_queue_that_nobody_used_is_empty(world: World) -> None:
+    view = world.run(world.engine.queue("nobody"))
+    assert view.counts == dict.fromkeys(State, 0)
+    assert view.totals == {}
+    assert world.run(world.engine.queues()) == []
+    assert world.job("a", "nobody") is None
+
+
+def test_totals_count_events(world: World) -> None:
+    for state in (State.COMPLETED, State.FAILED, State.BROKEN, State.CANCELLED):
+        fill(world, state, 2)
+    assert world.totals() == {"completed": 2, "failed": 2, "broken": 2, "cancelled": 2}
+
+
+def test_pages_do_not_show_what_was_cancelled_or_discarded(world: World) -> None:
+    world.put(*"abcdef")
+    world.run(world.engine.cancel("q", "b"))
+    world.run(world.engine.discard("q", "c"))
+    assert world.ids(State.READY) == list("adef")
+    pages = [world.run(world.engine.page("q", State.READY, offset, 2)).jobs for offset in (0, 2)]
+    assert [[job.id for job in page] for page in pages] == [["a", "d"], ["e", "f"]]
+    world.put("c", delay_ms=60_000)
+    assert world.ids(State.READY) == list("adef")
+    assert world.run(world.engine.discard("q", "c"))
+    world.put("c")
+    assert world.ids(State.READY) == list("adefc")
+
+
+def test_looking_changes_nothing(world: World) -> None:
+    for state in State:
+        fill(world, state, 2)
+    before = world.dump()
+    for state in State:
+        world.run(world.engine.page("q", state))
+    world.run(world.engine.queues())
+    world.run(world.engine.queue("q"))
+    world.run(world.engine.job("q", "ready000"))
+    world.run(world.engine.workers())
+    assert world.dump() == before
+
+
+def test_workers_are_seen_for_a_while(world: World) -> None:
+    view = WorkerView("w", ("q", "other"), "host", 42, 1_000, 0, 16)
+    world.run(world.engine.announce(view))
+    world.put("a", "b")
+    world.take(2)
+    (seen,) = world.run(world.engine.workers())
+    assert (seen.id, seen.queues, seen.host, seen.pid, seen.started_ms, seen.concurrency) == (
+        "w",
+        ("q", "other"),
+        "host",
+        42,
+        1_000,
+        16,
+    )
+    assert seen.active == 2
+    assert abs(seen.seen_ms - int(world.command("TIME")[0]) * 1000) < 10_000
+    assert world.run(world.engine.queues()) == ["other", "q"]
+    (key,) = [name for name in world.dump() if b"worker:" in name]
+    assert 0 < world.command("PTTL", key) <= limits.PRESENCE_TTL_MS
+    world.command("DEL", key)
+    assert world.run(world.engine.workers()) == []

@@ -1,0 +1,210 @@
+"""Lease: never more than asked for, never twice, under a token that grows."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from leasehold.core import limits
+from leasehold.core.engine import Feature
+from leasehold.core.errors import InvalidArgument
+from leasehold.core.job import State
+from leasehold.core.outcome import Completed, Released, Retried
+from tests.support.engines import GRACE_MS, LEASE_MS
+from tests.support.world import BOOM, World
+
+
+@pytest.mark.parametrize("limit", [0, 1, 3, 7, 8])
+def test_never_more_than_the_limit(world: World, limit: int) -> None:
+    world.put(*"abcdefg")
+    assert len(world.take(limit)) == min(limit, 7)
+    assert world.counts().get("active", 0) == min(limit, 7)
+
+
+def test_the_limit_is_for_all_queues_together_in_the_order_given(world: World) -> None:
+    world.put("a1", "a2", queue="a")
+    world.put("b1", "b2", queue="b")
+    assert [lease.record.id for lease in world.take(3, queues=("b", "a"))] == ["b1", "b2", "a1"]
+    assert [lease.record.id for lease in world.take(3, queues=("b", "a"))] == ["a2"]
+
+
+def test_an_empty_queue_has_nothing(world: World) -> None:
+    answer = world.run(world.engine.lease("w", ["q"], 5))
+    assert (answer.leases, answer.dropped, answer.next_ms) == ((), (), None)
+
+
+def test_two_workers_never_share_a_job(world: World) -> None:
+    ids = [f"j{n}" for n in range(600)]
+    world.put(*ids)
+    taken: list[tuple[str, str]] = []
+
+    def work(worker: str) -> None:
+        while leases := world.take(7, worker):
+            taken.extend((lease.record.id, lease.worker) for lease in leases)
+
+    threads = [threading.Thread(target=work, args=(f"w{n}",)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(id for id, _ in taken) == sorted(ids)
+    assert world.counts() == {"active": 600}
+
+
+def test_tokens_grow_with_every_claim_of_a_job(world: World) -> None:
+    world.put("a")
+    tokens = []
+    for n in range(5):
+        lease = world.take_one(f"w{n}")
+        tokens.append(lease.token)
+        assert world.view("a").token == lease.token
+        assert world.settle(lease, Retried(BOOM) if n % 2 else Released())
+    lease = world.take_one()
+    tokens.append(lease.token)
+    world.silence()
+    tokens.append(world.take_one("other").token)
+    assert tokens == sorted(set(tokens))
+
+
+def test_tokens_grow_even_when_the_clock_was_set_back(world: World) -> None:
+    world.put("a")
+    lease = world.take_one()
+    # The counter is ahead of the clock now, as it is after the clock was set back by an hour.
+    ahead = int(lease.token) + 3_600_000_000
+    world.command("HSET", world.key("meta"), "token", ahead)
+    assert world.settle(lease, Released())
+    assert int(world.take_one().token) > ahead
+
+
+def test_the_holder_is_seen(world: World) -> None:
+    world.put("a")
+    lease = world.take_one("me")
+    view = world.view("a")
+    assert (view.state, view.worker, view.token) == (State.ACTIVE, "me", lease.token)
+    assert view.started_ms is not None
+    assert view.enqueued_ms is not None
+    assert view.started_ms >= view.enqueued_ms
+
+
+def test_how_long_until_something_is_due(world: World) -> None:
+    world.put("a", delay_ms=5_000)
+    answer = world.run(world.engine.lease("w", ["q"], 1))
+    assert answer.next_ms is not None
+    assert 4_000 < answer.next_ms <= 5_000
+    world.put("b")
+    world.take_one("w")
+    world.put("c", delay_ms=60_000, queue="other")
+    answer = world.run(world.engine.lease("x", ["other", "q"], 1))
+    assert answer.next_ms is not None
+    assert answer.next_ms <= 5_000
+
+
+@pytest.mark.needs(Feature.TIMEOUT)
+def test_the_deadline_is_that_of_the_job(world: World) -> None:
+    world.put("a", timeout_ms=1_000)
+    world.put("b", timeout_ms=0)
+    world.put("c")
+    leases = world.take()
+    started = [world.view(lease.record.id).started_ms or 0 for lease in leases]
+    overdue = limits.OVERDUE_GRACE_MS
+    assert leases[0].deadline_ms - started[0] == 1_000 + overdue
+    assert leases[1].deadline_ms == 0
+    assert leases[2].deadline_ms - started[2] == limits.DEFAULT_TIMEOUT_MS + overdue
+
+
+def test_a_lease_by_hand_lasts_as_long_as_it_says(world: World) -> None:
+    world.put("a")
+    (lease,) = world.take(lease_ms=30_000)
+    started = world.view("a").started_ms
+    assert started
+    assert lease.deadline_ms == started + 30_000
+    world.pass_time(29_000)
+    world.maintain()
+    assert world.state("a") is State.ACTIVE
+    world.pass_time(1_500)
+    world.maintain()
+    world.pass_time(GRACE_MS + 50)
+    assert world.maintain().reclaimed == 1
+    assert not world.settle(lease)
+    assert world.take_one().crashes == 1
+
+
+def test_leases_by_hand_of_workers_of_their_own_do_not_touch_each_other(world: World) -> None:
+    world.put("a", "b")
+    world.take(1, "short", lease_ms=5_000)
+    (long,) = world.take(1, "long", lease_ms=50_000)
+    world.pass_time(5_100)
+    world.maintain()
+    world.pass_time(GRACE_MS + 50)
+    assert world.maintain().reclaimed == 1
+    assert world.state("a") is State.READY
+    assert world.settle(long)
+
+
+@pytest.mark.needs(Feature.EXTEND)
+def test_extend_moves_the_end_of_a_lease_by_hand(world: World) -> None:
+    world.put("a")
+    (lease,) = world.take(lease_ms=5_000)
+    for _ in range(4):
+        world.pass_time(4_000)
+        assert world.run(world.engine.extend(lease, 5_000))
+        world.maintain()
+    world.pass_time(5_100)
+    world.maintain()
+    world.pass_time(GRACE_MS + 50)
+    assert world.maintain().reclaimed == 1
+    before = world.dump()
+    assert not world.run(world.engine.extend(lease, 5_000))
+    assert world.dump() == before
+
+
+@pytest.mark.needs(Feature.EXTEND)
+def test_only_the_holder_can_extend(world: World) -> None:
+    world.put("a")
+    old = world.take_one("w")
+    world.run(world.engine.leave("w", ["q"]))
+    new = world.take_one("w")
+    before = world.dump()
+    assert not world.run(world.engine.extend(old, 5_000))
+    assert world.dump() == before
+    assert world.run(world.engine.extend(new, 5_000))
+
+
+@pytest.mark.needs(Feature.EXTEND)
+@pytest.mark.parametrize("ms", [0, -1, limits.MIN_LEASE_MS - 1, limits.MAX_LEASE_MS + 1])
+def test_a_lease_cannot_be_extended_by_nonsense(world: World, ms: int) -> None:
+    world.put("a")
+    with pytest.raises(InvalidArgument, match="lease lasts"):
+        world.run(world.engine.extend(world.take_one(), ms))
+
+
+def test_no_more_than_a_worker_may_hold(world: World) -> None:
+    count = limits.MAX_HELD + 20
+    world.put(*(f"j{n}" for n in range(count)))
+    held = 0
+    while leases := world.take(300):
+        held += len(leases)
+    assert held == limits.MAX_HELD
+    assert world.counts() == {"active": limits.MAX_HELD, "ready": 20}
+    assert len(world.take(300, "other")) == 20
+
+
+def test_only_so_many_workers_hold_jobs_of_a_queue(world: World) -> None:
+    for n in range(limits.MAX_HOLDERS):
+        world.command("ZADD", world.key("holders"), 10**15, f"w{n}")
+        world.command("HSET", world.key(f"held:w{n}"), f"old{n}", f"1 0 {n}")
+        world.command("HSET", world.key("jobs"), f"old{n}", "1 *\n")
+    world.put("a")
+    assert world.take(1, "one too many") == []
+    assert len(world.take(1, "w7")) == 1
+
+
+def test_settling_what_one_worker_holds_frees_only_that(world: World) -> None:
+    world.put("a", "b")
+    (a,) = world.take(1, "w1")
+    (b,) = world.take(1, "w2")
+    assert world.settle(a, Completed(b"", 0))
+    assert world.counts() == {"active": 1}
+    world.pass_time(LEASE_MS - 1_000)
+    assert world.settle(b, Completed(b"", 0))

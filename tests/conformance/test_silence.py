@@ -1,0 +1,379 @@
+"""Heartbeats, and what becomes of the jobs of a worker that is silent: order, counts, limits, outages, clocks."""
+
+from __future__ import annotations
+
+import pytest
+
+from leasehold.core import limits
+from leasehold.core.engine import Feature
+from leasehold.core.job import State
+from leasehold.core.outcome import Broken, Completed, Failed, Released, Retried
+from tests.support.engines import AMNESTY_MS, GRACE_MS, LEASE_MS, OUTAGE_MS
+from tests.support.world import BOOM, World
+
+
+def test_a_worker_that_beats_is_never_taken_for_dead(world: World) -> None:
+    world.put(*"abc")
+    leases = world.take()
+    for n in range(30):
+        world.pass_time(LEASE_MS - 500)
+        if n % 3 == 0:
+            world.maintain()
+        assert not world.beat("w", leases).lost
+        world.beat("other")
+    assert all(world.settle(lease, Completed(b"", 0)) for lease in leases)
+
+
+def test_a_suspect_that_beats_within_the_grace_keeps_its_jobs(world: World) -> None:
+    world.put("a")
+    lease = world.take_one()
+    for _ in range(5):
+        world.pass_time(LEASE_MS + 100)
+        assert world.maintain().reclaimed == 0
+        world.pass_time(GRACE_MS - 1_000)
+        assert world.maintain().reclaimed == 0
+        assert not world.beat("w", [lease]).lost
+    assert world.settle(lease, Completed(b"", 0))
+
+
+def test_an_old_suspicion_does_not_count_for_a_new_silence(world: World) -> None:
+    world.put("a")
+    lease = world.take_one()
+    world.pass_time(LEASE_MS + 100)
+    world.maintain()
+    world.beat("w", [lease])
+    world.pass_time(LEASE_MS + GRACE_MS)
+    assert world.maintain().reclaimed == 0
+    assert world.settle(lease, Completed(b"", 0))
+
+
+def test_silence_is_judged_only_after_the_grace(world: World) -> None:
+    world.put("a")
+    world.take_one()
+    world.pass_time(LEASE_MS - 500)
+    assert world.maintain().reclaimed == 0
+    world.pass_time(600)
+    assert world.maintain().reclaimed == 0
+    world.pass_time(GRACE_MS - 500)
+    assert world.maintain().reclaimed == 0
+    world.pass_time(600)
+    assert world.maintain().reclaimed == 1
+
+
+@pytest.mark.parametrize("by", ["maintain", "lease", "heartbeat"])
+def test_anybody_who_comes_by_gives_back_the_jobs_of_the_dead(world: World, by: str) -> None:
+    world.put("a", "b")
+    world.take_one("dead")
+    alive = world.take_one("alive")
+    for ms in (LEASE_MS // 2, LEASE_MS // 2 + 100, GRACE_MS + 100):
+        world.pass_time(ms)
+        if by == "maintain":
+            world.maintain()
+        elif by == "lease":
+            world.take(1, "new")
+        world.beat("alive", [alive])
+    assert world.settle(alive, Completed(b"", 0))
+    view = world.view("a")
+    assert view.worker != "dead"
+    assert view.crashes == 1
+
+
+@pytest.mark.needs(Feature.COUNTS)
+def test_the_jobs_of_the_dead_are_at_the_front_in_their_order(world: World) -> None:
+    world.put(*"abcdef")
+    world.take(2, "dead")
+    world.take(2, "dead")
+    assert world.silence() == 4
+    assert world.ids(State.READY) == list("abcdef")
+    leases = world.take()
+    assert [(lease.failures, lease.crashes, lease.attempt) for lease in leases] == [(0, 1, 2)] * 4 + [(0, 0, 1)] * 2
+    assert world.totals()["crashed"] == 4
+
+
+@pytest.mark.needs(Feature.COUNTS)
+def test_crashes_and_failures_are_counted_apart(world: World) -> None:
+    world.put("a")
+    world.take_one()
+    world.silence()
+    assert world.settle(world.take_one(), Retried(BOOM))
+    world.take_one()
+    world.silence()
+    view = world.view("a")
+    assert (view.failures, view.crashes, view.error) == (1, 2, BOOM)
+    assert world.take_one().attempt == 4
+
+
+@pytest.mark.needs(Feature.COUNTS, Feature.RECORDS)
+def test_a_job_that_kills_its_workers_ends_in_broken(world: World) -> None:
+    payload = b"\x00poison\n" * 100
+    world.put("a", payload=payload, task="t")
+    world.put("b")
+    crashes = world.options.max_crashes
+    for n in range(crashes):
+        world.take_one(f"w{n}")
+        assert world.silence() == 1
+    view = world.view("a")
+    assert (view.state, view.payload, view.crashes, view.failures) == (State.BROKEN, payload, crashes, 0)
+    assert view.worker == f"w{crashes - 1}"
+    assert view.error
+    assert view.error.type == "Crashed"
+    assert str(crashes) in view.error.message
+    assert world.drain() == ["b"]
+    assert world.totals()["broken"] == 1
+
+
+def test_a_job_that_crashed_several_workers_is_isolated(world: World) -> None:
+    world = world.with_options(isolate_after_crashes=2, max_crashes=9)
+    world.put(*"abc")
+    for n in range(2):
+        world.take(3, f"w{n}")
+        world.silence()
+    world.put("d")
+    first = world.take(4, "x")
+    assert [lease.record.id for lease in first] == ["a", "d"], "one suspect, and what is not suspected"
+    assert world.ids(State.READY) == ["b", "c"]
+    assert world.take(4, "x") == [], "it holds a suspect already"
+    assert [lease.record.id for lease in world.take(4, "y")] == ["b"]
+    assert world.settle(first[0], Completed(b"", 0))
+    assert [lease.record.id for lease in world.take(4, "x")] == ["c"]
+
+
+def test_suspects_do_not_keep_a_worker_from_the_jobs_behind_them(world: World) -> None:
+    world = world.with_options(isolate_after_crashes=1, max_crashes=9)
+    world.put(*"abcd")
+    world.take(4, "dead")
+    world.silence()
+    world.put("healthy")
+    assert [lease.record.id for lease in world.take(1, "x")] == ["a"]
+    assert [lease.record.id for lease in world.take(1, "x")] == ["healthy"]
+    assert world.ids(State.READY) == list("bcd")
+
+
+@pytest.mark.needs(Feature.TIMEOUT)
+def test_an_overdue_job_is_taken_from_a_worker_that_beats(world: World) -> None:
+    world.put("slow", timeout_ms=1_000)
+    world.put("fine", timeout_ms=0)
+    slow, fine = world.take()
+    world.pass_time(limits.OVERDUE_GRACE_MS)
+    assert not world.beat("w", [slow, fine]).lost
+    world.pass_time(1_100)
+    assert world.beat("w", [slow, fine]).lost == {slow.ref}
+    assert not world.settle(slow)
+    assert world.settle(fine, Completed(b"", 0))
+    again = world.take_one("other")
+    assert (again.record.id, again.crashes) == ("slow", 1)
+
+
+@pytest.mark.needs(Feature.TIMEOUT, Feature.EXTEND)
+def test_extend_moves_the_deadline_of_a_kept_lease(world: World) -> None:
+    world.put("slow", timeout_ms=1_000)
+    slow = world.take_one()
+    world.pass_time(limits.OVERDUE_GRACE_MS)
+    assert world.run(world.engine.extend(slow, 60_000))
+    world.pass_time(50_000)
+    assert not world.beat("w", [slow]).lost
+    world.pass_time(10_100)
+    assert world.beat("w", [slow]).lost == {slow.ref}
+    world.drain()
+
+
+def test_a_beat_says_what_is_lost(world: World) -> None:
+    world.put(*"abc")
+    a, b, c = world.take()
+    world.settle(b, Released())
+    beat = world.beat("w", [a, b, c])
+    assert beat.lost == {b.ref}
+    assert beat.strays == ()
+    assert world.beat("nobody", [a]).lost == {a.ref}
+
+
+def test_a_beat_says_what_is_held_in_our_name_unknown_to_us(world: World) -> None:
+    world.put("a", "b")
+    known, stray = world.take()
+    assert world.beat("w", [known]).strays == (), "it may be on its way"
+    world.pass_time(2 * limits.BEAT_MS + 50)
+    (found,) = world.beat("w", [known]).strays
+    assert (found.worker, found.ref) == ("w", stray.ref)
+    assert world.settle(found, Released())
+    assert world.ids(State.READY) == ["b"]
+    assert world.beat("w", [known]).strays == ()
+
+
+def test_a_beat_keeps_the_queues_it_names(world: World) -> None:
+    world.put("a", queue="a")
+    world.put("b", queue="b")
+    a, b = world.take(2, "w", ["a", "b"])
+    for queue in ("a", "b"):
+        world.pass_time(LEASE_MS - 500, queue)
+    assert not world.beat("w", [a, b], ["a", "b"]).lost
+    for queue in ("a", "b"):
+        world.pass_time(LEASE_MS - 500, queue)
+        world.maintain(queue=queue)
+    assert world.beat("w", [a, b], ["a", "b"]).lost == frozenset()
+
+
+def test_the_dead_are_found_a_bounded_number_at_a_time(world: World) -> None:
+    ids = [f"j{n:03}" for n in range(250)]
+    world.put(*ids)
+    world.take(250, "dead")
+    world.pass_time(LEASE_MS + 50)
+    world.maintain()
+    world.pass_time(GRACE_MS + 50)
+    answer = world.maintain(limit=100)
+    assert (answer.reclaimed, answer.more) == (100, True)
+    while world.maintain(limit=100).more:
+        pass
+    assert world.ids(State.READY) == ids[:100]
+    assert world.counts() == {"ready": 250}
+
+
+def test_maintain_takes_any_limit(world: World) -> None:
+    world.put(*(f"j{n}" for n in range(9_000)), delay_ms=1_000)
+    world.pass_time(2_000)
+    promoted = 0
+    for _ in range(100):
+        answer = world.maintain(limit=100_000)
+        promoted += answer.promoted
+        if not answer.more:
+            break
+    assert promoted == 9_000
+    assert world.counts() == {"ready": 9_000}
+
+
+# Redis away, and clocks.
+
+
+def test_after_an_outage_workers_have_time_to_come_back(world: World) -> None:
+    world.put("a")
+    lease = world.take_one()
+    world.beat("w", [lease])
+    world.pass_time(OUTAGE_MS + LEASE_MS + GRACE_MS)
+    assert world.maintain().reclaimed == 0
+    world.pass_time(AMNESTY_MS - 2_000)
+    assert world.maintain().reclaimed == 0
+    assert not world.beat("w", [lease]).lost
+    assert world.settle(lease, Completed(b"", 0))
+
+
+def test_after_an_outage_the_dead_are_still_found(world: World) -> None:
+    world.put("a")
+    world.take_one()
+    world.pass_time(OUTAGE_MS + LEASE_MS)
+    assert world.maintain().reclaimed == 0
+    world.pass_time(AMNESTY_MS + GRACE_MS)
+    assert world.maintain().reclaimed == 1
+
+
+@pytest.mark.parametrize("rest", [OUTAGE_MS - 5_000, OUTAGE_MS + 5_000, 10 * OUTAGE_MS])
+def test_the_dead_are_found_however_seldom_anybody_comes_by(world: World, rest: int) -> None:
+    world.put("a")
+    world.take_one("dead")
+    for _ in range(5):
+        world.pass_time(rest)
+        if world.take(1, "seldom"):
+            return
+    raise AssertionError("the job of a dead worker was never given back")
+
+
+def test_when_the_clock_is_set_back_the_dead_are_still_found(world: World) -> None:
+    world.put("a")
+    world.take_one()
+    world.maintain()
+    world.pass_time(-7_200_000)
+    assert world.maintain().reclaimed == 0
+    assert world.silence() == 1
+
+
+def test_when_the_clock_is_set_back_after_an_outage_the_dead_are_still_found(world: World) -> None:
+    world.put("a")
+    lease = world.take_one()
+    world.pass_time(OUTAGE_MS + 1_000)
+    world.maintain()
+    world.beat("w", [lease])
+    world.pass_time(-7_200_000)
+    world.beat("w", [lease])
+    assert world.silence() == 1
+
+
+def test_when_the_clock_is_set_back_the_living_keep_their_jobs(world: World) -> None:
+    world.put("a")
+    lease = world.take_one()
+    world.maintain()
+    world.pass_time(-7_200_000)
+    for _ in range(4):
+        world.beat("w", [lease])
+        world.pass_time(LEASE_MS - 500)
+        assert world.maintain().reclaimed == 0
+    assert world.settle(lease, Completed(b"", 0))
+
+
+# Leaving.
+
+
+def test_leave_gives_all_back_to_the_front_and_counts_nothing(world: World) -> None:
+    world.put(*"abcde")
+    leases = world.take(3)
+    other = world.take_one("other")
+    assert world.run(world.engine.leave("w", ["q"])) == 3
+    assert world.ids(State.READY) == list("abce")
+    assert world.run(world.engine.leave("w", ["q"])) == 0
+    assert not any(world.settle(lease) for lease in leases)
+    assert [lease.attempt for lease in world.take(4)] == [1] * 4
+    assert world.settle(other, Completed(b"", 0))
+
+
+def test_leave_is_for_the_queues_named(world: World) -> None:
+    world.put("a", queue="a")
+    world.put("b", queue="b")
+    a, b = world.take(2, "w", ["a", "b"])
+    assert world.run(world.engine.leave("w", ["a", "c"])) == 1
+    assert not world.settle(a)
+    assert world.settle(b)
+    assert world.counts("a") == {"ready": 1}
+
+
+# Pruning.
+
+
+@pytest.mark.needs(Feature.RECORDS)
+def test_records_are_pruned_by_age_and_what_was_trimmed_is_counted(world: World) -> None:
+    world = world.with_options(failed_ttl_ms=60_000)
+    world.put("a", "b")
+    world.settle_each(world.take(), Failed(BOOM), Broken(BOOM))
+    world.put("c")
+    assert world.run(world.engine.cancel("q", "c"))
+    world.drain()
+    world.pass_time(59_000)
+    assert world.maintain().pruned == 0
+    world.pass_time(1_100)
+    assert world.maintain().pruned == 3
+    assert world.counts() == {}
+    totals = world.totals()
+    assert (totals["trimmed_failed"], totals["trimmed_broken"], totals["trimmed_cancelled"]) == (1, 1, 1)
+
+
+@pytest.mark.needs(Feature.RECORDS)
+def test_records_are_trimmed_by_count_oldest_first(world: World) -> None:
+    world = world.with_options(failed_max=3, completed_max=2)
+    ids = [f"j{n}" for n in range(6)]
+    world.put(*ids)
+    for lease in world.take(6):
+        assert world.settle(lease, Failed(BOOM))
+        world.pass_time(5)
+    assert world.ids(State.FAILED) == ["j5", "j4", "j3"]
+    assert world.totals()["trimmed_failed"] == 3
+    world.put(*(f"c{n}" for n in range(4)))
+    for lease in world.take(4):
+        assert world.settle(lease, Completed(b"r", 60_000))
+        world.pass_time(5)
+    assert world.ids(State.COMPLETED) == ["c3", "c2"]
+    assert world.totals()["trimmed_completed"] == 2
+
+
+@pytest.mark.needs(Feature.RECORDS)
+def test_pruning_is_bounded(world: World) -> None:
+    world.put(*(f"j{n}" for n in range(25)))
+    world.run(world.engine.settle([(lease, Completed(b"", 5_000)) for lease in world.take(25)]))
+    world.pass_time(6_000)
+    rounds = [world.maintain(limit=10) for _ in range(3)]
+    assert [(answer.pruned, answer.more) for answer in rounds] == [(10, True), (10, True), (5, False)]

@@ -1,0 +1,42 @@
+"""Random histories against a model in plain dictionaries.
+
+LEASEHOLD_EXAMPLES=2000 runs more of them, LEASEHOLD_SEED=number runs the same ones again.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+
+import pytest
+from hypothesis import HealthCheck, Phase, seed, settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from tests.property.machine import Machine
+from tests.support.world import World
+
+EXAMPLES = int(os.environ.get("LEASEHOLD_EXAMPLES", "60"))
+STEPS = 30
+
+
+@pytest.mark.timeout(60 + EXAMPLES)
+def test_random_histories(world: World) -> None:
+    number = int(os.environ.get("LEASEHOLD_SEED", secrets.randbits(32)))
+    print(f"LEASEHOLD_SEED={number} LEASEHOLD_EXAMPLES={EXAMPLES}")
+
+    class Here(Machine):
+        def __init__(self) -> None:
+            super().__init__(world)
+
+    run_state_machine_as_test(
+        seed(number)(Here),
+        settings=settings(
+            max_examples=EXAMPLES,
+            stateful_step_count=STEPS,
+            deadline=None,
+            database=None,
+            phases=(Phase.generate, Phase.shrink),
+            suppress_health_check=list(HealthCheck),
+        ),
+    )
+    world.server.command("FLUSHALL")

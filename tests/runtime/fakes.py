@@ -1,0 +1,278 @@
+"""An engine, a driver and a keeper in memory, for tests of the worker: no Redis, no processes, and faults on demand."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict, deque
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from leasehold.core.backoff import Backoff
+from leasehold.core.engine import Heartbeat, Maintained, Timing
+from leasehold.core.job import JobRecord, Lease, Leased, LeaseRef, WorkerView
+from leasehold.core.outcome import Outcome, Released, Retried, Unroutable
+from leasehold.core.steps import Steps
+from leasehold.core.task import TaskSpec
+from leasehold.runtime import KeeperGone, Worker
+
+
+def _one(call: Callable[[], Any]) -> Generator[Any, Any, Any]:
+    """Steps of one call, whose reply is the answer."""
+    return (yield call)
+
+
+@dataclass
+class Settled:
+    lease: Lease
+    outcome: Outcome
+
+
+@dataclass
+class FakeEngine:
+    """Jobs in lists. Its steps yield plain functions, sync or async, which the fake driver calls."""
+
+    timing: Timing = field(default_factory=lambda: Timing(beat_ms=20, idle_wait_ms=200, maintain_ms=50, presence_ms=50))
+    name: str = "fake"
+    features: frozenset[Any] = frozenset()
+    ready: dict[str, deque[Lease]] = field(default_factory=lambda: defaultdict(deque))
+    held: dict[LeaseRef, Lease] = field(default_factory=dict)
+    settled: list[Settled] = field(default_factory=list)
+    refused: list[Settled] = field(default_factory=list)
+    calls: list[str] = field(default_factory=list)
+    orders: list[tuple[str, ...]] = field(default_factory=list)
+    batches: list[int] = field(default_factory=list)
+    parked: list[Lease] = field(default_factory=list)
+    left: int | None = None
+    announced: list[WorkerView] = field(default_factory=list)
+    _token: int = 0
+    _woken: asyncio.Event = field(default_factory=asyncio.Event)
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def add(self, *ids: str, queue: str = "q", task: str | None = "t", **more: Any) -> None:
+        counts = {"failures": more.pop("failures", 0), "crashes": more.pop("crashes", 0)}
+        for id in ids:
+            record = JobRecord(
+                id, queue, task, more.get("payload", b""), 0, more.get("timeout_ms"), more.get("retries")
+            )
+            self.ready[queue].append(Lease("", 0, record, **counts))
+        self._woken.set()
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Wait until something is true of the engine, looking whenever it changed."""
+        while not condition():
+            self._changed.clear()
+            await self._changed.wait()
+
+    def lose(self, id: str) -> LeaseRef:
+        """Take a held job away from its worker."""
+        ref = next(ref for ref in self.held if ref.id == id)
+        del self.held[ref]
+        return ref
+
+    def outcomes(self, id: str) -> list[Outcome]:
+        return [one.outcome for one in self.settled if one.lease.record.id == id]
+
+    def _note(self, call: str) -> None:
+        self.calls.append(call)
+        self._changed.set()
+
+    def lease(self, worker: str, queues: Sequence[str], limit: int, lease_ms: int | None = None) -> Steps[Leased]:
+        def lease() -> Leased:
+            self._note("lease")
+            self.orders.append(tuple(queues))
+            got: list[Lease] = []
+            for queue in queues:
+                while self.ready[queue] and len(got) < limit:
+                    self._token += 1
+                    claimed = replace(self.ready[queue].popleft(), worker=worker, token=self._token)
+                    self.held[claimed.ref] = claimed
+                    got.append(claimed)
+            return Leased(tuple(got))
+
+        return _one(lease)
+
+    def wait(self, queues: Sequence[str], timeout_ms: int) -> Steps[str | None]:
+        async def wait() -> str | None:
+            self._note("wait")
+            self._woken.clear()
+            try:
+                await asyncio.wait_for(self._woken.wait(), timeout_ms / 1000)
+            except TimeoutError:
+                return None
+            return next((queue for queue in queues if self.ready[queue]), queues[0])
+
+        return _one(wait)
+
+    def settle(self, settlements: Sequence[tuple[Lease, Outcome]]) -> Steps[list[bool]]:
+        def settle() -> list[bool]:
+            self.batches.append(len(settlements))
+            answers = [self._settle_one(lease, outcome) for lease, outcome in settlements]
+            back = [lease for lease, outcome in settlements if isinstance(outcome, Released)]
+            for lease in reversed(back):
+                self.ready[lease.record.queue].appendleft(lease)
+            self._note("settle")
+            return answers
+
+        return _one(settle)
+
+    def _settle_one(self, lease: Lease, outcome: Outcome) -> bool:
+        if self.held.pop(lease.ref, None) is None:
+            self.refused.append(Settled(lease, outcome))
+            return False
+        self.settled.append(Settled(lease, outcome))
+        if isinstance(outcome, Retried) and outcome.delay_ms == 0:
+            self.ready[lease.record.queue].append(replace(lease, failures=lease.failures + 1))
+            self._woken.set()
+        if isinstance(outcome, Unroutable):
+            self.parked.append(lease)
+        return True
+
+    def extend(self, lease: Lease, ms: int) -> Steps[bool]:
+        return _one(lambda: lease.ref in self.held)
+
+    def leave(self, worker: str, queues: Sequence[str]) -> Steps[int]:
+        def leave() -> int:
+            self.left = len(self.held)
+            self.held.clear()
+            self._note("leave")
+            return self.left
+
+        return _one(leave)
+
+    def maintain(self, queues: Sequence[str], tasks: Sequence[str], limit: int = 200) -> Steps[Maintained]:
+        def maintain() -> Maintained:
+            self._note("maintain")
+            return Maintained()
+
+        return _one(maintain)
+
+    def announce(self, worker: WorkerView) -> Steps[None]:
+        def announce() -> None:
+            self.announced.append(worker)
+            self._note("announce")
+
+        return _one(announce)
+
+
+class FakeDriver:
+    """Calls what the fake engine's steps yield. `fault` runs before each call and may raise or wait."""
+
+    def __init__(self) -> None:
+        self.fault: Callable[[str], Any] | None = None
+        self.after: Callable[[str], Any] | None = None
+
+    async def run(self, steps: Any) -> Any:
+        call = next(steps)
+        name = call.__name__
+        await self._hook(self.fault, name)
+        answer = call()
+        if asyncio.iscoroutine(answer):
+            answer = await answer
+        await self._hook(self.after, name)
+        try:
+            steps.send(answer)
+        except StopIteration as stop:
+            return stop.value
+        raise AssertionError("fake steps make one call")
+
+    async def _hook(self, hook: Callable[[str], Any] | None, name: str) -> None:
+        if hook is not None and (waiting := hook(name)) is not None:
+            await waiting
+
+
+class FakeKeeper:
+    """Says what a test puts into it. Ready at once, unless told otherwise."""
+
+    def __init__(self, *, ready: bool = True) -> None:
+        self.reports: asyncio.Queue[Heartbeat | Exception | None] = asyncio.Queue()
+        self.shown: list[list[LeaseRef]] = []
+        self.rests: list[bool] = []
+        self.starts = 0
+        self.stopped = False
+        self._ready = ready
+        self._heard = asyncio.Event()
+
+    async def start(self, worker: str, queues: Sequence[str]) -> None:
+        self.starts += 1
+        if self._ready:
+            self.beat()
+
+    def beat(self, *, lost: Sequence[LeaseRef] = (), strays: Sequence[Lease] = ()) -> None:
+        self.reports.put_nowait(Heartbeat(frozenset(lost), tuple(strays)))
+
+    def die(self) -> None:
+        self.reports.put_nowait(KeeperGone("died"))
+
+    async def report(self) -> Heartbeat | None:
+        said = await self.reports.get()
+        if isinstance(said, Exception):
+            raise said
+        return said
+
+    def show(self, leases: Sequence[LeaseRef]) -> None:
+        self.shown.append(list(leases))
+        self._heard.set()
+
+    def rest(self, resting: bool) -> None:
+        self.rests.append(resting)
+
+    async def heard(self, count: int) -> None:
+        """Wait until the worker has acted on so many reports from now on."""
+        until = len(self.shown) + count
+        while len(self.shown) < until:
+            self._heard.clear()
+            await self._heard.wait()
+
+    async def stop(self) -> None:
+        self.stopped = True
+        self.die()
+
+
+def task(function: Callable[..., Any], **options: Any) -> TaskSpec:
+    """A task called `t` without arguments, whose retries come at once."""
+    settings: dict[str, Any] = {
+        "name": "t",
+        "queue": "q",
+        "function": function,
+        "is_async": asyncio.iscoroutinefunction(function),
+        "encode_result": lambda value: repr(value).encode(),
+        "decode": lambda payload: ((), {}),
+        "backoff": Backoff.fixed(0),
+    }
+    return TaskSpec(**(settings | options))
+
+
+class Rig:
+    """A worker on fakes, run as a task. Use it as `async with`: it is stopped at the end, whatever happened."""
+
+    def __init__(self, function: Callable[..., Any] | TaskSpec, **options: Any) -> None:
+        spec = function if isinstance(function, TaskSpec) else task(function)
+        self.engine: FakeEngine = options.pop("engine", None) or FakeEngine()
+        self.driver = FakeDriver()
+        self.keeper: FakeKeeper = options.pop("keeper", None) or FakeKeeper()
+        named = {} if spec.name is None else {spec.name: spec}
+        raw = {spec.queue: spec} if spec.name is None else {}
+        options = {"concurrency": 2, "grace_ms": 2_000, "signals": False, "queues": ["q"]} | options
+        queues = options.pop("queues")
+        self.worker = Worker(self.engine, self.driver, named, raw, queues, keeper=self.keeper, **options)  # type: ignore[arg-type]
+        self.done: asyncio.Task[Any] | None = None
+
+    async def __aenter__(self) -> Rig:
+        self.done = asyncio.get_running_loop().create_task(self.worker.run())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        assert self.done is not None
+        if not self.done.done():
+            self.worker.stop()
+            self.worker.stop()
+        await self.done
+
+    async def ended(self) -> Any:
+        assert self.done is not None
+        return await asyncio.shield(self.done)
+
+    async def settled(self, count: int) -> list[Settled]:
+        await self.engine.until(lambda: len(self.engine.settled) >= count)
+        return self.engine.settled

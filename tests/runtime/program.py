@@ -1,0 +1,100 @@
+"""A worker program for the tests of this folder: `python program.py URL [fast]`. It says what it does on stdout."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import re
+import sys
+import time
+from typing import Any
+
+from leasehold.core.engine import Timing
+from leasehold.core.task import TaskSpec
+from leasehold.engines.native import NativeEngine
+from leasehold.engines.native.engine import NativeConfig
+from leasehold.keeping import ProcessKeeper
+from leasehold.redis.aio import AsyncDriver
+from leasehold.runtime import ExitStatus, Worker, current_job
+
+
+def say(*words: object) -> None:
+    print(*words, flush=True)
+
+
+def began(name: str) -> None:
+    job = current_job()
+    assert job is not None
+    say(name, job.id, job.attempt)
+
+
+async def hang() -> None:
+    began("hang")
+    await asyncio.sleep(600)
+
+
+async def nap() -> None:
+    began("nap")
+    await asyncio.sleep(0.3)
+
+
+async def long_nap() -> None:
+    began("long_nap")
+    await asyncio.sleep(2)
+
+
+async def block_loop() -> None:
+    began("block_loop")
+    time.sleep(2)
+
+
+def hold_gil() -> None:
+    began("hold_gil")
+    end = time.monotonic() + 2
+    while time.monotonic() < end:
+        re.fullmatch(r"(a+)+b", "a" * 25)
+
+
+def sync_hang() -> None:
+    began("sync_hang")
+    time.sleep(600)
+
+
+class Saying(NativeEngine):
+    """Says when the worker first looks for work."""
+
+    said = False
+
+    def lease(self, *args: Any, **named: Any) -> Any:
+        if not self.said:
+            self.said = True
+            say("ready")
+        return super().lease(*args, **named)
+
+
+async def main(url: str, config: NativeConfig) -> ExitStatus:
+    driver = AsyncDriver(url)
+    functions = [hang, nap, long_nap, block_loop, hold_gil, sync_hang]
+    tasks = {
+        function.__name__: TaskSpec(
+            function.__name__,
+            "q",
+            function,
+            asyncio.iscoroutinefunction(function),
+            lambda value: b"null",
+            lambda payload: ((), {}),
+        )
+        for function in functions
+    }
+    keeper = ProcessKeeper(url, "lh", config)
+    worker = Worker(Saying("lh", config), driver, tasks, {}, ["q"], keeper=keeper, concurrency=1, grace_ms=5_000)
+    return await worker.run()
+
+
+if __name__ == "__main__":
+    logging.basicConfig(stream=sys.stderr, level=logging.INFO)
+    timing = Timing(beat_ms=200, lease_ms=700, grace_ms=300) if sys.argv[2:] == ["fast"] else Timing()
+    status = asyncio.run(main(sys.argv[1], NativeConfig(timing=timing)))
+    sys.stdout.flush()
+    os._exit(status)

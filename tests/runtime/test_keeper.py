@@ -1,0 +1,314 @@
+"""The keeper process against a real Redis, and whole workers in processes that are stopped, killed and told to end."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from leasehold.core.engine import Heartbeat, Timing
+from leasehold.core.job import JobRecord, Lease, LeaseRef, NewJob, State
+from leasehold.core.outcome import Completed
+from leasehold.engines.native import NativeEngine
+from leasehold.engines.native.engine import NativeConfig
+from leasehold.keeper import Orders, Report, Snapshot, is_stopped
+from leasehold.keeping import ProcessKeeper
+from leasehold.redis.sync import SyncDriver
+from leasehold.runtime import KeeperGone
+
+HERE = Path(__file__).parent
+
+
+@pytest.fixture
+def driver(redis_url: str) -> Iterator[SyncDriver]:
+    driver = SyncDriver(redis_url)
+    yield driver
+    driver.close()
+
+
+@pytest.fixture
+async def keeper(redis_url: str) -> AsyncIterator[ProcessKeeper]:
+    keeper = ProcessKeeper(redis_url, "lh", NativeConfig(timing=Timing(beat_ms=50)))
+    yield keeper
+    await keeper.stop()
+
+
+async def next_beat(keeper: ProcessKeeper, wanted: Callable[[Heartbeat], bool] = lambda beat: True) -> Heartbeat:
+    while True:
+        beat = await keeper.report()
+        if beat is not None and wanted(beat):
+            return beat
+
+
+async def until_gone(keeper: ProcessKeeper) -> None:
+    while True:
+        await keeper.report()
+
+
+class TestLines:
+    def test_orders_survive_the_pipe(self):
+        orders = Orders("redis://:p@h/0", "ns", NativeConfig(timing=Timing(beat_ms=7)), "w", ("a", "b"), 12)
+        assert Orders.from_line(orders.to_line()) == orders
+
+    @pytest.mark.parametrize("id", ["plain", "a\nb", "\udc80", "\u2028"])
+    @pytest.mark.parametrize("token", [5, "five"])
+    def test_reports_survive_the_pipe(self, id, token):
+        stray = Lease("w", token, JobRecord(id, "q", None, b"", 0), 0, 0)
+        report = Report(Heartbeat(frozenset({LeaseRef("q", id, token)}), (stray,)), "")
+        line = report.to_line()
+        assert line.count(b"\n") == 1
+        assert Report.from_line(line) == report
+        snapshot = Snapshot((stray.ref,), True)
+        assert snapshot.to_line().count(b"\n") == 1
+        assert Snapshot.from_line(snapshot.to_line()) == snapshot
+
+    def test_a_report_without_a_beat(self):
+        assert Report.from_line(Report(None, "away").to_line()) == Report(None, "away")
+
+
+class TestKeeper:
+    async def test_a_resting_keeper_does_not_beat_and_beats_again_when_it_is_told(self, redis_url, driver):
+        config = NativeConfig(timing=Timing(beat_ms=50, lease_ms=300, grace_ms=100))
+        engine = NativeEngine("lh", config)
+        keeper = ProcessKeeper(redis_url, "lh", config)
+
+        async def reclaimed() -> bool:
+            await next_beat(keeper)
+            driver.run(engine.maintain(["q"], []))
+            return driver.run(engine.queue("q")).counts[State.READY] == 1
+
+        try:
+            await keeper.start("w", ["q"])
+            await next_beat(keeper)
+            driver.run(engine.enqueue([NewJob("q", "a", b"")]))
+            keeper.rest(True)
+            driver.run(engine.lease("w", ["q"], 1))
+            while not await reclaimed():
+                pass
+            keeper.rest(False)
+            driver.run(engine.lease("w", ["q"], 1))
+            until = time.monotonic() + 1
+            while time.monotonic() < until:
+                assert not await reclaimed()
+        finally:
+            await keeper.stop()
+
+    async def test_it_keeps_says_what_is_lost_and_finds_strays(self, keeper, driver):
+        engine = NativeEngine("lh")
+        driver.run(engine.enqueue([NewJob("q", "a", b""), NewJob("q", "b", b"")]))
+        await keeper.start("w", ["q", "other"])
+        await next_beat(keeper)
+        a, b = driver.run(engine.lease("w", ["q"], 2)).leases
+        beat = await next_beat(keeper, lambda beat: len(beat.strays) == 2)
+        assert {stray.ref for stray in beat.strays} == {a.ref, b.ref}
+        keeper.show([a.ref, b.ref])
+        await next_beat(keeper, lambda beat: not beat.strays)
+        driver.run(engine.settle([(a, Completed())]))
+        beat = await next_beat(keeper, lambda beat: bool(beat.lost))
+        assert beat.lost == {a.ref}
+
+    async def test_it_ends_with_its_stdin(self, keeper):
+        await keeper.start("w", ["q"])
+        process = keeper._process
+        assert process is not None
+        process.stdin.close()
+        assert await process.wait() == 0
+        with pytest.raises(KeeperGone):
+            await until_gone(keeper)
+
+    async def test_its_death_is_noticed(self, keeper):
+        await keeper.start("w", ["q"])
+        await next_beat(keeper)
+        os.kill(keeper.pid, signal.SIGKILL)
+        with pytest.raises(KeeperGone):
+            await until_gone(keeper)
+        await keeper.start("w", ["q"])
+        await next_beat(keeper)
+
+    async def test_signals_to_the_group_do_not_end_it(self, keeper):
+        await keeper.start("w", ["q"])
+        await next_beat(keeper)
+        os.kill(keeper.pid, signal.SIGINT)
+        os.kill(keeper.pid, signal.SIGTERM)
+        await next_beat(keeper)
+        await next_beat(keeper)
+
+    async def test_without_redis_it_is_alive_and_says_so(self, tmp_path, caplog):
+        keeper = ProcessKeeper(f"unix://:secret@{tmp_path}/none.sock")
+        await keeper.start("w", ["q"])
+        assert await keeper.report() is None
+        await keeper.stop()
+        assert "keeper trouble" in caplog.text
+        assert "secret" not in caplog.text
+
+    async def test_wrong_orders_end_it_with_a_reason(self):
+        keeper = ProcessKeeper("nonsense")
+        await keeper.start("w", ["q"])
+        with pytest.raises(KeeperGone, match="NotConfigured"):
+            await until_gone(keeper)
+        await keeper.stop()
+
+
+def test_a_stopped_process_is_seen():
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    try:
+        assert not is_stopped(child.pid)
+        child.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, child.pid, os.WSTOPPED)
+        assert is_stopped(child.pid)
+    finally:
+        child.kill()
+        child.communicate()
+    assert not is_stopped(2**22 + 1)
+
+
+# ------------------------------------------------------------------------------------------------ workers in processes
+
+
+class WorkerProcess:
+    """`tests/runtime/program.py` as a process, which says on stdout what its handlers do."""
+
+    def __init__(self, url: str, *args: str) -> None:
+        root = HERE.parent.parent
+        self.process = subprocess.Popen(
+            [sys.executable, str(HERE / "program.py"), url, *args],
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONPATH": f"{root / 'src'}"},
+        )
+
+    def says(self, text: str) -> None:
+        """Read on until it says this."""
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            if line.strip() == text:
+                return
+        raise AssertionError(f"the worker ended ({self.process.wait()}) and never said {text!r}")
+
+    def close(self) -> None:
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGCONT)
+            self.process.kill()
+        self.process.communicate()
+
+
+@pytest.fixture
+def start(redis_url: str) -> Iterator[Callable[..., WorkerProcess]]:
+    started: list[WorkerProcess] = []
+
+    def start(*args: str) -> WorkerProcess:
+        started.append(WorkerProcess(redis_url, *args))
+        return started[-1]
+
+    yield start
+    for worker in started:
+        worker.close()
+
+
+def add(driver: SyncDriver, *jobs: tuple[str, str]) -> None:
+    driver.run(NativeEngine("lh").enqueue([NewJob("q", id, b"", task=task) for id, task in jobs]))
+
+
+def state(driver: SyncDriver, id: str) -> Any:
+    return driver.run(NativeEngine("lh").job("q", id))
+
+
+def until(condition: Callable[[], bool], seconds: float = 15) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not happen in time"
+        time.sleep(0.01)
+
+
+class TestWorkers:
+    def test_after_a_kill_the_job_runs_elsewhere_within_three_seconds(self, start, driver):
+        victim = start()
+        victim.says("ready")
+        add(driver, ("a", "hang"))
+        victim.says("hang a 1")
+        other = start()
+        other.says("ready")
+        victim.process.kill()
+        began = time.monotonic()
+        other.says("hang a 2")
+        assert time.monotonic() - began < 3.5
+
+    def test_a_stopped_worker_loses_its_lease_and_its_outcome(self, start, driver):
+        victim = start("fast")
+        victim.says("ready")
+        add(driver, ("a", "nap"))
+        victim.says("nap a 1")
+        victim.process.send_signal(signal.SIGSTOP)
+        other = start("fast")
+        other.says("nap a 2")
+        victim.process.send_signal(signal.SIGCONT)
+        until(lambda: state(driver, "a").state is State.COMPLETED)
+        assert state(driver, "a").crashes == 1
+
+    @pytest.mark.parametrize("kind", ["block_loop", "hold_gil"])
+    def test_a_blocked_worker_is_not_taken_for_dead(self, start, driver, kind):
+        busy = start("fast")
+        busy.says("ready")
+        add(driver, ("a", kind))
+        busy.says(f"{kind} a 1")
+        other = start("fast")
+        other.says("ready")
+        until(lambda: state(driver, "a").state is not State.ACTIVE)
+        assert state(driver, "a").state is State.COMPLETED
+        assert state(driver, "a").crashes == 0
+
+    def test_sigterm_hands_back_and_ends_well(self, start, driver):
+        worker = start("fast")
+        worker.says("ready")
+        add(driver, ("a", "nap"))
+        worker.says("nap a 1")
+        add(driver, ("b", "nap"))
+        worker.process.send_signal(signal.SIGTERM)
+        assert worker.process.wait(10) == 0
+        assert state(driver, "a").state is State.COMPLETED
+        assert state(driver, "b").state is State.READY
+
+    def test_a_second_signal_ends_it_at_once(self, start, driver):
+        worker = start("fast")
+        worker.says("ready")
+        add(driver, ("a", "sync_hang"))
+        worker.says("sync_hang a 1")
+        worker.process.send_signal(signal.SIGINT)
+        worker.process.send_signal(signal.SIGTERM)
+        assert worker.process.wait(5) == 2
+        view = state(driver, "a")
+        assert (view.state, view.crashes, view.failures) == (State.READY, 0, 0)
+
+    def test_a_killed_keeper_costs_nothing(self, start, driver):
+        worker = start("fast")
+        worker.says("ready")
+        add(driver, ("a", "long_nap"))
+        worker.says("long_nap a 1")
+        children = Path(f"/proc/{worker.process.pid}/task/{worker.process.pid}/children").read_text().split()
+        os.kill(int(children[0]), signal.SIGKILL)
+        other = start("fast")
+        other.says("ready")
+        until(lambda: state(driver, "a").state is State.COMPLETED)
+        assert state(driver, "a").crashes == 0
+
+
+async def test_a_worker_survives_a_restart_of_redis(private_server):
+    worker = WorkerProcess(private_server.url)
+    try:
+        worker.says("ready")
+        private_server.kill()
+        private_server.start()
+        driver = SyncDriver(private_server.url)
+        add(driver, ("a", "nap"))
+        await asyncio.to_thread(until, lambda: state(driver, "a").state is State.COMPLETED)
+        driver.close()
+    finally:
+        worker.close()

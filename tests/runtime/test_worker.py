@@ -1,0 +1,632 @@
+"""The whole worker on fakes: every test waits for what happens, none for time."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import logging
+import threading
+from typing import Any
+
+import pytest
+
+from leasehold.core import limits
+from leasehold.core.errors import InvalidArgument, PayloadInvalid, ReplyError, Unreachable
+from leasehold.core.job import JobRecord, Lease
+from leasehold.core.outcome import Broken, Completed, Failed, Released, Retried, Unroutable
+from leasehold.runtime import ExitStatus, Job, Worker, current_job
+from tests.runtime.fakes import FakeEngine, FakeKeeper, Rig, task
+
+
+class Gate:
+    """A handler that says when it began and waits to be let go."""
+
+    def __init__(self) -> None:
+        self.begun: asyncio.Queue[str] = asyncio.Queue()
+        self.open = asyncio.Event()
+        self.cancelled: list[str] = []
+
+    async def __call__(self) -> None:
+        job = current_job()
+        assert job is not None
+        self.begun.put_nowait(job.id)
+        try:
+            await self.open.wait()
+        except asyncio.CancelledError:
+            self.cancelled.append(job.id)
+            raise
+
+
+def gated(gate: Gate, **options: Any):
+    return task(gate, is_async=True, **options)
+
+
+# ------------------------------------------------------------------------------------------------------------- running
+
+
+@pytest.mark.parametrize("kind", ["async", "sync"])
+async def test_jobs_run_and_are_completed_once(kind):
+    async def on_loop() -> int:
+        return 7
+
+    def in_thread() -> int:
+        return 7
+
+    ids = [str(number) for number in range(1_000)]
+    async with Rig(on_loop if kind == "async" else in_thread, concurrency=16, burst=True) as rig:
+        rig.engine.add(*ids)
+        assert await rig.ended() is ExitStatus.OK
+    completed = [one for one in rig.engine.settled if one.outcome == Completed(b"7")]
+    assert sorted(one.lease.record.id for one in completed) == sorted(ids)
+    assert all(isinstance(one.outcome, Released) for one in rig.engine.settled if one not in completed)
+    assert not rig.engine.refused
+    assert max(rig.engine.batches) > 1
+
+
+async def test_burst_with_nothing_to_do_ends():
+    async with Rig(lambda: None, burst=True) as rig:
+        assert await rig.ended() is ExitStatus.OK
+    assert rig.engine.left == 0
+    assert rig.keeper.stopped
+
+
+async def test_burst_waits_for_retries_of_its_own_jobs():
+    def fail() -> None:
+        raise ValueError("no")
+
+    async with Rig(task(fail, retries=2), burst=True) as rig:
+        rig.engine.add("a")
+        await rig.ended()
+    assert [type(outcome) for outcome in rig.engine.outcomes("a")] == [Retried, Retried, Failed]
+
+
+async def test_a_new_job_wakes_an_idle_worker():
+    async with Rig(lambda: None) as rig:
+        await rig.engine.until(lambda: "wait" in rig.engine.calls)
+        rig.engine.add("a")
+        await rig.settled(1)
+
+
+async def test_raw_payloads_get_the_job():
+    seen: list[tuple[str, bytes, int]] = []
+
+    async def handler(job: Job) -> None:
+        assert current_job() is job
+        seen.append((job.queue, job.payload, job.attempt))
+
+    async with Rig(task(handler, name=None, decode=None), burst=True) as rig:
+        rig.engine.add("a", task=None, payload=b"raw", failures=1, crashes=1)
+        await rig.ended()
+    assert seen == [("q", b"raw", 3)]
+
+
+async def test_what_cannot_be_routed_is_parked_without_a_slot():
+    gate = Gate()
+    async with Rig(gated(gate), concurrency=1) as rig:
+        rig.engine.add("unknown", task="nobody's")
+        rig.engine.add("raw", task=None)
+        rig.engine.add("known")
+        await gate.begun.get()
+        gate.open.set()
+        await rig.settled(3)
+    assert rig.engine.outcomes("unknown") == rig.engine.outcomes("raw") == [Unroutable()]
+
+
+@pytest.mark.parametrize("kind", [True, False])
+async def test_a_payload_that_cannot_be_decoded_is_broken(kind):
+    def decode(payload: bytes) -> Any:
+        raise PayloadInvalid("expected an object")
+
+    async def handler() -> None: ...
+
+    spec = task(handler if kind else lambda: None, decode=decode)
+    async with Rig(spec, burst=True) as rig:
+        rig.engine.add("a")
+        await rig.ended()
+    (outcome,) = rig.engine.outcomes("a")
+    assert isinstance(outcome, Broken)
+    assert "expected an object" in outcome.error.message
+
+
+@pytest.mark.parametrize("kind", ["async", "sync"])
+@pytest.mark.parametrize(
+    "error",
+    [SystemExit(1), KeyboardInterrupt(), GeneratorExit(), MemoryError(), asyncio.CancelledError(), StopIteration()],
+)
+async def test_whatever_a_handler_raises_is_a_failed_attempt(kind, error):
+    async def on_loop() -> None:
+        raise error
+
+    def in_thread() -> None:
+        raise error
+
+    async with Rig(task(on_loop if kind == "async" else in_thread, retries=0), burst=True) as rig:
+        rig.engine.add("a", "b")
+        assert await rig.ended() is ExitStatus.OK
+    assert [type(one.outcome) for one in rig.engine.settled] == [Failed, Failed]
+
+
+async def test_endless_recursion_is_a_failed_attempt():
+    async def dig() -> None:
+        await dig()
+
+    async with Rig(task(dig, retries=0), burst=True) as rig:
+        rig.engine.add("a")
+        await rig.ended()
+    (outcome,) = rig.engine.outcomes("a")
+    assert isinstance(outcome, Failed)
+    assert outcome.error.type == "RecursionError"
+
+
+async def test_a_handler_that_cancels_itself_harms_nobody_else():
+    async def cancel() -> None:
+        me = asyncio.current_task()
+        assert me is not None
+        me.cancel()
+
+    async with Rig(task(cancel, retries=0), concurrency=1, burst=True) as rig:
+        rig.engine.add("a", "b")
+        assert await rig.ended() is ExitStatus.OK
+    assert len(rig.engine.settled) == 2
+
+
+@pytest.mark.parametrize("kind", ["async", "sync"])
+async def test_context_variables_do_not_leak_from_job_to_job(kind):
+    variable: contextvars.ContextVar[str] = contextvars.ContextVar("variable", default="clean")
+    seen: list[str] = []
+
+    def look() -> None:
+        seen.append(variable.get())
+        variable.set("dirty")
+
+    async def alook() -> None:
+        look()
+
+    async with Rig(alook if kind == "async" else look, concurrency=1, burst=True) as rig:
+        rig.engine.add("a", "b", "c")
+        await rig.ended()
+    assert seen == ["clean"] * 3
+    assert current_job() is None
+
+
+async def test_the_current_job_reaches_tasks_that_a_handler_makes():
+    seen: list[str] = []
+
+    async def child() -> None:
+        job = current_job()
+        assert job is not None
+        seen.append(job.id)
+
+    async def handler() -> None:
+        await asyncio.gather(child(), asyncio.create_task(child()))
+
+    async with Rig(handler, burst=True) as rig:
+        rig.engine.add("a")
+        await rig.ended()
+    assert seen == ["a", "a"]
+
+
+async def test_never_more_than_concurrency_run_at_once():
+    running, most = 0, 0
+
+    async def handler() -> None:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(0)
+        running -= 1
+
+    async with Rig(handler, concurrency=3, burst=True) as rig:
+        rig.engine.add(*map(str, range(50)))
+        await rig.ended()
+    assert most == 3
+
+
+async def test_queues_take_turns_in_being_looked_at_first():
+    async with Rig(lambda: None, queues=["a", "b", "c"], concurrency=1) as rig:
+        for number in range(6):
+            for queue in "abc":
+                rig.engine.add(f"{queue}{number}", queue=queue)
+        await rig.settled(18)
+    assert {order[0] for order in rig.engine.orders} == {"a", "b", "c"}
+
+
+# --------------------------------------------------------------------------------------------------- claiming ahead
+
+
+async def test_nothing_is_claimed_before_the_keeper_keeps():
+    keeper = FakeKeeper(ready=False)
+    async with Rig(lambda: None, keeper=keeper) as rig:
+        rig.engine.add("a")
+        await rig.engine.until(lambda: rig.engine.calls.count("maintain") > 1)
+        assert "lease" not in rig.engine.calls
+        keeper.beat()
+        await rig.settled(1)
+
+
+async def test_what_waits_behind_long_jobs_is_handed_back_in_order():
+    gate = Gate()
+    gate.open.set()
+    async with Rig(gated(gate), concurrency=1) as rig:
+        rig.engine.add(*(f"short{number}" for number in range(20)))
+        await rig.settled(20)
+        gate.open.clear()
+        rig.engine.add("long", *(f"next{number}" for number in range(5)))
+        await rig.engine.until(
+            lambda: [lease.record.id for lease in rig.engine.ready["q"]] == [f"next{number}" for number in range(5)]
+        )
+        assert [ref.id for ref in rig.engine.held] == ["long"]
+        assert {type(one.outcome) for one in rig.engine.settled} <= {Completed, Released}
+        gate.open.set()
+        await rig.engine.until(lambda: not rig.engine.ready["q"] and not rig.engine.held)
+    assert not rig.engine.refused
+
+
+# --------------------------------------------------------------------------------------------------------- timeouts
+
+
+async def test_an_async_handler_over_time_is_cancelled():
+    gate = Gate()
+    async with Rig(gated(gate, retries=0)) as rig:
+        rig.engine.add("a", timeout_ms=1)
+        ((one),) = await rig.settled(1)
+    assert isinstance(one.outcome, Failed)
+    assert one.outcome.error.type == "Timeout"
+    assert gate.cancelled == ["a"]
+
+
+async def test_a_sync_handler_over_time_is_settled_and_keeps_its_slot():
+    release = threading.Event()
+    seen: list[bool] = []
+
+    def handler() -> None:
+        job = current_job()
+        assert job is not None
+        if job.id == "slow":
+            release.wait()
+            seen.append(job.lost)
+
+    async with Rig(task(handler, retries=0), concurrency=1) as rig:
+        rig.engine.add("slow", timeout_ms=1)
+        rig.engine.add("next")
+        await rig.engine.until(lambda: bool(rig.engine.outcomes("slow")))
+        assert not any(isinstance(outcome, Completed) for outcome in rig.engine.outcomes("next"))
+        release.set()
+        await rig.engine.until(lambda: Completed(b"None") in rig.engine.outcomes("next"))
+    assert seen == [True]
+    assert len(rig.engine.outcomes("slow")) == 1
+    assert not rig.engine.refused
+
+
+async def test_a_handler_that_refuses_to_end_is_given_up(monkeypatch):
+    monkeypatch.setattr(limits, "CANCEL_MS", 1)
+    release = asyncio.Event()
+
+    async def stubborn() -> None:
+        while not release.is_set():
+            try:
+                await release.wait()
+            except asyncio.CancelledError:
+                continue
+
+    async with Rig(task(stubborn, retries=0)) as rig:
+        rig.engine.add("a", timeout_ms=1)
+        (one,) = await rig.settled(1)
+        assert isinstance(one.outcome, Failed)
+        release.set()
+    assert len(rig.engine.settled) == 1
+
+
+# ------------------------------------------------------------------------------------------------- losing and extending
+
+
+async def test_a_lost_lease_ends_its_handler_and_is_not_settled():
+    gate = Gate()
+    async with Rig(gated(gate)) as rig:
+        rig.engine.add("a")
+        await gate.begun.get()
+        rig.keeper.beat(lost=[rig.engine.lose("a")])
+        gate.begun = asyncio.Queue()
+        rig.engine.add("b")
+        await gate.begun.get()
+        gate.open.set()
+        await rig.settled(1)
+    assert gate.cancelled == ["a"]
+    assert rig.engine.outcomes("a") == []
+    assert not rig.engine.refused
+
+
+async def test_a_late_outcome_is_refused_and_told(caplog):
+    gate = Gate()
+    with caplog.at_level(logging.WARNING, "leasehold.worker"):
+        async with Rig(gated(gate)) as rig:
+            rig.engine.add("a")
+            await gate.begun.get()
+            rig.engine.lose("a")
+            gate.open.set()
+            await rig.engine.until(lambda: bool(rig.engine.refused))
+    assert "lost queue=q id=a" in caplog.text
+
+
+async def test_extend_from_a_thread_and_on_the_loop():
+    answers: list[bool] = []
+
+    def in_thread() -> None:
+        job = current_job()
+        assert job is not None
+        answers.append(job.extend(60))
+        assert job.remaining is not None
+        assert 0 < job.remaining <= 60
+        with pytest.raises(InvalidArgument):
+            job.extend(0)
+
+    async def on_loop() -> None:
+        job = current_job()
+        assert job is not None
+        with pytest.raises(InvalidArgument, match="aextend"):
+            job.extend(60)
+        answers.append(await job.aextend(60))
+
+    for function in (in_thread, on_loop):
+        async with Rig(task(function, retries=0), burst=True) as rig:
+            rig.engine.add("a")
+            await rig.ended()
+        assert rig.engine.outcomes("a") == [Completed(b"None")]
+    assert answers == [True, True]
+
+
+async def test_extend_of_a_lost_lease_answers_false_and_ends_the_attempt():
+    answers: list[bool] = []
+
+    async def handler() -> None:
+        job = current_job()
+        assert job is not None
+        rig.engine.lose("a")
+        answers.append(await job.aextend(60))
+        assert job.lost
+
+    async with Rig(handler) as rig:
+        rig.engine.add("a")
+        await rig.engine.until(lambda: bool(answers) and rig.engine.calls.count("lease") > 1)
+    assert answers == [False]
+    assert not rig.engine.settled
+    assert not rig.engine.refused
+
+
+async def test_a_stray_seen_twice_is_handed_back():
+    async with Rig(lambda: None) as rig:
+        await rig.engine.until(lambda: "wait" in rig.engine.calls)
+        stray = Lease(rig.worker.id, 99, JobRecord("s", "q", None, b"", 0), 0, 0)
+        rig.engine.held[stray.ref] = stray
+        rig.keeper.beat(strays=[stray])
+        rig.keeper.beat(strays=[])
+        rig.keeper.beat(strays=[stray])
+        rig.engine.add("a")
+        await rig.settled(1)
+        assert rig.engine.outcomes("s") == []
+        rig.keeper.beat(strays=[stray])
+        await rig.settled(2)
+    assert rig.engine.outcomes("s") == [Released()]
+
+
+async def test_a_stray_that_may_belong_to_a_claim_under_way_is_left_alone():
+    """The claim has happened in Redis, its reply is late, and the beat that follows finds a job that we do not know."""
+    late = asyncio.Event()
+    gate = Gate()
+    gate.open.set()
+    async with Rig(gated(gate), concurrency=1) as rig:
+        await rig.engine.until(lambda: "wait" in rig.engine.calls)
+        rig.driver.after = lambda call: late.wait() if call == "lease" else None
+        rig.engine.add("a")
+        await rig.engine.until(lambda: bool(rig.engine.held))
+        (lease,) = rig.engine.held.values()
+        for _ in range(5):
+            rig.keeper.beat(strays=[lease])
+        await rig.keeper.heard(5)
+        late.set()
+        await rig.settled(1)
+    assert rig.engine.outcomes("a") == [Completed(b"None")]
+
+
+async def test_old_leases_are_shown_to_the_keeper():
+    gate = Gate()
+    engine = FakeEngine()
+    async with Rig(gated(gate), engine=engine) as rig:
+        engine.add("a")
+        await gate.begun.get()
+        for _ in range(1_000):
+            rig.keeper.beat()
+            await rig.keeper.heard(1)
+            if any(rig.keeper.shown):
+                break
+            await asyncio.sleep(0.001)
+        assert [ref.id for ref in rig.keeper.shown[-1]] == ["a"]
+        gate.open.set()
+
+
+# --------------------------------------------------------------------------------------------------------------- faults
+
+
+async def test_a_dead_keeper_is_replaced():
+    async with Rig(lambda: None) as rig:
+        await rig.engine.until(lambda: "wait" in rig.engine.calls)
+        rig.keeper.die()
+        rig.engine.add("a")
+        await rig.settled(1)
+    assert rig.keeper.starts == 2
+
+
+async def test_keepers_that_die_one_after_the_other_stop_the_worker(caplog):
+    keeper = FakeKeeper(ready=False)
+    for _ in range(limits.KEEPER_RESTARTS + 1):
+        keeper.die()
+    async with Rig(lambda: None, keeper=keeper) as rig:
+        assert await rig.ended() is ExitStatus.FAILED
+    assert "keeper_gone" in caplog.text
+
+
+async def test_a_settle_call_without_an_answer_is_made_again():
+    failures = 3
+
+    def fault(call: str) -> None:
+        nonlocal failures
+        if call == "settle" and failures:
+            failures -= 1
+            raise Unreachable("gone")
+
+    async with Rig(lambda: None, concurrency=4, burst=True) as rig:
+        rig.driver.fault = fault
+        rig.engine.add("a", "b", "c")
+        assert await rig.ended() is ExitStatus.OK
+    assert {one.lease.record.id for one in rig.engine.settled} == {"a", "b", "c"}
+
+
+async def test_a_settle_call_whose_reply_was_lost_is_not_called_a_loss(caplog):
+    cut = True
+
+    def after(call: str) -> None:
+        nonlocal cut
+        if call == "settle" and cut:
+            cut = False
+            raise Unreachable("gone")
+
+    with caplog.at_level(logging.WARNING, "leasehold.worker"):
+        async with Rig(lambda: None, burst=True) as rig:
+            rig.driver.after = after
+            rig.engine.add("a")
+            assert await rig.ended() is ExitStatus.OK
+    assert "settled_or_lost" in caplog.text
+    assert len(rig.engine.settled) == 1
+
+
+async def test_one_line_when_redis_goes_and_one_when_it_is_back(caplog):
+    away, failed = True, asyncio.Event()
+
+    def fault(call: str) -> None:
+        if away:
+            failed.set()
+            raise Unreachable("gone")
+
+    with caplog.at_level(logging.INFO, "leasehold.worker"):
+        async with Rig(lambda: None) as rig:
+            rig.driver.fault = fault
+            await failed.wait()
+            away = False
+            rig.engine.add("a")
+            await rig.settled(1)
+    assert caplog.text.count("redis_away") == caplog.text.count("redis_back") == 1
+
+
+async def test_a_refusal_of_one_queue_does_not_hold_up_the_others():
+    engine = FakeEngine()
+    settle = engine.settle
+
+    def picky(settlements: Any) -> Any:
+        if any(lease.record.queue == "bad" for lease, _ in settlements):
+            raise ReplyError("WRONGTYPE", "a foreign key")
+        return settle(settlements)
+
+    engine.settle = picky  # type: ignore[method-assign]
+    async with Rig(lambda: None, engine=engine, queues=["bad", "good"], concurrency=4) as rig:
+        engine.add("b", queue="bad")
+        engine.add("g", queue="good")
+        await rig.settled(1)
+        engine.settle = settle  # type: ignore[method-assign]
+        await rig.settled(2)
+    assert {one.lease.record.id for one in engine.settled} == {"b", "g"}
+
+
+async def test_a_loop_that_keeps_failing_stops_the_worker(monkeypatch, caplog):
+    monkeypatch.setattr(limits, "REDIS_BACKOFF_CAP_MS", 1)
+    engine = FakeEngine()
+    engine.maintain = None  # type: ignore[assignment, method-assign]
+    async with Rig(lambda: None, engine=engine) as rig:
+        assert await rig.ended() is ExitStatus.FAILED
+    assert "loop_failed loop=maintain" in caplog.text
+
+
+# --------------------------------------------------------------------------------------------------------- stopping
+
+
+async def test_a_stop_hands_back_what_has_not_started_and_lets_the_rest_finish():
+    gate = Gate()
+    gate.open.set()
+    async with Rig(gated(gate), concurrency=1) as rig:
+        rig.engine.add(*(f"warm{number}" for number in range(10)))
+        await rig.settled(10)
+        for _ in range(10):
+            gate.begun.get_nowait()
+        gate.open.clear()
+        rig.engine.add("running", "waiting")
+        await gate.begun.get()
+        rig.worker.stop()
+        await rig.engine.until(lambda: [lease.record.id for lease in rig.engine.ready["q"]] == ["waiting"])
+        gate.open.set()
+        assert await rig.ended() is ExitStatus.OK
+    assert Completed(b"None") in rig.engine.outcomes("running")
+    assert rig.engine.left == 0
+    assert gate.cancelled == []
+
+
+async def test_jobs_that_arrive_with_a_claim_under_way_at_a_stop_go_back():
+    late = asyncio.Event()
+    async with Rig(lambda: None) as rig:
+        await rig.engine.until(lambda: "wait" in rig.engine.calls)
+        rig.driver.after = lambda call: late.wait() if call == "lease" else None
+        rig.engine.add("a")
+        await rig.engine.until(lambda: bool(rig.engine.held))
+        rig.worker.stop()
+        late.set()
+        assert await rig.ended() is ExitStatus.OK
+    assert rig.engine.outcomes("a") == [Released()]
+    assert [lease.record.id for lease in rig.engine.ready["q"]] == ["a"]
+
+
+async def test_after_grace_handlers_are_cancelled_and_their_jobs_given_back():
+    gate = Gate()
+    async with Rig(gated(gate), grace_ms=0) as rig:
+        rig.engine.add("a")
+        await gate.begun.get()
+        rig.worker.stop()
+        assert await rig.ended() is ExitStatus.OK
+    assert gate.cancelled == ["a"]
+    assert rig.engine.left == 1
+    assert not rig.engine.settled
+
+
+async def test_a_second_stop_is_hard():
+    release = threading.Event()
+    begun = threading.Event()
+
+    def stuck() -> None:
+        begun.set()
+        release.wait()
+
+    async with Rig(stuck, grace_ms=60_000) as rig:
+        rig.engine.add("a")
+        await asyncio.to_thread(begun.wait)
+        rig.worker.stop()
+        rig.worker.stop()
+        assert await rig.ended() is ExitStatus.HARD
+    release.set()
+    assert rig.engine.left == 1
+
+
+async def test_a_stop_ends_although_redis_is_away(monkeypatch):
+    for name in ("FLUSH_MS", "CANCEL_MS", "LEAVE_MS"):
+        monkeypatch.setattr(limits, name, 10)
+
+    def fault(call: str) -> None:
+        raise Unreachable("gone")
+
+    async with Rig(lambda: None) as rig:
+        rig.driver.fault = fault
+        rig.worker.stop()
+        assert await rig.ended() is ExitStatus.OK
+
+
+@pytest.mark.parametrize("options", [{"queues": []}, {"concurrency": 0}, {"concurrency": 10_000}, {"grace_ms": -1}])
+def test_options_that_cannot_be_right(options):
+    settings: dict[str, Any] = {"queues": ["q"], "keeper": FakeKeeper()} | options
+    with pytest.raises(InvalidArgument):
+        Worker(FakeEngine(), None, {}, {}, settings.pop("queues"), **settings)  # type: ignore[arg-type]

@@ -1,0 +1,72 @@
+"""The engines under test. A new engine joins every suite by one more entry in `ENTRIES`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from leasehold.core import limits
+from leasehold.core.engine import Feature, Timing
+from leasehold.engines.native import NativeEngine
+from leasehold.engines.native.engine import NativeConfig
+from leasehold.testing.server import RedisServer
+from tests.support import native
+
+LEASE_MS: Final = 10_000
+GRACE_MS: Final = 4_000
+OUTAGE_MS: Final = 60_000
+AMNESTY_MS: Final = 20_000
+"""Long for a test, which shifts the time (`World.pass_time`) instead of waiting: a slow machine changes nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a test wants of its engine."""
+
+    timing: Timing = field(default_factory=lambda: Timing(lease_ms=LEASE_MS, grace_ms=GRACE_MS))
+    outage_ms: int = OUTAGE_MS
+    amnesty_ms: int = AMNESTY_MS
+    max_crashes: int = 3
+    isolate_after_crashes: int = 99
+    completed_max: int = limits.COMPLETED_MAX
+    failed_ttl_ms: int = limits.FAILED_TTL_MS
+    failed_max: int = limits.FAILED_MAX
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An engine, what it can do, and how the tests look into it.
+
+    make: an engine of a namespace. pass_time: let milliseconds pass on a queue (`native.pass_time` shifts what was
+    written; an engine with another clock may wait). audit: what is wrong with the keys, as sentences. dump: all values
+    that must stay the same when nothing may change. timeless: the same without times.
+    """
+
+    name: str
+    features: frozenset[Feature]
+    make: Callable[[str, Options], Any]
+    pass_time: Callable[[RedisServer, str, str, int], None]
+    audit: Callable[[RedisServer, str], list[str]]
+    dump: Callable[[RedisServer], dict[bytes, Any]]
+    timeless: Callable[[dict[bytes, Any]], dict[bytes, Any]]
+
+
+def _native(namespace: str, options: Options) -> NativeEngine:
+    config = NativeConfig(
+        timing=options.timing,
+        outage_ms=options.outage_ms,
+        amnesty_ms=options.amnesty_ms,
+        max_crashes=options.max_crashes,
+        isolate_after_crashes=options.isolate_after_crashes,
+        completed_max=options.completed_max,
+        failed_ttl_ms=options.failed_ttl_ms,
+        failed_max=options.failed_max,
+    )
+    return NativeEngine(namespace, config)
+
+
+NATIVE: Final = Entry(
+    "native", NativeEngine.features, _native, native.pass_time, native.audit, native.dump, native.timeless
+)
+ENTRIES: Final = (NATIVE,)

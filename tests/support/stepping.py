@@ -1,0 +1,66 @@
+"""Runs an operation call by call: the tests decide what becomes of each call and of its reply."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias, TypeVar
+
+from leasehold.core.errors import ReplyError
+from leasehold.core.steps import Command, Draw, Invoke, Nonce, Reply, Steps
+from leasehold.redis.sync import SyncDriver
+
+T = TypeVar("T")
+Send: TypeAlias = Callable[[Command | Invoke], Reply]
+Fate: TypeAlias = Callable[[int, Command | Invoke, Send], Reply]
+"""Gets the number of the call (from 1), the call, and a way to send it; answers the reply that the operation sees."""
+
+
+class Session:
+    """Draws nonces as a driver does, and can be made to go on by hand."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.number = 0
+
+    def draw(self) -> Nonce:
+        self.number += 1
+        return Nonce(self.name, self.number)
+
+
+class Crashed(BaseException):
+    """The process that ran the operation is gone."""
+
+
+def send_with(driver: SyncDriver) -> Send:
+    """Sends one call as it is."""
+
+    def one(call: Command | Invoke) -> Steps[Any]:
+        return (yield call)
+
+    return lambda call: driver.run(one(call))
+
+
+def attempt(send: Send, call: Command | Invoke) -> tuple[Reply, ReplyError | None]:
+    """The reply to a call, or the error reply."""
+    try:
+        return send(call), None
+    except ReplyError as error:
+        return None, error
+
+
+def step(steps: Steps[T], session: Session, send: Send, fate: Fate) -> T:
+    """Run the steps to their end, each call through `fate`. `Crashed` raised by it ends them as a crash would."""
+    number = 0
+    try:
+        call = next(steps)
+        while True:
+            if isinstance(call, Draw):
+                call = steps.send(session.draw())
+                continue
+            number += 1
+            call = steps.send(fate(number, call, send))
+    except StopIteration as stop:
+        answer: T = stop.value
+        return answer
+    finally:
+        steps.close()

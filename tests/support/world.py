@@ -1,0 +1,145 @@
+"""One engine on one server, with the short words that the tests speak."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeVar
+
+from leasehold.core.engine import Maintained
+from leasehold.core.job import Enqueued, ErrorInfo, JobView, Lease, NewJob, State
+from leasehold.core.outcome import Completed, Outcome
+from leasehold.core.steps import Command, Steps
+from leasehold.redis.sync import SyncDriver
+from leasehold.testing.server import RedisServer
+from tests.support.engines import GRACE_MS, LEASE_MS, Entry, Options
+
+T = TypeVar("T")
+
+NAMESPACE: Final = "test"
+BOOM: Final = ErrorInfo("Boom", "it broke", "line 1\nline 2")
+POLL_S: Final = 0.005
+
+
+class World:
+    """Helpers around an engine. `q` is the queue and `w` the worker where a test names none."""
+
+    def __init__(self, entry: Entry, server: RedisServer, driver: SyncDriver, options: Options | None = None) -> None:
+        self.entry = entry
+        self.server = server
+        self.driver = driver
+        self.options = options or Options()
+        self.engine = entry.make(NAMESPACE, self.options)
+
+    def with_options(self, **changes: Any) -> World:
+        """The same server, seen by an engine with other numbers."""
+        return World(self.entry, self.server, self.driver, Options(**changes))
+
+    def run(self, steps: Steps[T]) -> T:
+        return self.driver.run(steps)
+
+    def command(self, *args: Any) -> Any:
+        return self.server.command(*args)
+
+    def key(self, suffix: str, queue: str = "q") -> str:
+        return f"{self.engine.prefix(queue)}:{suffix}"
+
+    # What producers and workers do.
+
+    def put(self, *ids: str, queue: str = "q", payload: bytes = b"p", **options: Any) -> list[bool]:
+        jobs = [NewJob(queue, id, payload, **options) for id in ids]
+        return [answer.created for answer in self.enqueue(jobs)]
+
+    def enqueue(self, jobs: Sequence[NewJob]) -> list[Enqueued]:
+        return self.run(self.engine.enqueue(jobs))
+
+    def take(
+        self, limit: int = 10, worker: str = "w", queues: Sequence[str] = ("q",), lease_ms: int | None = None
+    ) -> list[Lease]:
+        return list(self.run(self.engine.lease(worker, queues, limit, lease_ms)).leases)
+
+    def take_one(self, worker: str = "w", queue: str = "q") -> Lease:
+        (lease,) = self.take(1, worker, (queue,))
+        return lease
+
+    def settle(self, lease: Lease, outcome: Outcome | None = None) -> bool:
+        (answer,) = self.run(self.engine.settle([(lease, outcome or Completed(b"r"))]))
+        return answer
+
+    def settle_each(self, leases: Sequence[Lease], *outcomes: Outcome) -> None:
+        """Every lease with its own outcome, in one call; all must be settled."""
+        assert all(self.run(self.engine.settle(list(zip(leases, outcomes, strict=True)))))
+
+    def beat(self, worker: str, leases: Sequence[Lease] = (), queues: Sequence[str] = ("q",)) -> Any:
+        return self.run(self.engine.heartbeat(worker, queues, [lease.ref for lease in leases]))
+
+    def maintain(self, tasks: Sequence[str] = (), queue: str = "q", **limit: int) -> Maintained:
+        return self.run(self.engine.maintain([queue], tasks, **limit))
+
+    # Time.
+
+    def pass_time(self, ms: int, queue: str = "q") -> None:
+        self.entry.pass_time(self.server, NAMESPACE, queue, ms)
+
+    def silence(self, queue: str = "q") -> int:
+        """Whoever does not beat is noticed: lease, suspicion, grace. Answers how many jobs came back."""
+        self.pass_time(LEASE_MS + 50, queue)
+        first = self.maintain(queue=queue).reclaimed
+        self.pass_time(GRACE_MS + 50, queue)
+        return first + self.maintain(queue=queue).reclaimed
+
+    def until(self, condition: Callable[[], T], seconds: float = 10.0) -> T:
+        """Ask until the answer is true, with a deadline."""
+        end = time.monotonic() + seconds
+        while not (answer := condition()):
+            assert time.monotonic() < end, "it did not come true in time"
+            time.sleep(POLL_S)
+        return answer
+
+    # Looking.
+
+    def job(self, id: str, queue: str = "q") -> JobView | None:
+        view: JobView | None = self.run(self.engine.job(queue, id))
+        return view
+
+    def view(self, id: str, queue: str = "q") -> JobView:
+        view = self.job(id, queue)
+        assert view is not None, f"there is no job {id!r}"
+        return view
+
+    def state(self, id: str, queue: str = "q") -> State | None:
+        view = self.job(id, queue)
+        return view.state if view else None
+
+    def ids(self, state: State, queue: str = "q") -> list[str]:
+        return [job.id for job in self.run(self.engine.page(queue, state)).jobs]
+
+    def counts(self, queue: str = "q") -> dict[str, int]:
+        """States with at least one job."""
+        view = self.run(self.engine.queue(queue))
+        return {state.value: count for state, count in view.counts.items() if count}
+
+    def totals(self, queue: str = "q") -> dict[str, int]:
+        totals: dict[str, int] = self.run(self.engine.queue(queue)).totals
+        return totals
+
+    def dump(self) -> dict[bytes, Any]:
+        return self.entry.dump(self.server)
+
+    def audit(self) -> None:
+        wrong = self.entry.audit(self.server, NAMESPACE)
+        assert not wrong, "\n".join(wrong)
+
+    def drain(self, *queues: str, worker: str = "drainer") -> list[str]:
+        """Complete all that is ready, and answer the ids in the order of their claims."""
+        done: list[str] = []
+        while leases := self.take(100, worker, queues or ("q",)):
+            answers = self.run(self.engine.settle([(lease, Completed(b"", 0)) for lease in leases]))
+            assert all(answers)
+            done += [lease.record.id for lease in leases]
+        return done
+
+
+def plain(*args: Any) -> Steps[Any]:
+    """One command as steps."""
+    return (yield Command(args))

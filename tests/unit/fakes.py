@@ -1,0 +1,138 @@
+"""An engine that only remembers what it was asked, and a runner for its steps. No Redis."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass, field
+from typing import Any
+
+from leasehold import State
+from leasehold.core.engine import Feature
+from leasehold.core.job import Enqueued, ErrorInfo, JobRecord, JobView, Lease, Leased, NewJob
+from leasehold.core.outcome import Outcome
+from leasehold.core.steps import Steps
+
+
+@dataclass
+class FakeEngine:
+    """Remembers. Its steps need no calls, so any runner can run them."""
+
+    features: frozenset[Feature] = frozenset(Feature)
+    name: str = "fake"
+    enqueued: list[NewJob] = field(default_factory=list)
+    settled: list[tuple[Lease, Outcome]] = field(default_factory=list)
+    leases: list[Lease] = field(default_factory=list)
+    asked: list[tuple[Any, ...]] = field(default_factory=list)
+    views: list[JobView | None] = field(default_factory=list)
+    holds: bool = True
+
+    def engine(self, settings: Any) -> Any:
+        return self
+
+    def enqueue(self, jobs: Any) -> Steps[list[Enqueued]]:
+        yield from ()
+        known = {job.id for job in self.enqueued}
+        self.enqueued += jobs
+        return [Enqueued(job.id, job.id not in known) for job in jobs]
+
+    def lease(self, worker: str, queues: Any, limit: int, lease_ms: int | None = None) -> Steps[Leased]:
+        yield from ()
+        self.asked.append(("lease", worker, tuple(queues), limit, lease_ms))
+        return Leased((self.leases.pop(0),) if self.leases else ())
+
+    def wait(self, queues: Any, timeout_ms: int) -> Steps[str | None]:
+        yield from ()
+        self.asked.append(("wait", timeout_ms))
+        self.leases.append(held("late"))
+        return None
+
+    def settle(self, settlements: Any) -> Steps[list[bool]]:
+        yield from ()
+        self.settled += settlements
+        return [self.holds for _ in settlements]
+
+    def extend(self, lease: Lease, ms: int) -> Steps[bool]:
+        yield from ()
+        self.asked.append(("extend", lease.record.id, ms))
+        return True
+
+    def result(self, queue: str, id: str) -> Steps[JobView | None]:
+        yield from ()
+        self.asked.append(("result", queue, id))
+        return self.views.pop(0)
+
+    def result_channel(self, queue: str, id: str) -> str:
+        return f"ended:{queue}:{id}"
+
+    def job(self, queue: str, id: str) -> Steps[JobView | None]:
+        yield from ()
+        return self.views[0]
+
+    def queue(self, name: str) -> Steps[Any]:
+        raise AssertionError("the name was to be refused")
+
+    def retry(self, queue: str, id: str) -> Steps[bool]:
+        raise AssertionError("the name was to be refused")
+
+    def purge(self, queue: str, state: State) -> Steps[int]:
+        yield from ()
+        self.asked.append(("purge", queue, state))
+        return 3
+
+
+class FakeRunner:
+    """Runs steps that make no calls, and says what was listened to."""
+
+    def __init__(self) -> None:
+        self.log: list[Any] = []
+
+    def run(self, steps: Steps[Any]) -> Any:
+        try:
+            next(steps)
+        except StopIteration as stop:
+            return stop.value
+        raise AssertionError("the fake engine makes no calls")
+
+    async def arun(self, steps: Steps[Any]) -> Any:
+        return self.run(steps)
+
+    @contextlib.contextmanager
+    def subscribe(self, channel: str) -> Any:
+        self.log.append(channel)
+        yield self
+        self.log.append("left")
+
+    @contextlib.asynccontextmanager
+    async def asubscribe(self, channel: str) -> Any:
+        with self.subscribe(channel):
+            yield AsyncMessages(self)
+
+    def get(self, timeout_s: float) -> bytes | None:
+        self.log.append(timeout_s)
+        return None
+
+    def close(self) -> None:
+        self.log.append("close")
+
+    async def aclose(self) -> None:
+        self.log.append("aclose")
+
+
+class AsyncMessages:
+    def __init__(self, runner: FakeRunner) -> None:
+        self.runner = runner
+
+    async def get(self, timeout_s: float) -> bytes | None:
+        return self.runner.get(timeout_s)
+
+
+def held(id: str, payload: bytes = b"x") -> Lease:
+    return Lease("hand", 7, JobRecord(id, "q", None, payload, 0), failures=1, crashes=1)
+
+
+def view(state: State, result: bytes | None = None, error: ErrorInfo | None = None) -> JobView:
+    return JobView("id", "q", state, result=result, error=error)
+
+
+def double(a: int, b: int = 1) -> int:
+    return a * 2 * b

@@ -1,0 +1,269 @@
+"""Apps, tasks and what they enqueue, over an engine that only remembers."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from leasehold import Backoff, Leasehold, Native, State
+from leasehold.core.engine import Feature
+from leasehold.core.errors import (
+    DuplicateJob,
+    InvalidArgument,
+    PayloadInvalid,
+    PayloadTooLarge,
+    UnsupportedFeature,
+)
+from leasehold.core.job import NewJob
+from tests.unit.fakes import FakeEngine, FakeRunner, double
+
+
+@pytest.fixture
+def engine() -> FakeEngine:
+    return FakeEngine()
+
+
+@pytest.fixture
+def runner() -> FakeRunner:
+    return FakeRunner()
+
+
+@pytest.fixture
+def app(engine: FakeEngine, runner: FakeRunner) -> Leasehold:
+    return Leasehold("redis://nowhere.invalid", protocol=engine, runner=runner)
+
+
+class TestRegistering:
+    def test_bare(self, app):
+        task = app.task(double)
+        spec = task.spec
+        assert task(2) == 4
+        assert app.tasks[f"{double.__module__}.double"] is task
+        assert (spec.function, spec.is_async, spec.queue, spec.retries) == (double, False, "default", 3)
+        assert (spec.timeout_ms, spec.result_ttl_ms, spec.backoff) == (3_600_000, 3_600_000, Backoff())
+        assert (task.__name__, task.__doc__, task.__wrapped__) == ("double", None, double)
+
+    async def test_with_options(self, app):
+        @app.task(name="two", queue="images", timeout=None, retries=0, backoff=Backoff.fixed(1), result_ttl=0)
+        async def other(a: int) -> int:
+            return a + 2
+
+        assert await other(1) == 3
+        spec = app.tasks["two"].spec
+        assert (spec.name, spec.queue, spec.timeout_ms, spec.retries) == ("two", "images", None, 0)
+        assert (spec.is_async, spec.result_ttl_ms, spec.backoff) == (True, 0, Backoff.fixed(1))
+        assert spec.decode(b"[[1],{}]") == ((1,), {})
+        assert spec.encode_result(3) == b"3"
+
+    def test_names_must_be_given_where_there_is_none(self, app):
+        with pytest.raises(InvalidArgument, match="name="):
+            app.task(lambda: None)
+        assert app.task(name="x")(lambda: None).name == "x"
+
+    def test_taken_names(self, app):
+        app.task(double)
+        with pytest.raises(InvalidArgument, match="already"):
+            app.task(double)
+
+    @pytest.mark.parametrize("thing", [5, int, print, "double"])
+    def test_only_functions(self, app, thing):
+        with pytest.raises(InvalidArgument, match="function"):
+            app.task(name="x")(thing)
+
+    def test_no_generators(self, app):
+        def yields():
+            yield 1
+
+        with pytest.raises(InvalidArgument, match="yields"):
+            app.task(name="x")(yields)
+
+    @pytest.mark.parametrize(
+        "options",
+        [
+            {"name": "a b"},
+            {"queue": ""},
+            {"timeout": 0},
+            {"timeout": -1},
+            {"timeout": float("nan")},
+            {"retries": -1},
+            {"retries": 1.5},
+            {"result_ttl": -1},
+            {"backoff": 5},
+        ],
+    )
+    def test_wrong_options(self, app, options):
+        with pytest.raises(InvalidArgument, match=next(iter(options))):
+            app.task(**options)
+
+    def test_annotations_defined_later_are_found(self, app, monkeypatch):
+        def early(a): ...
+
+        early.__annotations__ = {"a": "Later"}
+        task = app.task(name="early")(early)
+        with pytest.raises(InvalidArgument, match="Later"):
+            app.specs()
+        monkeypatch.setitem(globals(), "Later", int)
+        assert task.spec.decode(b"[[1],{}]") == ((1,), {})
+
+    def test_handlers(self, app):
+        @app.handler("emails", timeout=5)
+        async def send(job: Any) -> None: ...
+
+        assert app.handlers["emails"] is send
+        assert (send.spec.name, send.spec.decode, send.spec.timeout_ms, send.spec.is_async) == (None, None, 5_000, True)
+        assert app.specs() == (send.spec,)
+        with pytest.raises(InvalidArgument, match="already"):
+            app.handler("emails")(send.__wrapped__)
+        with pytest.raises(InvalidArgument, match="one argument"):
+            app.handler("other")(lambda: None)
+
+
+class TestEnqueue:
+    def test_the_job_that_is_sent(self, app, engine):
+        job = app.task(queue="images", timeout=30)(double).enqueue(1, b=2)
+        assert job.created
+        assert (job.queue, len(job.id)) == ("images", 16)
+        assert engine.enqueued == [
+            NewJob("images", job.id, b'[[1],{"b":2}]', task=f"{double.__module__}.double", timeout_ms=30_000)
+        ]
+
+    async def test_async(self, app, engine):
+        job = await app.task(double).aenqueue(1)
+        assert [sent.id for sent in engine.enqueued] == [job.id]
+
+    def test_timeouts_on_the_wire(self, app, engine):
+        app.task(double).enqueue(1)
+        app.task(name="b", timeout=None)(double).enqueue(1)
+        app.tasks["b"].using(timeout=5).enqueue(1)
+        app.tasks["b"].using(timeout=5).using(timeout=None).enqueue(1)
+        assert [job.timeout_ms for job in engine.enqueued] == [None, 0, 5_000, 0]
+
+    def test_using(self, app, engine):
+        task = app.task(double)
+        task.using(id="x", queue="fast", delay=1.5, retries=0).enqueue(1)
+        task.using(run_after=datetime(2030, 1, 1, tzinfo=UTC)).enqueue(1)
+        task.using(delay=5).using(queue="slow").enqueue(1)
+        first, second, third = engine.enqueued
+        assert (first.id, first.own_id, first.queue, first.delay_ms, first.retries) == ("x", True, "fast", 1_500, 0)
+        assert (second.delay_ms, second.run_at_ms, second.own_id) == (0, 1_893_456_000_000, False)
+        assert (third.queue, third.delay_ms) == ("slow", 5_000)
+        assert task.using(queue="slow").queue == "slow"
+
+    @pytest.mark.parametrize(
+        "options",
+        [
+            {"id": ""},
+            {"id": "@x"},
+            {"queue": "a/b"},
+            {"delay": -1},
+            {"run_after": datetime(2030, 1, 1)},
+            {"timeout": 0},
+            {"retries": -1},
+        ],
+    )
+    def test_wrong_options(self, app, options):
+        with pytest.raises(InvalidArgument, match=next(iter(options))):
+            app.task(double).using(**options)
+
+    def test_an_own_id_that_exists(self, app, engine):
+        task = app.task(double).using(id="x")
+        task.enqueue(1)
+        with pytest.raises(DuplicateJob, match="'x'"):
+            task.enqueue(1)
+        assert [job.created for job in task.enqueue_many([task.call(1)])] == [False]
+
+    def test_many(self, app, engine):
+        task = app.task(double)
+        jobs = task.enqueue_many(task.call(n) for n in range(3))
+        assert [job.payload for job in engine.enqueued] == [b"[[0],{}]", b"[[1],{}]", b"[[2],{}]"]
+        assert [job.id for job in jobs] == [job.id for job in engine.enqueued]
+        assert task.enqueue_many([]) == []
+
+    def test_many_takes_its_own_calls_only(self, app, engine):
+        task, other = app.task(double), app.task(name="other")(double)
+        for wrong in (other.call(1), (1,), {"a": 1}, 1):
+            with pytest.raises(InvalidArgument, match="call"):
+                task.enqueue_many([task.call(1), wrong])
+        assert engine.enqueued == []
+
+    @pytest.mark.parametrize("argument", ["1", None, 1.5, object(), float("nan")])
+    def test_arguments_are_checked_here(self, app, engine, argument):
+        with pytest.raises(PayloadInvalid, match=r"double: argument 'a'"):
+            app.task(double).enqueue(argument)
+        assert engine.enqueued == []
+
+    def test_too_large(self, engine, runner):
+        app = Leasehold("redis://x", protocol=engine, runner=runner, max_payload=10)
+        app.queue("q").enqueue(b"x" * 10)
+        with pytest.raises(PayloadTooLarge) as caught:
+            app.queue("q").enqueue(b"x" * 11)
+        assert (caught.value.size, caught.value.limit) == (11, 10)
+
+    @pytest.mark.parametrize(
+        ("feature", "act"),
+        [
+            (Feature.DELAY, lambda app: app.queue("q").enqueue(b"", delay=1)),
+            (Feature.DELAY, lambda app: app.queue("q").enqueue(b"", run_after=datetime(1990, 1, 1, tzinfo=UTC))),
+            (Feature.OWN_ID, lambda app: app.queue("q").enqueue(b"", id="x")),
+            (Feature.RETRIES, lambda app: app.queue("q").enqueue(b"", retries=1)),
+            (Feature.TIMEOUT, lambda app: app.queue("q").enqueue(b"", timeout=None)),
+            (Feature.TASKS, lambda app: app.task(double).enqueue(1)),
+            (Feature.RESULTS, lambda app: app.queue("q").job("x").result()),
+        ],
+    )
+    def test_what_the_protocol_cannot_hold(self, engine, runner, feature, act):
+        engine.features -= {feature}
+        with pytest.raises(UnsupportedFeature, match=f"'fake'.*'{feature.value}'"):
+            act(Leasehold("redis://x", protocol=engine, runner=runner))
+        assert engine.enqueued == []
+
+    def test_raw_payloads(self, app, engine):
+        app.handler("q", timeout=7)(lambda job: None)
+        app.queue("q").enqueue({"a": 1}, id="x")
+        app.queue("other").enqueue_many([b"\xff", "é"])
+        assert [job.payload for job in engine.enqueued] == [b'{"a":1}', b"\xff", "é".encode()]
+        assert [job.timeout_ms for job in engine.enqueued] == [7_000, None, None]
+        assert {job.task for job in engine.enqueued} == {None}
+
+
+class TestPanel:
+    def test_states_by_name(self, app, engine):
+        assert app.control.purge("q", "failed") == 3
+        assert engine.asked == [("purge", "q", State.FAILED)]
+
+    @pytest.mark.parametrize(
+        "act",
+        [
+            lambda app: app.control.purge("q", "active"),
+            lambda app: app.control.purge("q", "__class__"),
+            lambda app: app.control.retry("a/b", "x"),
+            lambda app: app.inspect.page("q", State.READY, offset=-1),
+            lambda app: app.inspect.page("q", State.READY, limit=10**9),
+            lambda app: app.inspect.queue(".."),
+        ],
+    )
+    def test_refused(self, app, act):
+        with pytest.raises(InvalidArgument):
+            act(app)
+
+
+class TestApp:
+    def test_protocols(self):
+        assert Leasehold("redis://x", namespace="shop").engine.name == "native"
+        engine: Any = Leasehold("redis://x", namespace="shop", protocol=Native(namespace="other")).engine
+        assert engine.namespace == "other"
+        with pytest.raises(InvalidArgument):
+            Native(namespace="a{b")
+
+    async def test_closing(self, app, runner):
+        with app:
+            pass
+        async with app:
+            pass
+        assert runner.log == ["close", "aclose"]
+
+    def test_nothing_shows_the_password(self):
+        app = Leasehold("redis://:s3cret@nowhere.invalid/0")
+        assert "s3cret" not in repr(app) + repr(app.settings) + repr(app.task(double)) + repr(app.queue("q"))

@@ -1,0 +1,57 @@
+"""Backoff: how long a job waits before its next try."""
+
+import pytest
+
+from leasehold.core.backoff import Backoff
+from leasehold.core.errors import InvalidArgument
+
+
+def top() -> float:
+    return 1.0
+
+
+def test_default_grows_from_a_second_to_an_hour():
+    backoff = Backoff()
+    assert [backoff.delay_ms(n, top) for n in (1, 2, 3, 12, 13, 10_000)] == [
+        1_000,
+        2_000,
+        4_000,
+        2_048_000,
+        3_600_000,
+        3_600_000,
+    ]
+
+
+def test_jitter_is_drawn_from_nothing_to_the_whole():
+    drawn = iter([0.0, 0.25, 0.5])
+    assert [Backoff(base=8).delay_ms(1, lambda: next(drawn)) for _ in range(3)] == [0, 2_000, 4_000]
+
+
+def test_without_jitter_nothing_is_drawn():
+    def never() -> float:
+        raise AssertionError("randomness was drawn")
+
+    assert Backoff(jitter=False).delay_ms(3, never) == 4_000
+    assert Backoff.fixed(30).delay_ms(1, never) == Backoff.fixed(30).delay_ms(99, never) == 30_000
+
+
+def test_no_wait_at_all():
+    assert Backoff(base=0).delay_ms(10_000, top) == 0
+    assert Backoff.fixed(0).delay_ms(1, top) == 0
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"base": -1},
+        {"base": float("nan")},
+        {"cap": float("inf")},
+        {"cap": 1e12},
+        {"factor": 0.5},
+        {"base": "1"},
+        {"base": True},
+    ],
+)
+def test_numbers_that_cannot_be_right(wrong):
+    with pytest.raises(InvalidArgument, match=next(iter(wrong))):
+        Backoff(**wrong)

@@ -1,0 +1,118 @@
+"""The table of error replies: a text means one thing, whatever version of Redis or of the client it came through."""
+
+from __future__ import annotations
+
+import pytest
+import redis.exceptions as client
+
+from leasehold.core.errors import AccessDenied, LeaseholdError, QueueFull, ReplyError, WrongState
+from leasehold.redis import replies
+from leasehold.redis.replies import ACTIONS, Action
+
+WRONGTYPE = "WRONGTYPE Operation against a key holding the wrong kind of value"
+SHA = "caeeee01384f6b04384c56d69c27aa65287fb306"
+
+
+@pytest.mark.parametrize(
+    ("text", "prefix", "message"),
+    [
+        (WRONGTYPE, "WRONGTYPE", WRONGTYPE),
+        (f"{WRONGTYPE} script: {SHA}, on @user_script:1.", "WRONGTYPE", WRONGTYPE),
+        (f"ERR Error running script (call to f_{SHA}): @user_script:12: {WRONGTYPE}", "WRONGTYPE", WRONGTYPE),
+        (
+            f"ERR Error running script (call to f_{SHA}): @user_script:1: @user_script: 1: -OOM command not allowed",
+            "OOM",
+            "OOM command not allowed",
+        ),
+        (f"ERR user_script:3: LHSTALE gone script: {SHA}, on @user_script:3.", "LHSTALE", "LHSTALE gone"),
+        ("LHSTALE", "LHSTALE", "LHSTALE"),
+        ("-OOM command not allowed", "OOM", "OOM command not allowed"),
+        ("ERR DB index is out of range", "ERR", "ERR DB index is out of range"),
+        ("unknown command", "ERR", "unknown command"),
+        ("ERR unknown command 'X', with args beginning with: 'secret' ", "ERR", "ERR unknown command 'X'"),
+        ("ERR unknown command `X`, with args beginning with: `a`, `b`,", "ERR", "ERR unknown command `X`"),
+        ("", "ERR", ""),
+    ],
+)
+def test_the_first_word_that_counts_is_found(text: str, prefix: str, message: str) -> None:
+    assert replies.read(text) == (prefix, message)
+
+
+def test_an_error_of_lua_itself_stays_whole() -> None:
+    text = f"ERR Error running script (call to f_{SHA}): @user_script:1: user_script:1: attempt to index a nil value"
+    prefix, message = replies.read(text)
+    assert prefix == "ERR"
+    assert "attempt to index a nil value" in message
+
+
+@pytest.mark.parametrize(
+    ("error", "prefix"),
+    [
+        (client.OutOfMemoryError("command not allowed"), "OOM"),
+        (client.ReadOnlyError("You can't write against a read only replica."), "READONLY"),
+        (client.BusyLoadingError("Redis is loading the dataset in memory"), "LOADING"),
+        (client.NoScriptError("No matching script."), "NOSCRIPT"),
+        (client.NoPermissionError("no permissions"), "NOPERM"),
+        (client.AuthenticationError("invalid password"), "WRONGPASS"),
+        (client.ClusterDownError("CLUSTERDOWN The cluster is down"), "CLUSTERDOWN"),
+        (client.ResponseError(WRONGTYPE), "WRONGTYPE"),
+    ],
+)
+def test_a_prefix_that_the_client_took_off_is_put_back(error: Exception, prefix: str) -> None:
+    assert replies.read(replies.text_of(error))[0] == prefix
+
+
+def test_the_text_as_sent_wins_over_the_class() -> None:
+    error = client.AuthenticationError("Authentication required.")
+    error.reply = "NOAUTH Authentication required."  # type: ignore[attr-defined]
+    assert replies.read(replies.text_of(error))[0] == "NOAUTH"
+
+
+@pytest.mark.parametrize(
+    ("error", "action"),
+    [
+        (client.ConnectionError("refused"), Action.RECONNECT),
+        (client.TimeoutError("slow"), Action.RECONNECT),
+        (TimeoutError(), Action.RECONNECT),
+        (ConnectionResetError(), Action.RECONNECT),
+        (client.InvalidResponse("garbage"), Action.RECONNECT),
+        (client.ConnectionError("max number of clients reached"), Action.RECONNECT),
+        (client.ResponseError("UNBLOCKED force unblock from blocking operation"), Action.RECONNECT),
+        (client.ResponseError("BUSY Redis is busy running a script"), Action.RESEND),
+        (client.BusyLoadingError("loading"), Action.RESEND),
+        (client.ResponseError("ERR whatever"), Action.RAISE),
+        (TypeError("a bug"), Action.RAISE),
+    ],
+)
+def test_every_failure_has_one_action(error: Exception, action: Action) -> None:
+    assert replies.action_of(error) is action
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("OOM command not allowed", QueueFull),
+        ("MISCONF Redis is configured to save RDB snapshots", QueueFull),
+        ("NOAUTH Authentication required.", AccessDenied),
+        ("WRONGPASS invalid username-password pair", AccessDenied),
+        ("NOPERM this user has no permissions", AccessDenied),
+        (WRONGTYPE, WrongState),
+        ("LHSTALE it is gone", ReplyError),
+        ("MOVED 1 127.0.0.1:1", ReplyError),
+    ],
+)
+def test_every_reply_is_one_error(text: str, kind: type[LeaseholdError]) -> None:
+    error = replies.error_of(client.ResponseError(text), "redis://***@host:6379/0")
+    assert type(error) is kind
+    assert text.split()[1] in str(error)
+
+
+def test_the_table_has_no_action_without_a_prefix() -> None:
+    assert set(ACTIONS.values()) == set(Action) - {Action.RAISE}
+
+
+def test_a_connection_is_kept_only_after_a_complete_error_reply() -> None:
+    assert replies.keeps_connection(client.ResponseError("ERR x"))
+    assert not replies.keeps_connection(client.BusyLoadingError("loading"))
+    assert not replies.keeps_connection(client.ConnectionError("lost"))
+    assert not replies.keeps_connection(KeyboardInterrupt())

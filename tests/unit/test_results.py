@@ -1,0 +1,105 @@
+"""Waiting for results, over an engine that only remembers."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from leasehold import Leasehold, State
+from leasehold.core import limits
+from leasehold.core.errors import (
+    InvalidArgument,
+    JobFailed,
+    JobNotFound,
+    ResultError,
+    ResultTimeout,
+)
+from leasehold.core.job import ErrorInfo
+from tests.unit.fakes import FakeEngine, FakeRunner, double, view
+
+
+@pytest.fixture
+def engine() -> FakeEngine:
+    return FakeEngine()
+
+
+@pytest.fixture
+def runner() -> FakeRunner:
+    return FakeRunner()
+
+
+@pytest.fixture
+def app(engine: FakeEngine, runner: FakeRunner) -> Leasehold:
+    return Leasehold("redis://nowhere.invalid", protocol=engine, runner=runner)
+
+
+class TestResults:
+    def test_already_there(self, app, engine, runner):
+        engine.views = [view(State.COMPLETED, b"4")]
+        assert app.task(double).enqueue(2).result() == 4
+        assert runner.log == []
+
+    def test_listens_before_it_asks_again(self, app, engine, runner):
+        engine.views = [view(State.READY), view(State.ACTIVE), view(State.COMPLETED, b"4")]
+        assert app.queue("q").job("id").result() == 4
+        assert runner.log == ["ended:q:id", limits.RESULT_WAIT_MS / 1000, "left"]
+
+    async def test_async(self, app, engine, runner):
+        engine.views = [view(State.READY), view(State.ACTIVE), view(State.COMPLETED, b"4")]
+        assert await app.queue("q").job("id").aresult(timeout=1) == 4
+        channel, waited, left = runner.log
+        assert (channel, left) == ("ended:q:id", "left")
+        assert 0.9 < waited <= 1
+
+    def test_not_in_time(self, app, engine, runner):
+        engine.views = [view(State.ACTIVE)]
+        with pytest.raises(ResultTimeout):
+            app.queue("q").job("id").result(timeout=0)
+        assert runner.log == []
+        with pytest.raises(InvalidArgument, match="timeout"):
+            app.queue("q").job("id").result(timeout=-1)
+
+    @pytest.mark.parametrize("state", [State.FAILED, State.BROKEN, State.CANCELLED])
+    def test_other_ends(self, app, engine, state):
+        engine.views = [view(state, error=ErrorInfo("KeyError", "'a'", "trace"))]
+        with pytest.raises(JobFailed) as caught:
+            app.queue("q").job("id").result()
+        error = caught.value
+        assert (error.state, error.error_type, error.error_message, error.traceback) == (
+            state.value,
+            "KeyError",
+            "'a'",
+            "trace",
+        )
+
+    def test_an_end_without_an_error(self, app, engine):
+        engine.views = [view(State.CANCELLED)]
+        with pytest.raises(JobFailed, match="cancelled"):
+            app.queue("q").job("id").result()
+
+    def test_unknown(self, app, engine):
+        engine.views = [None]
+        with pytest.raises(JobNotFound):
+            app.queue("q").job("id").result()
+
+    def test_a_note_is_no_result(self, app, engine):
+        engine.views = [view(State.COMPLETED, b'{"leasehold_note":{"type":"TypeError","message":"a set"}}')]
+        with pytest.raises(ResultError, match="TypeError: a set"):
+            app.queue("q").job("id").result()
+
+    def test_the_return_annotation_counts(self, app, engine):
+        @app.task(name="when")
+        def when() -> datetime:
+            raise NotImplementedError
+
+        engine.views = [view(State.COMPLETED, b'"2020-01-01T00:00:00Z"')]
+        assert when.job("id").result() == datetime(2020, 1, 1, tzinfo=UTC)
+
+    def test_state_and_refresh(self, app, engine):
+        engine.views = [view(State.READY)]
+        job = app.queue("q").job("id")
+        assert job.state() is State.READY
+        assert job.refresh() == view(State.READY)
+        engine.views = [None]
+        assert job.state() is None

@@ -1,0 +1,140 @@
+"""What a handler returns or raises, as a table of outcomes."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from leasehold.core import limits
+from leasehold.core.backoff import Backoff
+from leasehold.core.errors import Fail, PayloadInvalid, Retry
+from leasehold.core.job import JobRecord, Lease
+from leasehold.core.outcome import Broken, Completed, Failed, Retried
+from leasehold.runtime import judge
+from tests.runtime.fakes import task
+
+
+def lease(failures: int = 0, retries: int | None = None) -> Lease:
+    return Lease("w", 1, JobRecord("id", "q", "t", b"", 0, retries=retries), failures, 0)
+
+
+SPEC = task(lambda: None, retries=2, backoff=Backoff.fixed(7))
+
+
+def half() -> float:
+    return 0.5
+
+
+@pytest.mark.parametrize(
+    ("error", "failures", "retries", "kind", "delay_ms"),
+    [
+        (ValueError("x"), 0, None, Retried, 7_000),
+        (ValueError("x"), 1, None, Retried, 7_000),
+        (ValueError("x"), 2, None, Failed, None),
+        (ValueError("x"), 2, 3, Retried, 7_000),
+        (ValueError("x"), 0, 0, Failed, None),
+        (Retry(), 0, None, Retried, 7_000),
+        (Retry(delay=1.5), 0, None, Retried, 1_500),
+        (Retry(delay=-1), 0, None, Retried, 0),
+        (Retry(delay=math.nan), 0, None, Retried, 7_000),
+        (Retry(delay="soon"), 0, None, Retried, 7_000),  # type: ignore[arg-type]
+        (Retry(delay=1e300), 0, None, Retried, limits.MAX_DELAY_MS),
+        (Retry(delay=1), 2, None, Failed, None),
+        (Fail("no"), 0, None, Failed, None),
+        (SystemExit(1), 0, None, Retried, 7_000),
+        (KeyboardInterrupt(), 0, None, Retried, 7_000),
+        (MemoryError(), 2, None, Failed, None),
+    ],
+)
+def test_errors(error, failures, retries, kind, delay_ms):
+    outcome = judge.judge_error(SPEC, lease(failures, retries), error, half)
+    assert type(outcome) is kind
+    assert getattr(outcome, "delay_ms", None) == delay_ms
+
+
+def test_a_value_is_encoded():
+    assert judge.judge_value(SPEC, lease(), 5, half) == Completed(b"5", SPEC.result_ttl_ms)
+
+
+def test_returned_retry_and_fail_count_like_raised_ones():
+    assert isinstance(judge.judge_value(SPEC, lease(), Retry(delay=1), half), Retried)
+    assert isinstance(judge.judge_value(SPEC, lease(), Fail(), half), Failed)
+
+
+def test_without_a_record_nothing_is_encoded():
+    spec = task(lambda: None, result_ttl_ms=0, encode_result=lambda value: 1 / 0)
+    assert judge.judge_value(spec, lease(), object(), half) == Completed(b"", 0)
+
+
+def _refuse(value: object) -> bytes:
+    raise PayloadInvalid("a set is not JSON")
+
+
+def _exit(value: object) -> bytes:
+    raise SystemExit
+
+
+@pytest.mark.parametrize("encode", [_refuse, _exit, lambda value: "text", lambda value: b"x" * (limits.MAX_RESULT + 1)])
+def test_a_result_that_cannot_be_kept_leaves_a_note_and_the_job_completed(encode):
+    outcome = judge.judge_value(task(lambda: None, encode_result=encode), lease(), set(), half)
+    assert isinstance(outcome, Completed)
+    assert b"leasehold_note" in outcome.result
+    assert len(outcome.result) < limits.MAX_RESULT
+
+
+async def test_a_coroutine_from_a_sync_handler_is_a_failure():
+    async def forgotten() -> None: ...
+
+    outcome = judge.judge_value(SPEC, lease(), forgotten(), half)
+    assert isinstance(outcome, Retried)
+    assert "async def" in outcome.error.message
+
+
+def test_bytes_that_cannot_be_decoded_are_broken():
+    outcome = judge.judge_payload(PayloadInvalid("no JSON"))
+    assert isinstance(outcome, Broken)
+    assert outcome.error.type == "PayloadInvalid"
+
+
+class Hostile(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no")
+
+
+class Huge(Exception):
+    def __str__(self) -> str:
+        return "ä" * 10_000_000
+
+
+@pytest.mark.parametrize("error", [Hostile(), Huge(), ValueError("\ud800\x00\u2028"), ExceptionGroup("g", [Huge()])])
+def test_any_error_becomes_bounded_text_that_can_be_encoded(error):
+    info = judge.describe(error)
+    for text, limit in (
+        (info.type, limits.MAX_NAME),
+        (info.message, limits.MAX_ERROR_TEXT),
+        (info.traceback, limits.MAX_TRACEBACK),
+    ):
+        assert len(text.encode()) <= limit
+
+
+def test_a_traceback_names_the_cause_and_leaves_out_the_worker():
+    def handler() -> None:
+        try:
+            raise KeyError("inner")
+        except KeyError as error:
+            raise ValueError("outer") from error
+
+    with pytest.raises(ValueError, match="outer") as caught:
+        handler()
+    text = judge.describe(caught.value).traceback
+    assert "in handler" in text
+    assert "KeyError" in text
+    assert "pytest.raises" not in text
+    assert "in test_a_traceback" not in text
+
+
+def test_a_ring_of_causes_ends():
+    one, two = ValueError("1"), ValueError("2")
+    one.__cause__, two.__cause__ = two, one
+    assert judge.describe(one).message == "1"

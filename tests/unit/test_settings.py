@@ -1,0 +1,64 @@
+"""Settings: arguments first, then the environment, then defaults; and never a password in a text."""
+
+import pytest
+
+from leasehold.core.errors import InvalidArgument, LeaseholdError, NotConfigured
+from leasehold.settings import Settings, variables
+
+
+def test_defaults():
+    settings = Settings.load({})
+    assert (settings.url, settings.namespace, settings.max_payload) == (
+        "redis://localhost:6379/0",
+        "leasehold",
+        1 << 20,
+    )
+
+
+def test_arguments_win_then_ours_then_redis_url():
+    environ = {"REDIS_URL": "redis://b", "LEASEHOLD_URL": "redis://a", "LEASEHOLD_NAMESPACE": "shop"}
+    assert Settings.load(environ, url="redis://c").url == "redis://c"
+    assert Settings.load(environ).url == "redis://a"
+    assert Settings.load(environ | {"LEASEHOLD_URL": " "}).url == "redis://b"
+    assert Settings.load(environ, namespace=None).namespace == "shop"
+
+
+def test_numbers_from_the_environment():
+    settings = Settings.load({"LEASEHOLD_MAX_PAYLOAD": "1000", "LEASEHOLD_PATIENCE": "2.5"})
+    assert (settings.max_payload, settings.patience) == (1_000, 2.5)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("LEASEHOLD_MAX_PAYLOAD", "many"),
+        ("LEASEHOLD_MAX_PAYLOAD", "0"),
+        ("LEASEHOLD_MAX_PAYLOAD", "100000000000"),
+        ("LEASEHOLD_PATIENCE", "nan"),
+        ("LEASEHOLD_NAMESPACE", "a{b}"),
+    ],
+)
+def test_wrong_values_name_the_variable(name, value):
+    with pytest.raises(NotConfigured, match=name):
+        Settings.load({name: value})
+
+
+@pytest.mark.parametrize(
+    "given", [{"url": ""}, {"url": 5}, {"namespace": ""}, {"max_payload": 1.5}, {"patience": -1}, {"reply_timeout": 0}]
+)
+def test_wrong_arguments(given):
+    with pytest.raises(InvalidArgument):
+        Settings.load({}, **given)
+
+
+def test_no_password_in_texts():
+    assert "s3cret" not in repr(Settings.load({}, url="redis://:s3cret@host/0"))
+    with pytest.raises(LeaseholdError) as caught:
+        Settings.load({"LEASEHOLD_URL": "redis://:s3cret@host/0", "LEASEHOLD_PATIENCE": "s3cret"})
+    assert "s3cret" not in str(caught.value)
+
+
+def test_every_setting_has_a_meaning_and_a_variable():
+    for name, variable in variables().items():
+        assert variable.names[0] == f"LEASEHOLD_{name.upper()}"
+        assert variable.meaning.endswith(".")
