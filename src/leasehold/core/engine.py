@@ -126,7 +126,10 @@ class Engine(Protocol):
         ...
 
     def leave(self, worker: str, queues: Sequence[str]) -> Steps[int]:
-        """Give back all that the worker holds, to the front, attempts unchanged; answers how many."""
+        """Give back all that the worker holds, to the front, attempts unchanged, and announce it no longer.
+
+        Answers how many jobs were given back.
+        """
         ...
 
     def maintain(

@@ -252,6 +252,7 @@ class NativeEngine(NativeInspector, NativeController):
             args: tuple[Arg, ...] = (nonce.session, nonce.number, self._config, worker)
             reply = yield from failures.guard(Invoke(SCRIPTS["leave"], (self.prefix(queue),), args))
             released += int(reply or 0)
+        yield from failures.guard(Invoke(SCRIPTS["withdraw"], (namespace_prefix(self.namespace),), (worker,)))
         failures.end()
         return released
 

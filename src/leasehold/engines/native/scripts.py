@@ -30,6 +30,7 @@ ARGUMENTS: Final[dict[str, str]] = {
     "cancel": "session number config id body",
     "purge": "session number state limit",
     "announce": "worker text ttl_ms keep_ms queue...",
+    "withdraw": "worker",
     "register": "queue keep_ms",
     "workers": "ttl_ms",
 }
