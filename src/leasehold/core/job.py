@@ -127,11 +127,23 @@ class Dropped:
 
 
 @dataclass(frozen=True, slots=True)
+class Refused:
+    """A queue that Redis would not let us claim from, and why."""
+
+    queue: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Leased:
-    """The answer to a claim. `next_ms`: how long until something may be due without a wake-up; None: unknown."""
+    """The answer to a claim. `next_ms`: how long until something may be due without a wake-up; None: unknown.
+
+    `refused`: queues that could not be looked at (another program's data in their place), while others could.
+    """
 
     leases: tuple[Lease, ...] = ()
     dropped: tuple[Dropped, ...] = ()
+    refused: tuple[Refused, ...] = ()
     next_ms: int | None = None
 
 

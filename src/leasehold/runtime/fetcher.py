@@ -47,6 +47,7 @@ class Fetcher:
         self._burst = burst
         self._stopped = asyncio.get_running_loop().create_future()
         self._hinted = 0
+        self._refused: set[str] = set()
         self._checked_at = env.clock()
         self._checked_started = 0
         self._was_saturated = False
@@ -121,6 +122,12 @@ class Fetcher:
         finally:
             self.claiming_since = None
         self._queues.rotate(-1)  # fairness: each queue is looked at first in its turn
+        refused = {one.queue: one.reason for one in leased.refused}
+        for queue in refused.keys() - self._refused:
+            event(logging.ERROR, "queue_refused", queue=queue, error=refused[queue])
+        for queue in self._refused - refused.keys():
+            event(logging.WARNING, "queue_back", queue=queue)
+        self._refused = set(refused)
         for dropped in leased.dropped:
             event(logging.WARNING, "dropped", queue=dropped.queue, id=dropped.id, reason=dropped.reason)
         self._executor.accept(leased.leases)

@@ -20,6 +20,7 @@ from leasehold.core.job import (
     Leased,
     LeaseRef,
     NewJob,
+    Refused,
     State,
     Token,
     WorkerView,
@@ -167,6 +168,7 @@ class NativeEngine(NativeInspector, NativeController):
     def lease(self, worker: str, queues: Sequence[str], limit: int, lease_ms: int | None = None) -> Steps[Leased]:
         leases: list[Lease] = []
         dropped: list[Dropped] = []
+        refused: list[Refused] = []
         nearest: int | None = None
         for queue in queues:
             wanted = min(limit - len(leases), limits.MAX_BATCH)
@@ -184,11 +186,16 @@ class NativeEngine(NativeInspector, NativeController):
             )
             try:
                 next_ms, rows, lost = yield Invoke(SCRIPTS["claim"], (self.prefix(queue),), args)
-            except LeaseholdError:
-                # What the queues before have given must reach the worker; the error comes again when they are empty.
+            except Unreachable:
+                # What the queues before have given must reach the worker.
                 if leases:
                     break
                 raise
+            except LeaseholdError as error:
+                if len(queues) == 1:
+                    raise
+                refused.append(Refused(queue, str(error)))
+                continue
             leases += [
                 Lease(worker, int(token), read_record(queue, id, raw), failures, crashes, deadline)
                 for id, raw, token, failures, crashes, deadline in rows
@@ -196,7 +203,7 @@ class NativeEngine(NativeInspector, NativeController):
             dropped += [Dropped(queue, as_text(id), "listed as ready, but there is no such job") for id in lost]
             if next_ms >= 0:
                 nearest = next_ms if nearest is None else min(nearest, next_ms)
-        return Leased(tuple(leases), tuple(dropped), nearest)
+        return Leased(tuple(leases), tuple(dropped), tuple(refused), nearest)
 
     def wait(self, queues: Sequence[str], timeout_ms: int) -> Steps[str | None]:
         keys = {f"{self.prefix(queue)}:wake": queue for queue in queues}
