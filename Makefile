@@ -5,7 +5,7 @@
 #   ARGS="-k lease"     for test: more arguments for pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format docs ci clean run-env dev-env
+.PHONY: help demo test check format docs compat ci clean run-env dev-env
 SHELL := /bin/sh
 
 VENV := .venv
@@ -37,8 +37,11 @@ ci: ## check + test
 	@$(MAKE) --no-print-directory check
 	@$(MAKE) --no-print-directory test
 
+compat: ## Run the tests on other Pythons and older Redis clients, as far as they are here (takes long)
+	@sh scripts/compat.sh $(ARGS)
+
 clean: ## Remove the virtual environment and what the tools left
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .compat build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 # Both are done again only when pyproject.toml or constraints.txt have changed.
 run-env:

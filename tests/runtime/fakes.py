@@ -52,9 +52,8 @@ class FakeEngine:
     def add(self, *ids: str, queue: str = "q", task: str | None = "t", **more: Any) -> None:
         counts = {"failures": more.pop("failures", 0), "crashes": more.pop("crashes", 0)}
         for id in ids:
-            record = JobRecord(
-                id, queue, task, more.get("payload", b""), 0, more.get("timeout_ms"), more.get("retries")
-            )
+            limits = (more.get("timeout_ms"), more.get("retries"))
+            record = JobRecord(id, queue, task, more.get("payload", b""), 0, *limits, more.get("malformed", ""))
             self.ready[queue].append(Lease("", 0, record, **counts))
         self._woken.set()
 

@@ -12,7 +12,7 @@ import pytest
 
 from leasehold.core import limits
 from leasehold.core.errors import InvalidArgument, PayloadInvalid, ReplyError, Unreachable
-from leasehold.core.job import JobRecord, Lease
+from leasehold.core.job import ErrorInfo, JobRecord, Lease
 from leasehold.core.outcome import Broken, Completed, Failed, Released, Retried, Unroutable
 from leasehold.runtime import ExitStatus, Job, Worker, current_job
 from tests.runtime.fakes import FakeEngine, FakeKeeper, Rig, task
@@ -61,6 +61,17 @@ async def test_jobs_run_and_are_completed_once(kind):
     assert all(isinstance(one.outcome, Released) for one in rig.engine.settled if one not in completed)
     assert not rig.engine.refused
     assert max(rig.engine.batches) > 1
+
+
+async def test_bytes_that_are_no_record_are_broken_and_never_given_to_a_handler():
+    ran: list[str] = []
+    async with Rig(task(lambda job: ran.append(job.id), name=None, decode=None), burst=True) as rig:
+        rig.engine.add("garbage", task=None, malformed="no record")
+        rig.engine.add("raw", task=None)
+        assert await rig.ended() is ExitStatus.OK
+    assert ran == ["raw"]
+    ended = {one.lease.record.id: one.outcome for one in rig.engine.settled}
+    assert ended["garbage"] == Broken(ErrorInfo("Malformed", "no record"))
 
 
 async def test_burst_with_nothing_to_do_ends():

@@ -17,8 +17,8 @@ from typing import Any
 from leasehold.core import limits
 from leasehold.core.engine import Engine
 from leasehold.core.errors import LeaseholdError
-from leasehold.core.job import Lease, LeaseRef
-from leasehold.core.outcome import Failed, Outcome, Released, Retried, Unroutable
+from leasehold.core.job import ErrorInfo, Lease, LeaseRef
+from leasehold.core.outcome import Broken, Failed, Outcome, Released, Retried, Unroutable
 from leasehold.core.task import Arguments, TaskSpec
 from leasehold.runtime import judge
 from leasehold.runtime.context import Job, Reach, enter
@@ -72,13 +72,16 @@ class Executor:
         """Take claimed leases in and start what finds a free slot. While stopping: straight back with them."""
         now = self._env.clock()
         for lease in leases:
-            spec = self._known.route(lease)
+            malformed = lease.record.malformed
+            spec = None if malformed else self._known.route(lease)
             to_run = spec is not None and not self.stopping
             held = self._inflight.add(lease, spec or self._unroutable, now, to_run)
             if held is None:
                 continue
             if self.stopping:
                 self._settler.put(held, Released())
+            elif malformed:
+                self._settler.put(held, Broken(ErrorInfo("Malformed", malformed)))
             elif spec is None:
                 self._park(held)
         self.dispatch()
