@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from leasehold.core.errors import WrongState
-from leasehold.core.job import NewJob, State
+from leasehold.core.job import NewJob, State, WorkerView
 from leasehold.core.outcome import Completed, Failed, Outcome, Released, Retried, Unroutable
 from tests.support.world import BOOM, World
 
@@ -221,3 +221,19 @@ def test_enqueue_next_to_a_foreign_hash_field(world: World) -> None:
         True,
     ]
     assert world.drain() == ["ours"]
+
+
+@pytest.mark.parametrize("end", [b"", b"x", b"strange 1 99999999999999\n\n", b"failed x y\n", b"completed\n\n"])
+def test_an_end_that_is_none_is_shown_as_far_as_it_goes(world: World, end: bytes) -> None:
+    world.command("HSET", world.key("ended"), "odd", end)
+    world.command("ZADD", world.key("failed"), 10**15, "odd")
+    assert world.job("odd") is None
+    assert world.ids(State.FAILED) == ["odd"]
+    assert world.run(world.engine.purge("q", State.FAILED)) == 1
+
+
+def test_a_worker_that_describes_itself_in_another_way_is_left_out(world: World) -> None:
+    world.run(world.engine.announce(WorkerView("w", ("q",), "host", 1, 1, 1, 1)))
+    world.command("ZADD", "{test}:workers", 10**15, "odd")
+    world.command("SET", "{test}:worker:odd", b"\xff{")
+    assert [view.id for view in world.run(world.engine.workers())] == ["w"]

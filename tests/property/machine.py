@@ -18,7 +18,9 @@ from tests.support.stepping import Send, Session, attempt, send_with, step
 from tests.support.world import World
 
 QUEUES: Final = ("q", "p")
-WORKERS: Final = ("w1", "w2", "w3")
+RECENT: Final = 4
+"""So many of the last leases are used."""
+WORKERS: Final = ("w1", "w2")
 ERROR: Final = ErrorInfo("Boom", "no")
 HAND_MS: Final = 35_000
 OUTCOMES: Final[list[Outcome]] = [
@@ -41,12 +43,13 @@ OPTIONS: Final = Options(
     failed_ttl_ms=spans.KEEP_MS,
 )
 
-queues = st.sampled_from(QUEUES)
+queues = st.sampled_from("qqp")
 workers = st.sampled_from(WORKERS)
-ids = st.sampled_from("abcde")
+ids = st.sampled_from("abcd")
 tasks = st.sampled_from([None, "t", "u"])
 outcomes = st.sampled_from(OUTCOMES)
-picks = st.integers(0, 10**6)
+picks = st.integers(0, 2 * RECENT - 1)
+purgeable = st.sampled_from([state for state in State if state is not State.ACTIVE])
 NONCED: Final = {"enqueue", "claim", "settle", "leave", "retry", "cancel", "discard", "purge"}
 
 
@@ -85,15 +88,24 @@ class Machine(RuleBasedStateMachine):
         for queue in QUEUES:
             self.world.pass_time(ms, queue)
 
-    @initialize()
-    def start(self) -> None:
-        self.leases.clear()
+    @initialize(task=tasks)
+    def start(self, task: str | None) -> None:
+        """An empty queue is dull: some work is there from the beginning."""
+        self.enqueue_jobs("q", ["a", "b", "c"], task, 0, 0)
 
     # Producers and workers.
 
-    @rule(queue=queues, names=st.lists(ids, min_size=1, max_size=3), task=tasks, delay=st.sampled_from([0, 0, 15_000]),
-          timeout=st.sampled_from([0, 15_000]))  # fmt: skip
+    @rule(
+        queue=queues,
+        names=st.lists(ids, min_size=1, max_size=3),
+        task=tasks,
+        delay=st.sampled_from([0, 0, 15_000]),
+        timeout=st.sampled_from([0, 15_000]),
+    )
     def enqueue(self, queue: str, names: list[str], task: str | None, delay: int, timeout: int) -> None:
+        self.enqueue_jobs(queue, names, task, delay, timeout)
+
+    def enqueue_jobs(self, queue: str, names: list[str], task: str | None, delay: int, timeout: int) -> None:
         jobs = []
         for name in names:
             self.made += 1
@@ -104,12 +116,16 @@ class Machine(RuleBasedStateMachine):
         model = self.models[queue]
         assert answers == [model.enqueue(now, job.id, job.payload, task, delay, timeout) for job in jobs]
 
-    @rule(worker=workers, some=st.permutations(QUEUES), limit=st.integers(1, 4), hand=st.booleans())
-    def lease(self, worker: str, some: list[str], limit: int, hand: bool) -> None:
-        # A lease by hand has a worker of its own: a worker's end of silence is one for all that it holds.
-        by_hand_ms = HAND_MS if hand else 0
-        if hand:
-            worker, limit = f"hand{len(self.calls)}", 1
+    @rule(worker=workers, some=st.permutations(QUEUES), limit=st.integers(1, 4))
+    def lease(self, worker: str, some: list[str], limit: int) -> None:
+        self.lease_jobs(worker, some, limit, 0)
+
+    @rule(some=st.permutations(QUEUES))
+    def lease_by_hand(self, some: list[str]) -> None:
+        # It has a worker of its own: a worker's end of silence is one for all that it holds.
+        self.lease_jobs(f"hand{len(self.calls)}", some, 1, HAND_MS)
+
+    def lease_jobs(self, worker: str, some: list[str], limit: int, by_hand_ms: int) -> None:
         now = self.now
         answer = self.run(self.engine.lease(worker, some, limit, by_hand_ms or None))
         assert not answer.dropped
@@ -137,10 +153,11 @@ class Machine(RuleBasedStateMachine):
             self.by_hand.add(lease.ref)
 
     @precondition(lambda self: self.leases)
-    @rule(chosen=st.lists(st.tuples(picks, outcomes), min_size=1, max_size=3))
-    def settle(self, chosen: list[tuple[int, Outcome]]) -> None:
-        """Any lease that there ever was: those of the living, and of zombies."""
-        recent = self.leases[-12:]
+    @rule(chosen=st.lists(st.tuples(picks, outcomes), min_size=1, max_size=4), alike=st.booleans())
+    def settle(self, chosen: list[tuple[int, Outcome]], alike: bool) -> None:
+        if alike:
+            chosen = [(pick, chosen[0][1]) for pick, _ in chosen]
+        recent = self.leases[-RECENT:]
         settlements = {
             recent[pick % len(recent)].ref: (recent[pick % len(recent)], outcome) for pick, outcome in chosen
         }
@@ -160,7 +177,10 @@ class Machine(RuleBasedStateMachine):
 
     @rule(worker=workers, knows=st.booleans())
     def beat(self, worker: str, knows: bool) -> None:
-        asked = [lease.ref for lease in self.leases[-12:] if lease.worker == worker] if knows else []
+        self.beat_once(worker, knows)
+
+    def beat_once(self, worker: str, knows: bool) -> None:
+        asked = [lease.ref for lease in self.leases[-RECENT:] if lease.worker == worker] if knows else []
         now = self.now
         answer = self.run(self.engine.heartbeat(worker, QUEUES, asked))
         for queue in QUEUES:
@@ -173,20 +193,26 @@ class Machine(RuleBasedStateMachine):
     @precondition(lambda self: self.leases)
     @rule(pick=picks)
     def extend(self, pick: int) -> None:
-        lease = self.leases[-12:][pick % len(self.leases[-12:])]
+        known = self._leases()
+        lease = known[pick % len(known)]
         now, model = self.now, self.models[lease.record.queue]
         answer = self.run(self.engine.extend(lease, HAND_MS))
         by_hand = lease.ref in self.by_hand
         assert answer == model.extend(now, lease.worker, lease.record.id, int(lease.token), HAND_MS, by_hand)
 
-    @rule(worker=workers)
-    def leave(self, worker: str) -> None:
+    @rule(worker=workers, again=st.booleans())
+    def leave(self, worker: str, again: bool) -> None:
         now = self.now
         answer = self.run(self.engine.leave(worker, QUEUES))
         assert answer == sum(self.models[queue].leave(now, worker) for queue in QUEUES)
+        if again:
+            self.lease_jobs(worker, list(QUEUES), 2, 0)
 
     @rule(some=st.lists(st.sampled_from(["t", "u", "*"]), unique=True))
     def maintain(self, some: list[str]) -> None:
+        self.maintain_with(some)
+
+    def maintain_with(self, some: list[str]) -> None:
         now = self.now
         self.run(self.engine.maintain(QUEUES, some))
         for queue in QUEUES:
@@ -198,15 +224,26 @@ class Machine(RuleBasedStateMachine):
     def time_passes(self, quanta: int) -> None:
         self._pass(quanta * QUANTUM_MS)
 
+    @rule(beating=st.sampled_from([None, *WORKERS]))
+    def silence(self, beating: str | None) -> None:
+        """Nobody beats for long, or one worker alone does, and somebody comes by now and then."""
+        for quantum in range(1, 8):
+            self._pass(QUANTUM_MS)
+            self.maintain_with([])
+            # Longer than its lease, and within the grace.
+            if beating and quantum % 3 == 0:
+                self.beat_once(beating, True)
+
     # Acting from outside.
 
-    @rule(queue=queues, id=ids, what=st.sampled_from(["retry", "discard", "cancel"]))
-    def act(self, queue: str, id: str, what: str) -> None:
-        now = self.now
-        answer = self.run(getattr(self.engine, what)(queue, id))
-        assert answer == getattr(self.models[queue], what)(now, id)
+    @rule(queue=queues, pick=picks, what=st.sampled_from(["retry", "discard", "cancel"]))
+    def act(self, queue: str, pick: int, what: str) -> None:
+        now, model = self.now, self.models[queue]
+        known = [*sorted(model.jobs), "nobody"]
+        id = known[pick % len(known)]
+        assert self.run(getattr(self.engine, what)(queue, id)) == getattr(model, what)(now, id)
 
-    @rule(queue=queues, state=st.sampled_from([state for state in State if state is not State.ACTIVE]))
+    @rule(queue=queues, state=purgeable)
     def purge(self, queue: str, state: State) -> None:
         assert self.run(self.engine.purge(queue, state)) == self.models[queue].purge(state)
 
@@ -229,6 +266,14 @@ class Machine(RuleBasedStateMachine):
             else:
                 assert again == reply
         assert self.world.dump() == before
+
+    def _leases(self) -> list[Lease]:
+        """The last leases that hold, and the last that were lost or settled."""
+        by_state: dict[bool, list[Lease]] = {True: [], False: []}
+        for lease in self.leases:
+            held = self.models[lease.record.queue].holds(lease.worker, lease.record.id, int(lease.token))
+            by_state[held is not None].append(lease)
+        return by_state[True][-RECENT:] + by_state[False][-RECENT:]
 
     # What must hold after every step.
 
@@ -266,13 +311,14 @@ class Machine(RuleBasedStateMachine):
         for queue in QUEUES:
             expected = {id for state in waiting for id in self.models[queue].among(state)}
             done: list[str] = []
+            broken: set[str] = set()
             for _ in range(12):
                 self._pass(5 * QUANTUM_MS)
                 self.world.maintain(["t", "u", "*"], queue)
+                broken |= {job.id for job in self.world.run(self.engine.page(queue, State.BROKEN)).jobs}
                 while leases := self.world.take(1, "last", [queue]):
                     assert self.world.settle(leases[0], Completed(b"", 0))
                     done.append(leases[0].record.id)
-            broken = {job.id for job in self.world.run(self.engine.page(queue, State.BROKEN)).jobs}
             assert len(done) == len(set(done))
             assert set(done) | (broken & expected) == expected
             assert self.world.totals(queue).get("completed", 0) == self.models[queue].completed + len(done)

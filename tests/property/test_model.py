@@ -15,11 +15,11 @@ from hypothesis.stateful import run_state_machine_as_test
 from tests.property.machine import Machine
 from tests.support.world import World
 
-EXAMPLES = int(os.environ.get("LEASEHOLD_EXAMPLES", "60"))
-STEPS = 30
+EXAMPLES = int(os.environ.get("LEASEHOLD_EXAMPLES", "80"))
+STEPS = 40
 
 
-@pytest.mark.timeout(60 + EXAMPLES)
+@pytest.mark.timeout(120 + EXAMPLES)
 def test_random_histories(world: World) -> None:
     number = int(os.environ.get("LEASEHOLD_SEED", secrets.randbits(32)))
     print(f"LEASEHOLD_SEED={number} LEASEHOLD_EXAMPLES={EXAMPLES}")

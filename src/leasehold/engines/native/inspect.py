@@ -67,7 +67,7 @@ class NativeInspector:
     def workers(self) -> Steps[list[WorkerView]]:
         args = (limits.PRESENCE_TTL_MS,)
         rows = yield Invoke(SCRIPTS["workers"], (namespace_prefix(self.namespace),), args)
-        seen = [replace(_decode_worker(text), seen_ms=int(float(seen))) for _, seen, text in rows]
+        seen = [replace(view, seen_ms=int(float(at))) for _, at, text in rows if (view := _read_worker(text))]
         active: dict[str, int] = {}
         for queue in sorted({queue for worker in seen for queue in worker.queues}):
             pairs = yield Invoke(SCRIPTS["holders"], (queue_prefix(self.namespace, queue),), ())
@@ -75,3 +75,11 @@ class NativeInspector:
                 name = as_text(pairs[i])
                 active[name] = active.get(name, 0) + pairs[i + 1]
         return [replace(worker, active=active.get(worker.id, 0)) for worker in seen]
+
+
+def _read_worker(text: bytes) -> WorkerView | None:
+    """What a worker said of itself; None when another version, or somebody else, wrote it."""
+    try:
+        return _decode_worker(text)
+    except msgspec.MsgspecError:
+        return None

@@ -81,7 +81,7 @@ def read_view(queue: str, state: State, id: bytes, row: list[Any]) -> JobView:
     raw, tries, due, worker, claim, end = row
     record = read_record(queue, id, raw) if raw else None
     if end:
-        return _read_end(queue, id, record, end)
+        return _read_end(queue, state, id, record, end)
     failures, crashes, error = read_tries(tries)
     parts: list[bytes] = claim.split(b" ") if claim else []
     token, _, claimed, *_ = [*parts, b"", b"", b""]
@@ -102,11 +102,10 @@ def read_view(queue: str, state: State, id: bytes, row: list[Any]) -> JobView:
     )
 
 
-def _read_end(queue: str, id: bytes, record: JobRecord | None, end: bytes) -> JobView:
+def _read_end(queue: str, state: State, id: bytes, record: JobRecord | None, end: bytes) -> JobView:
     line, _, rest = end.partition(b"\n")
     head, _, body = rest.partition(b"\n")
     fields = [*line.split(b" "), *[b""] * 8][:8]
-    state = State(fields[0].decode())
     if record is None:
         record = read_record(queue, id, head + b"\n")
     completed = state is State.COMPLETED

@@ -4,7 +4,8 @@ local function find(id)
   local ended = call('HGET', key('ended'), id)
   if ended then
     local state, expires = string.match(ended, '^(%S+) %d+ (%d+)')
-    if tonumber(expires or 0) <= clock() then
+    local known = state == 'completed' or state == 'failed' or state == 'broken' or state == 'cancelled'
+    if not known or tonumber(expires) <= clock() then
       return nil
     end
     return state, ended
