@@ -52,7 +52,7 @@ class Leasehold:
     different ones do not meet. `protocol`: the wire format, `Native()` by default. `max_payload`: the largest encoded
     payload in bytes. `patience`: for how many seconds a call that found no Redis is sent again before it ends in
     `Unreachable`. What is not given comes from the environment, see `leasehold.settings`. One app may be used by any
-    number of threads and event loops. Raises `InvalidArgument` and `NotConfigured`.
+    number of threads and event loops. Raises `InvalidArgument` and `NotConfigured` (a URL that cannot be read).
     """
 
     def __init__(
@@ -75,7 +75,8 @@ class Leasehold:
             connect_timeout=connect_timeout,
             reply_timeout=reply_timeout,
         )
-        engine = (protocol or Native()).engine(self.settings)
+        engine = _engine(protocol, self.settings)
+        _check_url(self.settings.url)
         self._client = Client(self.settings, engine, runner or Connections(self.settings))
         self._tasks: dict[str, Task[Any, Any, Any]] = {}
         self._handlers: dict[str, RawHandler] = {}
@@ -178,6 +179,8 @@ class Leasehold:
 
         The options are those of `task`. Raises `InvalidArgument`, also when the queue has a handler already.
         """
+        if callable(queue):
+            raise InvalidArgument('@app.handler needs the name of its queue: @app.handler("emails").')
         policy = _policy(queue, timeout, retries, backoff, result_ttl)
 
         def register(function: Callable[..., Any]) -> RawHandler:
@@ -223,6 +226,23 @@ class Leasehold:
     def _raw_spec(self, queue: str) -> TaskSpec | None:
         handler = self._handlers.get(queue)
         return None if handler is None else handler.spec
+
+
+def _engine(protocol: object, settings: Settings) -> FullEngine:
+    if protocol is None:
+        return Native().engine(settings)
+    if isinstance(protocol, type) or not callable(getattr(protocol, "engine", None)):
+        kind = protocol.__name__ if isinstance(protocol, type) else type(protocol).__name__
+        raise InvalidArgument(f"protocol is a {kind}; expected a wire protocol such as Native().")
+    engine: FullEngine = protocol.engine(settings)  # type: ignore[attr-defined]
+    return engine
+
+
+def _check_url(url: str) -> None:
+    # Here and not at the top: to import the package must not cost what parsing URLs needs.
+    from leasehold.redis.target import Target
+
+    Target.parse(url)
 
 
 def _policy(queue: str, timeout: object, retries: object, backoff: Backoff | None, result_ttl: object) -> Policy:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from leasehold.core import limits, names
 from leasehold.core.engine import Feature
-from leasehold.core.errors import InvalidArgument, PayloadTooLarge, UnsupportedFeature
+from leasehold.core.errors import PayloadTooLarge, UnsupportedFeature
 from leasehold.core.job import NewJob
 from leasehold.core.steps import Steps
 
@@ -44,11 +44,14 @@ def new_id() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the user asked for one job, checked. None (for the timeout: UNSET) where nothing was asked."""
+    """What the user asked for one job, checked. None (for the timeout: UNSET) where nothing was asked.
+
+    `delay_ms` and `run_at_ms` are one wish: 0 and a time, or a number and None.
+    """
 
     id: str | None = None
     queue: str | None = None
-    delay_ms: int = 0
+    delay_ms: int | None = None
     run_at_ms: int | None = None
     timeout_ms: int | Unset = UNSET
     retries: int | None = None
@@ -76,6 +79,18 @@ class Options:
         if retries is not None:
             changes["retries"] = names.count(retries, "retries")
         return replace(self, **changes) if changes else self
+
+    def over(self, defaults: Options) -> Options:
+        """These options, and of the defaults those that nothing was asked for here. An id is no default."""
+        asked = self if self.delay_ms is not None else defaults
+        return Options(
+            id=self.id,
+            queue=self.queue or defaults.queue,
+            delay_ms=asked.delay_ms,
+            run_at_ms=asked.run_at_ms,
+            timeout_ms=defaults.timeout_ms if self.timeout_ms is UNSET else self.timeout_ms,
+            retries=defaults.retries if self.retries is None else self.retries,
+        )
 
 
 def timeout_on_wire(timeout: object) -> int:
@@ -135,7 +150,7 @@ class Client:
             id=options.id or self._new_id(),
             payload=payload,
             task=task,
-            delay_ms=options.delay_ms,
+            delay_ms=options.delay_ms or 0,
             run_at_ms=options.run_at_ms,
             timeout_ms=timeout_ms,
             retries=options.retries,
@@ -148,9 +163,3 @@ def seconds_or_none(timeout: object, field: str = "timeout") -> float | None:
     if timeout is None:
         return None
     return names.duration_ms(timeout, field, least_ms=0, most_ms=limits.MAX_DELAY_MS) / limits.SECOND
-
-
-def same_queue(expected: str, queue: str) -> None:
-    """Refuse a job of another queue: it would be looked for where it is not."""
-    if queue != expected:
-        raise InvalidArgument(f"The job is of queue {queue!r}, not of {expected!r}; use app.queue({queue!r}) for it.")

@@ -1,8 +1,8 @@
 """The keeper: a process that keeps one worker's leases and runs no user code. `python -m leasehold.keeper`.
 
 Its first line on stdin says what to keep (`Orders`; the URL with its password goes this way, never by argument); every
-later line is a `Snapshot` of the leases that the worker holds. On stdout it writes a line for every beat. It
-ends when stdin does, or when its parent is another process than the one that it was started for.
+later line is a `Snapshot` of what the worker holds. On stdout it writes a line for every beat, and while Redis lets it
+wait for one. It ends when stdin does, or when its parent is another process than the one that it was started for.
 
 A worker that is stopped (SIGSTOP, Ctrl-Z) is not kept: it does no work, so its jobs should go to others.
 """
@@ -10,6 +10,7 @@ A worker that is stopped (SIGSTOP, Ctrl-Z) is not kept: it does no work, so its 
 from __future__ import annotations
 
 import json
+import math
 import os
 import select
 import signal
@@ -32,6 +33,8 @@ RETRY_MS: Final = 300
 """Between two tries while Redis does not answer."""
 TRY_MS: Final = 1_000
 """One try: a reply that takes longer is given up and asked for again."""
+ALIVE_MS: Final = 400
+"""While Redis lets a beat wait, the worker is told this often that it is not the keeper that hangs."""
 OUTBOX_MAX: Final = 1024 * 1024
 """Reports that a busy worker has not read yet. Beyond that they are left out; what is lost is said again."""
 
@@ -85,18 +88,23 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """One line of the worker's: the leases to ask about; `resting`: it holds nothing and will tell before it claims."""
+    """One line of the worker's: the leases to ask about, the queues of which something may be held, or both.
 
-    leases: tuple[LeaseRef, ...] = ()
-    resting: bool = False
+    What is None is as it was. `keep` empty: nothing is held, and the worker will tell before it claims.
+    """
+
+    leases: tuple[LeaseRef, ...] | None = None
+    keep: frozenset[str] | None = None
 
     def to_line(self) -> bytes:
-        return _line([self.resting, [_ref_row(ref) for ref in self.leases]])
+        rows = None if self.leases is None else [_ref_row(ref) for ref in self.leases]
+        return _line([rows, None if self.keep is None else sorted(self.keep)])
 
     @classmethod
     def from_line(cls, line: bytes) -> Snapshot:
-        resting, rows = json.loads(line)
-        return cls(tuple(LeaseRef(*row) for row in rows), resting)
+        rows, keep = json.loads(line)
+        leases = None if rows is None else tuple(LeaseRef(*row) for row in rows)
+        return cls(leases, None if keep is None else frozenset(keep))
 
 
 def _ref_row(ref: LeaseRef) -> list[str | int]:
@@ -123,22 +131,22 @@ class Pipe:
         self._outbox = b""
         self.closed = False
 
-    def pause(self, seconds: float) -> bytes | None:
-        """Wait so long, or less when something comes in. The newest whole line, if there is a new one."""
+    def pause(self, seconds: float) -> list[bytes]:
+        """Wait so long, or less when something comes in. The whole lines that came."""
         writers = [STDOUT] if self._outbox else []
         readable, writable, _ = select.select([STDIN], writers, [], max(0.0, seconds))
         if writable:
             self.send(b"")
         if not readable:
-            return None
+            return []
         try:
             chunk = os.read(STDIN, 1 << 20)
         except BlockingIOError:
-            return None
+            return []
         if not chunk:
             self.closed = True
         *lines, self._inbox = (self._inbox + chunk).split(b"\n")
-        return lines[-1] if lines else None
+        return lines
 
     def send(self, line: bytes) -> None:
         if len(self._outbox) < OUTBOX_MAX:
@@ -152,67 +160,111 @@ class Pipe:
 
 
 class KeeperProcess:
-    """The loop: while the worker is there and not stopped, beat."""
+    """The loop: while the worker is there and not stopped, beat the queues of which it may hold something.
+
+    A claim begins its lease by itself, so a queue that is new among those has its first beat half a beat later at the
+    earliest. The other queues get theirs every `KEEPER_TEND_MS`: a worker whose slots are all busy does not claim, and
+    would not find the jobs of dead workers there.
+    """
 
     def __init__(self, orders: Orders, pipe: Pipe, engine: Engine, driver: SyncDriver) -> None:
         self._orders = orders
         self._pipe = pipe
         self._engine = engine
         self._driver = driver
-        self._latest = Snapshot()
+        self._beat_s = engine.timing.beat_ms / limits.SECOND
+        self._leases: tuple[LeaseRef, ...] = ()
+        self._kept = dict.fromkeys(orders.queues, -math.inf)  # queue -> since when; all, until we are told
+        self._beaten = dict.fromkeys(orders.queues, -math.inf)  # queue -> when last
+        self._look = dict.fromkeys(orders.queues, math.inf)  # queue -> when something may be due there
+        self._woken = -math.inf
+        self._said = -math.inf
+        self._pause = 0.0
+        self._troubles: dict[str, str] = {}
 
     def run(self) -> None:
-        beat_s = self._engine.timing.beat_ms / limits.SECOND
+        signal.signal(signal.SIGALRM, lambda *_: self._say(None))
         while not self._orphaned():
-            began = time.monotonic()
-            if is_stopped(self._orders.parent):
-                self._wait(began + beat_s / 2)
-            elif self._latest.resting:
-                self._pipe.send(Report(Heartbeat()).to_line())
-                if self._wait(began + limits.KEEPER_REST_MS / limits.SECOND):
-                    # The claim that comes now begins the lease by itself: the first beat is due one beat later.
-                    self._wait(time.monotonic() + beat_s)
+            now = time.monotonic()
+            if now < self._due():
+                self._hear(self._due() - now)
+            elif is_stopped(self._orders.parent):
+                self._hear(self._beat_s / 2)
+            elif not self._kept:
+                self._say(Heartbeat())
+                self._said = now
             else:
-                report = self._beat()
-                self._pipe.send(report.to_line())
-                missed = time.monotonic() + min(beat_s, RETRY_MS / limits.SECOND)
-                self._wait(began + beat_s if report.beat is not None else missed)
+                beat = self._beat(now)
+                self._say(beat)
+                self._said = now if beat is not None else time.monotonic()
+                self._pause = min(self._beat_s, RETRY_MS / limits.SECOND)
+                if beat is not None:
+                    # A dead worker's jobs come back when they are due, not with the next beat.
+                    soon = max(min(self._look.values()) - self._said, self._beat_s / 5)
+                    self._pause = min(self._beat_s, soon)
 
     def _orphaned(self) -> bool:
         # Beside the end of stdin: a child that the worker forked may hold the other end open after its death.
         return self._pipe.closed or os.getppid() != self._orders.parent
 
-    def _wait(self, until: float) -> bool:
-        """Hear what the worker says, until then or until (True) it goes to rest or comes from it."""
-        resting = self._latest.resting
-        while not self._orphaned():
-            line = self._pipe.pause(until - time.monotonic())
-            if line is not None:
-                self._latest = Snapshot.from_line(line)
-            if self._latest.resting != resting:
-                return True
-            if time.monotonic() >= until:
-                break
-        return False
+    def _due(self) -> float:
+        if not self._kept:
+            return self._said + limits.KEEPER_REST_MS / limits.SECOND
+        return max(self._said, self._woken) + self._pause
 
-    def _beat(self) -> Report:
+    def _say(self, beat: Heartbeat | None) -> None:
+        self._pipe.send(Report(beat, next(iter(self._troubles.values()), "")).to_line())
+
+    def _hear(self, seconds: float) -> None:
+        """Hear what the worker says, for so long at most."""
+        for line in self._pipe.pause(seconds):
+            told = Snapshot.from_line(line)
+            if told.leases is not None:
+                self._leases = told.leases
+            if told.keep is not None:
+                now = time.monotonic()
+                if not self._kept:
+                    self._woken = now
+                self._kept = {queue: self._kept.get(queue, now) for queue in told.keep}
+
+    def _beat(self, now: float) -> Heartbeat | None:
         """Queue by queue: a refusal on one (a foreign key in its place) must not cost the leases on the others."""
+        due = [queue for queue in self._orders.queues if self._needs(queue, now)]
         lost: set[LeaseRef] = set()
         strays: list[Lease] = []
-        done, trouble = False, ""
-        for queue in self._orders.queues:
-            asked = [ref for ref in self._latest.leases if ref.queue == queue]
-            try:
-                beat = self._driver.run(self._engine.heartbeat(self._orders.worker, (queue,), asked))
-            except RedisError as error:
-                trouble = f"{type(error).__name__}: {error}"
-                if isinstance(error, Unreachable):
-                    break
-                continue
-            done = True
-            lost |= beat.lost
-            strays += beat.strays
-        return Report(Heartbeat(frozenset(lost), tuple(strays)) if done else None, trouble)
+        done = not due
+        signal.setitimer(signal.ITIMER_REAL, ALIVE_MS / limits.SECOND, ALIVE_MS / limits.SECOND)
+        try:
+            for queue in due:
+                asked = [ref for ref in self._leases if ref.queue == queue]
+                try:
+                    beat = self._driver.run(self._engine.heartbeat(self._orders.worker, (queue,), asked))
+                except RedisError as error:
+                    away = isinstance(error, Unreachable)
+                    self._troubles["" if away else queue] = f"{type(error).__name__}: {error}"
+                    if away:
+                        break
+                    self._beaten[queue] = now
+                    continue
+                done = True
+                self._beaten[queue] = now
+                self._look[queue] = math.inf if beat.next_ms is None else now + beat.next_ms / limits.SECOND
+                self._troubles.pop(queue, None)
+                self._troubles.pop("", None)
+                lost |= beat.lost
+                strays += beat.strays
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+        return Heartbeat(frozenset(lost), tuple(strays)) if done else None
+
+    def _needs(self, queue: str, now: float) -> bool:
+        if now >= self._look[queue]:
+            return True
+        since = self._kept.get(queue)
+        if since is not None and now - since >= self._beat_s / 2:
+            return True
+        # Half a beat too early rather than too late.
+        return now - self._beaten[queue] >= limits.KEEPER_TEND_MS / limits.SECOND - self._beat_s / 2
 
 
 def is_stopped(pid: int) -> bool:

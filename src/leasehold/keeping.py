@@ -37,7 +37,7 @@ class ProcessKeeper:
         self._config = config or NativeConfig()
         self._process: asyncio.subprocess.Process | None = None
         self._trouble = ""
-        self._resting = False
+        self._told: frozenset[str] | None = None
 
     @property
     def pid(self) -> int | None:
@@ -46,7 +46,6 @@ class ProcessKeeper:
 
     async def start(self, worker: str, queues: Sequence[str]) -> None:
         await self.stop()
-        self._resting = False
         # -P: the current directory is not searched for modules, so nothing of the user's is imported by its name.
         self._process = await asyncio.create_subprocess_exec(
             sys.executable,
@@ -61,6 +60,8 @@ class ProcessKeeper:
         assert self._process.stdin is not None
         orders = Orders(self._url, self._namespace, self._config, worker, tuple(queues), os.getpid())
         self._process.stdin.write(orders.to_line())
+        if self._told is not None:
+            self._process.stdin.write(Snapshot(keep=self._told).to_line())
 
     async def report(self) -> Heartbeat | None:
         if self._process is None or self._process.stdout is None:
@@ -71,7 +72,10 @@ class ProcessKeeper:
             raise KeeperGone("it wrote something that is not a report") from error
         if not line.endswith(b"\n"):
             raise KeeperGone(f"the process ended{': ' + self._trouble if self._trouble else ''}")
-        report = Report.from_line(line)
+        try:
+            report = Report.from_line(line)
+        except (ValueError, KeyError, TypeError) as error:
+            raise KeeperGone("it wrote something that is not a report") from error
         if report.trouble != self._trouble:
             self._trouble = report.trouble
             event(logging.WARNING if report.trouble else logging.INFO, "keeper", trouble=report.trouble or "over")
@@ -81,12 +85,19 @@ class ProcessKeeper:
         stdin = None if self._process is None else self._process.stdin
         if stdin is None or stdin.is_closing() or stdin.transport.get_write_buffer_size() > UNREAD_MAX:
             return
-        stdin.write(Snapshot(tuple(leases), self._resting).to_line())
+        stdin.write(Snapshot(leases=tuple(leases)).to_line())
 
-    def rest(self, resting: bool) -> None:
-        if resting != self._resting:
-            self._resting = resting
-            self.show(())
+    def keep(self, queues: frozenset[str]) -> None:
+        stdin = None if self._process is None else self._process.stdin
+        if queues != self._told and stdin is not None and not stdin.is_closing():
+            # Never left out, however much is unread: leases hang on it. A keeper that does not read is soon replaced.
+            stdin.write(Snapshot(keep=queues).to_line())
+        self._told = queues
+
+    def kill(self) -> None:
+        if self._process is not None and self._process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.kill()
 
     async def stop(self) -> None:
         process, self._process = self._process, None

@@ -64,10 +64,10 @@ class Inspect:
         return self._client.engine.queue(names.queue_name(name))
 
     def _job(self, queue: str, id: str) -> Steps[JobView | None]:
-        return self._client.engine.job(names.queue_name(queue), id)
+        return self._client.engine.job(names.queue_name(queue), names.known_id(id))
 
     def _page(self, queue: str, state: State | str, offset: int, limit: int) -> Steps[Page]:
-        names.count(offset, "offset", most=limits.MAX_OFFSET)
+        names.count(offset, "offset", most=limits.PAGE_OFFSET_MAX)
         names.count(limit, "limit", least=1, most=limits.PAGE_MAX)
         return self._client.engine.page(names.queue_name(queue), _state(state), offset, limit)
 
@@ -83,24 +83,27 @@ class Control:
 
     def retry(self, queue: str, id: str) -> bool:
         """Run a failed, broken, cancelled, scheduled or unroutable job now. False: there is no such job."""
-        return self._client.run(self._client.engine.retry(names.queue_name(queue), id))
+        return self._client.run(self._client.engine.retry(names.queue_name(queue), names.known_id(id)))
 
     async def aretry(self, queue: str, id: str) -> bool:
-        return await self._client.arun(self._client.engine.retry(names.queue_name(queue), id))
+        return await self._client.arun(self._client.engine.retry(names.queue_name(queue), names.known_id(id)))
 
     def discard(self, queue: str, id: str) -> bool:
         """Remove a job that is not active, with all its records. False: there is no such job."""
-        return self._client.run(self._client.engine.discard(names.queue_name(queue), id))
+        return self._client.run(self._client.engine.discard(names.queue_name(queue), names.known_id(id)))
 
     async def adiscard(self, queue: str, id: str) -> bool:
-        return await self._client.arun(self._client.engine.discard(names.queue_name(queue), id))
+        return await self._client.arun(self._client.engine.discard(names.queue_name(queue), names.known_id(id)))
 
     def cancel(self, queue: str, id: str, reason: str = "") -> bool:
-        """End a job that waits (ready, scheduled, unroutable) in `cancelled`. False: there is no such job."""
-        return self._client.run(self._client.engine.cancel(names.queue_name(queue), id, reason))
+        """End a job that waits (ready, scheduled, unroutable) in `cancelled`. False: there is no such job.
+
+        `reason` is kept with the job, cut to 8 KiB.
+        """
+        return self._client.run(self._cancel(queue, id, reason))
 
     async def acancel(self, queue: str, id: str, reason: str = "") -> bool:
-        return await self._client.arun(self._client.engine.cancel(names.queue_name(queue), id, reason))
+        return await self._client.arun(self._cancel(queue, id, reason))
 
     def purge(self, queue: str, state: State | str) -> int:
         """Remove all jobs in one state other than active; answers how many.
@@ -111,6 +114,9 @@ class Control:
 
     async def apurge(self, queue: str, state: State | str) -> int:
         return await self._client.arun(self._purge(queue, state))
+
+    def _cancel(self, queue: str, id: str, reason: str) -> Steps[bool]:
+        return self._client.engine.cancel(names.queue_name(queue), names.known_id(id), names.reason(reason))
 
     def _purge(self, queue: str, state: State | str) -> Steps[int]:
         wanted = _state(state)

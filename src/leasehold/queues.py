@@ -10,15 +10,16 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from leasehold.client import UNSET, Options, Unset, same_queue, seconds_or_none
+from leasehold.client import UNSET, Options, Unset, seconds_or_none
 from leasehold.core import limits, names
 from leasehold.core.codec import encode_raw
 from leasehold.core.engine import Feature
-from leasehold.core.errors import LeaseholdError, LeaseLost
+from leasehold.core.errors import InvalidArgument, LeaseholdError, LeaseLost
 from leasehold.core.job import ErrorInfo, Lease, Leased, NewJob, Token
 from leasehold.core.outcome import Completed, Failed, Outcome, Released, Retried
 from leasehold.core.signature import Results
 from leasehold.core.steps import Steps
+from leasehold.core.text import cut
 from leasehold.results import JobHandle, enqueue_all, enqueue_one
 
 if TYPE_CHECKING:
@@ -288,11 +289,13 @@ class Queue:
 
     def fail(self, job: HeldJob, reason: str = "") -> bool:
         """End the job in `failed`. False: it was ours no longer."""
-        return self._client.run(self._settle(job, Failed(ErrorInfo("Fail", _cut(reason)))))
+        return self._client.run(self._settle(job, Failed(ErrorInfo("Fail", cut(str(reason), limits.MAX_ERROR_TEXT)))))
 
     async def afail(self, job: HeldJob, reason: str = "") -> bool:
         """The twin of `fail` for async code."""
-        return await self._client.arun(self._settle(job, Failed(ErrorInfo("Fail", _cut(reason)))))
+        return await self._client.arun(
+            self._settle(job, Failed(ErrorInfo("Fail", cut(str(reason), limits.MAX_ERROR_TEXT))))
+        )
 
     def release(self, job: HeldJob) -> bool:
         """Hand the job back unchanged, to the front of its queue; the attempt does not count.
@@ -315,7 +318,7 @@ class Queue:
 
     def job(self, id: str) -> JobHandle[Any]:
         """A handle for a job of this queue that was enqueued before, here or elsewhere. No traffic."""
-        return JobHandle(self._client, self.name, id)
+        return JobHandle(self._client, self.name, names.known_id(id))
 
     def _new_job(self, payload: object, options: Options) -> NewJob:
         spec = self._handler()
@@ -323,6 +326,10 @@ class Queue:
         return self._client.job(self.name, encode_raw(payload), options, timeout_ms=timeout_ms)
 
     def _enqueue_many(self, payloads: Iterable[object]) -> Steps[list[JobHandle[Any]]]:
+        if isinstance(payloads, (str, bytes, bytearray, memoryview)):
+            raise InvalidArgument(
+                f"The payloads are one {type(payloads).__name__}; expected a list of payloads, or `enqueue` for one."
+            )
         options = Options()
         return enqueue_all(self._client, [self._new_job(payload, options) for payload in payloads])
 
@@ -349,25 +356,38 @@ class Queue:
         return HeldJob(self, leased.leases[0]) if leased.leases else NoJob()
 
     def _complete(self, job: HeldJob, result: object) -> Steps[bool]:
+        held_of(self.name, job)
         data = Results(f"job {job.id!r}").encode(result)
         return self._settle(job, Completed(data))
 
     def _retry(self, job: HeldJob, delay: object, reason: str) -> Steps[bool]:
         delay_ms = names.duration_ms(delay, "delay", least_ms=0, most_ms=limits.MAX_DELAY_MS)
-        return self._settle(job, Retried(ErrorInfo("Retry", _cut(reason)), delay_ms))
+        return self._settle(job, Retried(ErrorInfo("Retry", cut(str(reason), limits.MAX_ERROR_TEXT)), delay_ms))
 
     def _settle(self, job: HeldJob, outcome: Outcome) -> Steps[bool]:
-        same_queue(self.name, job.queue)
+        held_of(self.name, job)
         settled = yield from self._client.engine.settle([(job.lease, outcome)])
         # Only now: a call that failed on the way leaves the end of the `with` block something to do.
         job.mark_settled()
         return settled[0]
 
     def _extend(self, job: HeldJob, seconds: object) -> Steps[bool]:
-        same_queue(self.name, job.queue)
+        held_of(self.name, job)
         self._client.require(Feature.EXTEND, "a longer lease")
         ms = names.duration_ms(seconds, "seconds", least_ms=limits.MIN_LEASE_MS, most_ms=limits.MAX_LEASE_MS)
         return self._client.engine.extend(job.lease, ms)
+
+
+def held_of(queue: str, job: object) -> None:
+    """Refuse what is no held job, and one of another queue: it would be looked for where it is not."""
+    if isinstance(job, NoJob):
+        raise InvalidArgument("There was no job to lease, so there is nothing to settle. Look first: `if job:`.")
+    if not isinstance(job, HeldJob):
+        raise InvalidArgument(f"Got a {type(job).__name__}; expected a job that `lease` of queue {queue!r} gave.")
+    if job.queue != queue:
+        raise InvalidArgument(
+            f"The job is of queue {job.queue!r}, not of {queue!r}; use app.queue({job.queue!r}) for it."
+        )
 
 
 def check_completed(job: HeldJob, completed: bool) -> None:
@@ -377,12 +397,3 @@ def check_completed(job: HeldJob, completed: bool) -> None:
             f"Job {job.id!r} was no longer ours when its block ended: its lease had lapsed, and it runs again or has "
             "run again. Lease it for longer, or extend it in time."
         )
-
-
-def _cut(reason: object) -> str:
-    """A reason as text that fits a record and is UTF-8."""
-    return (
-        str(reason)[: limits.MAX_ERROR_TEXT]
-        .encode("utf-8", "backslashreplace")[: limits.MAX_ERROR_TEXT]
-        .decode("utf-8", "ignore")
-    )

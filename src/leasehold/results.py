@@ -26,6 +26,8 @@ R = TypeVar("R")
 class JobHandle(Generic[R]):
     """A job that was enqueued. `created` is True when the enqueue that gave this handle made the job.
 
+    Two handles of the same queue and id are equal.
+
     job = thumbnail.enqueue("cat.png")
     job.result(timeout=10)
     """
@@ -43,6 +45,12 @@ class JobHandle(Generic[R]):
 
     def __repr__(self) -> str:
         return f"<JobHandle {self.id!r} of queue {self.queue!r}>"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, JobHandle) and (self.queue, self.id) == (other.queue, other.id)
+
+    def __hash__(self) -> int:
+        return hash((self.queue, self.id))
 
     def result(self, timeout: float | None = None) -> R:
         """Wait until the job has ended, and give what its task returned. In async code: `aresult`.

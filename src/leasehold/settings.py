@@ -74,7 +74,8 @@ class Settings:
     def __post_init__(self) -> None:
         url: object = self.url
         if not isinstance(url, str) or not url:
-            raise InvalidArgument(f"url is a {type(url).__name__} or empty; expected text such as {DEFAULT_URL}.")
+            found = "empty" if url == "" else f"a {type(url).__name__}"
+            raise InvalidArgument(f"url is {found}; expected text such as {DEFAULT_URL}.")
         names.namespace(self.namespace)
         names.count(self.max_payload, "max_payload", least=1, most=limits.MAX_PAYLOAD_CEILING)
         names.duration_ms(self.patience, "patience", least_ms=0, most_ms=limits.DAY)

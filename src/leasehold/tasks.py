@@ -182,7 +182,9 @@ class Task(Generic[P, R, C]):
 
             thumbnail.enqueue_many(thumbnail.call(path) for path in paths)
             thumbnail.enqueue_many(thumbnail.using(id=path).call(path) for path in paths)
+            thumbnail.using(delay=60).enqueue_many(thumbnail.call(path) for path in paths)
 
+        The options of `using()` here are the defaults for calls that set none; an id cannot be one for many.
         All calls are checked before the first is sent. An own id that exists already is no error here: its handle has
         `created` False. Raises as `enqueue` does; when Redis fails on the way, some of the calls may be enqueued.
         """
@@ -197,12 +199,17 @@ class Task(Generic[P, R, C]):
 
         thumbnail.job(request.args["id"]).result(timeout=0)
         """
-        return JobHandle(self._client, self.queue, id, results=self._definition.results)
+        return JobHandle(self._client, self.queue, names.known_id(id), results=self._definition.results)
 
     def _enqueue(self, call: TaskCall[R]) -> Any:
         return enqueue_one(self._client, self._new_job(call), self._definition.results)
 
     def _enqueue_many(self, calls: Iterable[TaskCall[R]]) -> Any:
+        if self._options.id is not None:
+            raise InvalidArgument(
+                f"Task {self.name}: using(id={self._options.id!r}) cannot be the id of many jobs; expected an id for "
+                f"each call, as in {self.__name__}.using(id=...).call(...)."
+            )
         jobs = [self._new_job(call) for call in calls]
         return enqueue_all(self._client, jobs, self._definition.results)
 
@@ -210,9 +217,10 @@ class Task(Generic[P, R, C]):
         if not isinstance(call, TaskCall) or call.task != self.name:
             got = f"a call of {call.task}" if isinstance(call, TaskCall) else f"a {type(call).__name__}"
             raise InvalidArgument(f"Task {self.name}: got {got}; expected calls made by {self.__name__}.call(...).")
+        options = call.options.over(self._options)
         policy = self._definition.policy
         timeout_ms = 0 if policy.timeout_ms is None else policy.timeout_ms
-        return self._client.job(policy.queue, call.payload, call.options, task=self.name, timeout_ms=timeout_ms)
+        return self._client.job(policy.queue, call.payload, options, task=self.name, timeout_ms=timeout_ms)
 
 
 class RawHandler:

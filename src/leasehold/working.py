@@ -46,7 +46,7 @@ async def inspect_redis(app: Leasehold) -> Inspection:
 async def run_worker(app: Leasehold, options: WorkerOptions) -> ExitStatus:
     """Run a worker until it is told to stop; with `burst`, until there is nothing left to do.
 
-    On `ExitStatus.HARD` threads may still be running handlers: end the process at once.
+    On any other `ExitStatus` than `OK` handlers may still be running: end the process at once.
     """
     engine = app.engine
     if not isinstance(engine, NativeEngine):

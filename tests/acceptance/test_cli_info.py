@@ -3,12 +3,15 @@
 import json
 import os
 import pty
+import re
 import subprocess
 import sys
 
 import pytest
 
-from leasehold import Leasehold
+from leasehold import Leasehold, QueueView, State
+from leasehold.cli.info import queue_table
+from leasehold.cli.tables import fitted
 
 
 @pytest.fixture
@@ -53,6 +56,78 @@ def test_workers_are_shown(leasehold, redis_url, tmp_path):
             break
     assert [(w["pid"], w["concurrency"], w["queues"]) for w in workers] == [(run.process.pid, 3, ["default", "other"])]
     assert f"{run.process.pid}" in leasehold("info", url=redis_url).end().out
+
+
+JOBS = """
+import json
+from leasehold import Leasehold
+app = Leasehold(namespace="shop")
+
+@app.task(queue="images", retries=0)
+def thumbnail(path: str) -> None:
+    json.loads("{s3cret")
+"""
+
+
+@pytest.fixture
+def failed(leasehold, redis_url, tmp_path):
+    """The id of a job that failed, and what its worker logged."""
+    (tmp_path / "jobs.py").write_text(JOBS)
+    code = "from jobs import thumbnail; print(thumbnail.using(id='cat').enqueue('c4t.png').id)"
+    environment = os.environ | {"LEASEHOLD_URL": redis_url}
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment, check=True, timeout=20)
+    return leasehold("worker", "jobs:app", "--burst", "-q", "images", "-q", "nosuch", url=redis_url).end().err
+
+
+def test_one_job(leasehold, failed, redis_url):
+    out = leasehold("info", "images", "cat", "--namespace", "shop", url=redis_url).end().out
+    for words in ("state +failed", "task +jobs.thumbnail", "failures +1", "ended +20", "error +json.*Expecting"):
+        assert re.search(rf"^{words}", out, re.MULTILINE), words
+    assert 'jobs.py", line 8, in thumbnail' in out
+    assert "c4t.png" not in out
+    out = leasehold("info", "images", "cat", "--namespace", "shop", "--payload", url=redis_url).end().out
+    assert '[["c4t.png"],{}]' in out
+
+
+def test_one_job_as_json(leasehold, failed, redis_url):
+    shown = json.loads(leasehold("info", "images", "cat", "--namespace", "shop", "--json", url=redis_url).end().out)
+    assert (shown["state"], shown["failures"], shown["error"]["type"]) == ("failed", 1, "json.decoder.JSONDecodeError")
+    assert "payload" not in shown
+
+
+def test_a_job_that_is_not_there(leasehold, app, redis_url):
+    error = leasehold("info", "emails", "nope", "--namespace", "shop", url=redis_url).end(expect=1).err
+    assert "no job 'nope' in queue 'emails'" in error
+
+
+def test_a_page_of_jobs(leasehold, failed, app, redis_url):
+    out = leasehold("info", "images", "--state", "failed", "--namespace", "shop", url=redis_url).end().out
+    head, row = (line.split() for line in out.splitlines())
+    assert head == ["job", "task", "failures", "crashes", "when", "error", "message"]
+    assert row[:4] == ["cat", "jobs.thumbnail", "1", "0"]
+    out = leasehold("info", "emails", "--state", "ready", "--json", "--namespace", "shop", url=redis_url).end().out
+    assert (len(json.loads(out)["jobs"]), json.loads(out)["total"]) == (2, 2)
+    assert "No broken jobs" in leasehold("info", "emails", "--state", "broken", url=redis_url).end().out
+
+
+def test_one_queue(leasehold, app, redis_url):
+    out = leasehold("info", "emails", "--namespace", "shop", url=redis_url).end().out
+    assert "emails" in out
+    assert "odd" not in out
+
+
+def test_a_worker_warns_of_a_queue_that_nothing_names(failed):
+    assert "No task or handler of the app names the queue 'nosuch'; those that are named: 'images'." in failed
+    assert "queue 'images';" not in failed
+
+
+@pytest.mark.parametrize(("width", "has", "has_not"), [(200, "cancelled", "..."), (60, "ready", "cancelled")])
+def test_a_narrow_terminal_leaves_out_what_is_zero(width, has, has_not):
+    queues = [QueueView("emails", {State.READY: 3, State.FAILED: 123_456}), QueueView("empty", {})]
+    table = fitted(queue_table(queues), width)
+    assert has in table.head
+    assert has_not not in table.head
+    assert "failed" in table.head
 
 
 def test_tables_on_a_terminal(app, redis_url):

@@ -39,6 +39,23 @@ async def asleep(seconds: float) -> int:
     await asyncio.sleep(seconds)
     print("slept", flush=True)
     return os.getpid()
+
+@app.task(queue="slow")
+async def stubborn(seconds: float) -> int:
+    print("sleeping", flush=True)
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        try:
+            await asyncio.sleep(1)
+        except asyncio.CancelledError:
+            pass
+    return os.getpid()
+
+@app.task(queue="slow")
+async def threaded(seconds: float) -> int:
+    print("sleeping", flush=True)
+    await asyncio.to_thread(time.sleep, seconds)
+    return os.getpid()
 """
 
 
@@ -63,6 +80,12 @@ def app(redis_url, tmp_path, monkeypatch):
 
         @app.task(name="jobs.asleep", queue="slow")
         def asleep(seconds: float) -> int: ...
+
+        @app.task(name="jobs.stubborn", queue="slow")
+        def stubborn(seconds: float) -> int: ...
+
+        @app.task(name="jobs.threaded", queue="slow")
+        def threaded(seconds: float) -> int: ...
 
         yield app
 
@@ -117,7 +140,7 @@ def test_a_first_signal_lets_running_jobs_finish_and_hands_the_rest_back(leaseho
     assert (view.failures, view.crashes) == (0, 0)
 
 
-@pytest.mark.parametrize("task", ["jobs.sleep", "jobs.asleep"])
+@pytest.mark.parametrize("task", ["jobs.sleep", "jobs.asleep", "jobs.stubborn", "jobs.threaded"])
 def test_after_the_grace_time_running_jobs_are_handed_back(leasehold, app, redis_url, task):
     job = app.tasks[task].enqueue(60.0)
     run = leasehold("worker", "jobs:app", "--grace", "0.2", url=redis_url).wait_for("sleeping", "out")

@@ -10,6 +10,8 @@ from leasehold.core.engine import Feature
 from leasehold.core.errors import QueueFull
 from leasehold.core.job import NewJob, State, WorkerView
 from leasehold.core.outcome import Broken, Cancelled, Completed, Failed, Outcome, Released, Retried, Unroutable
+from leasehold.core.steps import Command, Invoke, Reply
+from tests.support.stepping import Send, Session, send_with, step
 from tests.support.world import BOOM, World
 
 
@@ -97,3 +99,19 @@ def test_asking_goes_on(full: World) -> None:
 
 def test_a_full_redis_can_be_drained(full: World) -> None:
     assert full.drain() == ["ready1", "ready2", "ready3"]
+
+
+def test_a_refusal_in_the_middle_of_many_calls_says_how_many_were_enqueued(world: World) -> None:
+    jobs = [NewJob("q", f"j{n}", b"x") for n in range(1_200)]
+
+    def fill_up(number: int, call: Command | Invoke, send: Send) -> Reply:
+        if number == 3:
+            world.command("CONFIG", "SET", "maxmemory", 1)
+        return send(call)
+
+    try:
+        with pytest.raises(QueueFull, match="500 had been enqueued"):
+            step(world.engine.enqueue(jobs), Session("s"), send_with(world.driver), fill_up)
+    finally:
+        world.command("CONFIG", "SET", "maxmemory", 0)
+    assert world.counts() == {"ready": 500}

@@ -8,10 +8,11 @@ import pytest
 
 from leasehold.core import limits
 from leasehold.core.engine import Feature
-from leasehold.core.errors import InvalidArgument
+from leasehold.core.errors import InvalidArgument, ReplyError
 from leasehold.core.job import State
 from leasehold.core.outcome import Completed, Released, Retried
 from tests.support.engines import GRACE_MS, LEASE_MS
+from tests.support.stepping import Session, send_with, step
 from tests.support.world import BOOM, World
 
 
@@ -196,7 +197,8 @@ def test_only_so_many_workers_hold_jobs_of_a_queue(world: World) -> None:
         world.command("HSET", world.key(f"held:w{n}"), f"old{n}", f"1 0 {n}")
         world.command("HSET", world.key("jobs"), f"old{n}", "1 *\n")
     world.put("a")
-    assert world.take(1, "one too many") == []
+    with pytest.raises(ReplyError, match="that is the limit"):
+        world.take(1, "one too many")
     assert len(world.take(1, "w7")) == 1
 
 
@@ -208,3 +210,21 @@ def test_settling_what_one_worker_holds_frees_only_that(world: World) -> None:
     assert world.counts() == {"active": 1}
     world.pass_time(LEASE_MS - 1_000)
     assert world.settle(b, Completed(b"", 0))
+
+
+@pytest.mark.needs(Feature.EXTEND)
+def test_a_late_copy_of_extend_does_not_shorten_a_lease(world: World) -> None:
+    world.put("a")
+    (lease,) = world.take(1, "w", lease_ms=60_000)
+    session = Session("s")
+    steps = world.engine.extend(lease, 1_000)
+    next(steps)
+    late = steps.send(session.draw())
+    assert step(world.engine.extend(lease, 60_000), session, send_with(world.driver), lambda _, call, send: send(call))
+    with pytest.raises(ReplyError, match="given up"):
+        send_with(world.driver)(late)
+    world.pass_time(1_100)
+    world.maintain()
+    world.pass_time(GRACE_MS + 50)
+    world.maintain()
+    assert world.state("a") is State.ACTIVE

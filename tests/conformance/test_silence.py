@@ -134,7 +134,10 @@ def test_a_job_that_crashed_several_workers_is_isolated(world: World) -> None:
     assert world.ids(State.READY) == ["b", "c"]
     assert world.take(4, "x") == [], "it holds a suspect already"
     assert [lease.record.id for lease in world.take(4, "y")] == ["b"]
+    while world.run(world.engine.wait(["q"], 20)):
+        pass
     assert world.settle(first[0], Completed(b"", 0))
+    assert world.run(world.engine.wait(["q"], 1_000)) == "q", "the end of a suspect wakes somebody for the next"
     assert [lease.record.id for lease in world.take(4, "x")] == ["c"]
 
 
@@ -172,7 +175,7 @@ def test_extend_moves_the_deadline_of_a_kept_lease(world: World) -> None:
     assert world.run(world.engine.extend(slow, 60_000))
     world.pass_time(50_000)
     assert not world.beat("w", [slow]).lost
-    world.pass_time(10_100)
+    world.pass_time(10_100 + limits.OVERDUE_GRACE_MS)
     assert world.beat("w", [slow]).lost == {slow.ref}
     world.drain()
 
@@ -213,18 +216,43 @@ def test_a_beat_keeps_the_queues_it_names(world: World) -> None:
 
 
 def test_the_dead_are_found_a_bounded_number_at_a_time(world: World) -> None:
-    ids = [f"j{n:03}" for n in range(250)]
+    ids = [f"j{n:03}" for n in range(450)]
     world.put(*ids)
+    for worker in ("dead1", "dead2", "dead3"):
+        world.take(150, worker)
+    world.pass_time(LEASE_MS + 50)
+    world.maintain()
+    world.pass_time(GRACE_MS + 50)
+    answer = world.maintain(limit=200)
+    assert (answer.reclaimed, answer.more) == (300, True)
+    assert not world.maintain(limit=200).more
+    assert world.counts() == {"ready": 450}
+
+
+def test_all_of_a_dead_worker_comes_back_at_once_so_that_a_claim_gets_the_first_job(world: World) -> None:
+    world.put(*(f"j{n:03}" for n in range(250)))
     world.take(250, "dead")
     world.pass_time(LEASE_MS + 50)
     world.maintain()
     world.pass_time(GRACE_MS + 50)
-    answer = world.maintain(limit=100)
-    assert (answer.reclaimed, answer.more) == (100, True)
-    while world.maintain(limit=100).more:
-        pass
-    assert world.ids(State.READY) == ids[:100]
-    assert world.counts() == {"ready": 250}
+    assert world.take_one("x").record.id == "j000"
+
+
+def test_the_jobs_of_two_dead_workers_come_back_in_one_order(world: World) -> None:
+    world.put(*"abc")
+    for worker in ("d1", "d2", "d1"):
+        world.take(1, worker)
+    assert world.silence() == 3
+    assert world.ids(State.READY) == list("abc")
+
+
+def test_what_was_claimed_ahead_of_the_slots_does_not_count_as_crashed(world: World) -> None:
+    ids = [f"j{n}" for n in range(10)]
+    world.put(*ids)
+    world.run(world.engine.lease("dead", ["q"], 10, slots=2))
+    assert world.silence() == 10
+    assert [world.view(id).crashes for id in ids] == [1] * 4 + [0] * 6
+    assert world.ids(State.READY) == ids
 
 
 def test_maintain_takes_any_limit(world: World) -> None:

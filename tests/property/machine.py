@@ -50,7 +50,7 @@ tasks = st.sampled_from([None, "t", "u"])
 outcomes = st.sampled_from(OUTCOMES)
 picks = st.integers(0, 2 * RECENT - 1)
 purgeable = st.sampled_from([state for state in State if state is not State.ACTIVE])
-NONCED: Final = {"enqueue", "claim", "settle", "leave", "retry", "cancel", "discard", "purge"}
+NONCED: Final = {"enqueue", "claim", "settle", "extend", "leave", "retry", "cancel", "discard", "purge"}
 
 
 class Machine(RuleBasedStateMachine):

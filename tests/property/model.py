@@ -46,6 +46,7 @@ class Model:
     def __init__(self) -> None:
         self.jobs: dict[str, Job] = {}
         self.ready: list[str] = []
+        self.isolated: list[str] = []
         self.holders: dict[str, int] = {}
         self.suspects: dict[str, int] = {}
         self.seen: int | None = None
@@ -59,7 +60,7 @@ class Model:
         """Ids in one state: ready ones in order, scheduled ones by time, others by token."""
         found = [job for job in self.jobs.values() if job.state is state]
         if state is State.READY:
-            return list(self.ready)
+            return [*self.isolated, *self.ready]
         found.sort(key=lambda job: (job.due, job.id) if state is State.SCHEDULED else (job.token, job.id))
         return [job.id for job in found]
 
@@ -89,23 +90,26 @@ class Model:
         return True
 
     def choose(self, now: int, worker: str, limit: int) -> list[str]:
-        """The ids that a claim must get now."""
+        """The ids that a claim must get now: one of the isolated, if it holds none, before or after the others."""
         self.tend(now)
-        chosen: list[str] = []
-        suspect = any(job.crashes >= ISOLATE for job in self.held_by(worker))
-        for id in self.ready:
+        free = not any(job.crashes >= ISOLATE for job in self.held_by(worker))
+        chosen = self.isolated[: min(1, limit)] if free else []
+        free = free and not chosen
+        for id in list(self.ready):
             if len(chosen) == limit:
                 break
             if self.jobs[id].crashes >= ISOLATE:
-                if suspect:
-                    continue
-                suspect = True
-            chosen.append(id)
+                self.ready.remove(id)
+                self.isolated.append(id)
+            else:
+                chosen.append(id)
+        if free and len(chosen) < limit:
+            chosen += self.isolated[:1]
         return chosen
 
     def claim(self, now: int, worker: str, id: str, token: int, by_hand_ms: int) -> None:
         job = self.jobs[id]
-        self.ready.remove(id)
+        self._out_of_line(id)
         job.state, job.worker, job.token = State.ACTIVE, worker, token
         job.deadline = now + job.timeout_ms + limits.OVERDUE_GRACE_MS if job.timeout_ms else 0
         if by_hand_ms:
@@ -146,7 +150,7 @@ class Model:
                 job.failures += 1
                 job.state, job.due = (State.SCHEDULED, now + outcome.delay_ms) if outcome.delay_ms else (State.READY, 0)
                 if not outcome.delay_ms:
-                    self.ready.append(job.id)
+                    (self.isolated if job.crashes >= ISOLATE else self.ready).append(job.id)
             case Unroutable():
                 job.state = State.UNROUTABLE
             case Failed():
@@ -164,7 +168,7 @@ class Model:
             self.holders[worker] = now + LEASE_MS
             self.suspects.pop(worker, None)
             overdue = [job for job in self.held_by(worker) if job.deadline and job.deadline <= now]
-            self._give_back(now, worker, overdue, crashed=True)
+            self._give_back(now, [worker], overdue, crashed=True)
         self.tend(now)
 
     def extend(self, now: int, worker: str, id: str, token: int, ms: int, by_hand: bool) -> bool:
@@ -175,12 +179,12 @@ class Model:
             self.holders[worker] = now + ms
             self.suspects.pop(worker, None)
         if job.deadline:
-            job.deadline = now + ms
+            job.deadline = now + ms + (0 if by_hand else limits.OVERDUE_GRACE_MS)
         return True
 
     def leave(self, now: int, worker: str) -> int:
         held = self.held_by(worker)
-        self._give_back(now, worker, held, crashed=False)
+        self._give_back(now, [worker], held, crashed=False)
         return len(held)
 
     def maintain(self, now: int, tasks: list[str]) -> None:
@@ -189,7 +193,9 @@ class Model:
             del self.jobs[id]
         for task in tasks:
             parked = [self.jobs[id] for id in self.among(State.UNROUTABLE) if (self.jobs[id].task or "*") == task]
-            self._to_the_front(parked)
+            for job in sorted(parked, key=lambda job: -job.token):
+                job.state = State.READY
+                self.ready.insert(0, job.id)
 
     def tend(self, now: int) -> None:
         seen = now if self.seen is None else self.seen
@@ -200,6 +206,7 @@ class Model:
             if self.jobs[id].due <= now:
                 self.jobs[id].state = State.READY
                 self.ready.append(id)
+        dead = []
         for worker, deadline in sorted(self.holders.items(), key=lambda item: item[1]):
             if deadline > now:
                 break
@@ -207,9 +214,10 @@ class Model:
             if deadline > self.before - OUTAGE_MS:
                 verdict = max(verdict, self.amnesty)
             if now >= verdict:
-                self._give_back(now, worker, self.held_by(worker), crashed=True)
+                dead.append(worker)
+        self._give_back(now, dead, [job for worker in dead for job in self.held_by(worker)], crashed=True)
 
-    def _give_back(self, now: int, worker: str, jobs: list[Job], *, crashed: bool) -> None:
+    def _give_back(self, now: int, workers: list[str], jobs: list[Job], *, crashed: bool) -> None:
         front = []
         for job in jobs:
             job.crashes += crashed
@@ -218,12 +226,18 @@ class Model:
             else:
                 front.append(job)
         self._to_the_front(front)
-        self._forget_idle(worker)
+        for worker in workers:
+            self._forget_idle(worker)
+
+    def _out_of_line(self, id: str) -> None:
+        for line in (self.isolated, self.ready):
+            if id in line:
+                line.remove(id)
 
     def _to_the_front(self, jobs: list[Job]) -> None:
         for job in sorted(jobs, key=lambda job: -job.token):
             job.state = State.READY
-            self.ready.insert(0, job.id)
+            (self.isolated if job.crashes >= ISOLATE else self.ready).insert(0, job.id)
 
     def _forget_idle(self, worker: str) -> None:
         if not self.held_by(worker):
@@ -252,7 +266,7 @@ class Model:
         if job is None or job.state not in {State.READY, State.SCHEDULED, State.UNROUTABLE}:
             return False
         if job.state is State.READY:
-            self.ready.remove(id)
+            self._out_of_line(id)
         job.state, job.expires = State.CANCELLED, now + KEEP_MS
         return True
 
@@ -264,5 +278,5 @@ class Model:
 
     def _remove(self, job: Job) -> None:
         if job.state is State.READY:
-            self.ready.remove(job.id)
+            self._out_of_line(job.id)
         del self.jobs[job.id]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict, deque
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Collection, Generator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -43,6 +43,8 @@ class FakeEngine:
     orders: list[tuple[str, ...]] = field(default_factory=list)
     batches: list[int] = field(default_factory=list)
     parked: list[Lease] = field(default_factory=list)
+    ghosts: int = 0
+    """Claims that find nothing and ask for another at once."""
     left: int | None = None
     announced: list[WorkerView] = field(default_factory=list)
     _token: int = 0
@@ -76,11 +78,16 @@ class FakeEngine:
         self.calls.append(call)
         self._changed.set()
 
-    def lease(self, worker: str, queues: Sequence[str], limit: int, lease_ms: int | None = None) -> Steps[Leased]:
+    def lease(
+        self, worker: str, queues: Sequence[str], limit: int, lease_ms: int | None = None, slots: int = 1
+    ) -> Steps[Leased]:
         def lease() -> Leased:
             self._note("lease")
             self.orders.append(tuple(queues))
             got: list[Lease] = []
+            if self.ghosts:
+                self.ghosts -= 1
+                return Leased(next_ms=0)
             for queue in queues:
                 while self.ready[queue] and len(got) < limit:
                     self._token += 1
@@ -108,7 +115,7 @@ class FakeEngine:
             self.batches.append(len(settlements))
             answers = [self._settle_one(lease, outcome) for lease, outcome in settlements]
             back = [lease for lease, outcome in settlements if isinstance(outcome, Released)]
-            for lease in reversed(back):
+            for lease in sorted(back, key=lambda lease: lease.token, reverse=True):
                 self.ready[lease.record.queue].appendleft(lease)
             self._note("settle")
             return answers
@@ -139,7 +146,11 @@ class FakeEngine:
 
         return _one(leave)
 
-    def maintain(self, queues: Sequence[str], tasks: Sequence[str], limit: int = 200) -> Steps[Maintained]:
+    def maintain(
+        self, queues: Sequence[str], tasks: Sequence[str], limit: int = 200, raw_queues: Collection[str] = ()
+    ) -> Steps[Maintained]:
+        self.raw_queues = set(raw_queues)
+
         def maintain() -> Maintained:
             self._note("maintain")
             return Maintained()
@@ -186,7 +197,8 @@ class FakeKeeper:
     def __init__(self, *, ready: bool = True) -> None:
         self.reports: asyncio.Queue[Heartbeat | Exception | None] = asyncio.Queue()
         self.shown: list[list[LeaseRef]] = []
-        self.rests: list[bool] = []
+        self.kept: list[frozenset[str]] = []
+        self.kills = 0
         self.starts = 0
         self.stopped = False
         self._ready = ready
@@ -213,8 +225,12 @@ class FakeKeeper:
         self.shown.append(list(leases))
         self._heard.set()
 
-    def rest(self, resting: bool) -> None:
-        self.rests.append(resting)
+    def keep(self, queues: frozenset[str]) -> None:
+        self.kept.append(queues)
+
+    def kill(self) -> None:
+        self.kills += 1
+        self.die()
 
     async def heard(self, count: int) -> None:
         """Wait until the worker has acted on so many reports from now on."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import multiprocessing
 import os
 import re
 import sys
@@ -44,6 +45,36 @@ async def long_nap() -> None:
     await asyncio.sleep(2)
 
 
+async def nap4() -> None:
+    began("nap4")
+    await asyncio.sleep(4)
+
+
+def terminate_child() -> None:
+    """By fork, as `multiprocessing` does it on Linux."""
+    child = multiprocessing.get_context("fork").Process(target=time.sleep, args=(600,))
+    child.start()
+    time.sleep(0.2)
+    child.terminate()
+    child.join(5)
+    say("exitcode", child.exitcode)
+
+
+forked: list[int] = []
+
+
+async def fork_on_loop() -> None:
+    forked.append(os.fork())
+
+
+def fork_in_thread() -> None:
+    forked.append(os.fork())
+
+
+def wait_child() -> None:
+    say("child ended", os.waitstatus_to_exitcode(os.waitpid(forked[0], 0)[1]))
+
+
 async def block_loop() -> None:
     began("block_loop")
     time.sleep(2)
@@ -75,7 +106,8 @@ class Saying(NativeEngine):
 
 async def main(url: str, config: NativeConfig) -> ExitStatus:
     driver = AsyncDriver(url)
-    functions = [hang, nap, long_nap, block_loop, hold_gil, sync_hang]
+    functions = [hang, nap, long_nap, nap4, block_loop, hold_gil, sync_hang]
+    functions += [terminate_child, fork_on_loop, fork_in_thread, wait_child]
     tasks = {
         function.__name__: TaskSpec(
             function.__name__,

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -17,12 +19,14 @@ import pytest
 from leasehold.core.engine import Heartbeat, Timing
 from leasehold.core.job import JobRecord, Lease, LeaseRef, NewJob, State
 from leasehold.core.outcome import Completed
+from leasehold.core.steps import Command
 from leasehold.engines.native import NativeEngine
 from leasehold.engines.native.engine import NativeConfig
 from leasehold.keeper import Orders, Report, Snapshot, is_stopped
 from leasehold.keeping import ProcessKeeper
 from leasehold.redis.sync import SyncDriver
 from leasehold.runtime import KeeperGone
+from leasehold.runtime.clones import CLONE_STATUS
 
 HERE = Path(__file__).parent
 
@@ -48,6 +52,16 @@ async def next_beat(keeper: ProcessKeeper, wanted: Callable[[Heartbeat], bool] =
             return beat
 
 
+def evals(driver: SyncDriver) -> int:
+    """How many scripts the server has run so far."""
+
+    def steps() -> Any:
+        return (yield Command(("INFO", "commandstats")))
+
+    text = driver.run(steps()).decode()
+    return sum(int(count) for count in re.findall(r"cmdstat_eval(?:sha)?:calls=(\d+)", text))
+
+
 async def until_gone(keeper: ProcessKeeper) -> None:
     while True:
         await keeper.report()
@@ -66,9 +80,9 @@ class TestLines:
         line = report.to_line()
         assert line.count(b"\n") == 1
         assert Report.from_line(line) == report
-        snapshot = Snapshot((stray.ref,), True)
-        assert snapshot.to_line().count(b"\n") == 1
-        assert Snapshot.from_line(snapshot.to_line()) == snapshot
+        for snapshot in (Snapshot((stray.ref,)), Snapshot(keep=frozenset({"a", "b"})), Snapshot((), frozenset())):
+            assert snapshot.to_line().count(b"\n") == 1
+            assert Snapshot.from_line(snapshot.to_line()) == snapshot
 
     def test_a_report_without_a_beat(self):
         assert Report.from_line(Report(None, "away").to_line()) == Report(None, "away")
@@ -89,11 +103,11 @@ class TestKeeper:
             await keeper.start("w", ["q"])
             await next_beat(keeper)
             driver.run(engine.enqueue([NewJob("q", "a", b"")]))
-            keeper.rest(True)
+            keeper.keep(frozenset())
             driver.run(engine.lease("w", ["q"], 1))
             while not await reclaimed():
                 pass
-            keeper.rest(False)
+            keeper.keep(frozenset({"q"}))
             driver.run(engine.lease("w", ["q"], 1))
             until = time.monotonic() + 1
             while time.monotonic() < until:
@@ -114,6 +128,44 @@ class TestKeeper:
         driver.run(engine.settle([(a, Completed())]))
         beat = await next_beat(keeper, lambda beat: bool(beat.lost))
         assert beat.lost == {a.ref}
+
+    async def test_it_beats_the_kept_queues_often_the_others_now_and_then_and_none_at_rest(self, redis_url, driver):
+        keeper = ProcessKeeper(redis_url, "lh", NativeConfig(timing=Timing(beat_ms=100)))
+        queues = [f"q{number}" for number in range(10)]
+
+        async def calls_in(seconds: float) -> int:
+            before = evals(driver)
+            end = time.monotonic() + seconds
+            while time.monotonic() < end:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout_at(asyncio.get_running_loop().time() + end - time.monotonic()):
+                        await keeper.report()
+            return evals(driver) - before
+
+        try:
+            await keeper.start("w", queues)
+            await next_beat(keeper)
+            keeper.keep(frozenset())
+            await asyncio.sleep(0.2)
+            assert await calls_in(0.5) == 0
+            keeper.keep(frozenset({"q3"}))
+            # Ten beats a second of one queue, one a second of nine others.
+            assert 20 <= await calls_in(2) <= 50
+        finally:
+            await keeper.stop()
+
+    async def test_it_says_that_it_is_alive_while_redis_hangs(self, private_server):
+        keeper = ProcessKeeper(private_server.url)
+        await keeper.start("w", ["q"])
+        await next_beat(keeper)
+        os.kill(private_server.pid, signal.SIGSTOP)
+        try:
+            for _ in range(6):
+                async with asyncio.timeout(0.95):
+                    await keeper.report()
+        finally:
+            os.kill(private_server.pid, signal.SIGCONT)
+            await keeper.stop()
 
     async def test_it_ends_with_its_stdin(self, keeper):
         await keeper.start("w", ["q"])
@@ -192,6 +244,10 @@ class WorkerProcess:
             if line.strip() == text:
                 return
         raise AssertionError(f"the worker ended ({self.process.wait()}) and never said {text!r}")
+
+    def children(self) -> list[int]:
+        pid = self.process.pid
+        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
     def close(self) -> None:
         if self.process.poll() is None:
@@ -287,13 +343,40 @@ class TestWorkers:
         view = state(driver, "a")
         assert (view.state, view.crashes, view.failures) == (State.READY, 0, 0)
 
+    def test_a_stopped_keeper_is_replaced_before_the_lease_is_gone(self, start, driver):
+        worker = start()
+        worker.says("ready")
+        add(driver, ("a", "nap4"))
+        worker.says("nap4 a 1")
+        time.sleep(0.3)
+        os.kill(worker.children()[0], signal.SIGSTOP)
+        other = start()
+        other.says("ready")
+        until(lambda: state(driver, "a").state is not State.ACTIVE)
+        assert state(driver, "a").state is State.COMPLETED
+        assert state(driver, "a").crashes == 0
+
+    def test_a_child_that_a_handler_forked_can_be_terminated(self, start, driver):
+        worker = start("fast")
+        worker.says("ready")
+        add(driver, ("a", "terminate_child"))
+        worker.says(f"exitcode {-signal.SIGTERM}")
+
+    @pytest.mark.parametrize("kind", ["fork_on_loop", "fork_in_thread"])
+    def test_a_copy_that_a_forking_handler_left_ends(self, start, driver, kind):
+        worker = start("fast")
+        worker.says("ready")
+        add(driver, ("a", kind), ("b", "wait_child"))
+        worker.says(f"child ended {CLONE_STATUS}")
+        until(lambda: state(driver, "b").state is State.COMPLETED)
+        assert state(driver, "a").state is State.COMPLETED
+
     def test_a_killed_keeper_costs_nothing(self, start, driver):
         worker = start("fast")
         worker.says("ready")
         add(driver, ("a", "long_nap"))
         worker.says("long_nap a 1")
-        children = Path(f"/proc/{worker.process.pid}/task/{worker.process.pid}/children").read_text().split()
-        os.kill(int(children[0]), signal.SIGKILL)
+        os.kill(worker.children()[0], signal.SIGKILL)
         other = start("fast")
         other.says("ready")
         until(lambda: state(driver, "a").state is State.COMPLETED)

@@ -6,6 +6,7 @@ import asyncio
 import contextvars
 import logging
 import threading
+import time
 from typing import Any
 
 import pytest
@@ -242,6 +243,16 @@ async def test_queues_take_turns_in_being_looked_at_first():
     assert {order[0] for order in rig.engine.orders} == {"a", "b", "c"}
 
 
+async def test_a_claim_that_asks_for_another_gets_it_at_once_and_does_not_end_a_burst():
+    engine = FakeEngine()
+    engine.ghosts = 50
+    async with Rig(lambda: None, engine=engine, burst=True) as rig:
+        engine.add("a")
+        assert await rig.ended() is ExitStatus.OK
+    assert engine.outcomes("a") == [Completed(b"None")]
+    assert "wait" not in engine.calls
+
+
 # --------------------------------------------------------------------------------------------------- claiming ahead
 
 
@@ -411,7 +422,6 @@ async def test_a_stray_seen_twice_is_handed_back():
         rig.engine.held[stray.ref] = stray
         rig.keeper.beat(strays=[stray])
         rig.keeper.beat(strays=[])
-        rig.keeper.beat(strays=[stray])
         rig.engine.add("a")
         await rig.settled(1)
         assert rig.engine.outcomes("s") == []
@@ -453,6 +463,22 @@ async def test_old_leases_are_shown_to_the_keeper():
             await asyncio.sleep(0.001)
         assert [ref.id for ref in rig.keeper.shown[-1]] == ["a"]
         gate.open.set()
+
+
+async def test_only_queues_of_which_something_is_held_are_kept():
+    gate = Gate()
+    async with Rig(gated(gate), queues=["q", "r", "s"], concurrency=2) as rig:
+        await rig.engine.until(lambda: "wait" in rig.engine.calls)
+        assert rig.keeper.kept == [frozenset()]
+        rig.engine.add("a", queue="r")
+        await gate.begun.get()
+        await rig.engine.until(lambda: rig.engine.calls.count("wait") > 1)
+        assert rig.keeper.kept == [frozenset(), frozenset("qrs"), frozenset("r")]
+        gate.open.set()
+        await rig.settled(1)
+        rig.engine.add("b", queue="s")
+        await rig.settled(2)
+        await rig.engine.until(lambda: rig.keeper.kept[-1] == frozenset())
 
 
 # --------------------------------------------------------------------------------------------------------------- faults
@@ -547,6 +573,73 @@ async def test_a_refusal_of_one_queue_does_not_hold_up_the_others():
     assert {one.lease.record.id for one in engine.settled} == {"b", "g"}
 
 
+async def test_answers_count_although_the_call_for_another_queue_failed(caplog):
+    engine = FakeEngine()
+    gate = Gate()
+    failures = 1
+    settle = engine.settle
+
+    def far(settlements: Any) -> Any:
+        """Like the engine: a call for each queue, and one of them without an answer."""
+        nonlocal failures
+        queues = list(dict.fromkeys(lease.record.queue for lease, _ in settlements))
+        if failures and queues[-1] == "far":
+            failures -= 1
+            for one in settlements:
+                if one[0].record.queue != "far":
+                    engine._settle_one(*one)
+            raise Unreachable("gone")
+        return settle(settlements)
+
+    engine.settle = far  # type: ignore[method-assign]
+    with caplog.at_level(logging.WARNING, "leasehold.worker"):
+        async with Rig(gated(gate), engine=engine, queues=["near", "far"]) as rig:
+            engine.add("n", queue="near")
+            engine.add("f", queue="far")
+            await gate.begun.get()
+            await gate.begun.get()
+            gate.open.set()
+            await rig.settled(2)
+    assert not engine.refused
+    assert "lost" not in caplog.text
+
+
+async def test_a_keeper_that_is_silent_while_jobs_are_held_is_replaced(monkeypatch):
+    monkeypatch.setattr(limits, "KEEPER_LATE_MS", 100)
+    monkeypatch.setattr(limits, "KEEPER_GONE_MS", 200)
+    gate = Gate()
+    async with Rig(gated(gate), concurrency=2) as rig:
+        rig.engine.add("a")
+        await gate.begun.get()
+        while not rig.keeper.kills:  # noqa: ASYNC110 - the fake has no event for it
+            await asyncio.sleep(0.01)
+        rig.engine.add("b")
+        assert await gate.begun.get() == "b"
+        gate.open.set()
+        await rig.settled(2)
+    assert rig.keeper.starts >= 2
+
+
+async def test_what_the_keeper_said_counts_although_it_is_read_late(monkeypatch):
+    monkeypatch.setattr(limits, "KEEPER_GONE_MS", 100)
+    monkeypatch.setattr(limits, "KEEPER_LATE_MS", 100)
+    released = asyncio.Event()
+
+    async def block() -> None:
+        for _ in range(3):
+            rig.keeper.beat()
+            time.sleep(0.3)
+            rig.keeper.beat()
+            await asyncio.sleep(0)
+        released.set()
+
+    async with Rig(block) as rig:
+        rig.engine.add("a")
+        await released.wait()
+        await rig.settled(1)
+    assert rig.keeper.kills == 0
+
+
 async def test_a_loop_that_keeps_failing_stops_the_worker(monkeypatch, caplog):
     monkeypatch.setattr(limits, "REDIS_BACKOFF_CAP_MS", 1)
     engine = FakeEngine()
@@ -591,6 +684,64 @@ async def test_jobs_that_arrive_with_a_claim_under_way_at_a_stop_go_back():
         assert await rig.ended() is ExitStatus.OK
     assert rig.engine.outcomes("a") == [Released()]
     assert [lease.record.id for lease in rig.engine.ready["q"]] == ["a"]
+
+
+async def test_what_a_late_claim_brings_goes_back_in_order_with_what_had_not_started():
+    gate = Gate()
+    gate.open.set()
+    late = asyncio.Event()
+    async with Rig(gated(gate), concurrency=1) as rig:
+        rig.engine.add(*(f"warm{number}" for number in range(20)))
+        await rig.settled(20)
+        gate.begun = asyncio.Queue()
+        gate.open.clear()
+
+        def after(call: str) -> Any:
+            # The claim of the first two is answered; the one after it is under way at the stop.
+            return late.wait() if call == "lease" and "d" in {ref.id for ref in rig.engine.held} else None
+
+        rig.driver.after = after
+        rig.engine.add("a", "b")
+        await rig.engine.until(lambda: "b" in {ref.id for ref in rig.engine.held})
+        await gate.begun.get()
+        rig.engine.add("c", "d")
+        await rig.engine.until(lambda: "d" in {ref.id for ref in rig.engine.held})
+        rig.worker.stop()
+        await asyncio.sleep(0.02)
+        late.set()
+        await rig.engine.until(lambda: len(rig.engine.ready["q"]) == 3)
+        assert [lease.record.id for lease in rig.engine.ready["q"]] == ["b", "c", "d"]
+        gate.open.set()
+        assert await rig.ended() is ExitStatus.OK
+
+
+@pytest.mark.parametrize("kind", ["async", "sync"])
+async def test_a_handler_that_will_not_end_is_told_of(monkeypatch, caplog, kind):
+    monkeypatch.setattr(limits, "CANCEL_MS", 10)
+    release = threading.Event()
+    begun = threading.Event()
+
+    async def stubborn() -> None:
+        begun.set()
+        while not release.is_set():
+            try:
+                await asyncio.sleep(0.01)
+            except asyncio.CancelledError:
+                continue
+
+    def stuck() -> None:
+        begun.set()
+        release.wait()
+
+    with caplog.at_level(logging.INFO, "leasehold.worker"):
+        async with Rig(stubborn if kind == "async" else stuck, grace_ms=0) as rig:
+            rig.engine.add("a")
+            await asyncio.to_thread(begun.wait)
+            rig.worker.stop()
+            assert await rig.ended() is ExitStatus.ABANDONED
+            release.set()
+    assert rig.engine.left == 1
+    assert "handlers_going_on=1" in caplog.text
 
 
 async def test_after_grace_handlers_are_cancelled_and_their_jobs_given_back():

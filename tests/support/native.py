@@ -156,10 +156,13 @@ class _Audit:
     def value(self, suffix: bytes, empty: Any) -> Any:
         return self.found[suffix].value if suffix in self.found else empty
 
+    def waiting(self) -> list[bytes]:
+        return [*self.value(b"isolated", []), *self.value(b"ready", [])]
+
     def places(self) -> dict[bytes, list[str]]:
         where: dict[bytes, list[str]] = {id: [] for id in self.value(b"jobs", {})}
         ghosts = Counter({id: int(count) for id, count in self.value(b"ghosts", {}).items()})
-        for id in self.value(b"ready", []):
+        for id in self.waiting():
             if ghosts[id] > 0:
                 ghosts[id] -= 1
             else:
@@ -176,7 +179,18 @@ class _Audit:
         return where
 
     def _unknown(self) -> list[str]:
-        plain = {b"jobs", b"ready", b"scheduled", b"holders", b"suspects", b"tries", b"ghosts", b"wake", b"unroutable"}
+        plain = {
+            b"jobs",
+            b"ready",
+            b"isolated",
+            b"scheduled",
+            b"holders",
+            b"suspects",
+            b"tries",
+            b"ghosts",
+            b"wake",
+            b"unroutable",
+        }
         plain |= {b"ended", b"kept", *ENDS, *FIXED}
         wrong = []
         for suffix, key in self.found.items():
@@ -199,7 +213,7 @@ class _Audit:
 
     def _ghosts(self) -> list[str]:
         ghosts = {id: int(count) for id, count in self.value(b"ghosts", {}).items()}
-        listed = Counter(self.value(b"ready", []))
+        listed = Counter(self.waiting())
         wrong = [
             f"{count} ghosts of {id!r}, {listed[id]} entries" for id, count in ghosts.items() if count > listed[id]
         ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias, TypeVar
 
-from leasehold.core.errors import ReplyError
+from leasehold.core.errors import LeaseholdError, ReplyError
 from leasehold.core.steps import Command, Draw, Invoke, Nonce, Reply, Steps
 from leasehold.redis.sync import SyncDriver
 
@@ -58,7 +58,12 @@ def step(steps: Steps[T], session: Session, send: Send, fate: Fate) -> T:
                 call = steps.send(session.draw())
                 continue
             number += 1
-            call = steps.send(fate(number, call, send))
+            try:
+                reply = fate(number, call, send)
+            except LeaseholdError as error:
+                call = steps.throw(error)
+            else:
+                call = steps.send(reply)
     except StopIteration as stop:
         answer: T = stop.value
         return answer

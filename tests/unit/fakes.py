@@ -74,6 +74,14 @@ class FakeEngine:
     def retry(self, queue: str, id: str) -> Steps[bool]:
         raise AssertionError("the name was to be refused")
 
+    def discard(self, queue: str, id: str) -> Steps[bool]:
+        raise AssertionError("the id was to be refused")
+
+    def cancel(self, queue: str, id: str, reason: str = "") -> Steps[bool]:
+        yield from ()
+        self.asked.append(("cancel", queue, id, reason))
+        return True
+
     def purge(self, queue: str, state: State) -> Steps[int]:
         yield from ()
         self.asked.append(("purge", queue, state))

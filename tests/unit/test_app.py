@@ -8,15 +8,18 @@ from typing import Any
 import pytest
 
 from leasehold import Backoff, Leasehold, Native, State
+from leasehold.core import limits
 from leasehold.core.engine import Feature
 from leasehold.core.errors import (
     DuplicateJob,
     InvalidArgument,
+    NotConfigured,
     PayloadInvalid,
     PayloadTooLarge,
     UnsupportedFeature,
 )
 from leasehold.core.job import NewJob
+from leasehold.queues import NoJob
 from tests.unit.fakes import FakeEngine, FakeRunner, double
 
 
@@ -172,7 +175,7 @@ class TestEnqueue:
         task.enqueue(1)
         with pytest.raises(DuplicateJob, match="'x'"):
             task.enqueue(1)
-        assert [job.created for job in task.enqueue_many([task.call(1)])] == [False]
+        assert [job.created for job in app.tasks[task.name].enqueue_many([task.call(1)])] == [False]
 
     def test_many(self, app, engine):
         task = app.task(double)
@@ -180,6 +183,29 @@ class TestEnqueue:
         assert [job.payload for job in engine.enqueued] == [b"[[0],{}]", b"[[1],{}]", b"[[2],{}]"]
         assert [job.id for job in jobs] == [job.id for job in engine.enqueued]
         assert task.enqueue_many([]) == []
+
+    def test_many_with_options(self, app, engine):
+        task = app.task(double)
+        other = task.using(queue="fast", delay=5, timeout=2, retries=1)
+        own = task.using(queue="slow", delay=0, timeout=None, retries=7, id="x")
+        other.enqueue_many([task.call(1), own.call(2), task.using(run_after=datetime(2030, 1, 1, tzinfo=UTC)).call(3)])
+        first, second, third = engine.enqueued
+        assert (first.queue, first.delay_ms, first.timeout_ms, first.retries) == ("fast", 5_000, 2_000, 1)
+        assert (second.queue, second.delay_ms, second.timeout_ms, second.retries) == ("slow", 0, 0, 7)
+        assert (second.id, first.own_id) == ("x", False)
+        assert (third.delay_ms, third.run_at_ms) == (0, 1_893_456_000_000)
+        task.using(run_after=datetime(2030, 1, 1, tzinfo=UTC)).enqueue_many([task.call(1)])
+        assert engine.enqueued[-1].run_at_ms == 1_893_456_000_000
+
+    def test_an_id_is_no_default_for_many(self, app, engine):
+        task = app.task(double)
+        with pytest.raises(InvalidArgument, match=r"using\(id='x'\)"):
+            task.using(id="x").enqueue_many([task.call(1)])
+        assert engine.enqueued == []
+
+    def test_options_given_as_arguments(self, app):
+        with pytest.raises(PayloadInvalid, match=r"\.using\(delay=\.\.\.\)"):
+            app.task(double).enqueue(1, delay=5)
 
     def test_many_takes_its_own_calls_only(self, app, engine):
         task, other = app.task(double), app.task(name="other")(double)
@@ -242,14 +268,55 @@ class TestPanel:
             lambda app: app.inspect.page("q", State.READY, offset=-1),
             lambda app: app.inspect.page("q", State.READY, limit=10**9),
             lambda app: app.inspect.queue(".."),
+            lambda app: app.inspect.job("q", 5),
+            lambda app: app.inspect.job("q", b"x"),
+            lambda app: app.control.retry("q", None),
+            lambda app: app.control.discard("q", 5),
+            lambda app: app.control.cancel("q", 5),
+            lambda app: app.control.cancel("q", "x", 5),
+            lambda app: app.control.cancel("q", "\ud800"),
+            lambda app: app.queue("q").job(5),
+            lambda app: app.task(double).job(5),
+            lambda app: app.queue("q").enqueue_many("abc"),
+            lambda app: app.queue("q").enqueue_many(b"abc"),
+            lambda app: app.queue("q").complete(NoJob()),
+            lambda app: app.queue("q").complete("x"),
+            lambda app: app.queue("q").release(None),
+            lambda app: app.queue("q").extend("x", 5),
+            lambda app: app.handler(double),
         ],
     )
     def test_refused(self, app, act):
         with pytest.raises(InvalidArgument):
             act(app)
 
+    def test_a_reason_is_cut_and_made_utf8(self, app, engine):
+        assert app.control.cancel("q", "x", "\ud800" + "ä" * limits.MAX_ERROR_TEXT)
+        ((_, _, id, reason),) = engine.asked
+        assert id == "x"
+        assert reason.startswith("\\ud800ä")
+        assert len(reason.encode()) <= limits.MAX_ERROR_TEXT
+
+
+class TestHandles:
+    def test_equal_by_queue_and_id(self, app):
+        queue = app.queue("q")
+        assert len({queue.job("a"), queue.job("a"), queue.job("b"), app.queue("r").job("a")}) == 3
+        assert queue.job("a") != "a"
+
 
 class TestApp:
+    @pytest.mark.parametrize("protocol", ["native", Native, 5])
+    def test_what_is_no_protocol(self, protocol):
+        with pytest.raises(InvalidArgument, match="Native"):
+            Leasehold("redis://x", protocol=protocol)
+
+    @pytest.mark.parametrize("url", ["http://example.org", "localhost", "redis://h:port", "redis://h/s3cret"])
+    def test_a_url_that_cannot_be_read(self, url):
+        with pytest.raises(NotConfigured) as caught:
+            Leasehold(url)
+        assert "s3cret" not in str(caught.value)
+
     def test_protocols(self):
         assert Leasehold("redis://x", namespace="shop").engine.name == "native"
         engine: Any = Leasehold("redis://x", namespace="shop", protocol=Native(namespace="other")).engine

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+
 import pytest
 import redis.exceptions as client
 
@@ -105,6 +107,36 @@ def test_every_reply_is_one_error(text: str, kind: type[LeaseholdError]) -> None
     error = replies.error_of(client.ResponseError(text), "redis://***@host:6379/0")
     assert type(error) is kind
     assert text.split()[1] in str(error)
+
+
+def test_a_key_of_another_program_is_named() -> None:
+    error = replies.error_of(client.ResponseError(WRONGTYPE), "redis://host:6379/0", "shop:{images}")
+    assert "'shop:{images}'" in str(error)
+
+
+def caused(by: Exception) -> Exception:
+    try:
+        try:
+            raise by
+        except type(by):
+            raise client.ConnectionError(f"Error connecting: {by}")  # noqa: B904
+    except client.ConnectionError as error:
+        return error
+
+
+@pytest.mark.parametrize("cause", [ConnectionRefusedError(), socket.gaierror(-2, "unknown"), FileNotFoundError()])
+def test_who_never_connected_did_nothing(cause: Exception) -> None:
+    text = str(replies.unreachable("redis://host:6379/0", 10, caused(cause)))
+    assert "gave no answer for 10 s" in text
+    assert "nothing was done, unless an earlier try" in text
+    assert "may or may not" not in text
+
+
+@pytest.mark.parametrize(
+    "last", [client.TimeoutError(), client.ConnectionError("Connection lost"), ConnectionResetError()]
+)
+def test_of_a_call_that_was_sent_nothing_is_known(last: Exception) -> None:
+    assert "may or may not have been done" in str(replies.unreachable("redis://host:6379/0", 10, last))
 
 
 def test_the_table_has_no_action_without_a_prefix() -> None:

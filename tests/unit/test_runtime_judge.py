@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -22,6 +24,18 @@ def lease(failures: int = 0, retries: int | None = None) -> Lease:
 SPEC = task(lambda: None, retries=2, backoff=Backoff.fixed(7))
 
 
+class Careless(Retry):
+    """Does not call the constructor of its base."""
+
+    def __init__(self) -> None: ...
+
+
+def spoilt(delay: Any) -> Retry:
+    error = Retry()
+    error.delay = delay
+    return error
+
+
 def half() -> float:
     return 0.5
 
@@ -36,10 +50,12 @@ def half() -> float:
         (ValueError("x"), 0, 0, Failed, None),
         (Retry(), 0, None, Retried, 7_000),
         (Retry(delay=1.5), 0, None, Retried, 1_500),
-        (Retry(delay=-1), 0, None, Retried, 0),
-        (Retry(delay=math.nan), 0, None, Retried, 7_000),
-        (Retry(delay="soon"), 0, None, Retried, 7_000),  # type: ignore[arg-type]
-        (Retry(delay=1e300), 0, None, Retried, limits.MAX_DELAY_MS),
+        (Retry("busy", delay=timedelta(minutes=1)), 0, None, Retried, 60_000),
+        (Retry(delay=0), 0, None, Retried, 0),
+        (spoilt(math.nan), 0, None, Retried, 7_000),
+        (spoilt("soon"), 0, None, Retried, 7_000),
+        (spoilt(-1), 0, None, Retried, 0),
+        (Careless(), 0, None, Retried, 7_000),
         (Retry(delay=1), 2, None, Failed, None),
         (Fail("no"), 0, None, Failed, None),
         (SystemExit(1), 0, None, Retried, 7_000),

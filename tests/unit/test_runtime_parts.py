@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import logging
 import threading
+from dataclasses import replace
 
 import pytest
 
 from leasehold.core import limits
-from leasehold.core.job import JobRecord, Lease
+from leasehold.core.job import ErrorInfo, JobRecord, Lease
+from leasehold.core.outcome import Broken, Completed, Failed, Retried
+from leasehold.runtime import judge
 from leasehold.runtime.inflight import Inflight, Phase
-from leasehold.runtime.log import escaped, line
+from leasehold.runtime.log import ended, escaped, line, place
 from leasehold.runtime.loops import LoopFailed, Strikes, pause_s, supervised
 from leasehold.runtime.pace import Pace
 from leasehold.runtime.pools import ThreadPool
@@ -125,6 +130,64 @@ class TestLog:
 
     def test_what_is_none_is_left_out(self):
         assert line("event", {"a": 1, "b": None}) == "event a=1"
+
+
+def fails(number: int) -> None:
+    json.loads(f"s3cret {number}")
+
+
+class TestHowAnAttemptEnded:
+    LEASE = Lease("w", 1, JobRecord("id", "q", "shop.order", b"s3cret", 0), failures=1, crashes=0)
+
+    @pytest.fixture
+    def error(self):
+        with pytest.raises(ValueError) as caught:  # noqa: PT011
+            fails(1)
+        return judge.describe(caught.value)
+
+    @pytest.mark.parametrize(
+        ("make", "begin", "level"),
+        [
+            (lambda error: Retried(error, 5), "retried", logging.INFO),
+            (Failed, "failed", logging.WARNING),
+            (Broken, "broken", logging.WARNING),
+        ],
+    )
+    def test_a_failure_names_task_error_and_place(self, caplog, error, make, begin, level):
+        caplog.set_level(logging.INFO, "leasehold.worker")
+        ended(self.LEASE, make(error))
+        (record,) = caplog.records
+        assert record.levelno == level
+        text = record.getMessage()
+        assert text.startswith(
+            f"{begin} queue=q task=shop.order id=id attempt=2 error=json.decoder.JSONDecodeError at="
+        )
+        assert f"'{__file__}:{fails.__code__.co_firstlineno + 1} in fails'" in text
+        assert "s3cret" not in text
+        assert "Expecting" not in text
+
+    def test_the_traceback_is_for_debug(self, caplog, error):
+        caplog.set_level(logging.DEBUG, "leasehold.worker")
+        ended(self.LEASE, Failed(replace(error, traceback=error.traceback + "\n\x1b[2Jfailed queue=q")))
+        text = caplog.records[1].getMessage()
+        assert text.startswith("traceback queue=q id=id\n  | ")
+        assert "JSONDecodeError: Expecting value" in text
+        assert all(one.startswith("  | ") for one in text.splitlines()[1:])
+        assert "\x1b" not in text
+        ended(self.LEASE, Failed(ErrorInfo("Timeout", "The attempt was ended.")))
+        assert caplog.records[3].getMessage().endswith("  | Timeout: The attempt was ended.")
+
+    def test_good_ends_are_for_debug(self, caplog):
+        caplog.set_level(logging.INFO, "leasehold.worker")
+        ended(self.LEASE, Completed())
+        assert caplog.records == []
+        caplog.set_level(logging.DEBUG, "leasehold.worker")
+        ended(self.LEASE, Completed())
+        assert caplog.records[0].getMessage() == "completed queue=q task=shop.order id=id"
+
+    def test_a_message_that_looks_like_a_frame_is_no_place(self):
+        assert place('  File "/a.py", line 1, in f\nE: x\n  File "/b.py", line 2, in g') == "/a.py:1 in f"
+        assert place("") is None
 
 
 def test_strikes_are_counted_within_a_minute():

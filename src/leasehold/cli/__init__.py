@@ -18,7 +18,7 @@ from leasehold.cli.errors import run
 
 COMMANDS: Final = {
     "worker": "Run the jobs of an app until told to stop.",
-    "info": "Show queues and workers.",
+    "info": "Show queues and workers, or jobs.",
     "demo": "See it work: one job per file below DIR, two workers, one of them killed.",
 }
 """The commands and their first lines, which `--help` shows without loading them. A test compares the two."""

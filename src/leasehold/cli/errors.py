@@ -12,7 +12,8 @@ import click
 
 from leasehold.core.errors import InvalidArgument, LeaseholdError, NotConfigured
 
-_CREDENTIALS: Final = re.compile(r"(?<=://)\S*@")
+_CREDENTIALS: Final = re.compile(r"(?<=://)(?!\[user:password@\]host:6379/0(?:[\s,]|$))\S*@")
+"""Greedy: a password may hold an @. Only the example of a URL in our own texts is left as it is."""
 
 
 class Exit(IntEnum):

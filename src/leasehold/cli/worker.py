@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 import sys
+import threading
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -19,6 +20,7 @@ from leasehold.working import WorkerOptions, inspect_redis, queues_of, run_worke
 if TYPE_CHECKING:
     from leasehold.app import Leasehold
 
+_MAX_NAMES: Final = 10
 LEVELS: Final = ("debug", "info", "warning", "error")
 
 
@@ -33,7 +35,9 @@ LEVELS: Final = ("debug", "info", "warning", "error")
     "--concurrency", "-c", type=click.IntRange(1, limits.MAX_CONCURRENCY), default=limits.CONCURRENCY, metavar="N",
     show_default=True, help="How many jobs may run at one time.",
 )  # fmt: skip
-@click.option("--burst", is_flag=True, help="Stop when there is nothing left to do.")
+@click.option(
+    "--burst", is_flag=True, help="Stop when nothing is ready. What waits for its time, as a retry does, is left."
+)
 @click.option(
     "--grace", type=click.FloatRange(0, limits.DAY / limits.SECOND), default=limits.STOP_GRACE_MS / limits.SECOND,
     metavar="SECONDS", show_default=True, help="How long running jobs may go on after a stop was asked for.",
@@ -65,6 +69,7 @@ def worker(
 
     Exit status: 0 stopped in good order, or nothing left to do (--burst); 1 Redis could not be reached at the start, or
     a part of the worker could not be kept alive; 2 the command line, the app or a setting is wrong; 3 stopped hard.
+    Handlers that do not end are not waited for: they end with the process, and the exit status is the same.
     """
     logging.basicConfig(level=log_level.upper(), stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
     options = WorkerOptions(queues, concurrency, burst, grace)
@@ -73,22 +78,48 @@ def worker(
     loaded = load(app)
     if url is not None and loaded.settings.url != url:
         raise UserError(f"{app} says itself where its Redis is, so --url cannot. Leave out one of the two.")
-    if not queues:
+    if queues:
+        _warn_of_unnamed(loaded, queues)
+    else:
         queues_of(loaded)
-    status = asyncio.run(_work(loaded, options, accept_unfit))
-    context.exit(Exit.FAILED if status is ExitStatus.FAILED else Exit.OK)
+    asyncio.run(_work(loaded, options, accept_unfit)).cancel()
+    context.exit(Exit.OK)
 
 
-async def _work(app: Leasehold, options: WorkerOptions, accept_unfit: bool) -> ExitStatus:
+def _warn_of_unnamed(app: Leasehold, queues: tuple[str, ...]) -> None:
+    """A queue that nothing in the app names may be a slip of the pen. Not wrong: `using(queue=...)` may name it."""
+    named = list(dict.fromkeys(spec.queue for spec in app.specs()))
+    for queue in dict.fromkeys(queues):
+        if queue not in named:
+            known = ", ".join(map(repr, named[:_MAX_NAMES])) or "none"
+            more = ", ..." if len(named) > _MAX_NAMES else ""
+            text = f"No task or handler of the app names the queue {queue!r}; those that are named: {known}{more}."
+            logging.getLogger("leasehold").warning("%s", safe(text))
+
+
+_EXITS: Final = {
+    ExitStatus.OK: Exit.OK,
+    ExitStatus.FAILED: Exit.FAILED,
+    ExitStatus.HARD: Exit.HARD,
+    ExitStatus.ABANDONED: Exit.OK,
+}
+
+
+async def _work(app: Leasehold, options: WorkerOptions, accept_unfit: bool) -> threading.Timer:
+    """Run the worker. If it ended well, answers the timer that ends the process if the loop does not; else ends it."""
     found = await inspect_redis(app)
     if found.errors and not accept_unfit:
         raise UserError("\n".join([*found.errors, "(--accept-unfit starts the worker all the same.)"]))
     for text in (*found.errors, *found.warnings):
         logging.getLogger("leasehold").warning("%s", safe(text))
     status = await run_worker(app, options)
-    if status is ExitStatus.HARD:
-        # Here, because the end of the loop and of the interpreter would wait for threads that still run handlers.
+    if status is not ExitStatus.OK:
+        # Here, because the end of the loop and of the interpreter would wait for handlers that are still running.
         logging.shutdown()
         sys.stdout.flush()
-        os._exit(Exit.HARD)
-    return status
+        os._exit(_EXITS[status])
+    # What handlers left behind (a task, a thread of `asyncio.to_thread`) would be waited for as well.
+    last = threading.Timer(limits.LINGER_MS / limits.SECOND, os._exit, [int(Exit.OK)])
+    last.daemon = True
+    last.start()
+    return last

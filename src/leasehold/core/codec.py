@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import re
 from pathlib import PurePath
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import msgspec
 
@@ -20,14 +20,6 @@ from leasehold.core.errors import PayloadInvalid
 
 NOTE_KEY: Final = "leasehold_note"
 """A worker writes a result of this one key, an object of `type` and `message`, for one that could not be stored."""
-
-
-class Codec(Protocol):
-    """Plain data to bytes and back. Both raise `PayloadInvalid`."""
-
-    def encode(self, value: Any) -> bytes: ...
-
-    def decode(self, data: bytes) -> Any: ...
 
 
 class Misfit(Exception):

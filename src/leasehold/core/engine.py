@@ -10,7 +10,7 @@ the lease.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
@@ -68,10 +68,12 @@ class Heartbeat:
     lost: of the leases asked about, those that are ours no longer.
     strays: held in our name by Redis, yet not among the leases asked about. They may be claims that are newer than the
         question; one that is a stray twice in a row and unknown to the worker was lost on its way: release it.
+    next_ms: how long until something may be due on one of these queues (a dead worker's jobs); None: unknown.
     """
 
     lost: frozenset[LeaseRef] = frozenset()
     strays: tuple[Lease, ...] = ()
+    next_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,10 +101,19 @@ class Engine(Protocol):
         """Add jobs. The answers come in the order of the jobs. Raises `QueueFull` when Redis is out of memory."""
         ...
 
-    def lease(self, worker: str, queues: Sequence[str], limit: int, lease_ms: int | None = None) -> Steps[Leased]:
+    def lease(
+        self,
+        worker: str,
+        queues: Sequence[str],
+        limit: int,
+        lease_ms: int | None = None,
+        slots: int = limits.MAX_HELD,
+    ) -> Steps[Leased]:
         """Claim up to `limit` jobs, looking at the queues in the order given. Never blocks.
 
-        `lease_ms` None: as long as the worker's heartbeat; else for this long (a lease by hand, without a keeper).
+        `lease_ms` None: as long as the worker's heartbeat; else for this long (a lease by hand, without a keeper, in
+        the name of a worker of its own). `slots`: how many jobs the worker runs at one time. What it claims ahead of
+        them and has not begun does not count as crashed when it dies.
         """
         ...
 
@@ -133,9 +144,16 @@ class Engine(Protocol):
         ...
 
     def maintain(
-        self, queues: Sequence[str], tasks: Sequence[str], limit: int = limits.TEND_LIMIT
+        self,
+        queues: Sequence[str],
+        tasks: Sequence[str],
+        limit: int = limits.TEND_LIMIT,
+        raw_queues: Collection[str] = (),
     ) -> Steps[Maintained]:
-        """Reclaim, promote, prune, and unpark jobs of these tasks: at most `limit` of each on each queue."""
+        """Reclaim, promote, prune, and unpark what can be run here: at most `limit` of each on each queue.
+
+        That is jobs of these tasks, and raw payloads of the queues for which there is a handler (`raw_queues`).
+        """
         ...
 
     def announce(self, worker: WorkerView) -> Steps[None]:

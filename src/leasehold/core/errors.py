@@ -24,6 +24,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
+from leasehold.core import limits
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+
 
 class LeaseholdError(Exception):
     """Base of all errors that Leasehold raises."""
@@ -43,6 +50,10 @@ class PayloadTooLarge(InvalidArgument):
         )
         self.size = size
         self.limit = limit
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A copy calls the class again: with what it was made of, not with the text.
+        return type(self), (self.size, self.limit), self.__dict__
 
 
 class PayloadInvalid(InvalidArgument, TypeError):
@@ -88,6 +99,9 @@ class ReplyError(RedisError):
         super().__init__(message)
         self.prefix = prefix
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.prefix, str(self)), self.__dict__
+
 
 class LeaseLost(LeaseholdError):
     """The job is no longer ours: its lease lapsed, or it was taken back. Whatever was done for it does not count."""
@@ -115,20 +129,34 @@ class JobFailed(ResultError):
         self.error_message = error_message
         self.traceback = traceback
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.state, self.error_type, self.error_message, self.traceback), self.__dict__
+
 
 class Retry(Exception):
     """Raise or return this from a handler to run the job again later.
 
-    `delay` is in seconds; None takes the task's backoff. It counts as a failure, and after the task's last retry the
-    job ends in `failed`.
+    `delay`: seconds or a `timedelta`; None takes the task's backoff. It counts as a failure, and after the task's last
+    retry the job ends in `failed`. Raises `InvalidArgument` for a reason that is no text and a delay that cannot be.
 
-        raise Retry(delay=30, reason="the mail server is busy")
+        raise Retry("the mail server is busy", delay=30)
     """
 
-    def __init__(self, delay: float | None = None, reason: str = "") -> None:
+    delay: float | None = None
+    """In seconds."""
+
+    def __init__(self, reason: str = "", *, delay: float | timedelta | None = None) -> None:
         super().__init__(reason)
-        self.delay = delay
+        if not isinstance(reason, str):
+            raise InvalidArgument(
+                f"The reason of a Retry is a {type(reason).__name__}; expected text. The delay has a name: "
+                "Retry(delay=30)."
+            )
         self.reason = reason
+        if delay is not None:
+            from leasehold.core import names  # which needs the errors above
+
+            self.delay = names.duration_ms(delay, "delay", least_ms=0, most_ms=limits.MAX_DELAY_MS) / limits.SECOND
 
 
 class Fail(Exception):

@@ -47,6 +47,8 @@ RESULT_WAIT_MS = 2_000
 
 # Housekeeping.
 MAINTAIN_MS = 5_000
+UNPARKED_MS = 250
+"""Parked jobs came back: workers that do not know their task may take and park them again, so look again this soon."""
 PRESENCE_MS = 10_000
 PRESENCE_TTL_MS = 35_000
 TEND_LIMIT = 200
@@ -77,7 +79,6 @@ MAX_ERROR_TEXT = 8 * 1024
 MAX_TRACEBACK = 16 * 1024
 
 PAGE_MAX = 100
-MAX_OFFSET = 1_000_000_000
 PAGE_OFFSET_MAX = 1_000_000_000
 MAX_GHOST_LOOK = 5_000
 """Entries of the list of ready jobs that a page looks through for those that were cancelled or discarded."""
@@ -126,6 +127,8 @@ CANCEL_MS = 1 * SECOND
 FLUSH_MS = 5 * SECOND
 """At a stop: how long outcomes may take to reach Redis."""
 LEAVE_MS = 2 * SECOND
+LINGER_MS = 2 * SECOND
+"""After a worker has ended: how long the process waits for tasks and threads that handlers left behind."""
 HARD_STOP_MS = 1 * SECOND
 LOOP_FAILURES = 10
 """A background loop that raised this often within a minute stops the worker with an error."""
@@ -134,7 +137,13 @@ KEEPER_RESTARTS = 5
 KEEPER_REST_MS = 2 * SECOND
 """A keeper of a worker that holds nothing does not beat; it only says this often that it is there."""
 KEEPER_SILENCE_MS = 3 * SECOND
-"""A keeper that said nothing for twice this long is replaced."""
+"""A keeper that said nothing for twice this long is replaced, also while nothing is held or it is starting."""
+KEEPER_TEND_MS = 1 * SECOND
+"""While a worker holds jobs of some queues, its keeper comes by its other queues this often."""
+KEEPER_LATE_MS = 1 * SECOND
+"""While jobs are held: no claims after such a silence of the keeper's, in which two beats should have come."""
+KEEPER_GONE_MS = 1_300
+"""While jobs are held: after such a silence the keeper is replaced, in time for the next one to keep the leases."""
 REDIS_BACKOFF_MS = 50
 REDIS_BACKOFF_CAP_MS = 1 * SECOND
 SPURIOUS_MS = 100

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 
 from leasehold.core import limits
 from leasehold.core.errors import InvalidArgument
+from leasehold.core.text import cut
 
 _NAMESPACE = re.compile(rf"[A-Za-z0-9_.:-]{{1,{limits.MAX_NAME}}}")
 _TASK = re.compile(rf"(?!-){_NAMESPACE.pattern}")
@@ -56,6 +57,24 @@ def job_id(value: object, field: str = "id") -> str:
     if text.startswith("@"):
         raise InvalidArgument(f"{field} {_shown(text)} begins with '@', which is kept for Leasehold itself.")
     return text
+
+
+def known_id(value: object, field: str = "id") -> str:
+    """The id of a job that is there, as Redis has it: it may be one that `job_id` would refuse."""
+    if not isinstance(value, str):
+        raise InvalidArgument(f"{field} is a {type(value).__name__}; expected a str.")
+    try:
+        value.encode("utf-8", "surrogateescape")  # how an id that is not UTF-8 is shown
+    except UnicodeEncodeError:
+        raise InvalidArgument(f"{field} {_shown(value)} cannot be written as UTF-8 (lone surrogates).") from None
+    return str(value)
+
+
+def reason(value: object, field: str = "reason") -> str:
+    """A reason as text that fits a record."""
+    if not isinstance(value, str):
+        raise InvalidArgument(f"{field} is a {type(value).__name__}; expected text.")
+    return cut(value, limits.MAX_ERROR_TEXT)
 
 
 def duration_ms(value: object, field: str, *, least_ms: int = 1, most_ms: int = limits.MAX_TIMEOUT_MS) -> int:

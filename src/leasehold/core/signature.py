@@ -20,6 +20,9 @@ _ANYTHING: tuple[Any, ...] = (Any, object, inspect.Parameter.empty)
 _SAME: tuple[type, ...] = (str, int, bool, type(None))
 """An annotation of this very type and a value of this very type: nothing to convert."""
 
+_OPTIONS = frozenset({"id", "queue", "delay", "run_after", "timeout", "retries"})
+"""What `Task.using` takes."""
+
 
 @dataclass(frozen=True, slots=True)
 class Slot:
@@ -75,7 +78,7 @@ class Signature:
 
     def encode(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
         """The payload of one call. Raises `PayloadInvalid`, naming the task and the parameter."""
-        self._check_call(args, kwargs)
+        self._check_call(args, kwargs, _hint(kwargs))
         plain_args = [self._apply(Slot.dump, self._nth(n), value) for n, value in enumerate(args)]
         plain_kwargs = {name: self._apply(Slot.dump, self._by_name(name), value) for name, value in kwargs.items()}
         try:
@@ -114,11 +117,11 @@ class Signature:
             case _:
                 self._more_named = slot
 
-    def _check_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def _check_call(self, args: tuple[Any, ...], kwargs: dict[str, Any], hint: str = "") -> None:
         try:
             self._signature.bind(*args, **kwargs)
         except TypeError as exc:
-            raise PayloadInvalid(f"Task {self.task}: {str(exc)[:200]}.") from None
+            raise PayloadInvalid(f"Task {self.task}: {str(exc)[:200]}.{hint}") from None
 
     def _nth(self, position: int) -> Slot:
         slot = self._positional[position] if position < len(self._positional) else self._more
@@ -172,6 +175,14 @@ class Results:
             return rebuild(plain, self.annotation)
         except Misfit:
             return plain
+
+
+def _hint(kwargs: dict[str, Any]) -> str:
+    """For who gives an option of the job as an argument of its function."""
+    options = [name for name in kwargs if name in _OPTIONS]
+    if not options:
+        return ""
+    return f" An option of the job goes before: .using({options[0]}=...).enqueue(...)."
 
 
 def _hints(task: str, function: Callable[..., Any]) -> dict[str, Any]:

@@ -32,7 +32,7 @@ from leasehold.redis.patience import Patience
 from leasehold.redis.replies import Action
 from leasehold.redis.sessions import Session, Sessions
 from leasehold.redis.target import Target
-from leasehold.redis.traffic import flat, packed, packed_text
+from leasehold.redis.traffic import first_key, flat, packed, packed_text
 
 T = TypeVar("T")
 
@@ -186,7 +186,7 @@ class AsyncDriver:
                     patience = patience or Patience(self._patience, self._random)
                     await asyncio.sleep(self._delay(patience, error))
                 elif replies.is_reply(error):
-                    raise replies.error_of(error, str(self._target)) from None
+                    raise replies.error_of(error, str(self._target), first_key(call)) from None
                 else:
                     raise
             except BaseException:

@@ -55,8 +55,13 @@ class AsyncConnection(Protocol):
 
 
 def pack(args: tuple[Arg, ...]) -> bytes:
-    """A command as bytes for the wire."""
-    return cast(bytes, hiredis.pack_command(args))  # type: ignore[arg-type]
+    """A command as bytes for the wire.
+
+    Numbers are written here: making text of one can run a signal handler, and when that raises (Ctrl-C), hiredis goes
+    on with a null pointer and the process dies.
+    """
+    plain = tuple([arg if isinstance(arg, str | bytes) else str(arg) for arg in args])
+    return cast(bytes, hiredis.pack_command(plain))  # type: ignore[arg-type]
 
 
 def socket_of(connection: Connection) -> socket.socket:

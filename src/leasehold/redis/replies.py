@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import re
+import socket
 from enum import Enum
 from typing import Final, TypeGuard
 
@@ -70,6 +71,10 @@ _CLASSES: Final[tuple[tuple[type[Exception], str], ...]] = (
 
 # The connection failed, or what came over it was no reply.
 _LOST: Final = (client.ConnectionError, client.TimeoutError, client.InvalidResponse, OSError, EOFError)
+
+# Each of them comes before the first byte of a call is sent.
+_NO_CONNECTION: Final = (ConnectionRefusedError, socket.gaierror, FileNotFoundError)
+_MAX_LINKS: Final = 5
 
 _PREFIX: Final = re.compile(r"-?([A-Z][A-Z0-9_]*)(?: |$)")
 # An error inside a script, as Redis 6.2 puts it, "Error running script (call to f_<sha>): @user_script:12: ...", and as
@@ -151,14 +156,33 @@ def timed_out(error: Exception) -> bool:
 def unreachable(where: str, patience_s: float, last: Exception) -> Unreachable:
     """The error to raise when patience is at its end. `last` is the last failure."""
     why = "no reply in time" if timed_out(last) else str(last).rstrip(".") or type(last).__name__
+    if never_connected(last):
+        return Unreachable(
+            f"Redis at {where} gave no answer for {patience_s:g} s: there was no connection ({why}). So nothing was "
+            "done, unless an earlier try of this call had got through. Check the URL, and that Redis runs and can be "
+            "reached from here, then try again."
+        )
     return Unreachable(
         f"Redis at {where} gave no answer for {patience_s:g} s ({why}). What was asked for may or may not have been "
         "done. Check that Redis runs and can be reached from here, then try again."
     )
 
 
-def error_of(error: Exception, where: str) -> LeaseholdError:
-    """The error to raise for an error reply. `where` names the server, without a password."""
+def never_connected(error: BaseException) -> bool:
+    """Whether the connection was refused, or its host or socket is not there: nothing was sent by this attempt."""
+    link: BaseException | None = error
+    for _ in range(_MAX_LINKS):
+        if isinstance(link, _NO_CONNECTION):
+            return True
+        link = None if link is None else link.__cause__ or link.__context__
+    return False
+
+
+def error_of(error: Exception, where: str, key: str = "") -> LeaseholdError:
+    """The error to raise for an error reply. `where` names the server, without a password.
+
+    `key`: the first key of the call, where there is one. In a script the beginning of all its keys: that of a queue.
+    """
     prefix, message = read(text_of(error))
     match action_for(prefix):
         case Action.FULL:
@@ -172,9 +196,10 @@ def error_of(error: Exception, where: str) -> LeaseholdError:
                 "user's rights (`ACL`)."
             )
         case Action.WRONG_TYPE:
+            which = f" that begins with {key!r}" if key else ""
             return WrongState(
-                f"A key at {where} holds something else than expected: {message} Another program may use the same "
-                "names: choose another namespace or database."
+                f"A key{which} at {where} holds something else than expected: {message} Another program may use the "
+                "same names: choose another namespace or database."
             )
         case _:
             return ReplyError(prefix, message)

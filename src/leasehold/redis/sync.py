@@ -27,7 +27,7 @@ from leasehold.redis.replies import Action
 from leasehold.redis.sessions import Session, Sessions
 from leasehold.redis.subscription import Subscription
 from leasehold.redis.target import Target
-from leasehold.redis.traffic import flat, packed, packed_text
+from leasehold.redis.traffic import first_key, flat, packed, packed_text
 
 T = TypeVar("T")
 
@@ -183,7 +183,7 @@ class SyncDriver:
                     patience = patience or Patience(self._patience, self._random)
                     time.sleep(self._delay(patience, error))
                 elif replies.is_reply(error):
-                    raise replies.error_of(error, str(self._target)) from None
+                    raise replies.error_of(error, str(self._target), first_key(call)) from None
                 else:
                     raise
             except BaseException:

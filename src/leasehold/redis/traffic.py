@@ -20,6 +20,11 @@ def packed_text(call: Invoke) -> bytes:
     return pack(("EVAL", call.script.text, len(call.keys), *call.keys, *call.args))
 
 
+def first_key(call: Command | Invoke) -> str:
+    """The first key of a script's call, to be named in an error; empty for a plain command."""
+    return call.keys[0] if isinstance(call, Invoke) and call.keys else ""
+
+
 # With RESP3 these answer pairs as lists of two, with RESP2 one flat list.
 _PAIRS: Final = frozenset(
     {"ZRANGE", "ZREVRANGE", "ZRANGEBYSCORE", "ZREVRANGEBYSCORE", "ZDIFF", "ZINTER", "ZUNION"}

@@ -18,12 +18,13 @@ from leasehold.core import limits
 from leasehold.core.engine import Engine
 from leasehold.core.errors import LeaseholdError
 from leasehold.core.job import ErrorInfo, Lease, LeaseRef
-from leasehold.core.outcome import Broken, Failed, Outcome, Released, Retried, Unroutable
+from leasehold.core.outcome import Broken, Outcome, Released, Unroutable
 from leasehold.core.task import Arguments, TaskSpec
 from leasehold.runtime import judge
+from leasehold.runtime.clones import Own
 from leasehold.runtime.context import Job, Reach, enter
 from leasehold.runtime.inflight import Held, Inflight, Phase, Stop
-from leasehold.runtime.log import LOGGER, event
+from leasehold.runtime.log import ended, event
 from leasehold.runtime.pace import Pace
 from leasehold.runtime.pools import ThreadPool
 from leasehold.runtime.ports import Driver, Env
@@ -55,6 +56,7 @@ class Executor:
         self._settler = settler
         self._pace = pace
         self._env = env
+        self._own = Own()
         self._loop = asyncio.get_running_loop()
         self._context = copy_context()
         self._reach = Reach(self._loop, env.clock, self.extend)
@@ -69,19 +71,19 @@ class Executor:
     # ------------------------------------------------------------------------------------------------- taking jobs in
 
     def accept(self, leases: tuple[Lease, ...]) -> None:
-        """Take claimed leases in and start what finds a free slot. While stopping: straight back with them."""
+        """Take claimed leases in and start what finds a free slot. While stopping nothing is
+        started: the worker hands all of it back together, so that the order is kept."""
         now = self._env.clock()
         for lease in leases:
             malformed = lease.record.malformed
             spec = None if malformed else self._known.route(lease)
-            to_run = spec is not None and not self.stopping
-            held = self._inflight.add(lease, spec or self._unroutable, now, to_run)
+            held = self._inflight.add(lease, spec or self._unroutable, now, to_run=spec is not None)
             if held is None:
                 continue
-            if self.stopping:
-                self._settler.put(held, Released())
-            elif malformed:
-                self._settler.put(held, Broken(ErrorInfo("Malformed", malformed)))
+            if malformed:
+                outcome = Broken(ErrorInfo("Malformed", malformed))
+                self._settler.put(held, outcome)
+                ended(lease, outcome)
             elif spec is None:
                 self._park(held)
         self.dispatch()
@@ -95,8 +97,11 @@ class Executor:
             self._start(held, now)
 
     def hand_back(self, held: list[Held]) -> None:
-        """Return leases that have not started, to the front of their queue and in their order."""
-        for one in held:
+        """Return leases that have not started, to the front of their queue and in their order.
+
+        The last go first: within a call the engine keeps the order, and what a later call returns lands in front.
+        """
+        for one in reversed(held):
             self._settler.put(one, Released())
 
     def _park(self, held: Held) -> None:
@@ -154,6 +159,7 @@ class Executor:
     def _in_thread(self, held: Held) -> tuple[Held, Outcome, float]:
         """Runs in a thread, in a context of its own. Never raises."""
         outcome = self._context.copy().run(self._call, held)
+        self._own.end_clone()
         return held, outcome, self._env.clock()
 
     def _call(self, held: Held) -> Outcome:
@@ -178,12 +184,20 @@ class Executor:
 
     def _end(self, held: Held, outcome: Outcome | None) -> None:
         """Free the slot, settle, start the next."""
+        self._own.end_clone()
         self._inflight.leave_slot(held)
         if outcome is not None:
             if self._settler.put(held, outcome):
-                _log_end(held.ref, outcome)
+                ended(held.lease, outcome)
             else:
-                event(logging.WARNING, "ignored", queue=held.ref.queue, id=held.ref.id, reason="ended too late")
+                event(
+                    logging.WARNING,
+                    "ignored",
+                    queue=held.ref.queue,
+                    task=held.lease.record.task,
+                    id=held.ref.id,
+                    reason="ended too late",
+                )
         held.job = held.task = None
         self.dispatch()
 
@@ -195,7 +209,7 @@ class Executor:
         if held is None:
             return
         self._settler.lost += 1
-        event(logging.WARNING, "lost", queue=ref.queue, id=ref.id, token=ref.token, at=at)
+        event(logging.WARNING, "lost", queue=ref.queue, task=held.lease.record.task, id=ref.id, token=ref.token, at=at)
         if held in self._inflight.running:
             self._stop(held, Stop.LOST, self._env.clock())
 
@@ -242,7 +256,7 @@ class Executor:
         if held.stop is Stop.TIMEOUT:
             outcome = judge.judge_timeout(held.spec, held.lease, held.timeout_s, self._env.random)
             if self._settler.put(held, outcome):
-                _log_end(held.ref, outcome)
+                ended(held.lease, outcome)
 
     async def extend(self, held: Held, ms: int) -> bool:
         """Let an attempt go on for so long from now. False: it is ours no longer."""
@@ -266,12 +280,3 @@ def _arguments(spec: TaskSpec, job: Job) -> Arguments:
 
 def _never(*_: Any) -> Any:
     raise LeaseholdError("an unroutable job was run: this is a bug in Leasehold")
-
-
-def _log_end(ref: LeaseRef, outcome: Outcome) -> None:
-    if isinstance(outcome, Retried):
-        event(logging.INFO, "retried", queue=ref.queue, id=ref.id, delay_ms=outcome.delay_ms, error=outcome.error.type)
-    elif isinstance(outcome, Failed):
-        event(logging.WARNING, "failed", queue=ref.queue, id=ref.id, error=outcome.error.type)
-    elif LOGGER.isEnabledFor(logging.DEBUG):  # the common case: asked here, before anything is built
-        event(logging.DEBUG, type(outcome).__name__.lower(), queue=ref.queue, id=ref.id)

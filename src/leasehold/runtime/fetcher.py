@@ -55,6 +55,9 @@ class Fetcher:
         """Set while the keeper keeps: without it nothing is claimed."""
         self.claiming_since: float | None = None
         """When the claim that is under way began."""
+        self._kept = frozenset(queues)
+        self.keeping_since: float | None = env.clock()
+        """Since when there has been something to keep; None: there is nothing."""
 
     @property
     def stopping(self) -> bool:
@@ -80,9 +83,11 @@ class Fetcher:
             leased = await self._claim(room)
             if leased.leases:
                 self._hinted = 0
-            elif not leased.dropped:
-                if self._burst and was_empty and self._inflight.empty:
-                    return
+            elif not leased.dropped and leased.next_ms != 0:  # 0: claim again now, there is more to look through
+                if self._burst and self._inflight.empty:
+                    if was_empty:
+                        return
+                    continue  # what ran during the claim may have left a retry
                 await self._idle(leased.next_ms)
 
     def watch(self, now: float, late: bool) -> None:
@@ -95,7 +100,8 @@ class Fetcher:
         if not late:
             self._pace.window(started, seconds, saturated and self._was_saturated)
         self._checked_at, self._checked_started, self._was_saturated = now, self._executor.started, saturated
-        if late or not saturated or self._inflight.free > 0:
+        # A claim under way may bring newer jobs: handed back after these they would land in front of them.
+        if late or not saturated or self._inflight.free > 0 or self.stopping or self.claiming_since is not None:
             return
         before = now - limits.STUCK_MS / limits.SECOND
         stuck = self._inflight.take_pending(lambda held: held.claimed_at < before)
@@ -115,10 +121,15 @@ class Fetcher:
         return min(inflight.free + ahead - pending, limits.MAX_BATCH, limits.MAX_HELD - inflight.held)
 
     async def _claim(self, limit: int) -> Leased:
-        self._keeper.rest(False)
+        # Told before, so that the new leases are kept whatever holds this process up. A keeper that keeps anything
+        # comes by the other queues too, often enough.
+        if not self._kept:
+            self._keep(frozenset(self._queues))
         self.claiming_since = self._env.clock()
         try:
-            leased = await self._driver.run(self._engine.lease(self._worker, tuple(self._queues), limit))
+            leased = await self._driver.run(
+                self._engine.lease(self._worker, tuple(self._queues), limit, slots=self._inflight.slots)
+            )
         finally:
             self.claiming_since = None
         self._queues.rotate(-1)  # fairness: each queue is looked at first in its turn
@@ -131,7 +142,15 @@ class Fetcher:
         for dropped in leased.dropped:
             event(logging.WARNING, "dropped", queue=dropped.queue, id=dropped.id, reason=dropped.reason)
         self._executor.accept(leased.leases)
+        self._keep(self._inflight.queues())
         return leased
+
+    def _keep(self, queues: frozenset[str]) -> None:
+        if queues != self._kept:
+            if not queues or not self._kept:
+                self.keeping_since = self._env.clock() if queues else None
+            self._kept = queues
+            self._keeper.keep(queues)
 
     async def _idle(self, next_ms: int | None) -> None:
         """Nothing came: wait until something may have."""
@@ -145,8 +164,6 @@ class Fetcher:
             await self._rest(
                 self._env.sleep(min(limits.MIN_WAIT_MS * self._hinted, limits.SPURIOUS_MS) / limits.SECOND)
             )
-        if self._inflight.empty:
-            self._keeper.rest(True)
         most = self._engine.timing.idle_wait_ms
         wait_ms = max(limits.MIN_WAIT_MS, min(most, most if next_ms is None else next_ms))
         wait_ms += int(self._env.random() * limits.MIN_WAIT_MS / 4)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from leasehold.core import limits
 from leasehold.core.engine import Heartbeat
@@ -19,6 +20,14 @@ from leasehold.runtime.log import brief, event
 from leasehold.runtime.loops import Strikes
 from leasehold.runtime.ports import Env, Keeper, KeeperGone
 from leasehold.runtime.settler import Settler
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """When a stray was first and last reported."""
+
+    first: float
+    last: float
 
 
 class Heart:
@@ -40,13 +49,17 @@ class Heart:
         self._worker = worker
         self._queues = tuple(queues)
         self._young_s = beat_ms / 2 / limits.SECOND
+        self._late_s = max(limits.KEEPER_LATE_MS, 2 * beat_ms) / limits.SECOND
+        self._gone_s = max(limits.KEEPER_GONE_MS, 2.6 * beat_ms) / limits.SECOND
         self._inflight = inflight
         self._fetcher = fetcher
         self._executor = executor
         self._settler = settler
         self._env = env
         self._strikes = Strikes(limits.KEEPER_RESTARTS)
-        self._strays: dict[LeaseRef, float] = {}
+        self._strays: dict[LeaseRef, _Seen] = {}
+        self._heard_at: float | None = None
+        self._was_late = False
         self._stopping = False
         self.beats = 0
 
@@ -54,6 +67,7 @@ class Heart:
         """Until `stop`. Raises `KeeperGone` when keepers die one after the other."""
         while not self._stopping:
             try:
+                self._heard_at = None
                 await self._keeper.start(self._worker, self._queues)
                 await self._listen()
             except (KeeperGone, OSError) as error:
@@ -76,6 +90,25 @@ class Heart:
         self._fetcher.ready.clear()
         await self._keeper.stop()
 
+    def watch(self, now: float, late: bool) -> None:
+        """Called now and then while jobs are held: a keeper that is silent then (stopped, wedged) is replaced.
+
+        It says something every beat, also while Redis does not answer. The limits leave the next one the time to start
+        and to beat before the leases are gone. `late`: the event loop was held up, so that what the keeper said may be
+        unread; it has been read by the next call.
+        """
+        unread, self._was_late = late and not self._was_late, late
+        since = self._fetcher.keeping_since
+        if unread or since is None or self._heard_at is None or self._stopping:
+            return
+        silent = now - max(since, self._heard_at)
+        if silent >= self._late_s:
+            self._fetcher.ready.clear()
+        if silent >= self._gone_s:
+            self._heard_at = None
+            event(logging.WARNING, "keeper_silent", silent_s=silent)
+            self._keeper.kill()
+
     async def _listen(self) -> None:
         silent = 0
         while True:
@@ -90,6 +123,7 @@ class Heart:
                     raise KeeperGone("it said nothing for too long and was ended") from None
                 continue
             silent = 0
+            self._heard_at = self._env.clock()
             if beat is not None:
                 self._hear(beat)
             self._keeper.show(self._inflight.snapshot(self._env.clock() - self._young_s))
@@ -105,18 +139,20 @@ class Heart:
         """Hand back leases whose claim never reached us.
 
         A stray may belong to a claim that is under way. One that was seen before that claim began cannot, and every
-        claim before it has ended: its jobs would be known.
+        claim before it has ended: its jobs would be known. Not every beat is about every queue, so what was seen is
+        remembered for a while; the same lease never comes back.
         """
         now = self._env.clock()
-        seen: dict[LeaseRef, float] = {}
+        before = now - 3 * limits.KEEPER_TEND_MS / limits.SECOND
+        seen = {ref: one for ref, one in self._strays.items() if one.last > before}
         for lease in strays:
             ref = lease.ref
             if self._inflight.knows(ref):
                 continue
-            first = self._strays.get(ref)
+            known = seen.pop(ref, None)
             claiming = self._fetcher.claiming_since
-            if first is None or (claiming is not None and claiming <= first):
-                seen[ref] = now if first is None else first
+            if known is None or (claiming is not None and claiming <= known.first):
+                seen[ref] = _Seen(now if known is None else known.first, now)
             else:
                 event(logging.WARNING, "stray", queue=ref.queue, id=ref.id, token=ref.token)
                 self._settler.put_stray(lease)

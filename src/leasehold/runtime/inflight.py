@@ -73,6 +73,7 @@ class Inflight:
         self.occupied = asyncio.Event()
         """Set when there is something to watch."""
         self._by_ref: dict[LeaseRef, Held] = {}
+        self._by_queue: dict[str, int] = {}
 
     @property
     def free(self) -> int:
@@ -86,6 +87,10 @@ class Inflight:
     def empty(self) -> bool:
         return not self._by_ref and not self.running
 
+    def queues(self) -> frozenset[str]:
+        """Those of which something is held."""
+        return frozenset(self._by_queue)
+
     def knows(self, ref: LeaseRef) -> bool:
         return ref in self._by_ref
 
@@ -96,6 +101,7 @@ class Inflight:
             return None
         held = Held(lease, ref, spec, now)
         self._by_ref[ref] = held
+        self._by_queue[ref.queue] = self._by_queue.get(ref.queue, 0) + 1
         if to_run:
             self.pending.append(held)
         self.occupied.set()
@@ -129,7 +135,12 @@ class Inflight:
 
     def gone(self, held: Held) -> None:
         """The lease is settled, or known to be lost."""
-        self._by_ref.pop(held.ref, None)
+        if self._by_ref.pop(held.ref, None) is not None:
+            left = self._by_queue[held.ref.queue] - 1
+            if left:
+                self._by_queue[held.ref.queue] = left
+            else:
+                del self._by_queue[held.ref.queue]
         self.changed.set()
         if len(self._by_ref) >= limits.MAX_HELD - limits.MAX_BATCH:
             self.room.set()  # the fetcher may be waiting because the table was full

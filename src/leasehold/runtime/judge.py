@@ -13,6 +13,7 @@ from leasehold.core.errors import Fail, Retry
 from leasehold.core.job import ErrorInfo, Lease
 from leasehold.core.outcome import Broken, Completed, Failed, Outcome, Retried
 from leasehold.core.task import TaskSpec
+from leasehold.core.text import cut
 
 Random = Callable[[], float]
 CHAIN_MAX = 5
@@ -57,6 +58,7 @@ def _again(spec: TaskSpec, lease: Lease, info: ErrorInfo, random: Random, delay:
     retries = lease.record.retries if lease.record.retries is not None else spec.retries
     if lease.failures >= retries:
         return Failed(info)
+    # `Retry` has checked it, but the attribute may have been set since, and to raise here would cost the slot.
     if isinstance(delay, (int, float)) and math.isfinite(delay):
         delay_ms = round(max(0.0, delay) * limits.SECOND)
     else:
@@ -98,12 +100,12 @@ def _name(error: BaseException) -> str:
         if kind.__module__ in ("builtins", "leasehold.core.errors")
         else f"{kind.__module__}.{kind.__qualname__}"
     )
-    return _cut(name, limits.MAX_NAME)
+    return cut(name, limits.MAX_NAME)
 
 
 def _message(error: BaseException) -> str:
     try:
-        return _cut(str(error), limits.MAX_ERROR_TEXT)
+        return cut(str(error), limits.MAX_ERROR_TEXT)
     except BaseException:
         return f"<{type(error).__qualname__} cannot be printed>"
 
@@ -118,7 +120,7 @@ def _traceback(error: BaseException) -> str:
         blocks.append(f"{frames}{_name(link)}: {_message(link)[:1000]}")
     if own is None and len(blocks) == 1:
         return ""
-    return _cut("\n\nwith or caused by:\n".join(blocks), limits.MAX_TRACEBACK)
+    return cut("\n\nwith or caused by:\n".join(blocks), limits.MAX_TRACEBACK)
 
 
 def _related(error: BaseException) -> Iterator[BaseException]:
@@ -132,8 +134,3 @@ def _related(error: BaseException) -> Iterator[BaseException]:
                 seen.add(id(other))
                 line.append(other)
                 yield other
-
-
-def _cut(text: str, limit: int) -> str:
-    """At most `limit` bytes of UTF-8, without halves of characters; lone surrogates become visible."""
-    return text[:limit].encode("utf-8", "backslashreplace")[:limit].decode("utf-8", "ignore")

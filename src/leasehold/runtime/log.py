@@ -1,18 +1,85 @@
-"""The worker's log: one line an event, `event key=value`, safe against ids that try to be more than one line."""
+"""The worker's log: one line an event, `event key=value`, safe against ids that try to be more than one line.
+
+How an attempt failed is told with the type of the error and the place in the user's code. What the error said may hold
+data, so its text and the traceback are logged at debug only; there the traceback is the one thing of several lines.
+"""
 
 from __future__ import annotations
 
 import logging
+import os
+import re
+from itertools import takewhile
 
+from leasehold.core.job import ErrorInfo, Lease
 from leasehold.core.limits import MAX_LOG_TEXT
+from leasehold.core.outcome import Broken, Cancelled, Completed, Failed, Outcome, Released, Retried, Unroutable
 
 LOGGER = logging.getLogger("leasehold.worker")
+_FRAME = re.compile(r'  File "(?P<file>.*)", line (?P<line>\d+), in (?P<function>.*)')
+_LIBRARY = os.path.dirname(os.__file__) + os.sep
+_OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
 def event(level: int, name: str, /, **fields: object) -> None:
     """Log one event. Never give it a payload."""
     if LOGGER.isEnabledFor(level):
         LOGGER.log(level, "%s", line(name, fields))
+
+
+def ended(lease: Lease, outcome: Outcome) -> None:
+    """Log how an attempt ended."""
+    match outcome:
+        case Retried(error, delay_ms):
+            _error(logging.INFO, "retried", lease, error, delay_ms)
+        case Failed(error):
+            _error(logging.WARNING, "failed", lease, error)
+        case Broken(error):
+            _error(logging.WARNING, "broken", lease, error)
+        case Completed() | Released() | Unroutable() | Cancelled():
+            if LOGGER.isEnabledFor(logging.DEBUG):  # the common case: asked here, before anything is built
+                _of(logging.DEBUG, type(outcome).__name__.lower(), lease)
+
+
+def _of(level: int, name: str, lease: Lease, **fields: object) -> None:
+    record = lease.record
+    event(level, name, queue=record.queue, task=record.task, id=record.id, **fields)
+
+
+def _error(level: int, name: str, lease: Lease, error: ErrorInfo, delay_ms: int | None = None) -> None:
+    at = place(error.traceback)
+    _of(level, name, lease, attempt=lease.attempt, error=error.type, at=at, delay_ms=delay_ms)
+    if LOGGER.isEnabledFor(logging.DEBUG):
+        text = error.traceback or f"{error.type}: {error.message}"
+        lines = "".join(f"\n  | {_printable(one)}" for one in text.splitlines())
+        LOGGER.debug("%s%s", line("traceback", {"queue": lease.record.queue, "id": lease.record.id}), lines)
+
+
+def place(traceback: str) -> str | None:
+    """The last frame of the user's code, as `file:line in function`; None without a traceback.
+
+    >>> place('  File "/app/shop.py", line 7, in order\\n    raise KeyError\\nKeyError: 1')
+    '/app/shop.py:7 in order'
+    """
+    # The frames come before the text of the error, which begins in the first column and may look like anything.
+    frames = [found for one in takewhile(lambda one: one[:2] == "  ", traceback.split("\n")) if (found := _frame(one))]
+    if not frames:
+        return None
+    last = next((frame for frame in reversed(frames) if _users(frame["file"])), frames[-1])
+    return f"{last['file']}:{last['line']} in {last['function']}"
+
+
+def _frame(text: str) -> re.Match[str] | None:
+    return _FRAME.fullmatch(text)
+
+
+def _users(file: str) -> bool:
+    """Whether a file is the user's own: not of Python, not of an installed package, not ours."""
+    return not file.startswith(("<", _LIBRARY, _OURS)) and "site-packages" not in file and "dist-packages" not in file
+
+
+def _printable(text: str) -> str:
+    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
 
 
 def line(name: str, fields: dict[str, object]) -> str:

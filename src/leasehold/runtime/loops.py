@@ -10,6 +10,7 @@ from typing import TypeVar
 from leasehold.core import limits
 from leasehold.core.errors import AccessDenied, RedisError, Unreachable
 from leasehold.core.steps import Steps
+from leasehold.runtime.clones import Own
 from leasehold.runtime.log import brief, event
 from leasehold.runtime.ports import Driver, Env
 
@@ -24,11 +25,13 @@ class Link:
     """The worker's driver, which also knows whether Redis answers: one log line when it goes, one when it is back."""
 
     def __init__(self, driver: Driver, env: Env) -> None:
+        self._own = Own()
         self._driver = driver
         self._env = env
         self.down_since: float | None = None
 
     async def run(self, steps: Steps[T]) -> T:
+        self._own.end_clone()
         try:
             answer = await self._driver.run(steps)
         except (Unreachable, AccessDenied) as error:

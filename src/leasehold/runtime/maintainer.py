@@ -6,7 +6,7 @@ import logging
 import os
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from leasehold.core import limits
 from leasehold.core.engine import Engine
@@ -29,6 +29,7 @@ class Maintainer:
         worker: str,
         queues: Sequence[str],
         tasks: Sequence[str],
+        raw_queues: Collection[str],
         inflight: Inflight,
         env: Env,
     ) -> None:
@@ -37,6 +38,7 @@ class Maintainer:
         self._worker = worker
         self._queues = tuple(queues)
         self._tasks = tuple(tasks)
+        self._raw_queues = frozenset(raw_queues)
         self._inflight = inflight
         self._env = env
         self._started_ms = _wall_ms()
@@ -44,13 +46,18 @@ class Maintainer:
     async def run(self) -> None:
         """At the start and then every `maintain_ms`, give or take a quarter so that workers do not do it together."""
         while True:
+            unparked = 0
             for _ in range(ROUNDS_MAX):
-                done = await self._driver.run(self._engine.maintain(self._queues, self._tasks))
+                done = await self._driver.run(
+                    self._engine.maintain(self._queues, self._tasks, raw_queues=self._raw_queues)
+                )
+                unparked += done.unparked
                 if done.reclaimed or done.unparked:
                     event(logging.INFO, "maintained", reclaimed=done.reclaimed, unparked=done.unparked)
                 if not done.more:
                     break
-            await self._env.sleep(self._engine.timing.maintain_ms / limits.SECOND * (0.75 + self._env.random() / 2))
+            pause_ms = limits.UNPARKED_MS if unparked else self._engine.timing.maintain_ms
+            await self._env.sleep(pause_ms / limits.SECOND * (0.75 + self._env.random() / 2))
 
     async def present(self) -> None:
         while True:

@@ -44,11 +44,16 @@ class Keeper(Protocol):
         """Tell it which leases to ask about. Never blocks."""
         ...
 
-    def rest(self, resting: bool) -> None:
-        """Tell it that nothing is held, so that there is nothing to keep; or, before a claim, that there may be.
+    def keep(self, queues: frozenset[str]) -> None:
+        """Tell it of which queues something may be held; none: there is nothing to keep, and it rests.
 
-        Never blocks. It does not rest until it is told to.
+        Never blocks. Until it is told, it keeps all. While it keeps any, it comes by the others now and then: often
+        enough to keep what a claim has brought before we could tell.
         """
+        ...
+
+    def kill(self) -> None:
+        """End it at once, because it is silent: `report` raises `KeeperGone`. Harmless when it has ended."""
         ...
 
     async def stop(self) -> None:

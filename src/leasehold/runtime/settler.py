@@ -79,35 +79,33 @@ class Settler:
         return batch
 
     async def _round(self, batch: list[Item]) -> None:
-        try:
-            await self._settle(batch)
-        except RedisError as error:
-            if isinstance(error, Unreachable) or len({lease.record.queue for lease, _, _ in batch}) == 1:
-                self._put_back(batch, doubtful=isinstance(error, Unreachable))
-                raise
-            await self._queue_by_queue(batch)
-        except BaseException:
-            self._put_back(batch, doubtful=True)
-            raise
+        """Queue by queue, which is as many calls to Redis: the answers of one count, whatever becomes of the next.
 
-    async def _queue_by_queue(self, batch: list[Item]) -> None:
-        """A refusal may be about one queue alone (a foreign key in its place): the others must not wait for it."""
+        A refusal may be about one queue alone (a foreign key in its place): the others must not wait for it.
+        """
+        left: dict[str, list[Item]] = {}
+        for item in batch:
+            left.setdefault(item[0].record.queue, []).append(item)
         refusal: RedisError | None = None
-        for queue in dict.fromkeys(lease.record.queue for lease, _, _ in batch):
-            part = [item for item in batch if item[0].record.queue == queue]
-            try:
-                await self._settle(part)
-            except RedisError as error:
-                self._put_back(part, doubtful=isinstance(error, Unreachable))
-                refusal = error
+        try:
+            for queue in list(left):
+                try:
+                    await self._settle(left[queue])
+                    del left[queue]
+                except RedisError as error:
+                    if isinstance(error, Unreachable):
+                        raise
+                    refusal = error
+        except BaseException:
+            # It may have been done or not.
+            self._doubtful.update(lease.ref for lease, _, _ in left[queue])
+            raise
+        finally:
+            if left:
+                self._queue.extendleft(item for items in reversed(left.values()) for item in reversed(items))
+                self._wake.set()
         if refusal is not None:
             raise refusal
-
-    def _put_back(self, batch: list[Item], doubtful: bool) -> None:
-        if doubtful:
-            self._doubtful.update(lease.ref for lease, _, _ in batch)
-        self._queue.extendleft(reversed(batch))
-        self._wake.set()
 
     async def _settle(self, batch: list[Item]) -> None:
         answers = await self._driver.run(self._engine.settle([(lease, outcome) for lease, outcome, _ in batch]))

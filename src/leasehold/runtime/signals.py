@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -17,20 +18,26 @@ def on_signals(act: Callable[[], None]) -> Iterator[None]:
     """Call `act` on the loop for each SIGINT or SIGTERM; from the third on, the system's own way: the process ends.
 
     Plain handlers rather than the loop's: they count even while the loop is held up by a handler, so that the third
-    Ctrl-C always works. Outside of the main thread nothing is installed (Python allows it only there).
+    Ctrl-C always works. In a child that a handler forked they act as if there were no worker: it must be possible to
+    terminate it. Outside of the main thread nothing is installed (Python allows it only there).
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     loop = asyncio.get_running_loop()
     count = 0
+    own = os.getpid()
 
-    def came(_number: int, _frame: FrameType | None) -> None:
+    def came(number: int, _frame: FrameType | None) -> None:
         nonlocal count
+        if os.getpid() != own:
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+            return
         count += 1
         if count == 2:
-            for number in SIGNALS:
-                signal.signal(number, signal.SIG_DFL)
+            for each in SIGNALS:
+                signal.signal(each, signal.SIG_DFL)
         loop.call_soon_threadsafe(act)
 
     before = {number: signal.signal(number, came) for number in SIGNALS}

@@ -35,9 +35,12 @@ class ExitStatus(IntEnum):
 
     OK = 0
     FAILED = 1
-    """A background loop or the keeper could not be kept alive."""
+    """A background loop or the keeper could not be kept alive. Handlers may still be running, as for `HARD`."""
     HARD = 2
-    """Stopped without waiting: threads may still be running handlers. End the process with `os._exit`."""
+    """Stopped without waiting: handlers may still be running. End the process with `os._exit`."""
+    ABANDONED = 3
+    """Stopped in good order, but for handlers that would not end; their jobs were given back. End the process with
+    `os._exit`: the end of the event loop and of the interpreter would wait for them."""
 
 
 class Worker:
@@ -128,7 +131,10 @@ class Worker:
             self._settler,
             env,
         )
-        self._maintainer = Maintainer(engine, link, self.id, queues, list(self._known.tasks), self._inflight, env)
+        known = self._known
+        self._maintainer = Maintainer(
+            engine, link, self.id, queues, list(known.tasks), list(known.handlers), self._inflight, env
+        )
 
     def _start_loops(self) -> None:
         self._fetching = self._loop("fetch", self._fetcher.run, lambda: self._fetcher.stopping)
@@ -168,7 +174,9 @@ class Worker:
             await self._env.sleep(tick)
             now = self._env.clock()
             self._executor.watch(now)
-            self._fetcher.watch(now, late=now - before > 1.5 * tick)
+            late = now - before > 1.5 * tick
+            self._fetcher.watch(now, late)
+            self._heart.watch(now, late)
 
     # ------------------------------------------------------------------------------------------------------- the end
 
@@ -176,7 +184,10 @@ class Worker:
         """Every wait in here is bounded."""
         self._executor.stopping = True
         self._fetcher.stop()
-        self._executor.hand_back(self._inflight.take_pending(lambda _: True))
+        # First the claim that is under way: what it brings is newer, and goes back together with the rest, in order.
+        await self._or_hard(asyncio.wait({self._fetching}), limits.CANCEL_MS / limits.SECOND)
+        self._hand_back()
+        self._fetching.add_done_callback(lambda _: self._hand_back())
         event(logging.INFO, "draining", worker=self.id, running=len(self._inflight.running))
         if self._fatal is None:
             await self._or_hard(self._drained(), self._grace_s)
@@ -193,10 +204,16 @@ class Worker:
         await _within(self._heart.stop(), limits.HARD_STOP_MS / limits.SECOND)
         leave = self._link.run(self._engine.leave(self.id, self.queues))
         given_back = await _within(leave, (limits.HARD_STOP_MS if hard else limits.LEAVE_MS) / limits.SECOND)
-        event(logging.INFO, "stopped", worker=self.id, given_back=given_back, hard=hard)
+        going_on = len(self._inflight.running)
+        event(logging.INFO, "stopped", worker=self.id, given_back=given_back, hard=hard, handlers_going_on=going_on)
         if hard:
             return ExitStatus.HARD
-        return ExitStatus.FAILED if self._fatal is not None else ExitStatus.OK
+        if self._fatal is not None:
+            return ExitStatus.FAILED
+        return ExitStatus.ABANDONED if going_on else ExitStatus.OK
+
+    def _hand_back(self) -> None:
+        self._executor.hand_back(self._inflight.take_pending(lambda _: True))
 
     async def _drained(self) -> None:
         while self._inflight.running:

@@ -45,7 +45,8 @@ def demo(context: click.Context, directory: Path | None) -> None:
         f" ({found.skipped:,} were left out: not readable, not plain files, or oddly named)" if found.skipped else ""
     )
     more = "; only these were taken, there are more" if found.more else ""
-    console.print(f"{len(found.paths):,} files below {directory}{skipped}{more}", highlight=False)
+    files = "file" if len(found.paths) == 1 else "files"
+    console.print(f"{len(found.paths):,} {files} below {directory}{skipped}{more}", highlight=False)
     with tempfile.TemporaryDirectory(prefix="leasehold-demo-") as folder:
         server = open_embedded(f"{folder}/redis")
         try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import assert_never
 
@@ -10,7 +10,7 @@ import msgspec
 
 from leasehold.core import limits
 from leasehold.core.engine import Feature, Heartbeat, Maintained, Timing
-from leasehold.core.errors import InvalidArgument, LeaseholdError, Unreachable
+from leasehold.core.errors import InvalidArgument, LeaseholdError, QueueFull, Unreachable
 from leasehold.core.job import (
     Dropped,
     Enqueued,
@@ -40,6 +40,7 @@ from leasehold.engines.native.control import NativeController
 from leasehold.engines.native.inspect import NativeInspector
 from leasehold.engines.native.keys import namespace_prefix, queue_prefix
 from leasehold.engines.native.records import (
+    RAW,
     as_bytes,
     as_text,
     head_of,
@@ -140,10 +141,20 @@ class NativeEngine(NativeInspector, NativeController):
         for position, job in enumerate(jobs):
             args = (as_bytes(job.id), write_record(job), _due(job), int(job.own_id))
             by_queue.setdefault(job.queue, []).append(_Part(position, args, len(job.payload)))
+        sent = 0
         for queue, parts in by_queue.items():
             yield from self._register(queue)
             for chunk in _chunks(parts):
-                reply = yield from self._call("enqueue", queue, chunk)
+                try:
+                    reply = yield from self._call("enqueue", queue, chunk)
+                except QueueFull as error:
+                    if not sent:
+                        raise
+                    # More jobs than one call takes: those of the calls before are in their queues.
+                    raise QueueFull(
+                        f"{error} Of {len(jobs):,} jobs, {sent:,} had been enqueued before that."
+                    ) from error
+                sent += len(chunk)
                 for part, added in zip(chunk, reply, strict=True):
                     answers[part.position] = Enqueued(jobs[part.position].id, added == ord("1"))
         return answers
@@ -165,7 +176,14 @@ class NativeEngine(NativeInspector, NativeController):
             yield Invoke(SCRIPTS["register"], (namespace_prefix(self.namespace),), args)
         self._registered[queue] = uses + 1
 
-    def lease(self, worker: str, queues: Sequence[str], limit: int, lease_ms: int | None = None) -> Steps[Leased]:
+    def lease(
+        self,
+        worker: str,
+        queues: Sequence[str],
+        limit: int,
+        lease_ms: int | None = None,
+        slots: int = limits.MAX_HELD,
+    ) -> Steps[Leased]:
         leases: list[Lease] = []
         dropped: list[Dropped] = []
         refused: list[Refused] = []
@@ -183,6 +201,7 @@ class NativeEngine(NativeInspector, NativeController):
                 wanted,
                 lease_ms or self.timing.lease_ms,
                 int(lease_ms is not None),
+                slots,
             )
             try:
                 next_ms, rows, lost = yield Invoke(SCRIPTS["claim"], (self.prefix(queue),), args)
@@ -201,8 +220,7 @@ class NativeEngine(NativeInspector, NativeController):
                 for id, raw, token, failures, crashes, deadline in rows
             ]
             dropped += [Dropped(queue, as_text(id), "listed as ready, but there is no such job") for id in lost]
-            if next_ms >= 0:
-                nearest = next_ms if nearest is None else min(nearest, next_ms)
+            nearest = _sooner(nearest, next_ms)
         return Leased(tuple(leases), tuple(dropped), tuple(refused), nearest)
 
     def wait(self, queues: Sequence[str], timeout_ms: int) -> Steps[str | None]:
@@ -231,13 +249,16 @@ class NativeEngine(NativeInspector, NativeController):
     def extend(self, lease: Lease, ms: int) -> Steps[bool]:
         if not limits.MIN_LEASE_MS <= ms <= limits.MAX_LEASE_MS:
             raise InvalidArgument(f"A lease lasts {limits.MIN_LEASE_MS} ms to {limits.MAX_LEASE_MS} ms, not {ms} ms.")
-        args: tuple[Arg, ...] = (lease.worker, as_bytes(lease.record.id), lease.token, ms)
-        reply: int = yield Invoke(SCRIPTS["extend"], (self.prefix(lease.record.queue),), args)
-        return reply == 1
+        nonce: Nonce = yield Draw()
+        who: tuple[Arg, ...] = (lease.worker, as_bytes(lease.record.id), lease.token)
+        args: tuple[Arg, ...] = (nonce.session, nonce.number, self._config, *who, ms)
+        reply: bytes = yield Invoke(SCRIPTS["extend"], (self.prefix(lease.record.queue),), args)
+        return reply == b"1"
 
     def heartbeat(self, worker: str, queues: Sequence[str], leases: Sequence[LeaseRef]) -> Steps[Heartbeat]:
         lost: list[LeaseRef] = []
         strays: list[Lease] = []
+        nearest: int | None = None
         failures = _Failures()
         for queue in queues:
             asked = [lease for lease in leases if lease.queue == queue]
@@ -248,8 +269,9 @@ class NativeEngine(NativeInspector, NativeController):
                 continue
             lost += [asked[position] for position in reply[0]]
             strays += [_stray(worker, queue, *row) for row in reply[1]]
+            nearest = _sooner(nearest, reply[2])
         failures.end()
-        return Heartbeat(frozenset(lost), tuple(strays))
+        return Heartbeat(frozenset(lost), tuple(strays), nearest)
 
     def leave(self, worker: str, queues: Sequence[str]) -> Steps[int]:
         released = 0
@@ -264,12 +286,17 @@ class NativeEngine(NativeInspector, NativeController):
         return released
 
     def maintain(
-        self, queues: Sequence[str], tasks: Sequence[str], limit: int = limits.TEND_LIMIT
+        self,
+        queues: Sequence[str],
+        tasks: Sequence[str],
+        limit: int = limits.TEND_LIMIT,
+        raw_queues: Collection[str] = (),
     ) -> Steps[Maintained]:
         sums, more = [0, 0, 0, 0], False
         failures = _Failures()
         for queue in queues:
-            args: tuple[Arg, ...] = (self._config, min(limit, limits.MAX_BATCH), limits.META_TTL_MS, *tasks)
+            offered = (*tasks, RAW) if queue in raw_queues else tasks
+            args: tuple[Arg, ...] = (self._config, min(limit, limits.MAX_BATCH), limits.META_TTL_MS, *offered)
             reply = yield from failures.guard(Invoke(SCRIPTS["maintain"], (self.prefix(queue),), args))
             if reply is not None:
                 sums = [total + count for total, count in zip(sums, reply, strict=False)]
@@ -296,6 +323,13 @@ class NativeEngine(NativeInspector, NativeController):
 
     def result_channel(self, queue: str, id: str) -> str:
         return f"{self.prefix(queue)}:ended:{id}"
+
+
+def _sooner(nearest: int | None, next_ms: int) -> int | None:
+    """The smaller of the two; a script says -1 for "nothing known"."""
+    if next_ms < 0:
+        return nearest
+    return next_ms if nearest is None else min(nearest, next_ms)
 
 
 def _due(job: NewJob) -> str:

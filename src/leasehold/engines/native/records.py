@@ -15,13 +15,15 @@ import msgspec
 
 from leasehold.core.job import ErrorInfo, JobRecord, JobView, NewJob, State
 
+RAW = "*"
+"""What stands for the task of a raw payload."""
 _encode_json = msgspec.json.Encoder().encode
 _decode_error = msgspec.json.Decoder(dict[str, str]).decode
 
 
 def write_record(job: NewJob) -> bytes:
     """The record of a new job, but for its time, which Redis' clock gives."""
-    head = job.task or "*"
+    head = job.task or RAW
     if job.timeout_ms is not None:
         head += f" t={job.timeout_ms}"
     if job.retries is not None:
@@ -41,7 +43,7 @@ def read_record(queue: str, id: bytes, raw: bytes) -> JobRecord:
         return JobRecord(
             name,
             queue,
-            None if task == "*" else task,
+            None if task == RAW else task,
             payload,
             int(enqueued),
             timeout_ms=int(values["t"]) if "t" in values else None,
@@ -53,7 +55,7 @@ def read_record(queue: str, id: bytes, raw: bytes) -> JobRecord:
 
 def head_of(record: JobRecord) -> str:
     """The first line of a record, as far as it is worth keeping when the job has completed."""
-    return f"{record.enqueued_ms} {record.task or '*'}"
+    return f"{record.enqueued_ms} {record.task or RAW}"
 
 
 def write_error(error: ErrorInfo) -> bytes:

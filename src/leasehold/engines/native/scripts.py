@@ -15,9 +15,9 @@ from leasehold.core.steps import Script
 
 ARGUMENTS: Final[dict[str, str]] = {
     "enqueue": "session number (id record due own)...",
-    "claim": "session number config worker limit lease_ms by_hand",
+    "claim": "session number config worker limit lease_ms by_hand slots",
     "settle": "session number config worker (id token kind ms head body)...",
-    "extend": "worker id token ms",
+    "extend": "session number config worker id token ms",
     "heartbeat": "config worker (id token)...",
     "leave": "session number config worker",
     "maintain": "config limit meta_ttl_ms task...",

@@ -1,13 +1,13 @@
 -- claim: take up to `limit` jobs from the front of a queue for a worker.
 -- KEYS[1] prefix
--- ARGV session number config worker limit lease_ms by_hand
+-- ARGV session number config worker limit lease_ms by_hand slots
 -- Returns: {ms until something is due or -1, {id, record, token, failures, crashes, deadline}..., {dropped id...}}
 -- Invariant: a claimed job is in `held:<worker>` and no longer in `ready`; its worker is in `holders`; its token is higher
 -- than any before it.
 --@include begin types remember wake config ends tend ghosts
 local session, number, worker = ARGV[1], ARGV[2], ARGV[4]
 local config = configure(ARGV[3])
-local limit, lease_ms, by_hand = tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7]
+local limit, lease_ms, by_hand, slots = tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7], ARGV[8]
 local held_key = key('held:' .. worker)
 
 allow_when_full()
@@ -32,7 +32,7 @@ check_types()
 local time, micros = clock()
 local _, _, next_ms = tend(config, time, math.max(config.tend, limit))
 
--- A job that has taken several workers down is held by at most one slot of a worker, so that the next crash is its own.
+-- A job that has taken several workers down is one of a kind in a worker, so that the next crash is its own.
 local function holds_suspect()
   local ids = call('HKEYS', held_key)
   if #ids == 0 then
@@ -48,12 +48,12 @@ local function holds_suspect()
 end
 
 limit = math.min(limit, config.max_held - call('HLEN', held_key))
-if limit > 0 and call('ZCARD', key('holders')) >= @MAX_HOLDERS@ and not call('ZSCORE', key('holders'), worker) then
-  limit = 0
+if call('ZCARD', key('holders')) >= @MAX_HOLDERS@ and not call('ZSCORE', key('holders'), worker) then
+  return redis.error_reply('LHHOLDERS @MAX_HOLDERS@ workers and leases by hand hold jobs of this queue: that is the limit')
 end
-local jobs, claims, answer, dropped, put_off, looked = {}, {}, {}, {}, {}, 0
+local jobs, claims, answer, dropped, looked = {}, {}, {}, {}, 0
 local token = math.max(tonumber(call('HGET', key('meta'), 'token') or 0), micros)
-local suspect, taken = nil, {}
+local taken, took_isolated = {}, false
 
 local function take(id, record, failures, crashes)
   taken[id] = true
@@ -66,13 +66,32 @@ local function take(id, record, failures, crashes)
   end
   jobs[#jobs + 1] = { id, record, digits(token), failures, crashes, deadline }
   claims[#claims + 1] = id
-  claims[#claims + 1] = digits(token) .. ' ' .. deadline .. ' ' .. time .. (by_hand == '1' and ' h' or '')
+  claims[#claims + 1] = digits(token) .. ' ' .. deadline .. ' ' .. time .. ' ' .. (by_hand == '1' and 'h' or slots)
   answer[#answer + 1] = id
   answer[#answer + 1] = digits(token)
 end
 
--- Pop up to `count` entries and take what can be taken of them. Answers whether to look further: suspects that are put
--- off, and entries without a job, must not hide what waits behind them.
+-- One job of `isolated`, where this worker holds none of them.
+local function take_isolated()
+  if #jobs >= limit or took_isolated or call('LLEN', key('isolated')) == 0 or holds_suspect() then
+    return
+  end
+  for _ = 1, @MAX_LOOK@ do
+    local id = call('LPOP', key('isolated'))
+    if not id then
+      return
+    end
+    local record = not is_ghost(id) and call('HGET', key('jobs'), id)
+    if record then
+      take(id, record, counted(call('HGET', key('tries'), id)))
+      took_isolated = true
+      return
+    end
+  end
+end
+
+-- Pop up to `count` entries and take what can be taken of them. Answers whether to look further: entries without a job
+-- must not hide what waits behind them.
 local function look(count)
   local popped = call('LPOP', key('ready'), count) or {}
   if #popped == 0 then
@@ -82,45 +101,36 @@ local function look(count)
   local records = call('HMGET', key('jobs'), unpack(popped))
   local tries = call('EXISTS', key('tries')) == 1 and call('HMGET', key('tries'), unpack(popped)) or {}
   for i, id in ipairs(popped) do
-    local record = records[i]
     local failures, crashes = counted(tries[i])
-    if is_ghost(id) then
-      record = nil
-    elseif not record or taken[id] then
-      dropped[#dropped + 1] = id
-    elseif crashes >= config.isolate then
-      if suspect == nil then
-        suspect = holds_suspect()
+    if not is_ghost(id) then
+      if not records[i] or taken[id] then
+        dropped[#dropped + 1] = id
+      elseif crashes >= config.isolate then
+        call('RPUSH', key('isolated'), id)
+      else
+        take(id, records[i], failures, crashes)
       end
-      if suspect then
-        put_off[#put_off + 1] = id
-        record = nil
-      end
-      suspect = true
-    end
-    if record and not taken[id] then
-      take(id, record, failures, crashes)
     end
   end
   return looked < limit + @MAX_LOOK@
 end
 
+take_isolated()
 while #jobs < limit and look(limit - #jobs) do end
-for i = #put_off, 1, -1 do
-  call('LPUSH', key('ready'), put_off[i])
-end
+take_isolated()
 if #jobs > 0 then
   call('HSET', held_key, unpack(claims))
   call('ZADD', key('holders'), time + lease_ms, worker)
   call('ZREM', key('suspects'), worker)
   call('HSET', key('meta'), 'token', digits(token))
 end
-if call('EXISTS', key('ready')) == 0 then
+local waiting, isolated = call('EXISTS', key('ready')) == 1, call('EXISTS', key('isolated')) == 1
+if not waiting and not isolated then
   call('DEL', key('wake'))
   lay_ghosts()
-elseif #jobs > 0 or looked == 0 then
+elseif (waiting and (#jobs > 0 or looked == 0)) or (isolated and took_isolated) then
   wake_one()
-elseif #put_off == 0 then
+elseif waiting then
   next_ms = 0
 end
 remember(session, number, cmsgpack.pack(answer))

@@ -15,7 +15,7 @@ for n, task in ipairs(call('SMEMBERS', key('unroutable'))) do
 end
 local ghosts = tonumber(call('HGET', key('meta'), 'ghosts') or 0)
 return {
-  math.max(0, call('LLEN', key('ready')) - ghosts),
+  math.max(0, call('LLEN', key('ready')) + call('LLEN', key('isolated')) - ghosts),
   call('ZCARD', key('scheduled')),
   active,
   unroutable,

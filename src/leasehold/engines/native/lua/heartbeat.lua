@@ -1,7 +1,8 @@
 -- heartbeat: keep all leases that a worker holds on a queue, take back what it holds past a deadline, and do what is due.
 -- KEYS[1] prefix
 -- ARGV config worker (id token)...
--- Returns: {position of a lease asked about that is lost..., {id, token, claimed}... held but not asked about}
+-- Returns: {position of a lease asked about that is lost...}, {id, token, claimed}... held but not asked about, ms until
+-- something is due or -1
 -- Invariant: nothing but silence or a deadline ends a lease here. Sending it again is harmless by nature.
 --@include begin wake config ends tend
 local config, worker = configure(ARGV[1]), ARGV[2]
@@ -11,9 +12,11 @@ local time = clock()
 if call('EXISTS', held_key) == 1 then
   call('ZADD', key('holders'), time + config.lease, worker)
   call('ZREM', key('suspects'), worker)
-  give_back(config, time, worker, true, config.tend, true)
+  local overdue = {}
+  collect(overdue, worker, time, true, true)
+  give_back(config, time, { worker }, overdue)
 end
-tend(config, time, config.tend, worker)
+local _, _, next_ms = tend(config, time, config.tend, worker)
 local held = call('HGETALL', held_key)
 local tokens, known = {}, {}
 for i = 1, #held, 2 do
@@ -34,4 +37,4 @@ for i = 1, #held, 2 do
     strays[#strays + 1] = { id, token, claimed }
   end
 end
-return { lost, strays }
+return { lost, strays, next_ms }

@@ -12,4 +12,6 @@ if again then
   return again
 end
 check_types()
-return remember(session, number, tostring(give_back(config, clock(), worker, false, config.max_held, false)))
+local entries, time = {}, clock()
+collect(entries, worker, time, false, false)
+return remember(session, number, tostring(give_back(config, time, { worker }, entries)))

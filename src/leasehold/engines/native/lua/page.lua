@@ -17,14 +17,26 @@ local function add(id, due, worker, claim)
   end
 end
 
--- The entries of `ready` from `offset` on, without ghosts. They are known from the front only, so with ghosts about the
--- list is read from there, as far as one call may look.
+-- Entries of `isolated` and then of `ready`.
+local function entries(from, to)
+  local isolated = call('LLEN', key('isolated'))
+  local ids = from < isolated and call('LRANGE', key('isolated'), from, to) or {}
+  if to >= isolated then
+    for _, id in ipairs(call('LRANGE', key('ready'), math.max(0, from - isolated), to - isolated)) do
+      ids[#ids + 1] = id
+    end
+  end
+  return ids
+end
+
+-- Those that wait from `offset` on, without ghosts. They are known from the front only, so with ghosts about the lists
+-- are read from there, as far as one call may look.
 local function ready_ids()
   if call('EXISTS', key('ghosts')) == 0 or last > @MAX_GHOST_LOOK@ then
-    return call('LRANGE', key('ready'), offset, last)
+    return entries(offset, last)
   end
   local ids, ghosts, passed = {}, {}, 0
-  for _, id in ipairs(call('LRANGE', key('ready'), 0, @MAX_GHOST_LOOK@)) do
+  for _, id in ipairs(entries(0, @MAX_GHOST_LOOK@)) do
     if not ghosts[id] then
       ghosts[id] = tonumber(call('HGET', key('ghosts'), id) or 0)
     end

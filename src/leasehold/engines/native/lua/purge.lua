@@ -13,14 +13,14 @@ end
 check_types()
 local ids, looked = {}, 0
 if state == 'ready' then
-  local entries = call('LPOP', key('ready'), limit) or {}
+  local entries = call('LPOP', key('isolated'), limit) or call('LPOP', key('ready'), limit) or {}
   looked = #entries
   for _, id in ipairs(entries) do
     if not is_ghost(id) then
       ids[#ids + 1] = id
     end
   end
-  if call('EXISTS', key('ready')) == 0 then
+  if call('EXISTS', key('ready')) == 0 and call('EXISTS', key('isolated')) == 0 then
     call('DEL', key('wake'))
     lay_ghosts()
   end
@@ -32,6 +32,7 @@ elseif state == 'scheduled' then
 elseif state == 'unroutable' then
   local task = call('SRANDMEMBER', key('unroutable'))
   if task then
+    looked = 1
     local parked = key('unroutable:' .. task)
     ids = call('ZRANGE', parked, 0, limit - 1)
     if #ids > 0 then

@@ -49,7 +49,7 @@ local function retry(id, failures, crashes, delay, body)
     call('ZADD', key('scheduled'), time + delay, id)
     woken = woken or call('ZRANGE', key('scheduled'), 0, 0)[1] == id
   else
-    call('RPUSH', key('ready'), id)
+    call('RPUSH', key(crashes >= config.isolate and 'isolated' or 'ready'), id)
     woken = true
   end
 end
@@ -60,17 +60,22 @@ for n, id in ipairs(ids) do
   local token, kind, ms, head, body = ARGV[at + 1], ARGV[at + 2], tonumber(ARGV[at + 3]), ARGV[at + 4], ARGV[at + 5]
   local mine, claimed = string.match(held[n] or '', '^(%d+) %d+ (%d+)')
   answers[n] = 0
-  if mine == token then
+  -- Two leases of one job can only come from a list that somebody else wrote to: its record goes with the first end.
+  if mine == token and call('HEXISTS', key('jobs'), id) == 0 then
+    gone[#gone + 1] = id
+  elseif mine == token then
     local failures, crashes = counted(tries[n])
     answers[n] = 1
     held[n] = false
+    -- Whoever holds a suspect takes no other: with its end the next one may start.
+    woken = woken or crashes >= config.isolate
     gone[#gone + 1] = id
     if kind == 'c' then
       complete(id, failures, crashes, token, claimed, ms, head, body)
     elseif kind == 'r' then
       retry(id, failures, crashes, ms, body)
     elseif kind == 'l' then
-      front[#front + 1] = { tonumber(token), id }
+      front[#front + 1] = { tonumber(token), id, claimed, worker, false }
     elseif kind == 'u' then
       call('ZADD', key('unroutable:' .. tasks[n]), token, id)
       call('SADD', key('unroutable'), tasks[n])
@@ -97,9 +102,7 @@ if #completed > 0 then
 end
 -- Released: to the front, the order of their claims kept.
 table.sort(front, function(a, b) return a[1] > b[1] end)
-for _, entry in ipairs(front) do
-  put_back(config, time, entry[2], digits(entry[1]), worker, '0', false)
-end
+put_back(config, time, front)
 if #gone > 0 then
   call('HDEL', held_key, unpack(gone))
   if call('EXISTS', held_key) == 0 then
@@ -107,7 +110,7 @@ if #gone > 0 then
     call('ZREM', key('suspects'), worker)
   end
 end
-if #front > 0 or woken then
+if woken then
   wake_one()
 end
 return remember(session, number, table.concat(answers))

@@ -1,4 +1,4 @@
--- lib ghosts: entries of `ready` whose job was cancelled or discarded while it waited.
+-- lib ghosts: entries of `ready` and `isolated` whose job was cancelled or discarded while it waited.
 local haunted = nil
 -- True once for every ghost of this id: the entry at hand is to be skipped.
 local function is_ghost(id)
@@ -21,7 +21,7 @@ local function is_ghost(id)
   return true
 end
 
--- `ready` is empty, so no ghost is in it. A count that stayed (somebody else has emptied the list) would swallow a job of
+-- `ready` and `isolated` are empty, so no ghost is in them. A count that stayed (somebody else has emptied the list) would swallow a job of
 -- the same id one day.
 local function lay_ghosts()
   if call('EXISTS', key('ghosts')) == 1 then

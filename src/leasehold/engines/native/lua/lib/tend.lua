@@ -1,55 +1,94 @@
 -- lib tend: what is due, whoever comes by: scheduled jobs whose time has come, and the jobs of workers that died.
 
--- The one way back to the front of a queue. A crash is counted; past the limit the job ends in broken.
-local function put_back(config, time, id, token, worker, claimed, crashed)
-  if call('HEXISTS', key('jobs'), id) == 0 then
-    return
+-- The one way back to the front of a queue, for entries {token, id, claimed, worker, crashed} with the highest token first:
+-- each goes to the very front, so the order of the claims is the order afterwards. Past the limit of crashes a job ends in
+-- broken; one that has crashed before goes to `isolated`.
+local function put_back(config, time, entries)
+  local ids, front, isolated, counts, crashed = {}, {}, {}, {}, 0
+  for n, entry in ipairs(entries) do
+    ids[n] = entry[2]
   end
-  if crashed then
-    local tries = call('HGET', key('tries'), id)
-    local failures, crashes = counted(tries)
-    crashes = crashes + 1
-    call('HINCRBY', key('meta'), 'crashed', 1)
-    if crashes >= config.max_crashes then
-      local message = 'Its worker died or stalled ' .. crashes .. ' times while holding this job.'
-      local body = cjson.encode({ type = 'Crashed', message = message, traceback = '' })
-      end_badly(config, time, 'broken', id, failures, crashes, token, worker, claimed, body)
-      return
-    end
-    local rest = tries and string.match(tries, '^%d+ %d+(.*)$') or ''
-    call('HSET', key('tries'), id, failures .. ' ' .. crashes .. rest)
-  end
-  call('LPUSH', key('ready'), id)
-end
-
--- Give back what a worker holds: all of it, or (`overdue`) what is past its deadline. Highest token first, since each
--- goes to the very front: the order of the claims is the order afterwards.
-local function give_back(config, time, worker, crashed, limit, overdue)
-  local held_key = key('held:' .. worker)
-  local held = call('HGETALL', held_key)
-  local entries = {}
-  for i = 1, #held, 2 do
-    local token, deadline, claimed = string.match(held[i + 1], '^(%d+) (%d+) (%d+)')
-    deadline = tonumber(deadline) or 0
-    if not overdue or (deadline > 0 and deadline <= time) then
-      entries[#entries + 1] = { tonumber(token) or 0, held[i], claimed or '0' }
+  local tries = call('EXISTS', key('tries')) == 1 and #ids > 0 and call('HMGET', key('tries'), unpack(ids)) or {}
+  for n, entry in ipairs(entries) do
+    local token, id, claimed, worker = digits(entry[1]), entry[2], entry[3], entry[4]
+    if call('HEXISTS', key('jobs'), id) == 1 then
+      local failures, crashes = counted(tries[n])
+      if entry[5] then
+        crashes, crashed = crashes + 1, crashed + 1
+        counts[#counts + 1] = id
+        counts[#counts + 1] = failures .. ' ' .. crashes .. (string.match(tries[n] or '', '^%d+ %d+(.*)$') or '')
+      end
+      if crashes >= config.max_crashes then
+        counts[#counts], counts[#counts - 1] = nil, nil
+        local message = 'Its worker died or stalled ' .. crashes .. ' times while holding this job.'
+        local body = cjson.encode({ type = 'Crashed', message = message, traceback = '' })
+        end_badly(config, time, 'broken', id, failures, crashes, token, worker, claimed, body)
+      elseif crashes >= config.isolate then
+        isolated[#isolated + 1] = id
+      else
+        front[#front + 1] = id
+      end
     end
   end
-  table.sort(entries, function(a, b) return a[1] > b[1] end)
-  local moved = math.min(#entries, limit)
-  for i = 1, moved do
-    local token, id, claimed = entries[i][1], entries[i][2], entries[i][3]
-    put_back(config, time, id, digits(token), worker, claimed, crashed)
-    call('HDEL', held_key, id)
+  if crashed > 0 then
+    call('HINCRBY', key('meta'), 'crashed', crashed)
   end
-  if moved > 0 then
+  if #counts > 0 then
+    call('HSET', key('tries'), unpack(counts))
+  end
+  if #front > 0 then
+    call('LPUSH', key('ready'), unpack(front))
+  end
+  if #isolated > 0 then
+    call('LPUSH', key('isolated'), unpack(isolated))
+  end
+  if #front > 0 or #isolated > 0 then
     wake_one()
   end
-  if call('EXISTS', held_key) == 0 then
+end
+
+-- A worker that holds nothing needs no heartbeat.
+local function retire(worker)
+  if call('EXISTS', key('held:' .. worker)) == 0 then
     call('ZREM', key('holders'), worker)
     call('ZREM', key('suspects'), worker)
   end
-  return moved
+end
+
+local function by_token(a, b)
+  return a[1] < b[1]
+end
+
+-- What a worker holds, added to `entries`: all of it, or (`overdue`) what is past its deadline. With `crashed` the earliest
+-- claims count as crashed: as many as can have been running, twice its slots since some may just have ended. The others
+-- were claimed ahead and did no harm.
+local function collect(entries, worker, time, overdue, crashed)
+  local held, mine = call('HGETALL', key('held:' .. worker)), {}
+  for i = 1, #held, 2 do
+    local token, deadline, claimed, slots = string.match(held[i + 1], '^(%d+) (%d+) (%d+) ?(%w*)')
+    deadline = tonumber(deadline) or 0
+    if not overdue or (deadline > 0 and deadline <= time) then
+      mine[#mine + 1] = { tonumber(token) or 0, held[i], claimed or '0', worker, tonumber(slots) or @MAX_HELD@ }
+    end
+  end
+  table.sort(mine, by_token)
+  for n, entry in ipairs(mine) do
+    entry[5] = crashed and (overdue or n <= 2 * entry[5])
+    entries[#entries + 1] = entry
+  end
+end
+
+-- Give back these claims of these workers, in one order whoever held them. Answers how many.
+local function give_back(config, time, workers, entries)
+  table.sort(entries, function(a, b) return by_token(b, a) end)
+  put_back(config, time, entries)
+  for _, entry in ipairs(entries) do
+    call('HDEL', key('held:' .. entry[4]), entry[2])
+  end
+  for _, worker in ipairs(workers) do
+    retire(worker)
+  end
+  return #entries
 end
 
 local function promote(time, limit)
@@ -79,7 +118,7 @@ end
 -- Answers jobs given back, and when to look again.
 local function reap(config, time, amnesty, before, limit)
   local lapsed = call('ZRANGEBYSCORE', key('holders'), '-inf', time, 'WITHSCORES', 'LIMIT', 0, 100)
-  local moved, again = 0, nil
+  local dead, entries, again = {}, {}, nil
   for i = 1, #lapsed, 2 do
     local worker, deadline = lapsed[i], tonumber(lapsed[i + 1])
     local since = tonumber(call('ZSCORE', key('suspects'), worker) or nil)
@@ -91,13 +130,15 @@ local function reap(config, time, amnesty, before, limit)
     if deadline > before - config.outage then
       verdict = math.max(verdict, amnesty)
     end
-    if time >= verdict and moved < limit then
-      moved = moved + give_back(config, time, worker, true, limit - moved, false)
+    -- All of a worker or nothing: a part would come back in the wrong order. What one may hold is limited.
+    if time >= verdict and #entries < limit then
+      dead[#dead + 1] = worker
+      collect(entries, worker, time, false, true)
     elseif not again or verdict < again then
       again = verdict
     end
   end
-  return moved, again
+  return give_back(config, time, dead, entries), again
 end
 
 -- Do what is due and answer: promoted, reclaimed, milliseconds until something more is due (-1: nothing known).

@@ -7,6 +7,7 @@ local function check_types()
     call('ZCARD', key(suffix))
   end
   call('LLEN', key('ready'))
+  call('LLEN', key('isolated'))
   call('LLEN', key('wake'))
   call('SCARD', key('unroutable'))
 end

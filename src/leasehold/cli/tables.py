@@ -1,0 +1,120 @@
+"""Tables of the `info` command: drawn on a terminal, as wide as it is; plain columns in a pipe."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import click
+
+from leasehold.cli.errors import safe
+from leasehold.core import limits
+
+_FIRST: Final = 24
+_OTHERS: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows of text under a title. `right`: the columns to be aligned to the right.
+
+    `spare`: the columns that a narrow terminal does without: group by group, the first to go first.
+    """
+
+    title: str
+    head: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    right: frozenset[str] = frozenset()
+    empty: str = "Nothing."
+    spare: tuple[tuple[str, ...], ...] = ()
+
+    def without(self, names: Sequence[str]) -> Table:
+        kept = [n for n, name in enumerate(self.head) if name not in names]
+        rows = tuple(tuple(row[n] for n in kept) for row in self.rows)
+        return replace(self, head=tuple(self.head[n] for n in kept), rows=rows)
+
+    def all_zero(self) -> tuple[str, ...]:
+        """The columns that have nothing but 0 in them."""
+        return tuple(name for n, name in enumerate(self.head) if all(row[n] == "0" for row in self.rows))
+
+
+def show(tables: Sequence[Table]) -> None:
+    """Print tables on stdout, as it is."""
+    if sys.stdout.isatty():
+        _draw(tables)
+    else:
+        click.echo("\n\n".join(plain(table) for table in tables))
+
+
+def ago(ms: float) -> str:
+    """A stretch of time in one unit. A clock that is behind Redis' gives 0s.
+
+    >>> ago(5_400_000)
+    '1h'
+    """
+    seconds = max(0, int(ms)) // limits.SECOND
+    for unit, size in (("d", 86_400), ("h", 3_600), ("m", 60)):
+        if seconds >= size:
+            return f"{seconds // size}{unit}"
+    return f"{seconds}s"
+
+
+def plain(table: Table) -> str:
+    """The table as columns with spaces between, one line a row: for `grep` and `awk`."""
+    if not table.rows:
+        return table.empty
+    lines = [tuple(_word(cell) for cell in row) for row in (table.head, *table.rows)]
+    widths = [max(len(row[n]) for row in lines) for n in range(len(table.head))]
+    sides = [str.rjust if name in table.right else str.ljust for name in table.head]
+    columns = list(zip(sides, widths, strict=True))
+    return "\n".join(
+        "  ".join(side(cell, width) for cell, (side, width) in zip(row, columns, strict=True)).rstrip() for row in lines
+    )
+
+
+def fitted(table: Table, width: int) -> Table:
+    """The table without as many of its spare columns as it takes to fit."""
+    for names in table.spare:
+        if _width(table) <= width:
+            break
+        table = table.without(names)
+    return table
+
+
+def _width(table: Table) -> int:
+    """How wide the drawn table is: a space on both sides of a column and between two, and one beside the table."""
+    return sum(max(len(name), _widest(table, n)) + 3 for n, name in enumerate(table.head)) + 1
+
+
+def _widest(table: Table, n: int) -> int:
+    return max((len(safe(row[n])) for row in table.rows), default=0)
+
+
+def _word(cell: str) -> str:
+    return safe(cell).replace("\n", "_").replace(" ", "_") or "-"
+
+
+def _draw(tables: Sequence[Table]) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+    console = Console()
+    for whole in tables:
+        if not whole.rows:
+            console.print(whole.empty, markup=False)
+            continue
+        table = fitted(whole, console.width)
+        shown = RichTable(title=table.title, title_justify="left", box=box.SIMPLE_HEAD)
+        for n, name in enumerate(table.head):
+            # What is still too wide is folded, but not the numbers, and the first column (to be copied) as the last.
+            number = name in table.right
+            least = _widest(table, n) if number else min(_widest(table, n), _FIRST if n == 0 else _OTHERS)
+            shown.add_column(name, justify="right" if number else "left", overflow="fold", min_width=least)
+        for row in table.rows:
+            # Text, not markup: names may hold brackets.
+            shown.add_row(*(Text(safe(cell), "dim" if cell == "0" else "") for cell in row))
+        console.print(shown)
