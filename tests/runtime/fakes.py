@@ -43,6 +43,7 @@ class FakeEngine:
     orders: list[tuple[str, ...]] = field(default_factory=list)
     batches: list[int] = field(default_factory=list)
     parked: list[Lease] = field(default_factory=list)
+    raw_queues: set[str] = field(default_factory=set)
     ghosts: int = 0
     """Claims that find nothing and ask for another at once."""
     left: int | None = None

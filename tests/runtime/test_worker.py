@@ -75,6 +75,11 @@ async def test_bytes_that_are_no_record_are_broken_and_never_given_to_a_handler(
     assert ended["garbage"] == Broken(ErrorInfo("Malformed", "no record"))
 
 
+async def test_parked_raw_payloads_are_asked_back_where_there_is_a_handler():
+    async with Rig(task(lambda job: None, name=None, decode=None)) as rig:
+        await rig.engine.until(lambda: rig.engine.raw_queues == {"q"})
+
+
 async def test_burst_with_nothing_to_do_ends():
     async with Rig(lambda: None, burst=True) as rig:
         assert await rig.ended() is ExitStatus.OK
