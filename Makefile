@@ -21,7 +21,7 @@ demo: run-env ## Run jobs over real files, kill a worker on purpose, and report 
 	@$(BIN)/leasehold demo $(if $(DIR),"$(DIR)")
 
 test: dev-env ## Run all tests against redis-servers that they start themselves (ARGS="-k name")
-	@$(BIN)/python -m pytest $(ARGS)
+	@sh scripts/test.sh $(BIN) $(ARGS)
 
 check: dev-env ## Check style, types, import contracts and what must not be in the repository
 	@sh scripts/check.sh $(BIN)

@@ -1,10 +1,12 @@
 """Fixtures for all tests: real Redis servers.
 
-Every test that asks for `server`, `redis_url` or `private_server` runs once for each version of Redis at hand.
+Every test that asks for `server`, `redis_url` or `private_server` runs once for each version of Redis at hand, but for
+those that are marked `one_server`.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -12,6 +14,22 @@ import pytest
 from leasehold.testing.server import RedisServer, available_binaries
 
 _BINARIES = available_binaries()
+_NEWEST = list(_BINARIES)[-1:]
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Tests of what does not depend on the version of Redis run on the newest only. LEASEHOLD_ALL_SERVERS=1: on all."""
+    if os.environ.get("LEASEHOLD_ALL_SERVERS"):
+        return
+    others = [item for item in items if item.get_closest_marker("one_server") and not _is_on(item, _NEWEST)]
+    if others:
+        config.hook.pytest_deselected(items=others)
+        items[:] = [item for item in items if item not in set(others)]
+
+
+def _is_on(item: pytest.Item, versions: list[str]) -> bool:
+    callspec = getattr(item, "callspec", None)
+    return callspec is None or callspec.params.get("redis_binary", *versions) in versions
 
 
 @pytest.fixture(scope="session", params=_BINARIES or [pytest.param("", marks=pytest.mark.skip("no Redis server"))])

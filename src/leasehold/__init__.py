@@ -28,11 +28,13 @@ if TYPE_CHECKING:
     from leasehold.core.errors import DuplicateJob as DuplicateJob
     from leasehold.core.errors import Fail as Fail
     from leasehold.core.errors import InvalidArgument as InvalidArgument
+    from leasehold.core.errors import JobCancelled as JobCancelled
     from leasehold.core.errors import JobFailed as JobFailed
     from leasehold.core.errors import JobNotFound as JobNotFound
     from leasehold.core.errors import LeaseholdError as LeaseholdError
     from leasehold.core.errors import LeaseLost as LeaseLost
     from leasehold.core.errors import NotConfigured as NotConfigured
+    from leasehold.core.errors import NotUnique as NotUnique
     from leasehold.core.errors import PayloadInvalid as PayloadInvalid
     from leasehold.core.errors import PayloadTooLarge as PayloadTooLarge
     from leasehold.core.errors import QueueFull as QueueFull
@@ -49,8 +51,18 @@ if TYPE_CHECKING:
     from leasehold.core.job import QueueView as QueueView
     from leasehold.core.job import State as State
     from leasehold.core.job import WorkerView as WorkerView
+    from leasehold.core.shape import CancelAnswer as CancelAnswer
+    from leasehold.core.shape import CancelCount as CancelCount
+    from leasehold.core.shape import Conflict as Conflict
+    from leasehold.core.shape import LaneFailure as LaneFailure
+    from leasehold.core.shape import LanePage as LanePage
+    from leasehold.core.shape import LaneState as LaneState
+    from leasehold.core.shape import LaneView as LaneView
+    from leasehold.core.shape import Progress as Progress
+    from leasehold.core.shape import QueueSettings as QueueSettings
+    from leasehold.core.shape import Shape as Shape
+    from leasehold.held import HeldJob as HeldJob
     from leasehold.protocols import Native as Native
-    from leasehold.queues import HeldJob as HeldJob
     from leasehold.queues import Queue as Queue
     from leasehold.results import JobHandle as JobHandle
     from leasehold.runtime.context import Job as Job
@@ -58,11 +70,14 @@ if TYPE_CHECKING:
     from leasehold.settings import Settings as Settings
     from leasehold.tasks import Task as Task
     from leasehold.tasks import TaskCall as TaskCall
+    from leasehold.unique import Debounce as Debounce
+    from leasehold.unique import Throttle as Throttle
+    from leasehold.unique import Unique as Unique
 
 _ERRORS = (
-    "AccessDenied DuplicateJob Fail InvalidArgument JobFailed JobNotFound LeaseholdError LeaseLost NotConfigured "
-    "PayloadInvalid PayloadTooLarge QueueFull RedisError ReplyError ResultError ResultTimeout Retry Unreachable "
-    "UnsupportedFeature WrongState"
+    "AccessDenied DuplicateJob Fail InvalidArgument JobCancelled JobFailed JobNotFound LeaseholdError LeaseLost "
+    "NotConfigured NotUnique PayloadInvalid PayloadTooLarge QueueFull RedisError ReplyError ResultError ResultTimeout "
+    "Retry Unreachable UnsupportedFeature WrongState"
 )
 # Which module each public name comes from. The fixed list is all that can be loaded by name.
 _HOMES = {
@@ -71,12 +86,17 @@ _HOMES = {
     "core.engine": "Feature",
     "core.errors": _ERRORS,
     "core.job": "JobView Page QueueView State WorkerView",
+    "core.shape": (
+        "CancelAnswer CancelCount Conflict LaneFailure LanePage LaneState LaneView Progress QueueSettings Shape"
+    ),
+    "held": "HeldJob",
     "protocols": "Native",
-    "queues": "HeldJob Queue",
+    "queues": "Queue",
     "results": "JobHandle",
     "runtime.context": "Job current_job",
     "settings": "Settings",
     "tasks": "Task TaskCall",
+    "unique": "Debounce Throttle Unique",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 

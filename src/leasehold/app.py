@@ -6,12 +6,14 @@ from collections.abc import Callable, Coroutine, Mapping
 from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, Self, TypeVar, overload
 
-from leasehold.client import Client, Options
+from leasehold.client import Client
 from leasehold.connections import Connections, Runner
 from leasehold.core import limits, names
 from leasehold.core.backoff import Backoff
+from leasehold.core.engine import Feature
 from leasehold.core.errors import InvalidArgument
-from leasehold.core.task import TaskSpec
+from leasehold.core.task import BatchRule, TaskSpec
+from leasehold.options import OF_SHAPE, UNSET, Options, ShapeOptions, Unset
 from leasehold.panel import Control, Inspect
 from leasehold.protocols import FullEngine, Native, WireProtocol
 from leasehold.queues import Queue
@@ -20,12 +22,12 @@ from leasehold.tasks import Definition, Policy, RawHandler, Task, checked_functi
 
 if TYPE_CHECKING:
     from datetime import timedelta
+    from typing import Unpack
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 DEFAULT_QUEUE = "default"
-_TIMEOUT_S = limits.DEFAULT_TIMEOUT_MS / limits.SECOND
 _RESULT_TTL_S = limits.COMPLETED_TTL_MS / limits.SECOND
 
 
@@ -118,10 +120,11 @@ class Leasehold:
         *,
         name: str | None = None,
         queue: str = DEFAULT_QUEUE,
-        timeout: float | timedelta | None = _TIMEOUT_S,
+        timeout: float | timedelta | Unset | None = UNSET,
         retries: int = limits.DEFAULT_RETRIES,
         backoff: Backoff | None = None,
         result_ttl: float | timedelta = _RESULT_TTL_S,
+        **shape: Unpack[ShapeOptions],
     ) -> TaskDecorator: ...
     def task(
         self,
@@ -130,10 +133,11 @@ class Leasehold:
         *,
         name: str | None = None,
         queue: str = DEFAULT_QUEUE,
-        timeout: float | timedelta | None = _TIMEOUT_S,
+        timeout: float | timedelta | Unset | None = UNSET,
         retries: int = limits.DEFAULT_RETRIES,
         backoff: Backoff | None = None,
         result_ttl: float | timedelta = _RESULT_TTL_S,
+        **shape: Unpack[ShapeOptions],
     ) -> Any:
         """Register a function or an async function as a task.
 
@@ -143,12 +147,18 @@ class Leasehold:
             @app.task(queue="images", timeout=30, retries=5, backoff=Backoff(base=5))
             async def thumbnail(path: str, size: int = 128) -> str: ...
 
+            @app.task(queue="watchers", persistent=True, unique=True)
+            async def watch(shop: str) -> None: ...
+
         `name`: what jobs call it, `module.function` by default; producers and workers must agree. `timeout`: seconds
-        for one attempt, None for no limit. `retries`: how many more attempts after the first. `backoff`: how long to
-        wait between them. `result_ttl`: for how many seconds the record of a completed job is kept, 0 for not at all.
-        Raises `InvalidArgument`, also for a name that is taken and for annotations that JSON cannot hold.
+        for one attempt, None for no limit; an hour by default, and no limit for a persistent task. `retries`: how many
+        more attempts after the first. `backoff`: how long to wait between them. `result_ttl`: for how many seconds the
+        record of a completed job is kept, 0 for not at all.
+        `lane`, `lane_limit`, `priority`, `unique` and `persistent`: what its jobs get, where `Task.using` says nothing
+        else; see there. Raises `InvalidArgument`, also for a name that is taken and for annotations that JSON cannot
+        hold.
         """
-        policy = _policy(queue, timeout, retries, backoff, result_ttl)
+        policy = _policy(queue, timeout, retries, backoff, result_ttl, Options().using(OF_SHAPE, **shape).check())
         given = None if name is None else names.task_name(name)
 
         def register(function: Callable[..., Any]) -> Task[Any, Any, Any]:
@@ -166,10 +176,13 @@ class Leasehold:
         self,
         queue: str,
         *,
-        timeout: float | timedelta | None = _TIMEOUT_S,
+        timeout: float | timedelta | Unset | None = UNSET,
         retries: int = limits.DEFAULT_RETRIES,
         backoff: Backoff | None = None,
         result_ttl: float | timedelta = _RESULT_TTL_S,
+        batch: int | None = None,
+        linger: float | timedelta | None = None,
+        one_lane: bool = False,
     ) -> Callable[[Callable[..., Any]], RawHandler]:
         """Register a function or an async function for the raw payloads of a queue. It takes the `Job`.
 
@@ -177,18 +190,30 @@ class Leasehold:
             async def send(job: Job) -> None:
                 await deliver(job.payload)          # bytes
 
-        The options are those of `task`. Raises `InvalidArgument`, also when the queue has a handler already.
+            @app.handler("events", batch=50, linger=0.2)
+            async def store(jobs: list[Job]) -> None:
+                await insert([job.payload for job in jobs])
+
+        `batch`: take up to so many jobs at once (1 to 500), as a list; `timeout` is that of the whole batch then. What
+        the function returns is None (all are completed) or a list with one entry for each job: its result, or a `Retry`
+        or `Fail`. What it raises counts for all jobs that were not answered before. `linger`: for how many seconds (up
+        to 60) a job waits for others to fill the batch; 0 by default. `one_lane`: put only jobs together that follow
+        each other in one lane, in its order.
+        The other options are those of `task`. Raises `InvalidArgument`, also when the queue has a handler already.
         """
         if callable(queue):
             raise InvalidArgument('@app.handler needs the name of its queue: @app.handler("emails").')
-        policy = _policy(queue, timeout, retries, backoff, result_ttl)
+        policy = _policy(queue, timeout, retries, backoff, result_ttl, Options())
+        rule = _batch_rule(batch, linger, one_lane)
+        if one_lane:
+            self._client.require(Feature.LANES, "lanes")
 
         def register(function: Callable[..., Any]) -> RawHandler:
             checked_function(function, "@app.handler")
             takes_one(function, "@app.handler")
             if policy.queue in self._handlers:
                 raise InvalidArgument(f"Queue {policy.queue!r} has a handler already; expected one handler a queue.")
-            handler = self._handlers[policy.queue] = RawHandler(function, policy)
+            handler = self._handlers[policy.queue] = RawHandler(function, policy, rule)
             return handler
 
         return register
@@ -199,7 +224,7 @@ class Leasehold:
         app.queue("emails").enqueue(b"...")
         """
         checked = names.queue_name(name)
-        return Queue(self._client, checked, lambda: self._raw_spec(checked))
+        return Queue(self._client, checked, lambda: self._raw_policy(checked))
 
     def close(self) -> None:
         """Close the connections of blocking code. The app may be used again: it connects anew."""
@@ -223,9 +248,9 @@ class Leasehold:
     ) -> None:
         await self.aclose()
 
-    def _raw_spec(self, queue: str) -> TaskSpec | None:
+    def _raw_policy(self, queue: str) -> Policy | None:
         handler = self._handlers.get(queue)
-        return None if handler is None else handler.spec
+        return None if handler is None else handler.policy
 
 
 def _engine(protocol: object, settings: Settings) -> FullEngine:
@@ -245,13 +270,36 @@ def _check_url(url: str) -> None:
     Target.parse(url)
 
 
-def _policy(queue: str, timeout: object, retries: object, backoff: Backoff | None, result_ttl: object) -> Policy:
+def _policy(
+    queue: str, timeout: object, retries: object, backoff: Backoff | None, result_ttl: object, options: Options
+) -> Policy:
     if backoff is not None and not isinstance(backoff, Backoff):
         raise InvalidArgument(f"backoff is a {type(backoff).__name__}; expected one such as Backoff(base=5).")
     return Policy(
         queue=names.queue_name(queue),
-        timeout_ms=None if timeout is None else names.duration_ms(timeout, "timeout"),
+        timeout_ms=_timeout_ms(timeout, options),
         retries=names.count(retries, "retries"),
         backoff=backoff or Backoff(),
         result_ttl_ms=names.duration_ms(result_ttl, "result_ttl", least_ms=0, most_ms=limits.MAX_RESULT_TTL_MS),
+        own_timeout=timeout is not UNSET,
+        options=options,
     )
+
+
+def _timeout_ms(timeout: object, options: Options) -> int | None:
+    if timeout is UNSET:
+        return None if options.persistent else limits.DEFAULT_TIMEOUT_MS
+    return None if timeout is None else names.duration_ms(timeout, "timeout")
+
+
+def _batch_rule(batch: object, linger: object, one_lane: object) -> BatchRule | None:
+    if not isinstance(one_lane, bool):
+        raise InvalidArgument(f"one_lane is a {type(one_lane).__name__}; expected True or False.")
+    if batch is None:
+        if linger is not None or one_lane:
+            field = "one_lane" if linger is None else "linger"
+            raise InvalidArgument(f"{field} is given without batch; expected the size of a batch, as in batch=50.")
+        return None
+    size = names.count(batch, "batch", least=1, most=limits.MAX_BATCH_SIZE)
+    linger_ms = 0 if linger is None else names.duration_ms(linger, "linger", least_ms=0, most_ms=limits.MAX_LINGER_MS)
+    return BatchRule(size, linger_ms, one_lane)

@@ -4,98 +4,29 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from enum import Enum
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from leasehold.core import limits, names
 from leasehold.core.engine import Feature
 from leasehold.core.errors import PayloadTooLarge, UnsupportedFeature
 from leasehold.core.job import NewJob
+from leasehold.core.shape import PLAIN, Shape, UniqueRule
 from leasehold.core.steps import Steps
+from leasehold.unique import by_arguments, keyed
 
 if TYPE_CHECKING:
-    from datetime import datetime, timedelta
-
     from leasehold.connections import Runner
+    from leasehold.options import Options
     from leasehold.protocols import FullEngine
     from leasehold.settings import Settings
 
 T = TypeVar("T")
 
 
-class Unset(Enum):
-    """Tells "not given" from None, which for a timeout means "no limit"."""
-
-    UNSET = "unset"
-
-
-UNSET: Final = Unset.UNSET
-
-NO_TIMEOUT_MS: Final = 0
-"""How a job says on the wire that it has no timeout."""
-
-
 def new_id() -> str:
     """A job id of 16 letters and digits that nobody else draws."""
     # Without '-' and '_': an id stays one word under a double click and is never taken for an option.
     return secrets.token_urlsafe(12).replace("-", "a").replace("_", "b")
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """What the user asked for one job, checked. None (for the timeout: UNSET) where nothing was asked.
-
-    `delay_ms` and `run_at_ms` are one wish: 0 and a time, or a number and None.
-    """
-
-    id: str | None = None
-    queue: str | None = None
-    delay_ms: int | None = None
-    run_at_ms: int | None = None
-    timeout_ms: int | Unset = UNSET
-    retries: int | None = None
-
-    def using(
-        self,
-        *,
-        id: str | None = None,
-        queue: str | None = None,
-        delay: float | timedelta | None = None,
-        run_after: datetime | None = None,
-        timeout: float | timedelta | Unset | None = UNSET,
-        retries: int | None = None,
-    ) -> Options:
-        """These options with some of them changed. Raises `InvalidArgument`, naming the one that is wrong."""
-        changes: dict[str, Any] = {}
-        if id is not None:
-            changes["id"] = names.job_id(id)
-        if queue is not None:
-            changes["queue"] = names.queue_name(queue)
-        if delay is not None or run_after is not None:
-            changes["delay_ms"], changes["run_at_ms"] = names.due(delay, run_after)
-        if timeout is not UNSET:
-            changes["timeout_ms"] = timeout_on_wire(timeout)
-        if retries is not None:
-            changes["retries"] = names.count(retries, "retries")
-        return replace(self, **changes) if changes else self
-
-    def over(self, defaults: Options) -> Options:
-        """These options, and of the defaults those that nothing was asked for here. An id is no default."""
-        asked = self if self.delay_ms is not None else defaults
-        return Options(
-            id=self.id,
-            queue=self.queue or defaults.queue,
-            delay_ms=asked.delay_ms,
-            run_at_ms=asked.run_at_ms,
-            timeout_ms=defaults.timeout_ms if self.timeout_ms is UNSET else self.timeout_ms,
-            retries=defaults.retries if self.retries is None else self.retries,
-        )
-
-
-def timeout_on_wire(timeout: object) -> int:
-    """Seconds as milliseconds; None, no limit, as 0."""
-    return NO_TIMEOUT_MS if timeout is None else names.duration_ms(timeout, "timeout")
 
 
 class Client:
@@ -124,38 +55,65 @@ class Client:
             )
 
     def job(
-        self, queue: str, payload: bytes, options: Options, *, task: str | None = None, timeout_ms: int | None = None
+        self,
+        queue: str,
+        payload: bytes,
+        options: Options,
+        *,
+        task: str | None = None,
+        timeout_ms: int | None = None,
+        arguments: Callable[[bytes], bytes] = bytes,
     ) -> NewJob:
         """A job that may be enqueued. `timeout_ms` is that of the task or handler, where the options have none.
 
-        Raises `PayloadTooLarge` and `UnsupportedFeature`. Nothing is sent.
+        `arguments`: what a payload says, the same bytes however the call was written. Raises `InvalidArgument` (options
+        that do not go together), `PayloadTooLarge` and `UnsupportedFeature`. Nothing is sent.
         """
         if len(payload) > self.settings.max_payload:
             raise PayloadTooLarge(len(payload), self.settings.max_payload)
-        if task is not None:
-            self.require(Feature.TASKS, "tasks")
-        if options.delay_ms or options.run_at_ms is not None:
-            self.require(Feature.DELAY, "a delay")
-        if options.id is not None:
-            self.require(Feature.OWN_ID, "an id of your own")
-        if options.retries is not None:
-            self.require(Feature.RETRIES, "a number of retries")
-        if options.timeout_ms is not UNSET:
-            self.require(Feature.TIMEOUT, "a timeout")
+        options.check()
+        self._require_all(options, task)
+        if options.timeout_ms is not None:
             timeout_ms = options.timeout_ms
         elif timeout_ms == limits.DEFAULT_TIMEOUT_MS or Feature.TIMEOUT not in self.engine.features:
             timeout_ms = None
+        rule = options.unique or None
+        if rule is not None and by_arguments(rule):
+            rule = keyed(rule, task, arguments(payload))
         return NewJob(
             queue=options.queue or queue,
             id=options.id or self._new_id(),
             payload=payload,
             task=task,
-            delay_ms=options.delay_ms or 0,
+            delay_ms=options.delay_ms or (0 if rule is None else rule.wait_ms),
             run_at_ms=options.run_at_ms,
             timeout_ms=timeout_ms,
             retries=options.retries,
             own_id=options.id is not None,
+            shape=_shape(options, rule),
         )
+
+    def _require_all(self, options: Options, task: str | None) -> None:
+        if task is not None:
+            self.require(Feature.TASKS, "tasks")
+        if options.delayed:
+            self.require(Feature.DELAY, "a delay")
+        if options.id is not None:
+            self.require(Feature.OWN_ID, "an id of your own")
+        if options.retries is not None:
+            self.require(Feature.RETRIES, "a number of retries")
+        if options.timeout_ms is not None:
+            self.require(Feature.TIMEOUT, "a timeout")
+        if options.lane:
+            self.require(Feature.LANES, "lanes")
+        if options.priority:
+            self.require(Feature.PRIORITIES, "priorities")
+        if options.unique:
+            self.require(Feature.UNIQUE, "unique jobs")
+            if options.unique.wait_ms:
+                self.require(Feature.DELAY, "a delay")
+        if options.persistent:
+            self.require(Feature.PERSISTENT, "persistent jobs")
 
 
 def seconds_or_none(timeout: object, field: str = "timeout") -> float | None:
@@ -163,3 +121,15 @@ def seconds_or_none(timeout: object, field: str = "timeout") -> float | None:
     if timeout is None:
         return None
     return names.duration_ms(timeout, field, least_ms=0, most_ms=limits.MAX_DELAY_MS) / limits.SECOND
+
+
+def _shape(options: Options, rule: UniqueRule | None) -> Shape:
+    if rule is None and not (options.lane or options.priority or options.persistent):
+        return PLAIN
+    return Shape(
+        lane=options.lane or None,
+        lane_limit=options.lane_limit or 1,
+        priority=options.priority or 0,
+        unique=rule,
+        persistent=bool(options.persistent),
+    )

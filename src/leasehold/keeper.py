@@ -20,9 +20,10 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from leasehold.core import limits
-from leasehold.core.engine import Engine, Heartbeat, Timing
+from leasehold.core.engine import CancelAsked, Engine, Heartbeat, Timing
 from leasehold.core.errors import RedisError, Unreachable
 from leasehold.core.job import JobRecord, Lease, LeaseRef
+from leasehold.core.text import cut
 from leasehold.engines.native import NativeEngine
 from leasehold.engines.native.engine import NativeConfig
 from leasehold.redis.sync import SyncDriver
@@ -37,6 +38,9 @@ ALIVE_MS: Final = 400
 """While Redis lets a beat wait, the worker is told this often that it is not the keeper that hangs."""
 OUTBOX_MAX: Final = 1024 * 1024
 """Reports that a busy worker has not read yet. Beyond that they are left out; what is lost is said again."""
+
+REASON_MAX: Final = 300
+"""Bytes of the reason for a cancellation that the worker is told, so that a line of many of them stays bounded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,25 +69,33 @@ class Orders:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """One line of the keeper's: a beat (None when nothing came back), and what is wrong, if anything is."""
+    """One line of the keeper's: a beat (None when nothing came back), and what is wrong, if anything is.
+
+    `kept_at`: when the oldest of the beats was sent by which all leases are kept (by the clock that all processes of a
+    machine share); 0 when there was none. To a reader that was stopped meanwhile, an old report must not look new.
+    """
 
     beat: Heartbeat | None
     trouble: str = ""
+    kept_at: float = 0.0
 
     def to_line(self) -> bytes:
-        fields: dict[str, Any] = {"trouble": self.trouble}
+        fields: dict[str, Any] = {"trouble": self.trouble, "kept_at": self.kept_at}
         if self.beat is not None:
             fields["lost"] = [_ref_row(ref) for ref in self.beat.lost]
             fields["strays"] = [[*_ref_row(lease.ref), lease.worker] for lease in self.beat.strays]
+            fields["cancelled"] = [[*_ref_row(one.ref), cut(one.reason, REASON_MAX)] for one in self.beat.cancelled]
         return _line(fields)
 
     @classmethod
     def from_line(cls, line: bytes) -> Report:
         fields = json.loads(line)
         if "lost" not in fields:
-            return cls(None, fields["trouble"])
+            return cls(None, fields["trouble"], fields["kept_at"])
         lost = frozenset(LeaseRef(*row) for row in fields["lost"])
-        return cls(Heartbeat(lost, tuple(_stray(*row) for row in fields["strays"])), fields["trouble"])
+        cancelled = tuple(CancelAsked(LeaseRef(*row), reason) for *row, reason in fields["cancelled"])
+        beat = Heartbeat(lost, tuple(_stray(*row) for row in fields["strays"]), cancelled=cancelled)
+        return cls(beat, fields["trouble"], fields["kept_at"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +188,7 @@ class KeeperProcess:
         self._leases: tuple[LeaseRef, ...] = ()
         self._kept = dict.fromkeys(orders.queues, -math.inf)  # queue -> since when; all, until we are told
         self._beaten = dict.fromkeys(orders.queues, -math.inf)  # queue -> when last
+        self._good = dict.fromkeys(orders.queues, 0.0)  # queue -> when the last beat that went through was sent
         self._look = dict.fromkeys(orders.queues, math.inf)  # queue -> when something may be due there
         self._woken = -math.inf
         self._said = -math.inf
@@ -213,7 +226,8 @@ class KeeperProcess:
         return max(self._said, self._woken) + self._pause
 
     def _say(self, beat: Heartbeat | None) -> None:
-        self._pipe.send(Report(beat, next(iter(self._troubles.values()), "")).to_line())
+        kept_at = min((self._good[queue] for queue in self._kept), default=time.monotonic())
+        self._pipe.send(Report(beat, next(iter(self._troubles.values()), ""), kept_at).to_line())
 
     def _hear(self, seconds: float) -> None:
         """Hear what the worker says, for so long at most."""
@@ -225,6 +239,8 @@ class KeeperProcess:
                 now = time.monotonic()
                 if not self._kept:
                     self._woken = now
+                for queue in told.keep - self._kept.keys():
+                    self._good[queue] = now  # whatever is claimed there is newer than this line
                 self._kept = {queue: self._kept.get(queue, now) for queue in told.keep}
 
     def _beat(self, now: float) -> Heartbeat | None:
@@ -232,6 +248,7 @@ class KeeperProcess:
         due = [queue for queue in self._orders.queues if self._needs(queue, now)]
         lost: set[LeaseRef] = set()
         strays: list[Lease] = []
+        cancelled: list[CancelAsked] = []
         done = not due
         signal.setitimer(signal.ITIMER_REAL, ALIVE_MS / limits.SECOND, ALIVE_MS / limits.SECOND)
         try:
@@ -247,15 +264,16 @@ class KeeperProcess:
                     self._beaten[queue] = now
                     continue
                 done = True
-                self._beaten[queue] = now
+                self._beaten[queue] = self._good[queue] = now
                 self._look[queue] = math.inf if beat.next_ms is None else now + beat.next_ms / limits.SECOND
                 self._troubles.pop(queue, None)
                 self._troubles.pop("", None)
                 lost |= beat.lost
                 strays += beat.strays
+                cancelled += beat.cancelled
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
-        return Heartbeat(frozenset(lost), tuple(strays)) if done else None
+        return Heartbeat(frozenset(lost), tuple(strays), cancelled=tuple(cancelled)) if done else None
 
     def _needs(self, queue: str, now: float) -> bool:
         if now >= self._look[queue]:

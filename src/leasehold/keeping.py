@@ -38,6 +38,7 @@ class ProcessKeeper:
         self._process: asyncio.subprocess.Process | None = None
         self._trouble = ""
         self._told: frozenset[str] | None = None
+        self._kept_at = 0.0
 
     @property
     def pid(self) -> int | None:
@@ -79,7 +80,12 @@ class ProcessKeeper:
         if report.trouble != self._trouble:
             self._trouble = report.trouble
             event(logging.WARNING if report.trouble else logging.INFO, "keeper", trouble=report.trouble or "over")
+        self._kept_at = report.kept_at
         return report.beat
+
+    @property
+    def kept_at(self) -> float:
+        return self._kept_at
 
     def show(self, leases: Sequence[LeaseRef]) -> None:
         stdin = None if self._process is None else self._process.stdin

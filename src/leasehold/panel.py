@@ -5,12 +5,26 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from leasehold.core import limits, names
+from leasehold.core.engine import Feature
 from leasehold.core.errors import InvalidArgument
 from leasehold.core.job import JobView, Page, QueueView, State, WorkerView
+from leasehold.core.shape import (
+    CancelAnswer,
+    CancelCount,
+    LaneFailure,
+    LanePage,
+    LaneState,
+    LaneView,
+    QueueSettings,
+)
 from leasehold.core.steps import Steps
 
 if TYPE_CHECKING:
     from leasehold.client import Client
+
+_LISTED = (LaneState.READY, LaneState.BUSY, LaneState.PARKED)
+_MOST_CURSOR = 2**64 - 1
+"""A cursor of Redis is a number of 64 bits."""
 
 
 class Inspect:
@@ -43,15 +57,70 @@ class Inspect:
     async def ajob(self, queue: str, id: str) -> JobView | None:
         return await self._client.arun(self._job(queue, id))
 
-    def page(self, queue: str, state: State | str, offset: int = 0, limit: int = limits.PAGE_MAX) -> Page:
+    def page(
+        self,
+        queue: str,
+        state: State | str,
+        offset: int = 0,
+        limit: int = limits.PAGE_MAX,
+        *,
+        lane: str | None = None,
+    ) -> Page:
         """Up to `limit` (at most 100) jobs in one state: in the order they will run, or newest end first.
 
-        app.inspect.page("images", State.FAILED).jobs
-        """
-        return self._client.run(self._page(queue, state, offset, limit))
+            app.inspect.page("images", State.FAILED).jobs
+            app.inspect.page("images", "ready", lane="user:42").jobs
 
-    async def apage(self, queue: str, state: State | str, offset: int = 0, limit: int = limits.PAGE_MAX) -> Page:
-        return await self._client.arun(self._page(queue, state, offset, limit))
+        Of each lane only the next job stands among the ready ones. With `lane`, and only for "ready": the jobs that
+        wait in that lane, in its order.
+        """
+        return self._client.run(self._page(queue, state, offset, limit, lane))
+
+    async def apage(
+        self,
+        queue: str,
+        state: State | str,
+        offset: int = 0,
+        limit: int = limits.PAGE_MAX,
+        *,
+        lane: str | None = None,
+    ) -> Page:
+        return await self._client.arun(self._page(queue, state, offset, limit, lane))
+
+    def lane(self, queue: str, lane: str) -> LaneView:
+        """One lane: whether it waits, is busy or parked, and how many jobs it has. One without jobs is `idle`.
+
+        app.inspect.lane("images", "user:42").waiting
+        """
+        return self._client.run(self._lane(queue, lane))
+
+    async def alane(self, queue: str, lane: str) -> LaneView:
+        return await self._client.arun(self._lane(queue, lane))
+
+    def lanes(self, queue: str, state: LaneState | str, cursor: int = 0, limit: int = limits.PAGE_MAX) -> LanePage:
+        """Up to `limit` (at most 100) lanes that are "ready" (in the order of their turns), "busy" or "parked".
+
+            page = app.inspect.lanes("images", LaneState.PARKED)
+            [lane.name for lane in page.lanes]
+
+        `cursor`: that of the page before, 0 for the first. The last page has the cursor 0.
+        """
+        return self._client.run(self._lanes(queue, state, cursor, limit))
+
+    async def alanes(
+        self, queue: str, state: LaneState | str, cursor: int = 0, limit: int = limits.PAGE_MAX
+    ) -> LanePage:
+        return await self._client.arun(self._lanes(queue, state, cursor, limit))
+
+    def settings(self, queue: str) -> QueueSettings:
+        """What is set for the queue as a whole; see `app.control.configure`.
+
+        app.inspect.settings("images").paused
+        """
+        return self._client.run(self._client.engine.settings(names.queue_name(queue)))
+
+    async def asettings(self, queue: str) -> QueueSettings:
+        return await self._client.arun(self._client.engine.settings(names.queue_name(queue)))
 
     def workers(self) -> list[WorkerView]:
         """The workers that have described themselves lately."""
@@ -66,10 +135,29 @@ class Inspect:
     def _job(self, queue: str, id: str) -> Steps[JobView | None]:
         return self._client.engine.job(names.queue_name(queue), names.known_id(id))
 
-    def _page(self, queue: str, state: State | str, offset: int, limit: int) -> Steps[Page]:
+    def _page(self, queue: str, state: State | str, offset: int, limit: int, lane: str | None) -> Steps[Page]:
         names.count(offset, "offset", most=limits.PAGE_OFFSET_MAX)
         names.count(limit, "limit", least=1, most=limits.PAGE_MAX)
-        return self._client.engine.page(names.queue_name(queue), _state(state), offset, limit)
+        wanted = _state(state)
+        if lane is None:
+            return self._client.engine.page(names.queue_name(queue), wanted, offset, limit)
+        self._client.require(Feature.LANES, "lanes")
+        if wanted is not State.READY:
+            raise InvalidArgument(f"state is {wanted.value!r} and lane is given; expected 'ready', or no lane.")
+        return self._client.engine.page(names.queue_name(queue), wanted, offset, limit, names.lane_name(lane))
+
+    def _lane(self, queue: str, lane: str) -> Steps[LaneView]:
+        self._client.require(Feature.LANES, "lanes")
+        return self._client.engine.lane(names.queue_name(queue), names.lane_name(lane))
+
+    def _lanes(self, queue: str, state: LaneState | str, cursor: int, limit: int) -> Steps[LanePage]:
+        self._client.require(Feature.LANES, "lanes")
+        if state not in _LISTED:
+            expected = ", ".join(_LISTED)
+            raise InvalidArgument(f"state is {str(state)[:40]!r}; expected one of {expected}.")
+        names.count(cursor, "cursor", most=_MOST_CURSOR)
+        names.count(limit, "limit", least=1, most=limits.PAGE_MAX)
+        return self._client.engine.lanes(names.queue_name(queue), LaneState(state), cursor, limit)
 
 
 class Control:
@@ -95,15 +183,39 @@ class Control:
     async def adiscard(self, queue: str, id: str) -> bool:
         return await self._client.arun(self._client.engine.discard(names.queue_name(queue), names.known_id(id)))
 
-    def cancel(self, queue: str, id: str, reason: str = "") -> bool:
-        """End a job that waits (ready, scheduled, unroutable) in `cancelled`. False: there is no such job.
+    def cancel(self, queue: str, id: str, reason: str = "") -> CancelAnswer:
+        """End a job in `cancelled` if it waits (ready, scheduled, unroutable), or ask its worker to end it if it runs.
 
-        `reason` is kept with the job, cut to 8 KiB.
+            app.control.cancel("images", job.id, reason="typed by mistake")
+
+        Answers what became of it: "cancelled", "requested" (the job ends when its handler heeds it; see
+        `JobView.cancelling`), or "nothing" (no such job, or it has ended), which is false in a condition. `reason` is
+        kept with the job, cut to 8 KiB. Raises `InvalidArgument`.
         """
         return self._client.run(self._cancel(queue, id, reason))
 
-    async def acancel(self, queue: str, id: str, reason: str = "") -> bool:
+    async def acancel(self, queue: str, id: str, reason: str = "") -> CancelAnswer:
         return await self._client.arun(self._cancel(queue, id, reason))
+
+    def cancel_lane(self, queue: str, lane: str, reason: str = "") -> CancelCount:
+        """Cancel all jobs of a lane that have not ended, those that run included: see `cancel`.
+
+        app.control.cancel_lane("images", "user:42").cancelled
+        """
+        return self._client.run(self._cancel_lane(queue, lane, reason))
+
+    async def acancel_lane(self, queue: str, lane: str, reason: str = "") -> CancelCount:
+        return await self._client.arun(self._cancel_lane(queue, lane, reason))
+
+    def cancel_all(self, queue: str, reason: str = "") -> CancelCount:
+        """Cancel all jobs of a queue that have not ended, those that run included: see `cancel`.
+
+        app.control.cancel_all("images", reason="the shop is closed")
+        """
+        return self._client.run(self._cancel_all(queue, reason))
+
+    async def acancel_all(self, queue: str, reason: str = "") -> CancelCount:
+        return await self._client.arun(self._cancel_all(queue, reason))
 
     def purge(self, queue: str, state: State | str) -> int:
         """Remove all jobs in one state other than active; answers how many.
@@ -115,8 +227,113 @@ class Control:
     async def apurge(self, queue: str, state: State | str) -> int:
         return await self._client.arun(self._purge(queue, state))
 
-    def _cancel(self, queue: str, id: str, reason: str) -> Steps[bool]:
+    def pause(self, queue: str) -> QueueSettings:
+        """Let no worker start a job of the queue until it is resumed. What runs goes on; enqueueing goes on.
+
+        app.control.pause("images")
+        """
+        return self._client.run(self._pause(queue, True))
+
+    async def apause(self, queue: str) -> QueueSettings:
+        return await self._client.arun(self._pause(queue, True))
+
+    def resume(self, queue: str) -> QueueSettings:
+        """Let a paused queue go on. Harmless for one that is not paused."""
+        return self._client.run(self._pause(queue, False))
+
+    async def aresume(self, queue: str) -> QueueSettings:
+        return await self._client.arun(self._pause(queue, False))
+
+    def configure(
+        self, queue: str, *, max_length: int | None = None, lane_failure: LaneFailure | str | None = None
+    ) -> QueueSettings:
+        """Set something for a queue as a whole, for all who use it. Answers what is set now; None leaves it as it is.
+
+            app.control.configure("images", max_length=100_000, lane_failure="park")
+
+        `max_length`: how many jobs that have not ended the queue takes before `enqueue` raises `QueueFull`; 0: no
+        limit. `lane_failure`: what becomes of a lane when a job of it fails for good. "skip" (the default) goes on,
+        "block" waits until somebody retries or discards the job, "park" sets the lane aside until `resume_lane`.
+        Raises `InvalidArgument` and `UnsupportedFeature`.
+        """
+        return self._client.run(self._configure(queue, max_length, lane_failure))
+
+    async def aconfigure(
+        self, queue: str, *, max_length: int | None = None, lane_failure: LaneFailure | str | None = None
+    ) -> QueueSettings:
+        return await self._client.arun(self._configure(queue, max_length, lane_failure))
+
+    def park_lane(self, queue: str, lane: str) -> bool:
+        """Set a lane aside: none of its jobs is started until it is resumed. False: it is parked already.
+
+        app.control.park_lane("images", "user:42")
+        """
+        return self._client.run(self._park(queue, lane))
+
+    async def apark_lane(self, queue: str, lane: str) -> bool:
+        return await self._client.arun(self._park(queue, lane))
+
+    def resume_lane(self, queue: str, lane: str) -> bool:
+        """Let a parked lane go on. False: it is not parked."""
+        return self._client.run(self._resume_lane(queue, lane))
+
+    async def aresume_lane(self, queue: str, lane: str) -> bool:
+        return await self._client.arun(self._resume_lane(queue, lane))
+
+    def quiet(self, worker: str) -> bool:
+        """Ask a worker to finish what it runs and to start nothing new. False: there is no such worker.
+
+        for worker in app.inspect.workers():
+            app.control.quiet(worker.id)
+        """
+        return self._client.run(self._quiet(worker, True))
+
+    async def aquiet(self, worker: str) -> bool:
+        return await self._client.arun(self._quiet(worker, True))
+
+    def unquiet(self, worker: str) -> bool:
+        """Let a quiet worker start jobs again. False: there is no such worker."""
+        return self._client.run(self._quiet(worker, False))
+
+    async def aunquiet(self, worker: str) -> bool:
+        return await self._client.arun(self._quiet(worker, False))
+
+    def _cancel(self, queue: str, id: str, reason: str) -> Steps[CancelAnswer]:
         return self._client.engine.cancel(names.queue_name(queue), names.known_id(id), names.reason(reason))
+
+    def _cancel_lane(self, queue: str, lane: str, reason: str) -> Steps[CancelCount]:
+        self._client.require(Feature.LANES, "lanes")
+        return self._client.engine.cancel_all(names.queue_name(queue), names.lane_name(lane), names.reason(reason))
+
+    def _cancel_all(self, queue: str, reason: str) -> Steps[CancelCount]:
+        return self._client.engine.cancel_all(names.queue_name(queue), None, names.reason(reason))
+
+    def _pause(self, queue: str, paused: bool) -> Steps[QueueSettings]:
+        self._client.require(Feature.PAUSE, "paused queues")
+        return self._client.engine.configure(names.queue_name(queue), paused=paused)
+
+    def _configure(self, queue: str, max_length: object, lane_failure: object) -> Steps[QueueSettings]:
+        most = None
+        if max_length is not None:
+            self._client.require(Feature.MAX_LENGTH, "a maximum length")
+            most = names.count(max_length, "max_length", most=limits.MAX_QUEUE_LENGTH)
+        policy = None
+        if lane_failure is not None:
+            self._client.require(Feature.LANES, "lanes")
+            policy = _lane_failure(lane_failure)
+        return self._client.engine.configure(names.queue_name(queue), max_length=most, lane_failure=policy)
+
+    def _park(self, queue: str, lane: str) -> Steps[bool]:
+        self._client.require(Feature.LANES, "lanes")
+        return self._client.engine.park_lane(names.queue_name(queue), names.lane_name(lane))
+
+    def _resume_lane(self, queue: str, lane: str) -> Steps[bool]:
+        self._client.require(Feature.LANES, "lanes")
+        return self._client.engine.resume_lane(names.queue_name(queue), names.lane_name(lane))
+
+    def _quiet(self, worker: str, quiet: bool) -> Steps[bool]:
+        self._client.require(Feature.QUIET, "quiet workers")
+        return self._client.engine.quiet(names.known_id(worker, "worker"), quiet)
 
     def _purge(self, queue: str, state: State | str) -> Steps[int]:
         wanted = _state(state)
@@ -133,3 +350,10 @@ def _state(value: State | str) -> State:
     except ValueError:
         expected = ", ".join(state.value for state in State)
         raise InvalidArgument(f"state is {str(value)[:40]!r}; expected one of {expected}.") from None
+
+
+def _lane_failure(value: object) -> LaneFailure:
+    if not isinstance(value, str) or value not in tuple(LaneFailure):
+        expected = ", ".join(LaneFailure)
+        raise InvalidArgument(f"lane_failure is {str(value)[:40]!r}; expected one of {expected}.")
+    return LaneFailure(value)

@@ -5,148 +5,32 @@ from __future__ import annotations
 import logging
 import secrets
 import time
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any
 
-from leasehold.client import UNSET, Options, Unset, seconds_or_none
+from leasehold.client import seconds_or_none
 from leasehold.core import limits, names
 from leasehold.core.codec import encode_raw
 from leasehold.core.engine import Feature
-from leasehold.core.errors import InvalidArgument, LeaseholdError, LeaseLost
-from leasehold.core.job import ErrorInfo, Lease, Leased, NewJob, Token
+from leasehold.core.errors import InvalidArgument
+from leasehold.core.job import ErrorInfo, Leased, NewJob
 from leasehold.core.outcome import Completed, Failed, Outcome, Released, Retried
 from leasehold.core.signature import Results
 from leasehold.core.steps import Steps
 from leasehold.core.text import cut
+from leasehold.held import HeldJob, MaybeJob, NoJob, PendingLease, held_of, progress_of
+from leasehold.options import NO_TIMEOUT_MS, OF_JOB, OF_MANY, JobOptions, ManyOptions, Options
 from leasehold.results import JobHandle, enqueue_all, enqueue_one
 
 if TYPE_CHECKING:
-    from datetime import datetime, timedelta
+    from datetime import timedelta
+    from typing import Unpack
 
     from leasehold.client import Client
-    from leasehold.core.task import TaskSpec
+    from leasehold.tasks import Policy
 
 _log = logging.getLogger("leasehold")
-
-
-class HeldJob:
-    """A job leased by hand. True in a condition; `with` completes it at the end, or releases it on an error."""
-
-    __slots__ = ("_queue", "_settled", "lease")
-
-    def __init__(self, queue: Queue, lease: Lease) -> None:
-        self.lease = lease
-        self._queue = queue
-        self._settled = False
-
-    def __repr__(self) -> str:
-        return f"<HeldJob {self.id!r} of queue {self.queue!r}, attempt {self.attempt}>"
-
-    def __bool__(self) -> Literal[True]:
-        return True
-
-    @property
-    def id(self) -> str:
-        return self.lease.record.id
-
-    @property
-    def queue(self) -> str:
-        return self.lease.record.queue
-
-    @property
-    def task(self) -> str | None:
-        """The task's name; None for a raw payload."""
-        return self.lease.record.task
-
-    @property
-    def payload(self) -> bytes:
-        return self.lease.record.payload
-
-    @property
-    def attempt(self) -> int:
-        """Counts from 1: earlier failures and crashes, plus this one."""
-        return self.lease.attempt
-
-    @property
-    def token(self) -> Token:
-        """The fencing token: grows with every claim of the job."""
-        return self.lease.token
-
-    @property
-    def settled(self) -> bool:
-        """Whether `complete`, `retry`, `fail` or `release` was called with this job, whatever it answered."""
-        return self._settled
-
-    def mark_settled(self) -> None:
-        """For `Queue`: the end of a `with` block has nothing left to do."""
-        self._settled = True
-
-    def __enter__(self) -> HeldJob:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
-        if self._settled:
-            return
-        if error is None:
-            check_completed(self, self._queue.complete(self))
-            return
-        try:
-            self._queue.release(self)
-        except LeaseholdError:
-            _log.warning("job %r could not be released; it comes back when its lease lapses", self.id)
-
-
-class NoJob:
-    """What `lease` gives when there is nothing to do: false in a condition, and `with` gives None."""
-
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        return "<NoJob>"
-
-    def __bool__(self) -> Literal[False]:
-        return False
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
-        return None
-
-
-MaybeJob: TypeAlias = HeldJob | NoJob
-
-
-class PendingLease:
-    """What `alease` gives: `await` it for the job, or use it in `async with`."""
-
-    def __init__(self, queue: Queue, lease: Callable[[], Generator[Any, Any, MaybeJob]]) -> None:
-        self._queue = queue
-        self._lease = lease
-        self._job: MaybeJob = NoJob()
-
-    def __await__(self) -> Generator[Any, Any, MaybeJob]:
-        return self._lease()
-
-    async def __aenter__(self) -> HeldJob | None:
-        self._job = await self
-        return self._job or None
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None
-    ) -> None:
-        job = self._job
-        if not job or job.settled:
-            return
-        if error is None:
-            check_completed(job, await self._queue.acomplete(job))
-            return
-        try:
-            await self._queue.arelease(job)
-        except LeaseholdError:
-            _log.warning("job %r could not be released; it comes back when its lease lapses", job.id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,58 +61,43 @@ class Queue:
             send(job.payload)
     """
 
-    def __init__(self, client: Client, name: str, handler: Callable[[], TaskSpec | None] = lambda: None) -> None:
+    def __init__(self, client: Client, name: str, policy: Callable[[], Policy | None] = lambda: None) -> None:
         self.name = name
         self._client = client
-        self._handler = handler
+        self._policy = policy
 
     def __repr__(self) -> str:
         return f"<Queue {self.name!r}>"
 
-    def enqueue(
-        self,
-        payload: object,
-        *,
-        id: str | None = None,
-        delay: float | timedelta | None = None,
-        run_after: datetime | None = None,
-        timeout: float | timedelta | Unset | None = UNSET,
-        retries: int | None = None,
-    ) -> JobHandle[Any]:
+    def enqueue(self, payload: object, **options: Unpack[JobOptions]) -> JobHandle[Any]:
         """Enqueue a raw payload for the queue's handler: bytes as they are, str as UTF-8, other values as JSON.
 
             app.queue("emails").enqueue({"to": "a@example.org"}, delay=60)
+            app.queue("emails").enqueue(b"...", lane="customer:7", unique="welcome:7")
 
-        The options are those of `Task.using`. Raises `PayloadInvalid`, `PayloadTooLarge`, `InvalidArgument`,
-        `DuplicateJob` (an own id that exists), `UnsupportedFeature`, `QueueFull` and the errors of Redis.
+        The options are those of `Task.using`, but for the queue. Raises `PayloadInvalid`, `PayloadTooLarge`,
+        `InvalidArgument`, `DuplicateJob` (an own id that exists), `NotUnique` (another job has the unique key),
+        `UnsupportedFeature`, `QueueFull` and the errors of Redis.
         """
-        options = Options().using(id=id, delay=delay, run_after=run_after, timeout=timeout, retries=retries)
-        return self._client.run(enqueue_one(self._client, self._new_job(payload, options)))
+        return self._client.run(self._enqueue(payload, options))
 
-    async def aenqueue(
-        self,
-        payload: object,
-        *,
-        id: str | None = None,
-        delay: float | timedelta | None = None,
-        run_after: datetime | None = None,
-        timeout: float | timedelta | Unset | None = UNSET,  # noqa: ASYNC109
-        retries: int | None = None,
-    ) -> JobHandle[Any]:
+    async def aenqueue(self, payload: object, **options: Unpack[JobOptions]) -> JobHandle[Any]:
         """The twin of `enqueue` for async code."""
-        options = Options().using(id=id, delay=delay, run_after=run_after, timeout=timeout, retries=retries)
-        return await self._client.arun(enqueue_one(self._client, self._new_job(payload, options)))
+        return await self._client.arun(self._enqueue(payload, options))
 
-    def enqueue_many(self, payloads: Iterable[object]) -> list[JobHandle[Any]]:
+    def enqueue_many(self, payloads: Iterable[object], **options: Unpack[ManyOptions]) -> list[JobHandle[Any]]:
         """Enqueue many raw payloads with few round trips. The handles come in their order.
 
-        queue.enqueue_many(line.encode() for line in file)
-        """
-        return self._client.run(self._enqueue_many(payloads))
+            queue.enqueue_many((line.encode() for line in file), lane="import:7")
 
-    async def aenqueue_many(self, payloads: Iterable[object]) -> list[JobHandle[Any]]:
+        The options of `enqueue`, but for the id, are those of all of them. A payload that is not unique is no error
+        here: its handle is that of the other job and has `created` False.
+        """
+        return self._client.run(self._enqueue_many(payloads, options))
+
+    async def aenqueue_many(self, payloads: Iterable[object], **options: Unpack[ManyOptions]) -> list[JobHandle[Any]]:
         """The twin of `enqueue_many` for async code."""
-        return await self._client.arun(self._enqueue_many(payloads))
+        return await self._client.arun(self._enqueue_many(payloads, options))
 
     def lease(
         self, seconds: float | timedelta = 30, *, block: bool = False, timeout: float | timedelta | None = None
@@ -316,22 +185,42 @@ class Queue:
         """The twin of `extend` for async code."""
         return await self._client.arun(self._extend(job, seconds))
 
+    def progress(self, job: HeldJob, current: float, total: float | None = None, text: str = "") -> bool:
+        """Tell how far a job is, for whoever looks at it or watches it. False: it was ours no longer.
+
+            queue.progress(job, 3, 10, "resizing")
+
+        `total` None: not known. `text` is cut to 500 bytes. Raises `InvalidArgument` for what is no finite number.
+        """
+        return self._client.run(self._progress(job, current, total, text))
+
+    async def aprogress(self, job: HeldJob, current: float, total: float | None = None, text: str = "") -> bool:
+        """The twin of `progress` for async code."""
+        return await self._client.arun(self._progress(job, current, total, text))
+
     def job(self, id: str) -> JobHandle[Any]:
         """A handle for a job of this queue that was enqueued before, here or elsewhere. No traffic."""
         return JobHandle(self._client, self.name, names.known_id(id))
 
-    def _new_job(self, payload: object, options: Options) -> NewJob:
-        spec = self._handler()
-        timeout_ms = None if spec is None else spec.timeout_ms or 0
-        return self._client.job(self.name, encode_raw(payload), options, timeout_ms=timeout_ms)
+    def _enqueue(self, payload: object, options: JobOptions) -> Steps[JobHandle[Any]]:
+        return enqueue_one(self._client, self._new_job(payload, Options().using(OF_JOB, **options)))
 
-    def _enqueue_many(self, payloads: Iterable[object]) -> Steps[list[JobHandle[Any]]]:
+    def _enqueue_many(self, payloads: Iterable[object], options: ManyOptions) -> Steps[list[JobHandle[Any]]]:
         if isinstance(payloads, (str, bytes, bytearray, memoryview)):
             raise InvalidArgument(
                 f"The payloads are one {type(payloads).__name__}; expected a list of payloads, or `enqueue` for one."
             )
-        options = Options()
-        return enqueue_all(self._client, [self._new_job(payload, options) for payload in payloads])
+        asked = Options().using(OF_MANY, **options)
+        return enqueue_all(self._client, [self._new_job(payload, asked) for payload in payloads])
+
+    def _new_job(self, payload: object, options: Options) -> NewJob:
+        policy = self._policy()
+        if policy is not None:
+            timeout_ms: int | None = policy.wire_timeout_ms(options)
+        else:
+            # Where the handler is not known, its timeout counts; a job that never completes has none by default.
+            timeout_ms = NO_TIMEOUT_MS if options.persistent else None
+        return self._client.job(self.name, encode_raw(payload), options, timeout_ms=timeout_ms)
 
     def _claim(self, seconds: object, block: bool, timeout: object) -> Claim:
         lease_ms = names.duration_ms(seconds, "seconds", least_ms=limits.MIN_LEASE_MS, most_ms=limits.MAX_LEASE_MS)
@@ -377,23 +266,7 @@ class Queue:
         ms = names.duration_ms(seconds, "seconds", least_ms=limits.MIN_LEASE_MS, most_ms=limits.MAX_LEASE_MS)
         return self._client.engine.extend(job.lease, ms)
 
-
-def held_of(queue: str, job: object) -> None:
-    """Refuse what is no held job, and one of another queue: it would be looked for where it is not."""
-    if isinstance(job, NoJob):
-        raise InvalidArgument("There was no job to lease, so there is nothing to settle. Look first: `if job:`.")
-    if not isinstance(job, HeldJob):
-        raise InvalidArgument(f"Got a {type(job).__name__}; expected a job that `lease` of queue {queue!r} gave.")
-    if job.queue != queue:
-        raise InvalidArgument(
-            f"The job is of queue {job.queue!r}, not of {queue!r}; use app.queue({job.queue!r}) for it."
-        )
-
-
-def check_completed(job: HeldJob, completed: bool) -> None:
-    """Raise `LeaseLost` when the end of a `with` block came too late."""
-    if not completed:
-        raise LeaseLost(
-            f"Job {job.id!r} was no longer ours when its block ended: its lease had lapsed, and it runs again or has "
-            "run again. Lease it for longer, or extend it in time."
-        )
+    def _progress(self, job: HeldJob, current: object, total: object, text: object) -> Steps[bool]:
+        held_of(self.name, job)
+        self._client.require(Feature.PROGRESS, "progress")
+        return self._client.engine.progress(job.lease, progress_of(current, total, text))

@@ -1,17 +1,19 @@
-"""The handle of an enqueued job: where it is, and its result once it has ended."""
+"""The handle of an enqueued job: where it is, how far it is, and its result once it has ended."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from leasehold.client import seconds_or_none
-from leasehold.core import limits
+from leasehold.core import limits, names
 from leasehold.core.codec import note_of
 from leasehold.core.engine import Feature
-from leasehold.core.errors import DuplicateJob, JobFailed, JobNotFound, ResultError, ResultTimeout
+from leasehold.core.errors import DuplicateJob, JobFailed, JobNotFound, NotUnique, ResultError, ResultTimeout
 from leasehold.core.job import Enqueued, JobView, NewJob, State
+from leasehold.core.shape import CancelAnswer, Conflict
 from leasehold.core.signature import Results
 from leasehold.core.steps import Steps
 
@@ -26,20 +28,29 @@ R = TypeVar("R")
 class JobHandle(Generic[R]):
     """A job that was enqueued. `created` is True when the enqueue that gave this handle made the job.
 
-    Two handles of the same queue and id are equal.
+    `conflict` says what that enqueue did because another job had the unique key (None: none had); the handle is that of
+    the other job then. Two handles of the same queue and id are equal.
 
     job = thumbnail.enqueue("cat.png")
     job.result(timeout=10)
     """
 
-    __slots__ = ("_client", "_results", "created", "id", "queue")
+    __slots__ = ("_client", "_results", "conflict", "created", "id", "queue")
 
     def __init__(
-        self, client: Client, queue: str, id: str, *, created: bool = False, results: Results | None = None
+        self,
+        client: Client,
+        queue: str,
+        id: str,
+        *,
+        created: bool = False,
+        conflict: Conflict | None = None,
+        results: Results | None = None,
     ) -> None:
         self.queue = queue
         self.id = id
         self.created = created
+        self.conflict = conflict
         self._client = client
         self._results = results or Results(f"job {id!r}")
 
@@ -62,14 +73,9 @@ class JobHandle(Generic[R]):
         `JobFailed` (with the state and the error), `JobNotFound` (also when its record was kept for too short a time,
         see `result_ttl`), and `ResultError` when the job completed but its result could not be stored.
         """
-        wait = self._waiting(timeout)
-        if self._ended(view := self._client.run(self._ask())):
-            return self._give(view)
-        wait.next_s()
-        # Subscribe before asking again: an end between the two would be missed the other way round.
-        with self._client.runner.subscribe(self._channel()) as messages:
-            while not self._ended(view := self._client.run(self._ask())):
-                messages.get(wait.next_s())
+        view: JobView | None = None
+        for view in self._looks(self._waiting(timeout)):  # noqa: B007 - the last look is the one that counts
+            pass
         return self._give(view)
 
     async def aresult(self, timeout: float | None = None) -> R:  # noqa: ASYNC109
@@ -77,14 +83,31 @@ class JobHandle(Generic[R]):
 
         await (await thumbnail.aenqueue("cat.png")).aresult(timeout=10)
         """
-        wait = self._waiting(timeout)
-        if self._ended(view := await self._client.arun(self._ask())):
-            return self._give(view)
-        wait.next_s()
-        async with self._client.runner.asubscribe(self._channel()) as messages:
-            while not self._ended(view := await self._client.arun(self._ask())):
-                await messages.get(wait.next_s())
+        view: JobView | None = None
+        async with aclosing(self._alooks(self._waiting(timeout))) as looks:
+            async for view in looks:  # noqa: B007 - as above
+                pass
         return self._give(view)
+
+    def watch(self, timeout: float | None = None) -> Iterator[JobView]:
+        """Look at the job now, and again whenever its state or its progress has changed, until it has ended.
+
+            for view in thumbnail.enqueue("cat.png").watch(timeout=60):
+                if view.progress:
+                    print(view.progress.current, view.progress.total, view.progress.text)
+
+        The last view is that of the ended job; there is none when nothing is known of the job. Progress and the end are
+        told at once; what else changes, or was told and lost, is noticed within 2 seconds. Only the newest counts.
+        `timeout` in seconds, from this call to the end of the job. Raises `ResultTimeout` and `UnsupportedFeature`.
+        """
+        return changes(self._looks(self._waiting(timeout)))
+
+    def awatch(self, timeout: float | None = None) -> AsyncIterator[JobView]:
+        """The twin of `watch` for async code.
+
+        async for view in job.awatch(timeout=60): ...
+        """
+        return achanges(self._alooks(self._waiting(timeout)))
 
     def refresh(self) -> JobView | None:
         """The job as it is now; None when there is no record of it."""
@@ -102,18 +125,55 @@ class JobHandle(Generic[R]):
         """The twin of `state` for async code."""
         return _state(await self.arefresh())
 
+    def cancel(self, reason: str = "") -> CancelAnswer:
+        """End the job in `cancelled` if it waits, or ask its worker to end it if it runs. See `app.control.cancel`.
+
+            if not job.cancel("typed by mistake"):
+                print("too late")
+
+        The answer is false in a condition when there was nothing to cancel. Raises `InvalidArgument` for a reason that
+        is no text.
+        """
+        return self._client.run(self._client.engine.cancel(self.queue, self.id, names.reason(reason)))
+
+    async def acancel(self, reason: str = "") -> CancelAnswer:
+        """The twin of `cancel` for async code."""
+        return await self._client.arun(self._client.engine.cancel(self.queue, self.id, names.reason(reason)))
+
     def _waiting(self, timeout: float | None) -> Waiting:
         self._client.require(Feature.RESULTS, "results")
         return Waiting(self.id, seconds_or_none(timeout))
+
+    def _looks(self, wait: Waiting) -> Iterator[JobView | None]:
+        """Look at the job again and again; the last look finds it ended or unknown. Raises `ResultTimeout`."""
+        yield (view := self._client.run(self._ask()))
+        if _over(view):
+            return
+        wait.next_s()
+        # Subscribe before asking again: an end between the two would be missed the other way round.
+        with self._client.runner.subscribe(self._channel()) as messages:
+            while not _over(view := self._client.run(self._ask())):
+                yield view
+                messages.get(wait.next_s())
+        yield view
+
+    async def _alooks(self, wait: Waiting) -> AsyncGenerator[JobView | None, None]:
+        """The twin of `_looks`."""
+        yield (view := await self._client.arun(self._ask()))
+        if _over(view):
+            return
+        wait.next_s()
+        async with self._client.runner.asubscribe(self._channel()) as messages:
+            while not _over(view := await self._client.arun(self._ask())):
+                yield view
+                await messages.get(wait.next_s())
+        yield view
 
     def _ask(self) -> Steps[JobView | None]:
         return self._client.engine.result(self.queue, self.id)
 
     def _channel(self) -> str:
         return self._client.engine.result_channel(self.queue, self.id)
-
-    def _ended(self, view: JobView | None) -> bool:
-        return view is None or view.state.ended
 
     def _give(self, view: JobView | None) -> R:
         if view is None:
@@ -125,6 +185,25 @@ class JobHandle(Generic[R]):
         if note is not None:
             raise ResultError(f"Job {self.id!r} completed, but its result could not be stored: {note}")
         return cast(R, value)
+
+
+def changes(looks: Iterator[JobView | None]) -> Iterator[JobView]:
+    """Of many looks at a job, those that found something else than the one before."""
+    before: JobView | None = None
+    for view in looks:
+        if view is not None and _differ(before, view):
+            yield view
+            before = view
+
+
+async def achanges(looks: AsyncGenerator[JobView | None, None]) -> AsyncIterator[JobView]:
+    """The twin of `changes`. Where it is left early, so is the subscription of the looks."""
+    before: JobView | None = None
+    async with aclosing(looks):
+        async for view in looks:
+            if view is not None and _differ(before, view):
+                yield view
+                before = view
 
 
 class Waiting:
@@ -161,25 +240,38 @@ def handles(
 ) -> list[JobHandle[Any]]:
     """Handles of jobs that were enqueued together, in their order."""
     return [
-        JobHandle(client, job.queue, answer.id, created=answer.created, results=results)
+        JobHandle(client, job.queue, answer.id, created=answer.created, conflict=answer.conflict, results=results)
         for job, answer in zip(jobs, enqueued, strict=True)
     ]
 
 
 def enqueue_one(client: Client, job: NewJob, results: Results | None = None) -> Steps[JobHandle[Any]]:
-    """Enqueue one job. Raises `DuplicateJob` when its id was chosen by the user and exists."""
+    """Enqueue one job. Raises `DuplicateJob` (its id was chosen by the user and exists) and `NotUnique`."""
     enqueued = yield from client.engine.enqueue([job])
-    if job.own_id and not enqueued[0].created:
+    answer = enqueued[0]
+    if answer.conflict is Conflict.REJECT:
+        raise NotUnique(job.queue, answer.id)
+    if job.own_id and not answer.created and answer.conflict is None:
         raise DuplicateJob(f"Queue {job.queue!r} has a job with the id {job.id!r} already; nothing was enqueued.")
     return handles(client, [job], enqueued, results)[0]
 
 
 def enqueue_all(client: Client, jobs: Sequence[NewJob], results: Results | None = None) -> Steps[list[JobHandle[Any]]]:
-    """Enqueue many jobs. A job whose id exists has a handle with `created` False."""
+    """Enqueue many jobs. Where an id exists or another job has the unique key, the handle has `created` False."""
     if not jobs:
         return []
     enqueued = yield from client.engine.enqueue(jobs)
     return handles(client, jobs, enqueued, results)
+
+
+def _over(view: JobView | None) -> bool:
+    return view is None or view.state.ended
+
+
+def _differ(before: JobView | None, view: JobView) -> bool:
+    if before is None:
+        return True
+    return (before.state, before.progress, before.cancelling) != (view.state, view.progress, view.cancelling)
 
 
 def _state(view: JobView | None) -> State | None:

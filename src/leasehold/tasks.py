@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import inspect
+import json
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
-from leasehold.client import UNSET, Options, Unset
 from leasehold.core import names
+from leasehold.core.codec import JsonCodec
 from leasehold.core.errors import InvalidArgument
 from leasehold.core.job import NewJob
 from leasehold.core.signature import Results, Signature
-from leasehold.core.task import Arguments, TaskSpec
+from leasehold.core.steps import Steps
+from leasehold.core.task import BatchRule, TaskSpec
+from leasehold.options import NO_TIMEOUT_MS, OF_USING, Options, UsingOptions
 from leasehold.results import JobHandle, enqueue_all, enqueue_one
 
 if TYPE_CHECKING:
-    from datetime import datetime, timedelta
+    from typing import Unpack
 
     from leasehold.client import Client
     from leasehold.core.backoff import Backoff
@@ -30,13 +33,25 @@ C = TypeVar("C")
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """How the jobs of a task or a raw handler are run. Checked."""
+    """How the jobs of a task or a raw handler are run. Checked.
+
+    `timeout_ms` None: no limit. `own_timeout`: it was given, and is not just the default. `options`: what jobs get that
+    ask for nothing else.
+    """
 
     queue: str
     timeout_ms: int | None
     retries: int
     backoff: Backoff
     result_ttl_ms: int
+    own_timeout: bool = True
+    options: Options = field(default_factory=Options)
+
+    def wire_timeout_ms(self, options: Options) -> int:
+        """The timeout of a job that asks for none. One that never completes is not to time out by default."""
+        if options.persistent and not self.own_timeout:
+            return NO_TIMEOUT_MS
+        return self.timeout_ms or NO_TIMEOUT_MS
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +94,11 @@ class Definition:
         self._signature = Signature(self.name, self.function)
         return self._signature
 
-    def decode(self, payload: bytes) -> Arguments:
-        return self.signature.decode(payload)
+    def arguments(self, payload: bytes) -> bytes:
+        """The arguments in a payload of ours, as the same bytes however the call was written: by place or by name."""
+        args, kwargs = JsonCodec().read(payload)
+        bound = inspect.signature(self.function).bind(*args, **kwargs)
+        return json.dumps(bound.arguments, sort_keys=True).encode()
 
     def spec(self) -> TaskSpec:
         policy = self.policy
@@ -111,6 +129,7 @@ class Task(Generic[P, R, C]):
     def __init__(self, definition: Definition, options: Options) -> None:
         self._definition = definition
         self._options = options
+        self._all_options = options.over(definition.policy.options).check()
         self._client = definition.client
         self.name = definition.name
         self.queue = options.queue or definition.policy.queue
@@ -132,29 +151,27 @@ class Task(Generic[P, R, C]):
         """What a worker needs to know. Raises `InvalidArgument` when the annotations cannot be resolved."""
         return self._definition.spec()
 
-    def using(
-        self,
-        *,
-        id: str | None = None,
-        queue: str | None = None,
-        delay: float | timedelta | None = None,
-        run_after: datetime | None = None,
-        timeout: float | timedelta | Unset | None = UNSET,
-        retries: int | None = None,
-    ) -> Task[P, R, C]:
+    def using(self, **options: Unpack[UsingOptions]) -> Task[P, R, C]:
         """A copy of the task whose jobs get these options.
 
             thumbnail.using(delay=60).enqueue("cat.png")
             thumbnail.using(id="cat", timeout=5, retries=0).enqueue("cat.png")
+            thumbnail.using(lane="user:42").enqueue("cat.png")
+            thumbnail.using(priority=5, unique=True).enqueue("cat.png")
 
-        `id`: the job's id; a second job with it is refused while the first is known. `delay`: seconds or a `timedelta`.
-        `run_after`: a `datetime` with a time zone. `timeout`: seconds for one attempt, None for no limit. `retries`:
-        how many more attempts after the first. Raises `InvalidArgument`, naming what is wrong.
+        `id`: the job's id; a second job with it is refused while the first is known. `queue`: another queue. `delay`:
+        seconds or a `timedelta`. `run_after`: a `datetime` with a time zone. `timeout`: seconds for one attempt, None
+        for no limit. `retries`: how many more attempts after the first.
+        `lane`: jobs with the same lane run strictly one at a time, in the order of their enqueue; a retry keeps its
+        place. `lane_limit`: how many of the lane may run at one time (1 to 1,000); above 1 there is no order.
+        `priority`: -100 to 100, higher first; a job with a lane has none.
+        `unique`: the job is the only one with this key until it has ended; `True`: with these arguments. See `Unique`,
+        `Debounce` and `Throttle` for more. `persistent`: when the function returns, the job is run again, for ever,
+        until it is cancelled, discarded or raises `Fail`; failures are retried without a limit.
+        None leaves an option as it was, but for `timeout` (no limit), `lane` (no lane) and `unique` (not unique).
+        Raises `InvalidArgument`, naming what is wrong or what does not go together.
         """
-        options = self._options.using(
-            id=id, queue=queue, delay=delay, run_after=run_after, timeout=timeout, retries=retries
-        )
-        return Task(self._definition, options)
+        return Task(self._definition, self._options.using(OF_USING, **options))
 
     def call(self, *args: P.args, **kwargs: P.kwargs) -> TaskCall[R]:
         """A call to be enqueued later, together with others: see `enqueue_many`. Raises `PayloadInvalid`."""
@@ -165,8 +182,10 @@ class Task(Generic[P, R, C]):
 
             job = thumbnail.enqueue("cat.png", size=64)
 
-        Raises `PayloadInvalid` (arguments that do not fit, or cannot be encoded), `PayloadTooLarge`, `DuplicateJob` (an
-        own id that exists), `UnsupportedFeature`, `QueueFull` and the errors of Redis.
+        With `unique`, the handle may be that of another job: `created` is False then, and `conflict` says what was
+        done. Raises `PayloadInvalid` (arguments that do not fit, or cannot be encoded), `PayloadTooLarge`,
+        `DuplicateJob` (an own id that exists), `NotUnique` (another job has the unique key), `UnsupportedFeature`,
+        `QueueFull` and the errors of Redis.
         """
         return self._client.run(self._enqueue(self.call(*args, **kwargs)))
 
@@ -185,8 +204,9 @@ class Task(Generic[P, R, C]):
             thumbnail.using(delay=60).enqueue_many(thumbnail.call(path) for path in paths)
 
         The options of `using()` here are the defaults for calls that set none; an id cannot be one for many.
-        All calls are checked before the first is sent. An own id that exists already is no error here: its handle has
-        `created` False. Raises as `enqueue` does; when Redis fails on the way, some of the calls may be enqueued.
+        All calls are checked before the first is sent. An own id or a unique key that another job has is no error here:
+        the handle is that of the other job and has `created` False. Raises as `enqueue` does else; when Redis fails on
+        the way, some of the calls may be enqueued.
         """
         return self._client.run(self._enqueue_many(calls))
 
@@ -201,10 +221,10 @@ class Task(Generic[P, R, C]):
         """
         return JobHandle(self._client, self.queue, names.known_id(id), results=self._definition.results)
 
-    def _enqueue(self, call: TaskCall[R]) -> Any:
+    def _enqueue(self, call: TaskCall[R]) -> Steps[JobHandle[R]]:
         return enqueue_one(self._client, self._new_job(call), self._definition.results)
 
-    def _enqueue_many(self, calls: Iterable[TaskCall[R]]) -> Any:
+    def _enqueue_many(self, calls: Iterable[TaskCall[R]]) -> Steps[list[JobHandle[R]]]:
         if self._options.id is not None:
             raise InvalidArgument(
                 f"Task {self.name}: using(id={self._options.id!r}) cannot be the id of many jobs; expected an id for "
@@ -217,17 +237,25 @@ class Task(Generic[P, R, C]):
         if not isinstance(call, TaskCall) or call.task != self.name:
             got = f"a call of {call.task}" if isinstance(call, TaskCall) else f"a {type(call).__name__}"
             raise InvalidArgument(f"Task {self.name}: got {got}; expected calls made by {self.__name__}.call(...).")
-        options = call.options.over(self._options)
-        policy = self._definition.policy
-        timeout_ms = 0 if policy.timeout_ms is None else policy.timeout_ms
-        return self._client.job(policy.queue, call.payload, options, task=self.name, timeout_ms=timeout_ms)
+        # Most calls are made with the options that this task has.
+        options = self._all_options if call.options is self._options else call.options.over(self._all_options)
+        definition = self._definition
+        return self._client.job(
+            definition.policy.queue,
+            call.payload,
+            options,
+            task=self.name,
+            timeout_ms=definition.policy.wire_timeout_ms(options),
+            arguments=definition.arguments,
+        )
 
 
 class RawHandler:
     """The function for a queue's raw payloads, made by `@app.handler`. Calling it just calls the function."""
 
-    def __init__(self, function: Callable[..., Any], policy: Policy) -> None:
+    def __init__(self, function: Callable[..., Any], policy: Policy, batch: BatchRule | None = None) -> None:
         self._function = function
+        self.policy = policy
         self.queue = policy.queue
         self.spec = TaskSpec(
             name=None,
@@ -240,6 +268,7 @@ class RawHandler:
             retries=policy.retries,
             backoff=policy.backoff,
             result_ttl_ms=policy.result_ttl_ms,
+            batch=batch,
         )
         self.__name__ = getattr(function, "__name__", "handler")
         self.__doc__ = function.__doc__
@@ -261,11 +290,13 @@ def checked_function(function: Callable[..., Any], what: str) -> None:
 
 
 def takes_one(function: Callable[..., Any], what: str) -> None:
-    """Refuse a raw handler that cannot be called with just the job."""
+    """Refuse a raw handler that cannot be called with just the job, or with just the list of them."""
     try:
         inspect.signature(function).bind(None)
     except TypeError:
-        raise InvalidArgument(f"{what}: {function.__qualname__} must take one argument, the job.") from None
+        raise InvalidArgument(
+            f"{what}: {function.__qualname__} must take one argument, the job (with batch=, the list of jobs)."
+        ) from None
 
 
 def default_name(function: Callable[..., Any]) -> str:

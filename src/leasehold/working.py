@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from leasehold.app import Leasehold
 from leasehold.core import limits, names
@@ -19,6 +19,12 @@ from leasehold.runtime.worker import ExitStatus, Worker
 class WorkerOptions:
     """How a worker is to run. `queues` empty: all that the app's tasks and handlers name. `grace` is in seconds.
 
+    `weights`: how often a queue is looked at first while all have work, 1 where nothing is said. `burst`: stop when
+    nothing is left. Persistent jobs are never done: a burst begins those it finds, and stops when nothing else is
+    ready, also when they take up every slot and others wait.
+
+        WorkerOptions(("critical", "default"), weights={"critical": 5})
+
     Raises `InvalidArgument`.
     """
 
@@ -26,11 +32,15 @@ class WorkerOptions:
     concurrency: int = limits.CONCURRENCY
     burst: bool = False
     grace: float = limits.STOP_GRACE_MS / limits.SECOND
+    weights: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for queue in self.queues:
             names.queue_name(queue)
         names.count(self.concurrency, "concurrency", least=1, most=limits.MAX_CONCURRENCY)
+        for queue, weight in self.weights.items():
+            names.queue_name(queue)
+            names.count(weight, f"the weight of {queue!r}", least=1, most=limits.MAX_WEIGHT)
         names.duration_ms(self.grace, "grace", least_ms=0, most_ms=limits.DAY)
 
 
@@ -70,6 +80,7 @@ async def run_worker(app: Leasehold, options: WorkerOptions) -> ExitStatus:
             concurrency=options.concurrency,
             burst=options.burst,
             grace_ms=round(options.grace * limits.SECOND),
+            weights=options.weights,
         )
         return await worker.run()
     finally:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import pty
+import select
 import signal
 import subprocess
 import sys
@@ -14,8 +16,16 @@ from typing import Self
 
 import pytest
 
+HERE = Path(__file__).parent
 SOURCE = Path(__file__).parents[2] / "src"
 LIMIT_S = 20.0
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.is_relative_to(HERE):
+            item.add_marker("one_server")
 
 
 class Run:
@@ -87,6 +97,37 @@ class Run:
         self.process.wait(LIMIT_S)
         for reader in self._readers:
             reader.join(LIMIT_S)
+
+
+class Terminal:
+    """A terminal for a process: `inside` is its end, given as stdin, stdout or stderr."""
+
+    def __init__(self) -> None:
+        self._outside, self.inside = pty.openpty()
+
+    def wait_for(self, text: str) -> str:
+        """What was written since the last time, with this text in it."""
+        seen, until = "", time.monotonic() + LIMIT_S
+        while text not in seen:
+            left = until - time.monotonic()
+            assert left > 0, f"{text!r} was not written in {LIMIT_S:g} s:\n{seen}"
+            if select.select([self._outside], [], [], left)[0]:
+                seen += os.read(self._outside, 65_536).decode()
+        return seen
+
+    def type(self, text: str) -> None:
+        os.write(self._outside, text.encode())
+
+    def close(self) -> None:
+        os.close(self.inside)
+        os.close(self._outside)
+
+
+@pytest.fixture
+def terminal() -> Iterator[Terminal]:
+    terminal = Terminal()
+    yield terminal
+    terminal.close()
 
 
 Leasehold = Callable[..., Run]

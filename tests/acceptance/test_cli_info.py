@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from leasehold import Leasehold, QueueView, State
-from leasehold.cli.info import queue_table
+from leasehold.cli.overview import queue_table
 from leasehold.cli.tables import fitted
 
 

@@ -9,7 +9,9 @@ import pytest
 from leasehold._version import __version__
 from leasehold.cli import COMMANDS, commands
 from leasehold.cli.errors import safe
+from leasehold.cli.facts import amount
 from leasehold.cli.tables import ago
+from leasehold.cli.weights import parse_queues
 
 NOWHERE = "redis://me:s3cret@127.0.0.1:1/0"
 
@@ -90,6 +92,13 @@ def test_an_app_without_tasks(leasehold):
         (["--grace", "-1"], ["--grace"]),
         (["-q", "a/b"], ["queue 'a/b'"]),
         (["-q", ""], ["queue has 0 characters"]),
+        (["-q", "a,"], ["queue has 0 characters"]),
+        (["-q", "a:0"], ["'a:0'", "weight is 0", "1 to 100", "a:0:1"]),
+        (["-q", "a:101,b"], ["weight is 101", "1 to 100"]),
+        (["-q", "a:-1"], ["weight is -1"]),
+        (["-q", "a:0.5"], ["weight is 0.5"]),
+        (["-q", "a:" + "9" * 5000], ["1 to 100"]),
+        (["-q", "a:5", "-q", "a:6"], ["'a' with two weights, 5 and 6"]),
         (["--brust"], ["--brust"]),
         (["--log-level", "loud"], ["--log-level", "warning"]),
         (["more"], ["unexpected extra argument"]),
@@ -101,7 +110,7 @@ def test_options_that_cannot_be_right(leasehold, args, words):
 
 def test_a_command_that_does_not_exist(leasehold):
     mistake(leasehold("wroker"), "no command 'wroker'", "Did you mean 'worker'?", "leasehold --help")
-    mistake(leasehold("zzz"), "no command 'zzz'", "worker, info, demo")
+    mistake(leasehold("zzz"), "no command 'zzz'", "worker, info, cancel")
 
 
 @pytest.mark.parametrize(
@@ -113,7 +122,9 @@ def test_a_url_that_cannot_be_read(leasehold, command, url):
     assert "s3cret" not in mistake(leasehold(*command, "--url", url), "Redis URL")
 
 
-@pytest.mark.parametrize("command", [["info"], ["worker", "jobs:app"]])
+@pytest.mark.parametrize(
+    "command", [["info"], ["worker", "jobs:app"], ["pause", "q"], ["cancel", "q", "id"], ["info", "q", "id", "--watch"]]
+)
 def test_a_redis_that_is_not_there(leasehold, command):
     began = time.monotonic()
     message = leasehold(*command, url=NOWHERE).end(expect=1).err
@@ -146,10 +157,39 @@ def test_to_look_makes_no_embedded_redis(leasehold, tmp_path, path):
 
 
 @pytest.mark.parametrize(
-    "args", [["--state", "failed"], ["q", "id", "--state", "failed"], ["q", "--state", "lost"], ["q", "--payload"]]
+    ("args", "words"),
+    [
+        ("info --state failed", ["--state goes with a queue"]),
+        ("info --lanes parked", ["--lanes goes with a queue", "info QUEUE --lanes parked"]),
+        ("info q id --state failed", ["--state goes with a queue and no job"]),
+        ("info q id --lane x", ["--lane goes with a queue and no job"]),
+        ("info q --state lost", ["--state", "'lost'"]),
+        ("info q --lanes idle", ["--lanes", "'idle'", "parked"]),
+        ("info q --lanes busy --lane x", ["--lanes and --lane"]),
+        ("info q --payload", ["--payload goes with one job"]),
+        ("info q --watch", ["--watch goes with one job", "info QUEUE JOB_ID --watch"]),
+        ("cancel", ["QUEUE"]),
+        ("cancel q", ["JOB_ID, --lane NAME and --all"]),
+        ("cancel q id --all", ["Expected one of"]),
+        ("cancel q --lane x --all --yes", ["Expected one of"]),
+        ("cancel q --all", ["expected --yes"]),
+        ("cancel a/b id", ["queue 'a/b'"]),
+        ("pause", ["QUEUE"]),
+        ("pause a/b", ["queue 'a/b'"]),
+        ("resume q --lane x --all-lanes", ["--lane and --all-lanes"]),
+        ("configure q --max-length -1", ["--max-length", "-1"]),
+        ("configure q --max-length many", ["--max-length", "many"]),
+        ("configure q --lane-failure stop", ["--lane-failure", "'stop'", "skip", "block", "park"]),
+        ("quiet", ["WORKER"]),
+    ],
 )
-def test_what_does_not_go_together(leasehold, args):
-    mistake(leasehold("info", *args), "--payload" if "--payload" in args else "--state")
+def test_what_cannot_be_right(leasehold, redis_url, args, words):
+    mistake(leasehold(*args.split(), url=redis_url), *words)
+
+
+def test_a_lane_without_a_name(leasehold, redis_url):
+    for command in (["info", "q"], ["cancel", "q"], ["pause", "q"], ["resume", "q"]):
+        mistake(leasehold(*command, "--lane", "", url=redis_url), "lane has 0 characters")
 
 
 def test_a_bad_url_is_shown_as_it_should_be(leasehold):
@@ -186,3 +226,31 @@ def test_output_is_safe_to_show():
     assert "s3cret" not in safe("redis://[user:password@]host:6379/0s3cret@h redis://[user:password@]s3cret@h:6379/0")
     assert safe("\x1b[2Jgone\r\n\u202e") == "\\x1b[2Jgone\\r\n\\u202e"
     assert [ago(ms) for ms in (-5, 0, 59_999, 60_000, 3_600_000, 90_000_000)] == ["0s", "0s", "59s", "1m", "1h", "1d"]
+
+
+def test_queues_with_weights():
+    assert parse_queues([]) == {}
+    assert list(parse_queues(["critical:5,default", "low:1"]).items()) == [("critical", 5), ("default", 1), ("low", 1)]
+    assert parse_queues(["critical:5, default:2"]) == {"critical": 5, "default": 2}
+    assert parse_queues(["a", "a:1"]) == {"a": 1}
+    # Names with what separates: the last number is the weight, a comma is written twice.
+    assert parse_queues(["user:42:1", "user:me", "a:100"]) == {"user:42": 1, "user:me": 1, "a": 100}
+    assert parse_queues(["one,,two:3,three", " spaced "]) == {"one,two": 3, "three": 1, " spaced ": 1}
+
+
+@pytest.mark.parametrize(
+    ("current", "total", "text"),
+    [
+        (37, None, "37"),
+        (37, 120, "37 of 120 (30%)"),
+        (0.5, 2, "0.5 of 2 (25%)"),
+        (999, 1000, "999 of 1,000 (99%)"),
+        (1000, 1000, "1,000 of 1,000 (100%)"),
+        (3, 0, "3 of 0"),
+        (float("inf"), 5, "inf of 5"),
+        (float("nan"), 5, "nan of 5"),
+        (1e300, 1e-300, "1e+300 of 1e-300"),
+    ],
+)
+def test_how_progress_is_written(current, total, text):
+    assert amount(current, total) == text

@@ -22,8 +22,8 @@ NO_TRAFFIC = {
     "Control": set(),
     "Leasehold": {"engine", "handler", "handlers", "queue", "specs", "task", "tasks"},
 }
-# An object that can be awaited as well as entered has a type of its own.
-OTHER_ANSWERS = {"Queue.lease"}
+# An object that can be awaited as well as entered has a type of its own, and so has what `async for` takes.
+OTHER_ANSWERS = {"Queue.lease", "JobHandle.watch"}
 
 
 def twins() -> Iterator[tuple[type, str]]:

@@ -7,6 +7,7 @@ import pytest
 from leasehold.core.errors import InvalidArgument
 from leasehold.core.job import State
 from leasehold.core.outcome import Completed, Released, Retried, Unroutable
+from leasehold.core.shape import CancelAnswer
 from tests.conformance.test_inspect import fill
 from tests.support.world import BOOM, World
 
@@ -50,8 +51,13 @@ def test_discard(world: World, state: State) -> None:
 def test_cancel(world: World, state: State) -> None:
     id = fill(world, state, 2)[0]
     before = world.dump()
+    answer = world.run(world.engine.cancel("q", id, "because"))
+    if state is State.ACTIVE:
+        assert answer is CancelAnswer.REQUESTED
+        assert world.view(id).cancelling == "because"
+        return
     can = state in WAITING
-    assert world.run(world.engine.cancel("q", id, "because")) is can
+    assert answer is (CancelAnswer.CANCELLED if can else CancelAnswer.NOTHING)
     if not can:
         assert world.dump() == before
         return

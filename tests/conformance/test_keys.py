@@ -5,6 +5,7 @@ from __future__ import annotations
 from leasehold.core.job import State, WorkerView
 from leasehold.core.outcome import Broken, Cancelled, Completed, Failed, Outcome, Released, Retried, Unroutable
 from tests.support import native
+from tests.support.audit import FIXED
 from tests.support.world import BOOM, NAMESPACE, World
 
 
@@ -44,8 +45,8 @@ def test_a_drained_queue_leaves_only_the_fixed_keys(world: World) -> None:
     left = native.keys(world.server)
     prefix = world.engine.prefix("q").encode() + b":"
     lasting = {name.removeprefix(prefix) for name, key in left.items() if key.ttl_ms < 0}
-    assert lasting <= native.FIXED
-    ending = {name.removeprefix(prefix) for name, key in left.items() if key.ttl_ms >= 0} - native.FIXED
+    assert lasting <= FIXED
+    ending = {name.removeprefix(prefix) for name, key in left.items() if key.ttl_ms >= 0} - FIXED
     shared = {f"{{{NAMESPACE}}}:{name}".encode() for name in ("queues", "workers", "worker:w")}
     assert {name for name in ending if not name.startswith(b"call:")} <= shared | {b"watched"}
 

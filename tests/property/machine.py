@@ -2,59 +2,51 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from dataclasses import replace
+from typing import Any
 
+import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from leasehold.core.engine import Timing
-from leasehold.core.job import ErrorInfo, Lease, LeaseRef, NewJob, State
-from leasehold.core.outcome import Broken, Cancelled, Completed, Failed, Outcome, Released, Retried, Unroutable
+from leasehold.core.errors import QueueFull
+from leasehold.core.job import ENDS, Lease, LeaseRef, NewJob, State
+from leasehold.core.outcome import Completed, Outcome
+from leasehold.core.shape import LaneFailure, Progress, Shape
 from leasehold.core.steps import Command, Invoke, Reply, Steps
-from tests.property import model as spans
-from tests.property.model import QUANTUM_MS, Job, Model
-from tests.support.engines import Options
+from tests.property.agreement import agree
+from tests.property.chances import (
+    HAND_MS,
+    LANES,
+    OPTIONS,
+    QUEUES,
+    RECENT,
+    UNNUMBERED,
+    WORKERS,
+    batches,
+    changes,
+    delays,
+    ids,
+    lanes,
+    many,
+    outcomes,
+    picks,
+    plain_lanes,
+    queues,
+    shapes,
+    tasks,
+    timeouts,
+    workers,
+)
+from tests.property.claims import Claim, judge
+from tests.property.model import ISOLATE, QUANTUM_MS, Model
+from tests.property.model_lines import Job
 from tests.support.stepping import Send, Session, attempt, send_with, step
 from tests.support.world import World
 
-QUEUES: Final = ("q", "p")
-RECENT: Final = 4
-"""So many of the last leases are used."""
-WORKERS: Final = ("w1", "w2")
-ERROR: Final = ErrorInfo("Boom", "no")
-HAND_MS: Final = 35_000
-OUTCOMES: Final[list[Outcome]] = [
-    Completed(b"r", 35_000),
-    Completed(b"", 0),
-    Retried(ERROR),
-    Retried(ERROR, 15_000),
-    Failed(ERROR),
-    Broken(ERROR),
-    Released(),
-    Unroutable(),
-    Cancelled("x"),
-]
-OPTIONS: Final = Options(
-    timing=Timing(lease_ms=spans.LEASE_MS, grace_ms=spans.GRACE_MS),
-    outage_ms=spans.OUTAGE_MS,
-    amnesty_ms=spans.AMNESTY_MS,
-    max_crashes=spans.MAX_CRASHES,
-    isolate_after_crashes=spans.ISOLATE,
-    failed_ttl_ms=spans.KEEP_MS,
-)
-
-queues = st.sampled_from("qqp")
-workers = st.sampled_from(WORKERS)
-ids = st.sampled_from("abcd")
-tasks = st.sampled_from([None, "t", "u"])
-outcomes = st.sampled_from(OUTCOMES)
-picks = st.integers(0, 2 * RECENT - 1)
-purgeable = st.sampled_from([state for state in State if state is not State.ACTIVE])
-NONCED: Final = {"enqueue", "claim", "settle", "extend", "leave", "retry", "cancel", "discard", "purge"}
-
 
 class Machine(RuleBasedStateMachine):
-    """Small spaces of ids, workers and queues, so that everything meets everything."""
+    """Small spaces of ids, lanes, keys, workers and queues, so that everything meets everything."""
 
     def __init__(self, world: World) -> None:
         super().__init__()
@@ -79,7 +71,7 @@ class Machine(RuleBasedStateMachine):
 
     def _record(self, number: int, call: Command | Invoke, send: Send) -> Reply:
         reply = send(call)
-        if isinstance(call, Invoke) and call.script.name in NONCED:
+        if isinstance(call, Invoke) and call.script.name not in UNNUMBERED:
             self.calls.append((call, reply))
         return reply
 
@@ -88,58 +80,90 @@ class Machine(RuleBasedStateMachine):
         for queue in QUEUES:
             self.world.pass_time(ms, queue)
 
-    @initialize(task=tasks)
-    def start(self, task: str | None) -> None:
+    @initialize(task=tasks, shape=plain_lanes | shapes, other=shapes)
+    def start(self, task: str | None, shape: Shape, other: Shape) -> None:
         """An empty queue is dull: some work is there from the beginning."""
-        self.enqueue_jobs("q", ["a", "b", "c"], task, 0, 0)
+        self.enqueue_jobs("q", [("a", shape), ("b", shape), ("c", shape), ("d", other)], task, 0, 0)
 
     # Producers and workers.
 
     @rule(
         queue=queues,
-        names=st.lists(ids, min_size=1, max_size=3),
+        some=st.lists(st.tuples(ids, shapes), min_size=1, max_size=3),
         task=tasks,
-        delay=st.sampled_from([0, 0, 15_000]),
-        timeout=st.sampled_from([0, 15_000]),
+        delay=delays,
+        timeout=timeouts,
     )
-    def enqueue(self, queue: str, names: list[str], task: str | None, delay: int, timeout: int) -> None:
-        self.enqueue_jobs(queue, names, task, delay, timeout)
+    def enqueue(self, queue: str, some: list[tuple[str, Shape]], task: str | None, delay: int, timeout: int) -> None:
+        self.enqueue_jobs(queue, some, task, delay, timeout)
 
-    def enqueue_jobs(self, queue: str, names: list[str], task: str | None, delay: int, timeout: int) -> None:
+    @rule(some=st.lists(ids, min_size=2, max_size=4), shape=plain_lanes | shapes, task=tasks)
+    def enqueue_alike(self, some: list[str], shape: Shape, task: str | None) -> None:
+        self.enqueue_jobs("q", [(id, shape) for id in some], task, 0, 0)
+
+    def enqueue_jobs(
+        self, queue: str, some: list[tuple[str, Shape]], task: str | None, delay: int, timeout: int
+    ) -> None:
         jobs = []
-        for name in names:
+        for name, shape in some:
             self.made += 1
+            id = name or f"n{self.made}"
             payload = b"%d" % self.made
-            jobs.append(NewJob(queue, name, payload, task, delay_ms=delay, timeout_ms=timeout, own_id=True))
-        now = self.now
-        answers = [answer.created for answer in self.run(self.engine.enqueue(jobs))]
-        model = self.models[queue]
-        assert answers == [model.enqueue(now, job.id, job.payload, task, delay, timeout) for job in jobs]
+            jobs.append(NewJob(queue, id, payload, task, delay, timeout_ms=timeout, own_id=True, shape=shape))
+        now, model = self.now, self.models[queue]
+        if model.is_full(len(jobs)):
+            with pytest.raises(QueueFull):
+                self.run(self.engine.enqueue(jobs))
+            self._pass(1)
+            return
+        answers = self.run(self.engine.enqueue(jobs))
+        new = [(Job(job.id, job.payload, task, timeout, job.shape), delay) for job in jobs]
+        assert answers == model.enqueue(now, new)
 
-    @rule(worker=workers, some=st.permutations(QUEUES), limit=st.integers(1, 4))
-    def lease(self, worker: str, some: list[str], limit: int) -> None:
-        self.lease_jobs(worker, some, limit, 0)
+    @rule(worker=workers, some=st.permutations(QUEUES), limit=st.integers(1, 4), of_lane=batches)
+    def lease(self, worker: str, some: list[str], limit: int, of_lane: int) -> None:
+        self.lease_jobs(worker, some, limit, of_lane)
+
+    @rule(
+        worker=workers,
+        limit=st.sampled_from([3, 1, 4]),
+        of_lane=batches,
+        results=st.lists(outcomes, min_size=1, max_size=3),
+    )
+    def work(self, worker: str, limit: int, of_lane: int, results: list[Outcome]) -> None:
+        """Claim and settle: what workers do most of the time. More is claimed than settled, or the other way."""
+        known = len(self.leases)
+        self.lease_jobs(worker, ["q"], limit, of_lane)
+        self.settle_leases(list(zip(self.leases[known:], results, strict=False)))
 
     @rule(some=st.permutations(QUEUES))
     def lease_by_hand(self, some: list[str]) -> None:
         # It has a worker of its own: a worker's end of silence is one for all that it holds.
-        self.lease_jobs(f"hand{len(self.calls)}", some, 1, HAND_MS)
+        self.lease_jobs(f"hand{len(self.calls)}", some, 1, 1, HAND_MS)
 
-    def lease_jobs(self, worker: str, some: list[str], limit: int, by_hand_ms: int) -> None:
-        now = self.now
-        answer = self.run(self.engine.lease(worker, some, limit, by_hand_ms or None))
+    def lease_jobs(self, worker: str, some: list[str], limit: int, of_lane: int = 1, by_hand_ms: int = 0) -> None:
+        now, together = self.now, dict.fromkeys(some, of_lane)
+        answer = self.run(self.engine.lease(worker, some, limit, by_hand_ms or None, of_lane=together))
         assert not answer.dropped
         left = limit
         for queue in some:
             if left == 0:
                 break
-            chosen = self.models[queue].choose(now, worker, left)
+            model = self.models[queue]
             got = [lease for lease in answer.leases if lease.record.queue == queue]
-            assert [lease.record.id for lease in got] == chosen
+            model.tend(now)
+            judge(model, Claim(worker, left, of_lane, [lease.record.id for lease in got], self._isolated(queue)))
             for lease in got:
                 self._claimed(now, worker, queue, lease, by_hand_ms)
             left -= len(got)
         assert len(answer.leases) == limit - left
+
+    def _isolated(self, queue: str) -> list[str]:
+        """Which suspects wait apart: of two entries of an id, the first is of one that was cancelled or discarded."""
+        jobs = self.models[queue].jobs
+        found = [id.decode() for id in self.world.command("LRANGE", self.world.key("isolated", queue), 0, -1)]
+        last = [id for n, id in enumerate(found) if id not in found[n + 1 :] and id in jobs]
+        return [id for id in last if jobs[id].state is State.READY and jobs[id].crashes >= ISOLATE]
 
     def _claimed(self, now: int, worker: str, queue: str, lease: Lease, by_hand_ms: int) -> None:
         job = self.models[queue].jobs[lease.record.id]
@@ -158,22 +182,34 @@ class Machine(RuleBasedStateMachine):
         if alike:
             chosen = [(pick, chosen[0][1]) for pick, _ in chosen]
         recent = self.leases[-RECENT:]
-        settlements = {
-            recent[pick % len(recent)].ref: (recent[pick % len(recent)], outcome) for pick, outcome in chosen
-        }
+        self.settle_leases([(recent[pick % len(recent)], outcome) for pick, outcome in chosen])
+
+    def settle_leases(self, chosen: list[tuple[Lease, Outcome]]) -> None:
+        settlements = {lease.ref: (lease, outcome) for lease, outcome in chosen}
         now = self.now
         answers = self.run(self.engine.settle(list(settlements.values())))
         for (lease, outcome), answer in zip(settlements.values(), answers, strict=True):
             model = self.models[lease.record.queue]
             held = model.holds(lease.worker, lease.record.id, int(lease.token))
             assert answer == (held is not None)
-            self.trues += answer and isinstance(outcome, Completed)
+            ends = held is not None and not held.shape.persistent
+            self.trues += ends and isinstance(outcome, Completed)
         groups: dict[tuple[str, str], list[tuple[str, str, int, Outcome]]] = {}
         for lease, outcome in settlements.values():
             entry = (lease.worker, lease.record.id, int(lease.token), outcome)
             groups.setdefault((lease.record.queue, lease.worker), []).append(entry)
         for (queue, _), entries in groups.items():
             self.models[queue].settle(now, entries)
+
+    @precondition(lambda self: self.leases)
+    @rule(pick=picks, current=st.integers(0, 3))
+    def progress(self, pick: int, current: int) -> None:
+        known = self._leases()
+        lease = known[pick % len(known)]
+        job = self.models[lease.record.queue].holds(lease.worker, lease.record.id, int(lease.token))
+        assert self.run(self.engine.progress(lease, Progress(current, 3, "so far"))) == (job is not None)
+        if job is not None:
+            job.progress = current
 
     @rule(worker=workers, knows=st.booleans())
     def beat(self, worker: str, knows: bool) -> None:
@@ -185,10 +221,15 @@ class Machine(RuleBasedStateMachine):
         answer = self.run(self.engine.heartbeat(worker, QUEUES, asked))
         for queue in QUEUES:
             self.models[queue].beat(now, worker)
-        held = {(queue, job.id, job.token) for queue in QUEUES for job in self.models[queue].held_by(worker)}
+        held = {(queue, job.id, job.token): job for queue in QUEUES for job in self.models[queue].held_by(worker)}
+        known = {(ref.queue, ref.id, ref.token) for ref in asked}
         assert answer.lost == {ref for ref in asked if (ref.queue, ref.id, ref.token) not in held}
-        strays = {(ref.queue, ref.id, ref.token) for ref in (lease.ref for lease in answer.strays)}
-        assert strays <= held - {(ref.queue, ref.id, ref.token) for ref in asked}
+        assert {(ref.queue, ref.id, ref.token) for ref in (lease.ref for lease in answer.strays)} <= set(held) - known
+        wanted = {(key, job.cancelling) for key, job in held.items() if key in known and job.cancelling is not None}
+        assert {((wish.ref.queue, wish.ref.id, wish.ref.token), wish.reason) for wish in answer.cancelled} == wanted
+
+    # There are many rules, and this is what happens most.
+    enqueue_more, enqueue_more_alike, work_more, work_on = enqueue, enqueue_alike, work, work
 
     @precondition(lambda self: self.leases)
     @rule(pick=picks)
@@ -206,7 +247,7 @@ class Machine(RuleBasedStateMachine):
         answer = self.run(self.engine.leave(worker, QUEUES))
         assert answer == sum(self.models[queue].leave(now, worker) for queue in QUEUES)
         if again:
-            self.lease_jobs(worker, list(QUEUES), 2, 0)
+            self.lease_jobs(worker, list(QUEUES), 2)
 
     @rule(some=st.lists(st.sampled_from(["t", "u", "*"]), unique=True))
     def maintain(self, some: list[str]) -> None:
@@ -216,9 +257,7 @@ class Machine(RuleBasedStateMachine):
         now = self.now
         self.run(self.engine.maintain(QUEUES, some))
         for queue in QUEUES:
-            for task in some:
-                self.models[queue].maintain(now, [task])
-            self.models[queue].maintain(now, [])
+            self.models[queue].maintain(now, some)
 
     @rule(quanta=st.sampled_from([1, 1, 2, 3, 6]))
     def time_passes(self, quanta: int) -> None:
@@ -243,9 +282,30 @@ class Machine(RuleBasedStateMachine):
         id = known[pick % len(known)]
         assert self.run(getattr(self.engine, what)(queue, id)) == getattr(model, what)(now, id)
 
-    @rule(queue=queues, state=purgeable)
-    def purge(self, queue: str, state: State) -> None:
-        assert self.run(self.engine.purge(queue, state)) == self.models[queue].purge(state)
+    @rule(queue=queues, what=many)
+    def act_on_many(self, queue: str, what: str | State | None) -> None:
+        """Purge a state, or cancel a lane or all."""
+        now, model = self.now, self.models[queue]
+        if isinstance(what, State):
+            assert self.run(self.engine.purge(queue, what)) == model.purge(what)
+        else:
+            assert self.run(self.engine.cancel_all(queue, what)) == model.cancel_all(now, what)
+
+    @rule(queue=queues, changes=changes)
+    def configure(self, queue: str, changes: dict[str, Any]) -> None:
+        model = self.models[queue]
+        model.settings = replace(model.settings, **changes)
+        assert self.run(self.engine.configure(queue, **changes)) == model.settings
+
+    @rule(queue=queues, name=lanes, park=st.booleans())
+    def park(self, queue: str, name: str, park: bool) -> None:
+        lane = self.models[queue].lines.lane(name)
+        change = self.engine.park_lane if park else self.engine.resume_lane
+        assert self.run(change(queue, name)) == ((lane.parked is None) == park)
+        if park:
+            lane.parked = "" if lane.parked is None else lane.parked
+        else:
+            lane.parked = None
 
     # The network.
 
@@ -261,8 +321,8 @@ class Machine(RuleBasedStateMachine):
             assert pick % len(self.calls), "the last call is remembered"
         else:
             if call.script.name == "claim":
-                rows = [row[:3] for row in reply[1]]
-                assert all(row[:3] in rows for row in again[1])
+                claims = [(row[0], row[2]) for row in reply[1]]
+                assert all((row[0], row[2]) in claims for row in again[1])
             else:
                 assert again == reply
         assert self.world.dump() == before
@@ -284,43 +344,35 @@ class Machine(RuleBasedStateMachine):
     @invariant()
     def inspector_and_model_agree(self) -> None:
         queue = QUEUES[self.session.number % 2]
-        model = self.models[queue]
-        counts = self.world.run(self.engine.queue(queue)).counts
-        assert counts == {state: len(model.among(state)) for state in State}
-        for state in State:
-            if not counts[state]:
-                continue
-            page = self.world.run(self.engine.page(queue, state))
-            found, expected = [job.id for job in page.jobs], model.among(state)
-            assert found == expected if state in {State.READY, State.SCHEDULED} else sorted(found) == sorted(expected)
-            for view in page.jobs:
-                self._same(model.jobs[view.id], view)
-        if model.ready:
-            assert self.world.command("LLEN", self.world.key("wake", queue)) == 1, "work is waiting, and nobody is told"
-
-    def _same(self, job: Job, view: Any) -> None:
-        assert (view.failures, view.crashes, view.task) == (job.failures, job.crashes, job.task)
-        if view.state is not State.COMPLETED:
-            assert view.payload == job.payload
-        if view.state is State.ACTIVE:
-            assert (view.worker, view.token) == (job.worker, job.token)
+        agree(self.world, self.models[queue], queue)
 
     def teardown(self) -> None:
-        """Let everything end: each job that had not ended completes exactly once."""
-        waiting = (State.READY, State.SCHEDULED, State.ACTIVE, State.UNROUTABLE)
+        """Let everything end: each job that had not ended completes exactly once, or ends as was asked for."""
         for queue in QUEUES:
-            expected = {id for state in waiting for id in self.models[queue].among(state)}
-            done: list[str] = []
-            broken: set[str] = set()
-            for _ in range(12):
-                self._pass(5 * QUANTUM_MS)
-                self.world.maintain(["t", "u", "*"], queue)
-                broken |= {job.id for job in self.world.run(self.engine.page(queue, State.BROKEN)).jobs}
-                while leases := self.world.take(1, "last", [queue]):
-                    assert self.world.settle(leases[0], Completed(b"", 0))
-                    done.append(leases[0].record.id)
-            assert len(done) == len(set(done))
-            assert set(done) | (broken & expected) == expected
-            assert self.world.totals(queue).get("completed", 0) == self.models[queue].completed + len(done)
+            self._end_all(queue, self.models[queue])
         self.world.audit()
         assert self.trues == sum(model.completed for model in self.models.values())
+
+    def _end_all(self, queue: str, model: Model) -> None:
+        expected = {id for id, job in model.jobs.items() if job.state not in ENDS}
+        for id in expected:
+            if model.jobs[id].shape.persistent:
+                self.run(self.engine.cancel(queue, id))
+        self.run(self.engine.configure(queue, paused=False, lane_failure=LaneFailure.SKIP))
+        for lane in LANES:
+            self.run(self.engine.resume_lane(queue, lane))
+        done: list[str] = []
+        ended: set[str] = set()
+        for state in (State.BROKEN, State.FAILED):
+            self.run(self.engine.purge(queue, state))
+        for _ in range(12):
+            self._pass(5 * QUANTUM_MS)
+            self.world.maintain(["t", "u", "*"], queue)
+            for state in (State.BROKEN, State.CANCELLED):
+                ended |= {job.id for job in self.world.run(self.engine.page(queue, state)).jobs}
+            while leases := self.world.take(1, "last", [queue]):
+                assert self.world.settle(leases[0], Completed(b"", 0))
+                done.append(leases[0].record.id)
+        assert len(done) == len(set(done))
+        assert set(done) | (ended & expected) == expected
+        assert self.world.totals(queue).get("completed", 0) == model.completed + len(done)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Final
 
 from leasehold.core import limits
-from leasehold.core.job import ENDS, State
+from leasehold.core.job import ENDS, Enqueued, State
 from leasehold.core.outcome import Broken, Cancelled, Completed, Failed, Outcome, Released, Retried, Unroutable
+from leasehold.core.shape import PLAIN, CancelAnswer, CancelCount, LaneFailure, QueueSettings, Until
+from tests.property.model_keys import WAITS, Keys
+from tests.property.model_lines import Job, Lines
 
 QUANTUM_MS: Final = 10_000
 """Time passes in such steps. Every span below lies half a step off, so that the real time which a test takes decides
@@ -19,25 +21,7 @@ AMNESTY_MS: Final = 25_000
 KEEP_MS: Final = 205_000
 MAX_CRASHES: Final = 4
 ISOLATE: Final = 2
-
-
-@dataclass(slots=True)
-class Job:
-    """A job that was acknowledged, or what is left of it."""
-
-    id: str
-    payload: bytes
-    task: str | None
-    timeout_ms: int
-    state: State = State.READY
-    failures: int = 0
-    crashes: int = 0
-    due: int = 0
-    token: int = 0
-    worker: str = ""
-    deadline: int = 0
-    expires: int = 0
-    claims: list[int] = field(default_factory=list)
+NEVER: Final = 10**15
 
 
 class Model:
@@ -45,24 +29,31 @@ class Model:
 
     def __init__(self) -> None:
         self.jobs: dict[str, Job] = {}
-        self.ready: list[str] = []
-        self.isolated: list[str] = []
+        self.lines = Lines(self.jobs)
+        self.keys = Keys(self.jobs, self.lines)
+        self.settings = QueueSettings()
         self.holders: dict[str, int] = {}
         self.suspects: dict[str, int] = {}
         self.seen: int | None = None
         self.amnesty = 0
         self.before = 0
         self.completed = 0
+        self.passed = 0
 
     # Looking.
 
     def among(self, state: State) -> list[str]:
-        """Ids in one state: ready ones in order, scheduled ones by time, others by token."""
+        """Ids in one state: scheduled ones by time (those that follow another have none, and are last), others by
+        token. Ready ones are in `lines`."""
         found = [job for job in self.jobs.values() if job.state is state]
         if state is State.READY:
-            return [*self.isolated, *self.ready]
-        found.sort(key=lambda job: (job.due, job.id) if state is State.SCHEDULED else (job.token, job.id))
+            return self.lines.waiting()
+        plain = state is State.SCHEDULED
+        found.sort(key=lambda job: (job.follows, *due_order(job)) if plain else (job.token, job.id))
         return [job.id for job in found]
+
+    def length(self) -> int:
+        return sum(job.state not in ENDS for job in self.jobs.values())
 
     def held_by(self, worker: str) -> list[Job]:
         found = [job for job in self.jobs.values() if job.state is State.ACTIVE and job.worker == worker]
@@ -79,89 +70,114 @@ class Model:
 
     # What producers and workers do.
 
-    def enqueue(self, now: int, id: str, payload: bytes, task: str | None, delay: int, timeout: int) -> bool:
-        if self.visible(id, now) is not None:
-            return False
-        job = self.jobs[id] = Job(id, payload, task, timeout)
-        if delay:
+    def is_full(self, count: int) -> bool:
+        return 0 < self.settings.max_length < self.length() + count
+
+    def enqueue(self, now: int, jobs: list[tuple[Job, int]]) -> list[Enqueued]:
+        """Each with its delay. Lanes come last: they are lined up lane by lane."""
+        return [self._add(now, job, delay) for job, delay in jobs]
+
+    def _add(self, now: int, job: Job, delay: int) -> Enqueued:
+        if self.visible(job.id, now) is not None:
+            return Enqueued(job.id, False)
+        self.jobs.pop(job.id, None)
+        job.made = now
+        rule = job.shape.unique
+        answer = self.keys.contend(now, job, rule) if rule else None
+        if answer is not None:
+            return answer
+        self.jobs[job.id] = job
+        if job.follows or delay:
             job.state, job.due = State.SCHEDULED, now + delay
         else:
-            self.ready.append(id)
-        return True
-
-    def choose(self, now: int, worker: str, limit: int) -> list[str]:
-        """The ids that a claim must get now: one of the isolated, if it holds none, before or after the others."""
-        self.tend(now)
-        free = not any(job.crashes >= ISOLATE for job in self.held_by(worker))
-        chosen = self.isolated[: min(1, limit)] if free else []
-        free = free and not chosen
-        for id in list(self.ready):
-            if len(chosen) == limit:
-                break
-            if self.jobs[id].crashes >= ISOLATE:
-                self.ready.remove(id)
-                self.isolated.append(id)
-            else:
-                chosen.append(id)
-        if free and len(chosen) < limit:
-            chosen += self.isolated[:1]
-        return chosen
+            self.lines.place(job, first=False)
+        return Enqueued(job.id, True)
 
     def claim(self, now: int, worker: str, id: str, token: int, by_hand_ms: int) -> None:
+        """It is out of line already, see claims.py."""
         job = self.jobs[id]
-        self._out_of_line(id)
-        job.state, job.worker, job.token = State.ACTIVE, worker, token
+        job.state, job.worker, job.token, job.claimed = State.ACTIVE, worker, token, now
         job.deadline = now + job.timeout_ms + limits.OVERDUE_GRACE_MS if job.timeout_ms else 0
         if by_hand_ms:
             job.deadline = now + by_hand_ms
         job.claims.append(token)
+        if job.shape.unique and job.shape.unique.until is Until.STARTED:
+            self.keys.free(job)
         self.holders[worker] = now + (by_hand_ms or LEASE_MS)
         self.suspects.pop(worker, None)
 
     def settle(self, now: int, settlements: list[tuple[str, str, int, Outcome]]) -> list[bool]:
-        """Worker, id, token and outcome of each."""
-        answers: list[bool] = []
-        released: list[Job] = []
-        workers = set()
-        for worker, id, token, outcome in settlements:
-            job = self.holds(worker, id, token)
-            answers.append(job is not None)
-            if job is None:
-                continue
-            workers.add(worker)
-            if isinstance(outcome, Released):
+        """Worker, id, token and outcome of each. Those that completed leave after all others, released ones come back
+        after that."""
+        mine = [(self.holds(worker, id, token), worker, outcome) for worker, id, token, outcome in settlements]
+        settled = [(job, outcome) for job, _, outcome in mine if job is not None]
+        done, released = [], []
+        for job, outcome in settled:
+            asked = isinstance(outcome, Retried | Unroutable)
+            asked = asked or (isinstance(outcome, Completed) and job.shape.persistent)
+            if asked and job.cancelling is not None:
+                self._end(now, job, State.CANCELLED)
+            elif isinstance(outcome, Released):
                 released.append(job)
-                job.state = State.READY
+            elif isinstance(outcome, Completed) and not job.shape.persistent:
+                done.append((job, outcome))
             else:
-                self._end(now, job, outcome)
-        self._to_the_front(released)
-        for worker in workers:
+                self._settle(now, job, outcome)
+        for job, outcome in done:
+            self.completed += 1
+            self._end(now, job, State.COMPLETED, outcome.result_ttl_ms)
+            if not outcome.result_ttl_ms:
+                del self.jobs[job.id]
+        self._give_back(now, [], released, crashed=False)
+        for _, worker, _ in mine:
             self._forget_idle(worker)
-        return answers
+        return [job is not None for job, _, _ in mine]
 
-    def _end(self, now: int, job: Job, outcome: Outcome) -> None:
+    def _settle(self, now: int, job: Job, outcome: Outcome) -> None:
         match outcome:
             case Completed():
-                self.completed += 1
-                job.state, job.expires = State.COMPLETED, now + outcome.result_ttl_ms
-                if not outcome.result_ttl_ms:
-                    del self.jobs[job.id]
+                self._rested(job)
+                job.failures = job.crashes = 0
+                self.lines.place(job, first=False)
             case Retried():
+                self._rested(job)
                 job.failures += 1
-                job.state, job.due = (State.SCHEDULED, now + outcome.delay_ms) if outcome.delay_ms else (State.READY, 0)
-                if not outcome.delay_ms:
-                    (self.isolated if job.crashes >= ISOLATE else self.ready).append(job.id)
+                if outcome.delay_ms:
+                    job.state, job.due = State.SCHEDULED, now + outcome.delay_ms
+                elif job.crashes >= ISOLATE:
+                    self.lines.isolate(job, first=False)
+                else:
+                    self.lines.place_again(job)
             case Unroutable():
+                self._rested(job)
                 job.state = State.UNROUTABLE
             case Failed():
                 job.failures += 1
-                job.state, job.expires = State.FAILED, now + KEEP_MS
+                self._end(now, job, State.FAILED)
             case Broken():
-                job.state, job.expires = State.BROKEN, now + KEEP_MS
+                self._end(now, job, State.BROKEN)
             case Cancelled():
-                job.state, job.expires = State.CANCELLED, now + KEEP_MS
+                self._end(now, job, State.CANCELLED)
             case _:
                 raise AssertionError(outcome)
+
+    def _rested(self, job: Job) -> None:
+        job.cancelling = job.progress = None
+
+    def _end(self, now: int, job: Job, state: State, keep_ms: int = KEEP_MS) -> None:
+        """End a job, with what that means for its lane and its key."""
+        self._rested(job)
+        job.state, job.expires = state, now + keep_ms
+        occupies, policy = self.lines.occupies(job), self.settings.lane_failure
+        bad = state in {State.FAILED, State.BROKEN} and occupies
+        if bad and policy is LaneFailure.BLOCK:
+            job.expires = NEVER
+        else:
+            self.lines.remove(job)
+        if bad and policy is LaneFailure.PARK and job.lane:
+            lane = self.lines.lane(job.lane)
+            lane.parked = job.id if lane.parked is None else lane.parked
+        self.keys.free(job, gone=state is State.CANCELLED)
 
     def beat(self, now: int, worker: str) -> None:
         if self.held_by(worker):
@@ -191,11 +207,11 @@ class Model:
         self.tend(now)
         for id in [id for id, job in self.jobs.items() if job.state in ENDS and job.expires <= now]:
             del self.jobs[id]
+        self.keys.prune(now)
         for task in tasks:
             parked = [self.jobs[id] for id in self.among(State.UNROUTABLE) if (self.jobs[id].task or "*") == task]
             for job in sorted(parked, key=lambda job: -job.token):
-                job.state = State.READY
-                self.ready.insert(0, job.id)
+                self.lines.place(job, first=True)
 
     def tend(self, now: int) -> None:
         seen = now if self.seen is None else self.seen
@@ -203,9 +219,8 @@ class Model:
             self.amnesty, self.before = now + AMNESTY_MS, seen
         self.seen = now
         for id in self.among(State.SCHEDULED):
-            if self.jobs[id].due <= now:
-                self.jobs[id].state = State.READY
-                self.ready.append(id)
+            if self.jobs[id].due <= now and not self.jobs[id].follows:
+                self.lines.place_again(self.jobs[id])
         dead = []
         for worker, deadline in sorted(self.holders.items(), key=lambda item: item[1]):
             if deadline > now:
@@ -218,26 +233,23 @@ class Model:
         self._give_back(now, dead, [job for worker in dead for job in self.held_by(worker)], crashed=True)
 
     def _give_back(self, now: int, workers: list[str], jobs: list[Job], *, crashed: bool) -> None:
-        front = []
-        for job in jobs:
-            job.crashes += crashed
-            if crashed and job.crashes >= MAX_CRASHES:
-                job.state, job.expires = State.BROKEN, now + KEEP_MS
+        """To the front, in the order of their claims."""
+        for job in sorted(jobs, key=lambda job: -job.token):
+            if crashed:
+                steady = job.shape.persistent and now - job.claimed > limits.PERSISTENT_STEADY_MS
+                job.crashes = 1 if steady else job.crashes + 1
+            if job.cancelling is not None:
+                self._end(now, job, State.CANCELLED)
+            elif job.crashes >= MAX_CRASHES:
+                self._end(now, job, State.BROKEN)
             else:
-                front.append(job)
-        self._to_the_front(front)
+                self._rested(job)
+                if job.crashes >= ISOLATE:
+                    self.lines.isolate(job, first=True)
+                else:
+                    self.lines.place(job, first=True)
         for worker in workers:
             self._forget_idle(worker)
-
-    def _out_of_line(self, id: str) -> None:
-        for line in (self.isolated, self.ready):
-            if id in line:
-                line.remove(id)
-
-    def _to_the_front(self, jobs: list[Job]) -> None:
-        for job in sorted(jobs, key=lambda job: -job.token):
-            job.state = State.READY
-            (self.isolated if job.crashes >= ISOLATE else self.ready).insert(0, job.id)
 
     def _forget_idle(self, worker: str) -> None:
         if not self.held_by(worker):
@@ -248,10 +260,16 @@ class Model:
 
     def retry(self, now: int, id: str) -> bool:
         job = self.visible(id, now)
-        if job is None or job.state in {State.READY, State.ACTIVE, State.COMPLETED}:
+        if job is None or job.state in {State.READY, State.ACTIVE, State.COMPLETED} or job.follows:
             return False
-        job.state, job.failures, job.crashes = State.READY, 0, 0
-        self.ready.append(id)
+        if job.state in ENDS and not self.keys.take(now, job):
+            return False
+        job.failures = job.crashes = 0
+        parked = job.lane is not None and self.lines.lane(job.lane).parked == id
+        if parked and not self.lines.occupies(job):
+            self.lines.to_the_head(job)
+        else:
+            self.lines.place_again(job)
         return True
 
     def discard(self, now: int, id: str) -> bool:
@@ -261,22 +279,41 @@ class Model:
         self._remove(job)
         return True
 
-    def cancel(self, now: int, id: str) -> bool:
+    def cancel(self, now: int, id: str, reason: str = "") -> CancelAnswer:
         job = self.visible(id, now)
-        if job is None or job.state not in {State.READY, State.SCHEDULED, State.UNROUTABLE}:
-            return False
-        if job.state is State.READY:
-            self._out_of_line(id)
-        job.state, job.expires = State.CANCELLED, now + KEEP_MS
-        return True
+        if job is None or job.state in ENDS:
+            return CancelAnswer.NOTHING
+        if job.state is State.ACTIVE:
+            job.cancelling = reason
+            return CancelAnswer.REQUESTED
+        job.follows = False
+        self._end(now, job, State.CANCELLED)
+        return CancelAnswer.CANCELLED
+
+    def cancel_all(self, now: int, lane: str | None) -> CancelCount:
+        """Those that follow another come first: so they are not started by its end."""
+        wanted = [job for job in self.jobs.values() if lane is None or job.lane == lane]
+        wanted.sort(key=lambda job: (not job.follows, job.state is State.READY, *due_order(job)))
+        answers = [self.cancel(now, job.id) for job in wanted]
+        return CancelCount(answers.count(CancelAnswer.CANCELLED), answers.count(CancelAnswer.REQUESTED))
 
     def purge(self, state: State) -> int:
-        found = [job for job in self.jobs.values() if job.state is state]
-        for job in found:
-            self._remove(job)
-        return len(found)
+        """Those that follow another come first here, too. One that is made ready by a purge of ready jobs is next."""
+        removed = 0
+        while found := [self.jobs[id] for id in self.among(state)]:
+            for job in sorted(found, key=lambda job: not job.follows):
+                self._remove(job)
+            removed += len(found)
+        return removed
 
     def _remove(self, job: Job) -> None:
-        if job.state is State.READY:
-            self._out_of_line(job.id)
+        job.follows = False
+        self.lines.remove(job)
         del self.jobs[job.id]
+        if job.state in WAITS:
+            self.keys.free(job, gone=True)
+
+
+def due_order(job: Job) -> tuple[int, bool, str]:
+    """Of those due at the same moment, jobs without a shape come first."""
+    return job.due, job.shape != PLAIN, job.id

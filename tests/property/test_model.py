@@ -16,7 +16,7 @@ from tests.property.machine import Machine
 from tests.support.world import World
 
 EXAMPLES = int(os.environ.get("LEASEHOLD_EXAMPLES", "80"))
-STEPS = 40
+STEPS = 50
 
 
 @pytest.mark.timeout(120 + EXAMPLES)
@@ -37,6 +37,7 @@ def test_random_histories(world: World) -> None:
             database=None,
             phases=(Phase.generate, Phase.shrink),
             suppress_health_check=list(HealthCheck),
+            report_multiple_bugs=False,
         ),
     )
     world.server.command("FLUSHALL")

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import defaultdict, deque
-from collections.abc import Callable, Collection, Generator, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from leasehold.core.backoff import Backoff
-from leasehold.core.engine import Heartbeat, Maintained, Timing
+from leasehold.core.engine import CancelAsked, Heartbeat, Maintained, Timing
 from leasehold.core.job import JobRecord, Lease, Leased, LeaseRef, WorkerView
 from leasehold.core.outcome import Outcome, Released, Retried, Unroutable
+from leasehold.core.shape import PLAIN, Progress, Shape
 from leasehold.core.steps import Steps
 from leasehold.core.task import TaskSpec
-from leasehold.runtime import KeeperGone, Worker
+from leasehold.runtime import KeeperGone, Worker, current_job
 
 
 def _one(call: Callable[[], Any]) -> Generator[Any, Any, Any]:
@@ -48,6 +50,13 @@ class FakeEngine:
     """Claims that find nothing and ask for another at once."""
     left: int | None = None
     announced: list[WorkerView] = field(default_factory=list)
+    quiet: bool = False
+    """What workers are told when they announce themselves."""
+    told: list[tuple[str, Progress]] = field(default_factory=list)
+    asked: dict[str, str] = field(default_factory=dict)
+    """Held jobs that are to be cancelled: id -> reason."""
+    limits: list[int] = field(default_factory=list)
+    of_lanes: list[dict[str, int]] = field(default_factory=list)
     _token: int = 0
     _woken: asyncio.Event = field(default_factory=asyncio.Event)
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
@@ -56,7 +65,8 @@ class FakeEngine:
         counts = {"failures": more.pop("failures", 0), "crashes": more.pop("crashes", 0)}
         for id in ids:
             limits = (more.get("timeout_ms"), more.get("retries"))
-            record = JobRecord(id, queue, task, more.get("payload", b""), 0, *limits, more.get("malformed", ""))
+            shape: Shape = more.get("shape", PLAIN)
+            record = JobRecord(id, queue, task, more.get("payload", b""), 0, *limits, more.get("malformed", ""), shape)
             self.ready[queue].append(Lease("", 0, record, **counts))
         self._woken.set()
 
@@ -80,11 +90,19 @@ class FakeEngine:
         self._changed.set()
 
     def lease(
-        self, worker: str, queues: Sequence[str], limit: int, lease_ms: int | None = None, slots: int = 1
+        self,
+        worker: str,
+        queues: Sequence[str],
+        limit: int,
+        lease_ms: int | None = None,
+        slots: int = 1,
+        of_lane: Mapping[str, int] | None = None,
     ) -> Steps[Leased]:
         def lease() -> Leased:
             self._note("lease")
             self.orders.append(tuple(queues))
+            self.limits.append(limit)
+            self.of_lanes.append(dict(of_lane or {}))
             got: list[Lease] = []
             if self.ghosts:
                 self.ghosts -= 1
@@ -158,12 +176,34 @@ class FakeEngine:
 
         return _one(maintain)
 
-    def announce(self, worker: WorkerView) -> Steps[None]:
-        def announce() -> None:
+    def announce(self, worker: WorkerView) -> Steps[bool]:
+        def announce() -> bool:
             self.announced.append(worker)
             self._note("announce")
+            return self.quiet
 
         return _one(announce)
+
+    def heartbeat(self, worker: str, queues: Sequence[str], leases: Sequence[LeaseRef]) -> Steps[Heartbeat]:
+        def heartbeat() -> Heartbeat:
+            self._note("heartbeat")
+            return Heartbeat(cancelled=self.asks([ref for ref in leases if ref.queue in queues]))
+
+        return _one(heartbeat)
+
+    def asks(self, leases: Sequence[LeaseRef]) -> tuple[CancelAsked, ...]:
+        return tuple(CancelAsked(ref, self.asked[ref.id]) for ref in leases if ref.id in self.asked)
+
+    def progress(self, lease: Lease, progress: Progress) -> Steps[bool]:
+        def progress_() -> bool:
+            self.told.append((lease.record.id, progress))
+            self._note("progress")
+            return lease.ref in self.held
+
+        return _one(progress_)
+
+    def signal_channel(self, worker: str) -> str:
+        return f"signal:{worker}"
 
 
 class FakeDriver:
@@ -172,6 +212,15 @@ class FakeDriver:
     def __init__(self) -> None:
         self.fault: Callable[[str], Any] | None = None
         self.after: Callable[[str], Any] | None = None
+        self.channels: dict[str, list[asyncio.Queue[bytes]]] = defaultdict(list)
+        self.subscribed = asyncio.Event()
+
+    def subscribe(self, channel: str) -> FakeMessages:
+        return FakeMessages(self, channel)
+
+    def publish(self, channel: str, message: str) -> None:
+        for queue in self.channels[channel]:
+            queue.put_nowait(message.encode())
 
     async def run(self, steps: Any) -> Any:
         call = next(steps)
@@ -192,6 +241,31 @@ class FakeDriver:
             await waiting
 
 
+class FakeMessages:
+    """A subscription of the fake driver."""
+
+    def __init__(self, driver: FakeDriver, channel: str) -> None:
+        self._driver = driver
+        self._channel = channel
+        self._queue: asyncio.Queue[bytes] = asyncio.Queue()
+
+    async def __aenter__(self) -> FakeMessages:
+        await self._driver._hook(self._driver.fault, "subscribe")
+        self._driver.channels[self._channel].append(self._queue)
+        self._driver.subscribed.set()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._driver.channels[self._channel].remove(self._queue)
+
+    async def get(self, timeout_s: float) -> bytes | None:
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await self._queue.get()
+        except TimeoutError:
+            return None
+
+
 class FakeKeeper:
     """Says what a test puts into it. Ready at once, unless told otherwise."""
 
@@ -202,6 +276,9 @@ class FakeKeeper:
         self.kills = 0
         self.starts = 0
         self.stopped = False
+        self.kept_at = time.monotonic()
+        self.mute = False
+        """While set, the reports that are read do not say that anything is kept."""
         self._ready = ready
         self._heard = asyncio.Event()
 
@@ -210,8 +287,14 @@ class FakeKeeper:
         if self._ready:
             self.beat()
 
-    def beat(self, *, lost: Sequence[LeaseRef] = (), strays: Sequence[Lease] = ()) -> None:
-        self.reports.put_nowait(Heartbeat(frozenset(lost), tuple(strays)))
+    def beat(
+        self,
+        *,
+        lost: Sequence[LeaseRef] = (),
+        strays: Sequence[Lease] = (),
+        cancelled: Sequence[CancelAsked] = (),
+    ) -> None:
+        self.reports.put_nowait(Heartbeat(frozenset(lost), tuple(strays), cancelled=tuple(cancelled)))
 
     def die(self) -> None:
         self.reports.put_nowait(KeeperGone("died"))
@@ -220,6 +303,8 @@ class FakeKeeper:
         said = await self.reports.get()
         if isinstance(said, Exception):
             raise said
+        if not self.mute:
+            self.kept_at = time.monotonic()
         return said
 
     def show(self, leases: Sequence[LeaseRef]) -> None:
@@ -259,6 +344,29 @@ def task(function: Callable[..., Any], **options: Any) -> TaskSpec:
     return TaskSpec(**(settings | options))
 
 
+class Gate:
+    """A handler that says when it began and waits to be let go."""
+
+    def __init__(self) -> None:
+        self.begun: asyncio.Queue[str] = asyncio.Queue()
+        self.open = asyncio.Event()
+        self.cancelled: list[str] = []
+
+    async def __call__(self) -> None:
+        job = current_job()
+        assert job is not None
+        self.begun.put_nowait(job.id)
+        try:
+            await self.open.wait()
+        except asyncio.CancelledError:
+            self.cancelled.append(job.id)
+            raise
+
+
+def gated(gate: Gate, **options: Any) -> TaskSpec:
+    return task(gate, is_async=True, **options)
+
+
 class Rig:
     """A worker on fakes, run as a task. Use it as `async with`: it is stopped at the end, whatever happened."""
 
@@ -267,8 +375,9 @@ class Rig:
         self.engine: FakeEngine = options.pop("engine", None) or FakeEngine()
         self.driver = FakeDriver()
         self.keeper: FakeKeeper = options.pop("keeper", None) or FakeKeeper()
-        named = {} if spec.name is None else {spec.name: spec}
-        raw = {spec.queue: spec} if spec.name is None else {}
+        specs = [spec, *options.pop("more", [])]
+        named = {spec.name: spec for spec in specs if spec.name is not None}
+        raw = {spec.queue: spec for spec in specs if spec.name is None}
         options = {"concurrency": 2, "grace_ms": 2_000, "signals": False, "queues": ["q"]} | options
         queues = options.pop("queues")
         self.worker = Worker(self.engine, self.driver, named, raw, queues, keeper=self.keeper, **options)  # type: ignore[arg-type]

@@ -87,6 +87,15 @@ def hold_gil() -> None:
         re.fullmatch(r"(a+)+b", "a" * 25)
 
 
+async def hold() -> None:
+    """Says when it began and when it ended, by the clock that all processes share."""
+    say("begin", time.monotonic())
+    try:
+        await asyncio.sleep(600)
+    finally:
+        say("end", time.monotonic())
+
+
 def sync_hang() -> None:
     began("sync_hang")
     time.sleep(600)
@@ -106,7 +115,7 @@ class Saying(NativeEngine):
 
 async def main(url: str, config: NativeConfig) -> ExitStatus:
     driver = AsyncDriver(url)
-    functions = [hang, nap, long_nap, nap4, block_loop, hold_gil, sync_hang]
+    functions = [hold, hang, nap, long_nap, nap4, block_loop, hold_gil, sync_hang]
     functions += [terminate_child, fork_on_loop, fork_in_thread, wait_child]
     tasks = {
         function.__name__: TaskSpec(

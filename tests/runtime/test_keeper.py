@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from leasehold.core.engine import Heartbeat, Timing
+from leasehold.core.engine import CancelAsked, Heartbeat, Timing
 from leasehold.core.job import JobRecord, Lease, LeaseRef, NewJob, State
 from leasehold.core.outcome import Completed
 from leasehold.core.steps import Command
@@ -76,13 +76,18 @@ class TestLines:
     @pytest.mark.parametrize("token", [5, "five"])
     def test_reports_survive_the_pipe(self, id, token):
         stray = Lease("w", token, JobRecord(id, "q", None, b"", 0), 0, 0)
-        report = Report(Heartbeat(frozenset({LeaseRef("q", id, token)}), (stray,)), "")
+        asked = (CancelAsked(LeaseRef("q", id, token), "no\nmore"), CancelAsked(LeaseRef("q", "b", 1)))
+        report = Report(Heartbeat(frozenset({LeaseRef("q", id, token)}), (stray,), cancelled=asked), "", 12.5)
         line = report.to_line()
         assert line.count(b"\n") == 1
         assert Report.from_line(line) == report
         for snapshot in (Snapshot((stray.ref,)), Snapshot(keep=frozenset({"a", "b"})), Snapshot((), frozenset())):
             assert snapshot.to_line().count(b"\n") == 1
             assert Snapshot.from_line(snapshot.to_line()) == snapshot
+
+    def test_long_reasons_are_cut(self):
+        asked = CancelAsked(LeaseRef("q", "a", 1), "x" * 10_000)
+        assert len(Report(Heartbeat(cancelled=(asked,))).to_line()) < 1_000
 
     def test_a_report_without_a_beat(self):
         assert Report.from_line(Report(None, "away").to_line()) == Report(None, "away")
@@ -128,6 +133,36 @@ class TestKeeper:
         driver.run(engine.settle([(a, Completed())]))
         beat = await next_beat(keeper, lambda beat: bool(beat.lost))
         assert beat.lost == {a.ref}
+
+    async def test_it_says_what_is_to_be_cancelled_and_when_it_last_beat(self, keeper, driver):
+        engine = NativeEngine("lh")
+        driver.run(engine.enqueue([NewJob("q", "a", b""), NewJob("q", "b", b"")]))
+        await keeper.start("w", ["q"])
+        await next_beat(keeper)
+        a, b = driver.run(engine.lease("w", ["q"], 2)).leases
+        keeper.show([a.ref, b.ref])
+        driver.run(engine.cancel("q", "b", "no more"))
+        for _ in range(2):
+            before = keeper.kept_at
+            beat = await next_beat(keeper, lambda beat: bool(beat.cancelled))
+            assert beat.cancelled == (CancelAsked(b.ref, "no more"),)
+            assert before < keeper.kept_at <= time.monotonic()
+
+    async def test_while_redis_is_away_nothing_is_kept(self, keeper, driver):
+        await keeper.start("w", ["q"])
+        await next_beat(keeper)
+
+        def block() -> Any:
+            yield Command(("CLIENT", "PAUSE", 600, "ALL"))
+
+        driver.run(block())
+        paused = time.monotonic()
+        silent = 0
+        while silent < 1:
+            silent += await keeper.report() is None
+            assert keeper.kept_at < paused + 0.1
+        await next_beat(keeper)
+        assert keeper.kept_at > paused
 
     async def test_it_beats_the_kept_queues_often_the_others_now_and_then_and_none_at_rest(self, redis_url, driver):
         keeper = ProcessKeeper(redis_url, "lh", NativeConfig(timing=Timing(beat_ms=100)))

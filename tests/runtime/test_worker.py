@@ -16,31 +16,7 @@ from leasehold.core.errors import InvalidArgument, PayloadInvalid, ReplyError, U
 from leasehold.core.job import ErrorInfo, JobRecord, Lease
 from leasehold.core.outcome import Broken, Completed, Failed, Released, Retried, Unroutable
 from leasehold.runtime import ExitStatus, Job, Worker, current_job
-from tests.runtime.fakes import FakeEngine, FakeKeeper, Rig, task
-
-
-class Gate:
-    """A handler that says when it began and waits to be let go."""
-
-    def __init__(self) -> None:
-        self.begun: asyncio.Queue[str] = asyncio.Queue()
-        self.open = asyncio.Event()
-        self.cancelled: list[str] = []
-
-    async def __call__(self) -> None:
-        job = current_job()
-        assert job is not None
-        self.begun.put_nowait(job.id)
-        try:
-            await self.open.wait()
-        except asyncio.CancelledError:
-            self.cancelled.append(job.id)
-            raise
-
-
-def gated(gate: Gate, **options: Any):
-    return task(gate, is_async=True, **options)
-
+from tests.runtime.fakes import FakeEngine, FakeKeeper, Gate, Rig, gated, task
 
 # ------------------------------------------------------------------------------------------------------------- running
 
@@ -246,6 +222,24 @@ async def test_queues_take_turns_in_being_looked_at_first():
                 rig.engine.add(f"{queue}{number}", queue=queue)
         await rig.settled(18)
     assert {order[0] for order in rig.engine.orders} == {"a", "b", "c"}
+
+
+async def test_weights_say_how_often_a_queue_is_looked_at_first():
+    gate = Gate()
+    async with Rig(gated(gate), queues=["a", "b"], weights={"a": 3}, concurrency=1) as rig:
+        for number in range(20):
+            rig.engine.add(f"a{number}", queue="a")
+            rig.engine.add(f"b{number}", queue="b")
+        # Long enough to look like jobs that are not worth claiming ahead: one claim for each.
+        for _ in range(8):
+            await gate.begun.get()
+            await asyncio.sleep(0.05)
+            gate.open.set()
+            await asyncio.sleep(0)
+            gate.open.clear()
+        orders = rig.engine.orders[:8]
+    assert [order[0] for order in orders] == ["a", "a", "b", "a"] * 2
+    assert all(sorted(order) == ["a", "b"] for order in orders)
 
 
 async def test_a_claim_that_asks_for_another_gets_it_at_once_and_does_not_end_a_burst():
@@ -792,7 +786,17 @@ async def test_a_stop_ends_although_redis_is_away(monkeypatch):
         assert await rig.ended() is ExitStatus.OK
 
 
-@pytest.mark.parametrize("options", [{"queues": []}, {"concurrency": 0}, {"concurrency": 10_000}, {"grace_ms": -1}])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"queues": []},
+        {"concurrency": 0},
+        {"concurrency": 10_000},
+        {"grace_ms": -1},
+        {"weights": {"q": 0}},
+        {"weights": {"r": 2}},
+    ],
+)
 def test_options_that_cannot_be_right(options):
     settings: dict[str, Any] = {"queues": ["q"], "keeper": FakeKeeper()} | options
     with pytest.raises(InvalidArgument):

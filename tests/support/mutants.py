@@ -33,12 +33,12 @@ class Mutant:
         return {name: text for name, text in changed.items() if text != SCRIPTS[name].text}
 
 
-_REMEMBER: Final = "return remember(session, number, table.concat(answers))"
-_FORGET: Final = "return table.concat(answers)"
+_REMEMBER: Final = "return remember(session, number, table.concat(answers)"
+_FORGET: Final = "return (table.concat(answers)"
 _DOWN: Final = "function(a, b) return a[1] > b[1] end"
 _UP: Final = "function(a, b) return a[1] < b[1] end"
 
-MUTANTS: Final = (
+_PLAIN: Final = (
     Mutant("settle-without-token", "if mine == token then", "if mine then", ("settle",)),
     Mutant("extend-without-token", "if mine ~= token then", "if not mine then", ("extend",)),
     Mutant("enqueue-forgets", _REMEMBER, _FORGET, ("enqueue",)),
@@ -49,8 +49,8 @@ MUTANTS: Final = (
     Mutant("claim-without-holder", "call('ZADD', key('holders'), time + lease_ms, worker)", "", ("claim",)),
     Mutant(
         "claim-keeps-ready",
-        "call('LPOP', key('ready'), count)",
-        "call('LRANGE', key('ready'), 0, count - 1)",
+        "call('LPOP', key(list), goal - #jobs)",
+        "call('LRANGE', key(list), 0, goal - #jobs - 1)",
         ("claim",),
     ),
     Mutant(
@@ -63,15 +63,15 @@ MUTANTS: Final = (
     Mutant("no-amnesty", "verdict = math.max(verdict, amnesty)", ""),
     Mutant("give-back-ascending", "return by_token(b, a)", "return by_token(a, b)"),
     Mutant("release-ascending", f"table.sort(front, {_DOWN})", f"table.sort(front, {_UP})"),
-    Mutant("promote-keeps", "call('ZREM', key('scheduled'), unpack(due))", ""),
+    Mutant("promote-keeps", "call('ZREM', key('scheduled'), unpack(ids))", ""),
     Mutant("settle-keeps-held", "call('HDEL', held_key, unpack(gone))", "", ("settle",)),
     Mutant("complete-keeps-job", "call('HDEL', key('jobs'), unpack(completed))", "", ("settle",)),
-    Mutant("ghosts-live", "if not is_ghost(id) then", "if true then", ("claim",)),
+    Mutant("ghosts-live", "if not is_ghost(ghost_in(list, id)) then", "if true then", ("claim",)),
     Mutant("no-crash-limit", "if crashes >= config.max_crashes then", "if false then"),
     Mutant(
         "crash-is-a-failure", "failures .. ' ' .. crashes .. (string", "(failures + 1) .. ' ' .. crashes .. (string"
     ),
-    Mutant("release-is-a-crash", "claimed, worker, false }", "claimed, worker, true }", ("settle",)),
+    Mutant("release-is-a-crash", "claimed, worker, false, shape }", "claimed, worker, true, shape }", ("settle",)),
     Mutant(
         "leave-is-a-crash",
         "collect(entries, worker, time, false, false)",
@@ -85,10 +85,15 @@ MUTANTS: Final = (
     Mutant("all-claims-crash", "n <= 2 * entry[5]", "true"),
     Mutant("two-leases-two-ends", "call('HEXISTS', key('jobs'), id) == 0 then", "false then", ("settle",)),
     Mutant("suspect-leaves-quietly", "woken = woken or crashes >= config.isolate", "", ("settle",)),
-    Mutant("duplicate-overwrites", "added = call('HSETNX', ", "added = 1 + 0 * call('HSET', ", ("enqueue",)),
+    Mutant(
+        "duplicate-overwrites",
+        "call('HSETNX', key('jobs'), id, time .. ' ' .. record) == 1",
+        "call('HSET', key('jobs'), id, time .. ' ' .. record) >= 0",
+        ("enqueue_shaped",),
+    ),
     Mutant("stops-when-full", "call('DEL', key('full'))", ""),
     Mutant("no-wake-up", "call('LPUSH', key('wake'), '1')", ""),
-    Mutant("wakes-everybody", "if call('LLEN', key('wake')) == 0 then", "if true then"),
+    Mutant("wakes-everybody", "if not is_awake() then", "if true then"),
     Mutant("token-stands-still", "token = token + 1", "token = 1", ("claim",)),
     Mutant("clock-back-hides", "rewind(seen - time, beating)", ""),
     Mutant("retry-keeps-end", "call('HDEL', key('ended'), id)", "", ("retry",)),
@@ -98,17 +103,150 @@ MUTANTS: Final = (
     Mutant("trim-nothing", "if over > 0 then", "if false then"),
     Mutant("unchecked-types", "\ncheck_types()\n", "\n"),
     Mutant("ghost-for-ever", "  lay_ghosts()\n", ""),
-    Mutant("suspects-hide-others", "return looked < limit + 200", "return false"),
-    Mutant("task-stays-listed", "call('SREM', key('unroutable'), detail)", ""),
+    Mutant("suspects-hide-others", "looked < limit + 200 do", "looked < limit do"),
+    Mutant("task-stays-listed", "call('SREM', key('unroutable'), found)", ""),
     Mutant(
         "outage-for-ever", "amnesty, before = time + config.amnesty, seen", "amnesty, before = time + config.amnesty, 0"
     ),
     Mutant("clock-back-undoes-beat", "tend(config, time, config.tend, worker)", "tend(config, time, config.tend)"),
     Mutant("expired-id-is-taken", "not state or tonumber(expires) > time", "true"),
-    Mutant("page-shows-ghosts", "if call('EXISTS', key('ghosts')) == 0 or", "if true or", ("page",)),
+    Mutant("page-shows-ghosts", "if not haunted or", "if true or", ("page",)),
     Mutant("retried-is-no-failure", "(failures + 1) .. ' ' .. crashes .. '\\n' .. body", "failures .. ' ' .. crashes"),
     Mutant("prune-nothing", "forget(state, old, true)", "", ("maintain",)),
 )
+
+# Lanes.
+_LANES: Final = (
+    Mutant("lane-one-too-many", "busy_of(lane) < limit_of(lane)", "busy_of(lane) <= limit_of(lane)"),
+    Mutant("parked-lane-runs", "\n      and call('HEXISTS', key('parked'), lane) == 0\n", "\n"),
+    Mutant("lane-turns-twice", "if after and not before then", "if after then"),
+    Mutant("lane-turn-stays", "call('LREM', key('turns'), 1, lane)", ""),
+    Mutant("lane-limit-stays", "== 0 and busy_of(lane) == 0 then\n      call('HDEL', key('limits'), lane)", "then"),
+    Mutant("lane-limit-forgotten", "call('HSET', key('limits'), lane, limit)", ""),
+    Mutant("lane-counts-zero", "key('lanes'), lane, -1) <= 0 then", "key('lanes'), lane, -1) < 0 then"),
+    Mutant("lane-count-grows", "if call('HSET', key('busy'), id, rank .. ' ' .. lane) == 1 then", "if true then"),
+    Mutant(
+        "lane-retry-at-the-end",
+        "place(id, shape, call('HEXISTS', key('busy'), id) == 1)\n  end",
+        "place(id, shape, false)\n  end",
+    ),
+    Mutant("lane-goes-on-in-silence", "key('turns'), lane)\n      wake_one()", "key('turns'), lane)"),
+    Mutant("due-shape-forgotten", "string.format('%.1f', due + 0.5)", "due"),
+    Mutant("batch-of-all-tasks", "task_of(record) ~= first or", "", ("claim",)),
+    Mutant(
+        "batch-with-suspects", "(task_of(record) ~= first or crashes >= config.isolate)", "task_of(record) ~= first"
+    ),
+    Mutant("batch-beyond-limit", "limited == 1 and most or math.min(most, limited - busy)", "most", ("claim",)),
+    Mutant("lanes-unfair", "call('RPUSH', key('turns'), unpack(on))", "call('LPUSH', key('turns'), unpack(on))"),
+    Mutant("lanes-left-behind", "call('LPUSH', key('turns'), unpack(left))", "", ("claim",)),
+    Mutant("lanes-before-all", "lanes_first = #jobs + count, chosen[1] == '1'", "lanes_first = #jobs + count, true"),
+    Mutant("all-before-lanes", "lanes_first = #jobs + count, chosen[1] == '1'", "lanes_first = #jobs + count, false"),
+    Mutant("suspect-frees-its-lane", "          shapes.occupy(lane, id, rank or digits(token + 1))\n", "", ("claim",)),
+    Mutant("block-goes-on", "if rule == 'block' then", "if false then"),
+    Mutant("block-expires", "    expires = 9999999999999\n", ""),
+    Mutant("block-for-ever", "    shapes.unblock(ids)\n", ""),
+    Mutant("cancelled-blocks", "state ~= 'cancelled' and call('HGET', key('settings')", "call('HGET', key('settings')"),
+    Mutant("parks-nothing", "if rule == 'park' and", "if false and"),
+    Mutant("parked-twice", "rule == 'park' and call('HEXISTS', key('parked'), lane) == 0 then", "rule == 'park' then"),
+    Mutant("completed-stays-in-lane", "leave_lane(shaped[id], id)", "", ("settle",)),
+    Mutant("discarded-stays-in-lane", "leave_lane(shape, id)", "", ("discard",)),
+    Mutant("purged-stays-in-lane", "leave_lane(shape, id)", "", ("purge",)),
+    Mutant("collect-loses-shape", "or 1000, shape or '' }", "or 1000, '' }"),
+    Mutant("unpark-loses-shape", "shape_of(call('HGET', key('jobs'), ids[n])), true)", "'', true)", ("maintain",)),
+    Mutant("park-again", "if call('HEXISTS', key('parked'), lane) == tonumber(parked) then", "if false then"),
+    Mutant("retry-behind-its-lane", "place(id, shape, parked == id or", "place(id, shape, false and", ("retry",)),
+)
+
+# Priorities, and what is set for a queue.
+_QUEUE: Final = (
+    Mutant("lowest-first", "'ZREVRANGE', key('priorities')", "'ZRANGE', key('priorities')", ("claim",)),
+    Mutant(
+        "level-at-its-end",
+        "call(first and 'LPUSH' or 'RPUSH', key('ready:' .. priority), id)",
+        "call('RPUSH', key('ready:' .. priority), id)",
+    ),
+    Mutant("lower-never", "if #levels > 1 and passed >= 10 - 1 then", "if false then", ("claim",)),
+    Mutant("lower-too-often", "if #levels > 1 and passed >= 10 - 1 then", "if #levels > 1 and passed >= 4 then"),
+    Mutant("lowest-never", "if levels[turn] < served then", "if false then", ("claim",)),
+    Mutant("level-stays-listed", "call('ZREM', key('priorities'), level)", "", ("claim",)),
+    Mutant("paused-runs", "if rare and call('HGET', key('settings'), 'paused') then", "if false then", ("claim",)),
+    Mutant("resumes-in-silence", "if ARGV[i] == 'paused' and ARGV[i + 1] == '' then", "if false then"),
+    Mutant("length-unchecked", "if most > 0 and room > 0 and", "if false and", ("enqueue_shaped",)),
+    Mutant("length-and-one", "+ room > most then", "+ room > most + 1 then", ("enqueue_shaped",)),
+    Mutant(
+        "configure-forgets",
+        "return remember(session, number, table.concat(words, ' '))",
+        "return table.concat(words, ' ')",
+    ),
+    Mutant("quiet-for-ever", "call('ZREM', key('quiet'), worker)", "", ("quiet",)),
+)
+
+# Unique keys.
+_UNIQUE: Final = (
+    Mutant("key-outlives-bad-end", "free_key(shape, id, state == 'cancelled')", ""),
+    Mutant("key-outlives-completion", "free_key(shaped[id], id, false)", "", ("settle",)),
+    Mutant("key-outlives-discard", "free_key(shape, id, true)", "", ("discard",)),
+    Mutant("key-outlives-purge", "free_key(shape, id, true)", "", ("purge",)),
+    Mutant("key-outlives-start", "if uniques.key_of(shape) == 's' then", "if false then", ("claim",)),
+    Mutant("window-ends-with-job", "(gone or mode ~= 'w'", "(true or mode ~= 'w'"),
+    Mutant("window-outlives-cancel", "state == 'cancelled')\n  end\n  clear_notes", "false)\n  end\n  clear_notes"),
+    Mutant("window-for-ever", "(lasts ~= '0' and tonumber(lasts) <= time)", "false"),
+    Mutant("windows-pile-up", "drop_key(unique)\n  pruned = pruned + 1", "pruned = pruned + 1", ("maintain",)),
+    Mutant("follower-forgotten", "place(following, shape_of(call('HGET', key('jobs'), following)), false)", ""),
+    Mutant("follower-listed-on", "false)\n      call('HDEL', key('again'), unique)", "false)"),
+    Mutant(
+        "follower-gone-stays",
+        "if following == id then\n      call('HDEL', key('again'), unique)",
+        "if following == id then",
+    ),
+    Mutant(
+        "followers-many", "local following = call('HGET', key('again'), unique)", "local following", ("enqueue_shaped",)
+    ),
+    Mutant(
+        "replace-what-runs",
+        "local waits = state == 'scheduled' or",
+        "local waits = state == 'active' or state == 'scheduled' or",
+    ),
+    Mutant("replace-keeps-payload", "call('HSET', key('jobs'), id, line .. '\\n' .. payload)", "", ("enqueue_shaped",)),
+    Mutant("replace-loses-age", "(string.match(old, '^%d+ ') or time .. ' ')", "(time .. ' ')", ("enqueue_shaped",)),
+    Mutant("replace-loses-shape", "(shape == '' and '' or ' ' .. shape)", "''", ("enqueue_shaped",)),
+    Mutant("postpone-nothing", "call('ZADD', key('scheduled'), shapes.score_of(math.max(due, time), 'u'), other)", ""),
+    Mutant("postpone-for-ever", "math.min(time + wait,", "math.max(time + wait,", ("enqueue_shaped",)),
+    Mutant("existing-rejects", "(policy == 'e' or policy == 'a') and 'e' or 'j'", "'j'", ("enqueue_shaped",)),
+    Mutant("retry-steals-key", "if owner and owner ~= id and", "if false and", ("retry",)),
+    Mutant(
+        "retry-without-key",
+        "    uniques.own_key(unique, id, '0')\n  end\n  return true",
+        "  end\n  return true",
+        ("retry",),
+    ),
+)
+
+# Wishes to cancel, progress, persistent jobs.
+_WISHES: Final = (
+    Mutant("cancel-outlives-hold", "call('HDEL', key('cancelling'), id)", ""),
+    Mutant("progress-outlives-hold", "call('HDEL', key('progress'), id)", ""),
+    Mutant("cancel-lost-by-retry", "(kind == 'r' or kind == 'u' or persists) and cancel_asked(id)", "nil", ("settle",)),
+    Mutant(
+        "cancel-lost-by-crash", "local asked = cancel_asked(id)\n      if entry[5]", "local asked\n      if entry[5]"
+    ),
+    Mutant("cancel-in-silence", "call('PUBLISH', signal .. detail, queue)", "", ("cancel",)),
+    Mutant("beat-tells-no-wish", "asked[#asked + 1] = { id, tokens[id], body }", "", ("heartbeat",)),
+    Mutant("sweep-takes-all-lanes", "return lane == '' or shapes.word(", "return true or shapes.word(", ("sweep",)),
+    Mutant("sweep-asks-nobody", "call('HSET', key('cancelling'), unpack(asked))", "", ("sweep",)),
+    Mutant("sweep-in-silence", "call('PUBLISH', signal .. worker, queue)", "", ("sweep",)),
+    Mutant("sweep-leaves-place", "call('ZREM', place, id)", "", ("sweep",)),
+    Mutant("sweep-skips-what-is-left", "      offset = offset + 1\n", "", ("sweep",)),
+    Mutant("progress-of-anybody", "if mine ~= token then", "if not mine then", ("progress",)),
+    Mutant(
+        "persistent-completes",
+        "local persists = kind == 'c' and shape ~= '' and shapes.word(shape, 'k')",
+        "local persists = false",
+    ),
+    Mutant("persistent-counts-on", "call('HDEL', key('tries'), id)\n  call('HINCRBY', key('meta'), 'rounds', 1)", ""),
+    Mutant("steady-is-no-merit", "if entry[6] ~= '' and shapes.word(entry[6], 'k') and time", "if false and time"),
+)
+MUTANTS: Final = _PLAIN + _LANES + _QUEUE + _UNIQUE + _WISHES
 
 
 def apply(name: str) -> None:

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import dataclass
 from typing import Any, Final
 
-from leasehold.core.job import State
 from leasehold.engines.native.keys import namespace_prefix, queue_prefix
 from leasehold.testing.server import RedisServer
+from tests.support.audit import ENDS, Audit
+from tests.support.shapes import Key
 
 Dump = dict[bytes, Any]
 """Every key and its value: bytes, list of bytes, set of bytes, or dict."""
 
-ENDS: Final = (b"completed", b"failed", b"broken", b"cancelled")
-FIXED: Final = frozenset({b"meta"})
-"""What a drained queue may leave behind without an end in time of its own: its counters."""
 CLOCKS: Final = frozenset({b"seen", b"amnesty", b"before"})
 """Fields of `meta` that only say when somebody came by."""
 
@@ -55,6 +51,16 @@ for _, zset in ipairs({ 'holders', 'scheduled', 'suspects', 'completed', 'failed
     end
   end
 end
+local keys = redis.call('HGETALL', prefix .. ':unique')
+for i = 1, #keys, 2 do
+  local lasts, id = string.match(keys[i + 1], '^(%d+) (.*)$')
+  if lasts ~= '0' then
+    redis.call('HSET', prefix .. ':unique', keys[i], text(lasts - ms) .. ' ' .. id)
+    redis.call('ZINCRBY', prefix .. ':windows', -ms, keys[i])
+  end
+  local at, rest = string.match(redis.call('HGET', prefix .. ':jobs', id) or '', '^(%d+)(.*)$')
+  if at then redis.call('HSET', prefix .. ':jobs', id, text(at - ms) .. rest) end
+end
 for _, field in ipairs({ 'seen', 'amnesty', 'before' }) do
   if redis.call('HEXISTS', prefix .. ':meta', field) == 1 then redis.call('HINCRBY', prefix .. ':meta', field, -ms) end
 end
@@ -67,15 +73,6 @@ for i = 1, #ended, 2 do
 end
 return 1
 """
-
-
-@dataclass(frozen=True, slots=True)
-class Key:
-    """One key as it was found."""
-
-    kind: str
-    ttl_ms: int
-    value: Any
 
 
 def pass_time(server: RedisServer, namespace: str, queue: str, ms: int) -> None:
@@ -111,7 +108,11 @@ def timeless(found: Dump) -> Dump:
             value = {field: text for field, text in value.items() if field not in CLOCKS}
         elif suffix.startswith(b"held:"):
             value = {id: claim.split(b" ")[0] for id, claim in value.items()}
-        elif suffix in (b"holders", b"suspects", b"scheduled", b"queues", b"workers", *ENDS):
+        elif suffix == b"unique":
+            value = {key: text.partition(b" ")[2] for key, text in value.items()}
+        elif suffix in (b"progress", b"parked"):
+            value = {name: text.partition(b" ")[2] for name, text in value.items()}
+        elif suffix in (b"holders", b"suspects", b"scheduled", b"queues", b"workers", b"quiet", b"windows", *ENDS):
             value = set(value)
         masked[name] = value
     return {name: value for name, value in masked.items() if value}
@@ -133,7 +134,7 @@ def audit(server: RedisServer, namespace: str) -> list[str]:
         else:
             wrong.append(f"{name!r} is no key of ours")
     for prefix, found in queues.items():
-        wrong += [f"{prefix.decode()}: {what}" for what in _Audit(found).run()]
+        wrong += [f"{prefix.decode()}: {what}" for what in Audit(found).run()]
     return wrong
 
 
@@ -141,105 +142,4 @@ def places(server: RedisServer, namespace: str, queue: str) -> dict[bytes, list[
     """Where each job of a queue is: more than one place, or none, is a fault."""
     prefix = queue_prefix(namespace, queue).encode() + b":"
     found = {name.removeprefix(prefix): key for name, key in keys(server).items() if name.startswith(prefix)}
-    return _Audit(found).places()
-
-
-class _Audit:
-    """One queue's keys by suffix."""
-
-    def __init__(self, found: dict[bytes, Key]) -> None:
-        self.found = found
-
-    def run(self) -> list[str]:
-        return [*self._unknown(), *self._jobs(), *self._ghosts(), *self._held(), *self._parked(), *self._ended()]
-
-    def value(self, suffix: bytes, empty: Any) -> Any:
-        return self.found[suffix].value if suffix in self.found else empty
-
-    def waiting(self) -> list[bytes]:
-        return [*self.value(b"isolated", []), *self.value(b"ready", [])]
-
-    def places(self) -> dict[bytes, list[str]]:
-        where: dict[bytes, list[str]] = {id: [] for id in self.value(b"jobs", {})}
-        ghosts = Counter({id: int(count) for id, count in self.value(b"ghosts", {}).items()})
-        for id in self.waiting():
-            if ghosts[id] > 0:
-                ghosts[id] -= 1
-            else:
-                where.setdefault(id, []).append(State.READY)
-        for id in self.value(b"scheduled", {}):
-            where.setdefault(id, []).append(State.SCHEDULED)
-        for suffix in self.found:
-            if suffix.startswith((b"held:", b"unroutable:")):
-                for id in self.found[suffix].value:
-                    where.setdefault(id, []).append(suffix.decode(errors="replace"))
-        for state in ENDS:
-            for id in self.value(state, {}):
-                where.setdefault(id, []).append(state.decode())
-        return where
-
-    def _unknown(self) -> list[str]:
-        plain = {
-            b"jobs",
-            b"ready",
-            b"isolated",
-            b"scheduled",
-            b"holders",
-            b"suspects",
-            b"tries",
-            b"ghosts",
-            b"wake",
-            b"unroutable",
-        }
-        plain |= {b"ended", b"kept", *ENDS, *FIXED}
-        wrong = []
-        for suffix, key in self.found.items():
-            if suffix == b"watched" or suffix.startswith(b"call:"):
-                if key.ttl_ms < 0:
-                    wrong.append(f"{suffix!r} has no time to live")
-            elif suffix not in plain and not suffix.startswith((b"held:", b"unroutable:")):
-                wrong.append(f"{suffix!r} is no key of the layout")
-        return wrong
-
-    def _jobs(self) -> list[str]:
-        jobs, where = self.value(b"jobs", {}), self.places()
-        wrong = [f"{id!r} is in {found or 'no place'}" for id, found in where.items() if len(found) != 1]
-        for id, found in where.items():
-            ended = any(State(place).ended for place in found if place in set(State))
-            if ended == (id in jobs):
-                wrong.append(f"{id!r} is in {found}, its record is {'there' if id in jobs else 'gone'}")
-        wrong += [f"{id!r} has tries and no job" for id in self.value(b"tries", {}) if id not in jobs]
-        return wrong
-
-    def _ghosts(self) -> list[str]:
-        ghosts = {id: int(count) for id, count in self.value(b"ghosts", {}).items()}
-        listed = Counter(self.waiting())
-        wrong = [
-            f"{count} ghosts of {id!r}, {listed[id]} entries" for id, count in ghosts.items() if count > listed[id]
-        ]
-        total = int(self.value(b"meta", {}).get(b"ghosts", 0))
-        if total != sum(ghosts.values()):
-            wrong.append(f"meta counts {total} ghosts, there are {sum(ghosts.values())}")
-        if len(self.value(b"wake", [])) > 1:
-            wrong.append("more than one wake-up is waiting")
-        return wrong
-
-    def _held(self) -> list[str]:
-        holders = set(self.value(b"holders", {}))
-        held = {suffix.removeprefix(b"held:") for suffix in self.found if suffix.startswith(b"held:")}
-        wrong = [f"{worker!r} holds jobs and is no holder" for worker in held - holders]
-        wrong += [f"{worker!r} is a holder of nothing" for worker in holders - held]
-        return wrong + [
-            f"{worker!r} is suspected, holding nothing" for worker in set(self.value(b"suspects", {})) - holders
-        ]
-
-    def _parked(self) -> list[str]:
-        tasks = {suffix.removeprefix(b"unroutable:") for suffix in self.found if suffix.startswith(b"unroutable:")}
-        listed = self.value(b"unroutable", set())
-        return [f"task {task!r} is parked or listed, not both" for task in tasks ^ listed]
-
-    def _ended(self) -> list[str]:
-        ended = {id for state in ENDS for id in self.value(state, {})}
-        kept = {id for state in ENDS[1:] for id in self.value(state, {})}
-        wrong = [f"{id!r} has an end and no state, or the other way" for id in ended ^ set(self.value(b"ended", {}))]
-        return wrong + [f"{id!r} is kept for nothing, or not kept" for id in kept ^ set(self.value(b"kept", {}))]
+    return Audit(found).places()

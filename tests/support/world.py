@@ -6,9 +6,20 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
 
-from leasehold.core.engine import Maintained
+from leasehold.core.engine import Heartbeat, Maintained
 from leasehold.core.job import Enqueued, ErrorInfo, JobView, Lease, NewJob, State
 from leasehold.core.outcome import Completed, Outcome
+from leasehold.core.shape import (
+    CancelAnswer,
+    CancelCount,
+    Conflict,
+    LaneState,
+    LaneView,
+    QueueSettings,
+    Shape,
+    UniqueRule,
+    Until,
+)
 from leasehold.core.steps import Command, Steps
 from leasehold.redis.sync import SyncDriver
 from leasehold.testing.server import RedisServer
@@ -19,6 +30,7 @@ T = TypeVar("T")
 NAMESPACE: Final = "test"
 BOOM: Final = ErrorInfo("Boom", "it broke", "line 1\nline 2")
 POLL_S: Final = 0.005
+PAGES_MOST: Final = 1_000
 
 
 class World:
@@ -53,10 +65,46 @@ class World:
     def enqueue(self, jobs: Sequence[NewJob]) -> list[Enqueued]:
         return self.run(self.engine.enqueue(jobs))
 
+    def put_in(self, lane: str, *ids: str, limit: int = 1, **options: Any) -> list[bool]:
+        """Jobs of a lane."""
+        return self.put(*ids, shape=Shape(lane=lane, lane_limit=limit), **options)
+
+    def put_at(self, priority: int, *ids: str, **options: Any) -> list[bool]:
+        """Jobs of a priority."""
+        return self.put(*ids, shape=Shape(priority=priority), **options)
+
+    def put_only(
+        self,
+        id: str,
+        key: str = "k",
+        until: Until = Until.ENDED,
+        conflict: Conflict = Conflict.REJECT,
+        *,
+        window_ms: int = 0,
+        wait_ms: int = 0,
+        lane: str | None = None,
+        payload: bytes = b"p",
+        **options: Any,
+    ) -> Enqueued:
+        """A job that is to be the only one of its key."""
+        shape = Shape(lane=lane, unique=UniqueRule(key, until, conflict, window_ms, wait_ms))
+        (answer,) = self.enqueue([NewJob("q", id, payload, shape=shape, **options)])
+        return answer
+
     def take(
-        self, limit: int = 10, worker: str = "w", queues: Sequence[str] = ("q",), lease_ms: int | None = None
+        self,
+        limit: int = 10,
+        worker: str = "w",
+        queues: Sequence[str] = ("q",),
+        lease_ms: int | None = None,
+        of_lane: int = 1,
     ) -> list[Lease]:
-        return list(self.run(self.engine.lease(worker, queues, limit, lease_ms)).leases)
+        together = dict.fromkeys(queues, of_lane)
+        return list(self.run(self.engine.lease(worker, queues, limit, lease_ms, of_lane=together)).leases)
+
+    def take_ids(self, limit: int = 10, worker: str = "w", **options: Any) -> list[str]:
+        """Claim, and say what."""
+        return [lease.record.id for lease in self.take(limit, worker, **options)]
 
     def take_one(self, worker: str = "w", queue: str = "q") -> Lease:
         (lease,) = self.take(1, worker, (queue,))
@@ -70,11 +118,57 @@ class World:
         """Every lease with its own outcome, in one call; all must be settled."""
         assert all(self.run(self.engine.settle(list(zip(leases, outcomes, strict=True)))))
 
-    def beat(self, worker: str, leases: Sequence[Lease] = (), queues: Sequence[str] = ("q",)) -> Any:
-        return self.run(self.engine.heartbeat(worker, queues, [lease.ref for lease in leases]))
+    def finish(self, *leases: Lease) -> None:
+        """Complete them; no record is kept."""
+        assert all(self.run(self.engine.settle([(lease, Completed(b"", 0)) for lease in leases])))
+
+    def beat(self, worker: str, leases: Sequence[Lease] = (), queues: Sequence[str] = ("q",)) -> Heartbeat:
+        heartbeat: Heartbeat = self.run(self.engine.heartbeat(worker, queues, [lease.ref for lease in leases]))
+        return heartbeat
+
+    def leave(self, worker: str = "w") -> int:
+        back: int = self.run(self.engine.leave(worker, ["q"]))
+        return back
 
     def maintain(self, tasks: Sequence[str] = (), queue: str = "q", **limit: int) -> Maintained:
         return self.run(self.engine.maintain([queue], tasks, **limit))
+
+    # What people do.
+
+    def cancel(self, id: str, reason: str = "") -> CancelAnswer:
+        answer: CancelAnswer = self.run(self.engine.cancel("q", id, reason))
+        return answer
+
+    def cancel_all(self, lane: str | None = None, reason: str = "") -> CancelCount:
+        count: CancelCount = self.run(self.engine.cancel_all("q", lane, reason))
+        return count
+
+    def retry(self, id: str) -> bool:
+        answer: bool = self.run(self.engine.retry("q", id))
+        return answer
+
+    def discard(self, id: str) -> bool:
+        answer: bool = self.run(self.engine.discard("q", id))
+        return answer
+
+    def purge(self, state: State) -> int:
+        removed: int = self.run(self.engine.purge("q", state))
+        return removed
+
+    def remove(self, act: str, id: str) -> None:
+        """Take a waiting job away by `cancel`, `discard` or `purge`; the last takes all that are in its state."""
+        if act == "purge":
+            assert self.purge(self.view(id).state) >= 1
+        else:
+            assert self.run(getattr(self.engine, act)("q", id))
+
+    def configure(self, **changes: Any) -> QueueSettings:
+        settings: QueueSettings = self.run(self.engine.configure("q", **changes))
+        return settings
+
+    def resume_lane(self, lane: str) -> bool:
+        answer: bool = self.run(self.engine.resume_lane("q", lane))
+        return answer
 
     # Time.
 
@@ -118,6 +212,45 @@ class World:
         """States with at least one job."""
         view = self.run(self.engine.queue(queue))
         return {state.value: count for state, count in view.counts.items() if count}
+
+    def lane(self, name: str) -> LaneView:
+        view: LaneView = self.run(self.engine.lane("q", name))
+        return view
+
+    def lanes(self, state: LaneState, limit: int = 100) -> list[str]:
+        """The names of all lanes in a state, page by page."""
+        names: list[str] = []
+        cursor = 0
+        for _ in range(PAGES_MOST):
+            page = self.run(self.engine.lanes("q", state, cursor, limit))
+            names += [lane.name for lane in page.lanes]
+            cursor = page.cursor
+            if cursor == 0:
+                return names
+        raise AssertionError("the pages have no end")
+
+    def in_lane(self, lane: str) -> list[str]:
+        """What waits in a lane, in its order."""
+        return [job.id for job in self.run(self.engine.page("q", State.READY, lane=lane)).jobs]
+
+    def is_free(self, key: str = "k") -> bool:
+        """Whether a job would get this unique key: one is tried, and taken away again."""
+        probe = self.put_only("probe", key, own_id=True)
+        return probe.created and self.discard("probe")
+
+    def left(self) -> set[bytes]:
+        """The keys of the queue by their suffix, but for its counters and a wake-up that waits."""
+        start = self.key("").encode()
+        names = {name.removeprefix(start) for name in self.dump() if name.startswith(start)}
+        return names - {b"meta", b"wake"}
+
+    def calls_of(self, steps: Steps[Any]) -> int:
+        """How many commands Redis runs for these steps, those within scripts included."""
+        self.command("CONFIG", "RESETSTAT")
+        self.run(steps)
+        lines = self.command("INFO", "commandstats").decode().splitlines()
+        counts = {line.split(":")[0]: int(line.split("calls=")[1].split(",")[0]) for line in lines if "calls=" in line}
+        return sum(count for name, count in counts.items() if not name.startswith(("cmdstat_config", "cmdstat_info")))
 
     def totals(self, queue: str = "q") -> dict[str, int]:
         totals: dict[str, int] = self.run(self.engine.queue(queue)).totals

@@ -10,12 +10,13 @@ from leasehold import State
 from leasehold.core.engine import Feature
 from leasehold.core.job import Enqueued, ErrorInfo, JobRecord, JobView, Lease, Leased, NewJob
 from leasehold.core.outcome import Outcome
+from leasehold.core.shape import CancelAnswer, CancelCount, LanePage, LaneView, QueueSettings
 from leasehold.core.steps import Steps
 
 
 @dataclass
 class FakeEngine:
-    """Remembers. Its steps need no calls, so any runner can run them."""
+    """Remembers. Its steps need no calls, so any runner can run them. `others`: id -> what another job's key led to."""
 
     features: frozenset[Feature] = frozenset(Feature)
     name: str = "fake"
@@ -24,6 +25,7 @@ class FakeEngine:
     leases: list[Lease] = field(default_factory=list)
     asked: list[tuple[Any, ...]] = field(default_factory=list)
     views: list[JobView | None] = field(default_factory=list)
+    others: dict[str, Enqueued] = field(default_factory=dict)
     holds: bool = True
 
     def engine(self, settings: Any) -> Any:
@@ -33,7 +35,7 @@ class FakeEngine:
         yield from ()
         known = {job.id for job in self.enqueued}
         self.enqueued += jobs
-        return [Enqueued(job.id, job.id not in known) for job in jobs]
+        return [self.others.get(job.id) or Enqueued(job.id, job.id not in known) for job in jobs]
 
     def lease(self, worker: str, queues: Any, limit: int, lease_ms: int | None = None) -> Steps[Leased]:
         yield from ()
@@ -56,6 +58,9 @@ class FakeEngine:
         self.asked.append(("extend", lease.record.id, ms))
         return True
 
+    def progress(self, lease: Lease, progress: Any) -> Steps[bool]:
+        return self._note(self.holds, "progress", lease.record.id, progress)
+
     def result(self, queue: str, id: str) -> Steps[JobView | None]:
         yield from ()
         self.asked.append(("result", queue, id))
@@ -77,15 +82,46 @@ class FakeEngine:
     def discard(self, queue: str, id: str) -> Steps[bool]:
         raise AssertionError("the id was to be refused")
 
-    def cancel(self, queue: str, id: str, reason: str = "") -> Steps[bool]:
-        yield from ()
-        self.asked.append(("cancel", queue, id, reason))
-        return True
+    def cancel(self, queue: str, id: str, reason: str = "") -> Steps[CancelAnswer]:
+        return self._note(CancelAnswer.REQUESTED, "cancel", queue, id, reason)
+
+    def cancel_all(self, queue: str, lane: str | None = None, reason: str = "") -> Steps[CancelCount]:
+        return self._note(CancelCount(2, 1), "cancel_all", queue, lane, reason)
+
+    def settings(self, queue: str) -> Steps[QueueSettings]:
+        return self._note(QueueSettings(), "settings", queue)
+
+    def configure(self, queue: str, **given: Any) -> Steps[QueueSettings]:
+        asked = {name: value for name, value in given.items() if value is not None}
+        return self._note(QueueSettings(**asked), "configure", queue, asked)
+
+    def park_lane(self, queue: str, lane: str) -> Steps[bool]:
+        return self._note(True, "park_lane", queue, lane)
+
+    def resume_lane(self, queue: str, lane: str) -> Steps[bool]:
+        return self._note(False, "resume_lane", queue, lane)
+
+    def quiet(self, worker: str, quiet: bool = True) -> Steps[bool]:
+        return self._note(True, "quiet", worker, quiet)
+
+    def lane(self, queue: str, lane: str) -> Steps[LaneView]:
+        return self._note("a lane", "lane", queue, lane)
+
+    def lanes(self, queue: str, state: Any, cursor: int = 0, limit: int = 100) -> Steps[LanePage]:
+        return self._note("lanes", "lanes", queue, state, cursor, limit)
+
+    def page(self, queue: str, state: State, offset: int = 0, limit: int = 100, lane: str | None = None) -> Steps[Any]:
+        return self._note("a page", "page", queue, state, offset, limit, lane)
 
     def purge(self, queue: str, state: State) -> Steps[int]:
         yield from ()
         self.asked.append(("purge", queue, state))
         return 3
+
+    def _note(self, answer: Any, *asked: Any) -> Steps[Any]:
+        yield from ()
+        self.asked.append(asked)
+        return answer
 
 
 class FakeRunner:
@@ -107,8 +143,10 @@ class FakeRunner:
     @contextlib.contextmanager
     def subscribe(self, channel: str) -> Any:
         self.log.append(channel)
-        yield self
-        self.log.append("left")
+        try:
+            yield self
+        finally:
+            self.log.append("left")
 
     @contextlib.asynccontextmanager
     async def asubscribe(self, channel: str) -> Any:

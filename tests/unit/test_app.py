@@ -19,7 +19,7 @@ from leasehold.core.errors import (
     UnsupportedFeature,
 )
 from leasehold.core.job import NewJob
-from leasehold.queues import NoJob
+from leasehold.held import NoJob
 from tests.unit.fakes import FakeEngine, FakeRunner, double
 
 
@@ -121,6 +121,8 @@ class TestRegistering:
             app.handler("emails")(send.__wrapped__)
         with pytest.raises(InvalidArgument, match="one argument"):
             app.handler("other")(lambda: None)
+        with pytest.raises(InvalidArgument, match="list of jobs"):
+            app.handler("other", batch=5)(lambda: None)
 
 
 class TestEnqueue:
@@ -283,6 +285,7 @@ class TestPanel:
             lambda app: app.queue("q").complete("x"),
             lambda app: app.queue("q").release(None),
             lambda app: app.queue("q").extend("x", 5),
+            lambda app: app.queue("q").progress("x", 5),
             lambda app: app.handler(double),
         ],
     )

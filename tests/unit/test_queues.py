@@ -8,13 +8,11 @@ import pytest
 
 from leasehold import Leasehold
 from leasehold.core import limits
-from leasehold.core.errors import (
-    InvalidArgument,
-    LeaseLost,
-    Unreachable,
-)
+from leasehold.core.engine import Feature
+from leasehold.core.errors import InvalidArgument, LeaseLost, Unreachable, UnsupportedFeature
 from leasehold.core.job import ErrorInfo
 from leasehold.core.outcome import Completed, Failed, Released, Retried
+from leasehold.core.shape import Progress
 from tests.unit.fakes import FakeEngine, FakeRunner, held
 
 
@@ -92,6 +90,45 @@ class TestByHand:
             Released(),
         ]
         assert engine.asked[-1] == ("extend", "c", 60_000)
+
+    async def test_progress(self, app, engine):
+        engine.leases = [held("a")]
+        queue = app.queue("q")
+        job = queue.lease()
+        assert queue.progress(job, 3)
+        assert await queue.aprogress(job, 0.5, 10, "ä" * limits.MAX_PROGRESS_TEXT)
+        engine.holds = False
+        assert not queue.progress(job, -1, total=0, text="x")
+        assert engine.asked[1:] == [
+            ("progress", "a", Progress(3.0)),
+            ("progress", "a", Progress(0.5, 10.0, "ä" * (limits.MAX_PROGRESS_TEXT // 2))),
+            ("progress", "a", Progress(-1.0, 0.0, "x")),
+        ]
+        assert engine.settled == []
+
+    @pytest.mark.parametrize(
+        ("field", "progress"),
+        [
+            ("current", ("3",)),
+            ("current", (None,)),
+            ("current", (True,)),
+            ("current", (float("nan"),)),
+            ("current", (10**400,)),
+            ("total", (3, float("inf"))),
+            ("total", (3, "10")),
+            ("text", (3, 10, None)),
+        ],
+    )
+    def test_wrong_progress(self, app, engine, field, progress):
+        engine.leases = [held("a")]
+        with pytest.raises(InvalidArgument, match=field):
+            app.queue("q").progress(app.queue("q").lease(), *progress)
+
+    def test_progress_that_the_protocol_cannot_hold(self, app, engine):
+        engine.features -= {Feature.PROGRESS}
+        engine.leases = [held("a")]
+        with pytest.raises(UnsupportedFeature, match="progress"):
+            app.queue("q").progress(app.queue("q").lease(), 3)
 
     def test_a_job_of_another_queue(self, app, engine):
         engine.leases = [held("a")]

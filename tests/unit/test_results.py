@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from contextlib import aclosing
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 
 from leasehold import Leasehold, State
 from leasehold.core import limits
+from leasehold.core.engine import Feature
 from leasehold.core.errors import (
     InvalidArgument,
     JobFailed,
     JobNotFound,
     ResultError,
     ResultTimeout,
+    UnsupportedFeature,
 )
 from leasehold.core.job import ErrorInfo
+from leasehold.core.shape import Progress
 from tests.unit.fakes import FakeEngine, FakeRunner, double, view
 
 
@@ -103,3 +108,76 @@ class TestResults:
         assert job.refresh() == view(State.READY)
         engine.views = [None]
         assert job.state() is None
+
+
+READY, ACTIVE = view(State.READY), view(State.ACTIVE)
+THIRD, HALF = replace(ACTIVE, progress=Progress(1, 3)), replace(ACTIVE, progress=Progress(1, 2))
+ENDED = view(State.COMPLETED, b"4")
+
+
+class TestWatching:
+    def test_what_changed_is_told_once(self, app, engine, runner):
+        engine.views = [READY, READY, ACTIVE, ACTIVE, THIRD, THIRD, HALF, ENDED]
+        assert list(app.queue("q").job("id").watch()) == [READY, ACTIVE, THIRD, HALF, ENDED]
+        assert runner.log == ["ended:q:id", *[limits.RESULT_WAIT_MS / 1000] * 6, "left"]
+
+    async def test_async(self, app, engine, runner):
+        engine.views = [READY, READY, ACTIVE, THIRD, THIRD, ENDED]
+        assert [seen async for seen in app.queue("q").job("id").awatch()] == [READY, ACTIVE, THIRD, ENDED]
+        assert runner.log == ["ended:q:id", *[limits.RESULT_WAIT_MS / 1000] * 4, "left"]
+
+    def test_the_wish_to_cancel_is_a_change(self, app, engine):
+        asked = replace(ACTIVE, cancelling="")
+        engine.views = [ACTIVE, asked, view(State.CANCELLED)]
+        assert [seen.cancelling for seen in app.queue("q").job("id").watch()] == [None, "", None]
+
+    async def test_already_ended(self, app, engine, runner):
+        engine.views = [ENDED, view(State.FAILED)]
+        job = app.queue("q").job("id")
+        assert list(job.watch(timeout=0)) == [ENDED]
+        assert [seen async for seen in job.awatch()] == [view(State.FAILED)]
+        assert runner.log == []
+
+    async def test_unknown_at_once_or_later(self, app, engine, runner):
+        engine.views = [None, READY, None, None, READY, ACTIVE, None]
+        job = app.queue("q").job("id")
+        assert list(job.watch()) == []
+        assert list(job.watch()) == [READY]
+        assert [seen async for seen in job.awatch()] == []
+        assert [seen async for seen in job.awatch()] == [READY, ACTIVE]
+
+    async def test_not_in_time(self, app, engine, runner):
+        engine.views = [ACTIVE, ACTIVE]
+        job = app.queue("q").job("id")
+        views, aviews = job.watch(timeout=0), job.awatch(timeout=0)
+        assert next(views) == await anext(aviews) == ACTIVE
+        with pytest.raises(ResultTimeout):
+            next(views)
+        with pytest.raises(ResultTimeout):
+            await anext(aviews)
+        assert runner.log == []
+
+    async def test_wrong_arguments_are_refused_by_the_call_itself(self, app, engine):
+        job = app.queue("q").job("id")
+        for watch in (job.watch, job.awatch):
+            with pytest.raises(InvalidArgument, match="timeout"):
+                watch(timeout=-1)
+        engine.features -= {Feature.RESULTS}
+        for watch in (job.watch, job.awatch):
+            with pytest.raises(UnsupportedFeature, match="results"):
+                watch()
+
+    def test_leaving_early_ends_the_subscription(self, app, engine, runner):
+        engine.views = [READY, ACTIVE]
+        for seen in app.queue("q").job("id").watch():
+            if seen == ACTIVE:
+                break
+        assert runner.log == ["ended:q:id", "left"]
+
+    async def test_leaving_early_in_async_code(self, app, engine, runner):
+        engine.views = [READY, ACTIVE]
+        async with aclosing(app.queue("q").job("id").awatch()) as views:
+            async for seen in views:
+                if seen == ACTIVE:
+                    break
+        assert runner.log == ["ended:q:id", "left"]

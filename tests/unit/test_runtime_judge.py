@@ -10,15 +10,17 @@ import pytest
 
 from leasehold.core import limits
 from leasehold.core.backoff import Backoff
-from leasehold.core.errors import Fail, PayloadInvalid, Retry
+from leasehold.core.errors import Fail, JobCancelled, PayloadInvalid, Retry
 from leasehold.core.job import JobRecord, Lease
-from leasehold.core.outcome import Broken, Completed, Failed, Retried
+from leasehold.core.outcome import Broken, Cancelled, Completed, Failed, Retried
+from leasehold.core.shape import Shape
 from leasehold.runtime import judge
 from tests.runtime.fakes import task
 
 
-def lease(failures: int = 0, retries: int | None = None) -> Lease:
-    return Lease("w", 1, JobRecord("id", "q", "t", b"", 0, retries=retries), failures, 0)
+def lease(failures: int = 0, retries: int | None = None, persistent: bool = False) -> Lease:
+    record = JobRecord("id", "q", "t", b"", 0, retries=retries, shape=Shape(persistent=persistent))
+    return Lease("w", 1, record, failures, 0)
 
 
 SPEC = task(lambda: None, retries=2, backoff=Backoff.fixed(7))
@@ -67,6 +69,56 @@ def test_errors(error, failures, retries, kind, delay_ms):
     outcome = judge.judge_error(SPEC, lease(failures, retries), error, half)
     assert type(outcome) is kind
     assert getattr(outcome, "delay_ms", None) == delay_ms
+
+
+class Wordless(JobCancelled):
+    """Does not call the constructor of its base."""
+
+    def __init__(self) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("error", "asked", "reason"),
+    [
+        (JobCancelled("left"), None, "left"),
+        (JobCancelled("left"), "asked", "asked"),
+        (JobCancelled(), None, ""),
+        (JobCancelled(5), None, "5"),  # type: ignore[arg-type]
+        (Wordless(), None, ""),
+        (ValueError(), "", ""),
+        (Fail("no"), "asked", "asked"),
+        (Retry(), "asked", "asked"),
+    ],
+)
+def test_cancelled(error, asked, reason):
+    assert judge.judge_error(SPEC, lease(), error, half, asked) == Cancelled(reason)
+    if not isinstance(error, ValueError):
+        assert judge.judge_value(SPEC, lease(), error, half, asked) == Cancelled(reason)
+
+
+def test_a_long_reason_is_cut():
+    outcome = judge.judge_error(SPEC, lease(), JobCancelled("ä" * 1_000_000), half)
+    assert isinstance(outcome, Cancelled)
+    assert len(outcome.reason.encode()) <= limits.MAX_ERROR_TEXT
+
+
+def test_a_timeout_of_a_job_that_was_to_be_cancelled_ends_it():
+    assert judge.judge_timeout(SPEC, lease(), 1.0, half, "asked") == Cancelled("asked")
+    assert isinstance(judge.judge_timeout(SPEC, lease(), 1.0, half), Retried)
+
+
+def test_a_result_counts_although_it_was_to_be_cancelled_but_not_of_a_persistent_job():
+    assert judge.judge_value(SPEC, lease(), 5, half, "asked") == Completed(b"5", SPEC.result_ttl_ms)
+    assert judge.judge_value(SPEC, lease(persistent=True), 5, half, "asked") == Cancelled("asked")
+
+
+@pytest.mark.parametrize("failures", [2, 1_000, 10**9])
+def test_a_persistent_job_is_retried_for_ever_and_its_backoff_keeps_its_cap(failures):
+    spec = task(lambda: None, retries=0, backoff=Backoff(cap=60, jitter=False))
+    outcome = judge.judge_error(spec, lease(failures, persistent=True), ValueError(), half)
+    assert isinstance(outcome, Retried)
+    assert outcome.delay_ms <= 60_000
+    assert isinstance(judge.judge_error(spec, lease(failures, persistent=True), Fail(), half), Failed)
 
 
 def test_a_value_is_encoded():

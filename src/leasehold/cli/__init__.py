@@ -1,4 +1,4 @@
-"""The command line: `leasehold worker`, `info`, `demo`. A command's module is loaded when it is asked for.
+"""The command line: `leasehold worker`, `info`, `cancel` and others. A command's module is loaded when it is asked for.
 
 Exit status, for all commands: 0 done; 1 it could not be done (Redis away, a check that failed); 2 the command line, the
 app or a setting is wrong; 130 stopped with Ctrl-C. `leasehold worker` has one more: 3 stopped hard.
@@ -18,7 +18,12 @@ from leasehold.cli.errors import run
 
 COMMANDS: Final = {
     "worker": "Run the jobs of an app until told to stop.",
-    "info": "Show queues and workers, or jobs.",
+    "info": "Show queues and workers, lanes, or jobs.",
+    "cancel": "Cancel a job, the jobs of a lane, or all jobs of a queue.",
+    "pause": "Let no worker start a job of a queue, or of one lane.",
+    "resume": "Let a paused queue, or parked lanes, go on.",
+    "configure": "Set the maximum length of a queue, and what a failure means for its lanes.",
+    "quiet": "Let a worker finish what it runs and start nothing new.",
     "demo": "See it work: one job per file below DIR, two workers, one of them killed.",
 }
 """The commands and their first lines, which `--help` shows without loading them. A test compares the two."""
@@ -40,6 +45,26 @@ class Commands(click.Group):
                 from leasehold.cli.info import info
 
                 return info
+            case "cancel":
+                from leasehold.cli.cancel import cancel
+
+                return cancel
+            case "pause":
+                from leasehold.cli.pause import pause
+
+                return pause
+            case "resume":
+                from leasehold.cli.pause import resume
+
+                return resume
+            case "configure":
+                from leasehold.cli.configure import configure
+
+                return configure
+            case "quiet":
+                from leasehold.cli.quiet import quiet
+
+                return quiet
             case "demo":
                 from leasehold.cli.demo.command import demo
 

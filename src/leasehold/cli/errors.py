@@ -34,6 +34,12 @@ class UserError(click.ClickException):
     exit_code = Exit.WRONG
 
 
+class NotDone(click.ClickException):
+    """What was asked for could not be done, though the command line is as it should be. Nothing was changed."""
+
+    exit_code = Exit.FAILED
+
+
 def run(commands: click.Command, args: list[str]) -> int:
     """Run a command line and answer its exit status.
 
@@ -60,6 +66,11 @@ def run(commands: click.Command, args: list[str]) -> int:
 def tell(message: str) -> None:
     """Say on stderr what went wrong."""
     print(f"Error: {safe(message)}", file=sys.stderr)
+
+
+def note(message: str) -> None:
+    """Say on stderr what is worth knowing and no error."""
+    print(f"Note: {safe(message)}", file=sys.stderr)
 
 
 def safe(text: str) -> str:

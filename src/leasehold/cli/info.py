@@ -1,171 +1,199 @@
-"""The `info` command: queues, workers and jobs, as tables for people, as plain columns for a pipe, or as JSON."""
+"""The `info` command: queues, lanes, workers and jobs, as tables for people, plain columns for a pipe, or JSON."""
 
 from __future__ import annotations
 
-import json
-import os
 import time
-from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 from typing import Final
 
 import click
 
 from leasehold.app import Leasehold
-from leasehold.cli import jobs
-from leasehold.cli.errors import UserError
-from leasehold.cli.tables import Table, ago, show
+from leasehold.cli import jobs, lanes, overview
+from leasehold.cli.errors import Exit, note
+from leasehold.cli.jobs import dump
+from leasehold.cli.reach import note_unknown, reach, reaching
+from leasehold.cli.tables import show
+from leasehold.cli.watch import watch
 from leasehold.core import limits
 from leasehold.core.errors import JobNotFound
-from leasehold.core.job import QueueView, State, WorkerView
-from leasehold.redis.target import Target
+from leasehold.core.job import State
+from leasehold.core.shape import LaneState
 
-_STATES: Final = tuple(State)
-_QUEUES: Final = ("queue", *(state.value for state in _STATES))
-_WORKERS: Final = ("worker", "host", "pid", "running", "slots", "seen", "up", "queues")
+_STATES: Final = [state.value for state in State]
+_LANES: Final = [state.value for state in lanes.LISTED]
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What the user wants to see. At most one of the last five is asked for; all of them need a queue."""
+
+    queue: str | None
+    as_json: bool
+    payload: bool
+    job_id: str | None
+    watched: bool
+    state: str | None
+    listed: str | None
+    lane: str | None
+
+    def check(self) -> None:
+        """Raises `UsageError` for what does not go together."""
+        of_queue = {"--state": self.state, "--lanes": self.listed, "--lane": self.lane}
+        given = [name for name, value in of_queue.items() if value is not None]
+        if given and (self.queue is None or self.job_id is not None):
+            example = {"--state": "failed", "--lanes": "parked", "--lane": "NAME"}[given[0]]
+            raise click.UsageError(
+                f"{given[0]} goes with a queue and no job, as in `leasehold info QUEUE {given[0]} {example}`."
+            )
+        if len(given) > 1:
+            raise click.UsageError(f"{given[0]} and {given[1]} do not go together; expected one of them.")
+        for name, value in (("--payload", self.payload), ("--watch", self.watched)):
+            if value and self.job_id is None:
+                raise click.UsageError(f"{name} goes with one job, as in `leasehold info QUEUE JOB_ID {name}`.")
 
 
 @click.command()
 @click.argument("queue", required=False)
 @click.argument("job_id", required=False)
-@click.option("--url", help="Where Redis is. [default: LEASEHOLD_URL, then REDIS_URL, then localhost]")
-@click.option("--namespace", help="The namespace of the app. [default: LEASEHOLD_NAMESPACE, then leasehold]")
 @click.option(
-    "--state", type=click.Choice([state.value for state in _STATES]),
+    "--state", type=click.Choice(_STATES),
     help=f"Show the jobs of QUEUE in this state: the first {limits.PAGE_MAX}, of ended ones the newest.",
 )  # fmt: skip
+@click.option(
+    "listed", "--lanes", type=click.Choice(_LANES), help=f"Show lanes of QUEUE in this state, up to {limits.PAGE_MAX}."
+)
+@click.option("--lane", metavar="NAME", help="Show one lane of QUEUE, and the first jobs that wait in it.")
+@click.option("watched", "--watch", is_flag=True, help="Follow the job until it has ended.")
 @click.option("--payload", is_flag=True, help="Show the payload and the result of the job, too.")
-@click.option("as_json", "--json", is_flag=True, help="Print JSON, for programs.")
+@reaching
+@click.pass_context
 def info(
+    context: click.Context,
     queue: str | None,
     job_id: str | None,
     url: str | None,
     namespace: str | None,
     state: str | None,
+    listed: str | None,
+    lane: str | None,
+    watched: bool,
     payload: bool,
     as_json: bool,
 ) -> None:
-    """Show queues and workers, or jobs.
+    """Show queues and workers, lanes, or jobs.
 
     \b
-    leasehold info                          all queues and workers
-    leasehold info QUEUE                    one queue and its workers
-    leasehold info QUEUE --state failed     its failed jobs
-    leasehold info QUEUE JOB_ID             one job: state, counts, times, error, traceback
+    leasehold info                        all queues and workers
+    leasehold info QUEUE                  one queue: settings, lanes, workers
+    leasehold info QUEUE --state failed   its failed jobs
+    leasehold info QUEUE --lanes parked   its parked lanes
+    leasehold info QUEUE --lane NAME      a lane and the jobs that wait in it
+    leasehold info QUEUE JOB_ID           one job: progress, times, error
+    leasehold info QUEUE JOB_ID --watch   the same until it has ended
 
-    Nothing is changed.
+    Nothing is changed. In a pipe, --watch writes a line for each change.
 
-    Exit status: 0 done; 1 Redis could not be reached, or there is no such job; 2 an option or a setting is wrong.
+    Exit status: 0 done; 1 Redis could not be reached, there is no such job, or a job that was watched did not complete;
+    2 an option or a setting is wrong.
     """
-    if state is not None and (queue is None or job_id is not None):
-        raise click.UsageError("--state goes with a queue and no job, as in `leasehold info QUEUE --state failed`.")
-    if payload and job_id is None:
-        raise click.UsageError("--payload goes with one job, as in `leasehold info QUEUE JOB_ID --payload`.")
-    with Leasehold(url, namespace=namespace, patience=limits.START_PATIENCE_MS / limits.SECOND) as app:
-        _refuse_new_redis(app.settings.url)
-        if queue is not None and job_id is not None:
-            _show_job(app, queue, job_id, content=payload, as_json=as_json)
-        elif queue is not None and state is not None:
-            _show_page(app, queue, State(state), as_json=as_json)
+    wish = Wish(queue, as_json, payload, job_id, watched, state, listed, lane)
+    wish.check()
+    with reach(url, namespace) as app:
+        context.exit(_show(app, wish))
+
+
+def _show(app: Leasehold, wish: Wish) -> Exit:
+    if wish.queue is None:
+        _show_all(app, wish)
+    elif wish.job_id is not None and wish.watched:
+        return watch(app, wish.queue, wish.job_id, content=wish.payload, as_json=wish.as_json)
+    elif wish.job_id is not None:
+        _show_job(app, wish.queue, wish.job_id, wish)
+    else:
+        if wish.state is not None:
+            _show_page(app, wish.queue, State(wish.state), wish)
+        elif wish.listed is not None:
+            _show_lanes(app, wish.queue, LaneState(wish.listed), wish)
+        elif wish.lane is not None:
+            _show_lane(app, wish.queue, wish.lane, wish)
         else:
-            _show_all(app, queue, as_json=as_json)
+            _show_queue(app, wish.queue, wish)
+        note_unknown(app, wish.queue)
+    return Exit.OK
 
 
-def _refuse_new_redis(url: str) -> None:
-    """To look must not make an embedded Redis where none was."""
-    target = Target.parse(url)
-    if target.scheme == "embedded" and (
-        not target.path or not os.path.isdir(target.path) or not os.listdir(target.path)
-    ):
-        raise UserError(
-            f"There is no embedded Redis in {target.path!r}, so there is nothing to show. Expected the path that the "
-            "producers and workers use, as in embedded:./leasehold-data."
-        )
+def _show_all(app: Leasehold, wish: Wish) -> None:
+    queues = [app.inspect.queue(name) for name in sorted(app.inspect.queues())]
+    workers = sorted(app.inspect.workers(), key=lambda view: view.id)
+    if wish.as_json:
+        shown = {"queues": map(overview.queue_json, queues), "workers": map(overview.worker_json, workers)}
+        click.echo(dump({name: list(views) for name, views in shown.items()}))
+    else:
+        show([overview.queue_table(queues), overview.worker_table(workers, _now_ms())])
 
 
-def _show_job(app: Leasehold, queue: str, job_id: str, *, content: bool, as_json: bool) -> None:
+def _show_queue(app: Leasehold, queue: str, wish: Wish) -> None:
+    view = app.inspect.queue(queue)
+    workers = sorted((one for one in app.inspect.workers() if queue in one.queues), key=lambda one: one.id)
+    parked, more = lanes.first_lanes(app, queue, LaneState.PARKED) if view.parked_lanes else ([], False)
+    if wish.as_json:
+        shown = {
+            "queues": [overview.queue_json(view)],
+            "parked": [lanes.to_json(lane) for lane in parked],
+            "workers": [overview.worker_json(one) for one in workers],
+        }
+        click.echo(dump(shown))
+        return
+    set_aside = [lanes.lane_table(queue, LaneState.PARKED, parked, more, _now_ms())] if parked else []
+    show(
+        [
+            overview.queue_table([view]).without(("notes",)),
+            overview.settings_table(view.settings, view.parked_lanes),
+            *set_aside,
+            overview.worker_table(workers, _now_ms()),
+        ]
+    )
+
+
+def _show_job(app: Leasehold, queue: str, job_id: str, wish: Wish) -> None:
     view = app.inspect.job(queue, job_id)
     if view is None:
         raise JobNotFound(f"There is no job {job_id!r} in queue {queue!r}, or its record is no longer kept.")
-    if as_json:
-        click.echo(json.dumps(jobs.to_json(view, content=content), indent=2))
+    if wish.as_json:
+        click.echo(dump(jobs.to_json(view, content=wish.payload)))
     else:
-        click.echo(jobs.describe(view, _now_ms(), content=content))
+        click.echo(jobs.describe(view, _now_ms(), content=wish.payload))
 
 
-def _show_page(app: Leasehold, queue: str, state: State, *, as_json: bool) -> None:
+def _show_page(app: Leasehold, queue: str, state: State, wish: Wish) -> None:
     page = app.inspect.page(queue, state)
-    if as_json:
-        click.echo(jobs.page_json(page))
+    if wish.as_json:
+        click.echo(dump(jobs.page_json(page)))
     else:
-        show([jobs.page_table(queue, state, page, _now_ms())])
+        show([jobs.state_table(queue, state, page, _now_ms())])
 
 
-def _show_all(app: Leasehold, queue: str | None, *, as_json: bool) -> None:
-    queues = [app.inspect.queue(name) for name in (sorted(app.inspect.queues()) if queue is None else [queue])]
-    workers = sorted(app.inspect.workers(), key=lambda view: view.id)
-    if queue is not None:
-        workers = [view for view in workers if queue in view.queues]
-    if as_json:
-        click.echo(to_json(queues, workers))
-    else:
-        show([queue_table(queues), worker_table(workers, _now_ms())])
+def _show_lanes(app: Leasehold, queue: str, state: LaneState, wish: Wish) -> None:
+    found, more = lanes.first_lanes(app, queue, state)
+    if wish.as_json:
+        click.echo(dump({"lanes": [lanes.to_json(lane) for lane in found], "more": more}))
+        return
+    show([lanes.lane_table(queue, state, found, more, _now_ms())])
+    if more:
+        note(f"There are more {state} lanes than these {len(found)}.")
 
 
-def to_json(queues: Sequence[QueueView], workers: Sequence[WorkerView]) -> str:
-    """Everything, with the names of the fields of the views."""
-    return json.dumps(
-        {
-            "queues": [
-                {
-                    "name": view.name,
-                    "counts": {state.value: view.counts.get(state, 0) for state in _STATES},
-                    "totals": view.totals,
-                }
-                for view in queues
-            ],
-            "workers": [
-                {
-                    "id": view.id,
-                    "host": view.host,
-                    "pid": view.pid,
-                    "queues": view.queues,
-                    "concurrency": view.concurrency,
-                    "active": view.active,
-                    "started_ms": view.started_ms,
-                    "seen_ms": view.seen_ms,
-                }
-                for view in workers
-            ],
-        },
-        indent=2,
-    )
-
-
-def queue_table(queues: Sequence[QueueView]) -> Table:
-    rows = tuple((view.name, *(str(view.counts.get(state, 0)) for state in _STATES)) for view in queues)
-    table = Table("Queues", _QUEUES, rows, frozenset(_QUEUES[1:]), "No queues: nothing was enqueued lately.")
-    # What a narrow terminal leaves out is nothing; `ready` stays, so that an empty queue shows that it is.
-    return replace(table, spare=(tuple(name for name in table.all_zero() if name != State.READY.value),))
-
-
-def worker_table(workers: Sequence[WorkerView], now_ms: float) -> Table:
-    rows = tuple(
-        (
-            view.id,
-            view.host,
-            str(view.pid),
-            str(view.active),
-            str(view.concurrency),
-            f"{ago(now_ms - view.seen_ms)} ago",
-            ago(now_ms - view.started_ms),
-            ",".join(view.queues),
-        )
-        for view in workers
-    )
-    right = frozenset({"pid", "running", "slots", "seen", "up"})
-    # The name of a worker begins with its host and its pid.
-    return Table("Workers", _WORKERS, rows, right, "No workers.", (("host", "pid"), ("up",), ("seen",)))
+def _show_lane(app: Leasehold, queue: str, name: str, wish: Wish) -> None:
+    view = app.inspect.lane(queue, name)
+    page = app.inspect.page(queue, State.READY, lane=name)
+    if wish.as_json:
+        click.echo(dump({"lane": lanes.to_json(view), **jobs.page_json(page)}))
+        return
+    click.echo(f"{lanes.describe(queue, view, _now_ms())}\n")
+    title = f"{name}: {len(page.jobs):,} of {page.total:,} that wait, in their order"
+    table = jobs.page_table(page, _now_ms(), title, "No jobs wait in it.")
+    show([table.without(("lane",))])
 
 
 def _now_ms() -> float:

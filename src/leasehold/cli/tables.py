@@ -20,6 +20,7 @@ _OTHERS: Final = 8
 class Table:
     """Rows of text under a title. `right`: the columns to be aligned to the right.
 
+    `lists`: the columns with several words in a cell, commas between: a terminal breaks their lines there only.
     `spare`: the columns that a narrow terminal does without: group by group, the first to go first.
     """
 
@@ -29,11 +30,20 @@ class Table:
     right: frozenset[str] = frozenset()
     empty: str = "Nothing."
     spare: tuple[tuple[str, ...], ...] = ()
+    lists: frozenset[str] = frozenset()
 
     def without(self, names: Sequence[str]) -> Table:
         kept = [n for n, name in enumerate(self.head) if name not in names]
         rows = tuple(tuple(row[n] for n in kept) for row in self.rows)
         return replace(self, head=tuple(self.head[n] for n in kept), rows=rows)
+
+    def spaced(self) -> Table:
+        """The table with a space after the commas of its lists."""
+        rows = (
+            tuple(cell.replace(",", ", ") if self.head[n] in self.lists else cell for n, cell in enumerate(row))
+            for row in self.rows
+        )
+        return replace(self, rows=tuple(rows))
 
     def all_zero(self) -> tuple[str, ...]:
         """The columns that have nothing but 0 in them."""
@@ -107,7 +117,7 @@ def _draw(tables: Sequence[Table]) -> None:
         if not whole.rows:
             console.print(whole.empty, markup=False)
             continue
-        table = fitted(whole, console.width)
+        table = fitted(whole.spaced(), console.width)
         shown = RichTable(title=table.title, title_justify="left", box=box.SIMPLE_HEAD)
         for n, name in enumerate(table.head):
             # What is still too wide is folded, but not the numbers, and the first column (to be copied) as the last.

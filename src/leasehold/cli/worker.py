@@ -7,12 +7,14 @@ import logging
 import os
 import sys
 import threading
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 import click
 
 from leasehold.cli.errors import Exit, UserError, safe
 from leasehold.cli.loader import load
+from leasehold.cli.weights import parse_queues
 from leasehold.core import limits
 from leasehold.runtime.worker import ExitStatus
 from leasehold.working import WorkerOptions, inspect_redis, queues_of, run_worker
@@ -27,9 +29,11 @@ LEVELS: Final = ("debug", "info", "warning", "error")
 @click.command()
 @click.argument("app", metavar="MODULE:APP")
 @click.option(
-    "queues", "--queue", "-q", multiple=True, metavar="QUEUE",
-    help="Work on this queue; may be given several times; all are served in turn. "
-    "[default: all that the app's tasks and handlers name]",
+    "queues", "--queue", "-q", multiple=True, metavar="QUEUE[:WEIGHT],...",
+    help="Work on these queues; may be given several times. While all have work, one with weight 5 comes first five "
+    f"times as often as one with weight 1 (the default; {limits.MAX_WEIGHT} at most); none starves. A last `:NUMBER` "
+    "is always a weight: write `jobs:7:1` for a queue `jobs:7`. A comma in a name is written twice. [default: all "
+    "queues that the app's tasks and handlers name]",
 )  # fmt: skip
 @click.option(
     "--concurrency", "-c", type=click.IntRange(1, limits.MAX_CONCURRENCY), default=limits.CONCURRENCY, metavar="N",
@@ -61,8 +65,8 @@ def worker(
 ) -> None:
     """Run the jobs of an app until told to stop.
 
-    MODULE:APP names a Leasehold, as in `leasehold worker myproject.jobs:app -q images -c 8`. The current directory is
-    searched for the module first.
+    MODULE:APP names a Leasehold, as in `leasehold worker myproject.jobs:app -q critical:5,default:1 -c 8`. The current
+    directory is searched for the module first.
 
     SIGTERM or Ctrl-C: nothing new is started, what has not started is handed back at once, running jobs have --grace
     seconds. A second one stops hard: running jobs are handed back and run again elsewhere.
@@ -72,24 +76,25 @@ def worker(
     Handlers that do not end are not waited for: they end with the process, and the exit status is the same.
     """
     logging.basicConfig(level=log_level.upper(), stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
-    options = WorkerOptions(queues, concurrency, burst, grace)
+    weights = parse_queues(queues)
+    options = WorkerOptions(tuple(weights), concurrency, burst, grace, weights)
     if url is not None:
         os.environ["LEASEHOLD_URL"] = url
     loaded = load(app)
     if url is not None and loaded.settings.url != url:
         raise UserError(f"{app} says itself where its Redis is, so --url cannot. Leave out one of the two.")
-    if queues:
-        _warn_of_unnamed(loaded, queues)
+    if weights:
+        _warn_of_unnamed(loaded, weights)
     else:
         queues_of(loaded)
     asyncio.run(_work(loaded, options, accept_unfit)).cancel()
     context.exit(Exit.OK)
 
 
-def _warn_of_unnamed(app: Leasehold, queues: tuple[str, ...]) -> None:
+def _warn_of_unnamed(app: Leasehold, queues: Iterable[str]) -> None:
     """A queue that nothing in the app names may be a slip of the pen. Not wrong: `using(queue=...)` may name it."""
     named = list(dict.fromkeys(spec.queue for spec in app.specs()))
-    for queue in dict.fromkeys(queues):
+    for queue in queues:
         if queue not in named:
             known = ", ".join(map(repr, named[:_MAX_NAMES])) or "none"
             more = ", ..." if len(named) > _MAX_NAMES else ""

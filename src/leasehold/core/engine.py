@@ -10,7 +10,7 @@ the lease.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
@@ -29,6 +29,16 @@ from leasehold.core.job import (
     WorkerView,
 )
 from leasehold.core.outcome import Outcome
+from leasehold.core.shape import (
+    CancelAnswer,
+    CancelCount,
+    LaneFailure,
+    LanePage,
+    LaneState,
+    LaneView,
+    Progress,
+    QueueSettings,
+)
 from leasehold.core.steps import Steps
 
 
@@ -47,6 +57,16 @@ class Feature(StrEnum):
     """Failed and broken jobs are kept."""
     UNROUTABLE = "unroutable"
     EXTEND = "extend"
+    LANES = "lanes"
+    PRIORITIES = "priorities"
+    UNIQUE = "unique"
+    CANCEL = "cancel"
+    """Running jobs can be asked to end; waiting ones can be cancelled without this."""
+    PERSISTENT = "persistent"
+    PAUSE = "pause"
+    MAX_LENGTH = "max_length"
+    PROGRESS = "progress"
+    QUIET = "quiet"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +82,14 @@ class Timing:
 
 
 @dataclass(frozen=True, slots=True)
+class CancelAsked:
+    """That a held job is to be cancelled, and why."""
+
+    ref: LeaseRef
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Heartbeat:
     """What a beat brought back.
 
@@ -69,11 +97,13 @@ class Heartbeat:
     strays: held in our name by Redis, yet not among the leases asked about. They may be claims that are newer than the
         question; one that is a stray twice in a row and unknown to the worker was lost on its way: release it.
     next_ms: how long until something may be due on one of these queues (a dead worker's jobs); None: unknown.
+    cancelled: of the leases asked about, those that somebody wants to be cancelled; said again with every beat.
     """
 
     lost: frozenset[LeaseRef] = frozenset()
     strays: tuple[Lease, ...] = ()
     next_ms: int | None = None
+    cancelled: tuple[CancelAsked, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +128,10 @@ class Engine(Protocol):
     def timing(self) -> Timing: ...
 
     def enqueue(self, jobs: Sequence[NewJob]) -> Steps[list[Enqueued]]:
-        """Add jobs. The answers come in the order of the jobs. Raises `QueueFull` when Redis is out of memory."""
+        """Add jobs. The answers come in the order of the jobs.
+
+        Raises `QueueFull` when Redis is out of memory, or when not all of them fit below the queue's maximum length.
+        """
         ...
 
     def lease(
@@ -108,8 +141,12 @@ class Engine(Protocol):
         limit: int,
         lease_ms: int | None = None,
         slots: int = limits.MAX_HELD,
+        of_lane: Mapping[str, int] | None = None,
     ) -> Steps[Leased]:
         """Claim up to `limit` jobs, looking at the queues in the order given. Never blocks.
+
+        `of_lane`: queue -> how many jobs that follow each other in a lane may be taken together, as one batch of one
+        task, in their order; 1 where nothing is said.
 
         `lease_ms` None: as long as the worker's heartbeat; else for this long (a lease by hand, without a keeper, in
         the name of a worker of its own). `slots`: how many jobs the worker runs at one time. What it claims ahead of
@@ -156,8 +193,17 @@ class Engine(Protocol):
         """
         ...
 
-    def announce(self, worker: WorkerView) -> Steps[None]:
-        """Show the worker to the inspector for a while (`limits.PRESENCE_TTL_MS`)."""
+    def announce(self, worker: WorkerView) -> Steps[bool]:
+        """Show the worker to the inspector for a while (`limits.PRESENCE_TTL_MS`). True: it is to be quiet."""
+        ...
+
+    def progress(self, lease: Lease, progress: Progress) -> Steps[bool]:
+        """Note how far a held job is, for whoever looks or watches. False: it is ours no longer."""
+        ...
+
+    def signal_channel(self, worker: str) -> str:
+        """Where a worker is told that there is news for it. The message is the name of a queue with a job to be
+        cancelled (beat that queue), or empty: announce yourself. May be lost: beat and announcement say it again."""
         ...
 
     def result(self, queue: str, id: str) -> Steps[JobView | None]:
@@ -167,7 +213,9 @@ class Engine(Protocol):
         """
         ...
 
-    def result_channel(self, queue: str, id: str) -> str: ...
+    def result_channel(self, queue: str, id: str) -> str:
+        """Where the end of a watched job is published, and `progress` whenever it tells of some."""
+        ...
 
 
 class Inspector(Protocol):
@@ -181,8 +229,20 @@ class Inspector(Protocol):
 
     def job(self, queue: str, id: str) -> Steps[JobView | None]: ...
 
-    def page(self, queue: str, state: State, offset: int = 0, limit: int = limits.PAGE_MAX) -> Steps[Page]:
-        """Jobs in one state: those that wait in the order in which they will run, ended ones newest first."""
+    def page(
+        self, queue: str, state: State, offset: int = 0, limit: int = limits.PAGE_MAX, lane: str | None = None
+    ) -> Steps[Page]:
+        """Jobs in one state: those that wait in the order in which they will run, ended ones newest first.
+
+        Of a lane that waits for its turn, only the next job is among the ready ones. With `lane` (and `READY`): the
+        jobs that wait in that lane.
+        """
+        ...
+
+    def lane(self, queue: str, lane: str) -> Steps[LaneView]: ...
+
+    def lanes(self, queue: str, state: LaneState, cursor: int = 0, limit: int = limits.PAGE_MAX) -> Steps[LanePage]:
+        """Lanes that are ready (in the order of their turns), busy or parked."""
         ...
 
     def workers(self) -> Steps[list[WorkerView]]: ...
@@ -199,10 +259,39 @@ class Controller(Protocol):
         """Remove a job that is not active, with all its records."""
         ...
 
-    def cancel(self, queue: str, id: str, reason: str = "") -> Steps[bool]:
-        """End a job that waits (ready, scheduled, unroutable) in `cancelled`."""
+    def cancel(self, queue: str, id: str, reason: str = "") -> Steps[CancelAnswer]:
+        """End a job that waits (ready, scheduled, unroutable) in `cancelled`; ask the worker of one that runs."""
+        ...
+
+    def cancel_all(self, queue: str, lane: str | None = None, reason: str = "") -> Steps[CancelCount]:
+        """The same for all jobs of the queue, or of one lane, that have not ended."""
         ...
 
     def purge(self, queue: str, state: State) -> Steps[int]:
         """Remove all jobs in one state other than active; answers how many."""
+        ...
+
+    def settings(self, queue: str) -> Steps[QueueSettings]: ...
+
+    def configure(
+        self,
+        queue: str,
+        *,
+        max_length: int | None = None,
+        lane_failure: LaneFailure | None = None,
+        paused: bool | None = None,
+    ) -> Steps[QueueSettings]:
+        """Set something for the queue as a whole; what is None stays as it is. Answers what is set now."""
+        ...
+
+    def park_lane(self, queue: str, lane: str) -> Steps[bool]:
+        """Set a lane aside: no job of it is started until it is resumed. False: it is parked already."""
+        ...
+
+    def resume_lane(self, queue: str, lane: str) -> Steps[bool]:
+        """Let a parked lane go on. False: it is not parked."""
+        ...
+
+    def quiet(self, worker: str, quiet: bool = True) -> Steps[bool]:
+        """Ask a worker to start nothing new, or to go on. False: there is no such worker."""
         ...

@@ -8,6 +8,7 @@
     ├── NotConfigured                   a setting, an extra or a URL is missing or wrong
     ├── QueueFull                       Redis or the queue is at its limit; nothing was enqueued
     ├── DuplicateJob                    a job with this id exists; nothing was enqueued
+    │   └── NotUnique                   another job has the unique key; nothing was enqueued
     ├── RedisError
     │   ├── Unreachable                 no answer in time: whether a change took place is unknown
     │   ├── AccessDenied                wrong password, or a user who may not do this
@@ -19,7 +20,7 @@
         ├── JobNotFound (LookupError)     no such job, or its record is no longer kept
         └── JobFailed                     the job ended, but not with a result
 
-`Retry` and `Fail` are not errors of Leasehold but what a handler raises or returns to choose its outcome.
+`Retry`, `Fail` and `JobCancelled` are not errors of Leasehold but what a handler raises to choose its outcome.
 """
 
 from __future__ import annotations
@@ -74,6 +75,18 @@ class QueueFull(LeaseholdError):
 
 class DuplicateJob(LeaseholdError):
     """A job with this id exists already. Nothing was enqueued."""
+
+
+class NotUnique(DuplicateJob):
+    """Another job has the unique key. Nothing was enqueued. `other` is the id of that job."""
+
+    def __init__(self, queue: str, other: str) -> None:
+        super().__init__(f"Queue {queue!r} has job {other!r} with the same unique key; nothing was enqueued.")
+        self.queue = queue
+        self.other = other
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.queue, self.other), self.__dict__
 
 
 class RedisError(LeaseholdError):
@@ -163,6 +176,17 @@ class Fail(Exception):
     """Raise or return this from a handler to end the job in `failed`, without another try.
 
     raise Fail("no such customer")
+    """
+
+    def __init__(self, reason: str = "") -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class JobCancelled(Exception):
+    """Raise this from a handler to end the job in `cancelled`. `Job.check_cancelled()` does when somebody asked for it.
+
+    raise JobCancelled("the customer has left")
     """
 
     def __init__(self, reason: str = "") -> None:

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeAlias
 
+from leasehold.core.shape import PLAIN, Conflict, Progress, QueueSettings, Shape
+
 
 class State(StrEnum):
     """The one place a job is in. The last four are ends; a job that has ended stays there until its record is pruned.
@@ -53,14 +55,21 @@ class NewJob:
     timeout_ms: int | None = None
     retries: int | None = None
     own_id: bool = False
+    shape: Shape = PLAIN
 
 
 @dataclass(frozen=True, slots=True)
 class Enqueued:
-    """What became of a `NewJob`: `created` False means that a job with this id existed and nothing was changed."""
+    """What became of a `NewJob`.
+
+    `created` False and no `conflict`: a job with this id existed and nothing was changed. With a `conflict`, another
+    job had its key: what was done, and `id` is that of the other. `REJECT` and `EXISTING`: nothing; `REPLACE` and
+    `POSTPONE`: the other got the payload; `RERUN`: the one that waits to run again got it.
+    """
 
     id: str
     created: bool
+    conflict: Conflict | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +88,7 @@ class JobRecord:
     timeout_ms: int | None = None
     retries: int | None = None
     malformed: str = ""
+    shape: Shape = PLAIN
 
 
 Token: TypeAlias = int | str
@@ -176,15 +186,24 @@ class JobView:
     expires_ms: int | None = None
     result: bytes | None = None
     error: ErrorInfo | None = None
+    shape: Shape = PLAIN
+    progress: Progress | None = None
+    cancelling: str | None = None
+    """Somebody asked for it to be cancelled while it ran: the reason that was given, perhaps empty."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueueView:
-    """A queue in numbers. `counts` has every state; `totals` counts events since the queue's counters began."""
+    """A queue in numbers. `counts` has every state; `totals` counts events since the queue's counters began.
+
+    `parked_lanes`: lanes that are set aside; their jobs are among the ready ones.
+    """
 
     name: str
     counts: dict[State, int]
     totals: dict[str, int] = field(default_factory=dict)
+    settings: QueueSettings = field(default_factory=QueueSettings)
+    parked_lanes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +218,7 @@ class WorkerView:
     seen_ms: int
     concurrency: int
     active: int = 0
+    quiet: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,6 +69,30 @@ ISOLATE_AFTER_CRASHES = 2
 MAX_LOOK = 200
 """Entries of the list of ready jobs, beyond its limit, that one claim looks through for jobs that it can take."""
 
+# The shape of a queue.
+MIN_PRIORITY = -100
+MAX_PRIORITY = 100
+PRIORITY_TURN = 10
+"""While jobs of a lower priority wait, one of so many claims of a job is theirs."""
+MAX_LANE_LIMIT = 1_000
+MAX_UNIQUE_KEY = 200
+MAX_WINDOW_MS = 365 * DAY
+POSTPONE_MOST = 10
+"""A job that is put off again and again (debounce) is due this many times its wait after the first, at the latest."""
+MAX_QUEUE_LENGTH = 1_000_000_000
+PERSISTENT_STEADY_MS = MINUTE
+"""A persistent job that was held for longer than this when its worker died starts with a clean count of crashes."""
+NEVER_MS = 9_999_999_999_999
+"""A time that does not come: when a record that blocks a lane expires."""
+MAX_BATCH_SIZE = 500
+MAX_LINGER_MS = MINUTE
+PROGRESS_MS = 100
+"""Progress is told at most this often; in between only the newest is kept."""
+MAX_PROGRESS_TEXT = 500
+MAX_WEIGHT = 100
+QUIET_TTL_MS = 30 * DAY
+"""How long a worker that is not there is remembered to be quiet."""
+
 # Records of what has ended: the newest are kept, up to a count and an age.
 COMPLETED_TTL_MS = HOUR
 COMPLETED_MAX = 100_000

@@ -59,6 +59,25 @@ def job_id(value: object, field: str = "id") -> str:
     return text
 
 
+def lane_name(value: object, field: str = "lane") -> str:
+    """A lane's name: 1 to 200 characters of printable text."""
+    return _label(value, field, limits.MAX_NAME)
+
+
+def unique_key(value: object, field: str = "unique") -> str:
+    """A key that only one job may have: 1 to 200 characters of printable text."""
+    return _label(value, field, limits.MAX_UNIQUE_KEY)
+
+
+def _label(value: object, field: str, most: int) -> str:
+    text = _text(value, field)
+    if not 1 <= len(text) <= most:
+        raise InvalidArgument(f"{field} has {len(text)} characters; expected 1 to {most}.")
+    if any(_unprintable(char) for char in text):
+        raise InvalidArgument(f"{field} {_shown(text)} has control characters; expected printable text.")
+    return text
+
+
 def known_id(value: object, field: str = "id") -> str:
     """The id of a job that is there, as Redis has it: it may be one that `job_id` would refuse."""
     if not isinstance(value, str):

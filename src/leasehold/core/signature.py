@@ -20,7 +20,8 @@ _ANYTHING: tuple[Any, ...] = (Any, object, inspect.Parameter.empty)
 _SAME: tuple[type, ...] = (str, int, bool, type(None))
 """An annotation of this very type and a value of this very type: nothing to convert."""
 
-_OPTIONS = frozenset({"id", "queue", "delay", "run_after", "timeout", "retries"})
+_TIMES = frozenset({"delay", "run_after", "timeout", "retries"})
+_OPTIONS = _TIMES | {"id", "queue", "lane", "lane_limit", "priority", "unique", "persistent"}
 """What `Task.using` takes."""
 
 

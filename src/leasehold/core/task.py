@@ -14,6 +14,19 @@ Arguments: TypeAlias = tuple[tuple[Any, ...], dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
+class BatchRule:
+    """That a raw handler takes up to `size` jobs at once, as a list.
+
+    `linger_ms`: for how long a job waits for others to fill the batch. `one_lane`: only jobs that follow each other in
+    one lane are put together; they come in its order.
+    """
+
+    size: int
+    linger_ms: int = 0
+    one_lane: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class TaskSpec:
     """A registered function, and how its jobs are to be run.
 
@@ -32,3 +45,4 @@ class TaskSpec:
     retries: int = limits.DEFAULT_RETRIES
     backoff: Backoff = field(default_factory=Backoff)
     result_ttl_ms: int = limits.COMPLETED_TTL_MS
+    batch: BatchRule | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
 import time
 from collections.abc import Callable, Coroutine
@@ -12,12 +13,17 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from leasehold.core import limits
-from leasehold.core.errors import InvalidArgument
+from leasehold.core.errors import Fail, InvalidArgument, JobCancelled, Retry
 from leasehold.core.job import Token
-from leasehold.runtime.inflight import Phase
+from leasehold.core.shape import Progress
+from leasehold.core.text import cut
+from leasehold.runtime import judge
 
 if TYPE_CHECKING:
-    from leasehold.runtime.inflight import Held
+    from datetime import timedelta
+
+    from leasehold.core.outcome import Outcome
+    from leasehold.runtime.held import Held
 
 _current: ContextVar[Job] = ContextVar("leasehold_job")
 
@@ -28,7 +34,11 @@ class Reach:
 
     loop: asyncio.AbstractEventLoop
     clock: Callable[[], float]
+    random: Callable[[], float]
     extend: Callable[[Held, int], Coroutine[Any, Any, bool]]
+    progress: Callable[[Held, Progress], None]
+    """From any thread."""
+    settle: Callable[[Held, Outcome], None]
 
 
 class Job:
@@ -66,6 +76,10 @@ class Job:
         return self._held.lease.record.payload
 
     @property
+    def lane(self) -> str | None:
+        return self._held.lease.record.shape.lane
+
+    @property
     def attempt(self) -> int:
         """Counts from 1: earlier failures and crashes, plus this run."""
         return self._held.lease.attempt
@@ -86,8 +100,8 @@ class Job:
 
     @property
     def remaining(self) -> float | None:
-        """Seconds until this attempt's timeout, never below 0; None without a timeout."""
-        ends_at = self._held.ends_at
+        """Seconds until this attempt's timeout, never below 0; None without a timeout. Of a batch, the earliest."""
+        ends_at = self._held.run.ends_at
         return None if math.isinf(ends_at) else max(0.0, ends_at - self._reach.clock())
 
     @property
@@ -99,7 +113,90 @@ class Job:
     @property
     def lost(self) -> bool:
         """True when this attempt is over (lost, timed out, or at the worker's end): what is done now will not count."""
-        return self._held.phase is Phase.LOST or self._held.stop is not None
+        return self._held.over
+
+    @property
+    def cancelled(self) -> bool:
+        """True when somebody asked for this job to be cancelled. For sync handlers; async ones are cancelled.
+
+        What the handler returns still counts; if it raises, the job ends in `cancelled`.
+        """
+        return self._held.cancelled is not None
+
+    def check_cancelled(self) -> None:
+        """Raise `JobCancelled` if somebody asked for this job to be cancelled, with the reason.
+
+        for row in rows:
+            job.check_cancelled()
+            import_row(row)
+        """
+        reason = self._held.cancelled
+        if reason is not None:
+            raise JobCancelled(reason)
+
+    def progress(self, current: float, total: float | None = None, text: str = "") -> None:
+        """Say how far the job is, for whoever looks. For sync and async handlers: it never blocks.
+
+        It is told at most ten times a second, the newest wins, and the last before the end may be left out. Raises
+        `InvalidArgument` for numbers that are not finite, a total that is not above 0, and a text that is none; never
+        for trouble with Redis.
+
+        job.progress(120, 500, "rows imported")
+        """
+        total = None if total is None else _finite(total, "total")
+        if total is not None and total <= 0:
+            raise InvalidArgument(f"progress: total is {total:g}; expected a number above 0, or None.")
+        if not isinstance(text, str):
+            raise InvalidArgument(f"progress: text is a {type(text).__name__}; expected text.")
+        told = Progress(_finite(current, "current"), total, cut(text, limits.MAX_PROGRESS_TEXT))
+        self._reach.progress(self._held, told)
+
+    def complete(self, result: object = None) -> None:
+        """Answer for this job of a batch, before the batch has ended: it is completed. At once, and only once.
+
+        Raises `InvalidArgument` outside of a batch handler, and when the job was answered before.
+
+            for job in jobs:
+                send(job.payload)
+                job.complete()
+        """
+        held = self._unanswered("complete")
+        self._answer(judge.judge_value(held.spec, held.lease, result, self._reach.random, held.cancelled))
+
+    def retry(self, delay: float | timedelta | None = None, reason: str = "") -> None:
+        """Answer for this job of a batch: run it again later, as `Retry` does. Else like `complete`.
+
+        job.retry(delay=30, reason="the mail server is busy")
+        """
+        self._judge("retry", Retry(reason, delay=delay))
+
+    def fail(self, reason: str = "") -> None:
+        """Answer for this job of a batch: it ends in `failed`, as with `Fail`. Else like `complete`.
+
+        job.fail("no such customer")
+        """
+        self._judge("fail", Fail(reason))
+
+    def _judge(self, name: str, error: Retry | Fail) -> None:
+        held = self._unanswered(name)
+        self._answer(judge.judge_error(held.spec, held.lease, error, self._reach.random, held.cancelled))
+
+    def _unanswered(self, name: str) -> Held:
+        held = self._held
+        if held.batch is None:
+            raise InvalidArgument(f"{name}() is for the handlers of batches; return or raise to end this job.")
+        if held.answered:
+            raise InvalidArgument(f"{name}(): job {held.ref.id!r} has been answered already.")
+        return held
+
+    def _answer(self, outcome: Outcome) -> None:
+        # Marked here and not on the loop: a thread may return before the loop has settled it.
+        self._held.answered = True
+        if _running_loop() is self._reach.loop:
+            self._reach.settle(self._held, outcome)
+        else:
+            with contextlib.suppress(RuntimeError):  # the loop is closed: the worker has ended
+                self._reach.loop.call_soon_threadsafe(self._reach.settle, self._held, outcome)
 
     def extend(self, seconds: float) -> bool:
         """Let this attempt go on for `seconds` from now. For sync handlers; async ones use `await job.aextend(...)`.
@@ -135,6 +232,18 @@ def current_job() -> Job | None:
 def enter(job: Job) -> None:
     """Make it the current job of the calling context. The context ends with the job, so nothing is reset."""
     _current.set(job)
+
+
+def _finite(value: object, name: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise InvalidArgument(f"progress: {name} is a {type(value).__name__}; expected a number.")
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):
+        raise InvalidArgument(f"progress: {name} is not finite; expected a number.")
+    return value
 
 
 def _milliseconds(seconds: float) -> int:

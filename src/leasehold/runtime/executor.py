@@ -1,4 +1,4 @@
-"""Runs jobs: takes pending leases into free slots, runs their handlers, judges how they ended, passes the outcome on.
+"""Runs jobs: takes leases into free slots, has their handlers called, passes the outcomes on, ends what must end.
 
 An async handler is one task on the loop, a sync one runs in a thread. Timeouts are found by `watch`, not by a timer for
 each job.
@@ -12,23 +12,30 @@ import math
 from collections.abc import Mapping
 from contextvars import copy_context
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from leasehold.core import limits
 from leasehold.core.engine import Engine
 from leasehold.core.errors import LeaseholdError
 from leasehold.core.job import ErrorInfo, Lease, LeaseRef
-from leasehold.core.outcome import Broken, Outcome, Released, Unroutable
-from leasehold.core.task import Arguments, TaskSpec
+from leasehold.core.outcome import Broken, Cancelled, Completed, Outcome, Released, Unroutable
+from leasehold.core.task import BatchRule, TaskSpec
 from leasehold.runtime import judge
+from leasehold.runtime.batches import Judged
+from leasehold.runtime.calls import Caller
 from leasehold.runtime.clones import Own
-from leasehold.runtime.context import Job, Reach, enter
-from leasehold.runtime.inflight import Held, Inflight, Phase, Stop
+from leasehold.runtime.context import Job, Reach
+from leasehold.runtime.held import Batch, Held, Phase, Rest, Stop
+from leasehold.runtime.inflight import Inflight
 from leasehold.runtime.log import ended, event
 from leasehold.runtime.pace import Pace
 from leasehold.runtime.pools import ThreadPool
 from leasehold.runtime.ports import Driver, Env
+from leasehold.runtime.reporter import Reporter
 from leasehold.runtime.settler import Settler
+
+QUICK_S: Final = 1.0
+"""A persistent job that ends sooner than this rests for its task's first backoff before it is put back in line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +49,24 @@ class Known:
         record = lease.record
         return self.handlers.get(record.queue) if record.task is None else self.tasks.get(record.task)
 
+    def batch_rules(self) -> dict[str, BatchRule]:
+        """Of the queues whose raw payloads are handled in batches."""
+        return {queue: spec.batch for queue, spec in self.handlers.items() if spec.batch is not None}
+
 
 class Executor:
     """See the module. Everything but `_in_thread` runs on the event loop."""
 
     def __init__(
-        self, engine: Engine, driver: Driver, known: Known, inflight: Inflight, settler: Settler, pace: Pace, env: Env
+        self,
+        engine: Engine,
+        driver: Driver,
+        known: Known,
+        inflight: Inflight,
+        settler: Settler,
+        reporter: Reporter,
+        pace: Pace,
+        env: Env,
     ) -> None:
         self._engine = engine
         self._driver = driver
@@ -59,25 +78,29 @@ class Executor:
         self._own = Own()
         self._loop = asyncio.get_running_loop()
         self._context = copy_context()
-        self._reach = Reach(self._loop, env.clock, self.extend)
-        self._threads: ThreadPool[Held, tuple[Held, Outcome, float]] = ThreadPool(
+        self._caller = Caller(env.random)
+        self._reach = Reach(self._loop, env.clock, env.random, self.extend, reporter.tell, self._settle)
+        self._threads: ThreadPool[Held | Batch, tuple[Held | Batch, Judged, float]] = ThreadPool(
             inflight.slots, self._in_thread, self._from_thread
         )
         self._unroutable = TaskSpec(None, "", _never, is_async=False, encode_result=_never)
         self._warned: set[tuple[str, str | None]] = set()
+        self._bell: asyncio.TimerHandle | None = None
         self.started = 0
         self.stopping = False
+        self.quiet = False
+        """Nothing new is started while this is so."""
 
     # ------------------------------------------------------------------------------------------------- taking jobs in
 
-    def accept(self, leases: tuple[Lease, ...]) -> None:
+    def accept(self, leases: tuple[Lease, ...], asked_at: float) -> None:
         """Take claimed leases in and start what finds a free slot. While stopping nothing is
         started: the worker hands all of it back together, so that the order is kept."""
         now = self._env.clock()
         for lease in leases:
             malformed = lease.record.malformed
             spec = None if malformed else self._known.route(lease)
-            held = self._inflight.add(lease, spec or self._unroutable, now, to_run=spec is not None)
+            held = self._inflight.add(lease, spec or self._unroutable, now, spec is not None, asked_at)
             if held is None:
                 continue
             if malformed:
@@ -90,11 +113,21 @@ class Executor:
 
     def dispatch(self) -> None:
         """Start pending leases while there are free slots."""
-        if self.stopping:
+        if self.stopping or self.quiet:
             return
         now = self._env.clock()
-        while (held := self._inflight.start_next(now)) is not None:
-            self._start(held, now)
+        while (run := self._inflight.start_next(now)) is not None:
+            self._start(run, now)
+        if self._inflight.gathering and self._inflight.free > 0:
+            if self._bell is not None:
+                self._bell.cancel()
+            wait_s = self._inflight.gathering.next_at() - now
+            self._bell = self._loop.call_later(max(0.0, wait_s), self._rung)
+
+    def _rung(self) -> None:
+        """A batch has waited long enough for others."""
+        self._bell = None
+        self.dispatch()
 
     def hand_back(self, held: list[Held]) -> None:
         """Return leases that have not started, to the front of their queue and in their order.
@@ -111,95 +144,80 @@ class Executor:
             self._warned.add((record.queue, record.task))
             event(logging.WARNING, "unroutable", queue=record.queue, task=record.task, id=record.id)
 
-    def _start(self, held: Held, now: float) -> None:
+    def _start(self, run: Held | Batch, now: float) -> None:
+        if isinstance(run, Batch):
+            run.jobs = [self._ready(held, now) for held in run.members]
+            run.ends_at = min(held.ends_at for held in run.members)
+        else:
+            run.job = self._ready(run, now)
+        if run.spec.is_async:
+            # This may be running in the context of a job that just ended: each job starts from the worker's own.
+            run.task = self._loop.create_task(self._on_loop(run), context=self._context.copy())
+        else:
+            self._threads.submit(run)
+
+    def _ready(self, held: Held, now: float) -> Job:
         self.started += 1
         timeout_ms = held.lease.record.timeout_ms
         if timeout_ms is None:
             timeout_ms = held.spec.timeout_ms
-        if timeout_ms is not None:
+        if timeout_ms:  # 0: no limit
             held.timeout_s = timeout_ms / limits.SECOND
             held.ends_at = now + held.timeout_s
-        held.job = Job(held, self._reach)
-        if held.spec.is_async:
-            # This may be running in the context of a job that just ended: each job starts from the worker's own.
-            held.task = self._loop.create_task(self._on_loop(held, held.job), context=self._context.copy())
-        else:
-            self._threads.submit(held)
+        return Job(held, self._reach)
 
     # ---------------------------------------------------------------------------------------------------- running them
 
-    async def _on_loop(self, held: Held, job: Job) -> None:
-        held.began = True
-        enter(job)
-        spec, lease = held.spec, held.lease
-        outcome: Outcome | None
-        try:
-            arguments = _arguments(spec, job)
-        except BaseException as error:  # a decoder is user code too
-            outcome = judge.judge_payload(error)
-        else:
-            try:
-                value = await spec.function(*arguments[0], **arguments[1])
-            except BaseException as error:  # SystemExit and friends end the attempt, not the worker
-                outcome = self._after_error(held, error)
-            else:
-                outcome = judge.judge_value(spec, lease, value, self._env.random)
-        now = self._env.clock()
-        self._pace.finished(now - held.started_at)
-        self._end(held, outcome)
+    async def _on_loop(self, run: Held | Batch) -> None:
+        judged = await self._caller.on_loop(run)
+        self._finished(run, judged, self._env.clock())
 
-    def _after_error(self, held: Held, error: BaseException) -> Outcome | None:
-        """None: we ended the handler, so what it raised says nothing about the job."""
-        if held.stop is Stop.TIMEOUT:
-            return judge.judge_timeout(held.spec, held.lease, held.timeout_s, self._env.random)
-        if held.stop is not None:
-            return None
-        return judge.judge_error(held.spec, held.lease, error, self._env.random)
-
-    def _in_thread(self, held: Held) -> tuple[Held, Outcome, float]:
+    def _in_thread(self, run: Held | Batch) -> tuple[Held | Batch, Judged, float]:
         """Runs in a thread, in a context of its own. Never raises."""
-        outcome = self._context.copy().run(self._call, held)
+        judged = self._context.copy().run(self._caller.in_thread, run)
         self._own.end_clone()
-        return held, outcome, self._env.clock()
+        return run, judged, self._env.clock()
 
-    def _call(self, held: Held) -> Outcome:
-        assert held.job is not None
-        held.began = True
-        enter(held.job)
-        spec, lease = held.spec, held.lease
-        try:
-            arguments = _arguments(spec, held.job)
-        except BaseException as error:
-            return judge.judge_payload(error)
-        try:
-            value = spec.function(*arguments[0], **arguments[1])
-        except BaseException as error:
-            return judge.judge_error(spec, lease, error, self._env.random)
-        return judge.judge_value(spec, lease, value, self._env.random)
+    def _from_thread(self, finished: tuple[Held | Batch, Judged, float]) -> None:
+        run, judged, at = finished
+        self._finished(run, [] if run.stop is Stop.LOST else judged, at)
 
-    def _from_thread(self, finished: tuple[Held, Outcome, float]) -> None:
-        held, outcome, at = finished
-        self._pace.finished(at - held.started_at)
-        self._end(held, None if held.stop is Stop.LOST else outcome)
+    def _finished(self, run: Held | Batch, judged: Judged, at: float) -> None:
+        seconds = at - run.started_at
+        self._pace.finished(seconds / len(run.members) if isinstance(run, Batch) else seconds)
+        if run.persistent and seconds < QUICK_S and run.stop is None and not self.stopping:
+            rest_s = min(run.spec.backoff.base, limits.MINUTE / limits.SECOND)
+            if rest_s > 0 and any(type(outcome) is Completed for _, outcome in judged):
+                run.task, run.ends_at = None, math.inf
+                run.rest = Rest(self._loop.call_later(rest_s, self._rested, run), judged)
+                return
+        self._end(run, judged)
 
-    def _end(self, held: Held, outcome: Outcome | None) -> None:
+    def _rested(self, run: Held | Batch) -> None:
+        """The pause is over, or cut short. It is put back in line, unless somebody wants it to be cancelled."""
+        assert run.rest is not None
+        run.rest.timer.cancel()
+        judged, run.rest = run.rest.outcomes, None
+        self._end(run, [(held, _unless_asked(held, outcome)) for held, outcome in judged])
+
+    def _end(self, run: Held | Batch, judged: Judged) -> None:
         """Free the slot, settle, start the next."""
         self._own.end_clone()
-        self._inflight.leave_slot(held)
-        if outcome is not None:
-            if self._settler.put(held, outcome):
-                ended(held.lease, outcome)
-            else:
-                event(
-                    logging.WARNING,
-                    "ignored",
-                    queue=held.ref.queue,
-                    task=held.lease.record.task,
-                    id=held.ref.id,
-                    reason="ended too late",
-                )
-        held.job = held.task = None
+        self._inflight.leave_slot(run)
+        for held, outcome in judged:
+            self._settle(held, outcome)
+        run.task = None
+        if isinstance(run, Batch):
+            run.jobs, run.members = [], []
+        else:
+            run.job = None
         self.dispatch()
+
+    def _settle(self, held: Held, outcome: Outcome) -> None:
+        if self._settler.put(held, outcome):
+            ended(held.lease, outcome)
+        else:
+            _of(held, logging.WARNING, "ignored", reason="ended too late")
 
     # --------------------------------------------------------------------------------------------------- ending them
 
@@ -209,54 +227,111 @@ class Executor:
         if held is None:
             return
         self._settler.lost += 1
-        event(logging.WARNING, "lost", queue=ref.queue, task=held.lease.record.task, id=ref.id, token=ref.token, at=at)
-        if held in self._inflight.running:
-            self._stop(held, Stop.LOST, self._env.clock())
+        _of(held, logging.WARNING, "lost", token=ref.token, at=at)
+        self._out(held, Stop.LOST)
+
+    def cancel(self, ref: LeaseRef, reason: str) -> None:
+        """Somebody wants the job to be cancelled; asked again with every beat.
+
+        What has not started ends at once. An async handler is cancelled, once; a sync one can see it. It is an ask: a
+        handler that goes on keeps its job, and its lane, until it ends or is over its time.
+        """
+        held = self._inflight.find(ref)
+        if held is None or held.cancelled is not None or held.phase not in (Phase.PENDING, Phase.RUNNING):
+            return
+        held.cancelled = reason
+        _of(held, logging.INFO, "cancelling", started=held.phase is Phase.RUNNING)
+        if held.phase is Phase.PENDING:
+            self._inflight.unqueue(held)
+            self._settle(held, Cancelled(reason))
+        elif not held.answered:
+            self._out(held, Stop.CANCEL)
+
+    def _out(self, held: Held, why: Stop) -> None:
+        """Its handler need not go on, but for others in the same batch."""
+        run = held.run
+        if run not in self._inflight.running:
+            return
+        if isinstance(run, Batch):
+            if not run.pointless:
+                return
+            why = Stop.CANCEL if run.open() else Stop.LOST
+        self._stop(run, why, self._env.clock())
+
+    def silence(self, now: float, kept_at: float, lease_s: float) -> None:
+        """No beat since `kept_at`. After a lease's length others may soon take persistent jobs over: stop them here.
+
+        They are handed back when they have ended and not before, so that nobody starts one that still runs here.
+        """
+        if now - kept_at < lease_s:
+            return
+        for run in list(self._inflight.running):
+            first = run.members[0] if isinstance(run, Batch) else run
+            if run.persistent and (run.stop is None or run.stop < Stop.SILENCE) and now - first.asked_at >= lease_s:
+                _of(first, logging.WARNING, "silence")
+                self._stop(run, Stop.SILENCE, now)
+        self.hand_back(self._inflight.take_pending(lambda held: held.persistent and now - held.asked_at >= lease_s))
+
+    def end_persistent(self) -> None:
+        """At a stop: they never end by themselves. Sync handlers have the time of grace to see that they are lost."""
+        now = self._env.clock()
+        for run in list(self._inflight.running):
+            if run.persistent:
+                self._stop(run, Stop.SHUTDOWN, now)
 
     def cancel_running(self) -> None:
         """At a stop, when grace is over. Sync handlers cannot be cancelled: their process is about to end."""
         now = self._env.clock()
-        for held in list(self._inflight.running):
-            self._stop(held, Stop.SHUTDOWN, now)
+        for run in list(self._inflight.running):
+            self._stop(run, Stop.SHUTDOWN, now)
 
     def watch(self, now: float) -> None:
         """Find attempts that are over time, and handlers that did not end when they were told to."""
-        for held in list(self._inflight.running):
-            if held.stop is None and held.ends_at <= now:
-                self._time_out(held, now)
-            elif held.give_up_at <= now:
-                self._abandon(held)
+        for run in list(self._inflight.running):
+            if run.ends_at <= now and (run.stop is None or run.stop is Stop.CANCEL):
+                self._time_out(run, now)
+            elif run.give_up_at <= now:
+                self._abandon(run)
 
-    def _time_out(self, held: Held, now: float) -> None:
-        held.ends_at = math.inf
-        self._stop(held, Stop.TIMEOUT, now)
-        if held.task is None:
-            self._abandon(held)
+    def _time_out(self, run: Held | Batch, now: float) -> None:
+        if isinstance(run, Batch):  # the earliest may have been answered, or given more time
+            run.ends_at = min((held.ends_at for held in run.open()), default=math.inf)
+            if run.ends_at > now:
+                return
+        run.ends_at = math.inf
+        self._stop(run, Stop.TIMEOUT, now)
+        if run.task is None:
+            self._abandon(run)
 
-    def _stop(self, held: Held, why: Stop, now: float) -> None:
-        if held.stop is None or why is not Stop.TIMEOUT:
-            held.stop = why
-        if held.task is not None:
-            held.give_up_at = min(held.give_up_at, now + limits.CANCEL_MS / limits.SECOND)
-            if held.began:
-                held.task.cancel()
+    def _stop(self, run: Held | Batch, why: Stop, now: float) -> None:
+        if run.stop is None or why > run.stop:
+            run.stop = why
+        if run.rest is not None:
+            self._rested(run)
+        elif run.task is not None:
+            if why is not Stop.CANCEL:
+                run.give_up_at = min(run.give_up_at, now + limits.CANCEL_MS / limits.SECOND)
+            if run.began:
+                run.task.cancel()
             else:
                 # A task cancelled before its first step never runs at all and would keep its slot for ever. Its first
                 # step is in the loop's line already, so this comes after it.
-                self._loop.call_soon(held.task.cancel)
+                self._loop.call_soon(run.task.cancel)
 
-    def _abandon(self, held: Held) -> None:
+    def _abandon(self, run: Held | Batch) -> None:
         """The handler goes on although its attempt is over: settle the attempt, leave the slot to it. Logged once."""
-        held.give_up_at = math.inf
-        if held.abandoned:
+        run.give_up_at = math.inf
+        if run.abandoned:
             return
-        held.abandoned = True
-        kind = "thread" if held.task is None else "task"
-        event(logging.WARNING, "handler_goes_on", queue=held.ref.queue, id=held.ref.id, slot="busy", kind=kind)
-        if held.stop is Stop.TIMEOUT:
-            outcome = judge.judge_timeout(held.spec, held.lease, held.timeout_s, self._env.random)
-            if self._settler.put(held, outcome):
-                ended(held.lease, outcome)
+        members = run.open() if isinstance(run, Batch) else [run]
+        run.abandoned = True
+        kind = "thread" if run.task is None else "task"
+        for held in members:
+            _of(held, logging.WARNING, "handler_goes_on", slot="busy", kind=kind)
+            if run.stop is Stop.TIMEOUT:
+                outcome = judge.judge_timeout(held.spec, held.lease, held.timeout_s, self._env.random, held.cancelled)
+                if self._settler.put(held, outcome):
+                    ended(held.lease, outcome)
 
     async def extend(self, held: Held, ms: int) -> bool:
         """Let an attempt go on for so long from now. False: it is ours no longer."""
@@ -265,17 +340,25 @@ class Executor:
         ours = await self._driver.run(self._engine.extend(held.lease, ms))
         if not ours:
             self.lose(held.ref, "extend")
-        elif held.stop is None:
+        elif held.run.stop is None or held.run.stop is Stop.CANCEL:
             held.timeout_s = None
             held.ends_at = self._env.clock() + ms / limits.SECOND
+            if held.batch is not None:
+                held.batch.ends_at = min(held.batch.ends_at, held.ends_at)
         return ours
 
     def close(self) -> None:
+        if self._bell is not None:
+            self._bell.cancel()
         self._threads.close()
 
 
-def _arguments(spec: TaskSpec, job: Job) -> Arguments:
-    return ((job,), {}) if spec.decode is None else spec.decode(job.payload)
+def _of(held: Held, level: int, name: str, **fields: object) -> None:
+    event(level, name, queue=held.ref.queue, task=held.lease.record.task, id=held.ref.id, **fields)
+
+
+def _unless_asked(held: Held, outcome: Outcome) -> Outcome:
+    return outcome if held.cancelled is None else Cancelled(held.cancelled)
 
 
 def _never(*_: Any) -> Any:

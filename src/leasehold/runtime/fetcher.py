@@ -5,18 +5,20 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections import deque
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any
 
 from leasehold.core import limits
 from leasehold.core.engine import Engine
-from leasehold.core.job import Leased
+from leasehold.core.errors import RedisError, Unreachable
+from leasehold.core.job import Leased, Refused
+from leasehold.core.task import BatchRule
 from leasehold.runtime.executor import Executor
 from leasehold.runtime.inflight import Inflight
 from leasehold.runtime.log import event
 from leasehold.runtime.pace import Pace
 from leasehold.runtime.ports import Driver, Env, Keeper
+from leasehold.runtime.turns import Turns
 
 
 class Fetcher:
@@ -28,7 +30,8 @@ class Fetcher:
         driver: Driver,
         keeper: Keeper,
         worker: str,
-        queues: Sequence[str],
+        turns: Turns,
+        batches: Mapping[str, BatchRule],
         inflight: Inflight,
         executor: Executor,
         pace: Pace,
@@ -39,13 +42,20 @@ class Fetcher:
         self._driver = driver
         self._keeper = keeper
         self._worker = worker
-        self._queues = deque(queues)
+        self._turns = turns
+        self._batches = batches
+        self._of_lane = {queue: rule.size for queue, rule in batches.items() if rule.one_lane}
         self._inflight = inflight
         self._executor = executor
         self._pace = pace
         self._env = env
         self._burst = burst
-        self._stopped = asyncio.get_running_loop().create_future()
+        self._loop = asyncio.get_running_loop()
+        self._stopped = self._loop.create_future()
+        self._disturbed = self._loop.create_future()
+        self._waits_for: tuple[str, ...] | None = None
+        self._encore = False
+        self.quiet = False
         self._hinted = 0
         self._refused: set[str] = set()
         self._checked_at = env.clock()
@@ -55,7 +65,7 @@ class Fetcher:
         """Set while the keeper keeps: without it nothing is claimed."""
         self.claiming_since: float | None = None
         """When the claim that is under way began."""
-        self._kept = frozenset(queues)
+        self._kept = frozenset(turns.order)
         self.keeping_since: float | None = env.clock()
         """Since when there has been something to keep; None: there is nothing."""
 
@@ -68,27 +78,62 @@ class Fetcher:
         if not self._stopped.done():
             self._stopped.set_result(None)
 
+    def be_quiet(self, quiet: bool) -> None:
+        """Claim nothing and start nothing from now on, or go on. What runs, runs on."""
+        if quiet == self.quiet:
+            return
+        self.quiet = self._executor.quiet = quiet
+        event(logging.INFO, "quiet" if quiet else "awake", worker=self._worker)
+        self._disturb()
+        self._executor.dispatch()
+
     async def run(self) -> None:
         """Until stopped; with `burst`, until there is nothing left to do."""
         while not self.stopping:
+            if self._disturbed.done():
+                self._disturbed = self._loop.create_future()
+            if self.quiet:
+                await self._be_still()
+                continue
             if not self.ready.is_set():
                 await self._rest(self.ready.wait())
                 continue
-            room = self._room()
-            if room <= 0:
+            if not any(self._room(part) for part in self._parts()):
+                if self._burst and self._inflight.lasting:
+                    return
                 self._inflight.room.clear()
                 await self._rest(self._inflight.room.wait())
                 continue
-            was_empty = self._inflight.empty
-            leased = await self._claim(room)
-            if leased.leases:
-                self._hinted = 0
+            was_lasting = self._inflight.lasting
+            leased, room = await self._claim()
+            if any(not lease.record.shape.persistent for lease in leased.leases) or len(leased.leases) >= room > 0:
+                self._hinted, self._encore = 0, False
             elif not leased.dropped and leased.next_ms != 0:  # 0: claim again now, there is more to look through
-                if self._burst and self._inflight.empty:
-                    if was_empty:
-                        return
+                if self._burst and was_lasting and self._inflight.lasting and self._nothing_else(leased):
+                    return
+                if leased.leases:
+                    self._hinted = 0
+                elif self._burst and self._inflight.empty:
                     continue  # what ran during the claim may have left a retry
-                await self._idle(leased.next_ms)
+                else:
+                    await self._idle(leased.next_ms)
+
+    def _nothing_else(self, leased: Leased) -> bool:
+        """In a burst: whether it is the end, when a claim brought persistent jobs at most.
+
+        They are begun, but one that has ended and comes again is no reason to go on.
+        """
+        if not leased.leases:
+            return True
+        again, self._encore = self._encore, True
+        return again
+
+    async def _be_still(self) -> None:
+        """Hand back what has not started, and wait for what runs, or to be woken."""
+        self._executor.hand_back(self._inflight.take_pending(lambda _: True))
+        self._inflight.changed.clear()
+        self._keep(self._inflight.queues())
+        await self._rest(self._inflight.changed.wait())
 
     def watch(self, now: float, late: bool) -> None:
         """Learn the pace of the last moments, and hand back what has waited too long behind busy slots.
@@ -96,7 +141,9 @@ class Fetcher:
         `late`: the event loop was held up, so that waiting proves nothing.
         """
         started, seconds = self._executor.started - self._checked_started, now - self._checked_at
-        saturated = bool(self._inflight.pending)
+        if self._waits_for is not None and self._batches and self._waits_for != self._roomy():
+            self._disturb()  # a batch took the last slot, or a slot came free for other queues
+        saturated = bool(self._inflight.pending) or self._inflight.gathering.next_at() <= now
         if not late:
             self._pace.window(started, seconds, saturated and self._was_saturated)
         self._checked_at, self._checked_started, self._was_saturated = now, self._executor.started, saturated
@@ -104,45 +151,98 @@ class Fetcher:
         if late or not saturated or self._inflight.free > 0 or self.stopping or self.claiming_since is not None:
             return
         before = now - limits.STUCK_MS / limits.SECOND
-        stuck = self._inflight.take_pending(lambda held: held.claimed_at < before)
+        stuck = self._inflight.take_pending(lambda held: self._inflight.ripe_at(held) < before)
         if stuck:
             self._pace.stuck()
             self._executor.hand_back(stuck)
             event(logging.DEBUG, "handed_back", jobs=len(stuck))
 
-    def _room(self) -> int:
-        """How many to claim now. 0: enough is pending, and no slot is idle."""
-        inflight = self._inflight
-        pending = len(inflight.pending)
+    def _parts(self) -> list[tuple[str, ...]]:
+        """The queues in the order of their turns; those with a batch handler apart, as each has room of its own."""
+        order = self._turns.order
+        if not self._batches:
+            return [order]
+        parts: list[tuple[str, ...]] = []
+        for queue in order:
+            if parts and queue not in self._batches and parts[-1][0] not in self._batches:
+                parts[-1] += (queue,)
+            else:
+                parts.append((queue,))
+        return parts
+
+    def _roomy(self) -> tuple[str, ...]:
+        """The queues from which something may be claimed now."""
+        return tuple(queue for part in self._parts() if self._room(part) for queue in part)
+
+    def _room(self, part: tuple[str, ...]) -> int:
+        """How many to claim now. 0: enough is pending, and no slot is idle.
+
+        Of a queue with a batch handler, as many as fill a batch for each idle slot. Of one whose batches are of one
+        lane each, as many as fill one: nobody knows how many lanes they will be.
+        """
+        inflight, gathering = self._inflight, self._inflight.gathering
         ahead = self._pace.ahead(inflight.lively(self._env.clock() - limits.STUCK_MS / limits.SECOND))
         inflight.low_water = ahead // 2
-        if pending >= inflight.free and (pending > inflight.low_water or ahead == 0):
+        rule = self._batches.get(part[0])
+        if rule is None:
+            pending, most = len(inflight.pending), inflight.free - gathering.groups()
+        else:
+            idle = inflight.free - len(inflight.pending) - gathering.groups(but=part[0])
+            pending, most = gathering.count(part[0]), idle * rule.size
+        most = max(0, most)
+        if pending >= most and (pending > inflight.low_water or ahead == 0):
             return 0
-        return min(inflight.free + ahead - pending, limits.MAX_BATCH, limits.MAX_HELD - inflight.held)
+        wanted = most + ahead - pending
+        if rule is not None and rule.one_lane:
+            wanted = min(wanted, rule.size)
+        return max(0, min(wanted, limits.MAX_BATCH, limits.MAX_HELD - inflight.held))
 
-    async def _claim(self, limit: int) -> Leased:
+    async def _claim(self) -> tuple[Leased, int]:
+        """Claim from all queues for which there is room. Answers also how many there was room for."""
         # Told before, so that the new leases are kept whatever holds this process up. A keeper that keeps anything
         # comes by the other queues too, often enough.
+        parts = self._parts()
         if not self._kept:
-            self._keep(frozenset(self._queues))
-        self.claiming_since = self._env.clock()
-        try:
-            leased = await self._driver.run(
-                self._engine.lease(self._worker, tuple(self._queues), limit, slots=self._inflight.slots)
-            )
-        finally:
-            self.claiming_since = None
-        self._queues.rotate(-1)  # fairness: each queue is looked at first in its turn
+            self._keep(frozenset(self._turns.order))
+        got: list[Leased] = []
+        most = 0
+        asked: set[str] = set()
+        for part in parts:
+            room = self._room(part)
+            if room and not self.stopping and not self.quiet:
+                most += room
+                asked.update(part)
+                got.append(await self._claim_part(part, room, alone=len(parts) == 1))
+        self._turns.advance()
+        leased = _together(got)
+        self._tell_refused(leased, asked)
+        self._keep(self._inflight.queues())
+        return leased, most
+
+    def _tell_refused(self, leased: Leased, asked: set[str]) -> None:
         refused = {one.queue: one.reason for one in leased.refused}
         for queue in refused.keys() - self._refused:
             event(logging.ERROR, "queue_refused", queue=queue, error=refused[queue])
-        for queue in self._refused - refused.keys():
+        for queue in (self._refused & asked) - refused.keys():
             event(logging.WARNING, "queue_back", queue=queue)
-        self._refused = set(refused)
+        self._refused = (self._refused - asked) | refused.keys()
+
+    async def _claim_part(self, part: tuple[str, ...], room: int, alone: bool) -> Leased:
+        began = self.claiming_since = self._env.clock()
+        try:
+            leased = await self._driver.run(
+                self._engine.lease(self._worker, part, room, slots=self._inflight.slots, of_lane=self._of_lane or None)
+            )
+        except RedisError as error:
+            # As the engine does among several queues: one that Redis refuses must not keep us from the others.
+            if alone or len(part) > 1 or isinstance(error, Unreachable):
+                raise
+            return Leased(refused=(Refused(part[0], str(error)),))
+        finally:
+            self.claiming_since = None
         for dropped in leased.dropped:
             event(logging.WARNING, "dropped", queue=dropped.queue, id=dropped.id, reason=dropped.reason)
-        self._executor.accept(leased.leases)
-        self._keep(self._inflight.queues())
+        self._executor.accept(leased.leases, began)
         return leased
 
     def _keep(self, queues: frozenset[str]) -> None:
@@ -167,22 +267,43 @@ class Fetcher:
         most = self._engine.timing.idle_wait_ms
         wait_ms = max(limits.MIN_WAIT_MS, min(most, most if next_ms is None else next_ms))
         wait_ms += int(self._env.random() * limits.MIN_WAIT_MS / 4)
-        queue = await self._rest(self._driver.run(self._engine.wait(tuple(self._queues), wait_ms)))
-        self._hinted = 0 if queue is None else self._hinted + 1
-        if queue in self._queues:
-            self._queues.rotate(-self._queues.index(queue))
+        self._waits_for = self._roomy()
+        try:
+            if self._waits_for:
+                queue = await self._rest(self._driver.run(self._engine.wait(self._waits_for, wait_ms)))
+                self._hinted = 0 if queue is None else self._hinted + 1
+                self._turns.woken(queue)
+        finally:
+            self._waits_for = None
 
     async def _rest(self, waiting: Awaitable[Any], timeout_ms: int | None = None) -> Any:
-        """Wait for this, but not when it is time to stop. Only what may be cancelled is waited for here."""
+        """Wait for this, but not when it is time to stop or to look anew. Only what may be cancelled is waited for."""
         task = asyncio.ensure_future(waiting)
         try:
             timeout = None if timeout_ms is None else timeout_ms / limits.SECOND
-            await asyncio.wait({task, self._stopped}, return_when=asyncio.FIRST_COMPLETED, timeout=timeout)
+            ends = {task, self._stopped, self._disturbed}
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED, timeout=timeout)
         finally:
             if not task.done():
                 task.cancel()
                 task.add_done_callback(_forget)
         return task.result() if task.done() else None
+
+    def _disturb(self) -> None:
+        if not self._disturbed.done():
+            self._disturbed.set_result(None)
+
+
+def _together(answers: Sequence[Leased]) -> Leased:
+    """The answers of several claims as one."""
+    if len(answers) == 1:
+        return answers[0]
+    return Leased(
+        tuple(lease for answer in answers for lease in answer.leases),
+        tuple(dropped for answer in answers for dropped in answer.dropped),
+        tuple(refused for answer in answers for refused in answer.refused),
+        min((answer.next_ms for answer in answers if answer.next_ms is not None), default=None),
+    )
 
 
 def _forget(task: asyncio.Future[Any]) -> None:

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from leasehold.core import limits
-from leasehold.core.engine import Heartbeat
+from leasehold.core.engine import Heartbeat, Timing
 from leasehold.core.job import Lease, LeaseRef
 from leasehold.runtime.executor import Executor
 from leasehold.runtime.fetcher import Fetcher
@@ -38,7 +39,7 @@ class Heart:
         keeper: Keeper,
         worker: str,
         queues: Sequence[str],
-        beat_ms: int,
+        timing: Timing,
         inflight: Inflight,
         fetcher: Fetcher,
         executor: Executor,
@@ -48,9 +49,11 @@ class Heart:
         self._keeper = keeper
         self._worker = worker
         self._queues = tuple(queues)
+        beat_ms = timing.beat_ms
         self._young_s = beat_ms / 2 / limits.SECOND
         self._late_s = max(limits.KEEPER_LATE_MS, 2 * beat_ms) / limits.SECOND
         self._gone_s = max(limits.KEEPER_GONE_MS, 2.6 * beat_ms) / limits.SECOND
+        self._lease_s = timing.lease_ms / limits.SECOND
         self._inflight = inflight
         self._fetcher = fetcher
         self._executor = executor
@@ -59,6 +62,7 @@ class Heart:
         self._strikes = Strikes(limits.KEEPER_RESTARTS)
         self._strays: dict[LeaseRef, _Seen] = {}
         self._heard_at: float | None = None
+        self._kept_at = -math.inf
         self._was_late = False
         self._stopping = False
         self.beats = 0
@@ -91,13 +95,16 @@ class Heart:
         await self._keeper.stop()
 
     def watch(self, now: float, late: bool) -> None:
-        """Called now and then while jobs are held: a keeper that is silent then (stopped, wedged) is replaced.
+        """Called now and then while jobs are held: a keeper that is silent then (stopped, wedged) is replaced, and what
+        must not run twice is stopped when no beat has gone through for too long.
 
         It says something every beat, also while Redis does not answer. The limits leave the next one the time to start
         and to beat before the leases are gone. `late`: the event loop was held up, so that what the keeper said may be
         unread; it has been read by the next call.
         """
         unread, self._was_late = late and not self._was_late, late
+        if not unread and not self._stopping:
+            self._executor.silence(now, self._kept_at, self._lease_s)
         since = self._fetcher.keeping_since
         if unread or since is None or self._heard_at is None or self._stopping:
             return
@@ -130,8 +137,11 @@ class Heart:
 
     def _hear(self, beat: Heartbeat) -> None:
         self.beats += 1
+        self._kept_at = max(self._kept_at, self._keeper.kept_at)
         for ref in beat.lost:
             self._executor.lose(ref, "heartbeat")
+        for asked in beat.cancelled:
+            self._executor.cancel(asked.ref, asked.reason)
         self._release_strays(beat.strays)
         self._fetcher.ready.set()
 

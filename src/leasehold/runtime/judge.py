@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator
 from types import CoroutineType
 
 from leasehold.core import limits
-from leasehold.core.errors import Fail, Retry
+from leasehold.core.errors import Fail, JobCancelled, Retry
 from leasehold.core.job import ErrorInfo, Lease
-from leasehold.core.outcome import Broken, Completed, Failed, Outcome, Retried
+from leasehold.core.outcome import Broken, Cancelled, Completed, Failed, Outcome, Retried
 from leasehold.core.task import TaskSpec
 from leasehold.core.text import cut
 
@@ -21,30 +21,59 @@ CHAIN_MAX = 5
 FRAMES_MAX = 30
 
 
-def judge_value(spec: TaskSpec, lease: Lease, value: object, random: Random) -> Outcome:
-    """What a returned value means."""
-    if isinstance(value, (Retry, Fail)):
-        return judge_error(spec, lease, value, random)
-    if isinstance(value, CoroutineType):
-        value.close()
-        return judge_error(
-            spec, lease, TypeError("a sync handler returned a coroutine: declare it `async def`"), random
-        )
+def judge_value(spec: TaskSpec, lease: Lease, value: object, random: Random, asked: str | None = None) -> Outcome:
+    """What a returned value means. `asked`: the job was to be cancelled, for this reason; a result counts all the same.
+
+    Not that of a persistent job: it would be run again, and to return is how its handler does what it was asked for.
+    """
+    if isinstance(value, (Retry, Fail, JobCancelled)):
+        return judge_error(spec, lease, value, random, asked)
+    if closed(value):
+        error = TypeError("a sync handler returned a coroutine: declare it `async def`")
+        return judge_error(spec, lease, error, random, asked)
+    if asked is not None and lease.record.shape.persistent:
+        return Cancelled(asked)
     if spec.result_ttl_ms == 0:
         return Completed(b"", 0)
     return Completed(_encoded(spec, value), spec.result_ttl_ms)
 
 
-def judge_error(spec: TaskSpec, lease: Lease, error: BaseException, random: Random) -> Outcome:
-    """What a raised error means: another try after a while, or the end."""
-    info = describe(error)
+def closed(value: object) -> bool:
+    """Whether the value is a coroutine, which is closed then: nobody will await it."""
+    if isinstance(value, CoroutineType):
+        value.close()
+        return True
+    return False
+
+
+def judge_error(
+    spec: TaskSpec,
+    lease: Lease,
+    error: BaseException,
+    random: Random,
+    asked: str | None = None,
+    info: ErrorInfo | None = None,
+) -> Outcome:
+    """What a raised error means: another try after a while, or the end. `asked`: the end that was asked for.
+
+    `info`: the error as text, if it is known already.
+    """
+    if asked is not None:
+        return Cancelled(asked)
+    if isinstance(error, JobCancelled):
+        return Cancelled(_reason(error))
+    info = info or describe(error)
     if isinstance(error, Fail):
         return Failed(info)
     return _again(spec, lease, info, random, error.delay if isinstance(error, Retry) else None)
 
 
-def judge_timeout(spec: TaskSpec, lease: Lease, seconds: float | None, random: Random) -> Outcome:
+def judge_timeout(
+    spec: TaskSpec, lease: Lease, seconds: float | None, random: Random, asked: str | None = None
+) -> Outcome:
     """The attempt took longer than it may: a failure like any other."""
+    if asked is not None:
+        return Cancelled(asked)
     after = "" if seconds is None else f" after {seconds:g} s"
     return _again(spec, lease, ErrorInfo("Timeout", f"The attempt was ended{after}."), random, None)
 
@@ -56,7 +85,7 @@ def judge_payload(error: BaseException) -> Outcome:
 
 def _again(spec: TaskSpec, lease: Lease, info: ErrorInfo, random: Random, delay: object) -> Outcome:
     retries = lease.record.retries if lease.record.retries is not None else spec.retries
-    if lease.failures >= retries:
+    if lease.failures >= retries and not lease.record.shape.persistent:
         return Failed(info)
     # `Retry` has checked it, but the attribute may have been set since, and to raise here would cost the slot.
     if isinstance(delay, (int, float)) and math.isfinite(delay):
@@ -78,6 +107,13 @@ def _encoded(spec: TaskSpec, value: object) -> bytes:
         text = f"The result has {len(result):,} bytes, the limit is {limits.MAX_RESULT:,}."
         return note(ErrorInfo("ResultTooLarge", text))
     return result
+
+
+def _reason(error: JobCancelled) -> str:
+    try:
+        return cut(str(error.reason), limits.MAX_ERROR_TEXT)
+    except Exception:  # a subclass that does not call the constructor, or a reason that cannot be printed
+        return ""
 
 
 def note(error: ErrorInfo) -> bytes:

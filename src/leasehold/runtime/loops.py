@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 from typing import TypeVar
 
 from leasehold.core import limits
@@ -12,7 +13,7 @@ from leasehold.core.errors import AccessDenied, RedisError, Unreachable
 from leasehold.core.steps import Steps
 from leasehold.runtime.clones import Own
 from leasehold.runtime.log import brief, event
-from leasehold.runtime.ports import Driver, Env
+from leasehold.runtime.ports import Driver, Env, Messages
 
 T = TypeVar("T")
 
@@ -43,6 +44,10 @@ class Link:
             away, self.down_since = self._env.clock() - self.down_since, None
             event(logging.WARNING, "redis_back", away_s=away)
         return answer
+
+    def subscribe(self, channel: str) -> AbstractAsyncContextManager[Messages]:
+        self._own.end_clone()
+        return self._driver.subscribe(channel)
 
 
 class Strikes:

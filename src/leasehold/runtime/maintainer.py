@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import socket
@@ -11,6 +12,7 @@ from collections.abc import Collection, Sequence
 from leasehold.core import limits
 from leasehold.core.engine import Engine
 from leasehold.core.job import WorkerView
+from leasehold.runtime.fetcher import Fetcher
 from leasehold.runtime.inflight import Inflight
 from leasehold.runtime.log import event
 from leasehold.runtime.ports import Driver, Env
@@ -31,6 +33,7 @@ class Maintainer:
         tasks: Sequence[str],
         raw_queues: Collection[str],
         inflight: Inflight,
+        fetcher: Fetcher,
         env: Env,
     ) -> None:
         self._engine = engine
@@ -40,6 +43,8 @@ class Maintainer:
         self._tasks = tuple(tasks)
         self._raw_queues = frozenset(raw_queues)
         self._inflight = inflight
+        self._fetcher = fetcher
+        self._announcing = asyncio.Lock()
         self._env = env
         self._started_ms = _wall_ms()
 
@@ -61,8 +66,18 @@ class Maintainer:
 
     async def present(self) -> None:
         while True:
-            await self._driver.run(self._engine.announce(self._view()))
+            await self.announce()
             await self._env.sleep(self._engine.timing.presence_ms / limits.SECOND)
+
+    async def announce(self) -> None:
+        """Show this worker, and hear whether it is to be quiet; once more when that is news, so that it shows."""
+        # One at a time: the answer that comes last must be the newest.
+        async with self._announcing:
+            for _ in range(2):
+                quiet = bool(await self._driver.run(self._engine.announce(self._view())))
+                if quiet == self._fetcher.quiet:
+                    return
+                self._fetcher.be_quiet(quiet)
 
     def _view(self) -> WorkerView:
         return WorkerView(
@@ -74,6 +89,7 @@ class Maintainer:
             seen_ms=_wall_ms(),
             concurrency=self._inflight.slots,
             active=self._inflight.held,
+            quiet=self._fetcher.quiet,
         )
 
 

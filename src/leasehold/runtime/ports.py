@@ -6,6 +6,7 @@ import asyncio
 import random
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
@@ -16,10 +17,20 @@ from leasehold.core.steps import Steps
 T = TypeVar("T")
 
 
+class Messages(Protocol):
+    """What a subscription gives: the next message, or None after the timeout. Any of them may be lost."""
+
+    async def get(self, timeout_s: float) -> bytes | None: ...
+
+
 class Driver(Protocol):
     """Runs an engine's steps. Cancelling `run` is allowed; what it was doing may have taken place or not."""
 
     async def run(self, steps: Steps[T]) -> T: ...
+
+    def subscribe(self, channel: str) -> AbstractAsyncContextManager[Messages]:
+        """Listen on a channel, across lost connections. To enter it again while it is open costs nothing."""
+        ...
 
 
 class KeeperGone(Exception):
@@ -37,6 +48,14 @@ class Keeper(Protocol):
         """The next thing it says: a heartbeat that went through, or None: alive, but Redis did not answer.
 
         Raises `KeeperGone` as soon as it has ended.
+        """
+        ...
+
+    @property
+    def kept_at(self) -> float:
+        """When the oldest of the beats was sent by which, as the last report says, all leases are kept; by `Env.clock`.
+
+        The report may have waited to be read, so this is not when it was heard.
         """
         ...
 

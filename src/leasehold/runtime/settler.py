@@ -12,7 +12,8 @@ from leasehold.core.engine import Engine
 from leasehold.core.errors import RedisError, Unreachable
 from leasehold.core.job import Lease, LeaseRef
 from leasehold.core.outcome import Completed, Outcome, Released
-from leasehold.runtime.inflight import Held, Inflight
+from leasehold.runtime.held import Held
+from leasehold.runtime.inflight import Inflight
 from leasehold.runtime.log import event
 from leasehold.runtime.ports import Driver
 

@@ -14,20 +14,23 @@ from enum import IntEnum
 from typing import Any
 
 from leasehold.core import limits
-from leasehold.core.engine import Engine
+from leasehold.core.engine import Engine, Feature
 from leasehold.core.errors import InvalidArgument
 from leasehold.core.task import TaskSpec
 from leasehold.runtime.executor import Executor, Known
 from leasehold.runtime.fetcher import Fetcher
 from leasehold.runtime.heartbeat import Heart
 from leasehold.runtime.inflight import Inflight
+from leasehold.runtime.listener import Listener
 from leasehold.runtime.log import brief, event
 from leasehold.runtime.loops import Link, supervised
 from leasehold.runtime.maintainer import Maintainer
 from leasehold.runtime.pace import Pace
 from leasehold.runtime.ports import Driver, Env, Keeper
+from leasehold.runtime.reporter import Reporter
 from leasehold.runtime.settler import Settler
 from leasehold.runtime.signals import on_signals
+from leasehold.runtime.turns import Turns
 
 
 class ExitStatus(IntEnum):
@@ -49,8 +52,9 @@ class Worker:
         worker = Worker(engine, driver, tasks, handlers, ["images"], keeper=ProcessKeeper(...))
         status = await worker.run()
 
-    `tasks` by name and `handlers` (of raw payloads) by queue. `burst`: stop when the queues have no ready or due work
-    left. `grace_ms`: how long running jobs may go on after a stop was asked for. One worker runs once.
+    `tasks` by name and `handlers` (of raw payloads) by queue. `weights`: how often a queue is looked at first, 1 where
+    nothing is said. `burst`: stop when the queues have no ready or due work left but persistent jobs. `grace_ms`: how
+    long running jobs may go on after a stop was asked for; persistent ones are ended at once. One worker runs once.
     """
 
     def __init__(
@@ -65,6 +69,7 @@ class Worker:
         concurrency: int = limits.CONCURRENCY,
         burst: bool = False,
         grace_ms: int = limits.STOP_GRACE_MS,
+        weights: Mapping[str, int] | None = None,
         worker_id: str | None = None,
         signals: bool = True,
         env: Env | None = None,
@@ -75,8 +80,14 @@ class Worker:
             raise InvalidArgument(f"concurrency is {concurrency}; expected 1 to {limits.MAX_CONCURRENCY}.")
         if grace_ms < 0:
             raise InvalidArgument(f"grace_ms is {grace_ms}; expected 0 or more.")
+        for queue, weight in (weights or {}).items():
+            if queue not in queues or not 1 <= weight <= limits.MAX_WEIGHT:
+                raise InvalidArgument(
+                    f"weights has {queue!r}: {weight}; expected queues of this worker and 1 to {limits.MAX_WEIGHT}."
+                )
         self.id = worker_id or fresh_worker_id()
         self.queues = tuple(dict.fromkeys(queues))
+        self._turns = Turns(self.queues, weights)
         self._engine = engine
         self._known = Known(tasks, handlers)
         self._keeper = keeper
@@ -116,25 +127,28 @@ class Worker:
         pace = Pace()
         self._inflight = Inflight(self._concurrency)
         self._settler = Settler(engine, link, self._inflight)
-        self._executor = Executor(engine, link, self._known, self._inflight, self._settler, pace, env)
+        self._reporter = Reporter(engine, link, env)
+        self._executor = Executor(engine, link, self._known, self._inflight, self._settler, self._reporter, pace, env)
+        inflight, executor, known = self._inflight, self._executor, self._known
         self._fetcher = Fetcher(
-            engine, link, self._keeper, self.id, queues, self._inflight, self._executor, pace, env, burst=self._burst
-        )
-        self._heart = Heart(
+            engine,
+            link,
             self._keeper,
             self.id,
-            queues,
-            engine.timing.beat_ms,
-            self._inflight,
-            self._fetcher,
-            self._executor,
-            self._settler,
+            self._turns,
+            known.batch_rules(),
+            inflight,
+            executor,
+            pace,
             env,
+            burst=self._burst,
         )
-        known = self._known
-        self._maintainer = Maintainer(
-            engine, link, self.id, queues, list(known.tasks), list(known.handlers), self._inflight, env
+        fetcher = self._fetcher
+        self._heart = Heart(
+            self._keeper, self.id, queues, engine.timing, inflight, fetcher, executor, self._settler, env
         )
+        tasks, handlers = list(known.tasks), list(known.handlers)
+        self._maintainer = Maintainer(engine, link, self.id, queues, tasks, handlers, inflight, fetcher, env)
 
     def _start_loops(self) -> None:
         self._fetching = self._loop("fetch", self._fetcher.run, lambda: self._fetcher.stopping)
@@ -142,6 +156,19 @@ class Worker:
         self._loop("watch", self._watch)
         self._loop("maintain", self._maintainer.run)
         self._loop("present", self._maintainer.present)
+        self._loop("report", lambda: self._reporter.run(self._executor.lose))
+        if self._engine.features & {Feature.CANCEL, Feature.QUIET}:
+            listener = Listener(
+                self._engine,
+                self._link,
+                self.id,
+                self.queues,
+                self._inflight,
+                self._executor,
+                self._maintainer,
+                self._env,
+            )
+            self._loop("listen", listener.run)
         # Restarts itself, within its own bounds.
         self._add("heart", self._heart.run())
 
@@ -188,6 +215,7 @@ class Worker:
         await self._or_hard(asyncio.wait({self._fetching}), limits.CANCEL_MS / limits.SECOND)
         self._hand_back()
         self._fetching.add_done_callback(lambda _: self._hand_back())
+        self._executor.end_persistent()
         event(logging.INFO, "draining", worker=self.id, running=len(self._inflight.running))
         if self._fatal is None:
             await self._or_hard(self._drained(), self._grace_s)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import assert_never
 
 import msgspec
 
 from leasehold.core import limits
-from leasehold.core.engine import Feature, Heartbeat, Maintained, Timing
-from leasehold.core.errors import InvalidArgument, LeaseholdError, QueueFull, Unreachable
+from leasehold.core.engine import CancelAsked, Feature, Heartbeat, Maintained, Timing
+from leasehold.core.errors import InvalidArgument, LeaseholdError, QueueFull, ReplyError, Unreachable
 from leasehold.core.job import (
     Dropped,
     Enqueued,
@@ -22,19 +21,12 @@ from leasehold.core.job import (
     NewJob,
     Refused,
     State,
-    Token,
     WorkerView,
 )
 from leasehold.core.outcome import (
-    Broken,
-    Cancelled,
-    Completed,
-    Failed,
     Outcome,
-    Released,
-    Retried,
-    Unroutable,
 )
+from leasehold.core.shape import Progress
 from leasehold.core.steps import Arg, Command, Draw, Invoke, Nonce, Reply, Steps
 from leasehold.engines.native.control import NativeController
 from leasehold.engines.native.inspect import NativeInspector
@@ -43,13 +35,22 @@ from leasehold.engines.native.records import (
     RAW,
     as_bytes,
     as_text,
-    head_of,
     read_record,
     read_view,
-    write_error,
-    write_record,
+    reason_of,
+    write_progress,
 )
 from leasehold.engines.native.scripts import SCRIPTS
+from leasehold.engines.native.wire import (
+    TOO_LONG,
+    Part,
+    chunks,
+    enqueue_script,
+    new_part,
+    outcome_part,
+    read_enqueued,
+    too_long,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,15 +84,6 @@ class NativeConfig:
             limits.DEFAULT_TIMEOUT_MS,
         )
         return " ".join(map(str, numbers))
-
-
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """What one job contributes to a call for many: where its answer belongs, its arguments, about how many bytes."""
-
-    position: int
-    args: tuple[Arg, ...]
-    size: int
 
 
 class _Failures:
@@ -137,16 +129,21 @@ class NativeEngine(NativeInspector, NativeController):
 
     def enqueue(self, jobs: Sequence[NewJob]) -> Steps[list[Enqueued]]:
         answers = [Enqueued(job.id, False) for job in jobs]
-        by_queue: dict[str, list[_Part]] = {}
+        by_queue: dict[str, list[Part]] = {}
         for position, job in enumerate(jobs):
-            args = (as_bytes(job.id), write_record(job), _due(job), int(job.own_id))
-            by_queue.setdefault(job.queue, []).append(_Part(position, args, len(job.payload)))
+            by_queue.setdefault(job.queue, []).append(new_part(position, job))
         sent = 0
         for queue, parts in by_queue.items():
             yield from self._register(queue)
-            for chunk in _chunks(parts):
+            # The first call makes sure that there is room for all: then those that follow need not ask.
+            room = len(parts)
+            for chunk in chunks(parts):
                 try:
-                    reply = yield from self._call("enqueue", queue, chunk)
+                    reply = yield from self._call(enqueue_script(chunk), queue, chunk, room)
+                except ReplyError as error:
+                    if error.prefix != TOO_LONG:
+                        raise
+                    raise too_long(queue, error) from error
                 except QueueFull as error:
                     if not sent:
                         raise
@@ -155,11 +152,12 @@ class NativeEngine(NativeInspector, NativeController):
                         f"{error} Of {len(jobs):,} jobs, {sent:,} had been enqueued before that."
                     ) from error
                 sent += len(chunk)
-                for part, added in zip(chunk, reply, strict=True):
-                    answers[part.position] = Enqueued(jobs[part.position].id, added == ord("1"))
+                room = 0
+                for part, answer in zip(chunk, read_enqueued(jobs, chunk, reply), strict=True):
+                    answers[part.position] = answer
         return answers
 
-    def _call(self, script: str, queue: str, chunk: list[_Part], *head: Arg) -> Steps[bytes]:
+    def _call(self, script: str, queue: str, chunk: list[Part], *head: Arg) -> Steps[bytes]:
         """One call for many jobs, under a nonce; the answer has one character a job."""
         nonce: Nonce = yield Draw()
         args = (nonce.session, nonce.number, *head, *(arg for part in chunk for arg in part.args))
@@ -183,6 +181,7 @@ class NativeEngine(NativeInspector, NativeController):
         limit: int,
         lease_ms: int | None = None,
         slots: int = limits.MAX_HELD,
+        of_lane: Mapping[str, int] | None = None,
     ) -> Steps[Leased]:
         leases: list[Lease] = []
         dropped: list[Dropped] = []
@@ -202,6 +201,7 @@ class NativeEngine(NativeInspector, NativeController):
                 lease_ms or self.timing.lease_ms,
                 int(lease_ms is not None),
                 slots,
+                (of_lane or {}).get(queue, 1),
             )
             try:
                 next_ms, rows, lost = yield Invoke(SCRIPTS["claim"], (self.prefix(queue),), args)
@@ -231,16 +231,15 @@ class NativeEngine(NativeInspector, NativeController):
 
     def settle(self, settlements: Sequence[tuple[Lease, Outcome]]) -> Steps[list[bool]]:
         answers = [False] * len(settlements)
-        groups: dict[tuple[str, str], list[_Part]] = {}
+        groups: dict[tuple[str, str], list[Part]] = {}
         seen: set[LeaseRef] = set()
         for position, (lease, outcome) in enumerate(settlements):
             if lease.ref not in seen:
                 seen.add(lease.ref)
-                args = _outcome_args(lease, outcome)
                 parts = groups.setdefault((lease.record.queue, lease.worker), [])
-                parts.append(_Part(position, args, len(args[-1])))
+                parts.append(outcome_part(position, lease, outcome))
         for (queue, worker), parts in groups.items():
-            for chunk in _chunks(parts):
+            for chunk in chunks(parts):
                 reply = yield from self._call("settle", queue, chunk, self._config, worker)
                 for part, settled in zip(chunk, reply, strict=True):
                     answers[part.position] = settled == ord("1")
@@ -258,6 +257,7 @@ class NativeEngine(NativeInspector, NativeController):
     def heartbeat(self, worker: str, queues: Sequence[str], leases: Sequence[LeaseRef]) -> Steps[Heartbeat]:
         lost: list[LeaseRef] = []
         strays: list[Lease] = []
+        cancelled: list[CancelAsked] = []
         nearest: int | None = None
         failures = _Failures()
         for queue in queues:
@@ -270,8 +270,16 @@ class NativeEngine(NativeInspector, NativeController):
             lost += [asked[position] for position in reply[0]]
             strays += [_stray(worker, queue, *row) for row in reply[1]]
             nearest = _sooner(nearest, reply[2])
+            cancelled += [
+                CancelAsked(LeaseRef(queue, as_text(id), int(token)), reason_of(body)) for id, token, body in reply[3]
+            ]
         failures.end()
-        return Heartbeat(frozenset(lost), tuple(strays), nearest)
+        return Heartbeat(frozenset(lost), tuple(strays), nearest, tuple(cancelled))
+
+    def progress(self, lease: Lease, progress: Progress) -> Steps[bool]:
+        args: tuple[Arg, ...] = (lease.worker, as_bytes(lease.record.id), lease.token, write_progress(progress))
+        reply: int = yield Invoke(SCRIPTS["progress"], (self.prefix(lease.record.queue),), args)
+        return reply == 1
 
     def leave(self, worker: str, queues: Sequence[str]) -> Steps[int]:
         released = 0
@@ -305,7 +313,7 @@ class NativeEngine(NativeInspector, NativeController):
         promoted, reclaimed, pruned, unparked = sums
         return Maintained(promoted, reclaimed, pruned, unparked, more)
 
-    def announce(self, worker: WorkerView) -> Steps[None]:
+    def announce(self, worker: WorkerView) -> Steps[bool]:
         args: tuple[Arg, ...] = (
             worker.id,
             msgspec.json.encode(worker),
@@ -313,7 +321,8 @@ class NativeEngine(NativeInspector, NativeController):
             limits.META_TTL_MS,
             *map(as_bytes, worker.queues),
         )
-        yield Invoke(SCRIPTS["announce"], (namespace_prefix(self.namespace),), args)
+        reply: int = yield Invoke(SCRIPTS["announce"], (namespace_prefix(self.namespace),), args)
+        return reply == 1
 
     def result(self, queue: str, id: str) -> Steps[JobView | None]:
         raw_id = as_bytes(id)
@@ -332,48 +341,5 @@ def _sooner(nearest: int | None, next_ms: int) -> int | None:
     return next_ms if nearest is None else min(nearest, next_ms)
 
 
-def _due(job: NewJob) -> str:
-    if job.run_at_ms is not None:
-        return str(job.run_at_ms)
-    return f"+{job.delay_ms}" if job.delay_ms > 0 else ""
-
-
-def _outcome_args(lease: Lease, outcome: Outcome) -> tuple[bytes, Token, str, int, str, bytes]:
-    """id token kind ms head body, as lua/settle.lua takes them."""
-    who = (as_bytes(lease.record.id), lease.token)
-    match outcome:
-        case Completed():
-            return (*who, "c", outcome.result_ttl_ms, head_of(lease.record), outcome.result)
-        case Retried():
-            return (*who, "r", outcome.delay_ms, "", write_error(outcome.error))
-        case Failed():
-            return (*who, "f", 0, "", write_error(outcome.error))
-        case Broken():
-            return (*who, "b", 0, "", write_error(outcome.error))
-        case Released():
-            return (*who, "l", 0, "", b"")
-        case Unroutable():
-            return (*who, "u", 0, "", b"")
-        case Cancelled():
-            reason = msgspec.json.encode({"type": "Cancelled", "message": outcome.reason, "traceback": ""})
-            return (*who, "x", 0, "", reason)
-        case _:
-            assert_never(outcome)
-
-
 def _stray(worker: str, queue: str, id: bytes, token: bytes, claimed: bytes) -> Lease:
     return Lease(worker, int(token), JobRecord(as_text(id), queue, None, b"", int(claimed)), 0, 0)
-
-
-def _chunks(parts: list[_Part]) -> Iterator[list[_Part]]:
-    """Cut into calls of bounded count and size."""
-    chunk: list[_Part] = []
-    size = 0
-    for part in parts:
-        if chunk and (len(chunk) >= limits.MAX_BATCH or size + part.size > limits.MAX_CALL_BYTES):
-            yield chunk
-            chunk, size = [], 0
-        chunk.append(part)
-        size += part.size
-    if chunk:
-        yield chunk

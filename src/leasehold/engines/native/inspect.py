@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import msgspec
 
 from leasehold.core import limits
 from leasehold.core.errors import InvalidArgument
 from leasehold.core.job import JobView, Page, QueueView, State, WorkerView
+from leasehold.core.shape import LaneFailure, LanePage, LaneState, LaneView, QueueSettings
 from leasehold.core.steps import Command, Invoke, Steps
-from leasehold.engines.native.keys import namespace_prefix, queue_prefix
+from leasehold.engines.native.keys import decoded, encoded, namespace_prefix, queue_prefix
 from leasehold.engines.native.records import as_bytes, as_text, read_view
 from leasehold.engines.native.scripts import SCRIPTS
 
@@ -24,7 +26,9 @@ _COUNTED = (
     State.BROKEN,
     State.CANCELLED,
 )
-_HIDDEN_TOTALS = frozenset({"token", "seen", "amnesty", "before", "ghosts"})
+_HIDDEN_TOTALS = frozenset(
+    ("token", "seen", "amnesty", "before", "ghosts", "laned", "turn", "passed", "level", "sweep_parked", "sweep_lanes")
+)
 _decode_worker = msgspec.json.Decoder(WorkerView).decode
 
 
@@ -39,12 +43,14 @@ class NativeInspector:
 
     def queue(self, name: str) -> Steps[QueueView]:
         reply = yield Invoke(SCRIPTS["counts"], (queue_prefix(self.namespace, name),), ())
-        *numbers, meta = reply
+        *numbers, meta, settings, parked = reply
         totals = {as_text(meta[i]): meta[i + 1] for i in range(0, len(meta), 2)}
         return QueueView(
             name,
             dict(zip(_COUNTED, numbers, strict=True)),
             {field: int(value) for field, value in sorted(totals.items()) if field not in _HIDDEN_TOTALS},
+            read_settings({as_text(settings[i]): as_text(settings[i + 1]) for i in range(0, len(settings), 2)}),
+            parked,
         )
 
     def job(self, queue: str, id: str) -> Steps[JobView | None]:
@@ -52,17 +58,37 @@ class NativeInspector:
         reply = yield Invoke(SCRIPTS["show"], (queue_prefix(self.namespace, queue),), (raw_id, 0))
         return read_view(queue, State(reply[0].decode()), raw_id, reply[1:]) if reply else None
 
-    def page(self, queue: str, state: State, offset: int = 0, limit: int = limits.PAGE_MAX) -> Steps[Page]:
+    def page(
+        self, queue: str, state: State, offset: int = 0, limit: int = limits.PAGE_MAX, lane: str | None = None
+    ) -> Steps[Page]:
+        if lane is not None and state is not State.READY:
+            raise InvalidArgument(f"Of a lane, only the jobs that wait in it can be listed, not those {state.value}.")
         if not 0 <= offset <= limits.PAGE_OFFSET_MAX or not 1 <= limit <= limits.PAGE_MAX:
             raise InvalidArgument(
                 f"A page begins at 0 to {limits.PAGE_OFFSET_MAX} and has 1 to {limits.PAGE_MAX} jobs, "
                 f"not offset {offset} and limit {limit}."
             )
-        args = (state.value, offset, limit)
+        args = (state.value, offset, limit, encoded(lane or ""))
         rows = yield Invoke(SCRIPTS["page"], (queue_prefix(self.namespace, queue),), args)
-        view = yield from self.queue(queue)
+        if lane is not None:
+            total = (yield from self.lane(queue, lane)).waiting
+        else:
+            total = (yield from self.queue(queue)).counts[state]
         jobs = tuple(read_view(queue, state, row[0], row[1:]) for row in rows)
-        return Page(jobs, view.counts[state])
+        return Page(jobs, total)
+
+    def lane(self, queue: str, lane: str) -> Steps[LaneView]:
+        return _read_lane((yield Invoke(SCRIPTS["lane"], (queue_prefix(self.namespace, queue),), (encoded(lane),))))
+
+    def lanes(self, queue: str, state: LaneState, cursor: int = 0, limit: int = limits.PAGE_MAX) -> Steps[LanePage]:
+        if state is LaneState.IDLE:
+            raise InvalidArgument("Of idle lanes nothing is known; expected lanes that are ready, busy or parked.")
+        args = (state.value, cursor, limit)
+        following, rows = yield Invoke(SCRIPTS["lanes"], (queue_prefix(self.namespace, queue),), args)
+        return LanePage(tuple(map(_read_lane, rows)), following)
+
+    def settings(self, queue: str) -> Steps[QueueSettings]:
+        return (yield from self.queue(queue)).settings
 
     def workers(self) -> Steps[list[WorkerView]]:
         args = (limits.PRESENCE_TTL_MS,)
@@ -83,3 +109,26 @@ def _read_worker(text: bytes) -> WorkerView | None:
         return _decode_worker(text)
     except msgspec.MsgspecError:
         return None
+
+
+def read_settings(values: dict[str, str]) -> QueueSettings:
+    """The settings of a queue as they lie in Redis. What another version wrote and we do not know is left out."""
+    rule = values.get("lane_failure", "")
+    return QueueSettings(
+        max_length=int(values.get("max_length", 0)),
+        lane_failure=LaneFailure(rule) if rule in set(LaneFailure) else LaneFailure.SKIP,
+        paused="paused" in values,
+    )
+
+
+def _read_lane(row: list[Any]) -> LaneView:
+    name, waiting, busy, limit, parked = row
+    at, _, job = as_text(parked).partition(" ")
+    state = LaneState.IDLE
+    if parked:
+        state = LaneState.PARKED
+    elif busy >= limit:
+        state = LaneState.BUSY
+    elif waiting:
+        state = LaneState.READY
+    return LaneView(decoded(as_text(name)), state, waiting, busy, limit, int(at) if at else None, job or None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 
 @lru_cache(maxsize=4096)
@@ -18,6 +18,16 @@ def queue_prefix(namespace: str, queue: str) -> str:
     return f"{{{quote(namespace, safe='')}:{quote(queue, safe='')}}}"
 
 
+def encoded(name: str) -> str:
+    """A lane or a unique key as it stands in keys and records: without spaces, separators and braces."""
+    return quote(name, safe="")
+
+
 def namespace_prefix(namespace: str) -> str:
     """The prefix of the few keys that belong to no queue: which queues and workers there are."""
     return f"{{{quote(namespace, safe='')}}}"
+
+
+def decoded(name: str) -> str:
+    """The name again."""
+    return unquote(name)

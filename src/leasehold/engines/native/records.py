@@ -1,19 +1,22 @@
 """How a job, its history and its end are written as text, and read back. Lua reads the first lines only.
 
-record   <enqueued_ms> <task or *>[ t=<timeout_ms>][ r=<retries>]\\n<payload>      (the script writes enqueued_ms)
+record   <enqueued_ms> <task or *>[ t=<timeout_ms>][ r=<retries>][ <shape>]\\n<payload>   (enqueued_ms: by the script)
+shape    [p=<priority>][ l=<lane>][ n=<lane limit>][ u=<mode>:<unique key>][ k=1]      (k: persistent)
 tries    <failures> <crashes>[\\n<error>]
-claim    <token> <deadline_ms> <claimed_ms>[ h]
+claim    <token> <deadline_ms> <claimed_ms> <slots or h>[ <shape>]
 end      <state> <ended_ms> <expires_ms> <failures> <crashes> <token> <worker> <claimed_ms>\\n<head>\\n<result or error>
 error    JSON: {"type", "message", "traceback"}
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from leasehold.core.job import ErrorInfo, JobRecord, JobView, NewJob, State
+from leasehold.core.shape import PLAIN, Progress, Shape, UniqueRule, Until
+from leasehold.engines.native.keys import decoded, encoded
 
 RAW = "*"
 """What stands for the task of a raw payload."""
@@ -28,7 +31,42 @@ def write_record(job: NewJob) -> bytes:
         head += f" t={job.timeout_ms}"
     if job.retries is not None:
         head += f" r={job.retries}"
+    if job.shape is not PLAIN:
+        head += _shape_words(job.shape)
     return head.encode() + b"\n" + job.payload
+
+
+_MODES: Final = {Until.STARTED: "s", Until.ENDED: "e", Until.WINDOW: "w"}
+_UNTILS: Final = {mode: until for until, mode in _MODES.items()}
+
+
+def _shape_words(shape: Shape) -> str:
+    words = ""
+    if shape.priority:
+        words += f" p={shape.priority}"
+    if shape.lane is not None:
+        words += f" l={encoded(shape.lane)}"
+        if shape.lane_limit != 1:
+            words += f" n={shape.lane_limit}"
+    if shape.unique is not None:
+        words += f" u={_MODES[shape.unique.until]}:{encoded(shape.unique.key)}"
+    if shape.persistent:
+        words += " k=1"
+    return words
+
+
+def _read_shape(values: dict[str, str]) -> Shape:
+    """The shape of a record. What an enqueue does on a conflict is not kept."""
+    if not values.keys() & {"p", "l", "n", "u", "k"}:
+        return PLAIN
+    mode, _, key = values.get("u", "").partition(":")
+    return Shape(
+        lane=decoded(values["l"]) if "l" in values else None,
+        lane_limit=int(values.get("n", 1)),
+        priority=int(values.get("p", 0)),
+        unique=UniqueRule(decoded(key), _UNTILS.get(mode, Until.ENDED)) if mode else None,
+        persistent="k" in values,
+    )
 
 
 def read_record(queue: str, id: bytes, raw: bytes) -> JobRecord:
@@ -48,6 +86,7 @@ def read_record(queue: str, id: bytes, raw: bytes) -> JobRecord:
             int(enqueued),
             timeout_ms=int(values["t"]) if "t" in values else None,
             retries=int(values["r"]) if "r" in values else None,
+            shape=_read_shape(values),
         )
     except ValueError:
         return JobRecord(name, queue, None, raw, 0, malformed="the job's record does not begin as a record does")
@@ -55,7 +94,7 @@ def read_record(queue: str, id: bytes, raw: bytes) -> JobRecord:
 
 def head_of(record: JobRecord) -> str:
     """The first line of a record, as far as it is worth keeping when the job has completed."""
-    return f"{record.enqueued_ms} {record.task or RAW}"
+    return f"{record.enqueued_ms} {record.task or RAW}{_shape_words(record.shape)}"
 
 
 def write_error(error: ErrorInfo) -> bytes:
@@ -79,8 +118,11 @@ def read_tries(raw: bytes | None) -> tuple[int, int, ErrorInfo | None]:
 
 
 def read_view(queue: str, state: State, id: bytes, row: list[Any]) -> JobView:
-    """A job as the inspecting scripts answer it: record, tries, due, worker, claim, end; empty where not applicable."""
-    raw, tries, due, worker, claim, end = row
+    """A job as the inspecting scripts answer it: record, tries, due, worker, claim, end, progress, cancelling.
+
+    Empty where not applicable.
+    """
+    raw, tries, due, worker, claim, end, progress, cancelling = row
     record = read_record(queue, id, raw) if raw else None
     if end:
         return _read_end(queue, state, id, record, end)
@@ -101,7 +143,31 @@ def read_view(queue: str, state: State, id: bytes, row: list[Any]) -> JobView:
         token=_number(token),
         started_ms=_number(claimed),
         error=error,
+        shape=record.shape if record else PLAIN,
+        progress=read_progress(progress),
+        cancelling=reason_of(cancelling) if cancelling else None,
     )
+
+
+def write_progress(progress: Progress) -> bytes:
+    """All but its time, which Redis' clock gives."""
+    total = "-" if progress.total is None else f"{progress.total:.17g}"
+    return f"{progress.current:.17g} {total} {progress.text}".encode("utf-8", "surrogateescape")
+
+
+def read_progress(raw: bytes) -> Progress | None:
+    """None when there is none, or somebody else wrote it."""
+    try:
+        at, current, total, text = as_text(raw).split(" ", 3)
+        return Progress(float(current), None if total == "-" else float(total), text, int(at))
+    except ValueError:
+        return None
+
+
+def reason_of(body: bytes) -> str:
+    """Why a job is to be cancelled, from what will be the body of its end."""
+    error = read_error(body)
+    return error.message if error else ""
 
 
 def _read_end(queue: str, state: State, id: bytes, record: JobRecord | None, end: bytes) -> JobView:
@@ -127,6 +193,7 @@ def _read_end(queue: str, state: State, id: bytes, record: JobRecord | None, end
         expires_ms=_number(fields[2]),
         result=body if completed else None,
         error=None if completed else read_error(body),
+        shape=record.shape,
     )
 
 

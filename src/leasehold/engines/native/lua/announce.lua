@@ -1,7 +1,7 @@
 -- announce: show a worker to the inspector for a while, and keep its queues listed.
 -- KEYS[1] prefix of the namespace
 -- ARGV worker text ttl_ms keep_ms queue...
--- Returns: 1
+-- Returns: 1 when the worker is to be quiet, else 0
 -- Invariant: every entry written here is removed after its time by whoever announces next.
 --@include begin
 local worker, text, ttl_ms, keep_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
@@ -16,4 +16,5 @@ end
 call('ZREMRANGEBYSCORE', key('queues'), '-inf', time - keep_ms)
 call('PEXPIRE', key('workers'), keep_ms)
 call('PEXPIRE', key('queues'), keep_ms)
-return 1
+call('ZREMRANGEBYSCORE', key('quiet'), '-inf', time - keep_ms)
+return call('ZSCORE', key('quiet'), worker) and 1 or 0

@@ -1,13 +1,14 @@
 -- claim: take up to `limit` jobs from the front of a queue for a worker.
 -- KEYS[1] prefix
--- ARGV session number config worker limit lease_ms by_hand slots
+-- ARGV session number config worker limit lease_ms by_hand slots of_lane
 -- Returns: {ms until something is due or -1, {id, record, token, failures, crashes, deadline}..., {dropped id...}}
--- Invariant: a claimed job is in `held:<worker>` and no longer in `ready`; its worker is in `holders`; its token is higher
--- than any before it.
---@include begin types remember wake config ends tend ghosts
+-- Invariant: a claimed job is in `held:<worker>` and no longer in line; its worker is in `holders`; its token is higher
+-- than any before it; a lane has no more jobs held than it may (or, `of_lane`, that many of one task that follow each other).
+--@include begin types remember wake config task shape unique notes forget ends tend ghosts
 local session, number, worker = ARGV[1], ARGV[2], ARGV[4]
 local config = configure(ARGV[3])
 local limit, lease_ms, by_hand, slots = tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7], ARGV[8]
+local of_lane = tonumber(ARGV[9])
 local held_key = key('held:' .. worker)
 
 allow_when_full()
@@ -30,7 +31,13 @@ end
 
 check_types()
 local time, micros = clock()
-local _, _, next_ms = tend(config, time, math.max(config.tend, limit))
+local promoted, reclaimed, next_ms = tend(config, time, math.max(config.tend, limit))
+rare = rare or promoted + reclaimed > 0
+if rare and call('HGET', key('settings'), 'paused') then
+  call('DEL', key('wake'))
+  remember(session, number, cmsgpack.pack({}))
+  return { next_ms, {}, {} }
+end
 
 -- A job that has taken several workers down is one of a kind in a worker, so that the next crash is its own.
 local function holds_suspect()
@@ -59,21 +66,31 @@ local function take(id, record, failures, crashes)
   taken[id] = true
   token = token + 1
   -- The deadline of a kept lease is the job's own: past it, even a worker that beats has lost the job.
-  local timeout = tonumber(string.match(record, '^[^\n]* t=(%d+)') or config.default_timeout)
+  local head, timeout, shape = string.match(record, '^[^\n]*'), config.default_timeout, ''
+  if string.find(head, '=', 1, true) then
+    timeout, shape = tonumber(string.match(head, ' t=(%d+)') or timeout), shape_of(head)
+  end
   local deadline = timeout > 0 and time + timeout + config.overdue or 0
   if by_hand == '1' then
     deadline = time + lease_ms
   end
+  local claim = digits(token) .. ' ' .. deadline .. ' ' .. time .. ' ' .. (by_hand == '1' and 'h' or slots)
+  if shape ~= '' then
+    claim = claim .. ' ' .. shape
+    if uniques.key_of(shape) == 's' then
+      uniques.free_key(shape, id, false)
+    end
+  end
   jobs[#jobs + 1] = { id, record, digits(token), failures, crashes, deadline }
   claims[#claims + 1] = id
-  claims[#claims + 1] = digits(token) .. ' ' .. deadline .. ' ' .. time .. ' ' .. (by_hand == '1' and 'h' or slots)
+  claims[#claims + 1] = claim
   answer[#answer + 1] = id
   answer[#answer + 1] = digits(token)
 end
 
 -- One job of `isolated`, where this worker holds none of them.
 local function take_isolated()
-  if #jobs >= limit or took_isolated or call('LLEN', key('isolated')) == 0 or holds_suspect() then
+  if not rare or #jobs >= limit or took_isolated or call('LLEN', key('isolated')) == 0 or holds_suspect() then
     return
   end
   for _ = 1, @MAX_LOOK@ do
@@ -81,7 +98,7 @@ local function take_isolated()
     if not id then
       return
     end
-    local record = not is_ghost(id) and call('HGET', key('jobs'), id)
+    local record = call('HGET', key('jobs'), id)
     if record then
       take(id, record, counted(call('HGET', key('tries'), id)))
       took_isolated = true
@@ -90,33 +107,196 @@ local function take_isolated()
   end
 end
 
--- Pop up to `count` entries and take what can be taken of them. Answers whether to look further: entries without a job
--- must not hide what waits behind them.
-local function look(count)
-  local popped = call('LPOP', key('ready'), count) or {}
-  if #popped == 0 then
-    return false
-  end
-  looked = looked + #popped
-  local records = call('HMGET', key('jobs'), unpack(popped))
-  local tries = call('EXISTS', key('tries')) == 1 and call('HMGET', key('tries'), unpack(popped)) or {}
-  for i, id in ipairs(popped) do
-    local failures, crashes = counted(tries[i])
-    if not is_ghost(id) then
-      if not records[i] or taken[id] then
-        dropped[#dropped + 1] = id
-      elseif crashes >= config.isolate then
-        call('RPUSH', key('isolated'), id)
-      else
-        take(id, records[i], failures, crashes)
+-- Take up to `count` jobs from the front of a list. Entries without a job must not hide what waits behind them, so it is
+-- looked further, as far as one call may.
+local function take_line(list, count)
+  local goal = #jobs + count
+  while #jobs < goal and looked < limit + @MAX_LOOK@ do
+    local popped = call('LPOP', key(list), goal - #jobs) or {}
+    if #popped == 0 then
+      return
+    end
+    looked = looked + #popped
+    local records = call('HMGET', key('jobs'), unpack(popped))
+    local tries = call('EXISTS', key('tries')) == 1 and call('HMGET', key('tries'), unpack(popped)) or {}
+    for i, id in ipairs(popped) do
+      local failures, crashes = counted(tries[i])
+      if not is_ghost(ghost_in(list, id)) then
+        if not records[i] or taken[id] then
+          dropped[#dropped + 1] = id
+        elseif crashes >= config.isolate then
+          call('RPUSH', key('isolated'), id)
+          rare = true
+        else
+          take(id, records[i], failures, crashes)
+        end
       end
     end
   end
-  return looked < limit + @MAX_LOOK@
+end
+
+-- Jobs of lanes and of priorities, and those that have neither, in their turns.
+local function take_in_turn()
+  local chosen = call('HMGET', key('meta'), 'turn', 'passed', 'level')
+
+  -- Take the next of a lane whose turn it is: one, or up to `most` that go together. Answers whether its next may run, too.
+  local function take_turn(lane, most)
+    local list, busy, limited = key('lane:' .. lane), shapes.busy_of(lane), shapes.limit_of(lane)
+    local first, goal, popped = nil, #jobs + (limited == 1 and most or math.min(most, limited - busy)), 0
+    while #jobs < goal and looked < limit + @MAX_LOOK@ do
+      local entry = call('LPOP', list)
+      if not entry then
+        break
+      end
+      looked, popped = looked + 1, popped + 1
+      local id, rank = shapes.entry_of(entry)
+      if not is_ghost(ghost_in('lane:' .. lane, id)) then
+        local record = call('HGET', key('jobs'), id)
+        local failures, crashes = counted(call('HGET', key('tries'), id))
+        if not record or taken[id] then
+          dropped[#dropped + 1] = id
+        elseif first and (task_of(record) ~= first or crashes >= config.isolate) then
+          call('LPUSH', list, entry)
+          popped = popped - 1
+          break
+        else
+          shapes.occupy(lane, id, rank or digits(token + 1))
+          busy = busy + 1
+          if crashes >= config.isolate then
+            call('RPUSH', key('isolated'), id)
+            break
+          end
+          take(id, record, failures, crashes)
+          first = task_of(record)
+        end
+      end
+    end
+    call('HINCRBY', key('meta'), 'laned', 0 - popped)
+    if call('EXISTS', list) == 1 then
+      return busy < limited
+    elseif busy == 0 then
+      call('HDEL', key('limits'), lane)
+    end
+    return false
+  end
+
+  -- Up to `count` jobs of lanes, one lane after the other. A lane that may run on goes to the end of the line of lanes.
+  local function take_lanes(count)
+    local goal = #jobs + count
+    while #jobs < goal and looked < limit + @MAX_LOOK@ do
+      local lanes = call('LPOP', key('turns'), goal - #jobs) or {}
+      if #lanes == 0 then
+        return
+      end
+      local on, left = {}, {}
+      for _, lane in ipairs(lanes) do
+        if #jobs >= goal or looked >= limit + @MAX_LOOK@ then
+          table.insert(left, 1, lane)
+        elseif take_turn(lane, math.min(of_lane, goal - #jobs)) then
+          on[#on + 1] = lane
+        end
+      end
+      if #on > 0 then
+        call('RPUSH', key('turns'), unpack(on))
+      end
+      if #left > 0 then
+        call('LPUSH', key('turns'), unpack(left))
+      end
+    end
+  end
+
+  -- Jobs without a lane and jobs of lanes take turns, so that neither waits for all of the other.
+  local function take_both(count)
+    if call('EXISTS', key('turns')) == 0 then
+      return take_line('ready', count)
+    elseif call('EXISTS', key('ready')) == 0 then
+      return take_lanes(count)
+    end
+    local goal, lanes_first = #jobs + count, chosen[1] == '1'
+    call('HSET', key('meta'), 'turn', lanes_first and 0 or 1)
+    if lanes_first then
+      take_lanes(math.ceil(count / 2))
+      take_line('ready', goal - #jobs)
+      take_lanes(goal - #jobs)
+    else
+      take_line('ready', math.ceil(count / 2))
+      take_lanes(goal - #jobs)
+      take_line('ready', goal - #jobs)
+    end
+  end
+
+  -- Up to `count` jobs of one priority.
+  local function take_level(level, count)
+    if level == 0 then
+      return take_both(count)
+    end
+    take_line('ready:' .. level, count)
+    if call('EXISTS', key('ready:' .. level)) == 0 then
+      call('ZREM', key('priorities'), level)
+    end
+  end
+
+  -- The priorities of which something waits, the highest first.
+  local function waiting_levels()
+    local levels, common = {}, call('EXISTS', key('ready'), key('turns')) > 0
+    for _, level in ipairs(call('ZREVRANGE', key('priorities'), 0, -1)) do
+      if common and tonumber(level) < 0 then
+        levels[#levels + 1], common = 0, false
+      end
+      levels[#levels + 1] = tonumber(level)
+    end
+    if common then
+      levels[#levels + 1] = 0
+    end
+    return levels
+  end
+
+  -- Which of the lower priorities comes after the one that was served last.
+  local function next_lower(levels, served)
+    for turn = 2, #levels do
+      if levels[turn] < served then
+        return turn
+      end
+    end
+    return 2
+  end
+
+  -- The highest first; but of every so many jobs one is of a lower priority that waits, each of these in its turn.
+  local function take_levels()
+    local levels = waiting_levels()
+    local passed, served = tonumber(chosen[2] or 0), tonumber(chosen[3] or -1000)
+    while #jobs < limit and #levels > 0 do
+      local turn, count, before = 1, limit - #jobs, #jobs
+      if #levels > 1 and passed >= @PRIORITY_TURN@ - 1 then
+        turn, count, passed = next_lower(levels, served), 1, 0
+        served = levels[turn]
+      elseif #levels > 1 then
+        count = math.min(count, @PRIORITY_TURN@ - 1 - passed)
+      end
+      take_level(levels[turn], count)
+      if turn == 1 and #levels > 1 then
+        passed = passed + #jobs - before
+      end
+      if #jobs - before < count then
+        table.remove(levels, turn)
+      end
+    end
+    call('HSET', key('meta'), 'passed', passed, 'level', served)
+  end
+
+  if call('EXISTS', key('priorities')) == 1 then
+    take_levels()
+  else
+    take_both(limit - #jobs)
+  end
 end
 
 take_isolated()
-while #jobs < limit and look(limit - #jobs) do end
+if rare and #jobs < limit then
+  take_in_turn()
+elseif #jobs < limit then
+  take_line('ready', limit - #jobs)
+end
 take_isolated()
 if #jobs > 0 then
   call('HSET', held_key, unpack(claims))
@@ -124,7 +304,8 @@ if #jobs > 0 then
   call('ZREM', key('suspects'), worker)
   call('HSET', key('meta'), 'token', digits(token))
 end
-local waiting, isolated = call('EXISTS', key('ready')) == 1, call('EXISTS', key('isolated')) == 1
+local waiting = call('EXISTS', key('ready'), key('turns'), key('priorities')) > 0
+local isolated = rare and call('EXISTS', key('isolated')) == 1
 if not waiting and not isolated then
   call('DEL', key('wake'))
   lay_ghosts()

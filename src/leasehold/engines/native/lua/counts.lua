@@ -1,7 +1,8 @@
 -- counts: a queue in numbers.
 -- KEYS[1] prefix
 -- ARGV
--- Returns: {ready, scheduled, active, unroutable, completed, failed, broken, cancelled, {name, total...}}
+-- Returns: {ready, scheduled, active, unroutable, completed, failed, broken, cancelled, {name, total...},
+-- {setting, value...}, parked lanes}
 -- Invariant: changes nothing.
 --@include begin
 local active, unroutable = 0, 0
@@ -13,10 +14,14 @@ for n, task in ipairs(call('SMEMBERS', key('unroutable'))) do
     unroutable = unroutable + call('ZCARD', key('unroutable:' .. task))
   end
 end
-local ghosts = tonumber(call('HGET', key('meta'), 'ghosts') or 0)
+local meta = call('HMGET', key('meta'), 'ghosts', 'laned')
+local ready = call('LLEN', key('ready')) + call('LLEN', key('isolated')) + tonumber(meta[2] or 0)
+for _, level in ipairs(call('ZRANGE', key('priorities'), 0, -1)) do
+  ready = ready + call('LLEN', key('ready:' .. level))
+end
 return {
-  math.max(0, call('LLEN', key('ready')) + call('LLEN', key('isolated')) - ghosts),
-  call('ZCARD', key('scheduled')),
+  math.max(0, ready - tonumber(meta[1] or 0)),
+  call('ZCARD', key('scheduled')) + call('HLEN', key('again')),
   active,
   unroutable,
   call('ZCARD', key('completed')),
@@ -24,4 +29,6 @@ return {
   call('ZCARD', key('broken')),
   call('ZCARD', key('cancelled')),
   call('HGETALL', key('meta')),
+  call('HGETALL', key('settings')),
+  call('HLEN', key('parked')),
 }

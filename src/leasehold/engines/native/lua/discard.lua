@@ -3,7 +3,7 @@
 -- ARGV session number id
 -- Returns: 1, or 0 when there is no such job or it is active.
 -- Invariant: nothing of the job is left but a ghost, where it was ready.
---@include begin types remember task find ends
+--@include begin types remember wake task shape unique notes ghosts find forget ends
 local session, number, id = ARGV[1], ARGV[2], ARGV[3]
 allow_when_full()
 local again = recall(session, number)
@@ -11,16 +11,20 @@ if again then
   return again
 end
 check_types()
-local state, detail = find(id)
+local state, detail, record = find(id)
 if not state or state == 'active' then
   return remember(session, number, '0')
 end
 if state == 'ready' or state == 'scheduled' or state == 'unroutable' then
-  take_out(id, state, detail)
+  local shape = shape_of(record)
+  take_out(id, state, place_of(id, state, detail, record))
   call('HDEL', key('jobs'), id)
   call('HDEL', key('tries'), id)
+  shapes.leave_lane(shape, id)
+  uniques.free_key(shape, id, true)
   publish_end(id, 'discarded')
 else
+  shapes.unblock({ id })
   forget(state, { id }, false)
 end
 return remember(session, number, '1')

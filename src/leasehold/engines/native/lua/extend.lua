@@ -18,7 +18,7 @@ local mine, deadline, rest = string.match(call('HGET', held_key, id) or '', '^(%
 if mine ~= token then
   return remember(session, number, '0')
 end
-if string.sub(rest, -2) == ' h' then
+if string.match(rest, '^ %d+ h') then
   -- A lease by hand has no heartbeat: its deadline is also its worker's.
   call('ZADD', key('holders'), time + ms, worker)
   call('ZREM', key('suspects'), worker)

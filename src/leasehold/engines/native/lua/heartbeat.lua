@@ -2,9 +2,9 @@
 -- KEYS[1] prefix
 -- ARGV config worker (id token)...
 -- Returns: {position of a lease asked about that is lost...}, {id, token, claimed}... held but not asked about, ms until
--- something is due or -1
+-- something is due or -1, {id, token, body of its end}... to be cancelled, of those asked about
 -- Invariant: nothing but silence or a deadline ends a lease here. Sending it again is harmless by nature.
---@include begin wake config ends tend
+--@include begin wake config shape unique notes forget ends tend
 local config, worker = configure(ARGV[1]), ARGV[2]
 local held_key = key('held:' .. worker)
 allow_when_full()
@@ -37,4 +37,13 @@ for i = 1, #held, 2 do
     strays[#strays + 1] = { id, token, claimed }
   end
 end
-return { lost, strays, next_ms }
+local asked = {}
+if #held > 0 and call('EXISTS', key('cancelling')) == 1 then
+  for id in pairs(known) do
+    local body = call('HGET', key('cancelling'), id)
+    if body then
+      asked[#asked + 1] = { id, tokens[id], body }
+    end
+  end
+end
+return { lost, strays, next_ms, asked }

@@ -3,7 +3,7 @@
 -- ARGV session number config worker
 -- Returns: how many were given back.
 -- Invariant: the worker holds nothing and is no longer in `holders`.
---@include begin types remember wake config ends tend
+--@include begin types remember wake config shape unique notes forget ends tend
 local session, number, worker = ARGV[1], ARGV[2], ARGV[4]
 local config = configure(ARGV[3])
 allow_when_full()

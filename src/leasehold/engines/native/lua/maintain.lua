@@ -3,7 +3,7 @@
 -- ARGV config limit meta_ttl_ms task...
 -- Returns: {promoted, reclaimed, pruned, unparked, 1 when a limit was reached}
 -- Invariant: at most `limit` jobs of each kind are moved. Sending it again is harmless by nature.
---@include begin types wake config ends tend
+--@include begin types wake config shape unique notes forget ends tend
 local config, limit, meta_ttl_ms = configure(ARGV[1]), tonumber(ARGV[2]), ARGV[3]
 allow_when_full()
 check_types()
@@ -16,6 +16,10 @@ for _, state in ipairs({ 'completed', 'failed', 'broken', 'cancelled' }) do
   pruned = pruned + #old
   more = more or #old >= limit
 end
+for _, unique in ipairs(call('ZRANGEBYSCORE', key('windows'), '-inf', time, 'LIMIT', 0, limit)) do
+  uniques.drop_key(unique)
+  pruned = pruned + 1
+end
 local unparked = 0
 if call('EXISTS', key('unroutable')) == 1 then
   for i = 4, #ARGV do
@@ -24,7 +28,7 @@ if call('EXISTS', key('unroutable')) == 1 then
     -- that the next round puts the earlier ones before them.
     local ids = call('ZRANGE', parked, -limit, -1)
     for n = #ids, 1, -1 do
-      call('LPUSH', key('ready'), ids[n])
+      shapes.place(ids[n], shape_of(call('HGET', key('jobs'), ids[n])), true)
       call('ZREM', parked, ids[n])
     end
     if call('EXISTS', parked) == 0 then
@@ -32,9 +36,6 @@ if call('EXISTS', key('unroutable')) == 1 then
     end
     unparked = unparked + #ids
     more = more or #ids >= limit
-  end
-  if unparked > 0 then
-    wake_one()
   end
 end
 -- The counters of a queue that nobody uses any more are forgotten in the end.

@@ -1,10 +1,10 @@
 -- page: jobs in one state. Waiting ones in the order in which they run, ended ones newest first.
 -- KEYS[1] prefix
--- ARGV state offset limit
--- Returns: {{id, record, tries, due, worker, claim, end}...}, '' where it does not apply.
+-- ARGV state offset limit lane
+-- Returns: {{id, record, tries, due, worker, claim, end, progress, cancelling}...}, '' where it does not apply.
 -- Invariant: changes nothing.
---@include begin
-local state, offset, limit = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+--@include begin wake shape ghosts line
+local state, offset, limit, lane = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4]
 local last = offset + limit - 1
 local rows, seen = {}, {}
 
@@ -13,56 +13,95 @@ local function add(id, due, worker, claim)
   -- An entry without a job, or the second mention of one.
   if record and not seen[id] then
     seen[id] = true
-    rows[#rows + 1] = { id, record, call('HGET', key('tries'), id) or '', due, worker, claim, '' }
+    local progress = worker ~= '' and call('HGET', key('progress'), id) or ''
+    local asked = worker ~= '' and call('HGET', key('cancelling'), id) or ''
+    rows[#rows + 1] = { id, record, call('HGET', key('tries'), id) or '', due, worker, claim, '', progress, asked }
   end
 end
 
--- Entries of `isolated` and then of `ready`.
-local function entries(from, to)
-  local isolated = call('LLEN', key('isolated'))
-  local ids = from < isolated and call('LRANGE', key('isolated'), from, to) or {}
-  if to >= isolated then
-    for _, id in ipairs(call('LRANGE', key('ready'), math.max(0, from - isolated), to - isolated)) do
+-- Whether an entry is a ghost: as many of a name as are counted, from the front on.
+local passed = {}
+local function is_passed(name)
+  if not passed[name] then
+    passed[name] = tonumber(call('HGET', key('ghosts'), name) or 0)
+  end
+  passed[name] = passed[name] - 1
+  return passed[name] >= 0
+end
+
+-- The next job of a lane, if it is not too far behind ghosts.
+local function head_of(from)
+  for _, entry in ipairs(call('LRANGE', key('lane:' .. from), 0, limit)) do
+    local id = shapes.entry_of(entry)
+    if not is_passed(ghost_in('lane:' .. from, id)) then
+      return id
+    end
+  end
+end
+
+local haunted = call('EXISTS', key('ghosts')) == 1
+-- Entries `from` to `to` of all lists, ghosts left out, as far as one call may look; `skip`: so many jobs before them too.
+local function entries(from, to, skip)
+  local ids = {}
+  for _, line in ipairs(lines()) do
+    local name = line == '' and 'turns' or line
+    local length = call('LLEN', key(name))
+    if from < length and from <= to then
+      for _, entry in ipairs(call('LRANGE', key(name), from, to)) do
+        local id = entry
+        if line == '' then
+          id = head_of(entry)
+        elseif haunted and line ~= 'isolated' and is_passed(ghost_in(line, entry)) then
+          id = nil
+        end
+        if id and skip > 0 then
+          skip = skip - 1
+        elseif id and #ids < limit then
+          ids[#ids + 1] = id
+        end
+      end
+    end
+    from, to = math.max(0, from - length), to - length
+  end
+  return ids
+end
+
+-- Ghosts are known from the front only, so with ghosts about the lists are read from there.
+local function ready_ids()
+  if not haunted or last > @MAX_GHOST_LOOK@ then
+    return entries(offset, last, 0)
+  end
+  return entries(0, @MAX_GHOST_LOOK@, offset)
+end
+
+local function lane_ids()
+  local ids, skip = {}, offset
+  local from, to = haunted and 0 or offset, haunted and @MAX_GHOST_LOOK@ or last
+  for _, entry in ipairs(call('LRANGE', key('lane:' .. lane), from, to)) do
+    local id = shapes.entry_of(entry)
+    if haunted and is_passed(ghost_in('lane:' .. lane, id)) then
+      -- Passed over.
+    elseif haunted and skip > 0 then
+      skip = skip - 1
+    elseif #ids < limit then
       ids[#ids + 1] = id
     end
   end
   return ids
 end
 
--- Those that wait from `offset` on, without ghosts. They are known from the front only, so with ghosts about the lists
--- are read from there, as far as one call may look.
-local function ready_ids()
-  if call('EXISTS', key('ghosts')) == 0 or last > @MAX_GHOST_LOOK@ then
-    return entries(offset, last)
-  end
-  local ids, ghosts, passed = {}, {}, 0
-  for _, id in ipairs(entries(0, @MAX_GHOST_LOOK@)) do
-    if not ghosts[id] then
-      ghosts[id] = tonumber(call('HGET', key('ghosts'), id) or 0)
-    end
-    if ghosts[id] > 0 then
-      ghosts[id] = ghosts[id] - 1
-    else
-      passed = passed + 1
-      if passed > offset then
-        ids[#ids + 1] = id
-      end
-    end
-    if #ids >= limit then
-      break
-    end
-  end
-  return ids
-end
-
 if state == 'ready' then
-  for _, id in ipairs(ready_ids()) do
+  for _, id in ipairs(lane == '' and ready_ids() or lane_ids()) do
     add(id, '', '', '')
   end
 elseif state == 'scheduled' then
-  local entries = call('ZRANGE', key('scheduled'), offset, last, 'WITHSCORES')
-  for i = 1, #entries, 2 do
-    add(entries[i], entries[i + 1], '', '')
+  local found = call('ZRANGE', key('scheduled'), offset, last, 'WITHSCORES')
+  for i = 1, #found, 2 do
+    add(found[i], found[i + 1], '', '')
+  end
+  local count = call('ZCARD', key('scheduled'))
+  for _, id in ipairs(following(math.max(0, offset - count), limit - #rows)) do
+    add(id, '', '', '')
   end
 elseif state == 'active' then
   local skip = offset
@@ -71,10 +110,10 @@ elseif state == 'active' then
     if skip >= held then
       skip = skip - held
     elseif #rows < limit then
-      local entries = call('HGETALL', key('held:' .. worker))
-      for i = 1 + 2 * skip, #entries, 2 do
+      local found = call('HGETALL', key('held:' .. worker))
+      for i = 1 + 2 * skip, #found, 2 do
         if #rows < limit then
-          add(entries[i], '', worker, entries[i + 1])
+          add(found[i], '', worker, found[i + 1])
         end
       end
       skip = 0
@@ -95,7 +134,8 @@ elseif state == 'unroutable' then
   end
 else
   for _, id in ipairs(call('ZREVRANGE', key(state), offset, last)) do
-    rows[#rows + 1] = { id, call('HGET', key('kept'), id) or '', '', '', '', '', call('HGET', key('ended'), id) or '' }
+    local kept, ended = call('HGET', key('kept'), id) or '', call('HGET', key('ended'), id) or ''
+    rows[#rows + 1] = { id, kept, '', '', '', '', ended, '', '' }
   end
 end
 return rows

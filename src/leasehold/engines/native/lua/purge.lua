@@ -3,7 +3,7 @@
 -- ARGV session number state limit
 -- Returns: how many entries were looked at and how many jobs removed, as `looked removed`.
 -- Invariant: nothing of the jobs is left.
---@include begin types remember ends ghosts
+--@include begin types remember wake task shape unique notes forget ends ghosts line
 local session, number, state, limit = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 allow_when_full()
 local again = recall(session, number)
@@ -13,21 +13,14 @@ end
 check_types()
 local ids, looked = {}, 0
 if state == 'ready' then
-  local entries = call('LPOP', key('isolated'), limit) or call('LPOP', key('ready'), limit) or {}
-  looked = #entries
-  for _, id in ipairs(entries) do
-    if not is_ghost(id) then
-      ids[#ids + 1] = id
-    end
-  end
-  if call('EXISTS', key('ready')) == 0 and call('EXISTS', key('isolated')) == 0 then
-    call('DEL', key('wake'))
-    lay_ghosts()
-  end
+  ids, looked = pop_waiting(limit)
 elseif state == 'scheduled' then
-  ids = call('ZRANGE', key('scheduled'), 0, limit - 1)
-  if #ids > 0 then
-    call('ZREM', key('scheduled'), unpack(ids))
+  ids = following(0, limit)
+  if #ids == 0 then
+    ids = call('ZRANGE', key('scheduled'), 0, limit - 1)
+    if #ids > 0 then
+      call('ZREM', key('scheduled'), unpack(ids))
+    end
   end
 elseif state == 'unroutable' then
   local task = call('SRANDMEMBER', key('unroutable'))
@@ -44,13 +37,22 @@ elseif state == 'unroutable' then
   end
 else
   ids = call('ZRANGE', key(state), 0, limit - 1)
+  if rare then
+    shapes.unblock(ids)
+  end
   forget(state, ids, false)
   return remember(session, number, #ids .. ' ' .. #ids)
 end
 if #ids > 0 then
+  local records = call('HMGET', key('jobs'), unpack(ids))
   call('HDEL', key('jobs'), unpack(ids))
   call('HDEL', key('tries'), unpack(ids))
-  for _, id in ipairs(ids) do
+  for n, id in ipairs(ids) do
+    local shape = shape_of(records[n])
+    if shape ~= '' then
+      shapes.leave_lane(shape, id)
+      uniques.free_key(shape, id, true)
+    end
     publish_end(id, 'discarded')
   end
 end

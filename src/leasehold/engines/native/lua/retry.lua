@@ -1,9 +1,9 @@
 -- retry: run a job now that failed, broke, was cancelled, waits for its time, or is parked. Its counts start again.
 -- KEYS[1] prefix
 -- ARGV session number id
--- Returns: 1, or 0 when there is no such job, or it is ready, active or completed.
--- Invariant: the job is in `jobs` and `ready`, and has no end.
---@include begin types remember wake task find
+-- Returns: 1, or 0 when there is no such job, it is ready, active or completed, or another job has its unique key now.
+-- Invariant: the job is in `jobs` and ready, and has no end. Where its lane waits for it, it is at the front.
+--@include begin types remember wake task shape unique notes ghosts find forget ends
 local session, number, id = ARGV[1], ARGV[2], ARGV[3]
 allow_when_full()
 local again = recall(session, number)
@@ -11,23 +11,47 @@ if again then
   return again
 end
 check_types()
-local state, detail = find(id)
+local state, detail, record = find(id)
+-- Its key is its own again, if nobody else has it.
+local function take_key(shape)
+  local mode, unique = uniques.key_of(shape)
+  local owner, lasts = nil, 0
+  if mode then
+    owner, lasts = uniques.owner_of(unique, clock())
+  end
+  if owner and owner ~= id and (lasts > 0 or call('HEXISTS', key('jobs'), owner) == 1) then
+    return false
+  end
+  if mode == 'e' or mode == 's' then
+    uniques.own_key(unique, id, '0')
+  end
+  return true
+end
+
+-- It comes before those behind it in its lane if the lane waits for it, or was parked because of it.
+local function line_up(shape)
+  local lane = shapes.word(shape, 'l')
+  local parked = lane and string.match(call('HGET', key('parked'), lane) or '', '^%d+ (.*)$')
+  shapes.place(id, shape, parked == id or call('HEXISTS', key('busy'), id) == 1)
+end
+
 if state == 'failed' or state == 'broken' or state == 'cancelled' then
-  local record = call('HGET', key('kept'), id)
-  if not record then
+  record = call('HGET', key('kept'), id)
+  local shape = shape_of(record)
+  if not record or not take_key(shape) then
     return remember(session, number, '0')
   end
   call('HSET', key('jobs'), id, record)
-  call('RPUSH', key('ready'), id)
+  line_up(shape)
   call('HDEL', key('ended'), id)
   call('HDEL', key('kept'), id)
   call('ZREM', key(state), id)
-elseif state == 'scheduled' or state == 'unroutable' then
-  call('RPUSH', key('ready'), id)
-  take_out(id, state, detail)
+elseif (state == 'scheduled' and detail ~= '') or state == 'unroutable' then
+  local found = place_of(id, state, detail, record)
+  line_up(shape_of(record))
+  take_out(id, state, found)
 else
   return remember(session, number, '0')
 end
 call('HDEL', key('tries'), id)
-wake_one()
 return remember(session, number, '1')

@@ -2,8 +2,9 @@
 -- KEYS[1] prefix
 -- ARGV session number config worker (id token kind ms head body)...
 -- Returns: a string of one character a settlement: 1 settled, 0 no longer ours.
--- Invariant: a settled job has left `held:<worker>` and is in exactly one of the ends, `ready`, `scheduled`, `unroutable:*`.
---@include begin types remember wake config task ends tend
+-- Invariant: a settled job has left `held:<worker>` and is in exactly one of the ends, its lane, the list of its priority,
+-- `ready`, `isolated`, `scheduled`, `unroutable:*`. One that somebody wants to be cancelled does not wait again.
+--@include begin types remember wake config task shape unique notes forget ends tend
 local session, number, worker = ARGV[1], ARGV[2], ARGV[4]
 local config = configure(ARGV[3])
 local held_key = key('held:' .. worker)
@@ -29,7 +30,7 @@ for n, id in ipairs(ids) do
   end
 end
 local answers, gone, front = {}, {}, {}
-local ended, expiries, completed, woken = {}, {}, {}, false
+local ended, expiries, completed, shaped, woken = {}, {}, {}, {}, false
 
 local function complete(id, failures, crashes, token, claimed, ttl, head, body)
   completed[#completed + 1] = id
@@ -42,16 +43,28 @@ local function complete(id, failures, crashes, token, claimed, ttl, head, body)
   end
 end
 
-local function retry(id, failures, crashes, delay, body)
+local function retry(id, failures, crashes, delay, body, shape)
   call('HSET', key('tries'), id, (failures + 1) .. ' ' .. crashes .. '\n' .. body)
   call('HINCRBY', key('meta'), 'retried', 1)
   if delay > 0 then
-    call('ZADD', key('scheduled'), time + delay, id)
+    call('ZADD', key('scheduled'), shape == '' and time + delay or shapes.score_of(time + delay, shape), id)
     woken = woken or call('ZRANGE', key('scheduled'), 0, 0)[1] == id
+  elseif crashes >= config.isolate then
+    call('RPUSH', key('isolated'), id)
+    woken = true
+  elseif shape ~= '' then
+    shapes.place_again(id, shape)
   else
-    call('RPUSH', key(crashes >= config.isolate and 'isolated' or 'ready'), id)
+    call('RPUSH', key('ready'), id)
     woken = true
   end
+end
+
+-- A persistent job is never completed: it is as new, at the end of the queue.
+local function go_round(id, shape)
+  call('HDEL', key('tries'), id)
+  call('HINCRBY', key('meta'), 'rounds', 1)
+  shapes.place(id, shape, false)
 end
 
 local bad_ends = { f = 'failed', b = 'broken', x = 'cancelled' }
@@ -59,6 +72,7 @@ for n, id in ipairs(ids) do
   local at = 5 + (n - 1) * 6
   local token, kind, ms, head, body = ARGV[at + 1], ARGV[at + 2], tonumber(ARGV[at + 3]), ARGV[at + 4], ARGV[at + 5]
   local mine, claimed = string.match(held[n] or '', '^(%d+) %d+ (%d+)')
+  local shape = mine and string.find(held[n], '=', 1, true) and shape_of(held[n]) or ''
   answers[n] = 0
   -- Two leases of one job can only come from a list that somebody else wrote to: its record goes with the first end.
   if mine == token and call('HEXISTS', key('jobs'), id) == 0 then
@@ -70,13 +84,25 @@ for n, id in ipairs(ids) do
     -- Whoever holds a suspect takes no other: with its end the next one may start.
     woken = woken or crashes >= config.isolate
     gone[#gone + 1] = id
-    if kind == 'c' then
+    local persists = kind == 'c' and shape ~= '' and shapes.word(shape, 'k')
+    local asked = (kind == 'r' or kind == 'u' or persists) and cancel_asked(id)
+    if asked then
+      end_badly(config, time, 'cancelled', id, failures, crashes, token, worker, claimed, asked)
+    elseif persists then
+      clear_notes(id)
+      go_round(id, shape)
+    elseif kind == 'c' then
       complete(id, failures, crashes, token, claimed, ms, head, body)
+      if shape ~= '' then
+        shaped[id] = shape
+      end
     elseif kind == 'r' then
-      retry(id, failures, crashes, ms, body)
+      clear_notes(id)
+      retry(id, failures, crashes, ms, body, shape)
     elseif kind == 'l' then
-      front[#front + 1] = { tonumber(token), id, claimed, worker, false }
+      front[#front + 1] = { tonumber(token), id, claimed, worker, false, shape }
     elseif kind == 'u' then
+      clear_notes(id)
       call('ZADD', key('unroutable:' .. tasks[n]), token, id)
       call('SADD', key('unroutable'), tasks[n])
     else
@@ -97,6 +123,13 @@ if #completed > 0 then
   end
   call('HINCRBY', key('meta'), 'completed', #completed)
   for _, id in ipairs(completed) do
+    if shaped[id] then
+      shapes.leave_lane(shaped[id], id)
+      uniques.free_key(shaped[id], id, false)
+    end
+    if rare then
+      clear_notes(id)
+    end
     publish_end(id, 'completed')
   end
 end

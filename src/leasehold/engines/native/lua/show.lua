@@ -1,9 +1,9 @@
--- show: one job, wherever it is; with watch_ms above 0 its end will be published for that long.
+-- show: one job, wherever it is; with watch_ms above 0 its end and its progress will be published for that long.
 -- KEYS[1] prefix
 -- ARGV id watch_ms
--- Returns: {} or {state, record, tries, due, worker, claim, end}, '' where it does not apply.
+-- Returns: {} or {state, record, tries, due, worker, claim, end, progress, cancelling}, '' where it does not apply.
 -- Invariant: nothing of the job is changed; the note that somebody waits goes away by itself.
---@include begin task find
+--@include begin wake task shape unique ghosts find
 local id, watch_ms = ARGV[1], tonumber(ARGV[2])
 local state, detail, record, claim = find(id)
 if not state then
@@ -16,10 +16,11 @@ if record and watch_ms > 0 then
 end
 local tries = call('HGET', key('tries'), id) or ''
 if state == 'scheduled' then
-  return { state, record, tries, detail, '', '', '' }
+  return { state, record, tries, detail, '', '', '', '', '' }
 elseif state == 'active' then
-  return { state, record, tries, '', detail, claim, '' }
+  local progress, asked = call('HGET', key('progress'), id) or '', call('HGET', key('cancelling'), id) or ''
+  return { state, record, tries, '', detail, claim, '', progress, asked }
 elseif record then
-  return { state, record, tries, '', '', '', '' }
+  return { state, record, tries, '', '', '', '', '', '' }
 end
-return { state, call('HGET', key('kept'), id) or '', '', '', '', '', detail }
+return { state, call('HGET', key('kept'), id) or '', '', '', '', '', detail, '', '' }

@@ -7,4 +7,5 @@
 local worker = ARGV[1]
 call('DEL', key('worker:' .. worker))
 call('ZREM', key('workers'), worker)
+call('ZREM', key('quiet'), worker)
 return 1

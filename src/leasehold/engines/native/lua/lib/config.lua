@@ -1,22 +1,20 @@
 -- lib config: the engine's numbers, as one argument: see `config` in engine.py for their order.
 local function configure(text)
-  local n = {}
-  for number in string.gmatch(text, '%d+') do
-    n[#n + 1] = tonumber(number)
-  end
+  local lease, grace, outage, amnesty, max_crashes, isolate, max_held, tend, overdue, completed_max, failed_ttl, failed_max,
+    default_timeout = string.match(text, '^' .. string.rep('(%d+) ', 12) .. '(%d+)$')
   return {
-    lease = n[1],
-    grace = n[2],
-    outage = n[3],
-    amnesty = n[4],
-    max_crashes = n[5],
-    isolate = n[6],
-    max_held = n[7],
-    tend = n[8],
-    overdue = n[9],
-    completed_max = n[10],
-    failed_ttl = n[11],
-    failed_max = n[12],
-    default_timeout = n[13],
+    lease = tonumber(lease),
+    grace = tonumber(grace),
+    outage = tonumber(outage),
+    amnesty = tonumber(amnesty),
+    max_crashes = tonumber(max_crashes),
+    isolate = tonumber(isolate),
+    max_held = tonumber(max_held),
+    tend = tonumber(tend),
+    overdue = tonumber(overdue),
+    completed_max = tonumber(completed_max),
+    failed_ttl = tonumber(failed_ttl),
+    failed_max = tonumber(failed_max),
+    default_timeout = tonumber(default_timeout),
   }
 end

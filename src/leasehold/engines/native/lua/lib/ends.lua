@@ -21,26 +21,13 @@ local function publish_end(id, state)
   end
 end
 
--- Forget the records of these ended jobs; `trimmed` counts those that were cut off by the limits.
-local function forget(state, ids, trimmed)
-  if #ids == 0 then
-    return
-  end
-  call('HDEL', key('ended'), unpack(ids))
-  if state ~= 'completed' then
-    call('HDEL', key('kept'), unpack(ids))
-  end
-  call('ZREM', key(state), unpack(ids))
-  if trimmed then
-    call('HINCRBY', key('meta'), 'trimmed_' .. state, #ids)
-  end
-end
-
--- Keep at most `max` records of a state: those that expire first go first.
+-- Keep at most `max` records of a state: those that expire first go first. Those that block a lane are not counted.
 local function trim(state, max)
-  local over = call('ZCARD', key(state)) - max
-  if over > 0 then
-    forget(state, call('ZRANGE', key(state), 0, math.min(over, 1000) - 1), true)
+  if call('ZCARD', key(state)) > max then
+    local over = math.min(call('ZCOUNT', key(state), '-inf', '(@NEVER_MS@') - max, 1000)
+    if over > 0 then
+      forget(state, call('ZRANGEBYSCORE', key(state), '-inf', '(@NEVER_MS@', 'LIMIT', 0, over), true)
+    end
   end
 end
 
@@ -51,8 +38,12 @@ end
 
 -- End in failed, broken or cancelled: the whole record is kept, with the reason.
 local function end_badly(config, time, state, id, failures, crashes, token, worker, claimed, body)
-  local expires = time + config.failed_ttl
   local record = call('HGET', key('jobs'), id)
+  local shape = shape_of(record)
+  local expires = time + config.failed_ttl
+  if shape ~= '' and shapes.end_in_lane(time, state, id, shape) then
+    expires = @NEVER_MS@
+  end
   if record then
     call('HSET', key('kept'), id, record)
   end
@@ -62,6 +53,10 @@ local function end_badly(config, time, state, id, failures, crashes, token, work
   call('HDEL', key('jobs'), id)
   call('HDEL', key('tries'), id)
   call('HINCRBY', key('meta'), state, 1)
+  if shape ~= '' then
+    uniques.free_key(shape, id, state == 'cancelled')
+  end
+  clear_notes(id)
   publish_end(id, state)
   trim(state, config.failed_max)
 end

@@ -24,6 +24,13 @@ local function find(id)
       return 'active', worker, record, claim
     end
   end
+  local _, unique = nil, nil
+  if shape_of(record) ~= '' then
+    _, unique = uniques.key_of(shape_of(record))
+  end
+  if unique and call('HGET', key('again'), unique) == id then
+    return 'scheduled', '', record
+  end
   local task = task_of(record)
   if call('ZSCORE', key('unroutable:' .. task), id) then
     return 'unroutable', task, record
@@ -31,23 +38,32 @@ local function find(id)
   return 'ready', nil, record
 end
 
--- Take a job out of `ready`. The list is not searched: the entry that stays behind is a ghost, counted so that a claim
--- skips it even when the same id has been enqueued again.
-local function leave_ghost(id)
-  call('HINCRBY', key('ghosts'), id, 1)
-  call('HINCRBY', key('meta'), 'ghosts', 1)
+-- Where a job waits: in line (then how its entry is called as a ghost), or in which set. To be asked before anything of
+-- it is changed.
+local function place_of(id, state, detail, record)
+  if state ~= 'ready' then
+    return state == 'unroutable' and detail or nil
+  end
+  local shape = shape_of(record)
+  if shape == '' then
+    return id
+  end
+  local lane, priority = shapes.word(shape, 'l'), shapes.word(shape, 'p')
+  return ghost_in(lane and 'lane:' .. lane or priority and 'ready:' .. priority or 'ready', id)
 end
 
--- Take a waiting job out of where `find` found it.
-local function take_out(id, state, detail)
-  if state == 'ready' then
-    leave_ghost(id)
+-- Take a waiting job out of its place. Lists are not searched, but for that of the few that crashed too often: the entry
+-- that stays behind is a ghost, counted so that a claim skips it even when the same id has been enqueued again.
+local function take_out(id, state, found)
+  if state == 'ready' and call('LREM', key('isolated'), 1, id) == 0 then
+    call('HINCRBY', key('ghosts'), found, 1)
+    call('HINCRBY', key('meta'), 'ghosts', 1)
   elseif state == 'scheduled' then
     call('ZREM', key('scheduled'), id)
   elseif state == 'unroutable' then
-    call('ZREM', key('unroutable:' .. detail), id)
-    if call('EXISTS', key('unroutable:' .. detail)) == 0 then
-      call('SREM', key('unroutable'), detail)
+    call('ZREM', key('unroutable:' .. found), id)
+    if call('EXISTS', key('unroutable:' .. found)) == 0 then
+      call('SREM', key('unroutable'), found)
     end
   end
 end

@@ -1,4 +1,9 @@
--- lib ghosts: entries of `ready` and `isolated` whose job was cancelled or discarded while it waited.
+-- lib ghosts: entries of the lists of waiting jobs whose job was cancelled or discarded while it waited. A ghost is called by
+-- its list and its id: the same id may wait in another list by then. In `ready` it has just its id.
+local function ghost_in(list, id)
+  return list == 'ready' and id or '@' .. list .. '/' .. id
+end
+
 local haunted = nil
 -- True once for every ghost of this id: the entry at hand is to be skipped.
 local function is_ghost(id)
@@ -21,10 +26,10 @@ local function is_ghost(id)
   return true
 end
 
--- `ready` and `isolated` are empty, so no ghost is in them. A count that stayed (somebody else has emptied the list) would swallow a job of
--- the same id one day.
+-- Nothing waits, so no ghost does. A count that stayed (somebody else has emptied a list) would swallow a job of the same
+-- id one day.
 local function lay_ghosts()
-  if call('EXISTS', key('ghosts')) == 1 then
+  if call('EXISTS', key('ghosts')) == 1 and (tonumber(call('HGET', key('meta'), 'laned') or 0)) <= 0 then
     call('DEL', key('ghosts'))
     call('HDEL', key('meta'), 'ghosts')
   end

@@ -1,8 +1,8 @@
 -- lib tend: what is due, whoever comes by: scheduled jobs whose time has come, and the jobs of workers that died.
 
--- The one way back to the front of a queue, for entries {token, id, claimed, worker, crashed} with the highest token first:
--- each goes to the very front, so the order of the claims is the order afterwards. Past the limit of crashes a job ends in
--- broken; one that has crashed before goes to `isolated`.
+-- The one way back to the front of a queue, for entries {token, id, claimed, worker, crashed, shape} with the highest token
+-- first: each goes to the very front, so the order of the claims is the order afterwards. Past the limit of crashes a job
+-- ends in broken; one that has crashed before goes to `isolated`; one that is to be cancelled ends so.
 local function put_back(config, time, entries)
   local ids, front, isolated, counts, crashed = {}, {}, {}, {}, 0
   for n, entry in ipairs(entries) do
@@ -13,19 +13,33 @@ local function put_back(config, time, entries)
     local token, id, claimed, worker = digits(entry[1]), entry[2], entry[3], entry[4]
     if call('HEXISTS', key('jobs'), id) == 1 then
       local failures, crashes = counted(tries[n])
+      local asked = cancel_asked(id)
       if entry[5] then
+        if entry[6] ~= '' and shapes.word(entry[6], 'k') and time - tonumber(claimed) > @PERSISTENT_STEADY_MS@ then
+          crashes = 0
+        end
         crashes, crashed = crashes + 1, crashed + 1
         counts[#counts + 1] = id
         counts[#counts + 1] = failures .. ' ' .. crashes .. (string.match(tries[n] or '', '^%d+ %d+(.*)$') or '')
       end
-      if crashes >= config.max_crashes then
+      if asked then
+        if entry[5] then
+          counts[#counts], counts[#counts - 1] = nil, nil
+        end
+        end_badly(config, time, 'cancelled', id, failures, crashes, token, worker, claimed, asked)
+      elseif crashes >= config.max_crashes then
         counts[#counts], counts[#counts - 1] = nil, nil
         local message = 'Its worker died or stalled ' .. crashes .. ' times while holding this job.'
         local body = cjson.encode({ type = 'Crashed', message = message, traceback = '' })
         end_badly(config, time, 'broken', id, failures, crashes, token, worker, claimed, body)
       elseif crashes >= config.isolate then
+        clear_notes(id)
         isolated[#isolated + 1] = id
+      elseif entry[6] ~= '' and (shapes.word(entry[6], 'l') or shapes.word(entry[6], 'p')) then
+        clear_notes(id)
+        shapes.place(id, entry[6], true)
       else
+        clear_notes(id)
         front[#front + 1] = id
       end
     end
@@ -65,10 +79,10 @@ end
 local function collect(entries, worker, time, overdue, crashed)
   local held, mine = call('HGETALL', key('held:' .. worker)), {}
   for i = 1, #held, 2 do
-    local token, deadline, claimed, slots = string.match(held[i + 1], '^(%d+) (%d+) (%d+) ?(%w*)')
+    local token, deadline, claimed, slots, shape = string.match(held[i + 1], '^(%d+) (%d+) (%d+) ?(%w*) ?(.*)$')
     deadline = tonumber(deadline) or 0
     if not overdue or (deadline > 0 and deadline <= time) then
-      mine[#mine + 1] = { tonumber(token) or 0, held[i], claimed or '0', worker, tonumber(slots) or @MAX_HELD@ }
+      mine[#mine + 1] = { tonumber(token) or 0, held[i], claimed or '0', worker, tonumber(slots) or @MAX_HELD@, shape or '' }
     end
   end
   table.sort(mine, by_token)
@@ -92,13 +106,26 @@ local function give_back(config, time, workers, entries)
 end
 
 local function promote(time, limit)
-  local due = call('ZRANGEBYSCORE', key('scheduled'), '-inf', time, 'LIMIT', 0, limit)
-  if #due > 0 then
-    call('RPUSH', key('ready'), unpack(due))
-    call('ZREM', key('scheduled'), unpack(due))
+  local due = call('ZRANGEBYSCORE', key('scheduled'), '-inf', time + 0.5, 'WITHSCORES', 'LIMIT', 0, limit)
+  if #due == 0 then
+    return 0
+  end
+  local ids, plain = {}, {}
+  for i = 1, #due, 2 do
+    ids[#ids + 1] = due[i]
+    local shape = tonumber(due[i + 1]) % 1 == 0 and '' or shape_of(call('HGET', key('jobs'), due[i]))
+    if shape == '' or not shapes.word(shape, 'l') and not shapes.word(shape, 'p') then
+      plain[#plain + 1] = due[i]
+    else
+      shapes.place_again(due[i], shape)
+    end
+  end
+  if #plain > 0 then
+    call('RPUSH', key('ready'), unpack(plain))
     wake_one()
   end
-  return #due
+  call('ZREM', key('scheduled'), unpack(ids))
+  return #ids
 end
 
 -- Redis' clock was set back: deadlines written before would hide dead workers for as long. That of the worker which

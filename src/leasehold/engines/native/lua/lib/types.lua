@@ -1,13 +1,29 @@
 -- lib types: another program's data at one of our names is an error before anything has changed. Lua has no rollback.
+
 local function check_types()
-  for _, suffix in ipairs({ 'jobs', 'tries', 'meta', 'ghosts', 'ended', 'kept', 'watched' }) do
+  -- An intersection with a key that is never there reads nothing, but looks at the types of all.
+  call(
+    'ZINTER', 10, key('full'), key('scheduled'), key('holders'), key('suspects'), key('completed'), key('failed'),
+    key('broken'), key('cancelled'), key('priorities'), key('windows')
+  )
+  for _, suffix in ipairs({ 'jobs', 'meta', 'ended', 'tries', 'kept', 'watched' }) do
     call('HLEN', key(suffix))
   end
-  for _, suffix in ipairs({ 'scheduled', 'holders', 'suspects', 'completed', 'failed', 'broken', 'cancelled' }) do
-    call('ZCARD', key(suffix))
-  end
   call('LLEN', key('ready'))
-  call('LLEN', key('isolated'))
   call('LLEN', key('wake'))
-  call('SCARD', key('unroutable'))
+  local there = call(
+    'EXISTS', key('isolated'), key('turns'), key('priorities'), key('settings'), key('busy'), key('lanes'), key('limits'),
+    key('parked'), key('unique'), key('again'), key('cancelling'), key('progress'), key('unroutable'), key('ghosts')
+  )
+  rare = there > 0
+  if rare then
+    call('SCARD', key('unroutable'))
+    call('LLEN', key('isolated'))
+    call('LLEN', key('turns'))
+    for _, suffix in ipairs({
+      'settings', 'busy', 'lanes', 'limits', 'parked', 'unique', 'again', 'cancelling', 'progress', 'ghosts',
+    }) do
+      call('HLEN', key(suffix))
+    end
+  end
 end

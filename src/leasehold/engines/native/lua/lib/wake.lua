@@ -1,7 +1,16 @@
 -- lib wake: idle workers block on a list that holds at most one token. Whoever takes it claims, and leaves a new one
 -- when more is waiting: one job wakes one worker, a thousand wake as many as it takes.
+local awake = nil
+local function is_awake()
+  if awake == nil then
+    awake = call('LLEN', key('wake')) > 0
+  end
+  return awake
+end
+
 local function wake_one()
-  if call('LLEN', key('wake')) == 0 then
+  if not is_awake() then
     call('LPUSH', key('wake'), '1')
+    awake = true
   end
 end

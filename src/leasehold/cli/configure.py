@@ -1,0 +1,50 @@
+"""The `configure` command: what is set for a queue as a whole."""
+
+from __future__ import annotations
+
+import click
+
+from leasehold.cli.jobs import dump
+from leasehold.cli.overview import settings_json, settings_table
+from leasehold.cli.reach import note_unknown, reach, reaching
+from leasehold.cli.tables import show
+from leasehold.core import limits
+from leasehold.core.shape import LaneFailure
+
+
+@click.command()
+@click.argument("queue")
+@click.option(
+    "--max-length", type=click.IntRange(0, limits.MAX_QUEUE_LENGTH), metavar="N",
+    help="How many jobs that have not ended the queue takes; an enqueue beyond that is refused. 0: no limit.",
+)  # fmt: skip
+@click.option(
+    "--lane-failure", type=click.Choice([rule.value for rule in LaneFailure]),
+    help="What becomes of a lane when a job of it fails for good. skip: it goes on; block: it waits until the job is "
+    "retried or discarded; park: it is set aside until `leasehold resume QUEUE --lane NAME`.",
+)  # fmt: skip
+@reaching
+def configure(
+    queue: str,
+    max_length: int | None,
+    lane_failure: str | None,
+    url: str | None,
+    namespace: str | None,
+    as_json: bool,
+) -> None:
+    """Set the maximum length of a queue, and what a failure means for its lanes.
+
+    Without options it only shows what is set. What is set lies in Redis and counts for all who use the queue.
+
+    Exit status: 0 done; 1 Redis could not be reached; 2 the command line or a setting is wrong.
+    """
+    with reach(url, namespace) as app:
+        if max_length is None and lane_failure is None:
+            settings = app.inspect.settings(queue)
+        else:
+            settings = app.control.configure(queue, max_length=max_length, lane_failure=lane_failure)
+        if as_json:
+            click.echo(dump({"queue": queue, **settings_json(settings)}))
+        else:
+            show([settings_table(settings)])
+        note_unknown(app, queue)

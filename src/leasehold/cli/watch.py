@@ -1,0 +1,102 @@
+"""Follows one job until it has ended: a line for each change in a pipe, a picture that moves on a terminal."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from leasehold.app import Leasehold
+from leasehold.cli import jobs
+from leasehold.cli.errors import Exit, safe
+from leasehold.cli.facts import amount
+from leasehold.core import limits
+from leasehold.core.errors import JobNotFound
+from leasehold.core.job import JobView, State
+
+if TYPE_CHECKING:
+    from rich.console import Group
+
+_BAR: Final = 60
+"""How wide the bar is that shows the progress."""
+
+
+def watch(app: Leasehold, queue: str, job_id: str, *, content: bool, as_json: bool) -> Exit:
+    """Show a job until it has ended. Answers OK when it completed, FAILED when it ended in another way.
+
+    Raises `JobNotFound`, also when the job was there and no record of it was kept.
+    """
+    views = app.queue(queue).job(job_id).watch()
+    live = sys.stdout.isatty() and not as_json
+    last = _draw(views) if live else _tell(views, content=content, as_json=as_json)
+    if last is None:
+        raise JobNotFound(f"There is no job {job_id!r} in queue {queue!r}, or its record is no longer kept.")
+    if live:
+        click.echo(jobs.describe(last, _now_ms(), content=content))
+    if not last.state.ended:
+        raise JobNotFound(f"Job {job_id!r} is no longer in queue {queue!r}, and no record says how it ended.")
+    return Exit.OK if last.state is State.COMPLETED else Exit.FAILED
+
+
+def line(view: JobView, clock: str) -> str:
+    """What is new about a job, in one line."""
+    parts = [clock, view.state.value]
+    if view.progress is not None:
+        parts.append(amount(view.progress.current, view.progress.total))
+        parts.append(view.progress.text)
+    if view.cancelling is not None:
+        parts.append(f"(asked to end: {view.cancelling})" if view.cancelling else "(asked to end)")
+    if view.error is not None:
+        parts.append(jobs.error_text(view))
+    return safe(" ".join(" ".join(parts).split()))
+
+
+def _tell(views: Iterator[JobView], *, content: bool, as_json: bool) -> JobView | None:
+    """A line for each change: text, or JSON."""
+    last = None
+    for last in views:
+        if as_json:
+            click.echo(json.dumps(jobs.to_json(last, content=content)))
+        else:
+            click.echo(line(last, time.strftime("%H:%M:%S")))
+    return last
+
+
+def _draw(views: Iterator[JobView]) -> JobView | None:
+    """The job as it is, drawn anew while it changes; gone from the screen when it has ended."""
+    from rich.live import Live
+
+    last: JobView | None = None
+
+    def picture() -> Group | str:
+        return "" if last is None else _picture(last)
+
+    with Live(get_renderable=picture, transient=True, refresh_per_second=4) as screen:
+        for last in views:  # noqa: B007 - the picture shows the last one
+            screen.refresh()
+    return last
+
+
+def _picture(view: JobView) -> Group:
+    from rich.console import Group
+    from rich.progress_bar import ProgressBar
+    from rich.text import Text
+
+    if view.error is not None:
+        # The traceback of an attempt before would push what is new off the screen.
+        view = replace(view, error=replace(view.error, traceback=""))
+    # Text, not markup: names and words of jobs may hold brackets.
+    text = Text(jobs.describe(view, _now_ms(), content=False))
+    progress = view.progress
+    if progress is None or progress.total is None or not 0 <= progress.current <= progress.total or not progress.total:
+        return Group(text)
+    return Group(text, ProgressBar(total=progress.total, completed=progress.current, width=_BAR))
+
+
+def _now_ms() -> float:
+    return time.time() * limits.SECOND

@@ -1,0 +1,149 @@
+-- enqueue_shaped: add jobs of which some have a lane, a priority or a unique key, or are persistent. As `enqueue` else.
+-- KEYS[1] prefix
+-- ARGV session number room (id record due rule)...
+-- Returns: a string of one character a job: 1 added, 0 existed, or the letter of what was done because another job has its
+-- unique key (see `resolve`); then `<length>:<id>` of the other job for every letter.
+-- Invariant: a job that was added is in `jobs` and in exactly one of its lane, the list of its priority, `ready`,
+-- `scheduled` and `again`. Without room for all nothing is added.
+--@include begin types remember wake task shape unique notes forget ends ghosts find admit
+local session, number, room = ARGV[1], ARGV[2], tonumber(ARGV[3])
+local answer = recall(session, number)
+if answer then
+  return answer
+end
+local time = clock()
+check_types()
+local full = refusal(room)
+if full then
+  return full
+end
+local answers, others, ready, scheduled, later = {}, {}, {}, {}, {}
+local lanes, order = {}, {}
+
+-- Give a waiting job the payload of another; it keeps its place, its shape and the time of its enqueue.
+local function rewrite(id, old, record)
+  local first, payload = string.match(record, '^([^\n]*)\n(.*)$')
+  local shape, plain = shape_of(old), string.match(first, '^(.-) [plnuk]=') or first
+  local line = (string.match(old, '^%d+ ') or time .. ' ') .. plain .. (shape == '' and '' or ' ' .. shape)
+  call('HSET', key('jobs'), id, line .. '\n' .. payload)
+end
+
+-- Another job has the key: j nothing was done, e the other job is as good, p and d it got the payload (d: and waits anew),
+-- a the one that runs after it got the payload; nil: this one is to run after it.
+local function resolve(policy, wait, unique, other, record)
+  local state, _, old = find(other)
+  local waits = state == 'scheduled' or state == 'ready' or state == 'unroutable' and task_of(old) == task_of('0 ' .. record)
+  if policy == 'p' and waits then
+    rewrite(other, old, record)
+    return 'p'
+  elseif policy == 'd' and waits then
+    rewrite(other, old, record)
+    if call('ZSCORE', key('scheduled'), other) then
+      local due = math.min(time + wait, tonumber(string.match(old, '^%d+')) + @POSTPONE_MOST@ * wait)
+      call('ZADD', key('scheduled'), shapes.score_of(math.max(due, time), 'u'), other)
+    end
+    return 'd'
+  elseif policy == 'a' and state == 'active' then
+    local following = call('HGET', key('again'), unique)
+    if following then
+      rewrite(following, call('HGET', key('jobs'), following), record)
+      return 'a', following
+    end
+    return nil
+  end
+  return (policy == 'e' or policy == 'a') and 'e' or 'j'
+end
+
+-- The job that has the key, if it still is one that keeps it.
+local function rival(unique)
+  local other, lasts = uniques.owner_of(unique, time)
+  if not other or lasts > 0 then
+    return other
+  end
+  return call('HEXISTS', key('jobs'), other) == 1 and other or nil
+end
+
+-- Answers the letter, the other job's id, and whether the job is to wait until the other has ended.
+local function contend(id, record, shape, rule)
+  local mode, unique = uniques.key_of(shape)
+  if not mode then
+    return nil
+  end
+  local window, policy, wait = string.match(rule, '^.w?(%d*)(%a?)(%d*)')
+  local other = rival(unique)
+  if other then
+    local letter, following = resolve(policy, tonumber(wait), unique, other, record)
+    if letter then
+      return letter, following or other
+    end
+    call('HSET', key('again'), unique, id)
+    uniques.own_key(unique, other, '0')
+    return nil, nil, true
+  end
+  uniques.own_key(unique, id, mode == 'w' and digits(time + tonumber(window)) or '0')
+end
+
+local function line_up(id, shape, at)
+  local lane = shapes.word(shape, 'l')
+  if at > time then
+    scheduled[#scheduled + 1] = shapes.score_of(at, shape)
+    scheduled[#scheduled + 1] = id
+    later[id] = true
+  elseif lane then
+    if not lanes[lane] then
+      order[#order + 1] = lane
+      lanes[lane] = {}
+    end
+    table.insert(lanes[lane], id)
+    lanes[lane].limit = tonumber(shapes.word(shape, 'n') or 1)
+  elseif shapes.word(shape, 'p') then
+    shapes.place(id, shape, false)
+  else
+    ready[#ready + 1] = id
+  end
+end
+
+local function is_new(id, own)
+  return call('HEXISTS', key('jobs'), id) == 0 and not (own and has_ended(id, time))
+end
+
+for i = 4, #ARGV, 4 do
+  local id, record, due, rule = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]
+  -- rule: 0 or 1 (an id of the caller's own); for a job with a shape more: - for none, else w<ms> (for how long its key
+  -- is unique, mode w) and what to do when another has it: j reject, e existing, p replace, a rerun, d<ms> postpone.
+  local shape, letter, other, follows = '', nil, nil, false
+  local own = string.sub(rule, 1, 1) == '1'
+  if #rule > 1 then
+    shape = shape_of('0 ' .. record)
+    local lane = shapes.word(shape, 'l')
+    if lane then
+      call('LLEN', key('lane:' .. lane))
+    end
+    if is_new(id, own) then
+      letter, other, follows = contend(id, record, shape, rule)
+    end
+  end
+  if letter then
+    others[#others + 1] = #other .. ':' .. other
+    answers[#answers + 1] = letter
+  elseif (not own or not has_ended(id, time)) and call('HSETNX', key('jobs'), id, time .. ' ' .. record) == 1 then
+    if not follows then
+      line_up(id, shape, due_time(due, time))
+    end
+    answers[#answers + 1] = 1
+  else
+    answers[#answers + 1] = 0
+  end
+end
+for _, lane in ipairs(order) do
+  shapes.into_lane(lane, lanes[lane], lanes[lane].limit)
+end
+if #ready > 0 then
+  call('RPUSH', key('ready'), unpack(ready))
+  wake_one()
+end
+if #scheduled > 0 then
+  call('ZADD', key('scheduled'), unpack(scheduled))
+  wake_for_next(later)
+end
+return remember(session, number, table.concat(answers) .. table.concat(others))

@@ -1,0 +1,98 @@
+-- lib line: all jobs that wait in line, wherever: for those who empty a queue, and who look at it.
+
+-- The lists of waiting jobs but for those of lanes, in the order in which they are served; '' is where lanes come in.
+local function lines()
+  local found, common = { 'isolated' }, false
+  for _, level in ipairs(call('ZREVRANGE', key('priorities'), 0, -1)) do
+    if tonumber(level) < 0 and not common then
+      found[#found + 1], found[#found + 2], common = 'ready', '', true
+    end
+    found[#found + 1] = 'ready:' .. level
+  end
+  if not common then
+    found[#found + 1], found[#found + 2] = 'ready', ''
+  end
+  return found
+end
+
+-- Up to `count` jobs that wait for another with their key to end.
+local function following(from, count)
+  local ids = call('HVALS', key('again'))
+  local found = {}
+  for n = from + 1, math.min(#ids, from + count) do
+    found[#found + 1] = ids[n]
+  end
+  return found
+end
+
+-- Take up to `limit` entries out of one lane. Answers ids and how many entries they were.
+local function pop_lane(lane, limit)
+  local ids, looked = {}, 0
+  shapes.with_lane(lane, false, function()
+    local entries = call('LPOP', key('lane:' .. lane), limit) or {}
+    looked = #entries
+    for _, entry in ipairs(entries) do
+      local id = shapes.entry_of(entry)
+      if not is_ghost(ghost_in('lane:' .. lane, id)) then
+        ids[#ids + 1] = id
+      end
+    end
+    call('HINCRBY', key('meta'), 'laned', 0 - looked)
+  end)
+  return ids, looked
+end
+
+-- A lane in which something waits: whose turn it is, or one that is parked or busy. These are looked through from where
+-- the last call stopped, a bounded number at a time. Answers the lane, or whether there is more to look through.
+local function some_lane()
+  local turn = call('LINDEX', key('turns'), 0)
+  if turn then
+    return turn
+  end
+  for _, place in ipairs({ 'parked', 'lanes' }) do
+    local field = 'sweep_' .. place
+    local page = call('HSCAN', key(place), call('HGET', key('meta'), field) or 0, 'COUNT', @PAGE_MAX@)
+    for i = 1, #page[2], 2 do
+      if call('EXISTS', key('lane:' .. page[2][i])) == 1 then
+        return page[2][i]
+      end
+    end
+    if page[1] == '0' then
+      call('HDEL', key('meta'), field)
+    else
+      call('HSET', key('meta'), field, page[1])
+      return nil, true
+    end
+  end
+end
+
+-- Take up to `limit` entries out of the lists of waiting jobs. Answers ids and how many entries were looked at.
+local function pop_waiting(limit)
+  for _, line in ipairs(lines()) do
+    local entries = line ~= '' and call('LPOP', key(line), limit) or {}
+    if #entries > 0 then
+      local level = string.match(line, '^ready:(.*)$')
+      if level and call('EXISTS', key(line)) == 0 then
+        call('ZREM', key('priorities'), level)
+      end
+      local ids = {}
+      for _, id in ipairs(entries) do
+        if line == 'isolated' or not is_ghost(ghost_in(line, id)) then
+          ids[#ids + 1] = id
+        end
+      end
+      return ids, #entries
+    end
+  end
+  if call('EXISTS', key('turns'), key('parked'), key('lanes')) > 0 then
+    local lane, more = some_lane()
+    if lane then
+      return pop_lane(lane, limit)
+    elseif more then
+      return {}, 1
+    end
+  end
+  call('DEL', key('wake'))
+  lay_ghosts()
+  return {}, 0
+end

@@ -1,0 +1,192 @@
+-- lib shape: how a job lies in its queue. The words of its shape are the last of its record's first line and of its
+-- claim: p=<priority> l=<lane> n=<how many of the lane at one time> u=<mode>:<unique key> k=1 (persistent).
+
+-- The words, '' for a job that is just next in line.
+local function shape_of(record)
+  return string.match(record or '', '^[^\n]- ([plnuk]=[^\n]*)') or ''
+end
+
+-- All else about shapes.
+local shapes = setmetatable({ function(my)
+  local function word(shape, name)
+    return string.match(' ' .. shape, ' ' .. name .. '=(%S+)')
+  end
+
+  local function busy_of(lane)
+    return tonumber(call('HGET', key('lanes'), lane) or 0)
+  end
+
+  local function limit_of(lane)
+    return tonumber(call('HGET', key('limits'), lane) or 1)
+  end
+
+  -- A job that is out of line but not ended (held, waiting for its retry, isolated, unroutable), or that has failed and
+  -- blocks, occupies its lane. `rank` says where in the lane's order it was: several may be out of line at one time, and
+  -- they come back in any order.
+  local function occupy(lane, id, rank)
+    if call('HSET', key('busy'), id, rank .. ' ' .. lane) == 1 then
+      call('HINCRBY', key('lanes'), lane, 1)
+    end
+  end
+
+  -- The lane that a job occupies, and its rank.
+  local function occupied_by(id)
+    local rank, lane = string.match(call('HGET', key('busy'), id) or '', '^(%d+) (.*)$')
+    return lane, rank
+  end
+
+  -- An entry of a lane is an id, with its rank before it when it has been out of line before.
+  local function entry_of(text)
+    local rank, id = string.match(text, '^@(%d+)/(.*)$')
+    return id or text, rank
+  end
+
+  local function vacate(lane, id)
+    if call('HDEL', key('busy'), id) == 1 and call('HINCRBY', key('lanes'), lane, -1) <= 0 then
+      call('HDEL', key('lanes'), lane)
+    end
+  end
+
+  local function may_run(lane)
+    return call('LLEN', key('lane:' .. lane)) > 0
+      and busy_of(lane) < limit_of(lane)
+      and call('HEXISTS', key('parked'), lane) == 0
+  end
+
+  -- Change a lane. `turns` has it once while its next job may be claimed, else not at all.
+  local function with_lane(lane, first, change)
+    local before = may_run(lane)
+    change()
+    local after = may_run(lane)
+    if after and not before then
+      call(first and 'LPUSH' or 'RPUSH', key('turns'), lane)
+      wake_one()
+    elseif before and not after then
+      call('LREM', key('turns'), 1, lane)
+    end
+    if not after and call('EXISTS', key('lane:' .. lane)) == 0 and busy_of(lane) == 0 then
+      call('HDEL', key('limits'), lane)
+    end
+  end
+
+  -- Put these jobs into line at its end, and say how many of the lane may run.
+  local function into_lane(lane, ids, limit)
+    with_lane(lane, false, function()
+      if limit ~= 1 then
+        call('HSET', key('limits'), lane, limit)
+      else
+        call('HDEL', key('limits'), lane)
+      end
+      call('RPUSH', key('lane:' .. lane), unpack(ids))
+      call('HINCRBY', key('meta'), 'laned', #ids)
+      for _, id in ipairs(ids) do
+        vacate(lane, id)
+      end
+    end)
+  end
+
+  -- Put a job back to the front of its lane: behind those that were before it and are back already. One whose rank is
+  -- forgotten (it had ended) goes before all.
+  local function back_into_lane(lane, id)
+    local list, _, rank = key('lane:' .. lane), occupied_by(id)
+    with_lane(lane, true, function()
+      local before = nil
+      for n = 0, rank and @MAX_BATCH@ or 0 do
+        local entry = call('LINDEX', list, n)
+        local _, other = entry_of(entry or '')
+        if not rank and other then
+          rank = digits(tonumber(other) - 1)
+        end
+        if not other or tonumber(other) > tonumber(rank) then
+          break
+        end
+        before = entry
+      end
+      local entry = rank and '@' .. rank .. '/' .. id or id
+      if before then
+        call('LINSERT', list, 'AFTER', before, entry)
+      else
+        call('LPUSH', list, entry)
+      end
+      call('HINCRBY', key('meta'), 'laned', 1)
+      vacate(lane, id)
+    end)
+  end
+
+  -- A job has ended, so its lane goes on without it.
+  local function leave_lane(shape, id)
+    local lane = word(shape, 'l')
+    if lane and call('HEXISTS', key('busy'), id) == 1 then
+      with_lane(lane, false, function() vacate(lane, id) end)
+    end
+  end
+
+  -- Make a job ready: in its lane, on its level, or just in line; at the end of it, or at its very front.
+  local function place(id, shape, first)
+    local lane, priority = word(shape, 'l'), word(shape, 'p')
+    if lane and first then
+      back_into_lane(lane, id)
+    elseif lane then
+      into_lane(lane, { id }, tonumber(word(shape, 'n') or 1))
+    elseif priority then
+      call(first and 'LPUSH' or 'RPUSH', key('ready:' .. priority), id)
+      call('ZADD', key('priorities'), priority, priority)
+    else
+      call(first and 'LPUSH' or 'RPUSH', key('ready'), id)
+    end
+    wake_one()
+  end
+
+  -- Make a job ready that was out of line: where its lane waits for it at the front, else at the end.
+  local function place_again(id, shape)
+    place(id, shape, call('HEXISTS', key('busy'), id) == 1)
+  end
+
+  -- A time in `scheduled` has a half added for a job that has a shape: only its record needs to be looked at when it is due.
+  local function score_of(due, shape)
+    return shape == '' and due or string.format('%.1f', due + 0.5)
+  end
+
+  -- Failed jobs that are removed or run again block their lanes no longer.
+  local function unblock(ids)
+    for _, id in ipairs(ids) do
+      local lane = occupied_by(id)
+      if lane then
+        with_lane(lane, false, function() vacate(lane, id) end)
+      end
+    end
+  end
+
+  -- What the end of a job means for its lane: answers whether it blocks it.
+  local function end_in_lane(time, state, id, shape)
+    local lane = word(shape, 'l')
+    if not lane or call('HEXISTS', key('busy'), id) == 0 then
+      return false
+    end
+    local rule = state ~= 'cancelled' and call('HGET', key('settings'), 'lane_failure')
+    if rule == 'block' then
+      return true
+    end
+    if rule == 'park' and call('HEXISTS', key('parked'), lane) == 0 then
+      with_lane(lane, false, function() call('HSET', key('parked'), lane, time .. ' ' .. id) end)
+    end
+    leave_lane(shape, id)
+    return false
+  end
+
+  my.word = word
+  my.busy_of = busy_of
+  my.limit_of = limit_of
+  my.occupy = occupy
+  my.occupied_by = occupied_by
+  my.entry_of = entry_of
+  my.vacate = vacate
+  my.with_lane = with_lane
+  my.into_lane = into_lane
+  my.leave_lane = leave_lane
+  my.place = place
+  my.place_again = place_again
+  my.score_of = score_of
+  my.unblock = unblock
+  my.end_in_lane = end_in_lane
+end }, unmade)

@@ -1,0 +1,25 @@
+-- park: set a lane aside, or let it go on.
+-- KEYS[1] prefix
+-- ARGV session number lane parked
+-- Returns: 1, or 0 when it is so already.
+-- Invariant: nothing of a parked lane is claimed; its jobs stay where they are.
+--@include begin types remember wake shape
+local session, number, lane, parked = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+allow_when_full()
+local again = recall(session, number)
+if again then
+  return again
+end
+check_types()
+if call('HEXISTS', key('parked'), lane) == tonumber(parked) then
+  return remember(session, number, '0')
+end
+local time = clock()
+shapes.with_lane(lane, false, function()
+  if parked == '1' then
+    call('HSET', key('parked'), lane, time .. ' ')
+  else
+    call('HDEL', key('parked'), lane)
+  end
+end)
+return remember(session, number, '1')

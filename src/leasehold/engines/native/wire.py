@@ -1,0 +1,140 @@
+"""What the scripts are told about jobs and outcomes, and what an enqueue answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, assert_never
+
+import msgspec
+
+from leasehold.core import limits
+from leasehold.core.errors import QueueFull, ReplyError
+from leasehold.core.job import Enqueued, Lease, NewJob, Token
+from leasehold.core.outcome import (
+    Broken,
+    Cancelled,
+    Completed,
+    Failed,
+    Outcome,
+    Released,
+    Retried,
+    Unroutable,
+)
+from leasehold.core.shape import PLAIN, Conflict, Until
+from leasehold.core.steps import Arg
+from leasehold.engines.native.records import as_bytes, as_text, head_of, write_error, write_record
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What one job contributes to a call for many: where its answer belongs, its arguments, about how many bytes."""
+
+    position: int
+    args: tuple[Arg, ...]
+    size: int
+
+
+_LETTERS: Final = {
+    Conflict.REJECT: "j",
+    Conflict.EXISTING: "e",
+    Conflict.REPLACE: "p",
+    Conflict.RERUN: "a",
+    Conflict.POSTPONE: "d",
+}
+_CONFLICTS: Final = {ord(letter): conflict for conflict, letter in _LETTERS.items()}
+
+
+TOO_LONG: Final = "LHFULL"
+"""How lua/enqueue.lua begins to say that a queue would become longer than it may."""
+
+
+def too_long(queue: str, error: ReplyError) -> QueueFull:
+    return QueueFull(
+        f"Queue {queue!r} is full: {str(error).removeprefix(TOO_LONG).strip()}. Nothing was enqueued. Try again later, "
+        "run more workers, or raise its max_length."
+    )
+
+
+def new_part(position: int, job: NewJob) -> Part:
+    """id record due rule, as lua/enqueue.lua takes them."""
+    return Part(position, (as_bytes(job.id), write_record(job), _due(job), _rule(job)), len(job.payload))
+
+
+def enqueue_script(chunk: list[Part]) -> str:
+    """Jobs that are just next in line, as most are, need a smaller script."""
+    return "enqueue_shaped" if any(part.args[-1] not in ("0", "1") for part in chunk) else "enqueue"
+
+
+def _rule(job: NewJob) -> str:
+    """What lua/enqueue.lua is to do with a job: see there."""
+    own = str(int(job.own_id))
+    if job.shape is PLAIN or job.shape == PLAIN:
+        return own
+    unique = job.shape.unique
+    if unique is None:
+        return f"{own}-"
+    window = f"w{unique.window_ms}" if unique.until is Until.WINDOW else ""
+    wait = unique.wait_ms if unique.conflict is Conflict.POSTPONE else ""
+    return f"{own}{window}{_LETTERS[unique.conflict]}{wait}"
+
+
+def read_enqueued(jobs: Sequence[NewJob], chunk: list[Part], reply: bytes) -> Iterator[Enqueued]:
+    """The answers to one call, with the ids of other jobs that follow them."""
+    rest = reply[len(chunk) :]
+    for part, letter in zip(chunk, reply, strict=False):
+        conflict = _CONFLICTS.get(letter)
+        if conflict is None:
+            yield Enqueued(jobs[part.position].id, letter == ord("1"))
+        else:
+            size, _, rest = rest.partition(b":")
+            yield Enqueued(as_text(rest[: int(size)]), False, conflict)
+            rest = rest[int(size) :]
+
+
+def _due(job: NewJob) -> str:
+    if job.run_at_ms is not None:
+        return str(job.run_at_ms)
+    return f"+{job.delay_ms}" if job.delay_ms > 0 else ""
+
+
+def outcome_part(position: int, lease: Lease, outcome: Outcome) -> Part:
+    """id token kind ms head body, as lua/settle.lua takes them."""
+    args = _outcome_args(lease, outcome)
+    return Part(position, args, len(args[-1]))
+
+
+def _outcome_args(lease: Lease, outcome: Outcome) -> tuple[bytes, Token, str, int, str, bytes]:
+    who = (as_bytes(lease.record.id), lease.token)
+    match outcome:
+        case Completed():
+            return (*who, "c", outcome.result_ttl_ms, head_of(lease.record), outcome.result)
+        case Retried():
+            return (*who, "r", outcome.delay_ms, "", write_error(outcome.error))
+        case Failed():
+            return (*who, "f", 0, "", write_error(outcome.error))
+        case Broken():
+            return (*who, "b", 0, "", write_error(outcome.error))
+        case Released():
+            return (*who, "l", 0, "", b"")
+        case Unroutable():
+            return (*who, "u", 0, "", b"")
+        case Cancelled():
+            reason = msgspec.json.encode({"type": "Cancelled", "message": outcome.reason, "traceback": ""})
+            return (*who, "x", 0, "", reason)
+        case _:
+            assert_never(outcome)
+
+
+def chunks(parts: list[Part]) -> Iterator[list[Part]]:
+    """Cut into calls of bounded count and size."""
+    chunk: list[Part] = []
+    size = 0
+    for part in parts:
+        if chunk and (len(chunk) >= limits.MAX_BATCH or size + part.size > limits.MAX_CALL_BYTES):
+            yield chunk
+            chunk, size = [], 0
+        chunk.append(part)
+        size += part.size
+    if chunk:
+        yield chunk

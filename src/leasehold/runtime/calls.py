@@ -1,0 +1,84 @@
+"""Calls handlers, for one job or for a batch, on the loop or in a thread, and judges how the calls ended. No I/O."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from leasehold.core.job import ErrorInfo
+from leasehold.core.outcome import Outcome, Released
+from leasehold.core.task import Arguments
+from leasehold.runtime import judge
+from leasehold.runtime.batches import Judged, judge_all, judge_answers
+from leasehold.runtime.context import enter
+from leasehold.runtime.held import Batch, Held, Stop
+
+
+class Caller:
+    """Neither method raises, whatever the handler does."""
+
+    def __init__(self, random: judge.Random) -> None:
+        self._random = random
+
+    async def on_loop(self, run: Held | Batch) -> Judged:
+        run.began = True
+        try:
+            arguments, named = _arguments(run)
+        except BaseException as error:  # a decoder is user code too
+            return _undecodable(run, error)
+        try:
+            value = await run.spec.function(*arguments, **named)
+        except BaseException as error:  # SystemExit and friends end the attempt, not the worker
+            return self._raised(run, error)
+        return self._returned(run, value)
+
+    def in_thread(self, run: Held | Batch) -> Judged:
+        run.began = True
+        try:
+            arguments, named = _arguments(run)
+        except BaseException as error:
+            return _undecodable(run, error)
+        try:
+            value = run.spec.function(*arguments, **named)
+        except BaseException as error:
+            return self._raised(run, error)
+        return self._returned(run, value)
+
+    def _returned(self, run: Held | Batch, value: Any) -> Judged:
+        if isinstance(run, Batch):
+            return judge_answers(run, value, self._random)
+        return [(run, judge.judge_value(run.spec, run.lease, value, self._random, run.cancelled))]
+
+    def _raised(self, run: Held | Batch, error: BaseException) -> Judged:
+        if isinstance(run, Batch):
+            info = judge.describe(error)  # once, not for each of them
+            return judge_all(run, lambda held: self._after(run, held, error, info))
+        outcome = self._after(run, run, error)
+        return [] if outcome is None else [(run, outcome)]
+
+    def _after(
+        self, run: Held | Batch, held: Held, error: BaseException, info: ErrorInfo | None = None
+    ) -> Outcome | None:
+        """None: we ended the handler, so what it raised says nothing about the job."""
+        if run.stop is Stop.LOST:
+            return None
+        if run.stop is Stop.TIMEOUT:
+            return judge.judge_timeout(held.spec, held.lease, held.timeout_s, self._random, held.cancelled)
+        if run.stop is not None and held.cancelled is None:
+            if held.persistent:
+                return Released()
+            if run.task is not None:
+                return None  # given back with the rest when the worker leaves; a thread raised this by itself
+        return judge.judge_error(held.spec, held.lease, error, self._random, held.cancelled, info)
+
+
+def _arguments(run: Held | Batch) -> Arguments:
+    if isinstance(run, Batch):
+        return (run.jobs,), {}
+    assert run.job is not None
+    enter(run.job)
+    return ((run.job,), {}) if run.spec.decode is None else run.spec.decode(run.job.payload)
+
+
+def _undecodable(run: Held | Batch, error: BaseException) -> Judged:
+    assert isinstance(run, Held)
+    return [(run, judge.judge_payload(error))]

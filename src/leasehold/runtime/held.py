@@ -1,0 +1,116 @@
+"""What a worker holds, an entry a lease, and what occupies a slot: one lease or a batch. Data, no decisions."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from dataclasses import dataclass, field
+from enum import Enum, IntEnum
+from typing import TYPE_CHECKING
+
+from leasehold.core.job import Lease, LeaseRef
+from leasehold.core.task import TaskSpec
+
+if TYPE_CHECKING:
+    from leasehold.core.outcome import Outcome
+    from leasehold.runtime.context import Job
+
+
+class Phase(Enum):
+    PENDING = "pending"
+    RUNNING = "running"
+    SETTLING = "settling"
+    LOST = "lost"
+
+
+class Stop(IntEnum):
+    """Why we ended a handler before it ended by itself. The later ones outweigh those before them."""
+
+    CANCEL = 1
+    """Somebody asked for it. Until it has ended, what it returns counts."""
+    TIMEOUT = 2
+    SILENCE = 3
+    """No heartbeat went through for a lease's length: others may take its persistent job over soon."""
+    SHUTDOWN = 4
+    LOST = 5
+
+
+@dataclass(slots=True, eq=False)
+class Run:
+    """What occupies a slot. Times are seconds of the monotonic clock."""
+
+    began: bool = field(init=False, default=False)
+    started_at: float = field(init=False, default=0.0)
+    ends_at: float = field(init=False, default=math.inf)
+    """For a batch, not later than the earliest deadline in it."""
+    give_up_at: float = field(init=False, default=math.inf)
+    stop: Stop | None = field(init=False, default=None)
+    abandoned: bool = field(init=False, default=False)
+    task: asyncio.Task[None] | None = field(init=False, default=None, repr=False)
+    rest: Rest | None = field(init=False, default=None, repr=False)
+    persistent: bool = field(init=False, default=False)
+    """Said here once: it is asked at every turn of every job."""
+
+
+@dataclass(slots=True, eq=False)
+class Rest:
+    """The pause after a persistent job that ended at once, and what is settled when it is over."""
+
+    timer: asyncio.TimerHandle
+    outcomes: list[tuple[Held, Outcome]]
+
+
+@dataclass(slots=True, eq=False)
+class Held(Run):
+    """One lease in this process. `number` is its place in the order of the claims."""
+
+    lease: Lease
+    ref: LeaseRef
+    spec: TaskSpec
+    claimed_at: float
+    number: int = 0
+    asked_at: float = 0.0
+    """When the claim was sent: from then on, at the latest, its lease may have been running out."""
+    phase: Phase = field(init=False, default=Phase.PENDING)
+    timeout_s: float | None = field(init=False, default=None)
+    cancelled: str | None = field(init=False, default=None)
+    """Somebody asked for it to be cancelled: the reason, perhaps empty."""
+    answered: bool = field(init=False, default=False)
+    """Its handler has answered for it, before the batch ended."""
+    job: Job | None = field(init=False, default=None)
+    batch: Batch | None = field(init=False, default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        self.persistent = self.lease.record.shape.persistent
+
+    @property
+    def run(self) -> Held | Batch:
+        """What occupies the slot that this lease runs in."""
+        return self if self.batch is None else self.batch
+
+    @property
+    def over(self) -> bool:
+        """Whether its attempt is over, so that what its handler does will not count."""
+        run = self.run
+        return self.phase is Phase.LOST or run.abandoned or (run.stop is not None and run.stop is not Stop.CANCEL)
+
+
+@dataclass(slots=True, eq=False)
+class Batch(Run):
+    """Leases that one call of a handler is for, in the order of their claims."""
+
+    spec: TaskSpec
+    members: list[Held]
+    jobs: list[Job] = field(init=False, default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.persistent = any(held.persistent for held in self.members)  # such a one is alone
+
+    def open(self) -> list[Held]:
+        """Those whose outcome is not decided."""
+        return [held for held in self.members if held.phase is Phase.RUNNING and not held.answered]
+
+    @property
+    def pointless(self) -> bool:
+        """Whether there is nobody left in it to work for: all answered, lost, or asked to be cancelled."""
+        return all(held.cancelled is not None for held in self.open())

@@ -1,0 +1,156 @@
+"""`leasehold info` on what shapes a queue: settings, lanes, priorities, unique keys, persistent jobs."""
+
+import json
+
+import pytest
+
+from leasehold import Leasehold, Unique
+from leasehold.cli import overview
+from leasehold.cli.tables import fitted, plain
+from leasehold.core.job import QueueView, State, WorkerView
+from leasehold.core.shape import LaneFailure, QueueSettings
+
+
+@pytest.fixture
+def app(redis_url):
+    with Leasehold(redis_url) as app:
+        yield app
+
+
+@pytest.fixture
+def run(leasehold, redis_url):
+    """Runs the command to its end; answers what it wrote on stdout, line by line in words, or as JSON."""
+
+    def run(*args):
+        out = leasehold(*args, url=redis_url).end().out
+        return json.loads(out) if "--json" in args else [line.split() for line in out.splitlines()]
+
+    return run
+
+
+def test_settings_are_shown_where_there_are_some(app, run):
+    app.queue("plain").enqueue(b"x")
+    app.queue("emails").enqueue(b"x")
+    assert run("info")[0][-1] == "cancelled"
+    app.control.configure("emails", max_length=1_000, lane_failure="park")
+    app.control.pause("emails")
+    head, emails, plain_row, *_ = run("info")
+    assert head[-2:] == ["cancelled", "notes"]
+    assert emails[-1] == "paused,max_length=1000,lane_failure=park"
+    assert plain_row[-1] == "-"
+    shown = run("info", "--json")["queues"][0]
+    assert shown["settings"] == {"paused": True, "max_length": 1_000, "lane_failure": "park"}
+    assert shown["parked_lanes"] == 0
+
+
+def test_one_queue_with_its_settings_and_parked_lanes(app, run):
+    app.queue("emails").enqueue(b"x", lane="user:42")
+    lines = run("info", "emails")
+    assert ["paused", "max_length", "lane_failure", "parked_lanes"] in lines
+    assert ["no", "none", "skip", "0"] in lines
+    assert ["user:42", "1"] not in [line[:2] for line in lines]
+    app.control.park_lane("emails", "user:42")
+    lines = run("info", "emails")
+    assert ["no", "none", "skip", "1"] in lines
+    assert ["user:42", "1"] in [line[:2] for line in lines]
+    shown = run("info", "emails", "--json")
+    assert [lane["name"] for lane in shown["parked"]] == ["user:42"]
+    assert shown["queues"][0]["parked_lanes"] == 1
+
+
+def test_lanes_by_state(app, run):
+    queue = app.queue("emails")
+    for lane in ("a", "b", "b", "c c"):
+        queue.enqueue(b"x", lane=lane)
+    assert queue.lease(seconds=60).id
+    app.control.park_lane("emails", "c c")
+    assert run("info", "emails", "--lanes", "ready") == [["lane", "waiting", "busy", "limit"], ["b", "2", "0", "1"]]
+    assert run("info", "emails", "--lanes", "busy")[1:] == [["a", "0", "1", "1"]]
+    assert run("info", "emails", "--lanes", "parked")[1][:2] == ["c_c", "1"]
+    shown = run("info", "emails", "--lanes", "parked", "--json")
+    assert (shown["lanes"][0]["name"], shown["lanes"][0]["state"], shown["more"]) == ("c c", "parked", False)
+    assert run("info", "other", "--lanes", "busy") == [["No", "busy", "lanes", "in", "other."]]
+
+
+@pytest.mark.parametrize("count", [100, 101])
+def test_many_lanes(app, leasehold, redis_url, count):
+    for number in range(count):
+        app.queue("emails").enqueue(b"x", lane=f"user:{number}")
+        app.control.park_lane("emails", f"user:{number}")
+    ended = leasehold("info", "emails", "--lanes", "parked", url=redis_url).end()
+    assert len(ended.out.splitlines()) == 101
+    assert ended.err == ("Note: There are more parked lanes than these 100.\n" if count > 100 else "")
+    shown = json.loads(leasehold("info", "emails", "--lanes", "parked", "--json", url=redis_url).end().out)
+    assert (len(shown["lanes"]), shown["more"]) == (100, count > 100)
+
+
+def test_one_lane_and_the_jobs_that_wait_in_it(app, run):
+    for number in range(3):
+        app.queue("emails").enqueue(b"x", lane="user:42", id=f"job{number}")
+    assert app.queue("emails").lease(seconds=60).id == "job0"
+    lines = run("info", "emails", "--lane", "user:42")
+    assert lines[:5] == [["lane", "user:42"], ["queue", "emails"], ["state", "busy"], ["waiting", "2"], ["busy", "1"]]
+    assert [line[0] for line in lines[6:]] == ["job", "job1", "job2"]
+    shown = run("info", "emails", "--lane", "user:42", "--json")
+    assert (shown["lane"]["state"], [job["id"] for job in shown["jobs"]], shown["total"]) == (
+        "busy",
+        ["job1", "job2"],
+        2,
+    )
+
+
+def test_a_lane_that_nothing_is_known_of_is_idle(app, run):
+    app.queue("emails").enqueue(b"x")
+    lines = run("info", "emails", "--lane", "nope")
+    assert ["state", "idle", "(no", "job", "of", "it", "waits", "or", "runs)"] in lines
+    assert run("info", "emails", "--lane", "nope", "--json")["lane"]["state"] == "idle"
+
+
+def test_a_job_with_a_shape(app, run):
+    queue = app.queue("emails")
+    queue.enqueue(b"x", id="laned", lane="user:42", lane_limit=3, unique="welcome:7")
+    queue.enqueue(b"x", id="first", priority=50, persistent=True, unique=Unique(until="started"))
+    queue.enqueue(b"x", id="plain")
+    laned = run("info", "emails", "laned")
+    assert ["lane", "user:42", "(up", "to", "3", "at", "a", "time)"] in laned
+    assert ["unique", "welcome:7", "(until", "ended)"] in laned
+    first = run("info", "emails", "first")
+    assert ["priority", "50"] in first
+    assert ["persistent", "yes"] in first
+    assert ["unique", "by", "its", "arguments", "(until", "started)"] in first
+    shape = {"lane", "priority", "unique", "persistent", "progress", "cancelling"}
+    assert not shape & {line[0] for line in run("info", "emails", "plain")}
+    shown = run("info", "emails", "laned", "--json")
+    assert (shown["lane"], shown["lane_limit"], shown["priority"], shown["persistent"]) == ("user:42", 3, 0, False)
+    assert shown["unique"]["until"] == "ended"
+    assert run("info", "emails", "plain", "--json").keys() == shown.keys()
+
+
+def test_a_page_has_the_columns_that_say_something(app, run):
+    app.queue("emails").enqueue(b"x", id="plain")
+    head = ["job", "task", "failures", "crashes", "when"]
+    assert run("info", "emails", "--state", "ready")[0] == head
+    app.queue("emails").enqueue(b"x", id="laned", lane="user:42")
+    lines = run("info", "emails", "--state", "ready")
+    assert lines[0] == ["job", "task", "lane", *head[2:]]
+    assert ["laned", "-", "user:42"] in [line[:3] for line in lines]
+    assert ["plain", "-", "-"] in [line[:3] for line in lines]
+
+
+def test_what_is_out_of_the_ordinary_in_one_word():
+    settings = QueueSettings(max_length=5, lane_failure=LaneFailure.BLOCK, paused=True)
+    table = overview.queue_table([QueueView("q", {State.READY: 1}, {}, settings, 3)])
+    assert plain(table).endswith("  paused,parked_lanes=3,max_length=5,lane_failure=block")
+    # On a terminal lines are broken at the commas, and nowhere else.
+    assert table.spaced().rows[0][-1] == "paused, parked_lanes=3, max_length=5, lane_failure=block"
+    assert "notes" in fitted(table.spaced(), 60).head
+
+
+def test_quiet_workers_are_marked():
+    def worker(name: str, quiet: bool) -> WorkerView:
+        return WorkerView(name, ("q",), "host", 7, 0, 0, 4, quiet=quiet)
+
+    assert "quiet" not in overview.worker_table([worker("a", False)], 0).head
+    table = overview.worker_table([worker("a", False), worker("b", True)], 0)
+    assert [row[table.head.index("quiet")] for row in table.rows] == ["", "quiet"]
+    assert overview.worker_json(worker("b", True))["quiet"] is True

@@ -1,0 +1,133 @@
+"""Steering a running worker from the command line: weights, pause, quiet, cancel."""
+
+import json
+import time
+
+import pytest
+
+from leasehold import Leasehold, State
+
+JOBS = """
+import asyncio, time
+from leasehold import Leasehold, current_job
+
+app = Leasehold()
+
+@app.task(queue="critical")
+def add(a: int, b: int) -> int:
+    return a + b
+
+@app.task(queue="a,b:7")
+def odd() -> str:
+    return "odd"
+
+@app.task(queue="slow")
+async def asleep(seconds: float) -> None:
+    print("sleeping", flush=True)
+    await asyncio.sleep(seconds)
+
+@app.task(queue="slow")
+def sleep(seconds: float) -> None:
+    print("sleeping", flush=True)
+    for _ in range(int(seconds * 20)):
+        current_job().check_cancelled()
+        time.sleep(0.05)
+"""
+
+
+@pytest.fixture(autouse=True)
+def jobs(tmp_path):
+    (tmp_path / "jobs.py").write_text(JOBS)
+
+
+@pytest.fixture
+def app(redis_url):
+    with Leasehold(redis_url) as app:
+
+        @app.task(name="jobs.add", queue="critical")
+        def add(a: int, b: int) -> int: ...
+
+        @app.task(name="jobs.odd", queue="a,b:7")
+        def odd() -> str: ...
+
+        @app.task(name="jobs.asleep", queue="slow")
+        async def asleep(seconds: float) -> None: ...
+
+        @app.task(name="jobs.sleep", queue="slow")
+        def sleep(seconds: float) -> None: ...
+
+        yield app
+
+
+@pytest.fixture
+def worker(leasehold, app, redis_url):
+    """A running worker and its name."""
+    run = leasehold("worker", "jobs:app", url=redis_url).wait_for("started")
+    until = time.monotonic() + 20
+    while not (found := app.inspect.workers()):
+        assert time.monotonic() < until, "no worker was announced"
+    return run, found[0].id
+
+
+def test_queues_with_weights_are_served(leasehold, app, redis_url):
+    jobs = [app.tasks["jobs.add"].enqueue(n, 1) for n in range(40)]
+    odd = app.tasks["jobs.odd"].enqueue()
+    run = leasehold("worker", "jobs:app", "--burst", "-q", "critical:5,a,,b:7:1", "-q", "more:2", url=redis_url).end()
+    assert [job.result(timeout=0) for job in jobs] == list(range(1, 41))
+    assert odd.result(timeout=0) == "odd"
+    assert "No task or handler of the app names the queue 'more'" in run.err
+    assert "names the queue 'critical" not in run.err
+
+
+def test_a_paused_queue_waits_and_the_others_go_on(leasehold, app, worker, redis_url):
+    leasehold("pause", "critical", url=redis_url).end()
+    waits = app.tasks["jobs.add"].enqueue(1, 2)
+    assert app.tasks["jobs.odd"].enqueue().result(timeout=20) == "odd"
+    assert waits.state() is State.READY
+    leasehold("resume", "critical", url=redis_url).end()
+    assert waits.result(timeout=20) == 3
+
+
+def test_a_quiet_worker_starts_nothing_new(leasehold, app, worker, redis_url):
+    _, name = worker
+    running = app.tasks["jobs.sleep"].enqueue(1.0)
+    worker[0].wait_for("sleeping", "out")
+    out = leasehold("quiet", name, url=redis_url).end().out
+    assert out == f"Worker '{name}' starts nothing new. To undo: leasehold quiet {name} --undo\n"
+    wait_until(lambda: app.inspect.workers()[0].quiet)
+    waits = app.tasks["jobs.add"].enqueue(1, 2)
+    running.result(timeout=20)
+    assert waits.state() is State.READY
+    lines = [line.split() for line in leasehold("info", url=redis_url).end().out.splitlines()]
+    assert next(line for line in lines if line and line[0] == "worker")[-1] == "quiet"
+    assert next(line for line in lines if line and line[0] == name)[-1] == "quiet"
+    out = leasehold("quiet", name, "--undo", "--json", url=redis_url).end().out
+    assert json.loads(out) == {"worker": name, "quiet": False}
+    assert waits.result(timeout=20) == 3
+
+
+def test_a_worker_that_is_not_there(leasehold, worker, redis_url):
+    _, name = worker
+    run = leasehold("quiet", name[:-1] + "?", url=redis_url).end(expect=1)
+    assert run.out == ""
+    assert run.err == f"Error: There is no worker '{name[:-1]}?'. Did you mean '{name}'?\n"
+    assert "`leasehold info` shows those" in leasehold("quiet", "zzz", url=redis_url).end(expect=1).err
+
+
+@pytest.mark.parametrize("task", ["jobs.asleep", "jobs.sleep"])
+def test_a_running_job_is_cancelled(leasehold, app, worker, redis_url, task):
+    job = app.tasks[task].enqueue(60.0)
+    worker[0].wait_for("sleeping", "out")
+    watched = leasehold("info", "slow", job.id, "--watch", url=redis_url).wait_for("active", "out")
+    out = leasehold("cancel", "slow", job.id, "--reason", "too slow", url=redis_url).end().out
+    assert "its worker is asked to end it" in out
+    watched.end(expect=1)
+    assert watched.out.splitlines()[-1].endswith("cancelled Cancelled: too slow")
+    assert job.state() is State.CANCELLED
+
+
+def wait_until(true):
+    until = time.monotonic() + 20
+    while not true():
+        assert time.monotonic() < until, "it did not come to be"
+        time.sleep(0.02)

@@ -1,0 +1,127 @@
+"""A persistent job has one holder at most, in real processes: cut off from Redis, stopped, killed."""
+
+from __future__ import annotations
+
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from leasehold.core.job import NewJob
+from leasehold.core.shape import Shape
+from leasehold.engines.native import NativeEngine
+from leasehold.redis.sync import SyncDriver
+from leasehold.testing.server import RedisServer
+from tests.redis.proxy import Proxy
+
+HERE = Path(__file__).parent
+
+
+class Holder:
+    """A worker process whose handler says when it began and when it ended. Its lines are read as they come."""
+
+    def __init__(self, url: str) -> None:
+        root = HERE.parent.parent
+        self.process = subprocess.Popen(
+            [sys.executable, str(HERE / "program.py"), url],
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONPATH": f"{root / 'src'}"},
+        )
+        self.lines: queue.Queue[str] = queue.Queue()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self.lines.put(line.strip())
+
+    def says(self, word: str, timeout: float = 20) -> float:
+        """Wait until it says this, and answer the number behind it."""
+        while True:
+            said, _, number = self.lines.get(timeout=timeout).partition(" ")
+            if said == word:
+                return float(number or 0)
+
+    def close(self) -> None:
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGCONT)
+            self.process.kill()
+        self.process.wait()
+        self._reader.join(10)
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+
+
+@pytest.fixture
+def start() -> Iterator[Callable[[str], Holder]]:
+    started: list[Holder] = []
+
+    def start(url: str) -> Holder:
+        started.append(Holder(url))
+        return started[-1]
+
+    yield start
+    for holder in started:
+        holder.close()
+
+
+def enqueue(url: str) -> None:
+    driver = SyncDriver(url)
+    job = NewJob("q", "p", b"", "hold", timeout_ms=0, shape=Shape(persistent=True))
+    driver.run(NativeEngine("lh").enqueue([job]))
+    driver.close()
+
+
+def test_one_that_is_cut_off_has_ended_before_another_begins(server: RedisServer, start):
+    with Proxy(server.socket_path) as proxy:
+        first = start(proxy.url)
+        first.says("ready")
+        enqueue(server.url)
+        first.says("begin")
+        second = start(server.url)
+        second.says("ready")
+        cut = time.monotonic()
+    began = second.says("begin")
+    ended = first.says("end")
+    assert ended < began
+    assert began - cut < 3.5
+
+
+def test_one_that_was_stopped_ends_at_once_when_it_goes_on(server: RedisServer, start):
+    first = start(server.url)
+    first.says("ready")
+    enqueue(server.url)
+    first.says("begin")
+    second = start(server.url)
+    second.says("ready")
+    first.process.send_signal(signal.SIGSTOP)
+    second.says("begin")
+    went_on = time.monotonic()
+    first.process.send_signal(signal.SIGCONT)
+    assert first.says("end") - went_on < 1
+    second.process.send_signal(signal.SIGTERM)
+    first.process.send_signal(signal.SIGTERM)
+    assert second.process.wait(10) == first.process.wait(10) == 0
+
+
+def test_a_stop_hands_it_to_another_at_once(server: RedisServer, start):
+    first = start(server.url)
+    first.says("ready")
+    enqueue(server.url)
+    first.says("begin")
+    second = start(server.url)
+    second.says("ready")
+    first.process.send_signal(signal.SIGTERM)
+    ended = first.says("end")
+    began = second.says("begin")
+    assert ended <= began < ended + 1.5
+    assert first.process.wait(10) == 0

@@ -1,0 +1,145 @@
+"""What is wrong with lanes, priorities, unique keys and notes in the native layout, in sentences."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from leasehold.core import limits
+
+SHAPE_KEYS: Final = frozenset(
+    b"turns lanes limits busy parked priorities unique windows again cancelling progress".split()
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One key as it was found."""
+
+    kind: str
+    ttl_ms: int
+    value: Any
+
+
+def shape_faults(found: Mapping[bytes, Key]) -> list[str]:
+    """`found`: the keys of one queue by suffix."""
+    return [*_Lanes(found).faults(), *_levels(found), *_uniques(found), *_notes(found)]
+
+
+def _value(found: Mapping[bytes, Key], suffix: bytes, empty: Any) -> Any:
+    return found[suffix].value if suffix in found else empty
+
+
+def _named(found: Mapping[bytes, Key], start: bytes) -> dict[bytes, Any]:
+    return {suffix.removeprefix(start): key.value for suffix, key in found.items() if suffix.startswith(start)}
+
+
+def _word(record: bytes, name: bytes) -> bytes:
+    match = re.search(rb" " + name + rb"=(\S+)", record.partition(b"\n")[0])
+    return match[1] if match else b""
+
+
+class _Lanes:
+    """A lane has one entry among the turns exactly while its next job may be claimed."""
+
+    def __init__(self, found: Mapping[bytes, Key]) -> None:
+        self.found = found
+        self.lists = _named(found, b"lane:")
+        self.busy: dict[bytes, bytes] = {id: text.partition(b" ")[2] for id, text in _value(found, b"busy", {}).items()}
+        self.counts = {lane: int(count) for lane, count in _value(found, b"lanes", {}).items()}
+        self.limits = {lane: int(limit) for lane, limit in _value(found, b"limits", {}).items()}
+        self.parked = _value(found, b"parked", {})
+        self.jobs: dict[bytes, bytes] = _value(found, b"jobs", {})
+
+    def faults(self) -> list[str]:
+        return [*self._turns(), *self._busy(), *self._lists(), *self._held()]
+
+    def _turns(self) -> list[str]:
+        turns = Counter(_value(self.found, b"turns", []))
+        due = {
+            lane
+            for lane in self.lists
+            if self.counts.get(lane, 0) < self.limits.get(lane, 1) and lane not in self.parked
+        }
+        wrong = [f"lane {lane!r} is {count} times among the turns" for lane, count in turns.items() if count > 1]
+        wrong += [f"lane {lane!r} may go on and has no turn" for lane in due - set(turns)]
+        return wrong + [f"lane {lane!r} has a turn and cannot use it" for lane in set(turns) - due]
+
+    def _busy(self) -> list[str]:
+        wrong = []
+        if Counter(self.busy.values()) != Counter(self.counts):
+            wrong.append(f"lanes are counted {self.counts}, busy are {self.busy}")
+        places = {id for held in _named(self.found, b"held:").values() for id in held}
+        places |= {id for parked in _named(self.found, b"unroutable:").values() for id in parked}
+        places |= set(_value(self.found, b"scheduled", {})) | set(_value(self.found, b"isolated", []))
+        for state in (b"failed", b"broken"):
+            blocking = _value(self.found, state, {})
+            places |= {id for id, expires in blocking.items() if float(expires) > limits.NEVER_MS / 2}
+        return wrong + [
+            f"{id!r} keeps lane {lane!r} busy from nowhere" for id, lane in self.busy.items() if id not in places
+        ]
+
+    def _lists(self) -> list[str]:
+        wrong, ghosts = [], _value(self.found, b"ghosts", {})
+        for lane, entries in self.lists.items():
+            for id in (re.sub(rb"^@\d+/", b"", entry) for entry in entries):
+                if id in self.jobs and id in self.busy and b"@lane:" + lane + b"/" + id not in ghosts:
+                    wrong.append(f"{id!r} waits in lane {lane!r} and keeps it busy")
+        laned = sum(map(len, self.lists.values()))
+        counted = int(_value(self.found, b"meta", {}).get(b"laned", 0))
+        if laned != counted:
+            wrong.append(f"meta counts {counted} entries of lanes, there are {laned}")
+        for lane in self.limits:
+            if lane not in self.lists and lane not in self.counts:
+                wrong.append(f"lane {lane!r} is idle and has a limit")
+        return wrong
+
+    def _held(self) -> list[str]:
+        wrong = []
+        for held in _named(self.found, b"held:").values():
+            for id in held:
+                lane = _word(self.jobs.get(id, b""), b"l")
+                if lane != self.busy.get(id, b""):
+                    wrong.append(f"{id!r} of lane {lane!r} is held, busy says {self.busy.get(id)!r}")
+        return wrong
+
+
+def _levels(found: Mapping[bytes, Key]) -> list[str]:
+    lists, listed = set(_named(found, b"ready:")), set(_value(found, b"priorities", {}))
+    return [f"priority {level!r} is listed or has jobs, not both" for level in lists ^ listed]
+
+
+def _uniques(found: Mapping[bytes, Key]) -> list[str]:
+    jobs, again = _value(found, b"jobs", {}), _value(found, b"again", {})
+    wrong, windows = [], set()
+    for key, text in _value(found, b"unique", {}).items():
+        lasts, _, id = text.partition(b" ")
+        if lasts != b"0":
+            windows.add(key)
+        elif id not in jobs or _word(jobs[id], b"u")[2:] != key:
+            wrong.append(f"unique key {key!r} is kept for {id!r}, which has no use for it")
+    if windows != set(_value(found, b"windows", {})):
+        wrong.append("windows and unique keys with an end are not the same")
+    for key, id in again.items():
+        if id not in jobs or key not in _value(found, b"unique", {}):
+            wrong.append(f"{id!r} waits for key {key!r}, which nobody has")
+    for id, record in jobs.items():
+        word = _word(record, b"u")
+        if word[:2] == b"e:" and id not in again.values():
+            owner = _value(found, b"unique", {}).get(word[2:], b"").partition(b" ")[2]
+            if owner != id:
+                wrong.append(f"{id!r} is unique by {word!r}, but the key is {owner!r}'s")
+    return wrong
+
+
+def _notes(found: Mapping[bytes, Key]) -> list[str]:
+    held = {id for ids in _named(found, b"held:").values() for id in ids}
+    return [
+        f"{id!r} has {note.decode()} and is not held"
+        for note in (b"cancelling", b"progress")
+        for id in _value(found, note, {})
+        if id not in held
+    ]
