@@ -1,22 +1,28 @@
 #!/bin/sh
-# Run the tests: sh scripts/test.sh BIN [pytest arguments]. Without arguments all of them, in two halves side by side: the
-# engine suites keep one core busy, and the others mostly wait (for leases to lapse, for processes to start).
+# Run the tests: sh scripts/test.sh BIN [pytest arguments]. Without arguments all of them, in three parts side by side: the
+# engine suites keep one core busy, the others mostly wait (for leases to lapse, for processes to start).
 set -eu
 bin=$1
 shift
 if [ $# -gt 0 ]; then
     exec "$bin/python" -m pytest "$@"
 fi
-engine_suites="tests/conformance tests/property tests/faults/test_crash_matrix.py"
-report=$(mktemp)
-trap 'rm -f "$report"' EXIT
+engines="tests/conformance tests/property tests/faults/test_crash_matrix.py"
+workers="tests/runtime tests/faults/lanes"
+reports=$(mktemp -d)
+
+# Word splitting is wanted: a part is several folders.
 # shellcheck disable=SC2086
-"$bin/python" -m pytest -p no:cacheprovider $engine_suites >"$report" 2>&1 &
-engines=$!
-trap 'kill "$engines" 2>/dev/null; rm -f "$report"' INT TERM
+"$bin/python" -m pytest -p no:cacheprovider $engines >"$reports/engines" 2>&1 &
+first=$!
+# shellcheck disable=SC2086
+"$bin/python" -m pytest -p no:cacheprovider $workers >"$reports/workers" 2>&1 &
+second=$!
+trap 'kill "$first" "$second" 2>/dev/null || true; rm -rf "$reports"' EXIT
 status=0
-# shellcheck disable=SC2086
-"$bin/python" -m pytest $(printf -- '--ignore=%s ' $engine_suites) || status=$?
-wait "$engines" || status=$?
-cat "$report"
+# shellcheck disable=SC2086,SC2046
+"$bin/python" -m pytest $(printf -- '--ignore=%s ' $engines $workers) || status=$?
+wait "$first" || status=$?
+wait "$second" || status=$?
+cat "$reports/engines" "$reports/workers"
 exit "$status"

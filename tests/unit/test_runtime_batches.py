@@ -108,7 +108,7 @@ class TestGathering:
         table.lose(alone.ref)
         assert table.next_batch(9.0) is None
         assert not table.pending
-        assert not table.gathering
+        assert not table.gathering.group_of
 
     def test_all_that_is_pending_is_taken_back_in_the_order_of_the_claims(self):
         table = Table(9, size=2, linger_ms=1_000)
@@ -118,7 +118,7 @@ class TestGathering:
         table.take_in("4", 0.0)
         assert [held.ref.id for held in table.take_pending(lambda _: True)] == ["1", "2", "3", "4"]
         assert not table.pending
-        assert not table.gathering
+        assert not table.gathering.group_of
         assert table.next_batch(9.0) is None
 
 

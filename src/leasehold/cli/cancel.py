@@ -93,7 +93,7 @@ def _report(app: Leasehold, queue: str, lane: str | None, count: CancelCount, as
         raise NotDone(f"{what} has no job that has not ended; there is nothing to cancel.")
     if not as_json:
         ended = f"{_jobs(count.cancelled)} cancelled"
-        asked = f"; of {_jobs(count.requested)} that run, the workers are asked to end them" if count.requested else ""
+        asked = f"; {_jobs(count.requested)} running, asked to end" if count.requested else ""
         click.echo(safe(f"{what}: {ended}{asked}."))
 
 

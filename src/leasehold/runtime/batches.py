@@ -41,10 +41,8 @@ class Gathering:
     def __init__(self) -> None:
         self._groups: dict[Key, Group] = {}
         self._full: list[Group] = []
-        self._of: dict[Held, Group] = {}
-
-    def __len__(self) -> int:
-        return len(self._of)
+        self.group_of: dict[Held, Group] = {}
+        """All that is here; empty in most workers, which must not pay for it."""
 
     def add(self, held: Held, now: float) -> None:
         rule = held.spec.batch
@@ -58,14 +56,14 @@ class Gathering:
             ripe_at = now + rule.linger_ms / limits.SECOND if waits else now
             group = self._groups[key] = Group(key, rule.size, ripe_at)
         group.held.append(held)
-        self._of[held] = group
+        self.group_of[held] = group
         if len(group.held) >= group.size:
             group.ripe_at = min(group.ripe_at, now)
             self._full.append(self._groups.pop(key))
 
     def remove(self, held: Held) -> bool:
         """Take one out. False: it is not here."""
-        group = self._of.pop(held, None)
+        group = self.group_of.pop(held, None)
         if group is None:
             return False
         group.held.remove(held)
@@ -87,17 +85,19 @@ class Gathering:
         """Make a batch of a group."""
         self._drop(group)
         for held in group.held:
-            del self._of[held]
-        return Batch(group.held[0].spec, group.held)
+            del self.group_of[held]
+        batch = Batch(group.held[0].spec, group.held)
+        batch.persistent = group.held[0].persistent  # such a one is alone
+        return batch
 
     def take_where(self, wanted: Callable[[Held], bool]) -> list[Held]:
-        taken = [held for held in self._of if wanted(held)]
+        taken = [held for held in self.group_of if wanted(held)]
         for held in taken:
             self.remove(held)
         return taken
 
     def ripe_at(self, held: Held) -> float:
-        return self._of[held].ripe_at
+        return self.group_of[held].ripe_at
 
     def count(self, queue: str) -> int:
         """Leases of this queue."""

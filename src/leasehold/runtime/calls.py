@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import TypeAlias
 
 from leasehold.core.job import ErrorInfo
 from leasehold.core.outcome import Outcome, Released
@@ -12,24 +13,32 @@ from leasehold.runtime.batches import Judged, judge_all, judge_answers
 from leasehold.runtime.context import enter
 from leasehold.runtime.held import Batch, Held, Stop
 
+Done: TypeAlias = Callable[[Held | Batch, Judged, float], None]
+
 
 class Caller:
-    """Neither method raises, whatever the handler does."""
+    """Neither method raises, whatever the handler does. `done` is told when a call on the loop has ended."""
 
-    def __init__(self, random: judge.Random) -> None:
+    def __init__(self, random: judge.Random, clock: Callable[[], float], done: Done) -> None:
         self._random = random
+        self._clock = clock
+        self._done = done
 
-    async def on_loop(self, run: Held | Batch) -> Judged:
+    async def on_loop(self, run: Held | Batch) -> None:
         run.began = True
         try:
             arguments, named = _arguments(run)
         except BaseException as error:  # a decoder is user code too
-            return _undecodable(run, error)
-        try:
-            value = await run.spec.function(*arguments, **named)
-        except BaseException as error:  # SystemExit and friends end the attempt, not the worker
-            return self._raised(run, error)
-        return self._returned(run, value)
+            judged = _undecodable(run, error)
+        else:
+            try:
+                value = await run.spec.function(*arguments, **named)
+            except BaseException as error:  # SystemExit and friends end the attempt, not the worker
+                judged = self._raised(run, error)
+            else:
+                judged = self._returned(run, value)
+        # Here rather than in whoever awaits this: one coroutine less for every job.
+        self._done(run, judged, self._clock())
 
     def in_thread(self, run: Held | Batch) -> Judged:
         run.began = True
@@ -43,7 +52,7 @@ class Caller:
             return self._raised(run, error)
         return self._returned(run, value)
 
-    def _returned(self, run: Held | Batch, value: Any) -> Judged:
+    def _returned(self, run: Held | Batch, value: object) -> Judged:
         if isinstance(run, Batch):
             return judge_answers(run, value, self._random)
         return [(run, judge.judge_value(run.spec, run.lease, value, self._random, run.cancelled))]

@@ -78,7 +78,7 @@ class Executor:
         self._own = Own()
         self._loop = asyncio.get_running_loop()
         self._context = copy_context()
-        self._caller = Caller(env.random)
+        self._caller = Caller(env.random, env.clock, self._finished)
         self._reach = Reach(self._loop, env.clock, env.random, self.extend, reporter.tell, self._settle)
         self._threads: ThreadPool[Held | Batch, tuple[Held | Batch, Judged, float]] = ThreadPool(
             inflight.slots, self._in_thread, self._from_thread
@@ -118,7 +118,7 @@ class Executor:
         now = self._env.clock()
         while (run := self._inflight.start_next(now)) is not None:
             self._start(run, now)
-        if self._inflight.gathering and self._inflight.free > 0:
+        if self._inflight.gathering.group_of and self._inflight.free > 0:
             if self._bell is not None:
                 self._bell.cancel()
             wait_s = self._inflight.gathering.next_at() - now
@@ -152,7 +152,7 @@ class Executor:
             run.job = self._ready(run, now)
         if run.spec.is_async:
             # This may be running in the context of a job that just ended: each job starts from the worker's own.
-            run.task = self._loop.create_task(self._on_loop(run), context=self._context.copy())
+            run.task = self._loop.create_task(self._caller.on_loop(run), context=self._context.copy())
         else:
             self._threads.submit(run)
 
@@ -167,10 +167,6 @@ class Executor:
         return Job(held, self._reach)
 
     # ---------------------------------------------------------------------------------------------------- running them
-
-    async def _on_loop(self, run: Held | Batch) -> None:
-        judged = await self._caller.on_loop(run)
-        self._finished(run, judged, self._env.clock())
 
     def _in_thread(self, run: Held | Batch) -> tuple[Held | Batch, Judged, float]:
         """Runs in a thread, in a context of its own. Never raises."""

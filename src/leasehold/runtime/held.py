@@ -80,9 +80,6 @@ class Held(Run):
     job: Job | None = field(init=False, default=None)
     batch: Batch | None = field(init=False, default=None, repr=False)
 
-    def __post_init__(self) -> None:
-        self.persistent = self.lease.record.shape.persistent
-
     @property
     def run(self) -> Held | Batch:
         """What occupies the slot that this lease runs in."""
@@ -102,9 +99,6 @@ class Batch(Run):
     spec: TaskSpec
     members: list[Held]
     jobs: list[Job] = field(init=False, default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.persistent = any(held.persistent for held in self.members)  # such a one is alone
 
     def open(self) -> list[Held]:
         """Those whose outcome is not decided."""

@@ -76,6 +76,7 @@ class Inflight:
             return None
         self._added += 1
         held = Held(lease, ref, spec, now, self._added, now if asked_at is None else asked_at)
+        held.persistent = lease.record.shape.persistent
         self._by_ref[ref] = held
         self._by_queue[ref.queue] = self._by_queue.get(ref.queue, 0) + 1
         self._ending += not held.persistent
@@ -90,25 +91,24 @@ class Inflight:
         """Move what was claimed first into a slot. None: no slot is free, or nothing is there to start."""
         if len(self.running) >= self.slots:
             return None
-        group = self.gathering.ripe(now) if self.gathering else None
+        group = self.gathering.ripe(now) if self.gathering.group_of else None
         if group is not None and (not self.pending or group.first < self.pending[0].number):
             batch = self.gathering.take(group)
             for held in batch.members:
                 held.phase, held.batch, held.started_at = Phase.RUNNING, batch, now
+            batch.started_at = now
+            self.running.add(batch)
             self.room.set()
-            return self._into_slot(batch, now)
+            return batch
         if self.pending:
             held = self.pending.popleft()
             if len(self.pending) <= self.low_water:
                 self.room.set()
             held.phase = Phase.RUNNING
-            return self._into_slot(held, now)
+            held.started_at = now
+            self.running.add(held)
+            return held
         return None
-
-    def _into_slot(self, run: Held | Batch, now: float) -> Held | Batch:
-        run.started_at = now
-        self.running.add(run)
-        return run
 
     def leave_slot(self, run: Held | Batch) -> None:
         self.running.discard(run)
@@ -158,7 +158,7 @@ class Inflight:
         if taken:
             out = set(taken)
             self.pending = deque(held for held in self.pending if held not in out)
-        if self.gathering:
+        if self.gathering.group_of:
             taken = sorted(taken + self.gathering.take_where(wanted), key=lambda held: held.number)
         if taken:
             self.room.set()

@@ -28,7 +28,7 @@ def judge_value(spec: TaskSpec, lease: Lease, value: object, random: Random, ask
     """
     if isinstance(value, (Retry, Fail, JobCancelled)):
         return judge_error(spec, lease, value, random, asked)
-    if closed(value):
+    if isinstance(value, CoroutineType) and closed(value):
         error = TypeError("a sync handler returned a coroutine: declare it `async def`")
         return judge_error(spec, lease, error, random, asked)
     if asked is not None and lease.record.shape.persistent:
