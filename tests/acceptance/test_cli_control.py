@@ -116,7 +116,7 @@ def test_cancel_all_in_a_pipe_needs_yes(app, run):
     assert out == ""
     assert "expected --yes" in err
     assert app.inspect.queue("emails").counts[State.CANCELLED] == 0
-    assert run("cancel", "emails", "--all", "--yes")[0].startswith("Queue 'emails': 4 jobs cancelled; of 1 job")
+    assert run("cancel", "emails", "--all", "--yes")[0].startswith("Queue 'emails': 4 jobs cancelled; 1 job running")
     counts = app.inspect.queue("emails").counts
     assert (counts[State.CANCELLED], counts[State.ACTIVE], counts[State.READY]) == (4, 1, 0)
 
