@@ -10,6 +10,8 @@ from leasehold.core.engine import CancelAsked, Feature
 from leasehold.core.job import State
 from leasehold.core.outcome import Broken, Cancelled, Completed, Failed, Outcome, Released, Retried, Unroutable
 from leasehold.core.shape import CancelAnswer, CancelCount, LaneFailure
+from leasehold.core.steps import Command, Invoke, Reply
+from tests.support.stepping import Send, Session, send_with, step
 from tests.support.world import BOOM, World
 
 pytestmark = pytest.mark.needs(Feature.CANCEL)
@@ -291,3 +293,19 @@ def test_what_was_taken_ahead_of_the_slots_is_asked_for_too(world: World) -> Non
     assert world.cancel_all() == CancelCount(0, 3)
     assert world.silence() == 3
     assert world.counts() == {"cancelled": 3}
+
+
+def test_beats_between_its_calls_hide_no_worker_from_cancel_all(world: World) -> None:
+    """A beat changes the order in which the leases of workers lapse."""
+    workers = ["w1", "w2", "w3"]
+    world.put("a", "b", "c")
+    leases = {worker: world.take(1, worker) for worker in workers}
+
+    def beat_after(number: int, call: Command | Invoke, send: Send) -> Reply:
+        reply = send(call)
+        world.beat(workers[number % len(workers)], leases[workers[number % len(workers)]])
+        return reply
+
+    count = step(world.engine.cancel_all("q"), Session("s"), send_with(world.driver), beat_after)
+    assert count == CancelCount(0, 3)
+    assert all(world.view(id).cancelling == "" for id in "abc")

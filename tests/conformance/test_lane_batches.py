@@ -167,3 +167,13 @@ def test_one_that_fails_for_good_stops_the_lane_for_what_follows(world: World, p
         assert batch(world) == []
         assert world.resume_lane("L")
     assert batch(world) == ["b", "c", "d"]
+
+
+def test_a_head_that_is_retried_by_hand_comes_before_those_that_are_still_out(world: World) -> None:
+    world.configure(lane_failure=LaneFailure.PARK)
+    world.put_in("L", *"abcde")
+    a, b, c = world.take(3, of_lane=3)
+    assert world.settle(a, Failed(BOOM))
+    assert world.retry("a")
+    world.settle_each([b, c], Released(), Released())
+    assert world.in_lane("L") == list("abcde")

@@ -42,13 +42,8 @@ local function cancel_of(place, ids)
   end
 end
 
--- The workers are few; each holds a limited number of jobs. The offset counts workers.
-local function ask()
-  local worker = call('ZRANGE', key('holders'), offset, offset)[1]
-  if not worker then
-    return
-  end
-  looked, offset = 1, offset + 1
+-- Ask one worker, if it holds jobs that are wanted.
+local function ask(worker)
   local held, asked = call('HGETALL', key('held:' .. worker)), {}
   for i = 1, #held, 2 do
     local shape = string.match(held[i + 1], '^%d+ %d+ %d+ ?%w* ?(.*)$') or ''
@@ -59,12 +54,23 @@ local function ask()
   if #asked > 0 then
     call('HSET', key('cancelling'), unpack(asked))
     call('PUBLISH', signal .. worker, queue)
-    requested = #asked / 2
+    requested = requested + #asked / 2
+  end
+end
+
+-- The workers are few; each holds a limited number of jobs. The offset counts workers in the order of their names: that of
+-- their leases changes with every beat. Mostly one call asks all.
+local function ask_workers()
+  local workers = call('ZRANGE', key('holders'), 0, @MAX_HOLDERS@ - 1)
+  table.sort(workers)
+  while workers[offset + 1] and requested < limit do
+    ask(workers[offset + 1])
+    looked, offset = looked + 1, offset + 1
   end
 end
 
 if state == 'active' then
-  ask()
+  ask_workers()
 elseif state == 'ready' then
   local ids
   if lane == '' then

@@ -86,23 +86,21 @@ local shapes = setmetatable({ function(my)
   end
 
   -- Put a job back to the front of its lane: behind those that were before it and are back already. One whose rank is
-  -- forgotten (it had ended) goes before all.
+  -- forgotten (it had ended) goes before all, also before those that are still to come back.
   local function back_into_lane(lane, id)
-    local list, _, rank = key('lane:' .. lane), occupied_by(id)
+    local list, _, known = key('lane:' .. lane), occupied_by(id)
+    local rank = known or '0'
     with_lane(lane, true, function()
       local before = nil
-      for n = 0, rank and @MAX_BATCH@ or 0 do
+      for n = 0, @MAX_BATCH@ do
         local entry = call('LINDEX', list, n)
         local _, other = entry_of(entry or '')
-        if not rank and other then
-          rank = digits(tonumber(other) - 1)
-        end
         if not other or tonumber(other) > tonumber(rank) then
           break
         end
         before = entry
       end
-      local entry = rank and '@' .. rank .. '/' .. id or id
+      local entry = '@' .. rank .. '/' .. id
       if before then
         call('LINSERT', list, 'AFTER', before, entry)
       else
