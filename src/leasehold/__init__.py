@@ -61,6 +61,9 @@ if TYPE_CHECKING:
     from leasehold.core.shape import Progress as Progress
     from leasehold.core.shape import QueueSettings as QueueSettings
     from leasehold.core.shape import Shape as Shape
+    from leasehold.current import check_cancelled as check_cancelled
+    from leasehold.current import must_stop as must_stop
+    from leasehold.current import progress as progress
     from leasehold.held import HeldJob as HeldJob
     from leasehold.protocols import Native as Native
     from leasehold.queues import Queue as Queue
@@ -89,6 +92,7 @@ _HOMES = {
     "core.shape": (
         "CancelAnswer CancelCount Conflict LaneFailure LanePage LaneState LaneView Progress QueueSettings Shape"
     ),
+    "current": "check_cancelled must_stop progress",
     "held": "HeldJob",
     "protocols": "Native",
     "queues": "Queue",

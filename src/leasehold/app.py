@@ -15,10 +15,11 @@ from leasehold.core.errors import InvalidArgument
 from leasehold.core.task import BatchRule, TaskSpec
 from leasehold.options import OF_SHAPE, UNSET, Options, ShapeOptions, Unset
 from leasehold.panel import Control, Inspect
+from leasehold.parameters import takes_one, takes_what_comes
 from leasehold.protocols import FullEngine, Native, WireProtocol
 from leasehold.queues import Queue
 from leasehold.settings import Settings
-from leasehold.tasks import Definition, Policy, RawHandler, Task, checked_function, default_name, takes_one
+from leasehold.tasks import Definition, Policy, RawHandler, Task, checked_function, default_name
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -199,7 +200,8 @@ class Leasehold:
         or `Fail`. What it raises counts for all jobs that were not answered before. `linger`: for how many seconds (up
         to 60) a job waits for others to fill the batch; 0 by default. `one_lane`: put only jobs together that follow
         each other in one lane, in its order.
-        The other options are those of `task`. Raises `InvalidArgument`, also when the queue has a handler already.
+        The other options are those of `task`. Raises `InvalidArgument`, also when the queue has a handler already, and
+        when the annotation of the function says one job where a list comes, or the other way round.
         """
         if callable(queue):
             raise InvalidArgument('@app.handler needs the name of its queue: @app.handler("emails").')
@@ -211,6 +213,7 @@ class Leasehold:
         def register(function: Callable[..., Any]) -> RawHandler:
             checked_function(function, "@app.handler")
             takes_one(function, "@app.handler")
+            takes_what_comes(function, rule is not None, "@app.handler")
             if policy.queue in self._handlers:
                 raise InvalidArgument(f"Queue {policy.queue!r} has a handler already; expected one handler a queue.")
             handler = self._handlers[policy.queue] = RawHandler(function, policy, rule)

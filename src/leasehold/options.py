@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict
 
 from leasehold.core import limits, names
 from leasehold.core.errors import InvalidArgument
-from leasehold.core.shape import Conflict, UniqueRule
+from leasehold.core.shape import Conflict, UniqueRule, Until
 from leasehold.unique import rule_of
 
 if TYPE_CHECKING:
@@ -26,7 +26,8 @@ class ShapeOptions(TypedDict, total=False):
     priority    -100 to 100, higher first, 0 by default; in a lane order is all, so it goes with no lane
     unique      what it must be the only one of: a key, True (by its arguments), `Unique(...)`, `Debounce(...)`,
                 `Throttle(...)`; None or False: nothing
-    persistent  True: when its handler returns the job is run again, for ever, and by default without a timeout
+    persistent  True: when its handler returns the job is run again, for ever, and by default without a timeout; a
+                unique key must then last until its end
     """
 
     lane: str | None
@@ -147,6 +148,8 @@ class Options:
             raise InvalidArgument(f"lane_limit is {self.lane_limit}, but there is no lane; expected lane= with it.")
         if self.unique and self.delayed:
             _check_no_delay(self.unique)
+        if self.unique and self.persistent:
+            _check_lasting(self.unique)
         return self
 
     @property
@@ -208,3 +211,19 @@ def _check_no_delay(rule: UniqueRule) -> None:
             'on_conflict="rerun" and delay or run_after are both asked for; the new run begins when the one before it '
             "ends. Leave one of them out."
         )
+
+
+def _check_lasting(rule: UniqueRule) -> None:
+    """Who wants something to run for ever wants it once: a key that ends before the job would let a second one in."""
+    if rule.until is Until.ENDED:
+        return
+    if rule.conflict is Conflict.POSTPONE:
+        asked = "Debounce"
+    elif rule.until is Until.STARTED:
+        asked = 'unique until "started"'
+    else:
+        asked = "a unique key for a time (Throttle, or until=seconds)"
+    raise InvalidArgument(
+        f"persistent and {asked} are both asked for; a persistent job never completes, so that its key would end "
+        'before it, and a second one could run. Expected a key that lasts: until="ended", the default of Unique.'
+    )

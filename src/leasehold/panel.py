@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from leasehold.core import limits, names
@@ -18,11 +19,13 @@ from leasehold.core.shape import (
     QueueSettings,
 )
 from leasehold.core.steps import Steps
+from leasehold.results import looked
+from leasehold.unique import as_asked
 
 if TYPE_CHECKING:
     from leasehold.client import Client
 
-_LISTED = (LaneState.READY, LaneState.BUSY, LaneState.PARKED)
+_LISTED = (LaneState.READY, LaneState.BUSY, LaneState.BLOCKED, LaneState.PARKED)
 _MOST_CURSOR = 2**64 - 1
 """A cursor of Redis is a number of 64 bits."""
 
@@ -88,7 +91,7 @@ class Inspect:
         return await self._client.arun(self._page(queue, state, offset, limit, lane))
 
     def lane(self, queue: str, lane: str) -> LaneView:
-        """One lane: whether it waits, is busy or parked, and how many jobs it has. One without jobs is `idle`.
+        """One lane: whether it waits, is busy, blocked or parked, and how many jobs it has. One without is `idle`.
 
         app.inspect.lane("images", "user:42").waiting
         """
@@ -98,10 +101,10 @@ class Inspect:
         return await self._client.arun(self._lane(queue, lane))
 
     def lanes(self, queue: str, state: LaneState | str, cursor: int = 0, limit: int = limits.PAGE_MAX) -> LanePage:
-        """Up to `limit` (at most 100) lanes that are "ready" (in the order of their turns), "busy" or "parked".
+        """Up to `limit` (at most 100) lanes in one state: "ready" (the next first), "busy", "blocked" or "parked".
 
-            page = app.inspect.lanes("images", LaneState.PARKED)
-            [lane.name for lane in page.lanes]
+            page = app.inspect.lanes("images", LaneState.BLOCKED)
+            [(lane.name, lane.blocked_by) for lane in page.lanes]
 
         `cursor`: that of the page before, 0 for the first. The last page has the cursor 0.
         """
@@ -133,18 +136,19 @@ class Inspect:
         return self._client.engine.queue(names.queue_name(name))
 
     def _job(self, queue: str, id: str) -> Steps[JobView | None]:
-        return self._client.engine.job(names.queue_name(queue), names.known_id(id))
+        return looked(self._client.engine.job(names.queue_name(queue), names.known_id(id)))
 
     def _page(self, queue: str, state: State | str, offset: int, limit: int, lane: str | None) -> Steps[Page]:
         names.count(offset, "offset", most=limits.PAGE_OFFSET_MAX)
         names.count(limit, "limit", least=1, most=limits.PAGE_MAX)
         wanted = _state(state)
-        if lane is None:
-            return self._client.engine.page(names.queue_name(queue), wanted, offset, limit)
-        self._client.require(Feature.LANES, "lanes")
-        if wanted is not State.READY:
-            raise InvalidArgument(f"state is {wanted.value!r} and lane is given; expected 'ready', or no lane.")
-        return self._client.engine.page(names.queue_name(queue), wanted, offset, limit, names.lane_name(lane))
+        if lane is not None:
+            self._client.require(Feature.LANES, "lanes")
+            names.lane_name(lane)
+            if wanted is not State.READY:
+                raise InvalidArgument(f"state is {wanted.value!r} and lane is given; expected 'ready', or no lane.")
+        page = yield from self._client.engine.page(names.queue_name(queue), wanted, offset, limit, lane)
+        return replace(page, jobs=tuple(map(as_asked, page.jobs)))
 
     def _lane(self, queue: str, lane: str) -> Steps[LaneView]:
         self._client.require(Feature.LANES, "lanes")

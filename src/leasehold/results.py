@@ -16,6 +16,7 @@ from leasehold.core.job import Enqueued, JobView, NewJob, State
 from leasehold.core.shape import CancelAnswer, Conflict
 from leasehold.core.signature import Results
 from leasehold.core.steps import Steps
+from leasehold.unique import as_asked
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -111,11 +112,11 @@ class JobHandle(Generic[R]):
 
     def refresh(self) -> JobView | None:
         """The job as it is now; None when there is no record of it."""
-        return self._client.run(self._client.engine.job(self.queue, self.id))
+        return self._client.run(looked(self._client.engine.job(self.queue, self.id)))
 
     async def arefresh(self) -> JobView | None:
         """The twin of `refresh` for async code."""
-        return await self._client.arun(self._client.engine.job(self.queue, self.id))
+        return await self._client.arun(looked(self._client.engine.job(self.queue, self.id)))
 
     def state(self) -> State | None:
         """Where the job is now; None when there is no record of it."""
@@ -170,7 +171,7 @@ class JobHandle(Generic[R]):
         yield view
 
     def _ask(self) -> Steps[JobView | None]:
-        return self._client.engine.result(self.queue, self.id)
+        return looked(self._client.engine.result(self.queue, self.id))
 
     def _channel(self) -> str:
         return self._client.engine.result_channel(self.queue, self.id)
@@ -185,6 +186,12 @@ class JobHandle(Generic[R]):
         if note is not None:
             raise ResultError(f"Job {self.id!r} completed, but its result could not be stored: {note}")
         return cast(R, value)
+
+
+def looked(steps: Steps[JobView | None]) -> Steps[JobView | None]:
+    """A look at a job, which shows it as its user knows it."""
+    view = yield from steps
+    return None if view is None else as_asked(view)
 
 
 def changes(looks: Iterator[JobView | None]) -> Iterator[JobView]:

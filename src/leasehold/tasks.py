@@ -167,7 +167,8 @@ class Task(Generic[P, R, C]):
         `priority`: -100 to 100, higher first; a job with a lane has none.
         `unique`: the job is the only one with this key until it has ended; `True`: with these arguments. See `Unique`,
         `Debounce` and `Throttle` for more. `persistent`: when the function returns, the job is run again, for ever,
-        until it is cancelled, discarded or raises `Fail`; failures are retried without a limit.
+        until it is cancelled, discarded or raises `Fail`; failures are retried without a limit. Its unique key, if it
+        has one, lasts until it has ended.
         None leaves an option as it was, but for `timeout` (no limit), `lane` (no lane) and `unique` (not unique).
         Raises `InvalidArgument`, naming what is wrong or what does not go together.
         """
@@ -287,16 +288,6 @@ def checked_function(function: Callable[..., Any], what: str) -> None:
         raise InvalidArgument(f"{what}: got a {type(function).__name__}; expected a function or an async function.")
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise InvalidArgument(f"{what}: {function.__qualname__} yields; expected a function that returns its result.")
-
-
-def takes_one(function: Callable[..., Any], what: str) -> None:
-    """Refuse a raw handler that cannot be called with just the job, or with just the list of them."""
-    try:
-        inspect.signature(function).bind(None)
-    except TypeError:
-        raise InvalidArgument(
-            f"{what}: {function.__qualname__} must take one argument, the job (with batch=, the list of jobs)."
-        ) from None
 
 
 def default_name(function: Callable[..., Any]) -> str:

@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from hashlib import blake2b
-from typing import Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from leasehold.core import limits, names
 from leasehold.core.errors import InvalidArgument
 from leasehold.core.shape import Conflict, UniqueRule
 from leasehold.core.shape import Until as Span
+
+if TYPE_CHECKING:
+    from leasehold.core.job import JobView
 
 Seconds: TypeAlias = float | timedelta
 Until: TypeAlias = Literal["ended", "started"] | Seconds
@@ -21,6 +24,8 @@ _BY_ARGUMENTS: Final = ""
 _OWN: Final = "k:"
 _DIGEST: Final = "a:"
 _DIGEST_BYTES: Final = 16
+BY_ARGUMENTS: Final = "by arguments: "
+"""How the key of a view begins that was made of the task and the arguments."""
 _MOST_S: Final = limits.MAX_WINDOW_MS // limits.SECOND
 
 
@@ -34,9 +39,11 @@ class Unique:
     `until`: "ended" (also across retries; the default), "started" (its first claim), or for how long from its enqueue,
     in seconds or as a `timedelta` (0.001 s to 365 days). `on_conflict`: what happens when another job has the key.
     "reject" raises `NotUnique`; the others give a handle of the other job, with `created` False. "existing" does
-    nothing else. "replace" gives the other the new arguments while it waits, and rejects while it runs. "rerun" runs
-    the call once more after the other, if that one runs already; it needs `until="ended"`, and no delay.
-    Raises `InvalidArgument`.
+    nothing else. "replace" gives the other, while it waits, what the new call would run (task, arguments, `timeout`,
+    `retries`) and nothing else: it keeps its id, its place, lane, priority, due time and key, whatever `lane`,
+    `lane_limit`, `priority`, `delay`, `run_after`, `id` or `persistent` the new call asks for; while the other runs it
+    rejects. "rerun" runs the call once more after the other, if that one runs already; it needs `until="ended"`, and no
+    delay. A persistent job can have no key that ends before it, so only `until="ended"`. Raises `InvalidArgument`.
     """
 
     key: str | None = None
@@ -59,9 +66,10 @@ class Debounce:
 
         reindex.using(unique=Debounce(5)).enqueue("products")
 
-    Each call gives the waiting job its arguments and lets it wait anew, for ten times `seconds` in all at the most.
+    Each call gives the waiting job its arguments and lets it wait anew, for ten times `seconds` in all at the most; of
+    its options as little counts as with `on_conflict="replace"`.
     `key` None: calls with the same arguments. `seconds`: a number or a `timedelta`, 0.001 s to 365 days. It is a delay
-    of its own, so it goes with no other. Raises `InvalidArgument`.
+    of its own, so it goes with no other, and not with `persistent`. Raises `InvalidArgument`.
     """
 
     seconds: Seconds
@@ -79,7 +87,7 @@ class Throttle:
         sync.using(unique=Throttle(60, key="sync")).enqueue()
 
     The others give a handle of the first, with `created` False. `key` None: calls with the same arguments. `seconds`: a
-    number or a `timedelta`, 0.001 s to 365 days. Raises `InvalidArgument`.
+    number or a `timedelta`, 0.001 s to 365 days. It does not go with `persistent`. Raises `InvalidArgument`.
     """
 
     seconds: Seconds
@@ -132,6 +140,23 @@ def keyed(rule: UniqueRule, task: str | None, arguments: bytes) -> UniqueRule:
     # No task's name is empty or has a zero byte, so that no two different pairs give the same bytes.
     content = (task or "").encode() + b"\0" + arguments
     return replace(rule, key=_DIGEST + blake2b(content, digest_size=_DIGEST_BYTES).hexdigest())
+
+
+def as_asked(view: JobView) -> JobView:
+    """A job as its user knows it: with the unique key that was asked for, not the one that lies in Redis.
+
+    A key by the arguments is shown as "by arguments: " and a digest of them.
+    """
+    rule = view.shape.unique
+    if rule is None:
+        return view
+    return replace(view, shape=replace(view.shape, unique=replace(rule, key=_key_as_asked(rule.key))))
+
+
+def _key_as_asked(stored: str) -> str:
+    if stored.startswith(_DIGEST):
+        return BY_ARGUMENTS + stored.removeprefix(_DIGEST)
+    return stored.removeprefix(_OWN)
 
 
 def _check_key(key: object) -> None:

@@ -185,6 +185,20 @@ def test_park_and_resume_a_lane(app, run):
     assert "is not parked but idle" in run("resume", "emails", "--lane", "usr:42", expect=1)[1]
 
 
+def test_a_lane_without_jobs_is_told_of(app, run):
+    app.queue("emails").enqueue(b"x", lane="user:42")
+    note = "Note: Lane 'usr:42' of queue 'emails' has no job that waits or runs. Did you mean 'user:42'?\n"
+    assert "is not parked but idle" in run("resume", "emails", "--lane", "usr:42", expect=1)[1].removeprefix(note)
+    out, err = run("pause", "emails", "--lane", "usr:42")
+    assert out.startswith("Lane 'usr:42' of queue 'emails' is parked.")
+    assert err == note
+    assert run("resume", "emails", "--lane", "usr:42") == ("Lane 'usr:42' of queue 'emails' goes on.\n", note)
+    assert run("pause", "emails", "--lane", "other")[1].endswith("has no job that waits or runs.\n")
+    # A lane whose one job runs has a job.
+    assert app.queue("emails").lease(seconds=60)
+    assert run("pause", "emails", "--lane", "user:42")[1] == ""
+
+
 def test_resume_all_lanes(app, run):
     for number in range(250):
         app.queue("emails").enqueue(b"x", lane=f"user:{number}")

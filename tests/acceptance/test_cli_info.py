@@ -25,10 +25,10 @@ def app(redis_url):
 
 def test_plain_columns_in_a_pipe(leasehold, app, redis_url):
     out = leasehold("info", "--namespace", "shop", url=redis_url).end().out
-    lines = [line.split() for line in out.splitlines()]
+    lines = [re.split("  +", line) for line in out.splitlines()]
     assert lines[0][:4] == ["queue", "scheduled", "ready", "active"]
     assert ["emails", "0", "2"] in [line[:3] for line in lines]
-    assert ["[red]odd[red]_name", "0", "1"] in [line[:3] for line in lines]
+    assert ["[red]odd[red] name", "0", "1"] in [line[:3] for line in lines]
     assert "No workers." in out
     assert out.isascii()
 

@@ -1,6 +1,7 @@
 """`leasehold info` on what shapes a queue: settings, lanes, priorities, unique keys, persistent jobs."""
 
 import json
+import re
 
 import pytest
 
@@ -46,15 +47,16 @@ def test_settings_are_shown_where_there_are_some(app, run):
 def test_one_queue_with_its_settings_and_parked_lanes(app, run):
     app.queue("emails").enqueue(b"x", lane="user:42")
     lines = run("info", "emails")
-    assert ["paused", "max_length", "lane_failure", "parked_lanes"] in lines
-    assert ["no", "none", "skip", "0"] in lines
+    assert ["paused", "max_length", "lane_failure", "parked_lanes", "blocked_lanes"] in lines
+    assert ["no", "none", "skip", "0", "0"] in lines
     assert ["user:42", "1"] not in [line[:2] for line in lines]
     app.control.park_lane("emails", "user:42")
     lines = run("info", "emails")
-    assert ["no", "none", "skip", "1"] in lines
+    assert ["no", "none", "skip", "1", "0"] in lines
     assert ["user:42", "1"] in [line[:2] for line in lines]
     shown = run("info", "emails", "--json")
     assert [lane["name"] for lane in shown["parked"]] == ["user:42"]
+    assert shown["blocked"] == []
     assert shown["queues"][0]["parked_lanes"] == 1
 
 
@@ -66,10 +68,90 @@ def test_lanes_by_state(app, run):
     app.control.park_lane("emails", "c c")
     assert run("info", "emails", "--lanes", "ready") == [["lane", "waiting", "busy", "limit"], ["b", "2", "0", "1"]]
     assert run("info", "emails", "--lanes", "busy")[1:] == [["a", "0", "1", "1"]]
-    assert run("info", "emails", "--lanes", "parked")[1][:2] == ["c_c", "1"]
+    assert run("info", "emails", "--lanes", "parked")[1][:3] == ["c", "c", "1"]
     shown = run("info", "emails", "--lanes", "parked", "--json")
     assert (shown["lanes"][0]["name"], shown["lanes"][0]["state"], shown["more"]) == ("c c", "parked", False)
     assert run("info", "other", "--lanes", "busy") == [["No", "busy", "lanes", "in", "other."]]
+
+
+NAMES = [
+    "two words",
+    "under_score",
+    "a  b",
+    "tab-free,comma",
+    "田中　太郎",
+    "https://me@example.org/a",
+    "b\u202ec",
+    "-",
+]
+
+
+def test_lanes_are_shown_by_their_very_names_a_line_each(app, leasehold, redis_url):
+    for name in NAMES:
+        app.queue("my mails").enqueue(b"x", lane=name)
+    out = leasehold("info", "my mails", "--lanes", "ready", url=redis_url).end().out
+    rows = [line.rpartition("  ")[0].rsplit(maxsplit=2) for line in out.splitlines()[1:]]
+    assert [name for name, *_ in rows] == [name.replace("\u202e", r"\u202e") for name in NAMES]
+    for name in NAMES:
+        lines = leasehold("info", "my mails", "--lane", name, url=redis_url).end().out.splitlines()
+        assert lines[0] == f"lane        {name}".replace("\u202e", r"\u202e")
+
+
+def test_texts_of_jobs_are_on_one_line_and_without_passwords(app, leasehold, redis_url):
+    queue = app.queue("emails")
+    queue.enqueue(b"x", id="my job")
+    queue.fail(queue.lease(seconds=60), "no answer from redis://me:s3cret@example.org/0\tat\x1b[31mall\nsecond line")
+    row = leasehold("info", "emails", "--state", "failed", url=redis_url).end().out.splitlines()[1]
+    assert row.startswith("my job  ")
+    assert row.endswith(r"  no answer from redis://***@example.org/0\tat\x1b[31mall")
+    assert re.search(r"  \d+s_ago  ", row)
+    shown = leasehold("info", "emails", "my job", url=redis_url).end().out
+    assert "s3cret" not in shown
+    assert "redis://***@example.org/0" in shown
+
+
+@pytest.fixture
+def blocked(app):
+    """A lane whose first job failed, with one more that waits; and another lane."""
+    queue = app.queue("my mails")
+    app.control.configure("my mails", lane_failure="block")
+    for name in ("user 42", "user 42", "fine"):
+        queue.enqueue(b"x", lane=name)
+    job = queue.lease(seconds=60)
+    queue.fail(job, "no such customer")
+    return job.id
+
+
+def test_a_lane_that_a_failed_job_blocks(app, leasehold, redis_url, blocked):
+    hint = f"app.control.retry('my mails', '{blocked}') or app.control.discard('my mails', '{blocked}')"
+    ended = leasehold("info", "my mails", "--lanes", "blocked", url=redis_url).end()
+    head, row = (re.split("  +", line) for line in ended.out.splitlines())
+    assert head == ["lane", "waiting", "busy", "limit", "blocked_by"]
+    assert row == ["user 42", "1", "1", "1", blocked]
+    assert hint in ended.err
+    shown = json.loads(leasehold("info", "my mails", "--lanes", "blocked", "--json", url=redis_url).end().out)
+    assert [(lane["state"], lane["blocked_by"]) for lane in shown["lanes"]] == [("blocked", blocked)]
+    lines = leasehold("info", "my mails", "--lane", "user 42", url=redis_url).end().out.splitlines()
+    assert "state       blocked (it waits until its failed job is retried or discarded)" in lines
+    assert f"blocked by  {blocked}" in lines
+    assert f"to go on    {hint}" in lines
+    ended = leasehold("info", "my mails", url=redis_url).end()
+    assert re.search(r"^no +none +block +0 +1$", ended.out, re.MULTILINE)
+    assert re.search(rf"^user 42 .* {blocked}$", ended.out, re.MULTILINE)
+    assert "blocked_lanes=1" in leasehold("info", url=redis_url).end().out
+    assert app.control.discard("my mails", blocked)
+    ended = leasehold("info", "my mails", "--lanes", "blocked", url=redis_url).end()
+    assert (ended.out, ended.err) == ("No blocked lanes in my mails.\n", "")
+
+
+def test_to_resume_a_lane_that_a_failed_job_blocks(app, leasehold, redis_url, blocked):
+    ended = leasehold("resume", "my mails", "--lane", "user 42", url=redis_url).end(expect=1)
+    assert ended.out == ""
+    assert f"A failed job blocks lane 'user 42': '{blocked}'." in ended.err
+    assert f"app.control.retry('my mails', '{blocked}') or app.control.discard(" in ended.err
+    assert "is not parked but blocked; nothing was changed" in ended.err
+    err = leasehold("resume", "my mails", url=redis_url).end().err
+    assert err == "Note: Lanes that a failed job blocks: 1. To see them: leasehold info 'my mails' --lanes blocked\n"
 
 
 @pytest.mark.parametrize("count", [100, 101])
@@ -109,20 +191,22 @@ def test_a_lane_that_nothing_is_known_of_is_idle(app, run):
 def test_a_job_with_a_shape(app, run):
     queue = app.queue("emails")
     queue.enqueue(b"x", id="laned", lane="user:42", lane_limit=3, unique="welcome:7")
-    queue.enqueue(b"x", id="first", priority=50, persistent=True, unique=Unique(until="started"))
+    queue.enqueue(b"x", id="first", priority=50, unique=Unique(until="started"))
+    queue.enqueue(b"x", id="always", persistent=True)
     queue.enqueue(b"x", id="plain")
     laned = run("info", "emails", "laned")
     assert ["lane", "user:42", "(up", "to", "3", "at", "a", "time)"] in laned
     assert ["unique", "welcome:7", "(until", "ended)"] in laned
     first = run("info", "emails", "first")
     assert ["priority", "50"] in first
-    assert ["persistent", "yes"] in first
-    assert ["unique", "by", "its", "arguments", "(until", "started)"] in first
+    assert ["persistent", "yes"] in run("info", "emails", "always")
+    assert ["unique", "by", "arguments:"] in [line[:3] for line in first]
+    assert ["(until", "started)"] in [line[-2:] for line in first]
     shape = {"lane", "priority", "unique", "persistent", "progress", "cancelling"}
     assert not shape & {line[0] for line in run("info", "emails", "plain")}
     shown = run("info", "emails", "laned", "--json")
     assert (shown["lane"], shown["lane_limit"], shown["priority"], shown["persistent"]) == ("user:42", 3, 0, False)
-    assert shown["unique"]["until"] == "ended"
+    assert shown["unique"] == {"key": "welcome:7", "until": "ended"}
     assert run("info", "emails", "plain", "--json").keys() == shown.keys()
 
 
@@ -139,10 +223,10 @@ def test_a_page_has_the_columns_that_say_something(app, run):
 
 def test_what_is_out_of_the_ordinary_in_one_word():
     settings = QueueSettings(max_length=5, lane_failure=LaneFailure.BLOCK, paused=True)
-    table = overview.queue_table([QueueView("q", {State.READY: 1}, {}, settings, 3)])
-    assert plain(table).endswith("  paused,parked_lanes=3,max_length=5,lane_failure=block")
+    table = overview.queue_table([QueueView("q", {State.READY: 1}, {}, settings, 3, 2)])
+    assert plain(table).endswith("  paused,parked_lanes=3,blocked_lanes=2,max_length=5,lane_failure=block")
     # On a terminal lines are broken at the commas, and nowhere else.
-    assert table.spaced().rows[0][-1] == "paused, parked_lanes=3, max_length=5, lane_failure=block"
+    assert table.spaced().rows[0][-1] == "paused, parked_lanes=3, blocked_lanes=2, max_length=5, lane_failure=block"
     assert "notes" in fitted(table.spaced(), 60).head
 
 

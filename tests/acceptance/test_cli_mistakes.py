@@ -11,7 +11,7 @@ from leasehold.cli import COMMANDS, commands
 from leasehold.cli.errors import safe
 from leasehold.cli.facts import amount
 from leasehold.cli.tables import ago
-from leasehold.cli.weights import parse_queues
+from leasehold.cli.weights import misread, parse_queues, spelled
 
 NOWHERE = "redis://me:s3cret@127.0.0.1:1/0"
 
@@ -236,6 +236,52 @@ def test_queues_with_weights():
     # Names with what separates: the last number is the weight, a comma is written twice.
     assert parse_queues(["user:42:1", "user:me", "a:100"]) == {"user:42": 1, "user:me": 1, "a": 100}
     assert parse_queues(["one,,two:3,three", " spaced "]) == {"one,two": 3, "three": 1, " spaced ": 1}
+
+
+@pytest.mark.parametrize(
+    ("values", "known", "read"),
+    [
+        (["a,b"], ["a,b"], [("a,b", ["a", "b"])]),
+        (["x, a, b:3"], ["a,b"], [("a,b", ["a", "b"])]),
+        (["a,b:7"], ["a,b:7", "c"], [("a,b:7", ["a", "b"])]),
+        (["jobs:7"], ["jobs:7", "jobs"], [("jobs:7", ["jobs"])]),
+        (["a,b", "jobs:7"], ["jobs:7", "a,b"], [("jobs:7", ["jobs"]), ("a,b", ["a", "b"])]),
+        (["a,,b", "jobs:7:1", "a", "jobs"], ["a,b", "jobs:7", "a", "jobs"], []),
+        (["a,,b:3,jobs:7:2"], ["a,b", "jobs:7"], []),
+        (["a", "b"], ["a,b"], []),
+        (["b,a", "jobs:8", "user:me"], ["a,b", "jobs:7", "user:me"], []),
+        (["critical:5,default"], ["critical", "default"], []),
+    ],
+)
+def test_queues_whose_names_have_commas_and_colons(values, known, read):
+    assert list(misread(values, known)) == read
+    for name in known:
+        assert parse_queues([spelled(name)]) == {name: 1}
+
+
+ODD = """
+from leasehold import Leasehold
+app = Leasehold()
+@app.task(queue="a,b")
+def comma() -> None: ...
+@app.task(queue="jobs:7")
+def colon() -> None: ...
+@app.task(queue="jobs")
+def plain() -> None: ...
+"""
+
+
+def test_a_queue_that_is_read_as_another_is_refused(leasehold, tmp_path, redis_url):
+    (tmp_path / "odd.py").write_text(ODD)
+    message = mistake(leasehold("worker", "odd:app", "--burst", "-q", "jobs", "-q", "a,b", url=redis_url))
+    assert "'a,b' is a queue of the app, but here it is read as 'a' and 'b'" in message
+    assert "For the queue 'a,b' write a,,b" in message
+    # Both are queues of the app, and the weight may be meant.
+    run = leasehold("worker", "odd:app", "--burst", "-q", "jobs:7", url=redis_url).end()
+    assert "'jobs:7' is a queue of the app, but here it is read as 'jobs'" in run.err
+    assert "write jobs:7:1" in run.err
+    run = leasehold("worker", "odd:app", "--burst", "-q", "a,,b,jobs:7:1,jobs", url=redis_url).end()
+    assert "is read as" not in run.err
 
 
 @pytest.mark.parametrize(

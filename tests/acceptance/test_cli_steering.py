@@ -1,6 +1,7 @@
 """Steering a running worker from the command line: weights, pause, quiet, cancel."""
 
 import json
+import signal
 import time
 
 import pytest
@@ -9,7 +10,8 @@ from leasehold import Leasehold, State
 
 JOBS = """
 import asyncio, time
-from leasehold import Leasehold, current_job
+import leasehold
+from leasehold import Leasehold
 
 app = Leasehold()
 
@@ -30,8 +32,31 @@ async def asleep(seconds: float) -> None:
 def sleep(seconds: float) -> None:
     print("sleeping", flush=True)
     for _ in range(int(seconds * 20)):
-        current_job().check_cancelled()
+        leasehold.check_cancelled()
         time.sleep(0.05)
+"""
+
+
+BOTS = """
+import time
+import leasehold
+from leasehold import Leasehold
+
+app = Leasehold()
+
+@app.task(queue="bots", persistent=True)
+def listen() -> None:
+    print("listening", flush=True)
+    rounds = 0
+    while not leasehold.must_stop():
+        rounds += 1
+        leasehold.progress(rounds)
+        time.sleep(0.05)
+    print("stopped", flush=True)
+
+@app.task(queue="bots")
+def add(a: int, b: int) -> int:
+    return a + b
 """
 
 
@@ -104,6 +129,32 @@ def test_a_quiet_worker_starts_nothing_new(leasehold, app, worker, redis_url):
     out = leasehold("quiet", name, "--undo", "--json", url=redis_url).end().out
     assert json.loads(out) == {"worker": name, "quiet": False}
     assert waits.result(timeout=20) == 3
+
+
+def test_a_quiet_worker_keeps_its_persistent_jobs(leasehold, app, redis_url, tmp_path):
+    (tmp_path / "bots.py").write_text(BOTS)
+    command = ("worker", "bots:app", "-c", "4")
+    job = app.queue("bots").job("bot")
+    listen = app.task(name="bots.listen", queue="bots", persistent=True)(lambda: None)
+    add = app.task(name="bots.add", queue="bots")(lambda a, b: None)
+    listen.using(id="bot").enqueue()
+    first = leasehold(*command, url=redis_url).wait_for("listening", "out")
+    wait_until(lambda: len(app.inspect.workers()) == 1)
+    name = app.inspect.workers()[0].id
+    leasehold("quiet", name, url=redis_url).end()
+    first.wait_for(" quiet ")
+    second = leasehold(*command, url=redis_url).wait_for("started")
+    # What is new goes to the other worker, and the first one goes on with its bot.
+    before = job.refresh()
+    assert add.enqueue(1, 2).result(timeout=20) == 3
+    wait_until(lambda: job.refresh().progress.current > before.progress.current)
+    assert (job.refresh().worker, job.refresh().token, "stopped" in first.out) == (name, before.token, False)
+    # Only its end moves the bot.
+    first.signal(signal.SIGTERM).end()
+    assert "stopped" in first.out
+    second.wait_for("listening", "out")
+    job.cancel()
+    wait_until(lambda: job.state() is State.CANCELLED)
 
 
 def test_a_worker_that_is_not_there(leasehold, worker, redis_url):

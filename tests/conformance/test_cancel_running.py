@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -17,6 +18,17 @@ from tests.support.world import BOOM, World
 pytestmark = pytest.mark.needs(Feature.CANCEL)
 
 BACK: list[Outcome] = [Retried(BOOM), Retried(BOOM, 1_000), Released(), Unroutable()]
+
+
+def act_after(act: Callable[[int], object]) -> Callable[[int, Command | Invoke, Send], Reply]:
+    """Something that others do behind every call of an operation."""
+
+    def reply_of(number: int, call: Command | Invoke, send: Send) -> Reply:
+        reply = send(call)
+        act(number)
+        return reply
+
+    return reply_of
 
 
 def kind(value: object) -> str:
@@ -301,11 +313,67 @@ def test_beats_between_its_calls_hide_no_worker_from_cancel_all(world: World) ->
     world.put("a", "b", "c")
     leases = {worker: world.take(1, worker) for worker in workers}
 
-    def beat_after(number: int, call: Command | Invoke, send: Send) -> Reply:
-        reply = send(call)
+    def beat(number: int) -> None:
         world.beat(workers[number % len(workers)], leases[workers[number % len(workers)]])
-        return reply
 
-    count = step(world.engine.cancel_all("q"), Session("s"), send_with(world.driver), beat_after)
+    count = step(world.engine.cancel_all("q"), Session("s"), send_with(world.driver), act_after(beat))
     assert count == CancelCount(0, 3)
     assert all(world.view(id).cancelling == "" for id in "abc")
+
+
+@pytest.mark.needs(Feature.LANES)
+def test_scheduled_jobs_that_come_due_between_its_calls_hide_none_from_cancel_all(world: World) -> None:
+    """Of many jobs only a few are of the lane; those before them leave while it looks."""
+    world.put(*(f"s{n}" for n in range(1_200)), delay_ms=1_000)
+    world.put_in("L", "late", delay_ms=2_000)
+
+    def go_on(_: int) -> None:
+        world.pass_time(300)
+        world.take(300)
+
+    count = step(world.engine.cancel_all("q", "L"), Session("s"), send_with(world.driver), act_after(go_on))
+    assert count == CancelCount(1, 0)
+    assert world.state("late") is State.CANCELLED
+
+
+def test_a_job_that_is_handed_back_between_its_calls_is_cancelled_too(world: World) -> None:
+    world.put("a", "b")
+    world.take(1)
+
+    def hand_back(number: int) -> None:
+        world.leave("w" if number % 2 else "v")
+        world.take(1, "v" if number % 2 else "w")
+
+    count = step(world.engine.cancel_all("q"), Session("s"), send_with(world.driver), act_after(hand_back))
+    world.leave("v")
+    world.leave("w")
+    assert count.cancelled + count.requested >= 1
+    assert world.counts() == {"cancelled": 2}
+
+
+@pytest.mark.needs(Feature.LANES)
+def test_all_of_a_lane_however_many_others_crashed(world: World) -> None:
+    """Those that took workers down wait in a list of their own."""
+    world = world.with_options(isolate_after_crashes=1)
+    world.put(*(f"j{n}" for n in range(700)))
+    world.put_in("L", "a")
+    for worker in ("w1", "w2"):
+        world.run(world.engine.lease(worker, ["q"], 400, slots=400))
+        assert world.silence() > 0
+    assert world.view("a").crashes == 1
+    assert world.cancel_all("L") == CancelCount(1, 0)
+
+
+def test_a_lower_limit_of_crashes_ends_no_job_that_is_handed_back(world: World) -> None:
+    world = world.with_options(max_crashes=9, isolate_after_crashes=9)
+    world.put("a")
+    for _ in range(3):
+        world.take_one()
+        assert world.silence() == 1
+    world = world.with_options(max_crashes=2, isolate_after_crashes=9)
+    world.take_one()
+    assert world.leave() == 1
+    assert world.state("a") is State.READY
+    world.take_one()
+    assert world.silence() == 1
+    assert world.state("a") is State.BROKEN

@@ -6,7 +6,7 @@ import pytest
 
 from leasehold.core.errors import InvalidArgument
 from leasehold.core.job import State
-from leasehold.core.outcome import Completed, Released, Retried, Unroutable
+from leasehold.core.outcome import Completed, Failed, Released, Retried, Unroutable
 from leasehold.core.shape import CancelAnswer
 from tests.conformance.test_inspect import fill
 from tests.support.world import BOOM, World
@@ -183,3 +183,25 @@ def test_counts_are_right_after_a_purge_with_ghosts(world: World) -> None:
     world.put("a", "e")
     assert world.counts() == {"cancelled": 1, "ready": 2}
     assert world.drain() == ["a", "e"]
+
+
+@pytest.mark.parametrize("state", State)
+def test_retry_with_another_payload(world: World, state: State) -> None:
+    id = fill(world, state, 1)[0]
+    before = world.view(id)
+    can = state in {State.SCHEDULED, State.UNROUTABLE, State.FAILED, State.BROKEN, State.CANCELLED}
+    assert world.run(world.engine.retry("q", id, b"line one\nline two")) is can
+    view = world.view(id)
+    assert (view.task, view.enqueued_ms, view.shape) == (before.task, before.enqueued_ms, before.shape)
+    assert view.payload == (b"line one\nline two" if can else before.payload)
+    if can:
+        assert world.take_one().record.payload == b"line one\nline two"
+
+
+@pytest.mark.parametrize("payload", [b"", b"\n", b"\x00\xff", b"1 t\nx"])
+def test_any_payload_may_be_given(world: World, payload: bytes) -> None:
+    world.put("a", task="t")
+    assert world.settle(world.take_one(), Failed(BOOM))
+    assert world.run(world.engine.retry("q", "a", payload))
+    record = world.take_one().record
+    assert (record.payload, record.task, record.malformed) == (payload, "t", "")

@@ -140,6 +140,10 @@ def test_a_record_that_is_none_comes_out_whole_and_says_so(world: World, record:
     assert world.run(world.engine.retry("q", "odd"))
     assert world.settle(world.take_one(), Failed(BOOM))
     assert world.state("odd") is State.FAILED
+    assert world.run(world.engine.retry("q", "odd", b"repaired"))
+    repaired = world.take_one()
+    assert (repaired.record.payload, repaired.record.malformed) == (b"repaired", "")
+    assert world.settle(repaired)
     assert world.settle(fine)
 
 

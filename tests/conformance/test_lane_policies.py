@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from leasehold.core.engine import Feature
-from leasehold.core.job import State
+from leasehold.core.job import Enqueued, State
 from leasehold.core.outcome import Broken, Cancelled, Completed, Failed, Outcome, Retried
-from leasehold.core.shape import LaneFailure, LaneState
+from leasehold.core.shape import Conflict, LaneFailure, LaneState
 from tests.support.world import BOOM, World
 
 pytestmark = pytest.mark.needs(Feature.LANES)
@@ -46,10 +46,14 @@ def test_block_lets_the_lane_wait(world: World, how: str) -> None:
     end(world, "a", how)
     assert world.take_ids() == ["m"], "other lanes go on"
     view = world.lane("L")
-    assert (view.state, view.waiting, view.busy) == (LaneState.BUSY, 1, 1)
+    assert (view.state, view.waiting, view.busy, view.blocked_by) == (LaneState.BLOCKED, 1, 1, "a")
+    assert world.lanes(LaneState.BLOCKED) == ["L"]
+    assert "L" not in world.lanes(LaneState.BUSY)
+    assert world.run(world.engine.queue("q")).blocked_lanes == 1
     world.put_in("L", "c")
     assert world.take() == []
     assert world.retry("a")
+    assert (world.lane("L").state, world.lanes(LaneState.BLOCKED)) == (LaneState.READY, [])
     assert world.in_lane("L") == list("abc")
     world.leave()
     assert [id for id in world.drain() if id != "m"] == list("abc")
@@ -265,7 +269,7 @@ def test_a_new_policy_is_for_failures_to_come(world: World) -> None:
     world.put_in("C", "c1", "c2")
     end(world, "c1")
     assert world.drain() == ["c2"]
-    assert (world.lane("A").state, world.lane("B").state) == (LaneState.BUSY, LaneState.PARKED)
+    assert (world.lane("A").state, world.lane("B").state) == (LaneState.BLOCKED, LaneState.PARKED)
     assert world.discard("a1")
     assert world.resume_lane("B")
     assert sorted(world.drain()) == ["a2", "b2"]
@@ -278,3 +282,51 @@ def test_a_job_that_failed_before_does_not_block(world: World) -> None:
     assert world.drain() == ["b", "c"]
     assert world.retry("a")
     assert world.drain() == ["a"]
+
+
+@pytest.mark.needs(Feature.UNIQUE)
+@pytest.mark.parametrize("how", BAD_ENDS)
+def test_a_job_that_blocks_keeps_its_unique_key(world: World, how: str) -> None:
+    """Else a job behind it could take the key: it could not be retried then, and the lane would stand still."""
+    world.configure(lane_failure=LaneFailure.BLOCK)
+    world.put_only("a", lane="L")
+    end(world, "a", how)
+    assert world.put_only("b", lane="L") == Enqueued("a", False, Conflict.REJECT)
+    assert world.put_only("b", lane="L", conflict=Conflict.EXISTING) == Enqueued("a", False, Conflict.EXISTING)
+    world.put_in("L", "c")
+    assert world.retry("a")
+    assert world.drain() == ["a", "c"]
+    assert world.is_free()
+
+
+@pytest.mark.needs(Feature.UNIQUE)
+@pytest.mark.parametrize("act", ["discard", "purge", "retry"])
+def test_what_follows_a_job_that_blocks_waits_for_the_end_of_that(world: World, act: str) -> None:
+    world.configure(lane_failure=LaneFailure.BLOCK)
+    world.put_only("a", lane="L")
+    lease = world.take_one()
+    assert world.put_only("b", lane="L", conflict=Conflict.RERUN).created
+    assert world.settle(lease, Failed(BOOM))
+    assert world.take() == []
+    if act == "retry":
+        assert world.retry("a")
+        assert world.drain() == ["a", "b"]
+    else:
+        world.remove(act, "a")
+        assert world.drain() == ["b"]
+    assert world.is_free()
+
+
+def test_of_several_that_block_the_next_is_shown_when_one_goes(world: World) -> None:
+    world.configure(lane_failure=LaneFailure.BLOCK)
+    world.put_in("L", *"abcde", limit=3)
+    world.settle_each(world.take(2), Failed(BOOM), Failed(BOOM))
+    assert world.take_ids() == ["c"], "one place is left"
+    view = world.lane("L")
+    assert (view.state, view.busy, view.blocked_by) == (LaneState.BUSY, 3, "a")
+    world.remove("discard", "a")
+    assert world.lane("L").blocked_by == "b"
+    assert world.take_ids() == ["d"]
+    assert world.retry("b")
+    view = world.lane("L")
+    assert (view.state, view.waiting, view.blocked_by) == (LaneState.READY, 2, None)

@@ -8,9 +8,9 @@ import pytest
 
 from leasehold.core.engine import Feature
 from leasehold.core.errors import InvalidArgument, QueueFull
-from leasehold.core.job import NewJob, State
+from leasehold.core.job import Enqueued, NewJob, State
 from leasehold.core.outcome import Failed, Retried, Unroutable
-from leasehold.core.shape import Conflict, LaneFailure, QueueSettings
+from leasehold.core.shape import Conflict, LaneFailure, QueueSettings, Shape, UniqueRule
 from tests.support.world import BOOM, World
 
 PAUSE = pytest.mark.needs(Feature.PAUSE)
@@ -127,7 +127,7 @@ def test_as_many_as_may_be_and_no_more(world: World) -> None:
     world.configure(max_length=3)
     assert world.put("a", "b") == [True, True]
     before = world.dump()
-    with pytest.raises(QueueFull, match=r"2 of 3.*nothing|3"):
+    with pytest.raises(QueueFull, match=r"has 2 jobs, 2 were to be added, its max_length is 3\. Nothing"):
         world.put("c", "d")
     assert world.dump() == before
     assert world.put("c") == [True]
@@ -232,3 +232,45 @@ def test_a_full_queue_is_not_changed_by_one_whose_key_is_taken(world: World, con
     with contextlib.suppress(QueueFull):
         assert world.put_only("b", conflict=conflict).id == "a"
     assert world.dump() == before
+
+
+@LENGTH
+@pytest.mark.needs(Feature.UNIQUE)
+@pytest.mark.parametrize("conflict", Conflict)
+def test_what_adds_nothing_fits_into_a_full_queue(world: World, conflict: Conflict) -> None:
+    world.configure(max_length=1)
+    assert world.put_only("a", wait_ms=60_000, conflict=conflict, delay_ms=60_000).created
+    assert not world.put_only("b", wait_ms=60_000, conflict=conflict).created
+    assert world.put("a", own_id=True) == [False]
+    with pytest.raises(QueueFull, match="1 were"):
+        world.put_only("b", "other")
+    assert world.counts() == {"scheduled": 1}
+
+
+@LENGTH
+@pytest.mark.needs(Feature.UNIQUE)
+def test_a_rerun_needs_room_once(world: World) -> None:
+    world.put_only("a", conflict=Conflict.RERUN)
+    world.take_one()
+    world.configure(max_length=1)
+    with pytest.raises(QueueFull):
+        world.put_only("b", conflict=Conflict.RERUN)
+    world.configure(max_length=2)
+    assert world.put_only("b", conflict=Conflict.RERUN).created
+    assert world.put_only("c", conflict=Conflict.RERUN) == Enqueued("b", False, Conflict.RERUN)
+
+
+@LENGTH
+@pytest.mark.needs(Feature.UNIQUE)
+def test_in_bulk_only_what_is_new_needs_room(world: World) -> None:
+    world.configure(max_length=2)
+    world.put("a", own_id=True)
+    rule = Shape(unique=UniqueRule("k"))
+    equal = [NewJob("q", f"b{n}", b"", shape=rule) for n in range(5)]
+    two = [*equal, NewJob("q", "c", b"", shape=Shape(priority=3))]
+    before = world.dump()
+    with pytest.raises(QueueFull, match="has 1 jobs, 2 were"):
+        world.enqueue(two)
+    assert world.dump() == before
+    assert [answer.created for answer in world.enqueue(equal)] == [True, False, False, False, False]
+    assert [answer.created for answer in world.enqueue([NewJob("q", "a", b"", own_id=True)])] == [False]

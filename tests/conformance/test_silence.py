@@ -405,3 +405,24 @@ def test_pruning_is_bounded(world: World) -> None:
     world.pass_time(6_000)
     rounds = [world.maintain(limit=10) for _ in range(3)]
     assert [(answer.pruned, answer.more) for answer in rounds] == [(10, True), (10, True), (5, False)]
+
+
+def test_who_knows_that_a_worker_is_dead_need_not_wait(world: World) -> None:
+    """Its jobs are back at once, and count as crashed: those that it can have been running."""
+    world.put(*(f"j{n}" for n in range(6)))
+    leases = world.run(world.engine.lease("w", ["q"], 6, slots=1)).leases
+    assert world.run(world.engine.leave("w", ["q"], crashed=True)) == 6
+    assert world.ids(State.READY) == [f"j{n}" for n in range(6)]
+    assert [world.view(f"j{n}").crashes for n in range(6)] == [1, 1, 0, 0, 0, 0]
+    assert world.totals()["crashed"] == 2
+    assert not any(world.settle(lease) for lease in leases)
+    assert world.run(world.engine.leave("w", ["q"], crashed=True)) == 0
+    world.drain()
+
+
+def test_poison_that_kills_its_worker_at_once_ends_in_broken(world: World) -> None:
+    world.put("a")
+    for crash in range(world.options.max_crashes):
+        assert world.take_ids(1, f"w{crash}") == ["a"]
+        assert world.run(world.engine.leave(f"w{crash}", ["q"], crashed=True)) == 1
+    assert world.state("a") is State.BROKEN

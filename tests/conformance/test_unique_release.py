@@ -221,3 +221,13 @@ def test_a_window_leaves_nothing_when_it_is_over(world: World) -> None:
     world.maintain()
     world.take()
     assert world.left() == set()
+
+
+@pytest.mark.parametrize("act", ["discard", "purge"])
+@pytest.mark.parametrize("outcome", [Completed(b"r", 60_000), Failed(BOOM), Cancelled("no")], ids=name)
+def test_a_window_is_over_when_what_is_left_of_its_job_is_taken_away(world: World, act: str, outcome: Outcome) -> None:
+    world.put_only("a", until=Until.WINDOW, window_ms=60_000)
+    assert world.settle(world.take_one(), outcome)
+    assert world.is_free() is (outcome == Cancelled("no"))
+    world.remove(act, "a")
+    assert world.is_free()

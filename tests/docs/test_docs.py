@@ -92,6 +92,20 @@ def test_every_block_of_the_page_runs(page: Path, tmp_path: Path, redis_url: str
             assert block.kind == "text", f"a block of kind {block.kind!r}: say python, sh or text"
 
 
+@pytest.mark.parametrize("page", sorted(ROOT.glob("docs/howto/*.md")), ids=lambda page: page.stem)
+def test_type_checkers_are_content_with_what_is_shown(
+    page: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    pytest.importorskip("mypy")
+    scripts = [block for block in blocks_of(page) if block.kind == "python"]
+    for number, block in enumerate(scripts):
+        (tmp_path / (block.file or f"block{number}.py")).write_text(block.text)
+    if scripts:
+        cache = tmp_path_factory.getbasetemp() / "mypy"
+        files = [str(path) for path in tmp_path.glob("*.py")]
+        run([sys.executable, "-m", "mypy", "--strict", f"--cache-dir={cache}", *files], tmp_path, dict(os.environ))
+
+
 def test_every_relative_link_leads_somewhere() -> None:
     for page in PAGES:
         for target in re.findall(r"\]\((?!https?://|#)([^)#]+)", page.read_text()):

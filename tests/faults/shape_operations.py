@@ -129,6 +129,7 @@ CLAIMS: Final = {
     "beat, and learn what is to be cancelled": Operation(
         1, lambda scene: scene.engine.heartbeat("w", ["q"], refs(scene, *HELD))
     ),
+    "leave of a dead worker with all kinds": Operation(2, act("leave", "w", ["q"], True)),
     "leave with all kinds": Operation(2, act("leave", "w", ["q"])),
     "maintain all kinds": Operation(1, act("maintain", ["q"], ["t"])),
     "maintain after the window": Operation(1, act("maintain", ["q"], ["t"]), before=window_passed),
@@ -164,10 +165,10 @@ ACTS: Final = (
 ALL: Final = (*HELD, *(id for ids in LANES.values() for id in ids), "e3", *WAITING, "n1", "l5", "r1", "p1")
 SWEEPS: Final = {
     f"cancel lane {lane}": Operation(calls, act("cancel_all", "q", lane), ends=(*LANES.get(lane, ()), "u2", "x1"))
-    for lane, calls in {"A": 11, "B": 11, "C": 11, "D": 11, "F": 11, "G": 11, "X": 10}.items()
+    for lane, calls in {"A": 19, "B": 19, "C": 19, "D": 19, "F": 18, "G": 19, "X": 18}.items()
 } | {
-    "cancel a lane of two": Operation(11, act("cancel_all", "q", "E"), ends=("e1", "e2", "e3")),
-    "cancel all": Operation(20, act("cancel_all", "q"), ends=ALL),
+    "cancel a lane of two": Operation(19, act("cancel_all", "q", "E"), ends=("e1", "e2", "e3")),
+    "cancel all": Operation(26, act("cancel_all", "q"), ends=ALL),
     "purge ready jobs of all kinds": Operation(11, act("purge", "q", State.READY), ends=ALL),
     "purge scheduled jobs of all kinds": Operation(3, act("purge", "q", State.SCHEDULED), ends=("b1", "s1", "u2")),
     "purge unroutable jobs of all kinds": Operation(2, act("purge", "q", State.UNROUTABLE), ends=("f1",)),

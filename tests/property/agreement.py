@@ -15,6 +15,7 @@ def agree(world: World, model: Model, queue: str) -> None:
     assert view.counts == {state: len(model.among(state)) for state in State}
     assert view.settings == model.settings
     assert view.parked_lanes == sum(lane.parked is not None for lane in model.lines.lanes.values())
+    assert view.blocked_lanes == sum(bool(lane.blockers) for lane in model.lines.lanes.values())
     for state in State:
         if not view.counts[state]:
             continue
@@ -73,7 +74,8 @@ def _same_lane(world: World, queue: str, name: str, lane: Lane) -> None:
     if lane.may_run:
         assert view.state is LaneState.READY
     elif lane.parked is None and len(lane.busy) >= lane.limit:
-        assert view.state is LaneState.BUSY
+        assert view.state is (LaneState.BLOCKED if len(lane.blockers) >= lane.limit else LaneState.BUSY)
+    assert view.blocked_by == (lane.blockers[0] if lane.blockers else None)
 
 
 def _same(job: Job, view: JobView) -> None:

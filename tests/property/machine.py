@@ -111,13 +111,13 @@ class Machine(RuleBasedStateMachine):
             payload = b"%d" % self.made
             jobs.append(NewJob(queue, id, payload, task, delay, timeout_ms=timeout, own_id=True, shape=shape))
         now, model = self.now, self.models[queue]
-        if model.is_full(len(jobs)):
+        new = [(Job(job.id, job.payload, task, timeout, job.shape), delay) for job in jobs]
+        if model.is_full(now, new):
             with pytest.raises(QueueFull):
                 self.run(self.engine.enqueue(jobs))
             self._pass(1)
             return
         answers = self.run(self.engine.enqueue(jobs))
-        new = [(Job(job.id, job.payload, task, timeout, job.shape), delay) for job in jobs]
         assert answers == model.enqueue(now, new)
 
     @rule(worker=workers, some=st.permutations(QUEUES), limit=st.integers(1, 4), of_lane=batches)
@@ -241,11 +241,11 @@ class Machine(RuleBasedStateMachine):
         by_hand = lease.ref in self.by_hand
         assert answer == model.extend(now, lease.worker, lease.record.id, int(lease.token), HAND_MS, by_hand)
 
-    @rule(worker=workers, again=st.booleans())
-    def leave(self, worker: str, again: bool) -> None:
+    @rule(worker=workers, again=st.booleans(), crashed=st.booleans())
+    def leave(self, worker: str, again: bool, crashed: bool) -> None:
         now = self.now
-        answer = self.run(self.engine.leave(worker, QUEUES))
-        assert answer == sum(self.models[queue].leave(now, worker) for queue in QUEUES)
+        answer = self.run(self.engine.leave(worker, QUEUES, crashed))
+        assert answer == sum(self.models[queue].leave(now, worker, crashed) for queue in QUEUES)
         if again:
             self.lease_jobs(worker, list(QUEUES), 2)
 
@@ -281,6 +281,13 @@ class Machine(RuleBasedStateMachine):
         known = [*sorted(model.jobs), "nobody"]
         id = known[pick % len(known)]
         assert self.run(getattr(self.engine, what)(queue, id)) == getattr(model, what)(now, id)
+
+    @rule(queue=queues, pick=picks)
+    def retry_edited(self, queue: str, pick: int) -> None:
+        now, model = self.now, self.models[queue]
+        known = [*sorted(model.jobs), "nobody"]
+        id = known[pick % len(known)]
+        assert self.run(self.engine.retry(queue, id, b"edited")) == model.retry(now, id, b"edited")
 
     @rule(queue=queues, what=many)
     def act_on_many(self, queue: str, what: str | State | None) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import Final
 
 from leasehold.core import limits
 from leasehold.core.job import ENDS, Enqueued, State
 from leasehold.core.outcome import Broken, Cancelled, Completed, Failed, Outcome, Released, Retried, Unroutable
 from leasehold.core.shape import PLAIN, CancelAnswer, CancelCount, LaneFailure, QueueSettings, Until
-from tests.property.model_keys import WAITS, Keys
+from tests.property.model_keys import Keys
 from tests.property.model_lines import Job, Lines
 
 QUANTUM_MS: Final = 10_000
@@ -70,8 +71,13 @@ class Model:
 
     # What producers and workers do.
 
-    def is_full(self, count: int) -> bool:
-        return 0 < self.settings.max_length < self.length() + count
+    def is_full(self, now: int, jobs: list[tuple[Job, int]]) -> bool:
+        """Whether these are too many: those that would be added, not those for which another stands."""
+        if not self.settings.max_length:
+            return False
+        then = deepcopy(self)
+        then.enqueue(now, deepcopy(jobs))
+        return then.length() > max(self.length(), self.settings.max_length)
 
     def enqueue(self, now: int, jobs: list[tuple[Job, int]]) -> list[Enqueued]:
         """Each with its delay. Lanes come last: they are lined up lane by lane."""
@@ -170,10 +176,12 @@ class Model:
         job.state, job.expires = state, now + keep_ms
         occupies, policy = self.lines.occupies(job), self.settings.lane_failure
         bad = state in {State.FAILED, State.BROKEN} and occupies
-        if bad and policy is LaneFailure.BLOCK:
+        if bad and policy is LaneFailure.BLOCK and job.lane:
+            # It keeps its key, too: else a job behind it could take the key, and then it could not be retried.
             job.expires = NEVER
-        else:
-            self.lines.remove(job)
+            self.lines.lane(job.lane).blockers.append(job.id)
+            return
+        self.lines.remove(job)
         if bad and policy is LaneFailure.PARK and job.lane:
             lane = self.lines.lane(job.lane)
             lane.parked = job.id if lane.parked is None else lane.parked
@@ -198,9 +206,9 @@ class Model:
             job.deadline = now + ms + (0 if by_hand else limits.OVERDUE_GRACE_MS)
         return True
 
-    def leave(self, now: int, worker: str) -> int:
+    def leave(self, now: int, worker: str, crashed: bool) -> int:
         held = self.held_by(worker)
-        self._give_back(now, [worker], held, crashed=False)
+        self._give_back(now, [worker], held, crashed=crashed)
         return len(held)
 
     def maintain(self, now: int, tasks: list[str]) -> None:
@@ -240,7 +248,7 @@ class Model:
                 job.crashes = 1 if steady else job.crashes + 1
             if job.cancelling is not None:
                 self._end(now, job, State.CANCELLED)
-            elif job.crashes >= MAX_CRASHES:
+            elif crashed and job.crashes >= MAX_CRASHES:
                 self._end(now, job, State.BROKEN)
             else:
                 self._rested(job)
@@ -258,13 +266,14 @@ class Model:
 
     # Acting from outside.
 
-    def retry(self, now: int, id: str) -> bool:
+    def retry(self, now: int, id: str, payload: bytes | None = None) -> bool:
         job = self.visible(id, now)
         if job is None or job.state in {State.READY, State.ACTIVE, State.COMPLETED} or job.follows:
             return False
         if job.state in ENDS and not self.keys.take(now, job):
             return False
         job.failures = job.crashes = 0
+        job.payload = job.payload if payload is None else payload
         parked = job.lane is not None and self.lines.lane(job.lane).parked == id
         if parked and not self.lines.occupies(job):
             self.lines.to_the_head(job)
@@ -310,8 +319,7 @@ class Model:
         job.follows = False
         self.lines.remove(job)
         del self.jobs[job.id]
-        if job.state in WAITS:
-            self.keys.free(job, gone=True)
+        self.keys.free(job, gone=True)
 
 
 def due_order(job: Job) -> tuple[int, bool, str]:

@@ -89,7 +89,7 @@ class Keys:
         if rule is None or rule.until is not Until.ENDED:
             return True
         other = self.owner(now, rule.key)
-        if other is not None and other != job.id and other in self.jobs and self.jobs[other].state not in ENDS:
+        if other is not None and other != job.id:
             return False
         self.owners[rule.key] = Owner(job.id, 0)
         return True

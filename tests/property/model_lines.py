@@ -47,6 +47,7 @@ class Lane:
 
     `limit` None: it is not said, for an idle lane to which the job returns that parked it. `loose`: since it was idle,
     more than one might run at a time, so there is no order. `parked`: by which job, '' by nobody, None: not parked.
+    `blockers`: those of `busy` that failed and block.
     """
 
     waiting: list[str] = field(default_factory=list)
@@ -54,10 +55,16 @@ class Lane:
     limit: int | None = 1
     loose: bool = False
     parked: str | None = None
+    blockers: list[str] = field(default_factory=list)
 
     @property
     def may_run(self) -> bool:
         return bool(self.waiting) and self.parked is None and len(self.busy) < (self.limit or 1)
+
+    def leave(self, id: str) -> None:
+        """It keeps the lane busy no longer."""
+        self.busy.discard(id)
+        self.blockers = [other for other in self.blockers if other != id]
 
 
 class Lines:
@@ -86,7 +93,7 @@ class Lines:
             self.line_of(job).insert(0 if first else len(self.line_of(job)), job.id)
             return
         lane = self.lane(job.lane)
-        lane.busy.discard(job.id)
+        lane.leave(job.id)
         if not first:
             self._turns += 1
             job.turn = self._turns
@@ -132,7 +139,7 @@ class Lines:
             self.line_of(job).remove(job.id)
         if job.lane:
             lane = self.lane(job.lane)
-            lane.busy.discard(job.id)
+            lane.leave(job.id)
             self.rest(lane)
 
     def rest(self, lane: Lane) -> None:

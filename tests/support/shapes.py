@@ -8,10 +8,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+import msgspec
+
 from leasehold.core import limits
 
 SHAPE_KEYS: Final = frozenset(
-    b"turns lanes limits busy parked priorities unique windows again cancelling progress".split()
+    b"turns lanes limits busy parked blocked priorities unique windows again cancelling progress".split()
 )
 
 
@@ -75,9 +77,11 @@ class _Lanes:
         places = {id for held in _named(self.found, b"held:").values() for id in held}
         places |= {id for parked in _named(self.found, b"unroutable:").values() for id in parked}
         places |= set(_value(self.found, b"scheduled", {})) | set(_value(self.found, b"isolated", []))
-        for state in (b"failed", b"broken"):
-            blocking = _value(self.found, state, {})
-            places |= {id for id, expires in blocking.items() if float(expires) > limits.NEVER_MS / 2}
+        blocking = _blocking(self.found)
+        places |= blocking
+        listed = [id for packed in _value(self.found, b"blocked", {}).values() for id in msgspec.msgpack.decode(packed)]
+        if sorted(blocking) != sorted(id.encode() for id in listed):
+            wrong.append(f"{sorted(blocking)} block their lanes, listed are {listed}")
         return wrong + [
             f"{id!r} keeps lane {lane!r} busy from nowhere" for id, lane in self.busy.items() if id not in places
         ]
@@ -107,13 +111,21 @@ class _Lanes:
         return wrong
 
 
+def _blocking(found: Mapping[bytes, Key]) -> set[bytes]:
+    """Failed jobs that block their lanes: their records have no end in time."""
+    ended = [item for state in (b"failed", b"broken") for item in _value(found, state, {}).items()]
+    return {id for id, expires in ended if float(expires) > limits.NEVER_MS / 2}
+
+
 def _levels(found: Mapping[bytes, Key]) -> list[str]:
     lists, listed = set(_named(found, b"ready:")), set(_value(found, b"priorities", {}))
     return [f"priority {level!r} is listed or has jobs, not both" for level in lists ^ listed]
 
 
 def _uniques(found: Mapping[bytes, Key]) -> list[str]:
-    jobs, again = _value(found, b"jobs", {}), _value(found, b"again", {})
+    jobs, again = dict(_value(found, b"jobs", {})), _value(found, b"again", {})
+    kept = _value(found, b"kept", {})
+    jobs |= {id: kept[id] for id in _blocking(found) if id in kept}
     wrong, windows = [], set()
     for key, text in _value(found, b"unique", {}).items():
         lasts, _, id = text.partition(b" ")

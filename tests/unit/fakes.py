@@ -8,7 +8,7 @@ from typing import Any
 
 from leasehold import State
 from leasehold.core.engine import Feature
-from leasehold.core.job import Enqueued, ErrorInfo, JobRecord, JobView, Lease, Leased, NewJob
+from leasehold.core.job import Enqueued, ErrorInfo, JobRecord, JobView, Lease, Leased, NewJob, Page
 from leasehold.core.outcome import Outcome
 from leasehold.core.shape import CancelAnswer, CancelCount, LanePage, LaneView, QueueSettings
 from leasehold.core.steps import Steps
@@ -27,6 +27,7 @@ class FakeEngine:
     views: list[JobView | None] = field(default_factory=list)
     others: dict[str, Enqueued] = field(default_factory=dict)
     holds: bool = True
+    a_page: Page = field(default_factory=lambda: Page((), 0))
 
     def engine(self, settings: Any) -> Any:
         return self
@@ -111,7 +112,7 @@ class FakeEngine:
         return self._note("lanes", "lanes", queue, state, cursor, limit)
 
     def page(self, queue: str, state: State, offset: int = 0, limit: int = 100, lane: str | None = None) -> Steps[Any]:
-        return self._note("a page", "page", queue, state, offset, limit, lane)
+        return self._note(self.a_page, "page", queue, state, offset, limit, lane)
 
     def purge(self, queue: str, state: State) -> Steps[int]:
         yield from ()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from leasehold import CancelAnswer, CancelCount, LaneFailure, LaneState, Leasehold, QueueSettings, State
+from leasehold import CancelAnswer, CancelCount, LaneFailure, LaneState, Leasehold, Page, QueueSettings, State
 from leasehold.core import limits
 from leasehold.core.engine import Feature
 from leasehold.core.errors import InvalidArgument, UnsupportedFeature
@@ -25,7 +25,7 @@ LOOKS = {
     "lane": (("q", "user:42"), ("lane", "q", "user:42"), "a lane"),
     "lanes": (("q", "parked", 7, 5), ("lanes", "q", LaneState.PARKED, 7, 5), "lanes"),
     "settings": (("q",), ("settings", "q"), QueueSettings()),
-    "page": (("q", "ready", 2, 3), ("page", "q", State.READY, 2, 3, None), "a page"),
+    "page": (("q", "ready", 2, 3), ("page", "q", State.READY, 2, 3, None), Page((), 0)),
 }
 
 
@@ -66,6 +66,10 @@ class TestAsked:
         assert app.control.configure("q", **given) == QueueSettings(**asked)
         assert await app.control.aconfigure("q", **given) == QueueSettings(**asked)
         assert engine.asked == [("configure", "q", asked)] * 2
+
+    async def test_lanes_that_a_failed_job_blocks(self, app, engine):
+        assert app.inspect.lanes("q", "blocked") == "lanes"
+        assert engine.asked == [("lanes", "q", LaneState.BLOCKED, 0, limits.PAGE_MAX)]
 
     async def test_a_page_of_a_lane(self, app, engine):
         app.inspect.page("q", State.READY, lane="user:42")

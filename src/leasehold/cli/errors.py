@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+import unicodedata
 from enum import IntEnum
 from typing import Final
 
@@ -14,6 +15,8 @@ from leasehold.core.errors import InvalidArgument, LeaseholdError, NotConfigured
 
 _CREDENTIALS: Final = re.compile(r"(?<=://)(?!\[user:password@\]host:6379/0(?:[\s,]|$))\S*@")
 """Greedy: a password may hold an @. Only the example of a URL in our own texts is left as it is."""
+_JOINERS: Final = "\u200c\u200d"
+"""Invisible, and part of words and emoji."""
 
 
 class Exit(IntEnum):
@@ -79,8 +82,25 @@ def safe(text: str) -> str:
     >>> safe("no answer from redis://me:secret@example.org/0")
     'no answer from redis://***@example.org/0'
     """
-    text = _CREDENTIALS.sub("***@", text)
-    return "".join(char if char.isprintable() or char == "\n" else ascii(char)[1:-1] for char in text)
+    return visible(masked(text))
+
+
+def masked(text: str) -> str:
+    """The text without credentials of URLs. For what may quote one: not for names, which are shown as they are."""
+    return _CREDENTIALS.sub("***@", text)
+
+
+def visible(text: str) -> str:
+    """The text without what would move the terminal's cursor, or turn what is written.
+
+    >>> visible("a\\tb c")
+    'a\\\\tb c'
+    """
+    return "".join(char if _shows(char) else ascii(char)[1:-1] for char in text)
+
+
+def _shows(char: str) -> bool:
+    return char.isprintable() or char == "\n" or char in _JOINERS or unicodedata.category(char) == "Zs"
 
 
 def _message_of(error: click.ClickException) -> str:

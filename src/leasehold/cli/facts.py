@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Final
 
-from leasehold.cli.errors import safe
+from leasehold.cli.errors import visible
 from leasehold.cli.tables import ago
 from leasehold.core import limits
 
@@ -17,13 +17,13 @@ _WHOLE: Final = 1e15
 
 
 def facts(known: Sequence[tuple[str, str | None]]) -> str:
-    """A line for each fact that is not None."""
+    """A line for each fact that is not None. What may quote a URL with a password is to be masked before."""
     return "\n".join(f"{name:<{_NAME}}{indented(value, _NAME)}" for name, value in known if value is not None)
 
 
 def indented(text: str, by: int) -> str:
     """Text of several lines below a name: no line of it can be taken for one of ours."""
-    return safe(text).rstrip("\n").replace("\n", "\n" + " " * by)
+    return visible(text).rstrip("\n").replace("\n", "\n" + " " * by)
 
 
 def distance(at_ms: int, now_ms: float) -> str:

@@ -88,11 +88,13 @@ def info(
     leasehold info QUEUE                  one queue: settings, lanes, workers
     leasehold info QUEUE --state failed   its failed jobs
     leasehold info QUEUE --lanes parked   its parked lanes
+    leasehold info QUEUE --lanes blocked  lanes that a failed job blocks
     leasehold info QUEUE --lane NAME      a lane and the jobs that wait in it
     leasehold info QUEUE JOB_ID           one job: progress, times, error
     leasehold info QUEUE JOB_ID --watch   the same until it has ended
 
-    Nothing is changed. In a pipe, --watch writes a line for each change.
+    Nothing is changed. In a pipe, tables are columns with two spaces between, one line a row, names as they are (only
+    control characters are escaped), and --watch writes a line for each change.
 
     Exit status: 0 done; 1 Redis could not be reached, there is no such job, or a job that was watched did not complete;
     2 an option or a setting is wrong.
@@ -136,21 +138,28 @@ def _show_all(app: Leasehold, wish: Wish) -> None:
 def _show_queue(app: Leasehold, queue: str, wish: Wish) -> None:
     view = app.inspect.queue(queue)
     workers = sorted((one for one in app.inspect.workers() if queue in one.queues), key=lambda one: one.id)
-    parked, more = lanes.first_lanes(app, queue, LaneState.PARKED) if view.parked_lanes else ([], False)
+    stopped = {
+        state: lanes.first_lanes(app, queue, state)
+        for state, count in ((LaneState.PARKED, view.parked_lanes), (LaneState.BLOCKED, view.blocked_lanes))
+        if count
+    }
     if wish.as_json:
         shown = {
             "queues": [overview.queue_json(view)],
-            "parked": [lanes.to_json(lane) for lane in parked],
+            **{
+                state.value: [lanes.to_json(lane) for lane in stopped.get(state, ([], False))[0]]
+                for state in (LaneState.PARKED, LaneState.BLOCKED)
+            },
             "workers": [overview.worker_json(one) for one in workers],
         }
         click.echo(dump(shown))
         return
-    set_aside = [lanes.lane_table(queue, LaneState.PARKED, parked, more, _now_ms())] if parked else []
+    tables = [lanes.lane_table(queue, state, *found, _now_ms()) for state, found in stopped.items() if found[0]]
     show(
         [
             overview.queue_table([view]).without(("notes",)),
-            overview.settings_table(view.settings, view.parked_lanes),
-            *set_aside,
+            overview.settings_table(view.settings, view),
+            *tables,
             overview.worker_table(workers, _now_ms()),
         ]
     )
@@ -182,6 +191,9 @@ def _show_lanes(app: Leasehold, queue: str, state: LaneState, wish: Wish) -> Non
     show([lanes.lane_table(queue, state, found, more, _now_ms())])
     if more:
         note(f"There are more {state} lanes than these {len(found)}.")
+    if state is LaneState.BLOCKED and found:
+        first = found[0].blocked_by or "JOB"
+        note(f"A blocked lane goes on when its failed job is retried or discarded: {lanes.way_on(queue, first)}.")
 
 
 def _show_lane(app: Leasehold, queue: str, name: str, wish: Wish) -> None:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any, Final
 
+from leasehold.cli.errors import masked
 from leasehold.cli.facts import amount, distance, facts, indented, percent, time_of
 from leasehold.cli.tables import Table, ago
 from leasehold.core.job import JobView, Page, State
@@ -35,10 +36,10 @@ def describe(view: JobView, now_ms: float, *, content: bool) -> str:
         ("result", _content(view.result or None, content)),
     ]
     if view.error is not None:
-        known.append(("error", error_text(view)))
+        known.append(("error", masked(error_text(view))))
     text = facts(known)
     if view.error is not None and view.error.traceback:
-        text += f"\ntraceback\n  {indented(view.error.traceback, 2)}"
+        text += f"\ntraceback\n  {indented(masked(view.error.traceback), 2)}"
     return text
 
 
@@ -54,7 +55,7 @@ def page_table(page: Page, now_ms: float, title: str, empty: str) -> Table:
             str(view.crashes),
             _when(view, now_ms),
             view.error.type if view.error else "-",
-            view.error.message.partition("\n")[0] if view.error else "-",
+            masked(view.error.message).partition("\n")[0] if view.error else "-",
         )
         for view in page.jobs
     )
@@ -74,7 +75,8 @@ def state_table(queue: str, state: State, page: Page, now_ms: float) -> Table:
 def progress_text(progress: Progress, now_ms: float) -> str:
     """How far a job says it is, when it said so, and its words."""
     when = "" if progress.at_ms is None else f", {ago(now_ms - progress.at_ms)} ago"
-    return f"{amount(progress.current, progress.total)}{when}" + (f": {progress.text}" if progress.text else "")
+    text = f": {masked(progress.text)}" if progress.text else ""
+    return f"{amount(progress.current, progress.total)}{when}{text}"
 
 
 def error_text(view: JobView) -> str:
@@ -130,19 +132,16 @@ def _shape_facts(shape: Shape) -> Sequence[tuple[str, str | None]]:
 
 
 def _unique(rule: UniqueRule | None) -> str | None:
-    """The key as its user knows it: see `leasehold.unique` for what it begins with."""
     if rule is None:
         return None
     until = "for a time" if rule.until is Until.WINDOW else f"until {rule.until}"
-    kind, _, key = rule.key.partition(":")
-    shown = {"k": key, "a": "by its arguments"}.get(kind, rule.key)
-    return f"{shown} ({until})"
+    return f"{rule.key} ({until})"
 
 
 def _asked(view: JobView) -> str | None:
     if view.cancelling is None:
         return None
-    return f"asked: {view.cancelling}" if view.cancelling else "asked"
+    return f"asked: {masked(view.cancelling)}" if view.cancelling else "asked"
 
 
 def _seen(view: JobView) -> tuple[str, ...]:
@@ -178,7 +177,7 @@ def _when(view: JobView, now_ms: float) -> str:
 def _content(data: bytes | None, shown: bool) -> str | None:
     if data is None:
         return None
-    return _text(data) if shown else f"{len(data):,} bytes (--payload shows them)"
+    return masked(_text(data) or "") if shown else f"{len(data):,} bytes (--payload shows them)"
 
 
 def _text(data: bytes | None) -> str | None:

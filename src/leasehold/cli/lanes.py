@@ -12,7 +12,7 @@ from leasehold.cli.tables import Table, ago
 from leasehold.core import limits
 from leasehold.core.shape import LaneState, LaneView
 
-LISTED: Final = (LaneState.READY, LaneState.BUSY, LaneState.PARKED)
+LISTED: Final = (LaneState.READY, LaneState.BUSY, LaneState.BLOCKED, LaneState.PARKED)
 _MAX_PAGES: Final = 10_000
 """Pages of one listing, so that it ends whatever Redis answers."""
 
@@ -44,8 +44,8 @@ def first_lanes(app: Leasehold, queue: str, state: LaneState) -> tuple[list[Lane
 
 
 def lane_table(queue: str, state: LaneState, lanes: Sequence[LaneView], more: bool, now_ms: float) -> Table:
-    """Some lanes in one state. For parked ones also since when, and the job whose failure parked it."""
-    head = ("lane", "waiting", "busy", "limit", "parked", "parked_by")
+    """Some lanes in one state. For parked ones also since when, and the job whose failure parked or blocks it."""
+    head = ("lane", "waiting", "busy", "limit", "parked", "parked_by", "blocked_by")
     rows = tuple(
         (
             view.name,
@@ -54,6 +54,7 @@ def lane_table(queue: str, state: LaneState, lanes: Sequence[LaneView], more: bo
             str(view.limit),
             "-" if view.parked_ms is None else f"{ago(now_ms - view.parked_ms)} ago",
             view.parked_by or "-",
+            view.blocked_by or "-",
         )
         for view in lanes
     )
@@ -63,7 +64,14 @@ def lane_table(queue: str, state: LaneState, lanes: Sequence[LaneView], more: bo
     table = Table(title, head, rows, right, f"No {state} lanes in {queue}.")
     spare = ("limit",) if all(view.limit == 1 for view in lanes) else ()
     table = replace(table, spare=(spare, ("parked",)))
+    if not any(view.blocked_by for view in lanes):
+        table = table.without(("blocked_by",))
     return table if state is LaneState.PARKED else table.without(("parked", "parked_by"))
+
+
+def way_on(queue: str, job_id: str) -> str:
+    """How a lane goes on that a failed job blocks."""
+    return f"app.control.retry({queue!r}, {job_id!r}) or app.control.discard({queue!r}, {job_id!r})"
 
 
 def describe(queue: str, view: LaneView, now_ms: float) -> str:
@@ -78,6 +86,8 @@ def describe(queue: str, view: LaneView, now_ms: float) -> str:
             ("limit", str(view.limit) if view.limit != 1 else None),
             ("parked", time_of(view.parked_ms, now_ms)),
             ("parked by", view.parked_by),
+            ("blocked by", view.blocked_by),
+            ("to go on", None if view.blocked_by is None else way_on(queue, view.blocked_by)),
         ]
     )
 
@@ -85,6 +95,7 @@ def describe(queue: str, view: LaneView, now_ms: float) -> str:
 _MEANINGS: Final = {
     LaneState.READY: "",
     LaneState.BUSY: "",
+    LaneState.BLOCKED: " (it waits until its failed job is retried or discarded)",
     LaneState.PARKED: " (set aside until it is resumed)",
     LaneState.IDLE: " (no job of it waits or runs)",
 }
@@ -100,4 +111,5 @@ def to_json(view: LaneView) -> dict[str, Any]:
         "limit": view.limit,
         "parked_ms": view.parked_ms,
         "parked_by": view.parked_by,
+        "blocked_by": view.blocked_by,
     }

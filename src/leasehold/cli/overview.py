@@ -13,7 +13,7 @@ from leasehold.core.shape import LaneFailure, QueueSettings
 _STATES: Final = tuple(State)
 _QUEUES: Final = ("queue", *(state.value for state in _STATES), "notes")
 _WORKERS: Final = ("worker", "host", "pid", "running", "slots", "seen", "up", "queues", "quiet")
-_SETTINGS: Final = ("paused", "max_length", "lane_failure", "parked_lanes")
+_SETTINGS: Final = ("paused", "max_length", "lane_failure")
 
 
 def queue_table(queues: Sequence[QueueView]) -> Table:
@@ -27,12 +27,15 @@ def queue_table(queues: Sequence[QueueView]) -> Table:
     return replace(table, spare=(tuple(name for name in table.all_zero() if name != State.READY.value),))
 
 
-def settings_table(settings: QueueSettings, parked_lanes: int | None = None) -> Table:
-    """What is set for one queue, and how many of its lanes are parked, where that is known."""
+def settings_table(settings: QueueSettings, view: QueueView | None = None) -> Table:
+    """What is set for one queue; and, where it was looked at, how many of its lanes do not go on by themselves."""
     paused = "yes" if settings.paused else "no"
-    row = (paused, str(settings.max_length or "none"), settings.lane_failure.value, str(parked_lanes))
-    table = Table("Settings", _SETTINGS, (row,), frozenset({"max_length", "parked_lanes"}))
-    return table.without(("parked_lanes",)) if parked_lanes is None else table
+    row = (paused, str(settings.max_length or "none"), settings.lane_failure.value)
+    if view is None:
+        return Table("Settings", _SETTINGS, (row,), frozenset({"max_length"}))
+    counts = {"parked_lanes": str(view.parked_lanes), "blocked_lanes": str(view.blocked_lanes)}
+    right = frozenset({"max_length", *counts})
+    return Table("Settings", (*_SETTINGS, *counts), ((*row, *counts.values()),), right)
 
 
 def worker_table(workers: Sequence[WorkerView], now_ms: float) -> Table:
@@ -65,6 +68,7 @@ def queue_json(view: QueueView) -> dict[str, Any]:
         "totals": view.totals,
         "settings": settings_json(view.settings),
         "parked_lanes": view.parked_lanes,
+        "blocked_lanes": view.blocked_lanes,
     }
 
 
@@ -96,6 +100,7 @@ def _notes(view: QueueView) -> str:
     notes = (
         "paused" if settings.paused else "",
         f"parked_lanes={view.parked_lanes}" if view.parked_lanes else "",
+        f"blocked_lanes={view.blocked_lanes}" if view.blocked_lanes else "",
         f"max_length={settings.max_length}" if settings.max_length else "",
         f"lane_failure={settings.lane_failure}" if settings.lane_failure is not LaneFailure.SKIP else "",
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from shlex import quote
 
 import click
@@ -9,7 +10,7 @@ import click
 from leasehold.app import Leasehold
 from leasehold.cli.errors import NotDone, note, safe
 from leasehold.cli.jobs import dump
-from leasehold.cli.lanes import lanes_of
+from leasehold.cli.lanes import LISTED, first_lanes, lanes_of, way_on
 from leasehold.cli.reach import note_unknown, reach, reaching
 from leasehold.core.shape import LaneState
 
@@ -35,6 +36,7 @@ def pause(queue: str, lane: str | None, url: str | None, namespace: str | None, 
             app.control.park_lane(queue, lane)
             undo = f"leasehold resume {quote(queue)} --lane {quote(lane)}"
             _say(as_json, queue, f"Lane {lane!r} of queue {queue!r} is parked. To go on: {undo}", [lane])
+            _note_lane(app, queue, lane)
         note_unknown(app, queue)
 
 
@@ -54,7 +56,7 @@ def resume(
     leasehold resume QUEUE --all-lanes   all lanes that are parked
 
     A lane is parked by `leasehold pause QUEUE --lane NAME`, or by a failure in a queue with `--lane-failure park`: see
-    `leasehold configure`.
+    `leasehold configure`. One that a failed job blocks goes on when that job is retried or discarded.
 
     Exit status: 0 it goes on, also when the queue was not paused; 1 the lane is not parked, or Redis could not be
     reached; 2 the command line or a setting is wrong.
@@ -77,16 +79,39 @@ def resume(
 
 def _note_parked(app: Leasehold, queue: str) -> None:
     """Who lets a queue go on may believe that all of it goes on."""
-    if parked := app.inspect.queue(queue).parked_lanes:
-        note(f"Lanes that are still parked: {parked:,}. To let them go on: leasehold resume {quote(queue)} --all-lanes")
+    view = app.inspect.queue(queue)
+    if view.parked_lanes:
+        undo = f"leasehold resume {quote(queue)} --all-lanes"
+        note(f"Lanes that are still parked: {view.parked_lanes:,}. To let them go on: {undo}")
+    if view.blocked_lanes:
+        look = f"leasehold info {quote(queue)} --lanes blocked"
+        note(f"Lanes that a failed job blocks: {view.blocked_lanes:,}. To see them: {look}")
+
+
+def _note_lane(app: Leasehold, queue: str, lane: str) -> None:
+    """Who has steered a lane may have mistyped its name, or may not know that a failed job blocks it."""
+    view = app.inspect.lane(queue, lane)
+    if view.blocked_by is not None:
+        note(
+            f"A failed job blocks lane {lane!r}: {view.blocked_by!r}. The lane goes on when that job is retried or "
+            f"discarded: {way_on(queue, view.blocked_by)}."
+        )
+    if not view.waiting and not view.busy:
+        known = [one.name for state in LISTED for one in first_lanes(app, queue, state)[0] if one.name != lane]
+        near = difflib.get_close_matches(lane, known, 1)
+        meant = f" Did you mean {near[0]!r}?" if near else ""
+        note(f"Lane {lane!r} of queue {queue!r} has no job that waits or runs.{meant}")
 
 
 def _resume_lane(app: Leasehold, queue: str, lane: str, as_json: bool) -> None:
-    if not _resumed(app, queue, lane):
+    resumed = _resumed(app, queue, lane)
+    if resumed:
+        _say(as_json, queue, f"Lane {lane!r} of queue {queue!r} goes on.", [lane])
+    _note_lane(app, queue, lane)
+    if not resumed:
         state = app.inspect.lane(queue, lane).state
         note_unknown(app, queue)
         raise NotDone(f"Lane {lane!r} of queue {queue!r} is not parked but {state.value}; nothing was changed.")
-    _say(as_json, queue, f"Lane {lane!r} of queue {queue!r} goes on.", [lane])
 
 
 def _resumed(app: Leasehold, queue: str, lane: str) -> bool:

@@ -9,7 +9,7 @@ from typing import Final
 
 import click
 
-from leasehold.cli.errors import safe
+from leasehold.cli.errors import visible
 from leasehold.core import limits
 
 _FIRST: Final = 24
@@ -18,7 +18,7 @@ _OTHERS: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows of text under a title. `right`: the columns to be aligned to the right.
+    """Rows of text under a title. `right`: the columns to be aligned to the right: numbers and times.
 
     `lists`: the columns with several words in a cell, commas between: a terminal breaks their lines there only.
     `spare`: the columns that a narrow terminal does without: group by group, the first to go first.
@@ -72,10 +72,17 @@ def ago(ms: float) -> str:
 
 
 def plain(table: Table) -> str:
-    """The table as columns with spaces between, one line a row: for `grep` and `awk`."""
+    """The table as columns with two spaces and more between, one line a row: for `grep` and `awk`.
+
+    Numbers and times are one word each; names and texts are as they are, with what is no text escaped.
+    """
     if not table.rows:
         return table.empty
-    lines = [tuple(_word(cell) for cell in row) for row in (table.head, *table.rows)]
+    words = [name in table.right for name in table.head]
+    lines = [
+        tuple(_plain_cell(cell, word) for cell, word in zip(row, words, strict=True))
+        for row in (table.head, *table.rows)
+    ]
     widths = [max(len(row[n]) for row in lines) for n in range(len(table.head))]
     sides = [str.rjust if name in table.right else str.ljust for name in table.head]
     columns = list(zip(sides, widths, strict=True))
@@ -99,11 +106,12 @@ def _width(table: Table) -> int:
 
 
 def _widest(table: Table, n: int) -> int:
-    return max((len(safe(row[n])) for row in table.rows), default=0)
+    return max((len(visible(row[n])) for row in table.rows), default=0)
 
 
-def _word(cell: str) -> str:
-    return safe(cell).replace("\n", "_").replace(" ", "_") or "-"
+def _plain_cell(cell: str, word: bool) -> str:
+    text = visible(cell).replace("\n", "\\n")
+    return (text.replace(" ", "_") if word else text) or "-"
 
 
 def _draw(tables: Sequence[Table]) -> None:
@@ -126,5 +134,5 @@ def _draw(tables: Sequence[Table]) -> None:
             shown.add_column(name, justify="right" if number else "left", overflow="fold", min_width=least)
         for row in table.rows:
             # Text, not markup: names may hold brackets.
-            shown.add_row(*(Text(safe(cell), "dim" if cell == "0" else "") for cell in row))
+            shown.add_row(*(Text(visible(cell), "dim" if cell == "0" else "") for cell in row))
         console.print(shown)

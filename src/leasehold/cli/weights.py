@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from leasehold.cli.errors import UserError
@@ -26,12 +26,47 @@ def parse_queues(values: Sequence[str]) -> dict[str, int]:
     """
     weights: dict[str, int] = {}
     for value in values:
-        pieces = value.replace(",,", _COMMA).split(",")
-        for piece in pieces if len(pieces) == 1 else map(str.strip, pieces):
+        for piece in _pieces(value):
             name, weight = _parse(piece.replace(_COMMA, ","))
             if weights.setdefault(names.queue_name(name), weight) != weight:
                 raise UserError(f"--queue names {name!r} with two weights, {weights[name]} and {weight}; expected one.")
     return weights
+
+
+def misread(values: Sequence[str], known: Iterable[str]) -> Iterator[tuple[str, list[str]]]:
+    """Of the queues `known`, those that are written here as they are called and are read as others: these.
+
+    >>> list(misread(["mails,jobs:7"], ["jobs:7", "mails"]))
+    [('jobs:7', ['jobs'])]
+    """
+    for name in known:
+        length = name.count(",") + 1
+        for pieces in map(_pieces, values):
+            for start in range(len(pieces) - length + 1):
+                run = pieces[start : start + length]
+                written = ",".join(run)
+                read = [_parse(piece.replace(_COMMA, ","))[0] for piece in run]
+                if read != [name] and name in (written, _unweighted(written)):
+                    yield name, read
+
+
+def spelled(name: str) -> str:
+    """A queue's name as `-q` has it.
+
+    >>> spelled("a,b"), spelled("jobs:7")
+    ('a,,b', 'jobs:7:1')
+    """
+    return name.replace(",", ",,") + (":1" if _WEIGHTED.fullmatch(name) else "")
+
+
+def _pieces(value: str) -> list[str]:
+    pieces = value.replace(",,", _COMMA).split(",")
+    return pieces if len(pieces) == 1 else [piece.strip() for piece in pieces]
+
+
+def _unweighted(text: str) -> str:
+    weighted = _WEIGHTED.fullmatch(text)
+    return text if weighted is None else weighted.group(1)
 
 
 def _parse(piece: str) -> tuple[str, int]:

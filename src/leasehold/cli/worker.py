@@ -7,14 +7,14 @@ import logging
 import os
 import sys
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 import click
 
 from leasehold.cli.errors import Exit, UserError, safe
 from leasehold.cli.loader import load
-from leasehold.cli.weights import parse_queues
+from leasehold.cli.weights import misread, parse_queues, spelled
 from leasehold.core import limits
 from leasehold.runtime.worker import ExitStatus
 from leasehold.working import WorkerOptions, inspect_redis, queues_of, run_worker
@@ -32,8 +32,8 @@ LEVELS: Final = ("debug", "info", "warning", "error")
     "queues", "--queue", "-q", multiple=True, metavar="QUEUE[:WEIGHT],...",
     help="Work on these queues; may be given several times. While all have work, one with weight 5 comes first five "
     f"times as often as one with weight 1 (the default; {limits.MAX_WEIGHT} at most); none starves. A last `:NUMBER` "
-    "is always a weight: write `jobs:7:1` for a queue `jobs:7`. A comma in a name is written twice. [default: all "
-    "queues that the app's tasks and handlers name]",
+    "is always a weight: write `jobs:7:1` for a queue `jobs:7`. A comma in a name is written twice: `a,,b` for a queue "
+    "`a,b`. [default: all queues that the app's tasks and handlers name]",
 )  # fmt: skip
 @click.option(
     "--concurrency", "-c", type=click.IntRange(1, limits.MAX_CONCURRENCY), default=limits.CONCURRENCY, metavar="N",
@@ -84,6 +84,7 @@ def worker(
     if url is not None and loaded.settings.url != url:
         raise UserError(f"{app} says itself where its Redis is, so --url cannot. Leave out one of the two.")
     if weights:
+        _refuse_misread(loaded, queues)
         _warn_of_unnamed(loaded, weights)
     else:
         queues_of(loaded)
@@ -91,9 +92,30 @@ def worker(
     context.exit(Exit.OK)
 
 
+def _refuse_misread(app: Leasehold, values: Sequence[str]) -> None:
+    """A queue of the app with a comma or a weight in its name, written as it is called, is served only by its escape.
+
+    Where all that it is read as are queues of the app too, that may be meant.
+    """
+    named = _named(app)
+    for name, read in misread(values, named):
+        others = " and ".join(map(repr, read))
+        text = (
+            f"--queue: {name!r} is a queue of the app, but here it is read as {others}: a comma separates queues, and "
+            f"a last `:NUMBER` is a weight. For the queue {name!r} write {spelled(name)}"
+        )
+        if not set(read) <= set(named):
+            raise UserError(text)
+        logging.getLogger("leasehold").warning("%s", safe(text))
+
+
+def _named(app: Leasehold) -> list[str]:
+    return list(dict.fromkeys(spec.queue for spec in app.specs()))
+
+
 def _warn_of_unnamed(app: Leasehold, queues: Iterable[str]) -> None:
     """A queue that nothing in the app names may be a slip of the pen. Not wrong: `using(queue=...)` may name it."""
-    named = list(dict.fromkeys(spec.queue for spec in app.specs()))
+    named = _named(app)
     for queue in queues:
         if queue not in named:
             known = ", ".join(map(repr, named[:_MAX_NAMES])) or "none"

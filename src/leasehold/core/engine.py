@@ -173,10 +173,11 @@ class Engine(Protocol):
         """Keep all leases of the worker on these queues, and reclaim those of workers that died."""
         ...
 
-    def leave(self, worker: str, queues: Sequence[str]) -> Steps[int]:
+    def leave(self, worker: str, queues: Sequence[str], crashed: bool = False) -> Steps[int]:
         """Give back all that the worker holds, to the front, attempts unchanged, and announce it no longer.
 
-        Answers how many jobs were given back.
+        `crashed`: the caller knows that the worker is dead, so a crash is counted for what it can have been running.
+        Answers how many jobs were given back, or ended in `broken` for too many crashes.
         """
         ...
 
@@ -251,8 +252,9 @@ class Inspector(Protocol):
 class Controller(Protocol):
     """Acting on jobs from outside."""
 
-    def retry(self, queue: str, id: str) -> Steps[bool]:
-        """Run a failed, broken, cancelled, scheduled or unroutable job now; its counts start again."""
+    def retry(self, queue: str, id: str, payload: bytes | None = None) -> Steps[bool]:
+        """Run a failed, broken, cancelled, scheduled or unroutable job now, perhaps with another payload; its counts
+        start again."""
         ...
 
     def discard(self, queue: str, id: str) -> Steps[bool]:

@@ -196,7 +196,8 @@ class JobView:
 class QueueView:
     """A queue in numbers. `counts` has every state; `totals` counts events since the queue's counters began.
 
-    `parked_lanes`: lanes that are set aside; their jobs are among the ready ones.
+    `parked_lanes`: lanes that are set aside; `blocked_lanes`: those in which a failed job keeps its place. The
+    jobs of both are among the ready ones.
     """
 
     name: str
@@ -204,6 +205,7 @@ class QueueView:
     totals: dict[str, int] = field(default_factory=dict)
     settings: QueueSettings = field(default_factory=QueueSettings)
     parked_lanes: int = 0
+    blocked_lanes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

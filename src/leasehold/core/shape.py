@@ -98,13 +98,15 @@ class QueueSettings:
 
 class LaneState(StrEnum):
     """ready   its next job waits for a worker
-    busy    as many of its jobs as may run are held, wait for their retry, or block it
+    busy    as many of its jobs as may run are held or wait for their retry
+    blocked jobs that failed keep it from going on until somebody retries or discards them
     parked  set aside
     idle    nothing of it is known
     """
 
     READY = "ready"
     BUSY = "busy"
+    BLOCKED = "blocked"
     PARKED = "parked"
     IDLE = "idle"
 
@@ -112,7 +114,8 @@ class LaneState(StrEnum):
 @dataclass(frozen=True, slots=True)
 class LaneView:
     """A lane as the inspector sees it. `waiting`: jobs in line. `busy`: those out of line that keep it busy: held,
-    waiting for their retry, unroutable, or failed and blocking. `parked_by`: the job whose failure parked it."""
+    waiting for their retry, unroutable, or failed and blocking. `parked_by`: the job whose failure parked it.
+    `blocked_by`: the job that failed and keeps its place (of several, the one that failed first)."""
 
     name: str
     state: LaneState
@@ -121,6 +124,7 @@ class LaneView:
     limit: int = 1
     parked_ms: int | None = None
     parked_by: str | None = None
+    blocked_by: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

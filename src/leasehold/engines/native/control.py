@@ -14,6 +14,9 @@ from leasehold.engines.native.keys import encoded, namespace_prefix, queue_prefi
 from leasehold.engines.native.records import as_bytes, as_text, write_error
 from leasehold.engines.native.scripts import SCRIPTS
 
+_WAITING: Final = ("again", "scheduled", "unroutable", "isolated", "ready")
+"""Where jobs wait, as lua/sweep.lua calls it. Those that follow another come first: its end starts them."""
+
 _CANCELS: Final = {b"0": CancelAnswer.NOTHING, b"1": CancelAnswer.CANCELLED, b"2": CancelAnswer.REQUESTED}
 
 
@@ -23,8 +26,9 @@ class NativeController:
     namespace: str
     _config: str
 
-    def retry(self, queue: str, id: str) -> Steps[bool]:
-        return (yield from self._act("retry", queue, as_bytes(id))) == b"1"
+    def retry(self, queue: str, id: str, payload: bytes | None = None) -> Steps[bool]:
+        args = (as_bytes(id), int(payload is not None), payload or b"")
+        return (yield from self._act("retry", queue, *args)) == b"1"
 
     def discard(self, queue: str, id: str) -> Steps[bool]:
         return (yield from self._act("discard", queue, as_bytes(id))) == b"1"
@@ -35,14 +39,16 @@ class NativeController:
 
     def cancel_all(self, queue: str, lane: str | None = None, reason: str = "") -> Steps[CancelCount]:
         cancelled = requested = 0
-        # What is held comes last: what waited for it to end is gone by then and is not started by its end.
-        for place in ("again", "scheduled", "unroutable", "isolated", "ready", "active"):
-            offset = 0
+        # Workers are asked first: what they hold does not come back then. A second look finds what was claimed, or
+        # given back, in a place that was looked at already.
+        for place in ("active", *_WAITING, "claimed", *_WAITING):
+            after = b""
             for _ in range(limits.PURGE_ROUNDS):
-                where: tuple[Arg, ...] = (place, encoded(lane or ""), offset, limits.MAX_BATCH, _body(reason))
+                where: tuple[Arg, ...] = (place, encoded(lane or ""), after, limits.MAX_BATCH, _body(reason))
                 signal: tuple[Arg, ...] = (self.signal_channel(""), as_bytes(queue))
                 reply = yield from self._act("sweep", queue, self._config, *where, *signal)
-                looked, gone, asked, offset = map(int, reply.split(b" "))
+                *numbers, after = reply.split(b" ", 3)
+                looked, gone, asked = map(int, numbers)
                 cancelled += gone
                 requested += asked
                 if looked == 0:

@@ -281,12 +281,12 @@ class NativeEngine(NativeInspector, NativeController):
         reply: int = yield Invoke(SCRIPTS["progress"], (self.prefix(lease.record.queue),), args)
         return reply == 1
 
-    def leave(self, worker: str, queues: Sequence[str]) -> Steps[int]:
+    def leave(self, worker: str, queues: Sequence[str], crashed: bool = False) -> Steps[int]:
         released = 0
         failures = _Failures()
         for queue in queues:
             nonce: Nonce = yield Draw()
-            args: tuple[Arg, ...] = (nonce.session, nonce.number, self._config, worker)
+            args: tuple[Arg, ...] = (nonce.session, nonce.number, self._config, worker, int(crashed))
             reply = yield from failures.guard(Invoke(SCRIPTS["leave"], (self.prefix(queue),), args))
             released += int(reply or 0)
         yield from failures.guard(Invoke(SCRIPTS["withdraw"], (namespace_prefix(self.namespace),), (worker,)))

@@ -43,7 +43,7 @@ class NativeInspector:
 
     def queue(self, name: str) -> Steps[QueueView]:
         reply = yield Invoke(SCRIPTS["counts"], (queue_prefix(self.namespace, name),), ())
-        *numbers, meta, settings, parked = reply
+        *numbers, meta, settings, parked, blocked = reply
         totals = {as_text(meta[i]): meta[i + 1] for i in range(0, len(meta), 2)}
         return QueueView(
             name,
@@ -51,6 +51,7 @@ class NativeInspector:
             {field: int(value) for field, value in sorted(totals.items()) if field not in _HIDDEN_TOTALS},
             read_settings({as_text(settings[i]): as_text(settings[i + 1]) for i in range(0, len(settings), 2)}),
             parked,
+            blocked,
         )
 
     def job(self, queue: str, id: str) -> Steps[JobView | None]:
@@ -82,7 +83,7 @@ class NativeInspector:
 
     def lanes(self, queue: str, state: LaneState, cursor: int = 0, limit: int = limits.PAGE_MAX) -> Steps[LanePage]:
         if state is LaneState.IDLE:
-            raise InvalidArgument("Of idle lanes nothing is known; expected lanes that are ready, busy or parked.")
+            raise InvalidArgument("Of idle lanes nothing is known; expected ready, busy, blocked or parked ones.")
         args = (state.value, cursor, limit)
         following, rows = yield Invoke(SCRIPTS["lanes"], (queue_prefix(self.namespace, queue),), args)
         return LanePage(tuple(map(_read_lane, rows)), following)
@@ -122,13 +123,16 @@ def read_settings(values: dict[str, str]) -> QueueSettings:
 
 
 def _read_lane(row: list[Any]) -> LaneView:
-    name, waiting, busy, limit, parked = row
+    name, waiting, busy, limit, parked, blockers = row
     at, _, job = as_text(parked).partition(" ")
     state = LaneState.IDLE
     if parked:
         state = LaneState.PARKED
+    elif len(blockers) >= limit:
+        state = LaneState.BLOCKED
     elif busy >= limit:
         state = LaneState.BUSY
     elif waiting:
         state = LaneState.READY
-    return LaneView(decoded(as_text(name)), state, waiting, busy, limit, int(at) if at else None, job or None)
+    first = as_text(blockers[0]) if blockers else None
+    return LaneView(decoded(as_text(name)), state, waiting, busy, limit, int(at) if at else None, job or None, first)

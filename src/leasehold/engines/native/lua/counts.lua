@@ -2,7 +2,7 @@
 -- KEYS[1] prefix
 -- ARGV
 -- Returns: {ready, scheduled, active, unroutable, completed, failed, broken, cancelled, {name, total...},
--- {setting, value...}, parked lanes}
+-- {setting, value...}, parked lanes, blocked lanes}
 -- Invariant: changes nothing.
 --@include begin
 local active, unroutable = 0, 0
@@ -31,4 +31,5 @@ return {
   call('HGETALL', key('meta')),
   call('HGETALL', key('settings')),
   call('HLEN', key('parked')),
+  call('HLEN', key('blocked')),
 }

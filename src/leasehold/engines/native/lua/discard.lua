@@ -24,7 +24,7 @@ if state == 'ready' or state == 'scheduled' or state == 'unroutable' then
   uniques.free_key(shape, id, true)
   publish_end(id, 'discarded')
 else
-  shapes.unblock({ id })
+  let_go({ id })
   forget(state, { id }, false)
 end
 return remember(session, number, '1')

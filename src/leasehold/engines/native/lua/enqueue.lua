@@ -15,7 +15,10 @@ local time = clock()
 call('LLEN', key('ready'))
 call('ZCARD', key('scheduled'))
 is_awake()
-local full = refusal(room)
+local function is_new(id, own)
+  return call('HEXISTS', key('jobs'), id) == 0 and not (own ~= '0' and has_ended(id, time))
+end
+local full = refusal(room, function(id, at) return is_new(id, ARGV[at + 3]) end)
 if full then
   return full
 end

@@ -13,7 +13,29 @@ if answer then
 end
 local time = clock()
 check_types()
-local full = refusal(room)
+
+local function is_new(id, own)
+  return call('HEXISTS', key('jobs'), id) == 0 and not (own and has_ended(id, time))
+end
+
+-- Whether a job would be added; a key that one before it takes is `taken`.
+local function adds(id, at, taken)
+  local rule = ARGV[at + 3]
+  if not is_new(id, string.sub(rule, 1, 1) == '1') then
+    return false
+  end
+  local _, unique = uniques.key_of(shape_of('0 ' .. ARGV[at + 1]))
+  local other = unique and uniques.rival(unique, time)
+  local follows = other and string.find(rule, '^.w?%d*a') and call('HEXISTS', key('again'), unique) == 0
+    and find(other) == 'active'
+  if not unique or not taken['key ' .. unique] and (not other or follows) then
+    taken['key ' .. (unique or '')] = true
+    return true
+  end
+  return false
+end
+
+local full = refusal(room, adds)
 if full then
   return full
 end
@@ -54,15 +76,6 @@ local function resolve(policy, wait, unique, other, record)
   return (policy == 'e' or policy == 'a') and 'e' or 'j'
 end
 
--- The job that has the key, if it still is one that keeps it.
-local function rival(unique)
-  local other, lasts = uniques.owner_of(unique, time)
-  if not other or lasts > 0 then
-    return other
-  end
-  return call('HEXISTS', key('jobs'), other) == 1 and other or nil
-end
-
 -- Answers the letter, the other job's id, and whether the job is to wait until the other has ended.
 local function contend(id, record, shape, rule)
   local mode, unique = uniques.key_of(shape)
@@ -70,7 +83,7 @@ local function contend(id, record, shape, rule)
     return nil
   end
   local window, policy, wait = string.match(rule, '^.w?(%d*)(%a?)(%d*)')
-  local other = rival(unique)
+  local other = uniques.rival(unique, time)
   if other then
     local letter, following = resolve(policy, tonumber(wait), unique, other, record)
     if letter then
@@ -101,10 +114,6 @@ local function line_up(id, shape, at)
   else
     ready[#ready + 1] = id
   end
-end
-
-local function is_new(id, own)
-  return call('HEXISTS', key('jobs'), id) == 0 and not (own and has_ended(id, time))
 end
 
 for i = 4, #ARGV, 4 do

@@ -1,10 +1,11 @@
--- leave: give back all that a worker holds on a queue, to the front and in order; no attempt is counted.
+-- leave: give back all that a worker holds on a queue, to the front and in order; no attempt is counted. `crashed` 1: the
+-- worker is dead, so its earliest claims count as crashed.
 -- KEYS[1] prefix
--- ARGV session number config worker
+-- ARGV session number config worker crashed
 -- Returns: how many were given back.
 -- Invariant: the worker holds nothing and is no longer in `holders`.
 --@include begin types remember wake config shape unique notes forget ends tend
-local session, number, worker = ARGV[1], ARGV[2], ARGV[4]
+local session, number, worker, crashed = ARGV[1], ARGV[2], ARGV[4], ARGV[5]
 local config = configure(ARGV[3])
 allow_when_full()
 local again = recall(session, number)
@@ -13,5 +14,5 @@ if again then
 end
 check_types()
 local entries, time = {}, clock()
-collect(entries, worker, time, false, false)
+collect(entries, worker, time, false, crashed == '1')
 return remember(session, number, tostring(give_back(config, time, { worker }, entries)))

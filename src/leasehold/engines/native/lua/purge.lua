@@ -38,7 +38,7 @@ elseif state == 'unroutable' then
 else
   ids = call('ZRANGE', key(state), 0, limit - 1)
   if rare then
-    shapes.unblock(ids)
+    let_go(ids)
   end
   forget(state, ids, false)
   return remember(session, number, #ids .. ' ' .. #ids)

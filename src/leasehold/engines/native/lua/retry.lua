@@ -1,10 +1,11 @@
 -- retry: run a job now that failed, broke, was cancelled, waits for its time, or is parked. Its counts start again.
 -- KEYS[1] prefix
--- ARGV session number id
+-- ARGV session number id edited payload
+-- edited 1: the job gets this payload.
 -- Returns: 1, or 0 when there is no such job, it is ready, active or completed, or another job has its unique key now.
 -- Invariant: the job is in `jobs` and ready, and has no end. Where its lane waits for it, it is at the front.
 --@include begin types remember wake task shape unique notes ghosts find forget ends
-local session, number, id = ARGV[1], ARGV[2], ARGV[3]
+local session, number, id, edited, payload = ARGV[1], ARGV[2], ARGV[3], ARGV[4] == '1', ARGV[5]
 allow_when_full()
 local again = recall(session, number)
 if again then
@@ -12,14 +13,21 @@ if again then
 end
 check_types()
 local state, detail, record = find(id)
+-- The record with the new payload. One that nobody of ours wrote becomes one, of a raw payload.
+local function edit(record)
+  if not edited then
+    return record
+  end
+  local line, words = string.match(record, '^(%d+ [^ \n]+([^\n]*))\n')
+  words = string.gsub(string.gsub(words or '?', ' [trpn]=%-?%d+', ''), ' [luk]=[^ ]+', '')
+  return (words == '' and line or clock() .. ' *') .. '\n' .. payload
+end
+
 -- Its key is its own again, if nobody else has it.
 local function take_key(shape)
   local mode, unique = uniques.key_of(shape)
-  local owner, lasts = nil, 0
-  if mode then
-    owner, lasts = uniques.owner_of(unique, clock())
-  end
-  if owner and owner ~= id and (lasts > 0 or call('HEXISTS', key('jobs'), owner) == 1) then
+  local owner = mode and uniques.rival(unique, clock())
+  if owner and owner ~= id then
     return false
   end
   if mode == 'e' or mode == 's' then
@@ -41,13 +49,17 @@ if state == 'failed' or state == 'broken' or state == 'cancelled' then
   if not record or not take_key(shape) then
     return remember(session, number, '0')
   end
-  call('HSET', key('jobs'), id, record)
+  call('HSET', key('jobs'), id, edit(record))
+  shapes.unblock(id)
   line_up(shape)
   call('HDEL', key('ended'), id)
   call('HDEL', key('kept'), id)
   call('ZREM', key(state), id)
 elseif (state == 'scheduled' and detail ~= '') or state == 'unroutable' then
   local found = place_of(id, state, detail, record)
+  if edited then
+    call('HSET', key('jobs'), id, edit(record))
+  end
   line_up(shape_of(record))
   take_out(id, state, found)
 else

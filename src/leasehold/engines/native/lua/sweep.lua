@@ -1,12 +1,12 @@
 -- sweep: cancel up to `limit` jobs in one state, of the whole queue or of one lane ('' for the queue).
 -- KEYS[1] prefix
--- ARGV session number config state lane offset limit body signal queue
--- Returns: `looked cancelled requested next`: entries looked at, jobs ended, workers asked, and the offset to go on from;
--- looked 0: there is no more.
+-- ARGV session number config state lane after limit body signal queue
+-- Returns: `looked cancelled requested after`: entries looked at, jobs ended, workers asked, and behind what to go on;
+-- looked 0: there is no more. State `claimed` is `active`, for another look: it counts those that were not asked yet.
 -- Invariant: the jobs are in `cancelled`, or active and in `cancelling`.
 --@include begin types remember wake config task shape unique notes forget ends ghosts line
 local session, number, state, lane = ARGV[1], ARGV[2], ARGV[4], ARGV[5]
-local config, offset, limit = configure(ARGV[3]), tonumber(ARGV[6]), tonumber(ARGV[7])
+local config, after, limit = configure(ARGV[3]), ARGV[6], tonumber(ARGV[7])
 local body, signal, queue = ARGV[8], ARGV[9], ARGV[10]
 allow_when_full()
 local again = recall(session, number)
@@ -29,17 +29,28 @@ local function cancel(id)
   end
 end
 
--- Cancel what is wanted of a sorted set. What is left there is passed over by the next call.
-local function cancel_of(place, ids)
+-- Cancel what is wanted of these; what is not is passed over by the next call.
+local function cancel_of(ids, take_out)
   looked = looked + #ids
   for _, id in ipairs(ids) do
     if is_wanted(id) then
       cancel(id)
-      call('ZREM', place, id)
+      take_out(id)
     else
-      offset = offset + 1
+      after = id
     end
   end
+end
+
+-- Where to go on in a place that others serve from its front meanwhile: behind the last that was passed over. When that
+-- one has gone, so have those before it, or looking at them again does no harm.
+local function start_of(rank)
+  return rank and rank + 1 or 0
+end
+
+local function cancel_scheduled(place, first)
+  local ids = call('ZRANGE', place, first, first + limit - 1)
+  cancel_of(ids, function(id) call('ZREM', place, id) end)
 end
 
 -- Ask one worker, if it holds jobs that are wanted.
@@ -52,24 +63,44 @@ local function ask(worker)
     end
   end
   if #asked > 0 then
-    call('HSET', key('cancelling'), unpack(asked))
+    local new = call('HSET', key('cancelling'), unpack(asked))
     call('PUBLISH', signal .. worker, queue)
-    requested = requested + #asked / 2
+    requested = requested + (state == 'claimed' and new or #asked / 2)
   end
 end
 
--- The workers are few; each holds a limited number of jobs. The offset counts workers in the order of their names: that of
--- their leases changes with every beat. Mostly one call asks all.
+-- The workers are few; each holds a limited number of jobs. They are asked in the order of their names: that of their
+-- leases changes with every beat. Mostly one call asks all.
 local function ask_workers()
   local workers = call('ZRANGE', key('holders'), 0, @MAX_HOLDERS@ - 1)
   table.sort(workers)
-  while workers[offset + 1] and requested < limit do
-    ask(workers[offset + 1])
-    looked, offset = looked + 1, offset + 1
+  for _, worker in ipairs(workers) do
+    if worker > after and requested < limit then
+      ask(worker)
+      looked, after = looked + 1, worker
+    end
   end
 end
 
-if state == 'active' then
+-- Task by task, in the order of their names; `after` is `<task> <id>`.
+local function cancel_unroutable()
+  local tasks = call('SMEMBERS', key('unroutable'))
+  table.sort(tasks)
+  local task, id = string.match(after, '^(%S+) (.*)$')
+  for _, name in ipairs(tasks) do
+    if looked == 0 and name >= (task or '') then
+      local parked = key('unroutable:' .. name)
+      after = ''
+      cancel_scheduled(parked, name == task and start_of(call('ZRANK', parked, id)) or 0)
+      after = name .. ' ' .. after
+      if call('EXISTS', parked) == 0 then
+        call('SREM', key('unroutable'), name)
+      end
+    end
+  end
+end
+
+if state == 'active' or state == 'claimed' then
   ask_workers()
 elseif state == 'ready' then
   local ids
@@ -81,39 +112,22 @@ elseif state == 'ready' then
   for _, id in ipairs(ids) do
     cancel(id)
   end
-elseif state == 'isolated' then
-  -- Of a lane: at most its heads. The list is short, and is looked through once.
-  for _, id in ipairs(lane == '' and {} or call('LRANGE', key('isolated'), 0, limit - 1)) do
-    if is_wanted(id) then
-      cancel(id)
-      call('LREM', key('isolated'), 1, id)
-    end
-  end
+elseif state == 'isolated' and lane ~= '' then
+  local first = start_of(after ~= '' and call('LPOS', key('isolated'), after))
+  local ids = call('LRANGE', key('isolated'), first, first + limit - 1)
+  cancel_of(ids, function(id) call('LREM', key('isolated'), 1, id) end)
 elseif state == 'scheduled' then
-  cancel_of(key('scheduled'), call('ZRANGE', key('scheduled'), offset, offset + limit - 1))
+  cancel_scheduled(key('scheduled'), start_of(after ~= '' and call('ZRANK', key('scheduled'), after)))
 elseif state == 'again' then
-  local ids = following(offset, limit)
-  looked = #ids
-  for _, id in ipairs(ids) do
-    if is_wanted(id) then
-      cancel(id)
-    else
-      offset = offset + 1
+  local page = call('HSCAN', key('again'), after == '' and '0' or after, 'COUNT', limit)
+  for i = 2, #page[2], 2 do
+    if is_wanted(page[2][i]) then
+      cancel(page[2][i])
     end
   end
+  -- A page may be empty before the last one is.
+  looked, after = page[1] == '0' and 0 or 1, page[1]
 elseif state == 'unroutable' then
-  -- Task by task; the offset counts jobs that are passed over, of all tasks together.
-  local skip = offset
-  for _, task in ipairs(call('SMEMBERS', key('unroutable'))) do
-    local parked = key('unroutable:' .. task)
-    local count = call('ZCARD', parked)
-    if looked == 0 and skip < count then
-      cancel_of(parked, call('ZRANGE', parked, skip, skip + limit - 1))
-      if call('EXISTS', parked) == 0 then
-        call('SREM', key('unroutable'), task)
-      end
-    end
-    skip = math.max(0, skip - count)
-  end
+  cancel_unroutable()
 end
-return remember(session, number, looked .. ' ' .. cancelled .. ' ' .. requested .. ' ' .. offset)
+return remember(session, number, looked .. ' ' .. cancelled .. ' ' .. requested .. ' ' .. after)

@@ -1,11 +1,24 @@
 -- lib admit: what is to be known before a job is added.
 
 -- The error of a queue that would become longer than it may. room: how many jobs must fit, those of the following calls
--- included; 0 when an earlier call has made sure.
-local function refusal(room)
+-- included; 0 when an earlier call has made sure. `adds(id, at, taken)` answers whether the job whose arguments begin at
+-- `at` would be added; `taken` is what those before it take. It is asked when there is not room for all.
+local function refusal(room, adds)
   local most = tonumber(call('HGET', key('settings'), 'max_length') or 0)
-  if most > 0 and room > 0 and call('HLEN', key('jobs')) + room > most then
-    return redis.error_reply('LHFULL ' .. call('HLEN', key('jobs')) .. ' of ' .. most .. ' jobs are in the queue')
+  local have = most > 0 and room > 0 and call('HLEN', key('jobs')) or 0
+  if have + room <= most or most == 0 or room == 0 then
+    return nil
+  end
+  local taken = {}
+  for i = 4, #ARGV, 4 do
+    if taken['id ' .. ARGV[i]] or not adds(ARGV[i], i, taken) then
+      room = room - 1
+    else
+      taken['id ' .. ARGV[i]] = true
+    end
+  end
+  if room > 0 and have + room > most then
+    return redis.error_reply('LHFULL ' .. have .. ' ' .. most .. ' ' .. room)
   end
 end
 

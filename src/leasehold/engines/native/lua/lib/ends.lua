@@ -40,10 +40,8 @@ end
 local function end_badly(config, time, state, id, failures, crashes, token, worker, claimed, body)
   local record = call('HGET', key('jobs'), id)
   local shape = shape_of(record)
-  local expires = time + config.failed_ttl
-  if shape ~= '' and shapes.end_in_lane(time, state, id, shape) then
-    expires = @NEVER_MS@
-  end
+  local blocks = shape ~= '' and shapes.end_in_lane(time, state, id, shape)
+  local expires = blocks and @NEVER_MS@ or time + config.failed_ttl
   if record then
     call('HSET', key('kept'), id, record)
   end
@@ -53,10 +51,22 @@ local function end_badly(config, time, state, id, failures, crashes, token, work
   call('HDEL', key('jobs'), id)
   call('HDEL', key('tries'), id)
   call('HINCRBY', key('meta'), state, 1)
-  if shape ~= '' then
+  -- One that blocks its lane keeps its key: a job behind it could take the key and would then stand in the way of its retry.
+  if shape ~= '' and not blocks then
     uniques.free_key(shape, id, state == 'cancelled')
   end
   clear_notes(id)
   publish_end(id, state)
   trim(state, config.failed_max)
+end
+
+-- Ended jobs are removed by hand: they block their lanes no longer, and have no key.
+local function let_go(ids)
+  for _, id in ipairs(ids) do
+    local line = string.match(call('HGET', key('ended'), id) or '', '^[^\n]*\n([^\n]*)')
+    local shape = shape_of(call('HGET', key('kept'), id) or line)
+    shapes.unblock(id)
+    shapes.leave_lane(shape, id)
+    uniques.free_key(shape, id, true)
+  end
 end

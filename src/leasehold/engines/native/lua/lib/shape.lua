@@ -145,13 +145,31 @@ local shapes = setmetatable({ function(my)
     return shape == '' and due or string.format('%.1f', due + 0.5)
   end
 
-  -- Failed jobs that are removed or run again block their lanes no longer.
-  local function unblock(ids)
-    for _, id in ipairs(ids) do
-      local lane = occupied_by(id)
-      if lane then
-        with_lane(lane, false, function() vacate(lane, id) end)
+  -- The failed jobs that block a lane.
+  local function blockers(lane)
+    local packed = call('HGET', key('blocked'), lane)
+    return packed and cmsgpack.unpack(packed) or {}
+  end
+
+  local function set_blockers(lane, ids)
+    if #ids > 0 then
+      call('HSET', key('blocked'), lane, cmsgpack.pack(ids))
+    else
+      call('HDEL', key('blocked'), lane)
+    end
+  end
+
+  -- A failed job that is removed or run again blocks its lane no longer.
+  local function unblock(id)
+    local lane = occupied_by(id)
+    local ids, others = lane and blockers(lane) or {}, {}
+    for _, other in ipairs(ids) do
+      if other ~= id then
+        others[#others + 1] = other
       end
+    end
+    if #others < #ids then
+      set_blockers(lane, others)
     end
   end
 
@@ -163,6 +181,9 @@ local shapes = setmetatable({ function(my)
     end
     local rule = state ~= 'cancelled' and call('HGET', key('settings'), 'lane_failure')
     if rule == 'block' then
+      local ids = blockers(lane)
+      ids[#ids + 1] = id
+      set_blockers(lane, ids)
       return true
     end
     if rule == 'park' and call('HEXISTS', key('parked'), lane) == 0 then
@@ -185,6 +206,7 @@ local shapes = setmetatable({ function(my)
   my.place = place
   my.place_again = place_again
   my.score_of = score_of
+  my.blockers = blockers
   my.unblock = unblock
   my.end_in_lane = end_in_lane
 end }, unmade)

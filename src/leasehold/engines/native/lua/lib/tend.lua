@@ -19,28 +19,26 @@ local function put_back(config, time, entries)
           crashes = 0
         end
         crashes, crashed = crashes + 1, crashed + 1
-        counts[#counts + 1] = id
-        counts[#counts + 1] = failures .. ' ' .. crashes .. (string.match(tries[n] or '', '^%d+ %d+(.*)$') or '')
       end
       if asked then
-        if entry[5] then
-          counts[#counts], counts[#counts - 1] = nil, nil
-        end
         end_badly(config, time, 'cancelled', id, failures, crashes, token, worker, claimed, asked)
-      elseif crashes >= config.max_crashes then
-        counts[#counts], counts[#counts - 1] = nil, nil
+      elseif entry[5] and crashes >= config.max_crashes then
         local message = 'Its worker died or stalled ' .. crashes .. ' times while holding this job.'
         local body = cjson.encode({ type = 'Crashed', message = message, traceback = '' })
         end_badly(config, time, 'broken', id, failures, crashes, token, worker, claimed, body)
-      elseif crashes >= config.isolate then
-        clear_notes(id)
-        isolated[#isolated + 1] = id
-      elseif entry[6] ~= '' and (shapes.word(entry[6], 'l') or shapes.word(entry[6], 'p')) then
-        clear_notes(id)
-        shapes.place(id, entry[6], true)
       else
         clear_notes(id)
-        front[#front + 1] = id
+        if entry[5] then
+          counts[#counts + 1] = id
+          counts[#counts + 1] = failures .. ' ' .. crashes .. (string.match(tries[n] or '', '^%d+ %d+(.*)$') or '')
+        end
+        if crashes >= config.isolate then
+          isolated[#isolated + 1] = id
+        elseif entry[6] ~= '' and (shapes.word(entry[6], 'l') or shapes.word(entry[6], 'p')) then
+          shapes.place(id, entry[6], true)
+        else
+          front[#front + 1] = id
+        end
       end
     end
   end

@@ -13,7 +13,8 @@ local function check_types()
   call('LLEN', key('wake'))
   local there = call(
     'EXISTS', key('isolated'), key('turns'), key('priorities'), key('settings'), key('busy'), key('lanes'), key('limits'),
-    key('parked'), key('unique'), key('again'), key('cancelling'), key('progress'), key('unroutable'), key('ghosts')
+    key('parked'), key('unique'), key('again'), key('cancelling'), key('progress'), key('unroutable'), key('ghosts'),
+    key('blocked')
   )
   rare = there > 0
   if rare then
@@ -22,6 +23,7 @@ local function check_types()
     call('LLEN', key('turns'))
     for _, suffix in ipairs({
       'settings', 'busy', 'lanes', 'limits', 'parked', 'unique', 'again', 'cancelling', 'progress', 'ghosts',
+      'blocked',
     }) do
       call('HLEN', key(suffix))
     end

@@ -15,6 +15,15 @@ local uniques = setmetatable({ function(my)
     return id, tonumber(lasts)
   end
 
+  -- The job that has the key, if it is one that keeps it: it has not ended, blocks its lane, or its time is not over.
+  local function rival(unique, time)
+    local other, lasts = owner_of(unique, time)
+    if not other or lasts > 0 then
+      return other
+    end
+    return (call('HEXISTS', key('jobs'), other) == 1 or call('HEXISTS', key('busy'), other) == 1) and other or nil
+  end
+
   local function own_key(unique, id, lasts)
     call('HSET', key('unique'), unique, lasts .. ' ' .. id)
     if lasts == '0' then
@@ -50,7 +59,7 @@ local uniques = setmetatable({ function(my)
   end
 
   my.key_of = key_of
-  my.owner_of = owner_of
+  my.rival = rival
   my.own_key = own_key
   my.drop_key = drop_key
   my.free_key = free_key
