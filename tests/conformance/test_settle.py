@@ -8,7 +8,7 @@ import pytest
 
 from leasehold.core.engine import Feature
 from leasehold.core.job import ErrorInfo, Lease, LeaseRef, State
-from leasehold.core.outcome import Broken, Cancelled, Completed, Failed, Outcome, Released, Retried, Unroutable
+from leasehold.core.outcome import Broken, Cancelled, Completed, Crashed, Failed, Outcome, Released, Retried, Unroutable
 from tests.support.engines import LEASE_MS
 from tests.support.world import BOOM, World
 
@@ -20,6 +20,7 @@ OUTCOMES: list[Outcome] = [
     Failed(BOOM),
     Broken(BOOM),
     Released(),
+    Crashed(),
     Unroutable(),
     Cancelled("why"),
 ]
@@ -305,12 +306,47 @@ def test_all_outcomes_in_one_call(world: World) -> None:
     assert all(world.run(world.engine.settle(list(zip(leases, OUTCOMES, strict=True)))))
     assert world.counts() == {
         "completed": 1,
-        "ready": 2,
+        "ready": 3,
         "scheduled": 1,
         "failed": 1,
         "broken": 1,
         "unroutable": 1,
         "cancelled": 1,
     }
-    assert world.ids(State.READY) == ["j6", "j2"]
+    assert world.ids(State.READY) == ["j6", "j7", "j2"]
     assert world.beat("w", leases).lost == {LeaseRef("q", lease.record.id, lease.token) for lease in leases}
+
+
+# Crashed: the process of the job died, its worker lives.
+
+
+def test_a_crash_is_counted_and_the_job_goes_to_the_front(world: World) -> None:
+    world.put("a", "b", "c", task="t")
+    a, b = world.take(2)
+    world.settle_each([b, a], Crashed(), Released())
+    assert world.ids(State.READY) == ["a", "b", "c"]
+    assert [(world.view(id).crashes, world.view(id).failures) for id in "abc"] == [(0, 0), (1, 0), (0, 0)]
+    assert world.totals()["crashed"] == 1
+    assert not world.settle(b, Crashed()), "it is ours no longer"
+    assert world.view("b").crashes == 1
+
+
+def test_a_job_that_crashes_every_time_ends_in_broken(world: World) -> None:
+    world.put("poison")
+    for crash in range(1, world.options.max_crashes):
+        assert world.settle(world.take_one(f"w{crash}"), Crashed())
+        assert (world.state("poison"), world.view("poison").crashes) == (State.READY, crash)
+    assert world.settle(world.take_one(), Crashed())
+    assert world.state("poison") is State.BROKEN
+    error = world.view("poison").error
+    assert error is not None
+    assert error.type == "Crashed"
+
+
+@pytest.mark.needs(Feature.CANCEL)
+def test_a_job_that_crashes_after_its_cancel_was_asked_is_cancelled(world: World) -> None:
+    world.put("a")
+    lease = world.take_one()
+    world.cancel("a", "no more")
+    assert world.settle(lease, Crashed())
+    assert world.state("a") is State.CANCELLED

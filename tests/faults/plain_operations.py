@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from leasehold.core import limits
 from leasehold.core.job import NewJob, State, WorkerView
-from leasehold.core.outcome import Broken, Cancelled, Completed, Failed, Released, Retried, Unroutable
+from leasehold.core.outcome import Broken, Cancelled, Completed, Crashed, Failed, Released, Retried, Unroutable
 from tests.faults.matrix import QUEUES, Operation, Scene, act, new, refs, settle
 from tests.support.engines import LEASE_MS
 from tests.support.world import BOOM, World
@@ -51,6 +51,7 @@ PLAIN_WRITING: dict[str, Operation] = {
     "failed": Operation(1, settle(h1=Failed(BOOM)), ends=("h1",)),
     "broken": Operation(1, settle(h1=Broken(BOOM)), ends=("h1",)),
     "released": Operation(1, settle(h1=Released())),
+    "crashed": Operation(1, settle(h1=Crashed())),
     "parked": Operation(1, settle(h1=Unroutable())),
     "cancelled": Operation(1, settle(h1=Cancelled("x")), ends=("h1",)),
     "settle one of each on one queue": Operation(

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from leasehold.core import limits
 from leasehold.core.job import State
-from leasehold.core.outcome import Broken, Cancelled, Completed, Failed, Outcome, Released, Retried, Unroutable
+from leasehold.core.outcome import Broken, Cancelled, Completed, Crashed, Failed, Outcome, Released, Retried, Unroutable
 from leasehold.core.shape import Conflict, LaneFailure, LaneState, Progress, Shape, Until
 from tests.faults.matrix import QUEUES, Operation, act, new, refs, settle
 from tests.faults.shape_scene import LANES, LATER_MS, WINDOW_MS, unique
@@ -22,6 +22,7 @@ OUTCOMES: Final[dict[str, Outcome]] = {
     "failed": Failed(BOOM),
     "broken": Broken(BOOM),
     "released": Released(),
+    "crashed": Crashed(),
     "unroutable": Unroutable(),
     "cancelled": Cancelled("x"),
 }

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from leasehold.core.engine import Timing
 from leasehold.core.job import ErrorInfo, State
-from leasehold.core.outcome import Broken, Cancelled, Completed, Failed, Outcome, Released, Retried, Unroutable
+from leasehold.core.outcome import Broken, Cancelled, Completed, Crashed, Failed, Outcome, Released, Retried, Unroutable
 from leasehold.core.shape import PLAIN, Conflict, LaneFailure, Shape, UniqueRule, Until
 from tests.property import model as spans
 from tests.support.engines import Options
@@ -30,6 +30,7 @@ OUTCOMES: Final[list[Outcome]] = [
     Failed(ERROR),
     Broken(ERROR),
     Released(),
+    Crashed(),
     Unroutable(),
     Cancelled("x"),
 ]

@@ -7,7 +7,7 @@ from typing import Final
 
 from leasehold.core import limits
 from leasehold.core.job import ENDS, Enqueued, State
-from leasehold.core.outcome import Broken, Cancelled, Completed, Failed, Outcome, Released, Retried, Unroutable
+from leasehold.core.outcome import Broken, Cancelled, Completed, Crashed, Failed, Outcome, Released, Retried, Unroutable
 from leasehold.core.shape import PLAIN, CancelAnswer, CancelCount, LaneFailure, QueueSettings, Until
 from tests.property.model_keys import Keys
 from tests.property.model_lines import Job, Lines
@@ -117,14 +117,15 @@ class Model:
         after that."""
         mine = [(self.holds(worker, id, token), worker, outcome) for worker, id, token, outcome in settlements]
         settled = [(job, outcome) for job, _, outcome in mine if job is not None]
-        done, released = [], []
+        done, released, crashed = [], [], []
         for job, outcome in settled:
             asked = isinstance(outcome, Retried | Unroutable)
             asked = asked or (isinstance(outcome, Completed) and job.shape.persistent)
             if asked and job.cancelling is not None:
                 self._end(now, job, State.CANCELLED)
-            elif isinstance(outcome, Released):
+            elif isinstance(outcome, Released | Crashed):
                 released.append(job)
+                crashed += [job] if isinstance(outcome, Crashed) else []
             elif isinstance(outcome, Completed) and not job.shape.persistent:
                 done.append((job, outcome))
             else:
@@ -134,7 +135,7 @@ class Model:
             self._end(now, job, State.COMPLETED, outcome.result_ttl_ms)
             if not outcome.result_ttl_ms:
                 del self.jobs[job.id]
-        self._give_back(now, [], released, crashed=False)
+        self._give_back(now, [], released, crashed)
         for _, worker, _ in mine:
             self._forget_idle(worker)
         return [job is not None for job, _, _ in mine]
@@ -192,7 +193,7 @@ class Model:
             self.holders[worker] = now + LEASE_MS
             self.suspects.pop(worker, None)
             overdue = [job for job in self.held_by(worker) if job.deadline and job.deadline <= now]
-            self._give_back(now, [worker], overdue, crashed=True)
+            self._give_back(now, [worker], overdue, overdue)
         self.tend(now)
 
     def extend(self, now: int, worker: str, id: str, token: int, ms: int, by_hand: bool) -> bool:
@@ -208,7 +209,7 @@ class Model:
 
     def leave(self, now: int, worker: str, crashed: bool) -> int:
         held = self.held_by(worker)
-        self._give_back(now, [worker], held, crashed=crashed)
+        self._give_back(now, [worker], held, held if crashed else [])
         return len(held)
 
     def maintain(self, now: int, tasks: list[str]) -> None:
@@ -238,17 +239,18 @@ class Model:
                 verdict = max(verdict, self.amnesty)
             if now >= verdict:
                 dead.append(worker)
-        self._give_back(now, dead, [job for worker in dead for job in self.held_by(worker)], crashed=True)
+        theirs = [job for worker in dead for job in self.held_by(worker)]
+        self._give_back(now, dead, theirs, theirs)
 
-    def _give_back(self, now: int, workers: list[str], jobs: list[Job], *, crashed: bool) -> None:
+    def _give_back(self, now: int, workers: list[str], jobs: list[Job], crashed: list[Job]) -> None:
         """To the front, in the order of their claims."""
         for job in sorted(jobs, key=lambda job: -job.token):
-            if crashed:
+            if job in crashed:
                 steady = job.shape.persistent and now - job.claimed > limits.PERSISTENT_STEADY_MS
                 job.crashes = 1 if steady else job.crashes + 1
             if job.cancelling is not None:
                 self._end(now, job, State.CANCELLED)
-            elif crashed and job.crashes >= MAX_CRASHES:
+            elif job in crashed and job.crashes >= MAX_CRASHES:
                 self._end(now, job, State.BROKEN)
             else:
                 self._rested(job)

@@ -71,10 +71,10 @@ _PLAIN: Final = (
     Mutant(
         "crash-is-a-failure", "failures .. ' ' .. crashes .. (string", "(failures + 1) .. ' ' .. crashes .. (string"
     ),
-    Mutant("release-is-a-crash", "claimed, worker, false, shape }", "claimed, worker, true, shape }", ("settle",)),
+    Mutant("release-is-a-crash", "kind == 'k', shape }", "true, shape }", ("settle",)),
     Mutant(
         "leave-is-a-crash",
-        "collect(entries, worker, time, false, false)",
+        "collect(entries, worker, time, false, crashed == '1')",
         "collect(entries, worker, time, false, true)",
         ("leave",),
     ),

@@ -45,6 +45,11 @@ class Released:
 
 
 @dataclass(frozen=True, slots=True)
+class Crashed:
+    """It took down the process that ran it, while its worker lives: counted and given back as a worker's death is."""
+
+
+@dataclass(frozen=True, slots=True)
 class Unroutable:
     """No handler here for its task: parked until a worker offers one; the attempt does not count."""
 
@@ -56,4 +61,4 @@ class Cancelled:
     reason: str = ""
 
 
-Outcome: TypeAlias = Completed | Retried | Failed | Broken | Released | Unroutable | Cancelled
+Outcome: TypeAlias = Completed | Retried | Failed | Broken | Released | Crashed | Unroutable | Cancelled

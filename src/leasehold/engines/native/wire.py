@@ -15,6 +15,7 @@ from leasehold.core.outcome import (
     Broken,
     Cancelled,
     Completed,
+    Crashed,
     Failed,
     Outcome,
     Released,
@@ -118,6 +119,8 @@ def _outcome_args(lease: Lease, outcome: Outcome) -> tuple[bytes, Token, str, in
             return (*who, "b", 0, "", write_error(outcome.error))
         case Released():
             return (*who, "l", 0, "", b"")
+        case Crashed():
+            return (*who, "k", 0, "", b"")
         case Unroutable():
             return (*who, "u", 0, "", b"")
         case Cancelled():

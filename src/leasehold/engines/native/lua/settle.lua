@@ -99,8 +99,8 @@ for n, id in ipairs(ids) do
     elseif kind == 'r' then
       clear_notes(id)
       retry(id, failures, crashes, ms, body, shape)
-    elseif kind == 'l' then
-      front[#front + 1] = { tonumber(token), id, claimed, worker, false, shape }
+    elseif kind == 'l' or kind == 'k' then
+      front[#front + 1] = { tonumber(token), id, claimed, worker, kind == 'k', shape }
     elseif kind == 'u' then
       clear_notes(id)
       call('ZADD', key('unroutable:' .. tasks[n]), token, id)
@@ -133,7 +133,7 @@ if #completed > 0 then
     publish_end(id, 'completed')
   end
 end
--- Released: to the front, the order of their claims kept.
+-- Released, or crashed: to the front, the order of their claims kept.
 table.sort(front, function(a, b) return a[1] > b[1] end)
 put_back(config, time, front)
 if #gone > 0 then

@@ -23,7 +23,7 @@ local function put_back(config, time, entries)
       if asked then
         end_badly(config, time, 'cancelled', id, failures, crashes, token, worker, claimed, asked)
       elseif entry[5] and crashes >= config.max_crashes then
-        local message = 'Its worker died or stalled ' .. crashes .. ' times while holding this job.'
+        local message = 'What ran this job died or stalled ' .. crashes .. ' times.'
         local body = cjson.encode({ type = 'Crashed', message = message, traceback = '' })
         end_badly(config, time, 'broken', id, failures, crashes, token, worker, claimed, body)
       else
