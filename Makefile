@@ -2,10 +2,11 @@
 #
 #   PYTHON=python3.12   which Python makes the virtual environment (default: the first suitable one)
 #   DIR=path            for demo: the directory to walk
-#   ARGS="-k lease"     for test: more arguments for pytest
+#   SEED=7 JOBS=2000 ONLY=S01,S06   for faults: what is drawn, jobs of each scenario [default: few], which of them
+#   ARGS="-k lease"     for test: more arguments for pytest; for crash: see python -m bench.crash --help
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format docs compat ci clean run-env dev-env
+.PHONY: help demo test check faults format docs compat crash ci clean run-env dev-env
 SHELL := /bin/sh
 
 VENV := .venv
@@ -26,6 +27,9 @@ test: dev-env ## Run all tests against redis-servers that they start themselves 
 check: dev-env ## Check style, types, import contracts and what must not be in the repository
 	@sh scripts/check.sh $(BIN)
 
+faults: dev-env ## Kills, stops, cuts, restarts, full memory, wrong clocks, and a checker (SEED=n JOBS=n ONLY=S01,S06)
+	@$(BIN)/python -m tests.faults $(if $(SEED),--seed $(SEED)) $(if $(JOBS),--jobs $(JOBS)) $(if $(ONLY),--only $(ONLY)) $(ARGS)
+
 format: dev-env ## Put the code into the house style
 	@$(BIN)/ruff check --fix-only --quiet .
 	@$(BIN)/ruff format .
@@ -40,8 +44,11 @@ ci: ## check + test
 compat: ## Run the tests on other Pythons and older Redis clients, as far as they are here (takes long)
 	@sh scripts/compat.sh $(ARGS)
 
+crash: dev-env ## Kill each peer's worker in mid-job and time the second run; writes a page (ARGS=--only=rq)
+	@$(BIN)/python -m bench.crash $(ARGS)
+
 clean: ## Remove the virtual environment and what the tools left
-	rm -rf $(VENV) .compat build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .compat .bench build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 # Both are done again only when pyproject.toml or constraints.txt have changed.
 run-env:

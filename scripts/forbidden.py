@@ -14,7 +14,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-SKIPPED = {".git", ".venv", ".compat", "build", "dist", "node_modules", "__pycache__"}
+SKIPPED = {".git", ".venv", ".compat", ".bench", "build", "dist", "node_modules", "__pycache__"}
 MAX_BYTES = 2 * 1024 * 1024
 
 # A character class inside each pattern keeps this file from finding itself.

@@ -42,6 +42,8 @@ _UNTILS: Final = {mode: until for until, mode in _MODES.items()}
 
 def _shape_words(shape: Shape) -> str:
     words = ""
+    if shape is PLAIN:  # most are
+        return words
     if shape.priority:
         words += f" p={shape.priority}"
     if shape.lane is not None:
@@ -57,7 +59,7 @@ def _shape_words(shape: Shape) -> str:
 
 def _read_shape(values: dict[str, str]) -> Shape:
     """The shape of a record. What an enqueue does on a conflict is not kept."""
-    if not values.keys() & {"p", "l", "n", "u", "k"}:
+    if not values or not values.keys() & {"p", "l", "n", "u", "k"}:
         return PLAIN
     mode, _, key = values.get("u", "").partition(":")
     return Shape(

@@ -1,0 +1,54 @@
+"""Dramatiq: https://dramatiq.io. Its Redis broker requeues what silent workers held, in maintenance run by chance."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import contract
+import dramatiq
+from contract import Arguments, Peer, Variant
+from dramatiq.brokers.redis import RedisBroker
+
+OPTIONS = {
+    "default": {},
+    "prompt": {"heartbeat_timeout": 10_000, "maintenance_chance": 100_000},
+}
+broker = RedisBroker(url=contract.url(), **OPTIONS[contract.variant()])
+dramatiq.set_broker(broker)
+
+
+@dramatiq.actor
+def mark(journal: str, token: str, seconds: float) -> None:
+    contract.mark(journal, token, seconds)
+
+
+@dramatiq.actor
+def sync(journal: str, token: str, seconds: float) -> None:
+    contract.noop(journal, token, seconds)
+
+
+def enqueue(kind: str, jobs: Sequence[Arguments], bulk: bool) -> None:
+    actor = {"mark": mark, "sync": sync}[kind]
+    if bulk:
+        # A group is its way to send many.
+        dramatiq.group([actor.message(*job) for job in jobs]).run()
+    else:
+        for job in jobs:
+            actor.send(*job)
+
+
+def worker() -> list[str]:
+    return [contract.program("dramatiq"), "dramatiq_peer"]
+
+
+PEER = Peer(
+    title="Dramatiq",
+    packages=("dramatiq", "redis"),
+    kinds=("mark", "sync"),
+    variants=(
+        Variant("default", "defaults (`heartbeat_timeout=60_000`, `maintenance_chance=1_000`)"),
+        Variant("prompt", "`heartbeat_timeout=10_000`, `maintenance_chance=100_000`"),
+    ),
+    enqueue=enqueue,
+    worker=worker,
+)

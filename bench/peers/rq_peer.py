@@ -1,0 +1,41 @@
+"""RQ: https://python-rq.org. A worker forks a process for each job; abandoned jobs are found by its maintenance."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import contract
+from contract import Arguments, Peer, Variant
+from redis import Redis
+from rq import Queue, Retry
+
+QUEUE = "bench"
+
+
+def enqueue(kind: str, jobs: Sequence[Arguments], bulk: bool) -> None:
+    queue = Queue(QUEUE, connection=Redis.from_url(contract.url()))
+    function = {"mark": contract.mark, "sync": contract.noop, "async": contract.anoop}[kind]
+    retry = None if contract.variant() == "default" else Retry(max=3)
+    if bulk:
+        queue.enqueue_many([Queue.prepare_data(function, job, retry=retry) for job in jobs])
+    else:
+        for job in jobs:
+            queue.enqueue(function, args=job, retry=retry)
+
+
+def worker() -> list[str]:
+    often = ["--maintenance-interval", "30", "--worker-ttl", "45"] if contract.variant() == "maintained" else []
+    return [contract.program("rq"), "worker", "--url", contract.url(), *often, QUEUE]
+
+
+PEER = Peer(
+    title="RQ",
+    packages=("rq", "redis"),
+    kinds=("mark", "sync", "async"),
+    variants=(
+        Variant("default", "defaults (no retry, maintenance every 600 s)"),
+        Variant("maintained", "`Retry(max=3)`, `--maintenance-interval 30 --worker-ttl 45`"),
+    ),
+    enqueue=enqueue,
+    worker=worker,
+)

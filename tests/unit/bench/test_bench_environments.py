@@ -1,0 +1,42 @@
+"""The versions of the peers: what the file may say, and that it names all of them."""
+
+import pytest
+
+from bench.environments import chosen, known_pins, read_pins
+from bench.roster import NAMES
+
+
+def test_a_section_holds_the_versions_of_one_peer():
+    text = "# why\n\n[rq]\nrq==2.0  # newest\nredis==8.1.0\n[saq]\nsaq==0.1\n"
+    assert read_pins(text) == {"rq": ("rq==2.0", "redis==8.1.0"), "saq": ("saq==0.1",)}
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("rq==2.0", 1),
+        ("[rq]\nrq", 2),
+        ("[rq]\nrq>=2", 2),
+        ("[rq]\n-e .", 2),
+        ("[rq]\nrq @ file:x", 2),
+        ("[rq]\n[rq]", 2),
+    ],
+)
+def test_anything_but_exact_versions_is_refused_with_its_line(text, line):
+    with pytest.raises(ValueError, match=f"line {line}: "):
+        read_pins(text)
+
+
+def test_every_peer_but_leasehold_has_its_versions():
+    pins = known_pins()
+    assert list(pins) == [name for name in NAMES if name != "leasehold"]
+    for name, versions in pins.items():
+        assert any(version.startswith(f"{name}==") for version in versions)
+
+
+def test_no_name_is_all_and_an_unknown_one_is_refused():
+    pins = {"rq": (), "saq": ()}
+    assert chosen([], pins) == ["rq", "saq"]
+    assert chosen(["saq"], pins) == ["saq"]
+    with pytest.raises(SystemExit, match="unknown: nobody"):
+        chosen(["rq", "nobody"], pins)
