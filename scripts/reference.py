@@ -12,6 +12,7 @@ from pathlib import Path
 from click.testing import CliRunner
 
 from leasehold.cli import COMMANDS, commands
+from leasehold.cli.errors import Exit
 from leasehold.core import errors
 from leasehold.settings import Settings, variables
 
@@ -28,6 +29,9 @@ def command_line() -> str:
         if shown.exit_code:
             raise SystemExit(f"leasehold {' '.join(words)} failed: {shown.output}")
         parts += [f"## leasehold {name}".rstrip(), f"```text\n{shown.output.rstrip()}\n```"]
+    statuses = inspect.cleandoc(Exit.__doc__ or "").split("\n\n")[1]
+    parts += ["## Exit status", "Of all commands; their help says more.", f"```text\n{statuses}\n```"]
+    parts += ["What `--json` prints is described in [JSON](json.md). Errors and notes go to stderr, as text."]
     return "\n\n".join(parts) + "\n"
 
 

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from leasehold._version import __version__
 
 if TYPE_CHECKING:
+    from leasehold import events as events
     from leasehold.app import Leasehold as Leasehold
     from leasehold.core.backoff import Backoff as Backoff
     from leasehold.core.engine import Feature as Feature
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from leasehold.core.errors import LeaseholdError as LeaseholdError
     from leasehold.core.errors import LeaseLost as LeaseLost
     from leasehold.core.errors import NotConfigured as NotConfigured
+    from leasehold.core.errors import NotDurable as NotDurable
     from leasehold.core.errors import NotUnique as NotUnique
     from leasehold.core.errors import PayloadInvalid as PayloadInvalid
     from leasehold.core.errors import PayloadTooLarge as PayloadTooLarge
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
     from leasehold.core.errors import Unreachable as Unreachable
     from leasehold.core.errors import UnsupportedFeature as UnsupportedFeature
     from leasehold.core.errors import WrongState as WrongState
+    from leasehold.core.job import ErrorInfo as ErrorInfo
     from leasehold.core.job import JobView as JobView
     from leasehold.core.job import Page as Page
     from leasehold.core.job import QueueView as QueueView
@@ -66,10 +69,15 @@ if TYPE_CHECKING:
     from leasehold.current import progress as progress
     from leasehold.held import HeldJob as HeldJob
     from leasehold.protocols import Native as Native
+    from leasehold.protocols import RedisWorkQueue as RedisWorkQueue
     from leasehold.queues import Queue as Queue
     from leasehold.results import JobHandle as JobHandle
+    from leasehold.rules import TaskDefaults as TaskDefaults
     from leasehold.runtime.context import Job as Job
     from leasehold.runtime.context import current_job as current_job
+    from leasehold.runtime.logformat import JsonFormatter as JsonFormatter
+    from leasehold.runtime.middleware import CallNext as CallNext
+    from leasehold.runtime.middleware import CallNextSync as CallNextSync
     from leasehold.settings import Settings as Settings
     from leasehold.tasks import Task as Task
     from leasehold.tasks import TaskCall as TaskCall
@@ -79,8 +87,8 @@ if TYPE_CHECKING:
 
 _ERRORS = (
     "AccessDenied DuplicateJob Fail InvalidArgument JobCancelled JobFailed JobNotFound LeaseholdError LeaseLost "
-    "NotConfigured NotUnique PayloadInvalid PayloadTooLarge QueueFull RedisError ReplyError ResultError ResultTimeout "
-    "Retry Unreachable UnsupportedFeature WrongState"
+    "NotConfigured NotDurable NotUnique PayloadInvalid PayloadTooLarge QueueFull RedisError ReplyError ResultError "
+    "ResultTimeout Retry Unreachable UnsupportedFeature WrongState"
 )
 # Which module each public name comes from. The fixed list is all that can be loaded by name.
 _HOMES = {
@@ -88,26 +96,31 @@ _HOMES = {
     "core.backoff": "Backoff",
     "core.engine": "Feature",
     "core.errors": _ERRORS,
-    "core.job": "JobView Page QueueView State WorkerView",
+    "core.job": "ErrorInfo JobView Page QueueView State WorkerView",
     "core.shape": (
         "CancelAnswer CancelCount Conflict LaneFailure LanePage LaneState LaneView Progress QueueSettings Shape"
     ),
     "current": "check_cancelled must_stop progress",
     "held": "HeldJob",
-    "protocols": "Native",
+    "protocols": "Native RedisWorkQueue",
     "queues": "Queue",
     "results": "JobHandle",
+    "rules": "TaskDefaults",
     "runtime.context": "Job current_job",
+    "runtime.logformat": "JsonFormatter",
+    "runtime.middleware": "CallNext CallNextSync",
     "settings": "Settings",
     "tasks": "Task TaskCall",
     "unique": "Debounce Throttle Unique",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 
-__all__ = ["__version__", *sorted(_HOME_OF)]
+__all__ = ["__version__", "events", *sorted(_HOME_OF)]
 
 
 def __getattr__(name: str) -> Any:
+    if name == "events":  # a module: importing it sets the attribute
+        return import_module("leasehold.events")
     home = _HOME_OF.get(name)
     if home is None:
         raise AttributeError(f"module 'leasehold' has no attribute {name!r}")

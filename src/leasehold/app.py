@@ -9,27 +9,45 @@ from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, Self, TypeVar, overl
 from leasehold.client import Client
 from leasehold.connections import Connections, Runner
 from leasehold.core import limits, names
-from leasehold.core.backoff import Backoff
 from leasehold.core.engine import Feature
 from leasehold.core.errors import InvalidArgument
+from leasehold.core.events import Event, Listener
+from leasehold.core.place import Place, RunsIn
 from leasehold.core.task import BatchRule, TaskSpec
-from leasehold.options import OF_SHAPE, UNSET, Options, ShapeOptions, Unset
+from leasehold.options import OF_SHAPE, Options
 from leasehold.panel import Control, Inspect
 from leasehold.parameters import takes_one, takes_what_comes
 from leasehold.protocols import FullEngine, Native, WireProtocol
 from leasehold.queues import Queue
+from leasehold.rules import (
+    OF_RUN,
+    Defaults,
+    Policy,
+    Rules,
+    RunOptions,
+    TaskDefaults,
+    TaskOptions,
+    checked_kinds,
+    room_for,
+    takes,
+)
 from leasehold.settings import Settings
-from leasehold.tasks import Definition, Policy, RawHandler, Task, checked_function, default_name
+from leasehold.tasks import Definition, RawHandler, Task, checked_function, default_name
 
 if TYPE_CHECKING:
     from datetime import timedelta
     from typing import Unpack
 
+    from leasehold.runtime.middleware import AsyncMiddleware, Middleware, SyncMiddleware
+
 P = ParamSpec("P")
 R = TypeVar("R")
+E = TypeVar("E", bound=Event)
+E2 = TypeVar("E2", bound=Event)
+AsyncLayer = TypeVar("AsyncLayer", bound="AsyncMiddleware")
+SyncLayer = TypeVar("SyncLayer", bound="SyncMiddleware")
 
 DEFAULT_QUEUE = "default"
-_RESULT_TTL_S = limits.COMPLETED_TTL_MS / limits.SECOND
 
 
 class TaskDecorator(Protocol):
@@ -51,11 +69,13 @@ class Leasehold:
 
         thumbnail.enqueue("cat.png").result(timeout=10)
 
-    `url`: redis://, rediss://, unix:// or embedded:PATH. `namespace`: the beginning of all keys in Redis; apps with
-    different ones do not meet. `protocol`: the wire format, `Native()` by default. `max_payload`: the largest encoded
-    payload in bytes. `patience`: for how many seconds a call that found no Redis is sent again before it ends in
-    `Unreachable`. What is not given comes from the environment, see `leasehold.settings`. One app may be used by any
-    number of threads and event loops. Raises `InvalidArgument` and `NotConfigured` (a URL that cannot be read).
+    `url`: redis://, rediss://, redis+sentinel://, unix:// or embedded:PATH. `namespace`: the beginning of all keys in
+    Redis; apps with different ones do not meet. `protocol`: the wire format, `Native()` by default. `max_payload`:
+    the largest encoded payload in bytes. `patience`: for how many seconds a call that found no Redis is sent again
+    before it ends in `Unreachable`. `durable`: how many replicas must have what is enqueued, and the ends of jobs.
+    `defaults`: what tasks and handlers get where nothing else is said. What is not given comes from the environment,
+    see `leasehold.settings`. One app may be used by any number of threads and event loops. Raises `InvalidArgument`
+    and `NotConfigured` (a URL that cannot be read).
     """
 
     def __init__(
@@ -68,7 +88,9 @@ class Leasehold:
         patience: float | None = None,
         connect_timeout: float | None = None,
         reply_timeout: float | None = None,
+        durable: int | None = None,
         runner: Runner | None = None,
+        defaults: TaskDefaults | None = None,
     ) -> None:
         self.settings = Settings.load(
             url=url,
@@ -77,14 +99,18 @@ class Leasehold:
             patience=patience,
             connect_timeout=connect_timeout,
             reply_timeout=reply_timeout,
+            durable=durable,
         )
         engine = _engine(protocol, self.settings)
         _check_url(self.settings.url)
         self._client = Client(self.settings, engine, runner or Connections(self.settings))
         self._tasks: dict[str, Task[Any, Any, Any]] = {}
         self._handlers: dict[str, RawHandler] = {}
+        self._defaults = Defaults(defaults)
+        self._listeners: list[Listener] = []
+        self._middleware: list[Middleware] = []
         self.inspect = Inspect(self._client)
-        self.control = Control(self._client)
+        self.control = Control(self._client, self._tasks)
 
     def __repr__(self) -> str:
         return f"<Leasehold namespace={self.settings.namespace!r} protocol={self.engine.name!r}>"
@@ -121,11 +147,9 @@ class Leasehold:
         *,
         name: str | None = None,
         queue: str = DEFAULT_QUEUE,
-        timeout: float | timedelta | Unset | None = UNSET,
-        retries: int = limits.DEFAULT_RETRIES,
-        backoff: Backoff | None = None,
-        result_ttl: float | timedelta = _RESULT_TTL_S,
-        **shape: Unpack[ShapeOptions],
+        run_in: RunsIn | None = None,
+        max_memory: int | None = None,
+        **options: Unpack[TaskOptions],
     ) -> TaskDecorator: ...
     def task(
         self,
@@ -134,11 +158,9 @@ class Leasehold:
         *,
         name: str | None = None,
         queue: str = DEFAULT_QUEUE,
-        timeout: float | timedelta | Unset | None = UNSET,
-        retries: int = limits.DEFAULT_RETRIES,
-        backoff: Backoff | None = None,
-        result_ttl: float | timedelta = _RESULT_TTL_S,
-        **shape: Unpack[ShapeOptions],
+        run_in: RunsIn | None = None,
+        max_memory: int | None = None,
+        **options: Unpack[TaskOptions],
     ) -> Any:
         """Register a function or an async function as a task.
 
@@ -153,21 +175,27 @@ class Leasehold:
 
         `name`: what jobs call it, `module.function` by default; producers and workers must agree. `timeout`: seconds
         for one attempt, None for no limit; an hour by default, and no limit for a persistent task. `retries`: how many
-        more attempts after the first. `backoff`: how long to wait between them. `result_ttl`: for how many seconds the
-        record of a completed job is kept, 0 for not at all.
+        more attempts after the first. `backoff`: how long to wait between them, a `Backoff` or a function of the number
+        of failures and the error that gives seconds. `retry_on` and `fail_on`: which errors are tried again, and which
+        are not; classes, or a function that says True or False. `result_ttl`: for how many seconds the record of a
+        completed job is kept, 0 for not at all. `on_failure`: a function, called with the `Job` and an `ErrorInfo` when
+        a job failed for good or broke. What is not said here is what `queue_defaults` or `defaults` of the app say.
         `lane`, `lane_limit`, `priority`, `unique` and `persistent`: what its jobs get, where `Task.using` says nothing
-        else; see there. Raises `InvalidArgument`, also for a name that is taken and for annotations that JSON cannot
-        hold.
+        else; see there. `run_in`: "process" for one that can be killed, as a timeout does; by default a function runs
+        in a thread ("thread") and an async one on the event loop ("loop"). `max_memory`: how many megabytes more a job
+        in a process may take. Raises `InvalidArgument`, also for a name that is taken and for annotations that JSON
+        cannot hold.
         """
-        policy = _policy(queue, timeout, retries, backoff, result_ttl, Options().using(OF_SHAPE, **shape).check())
+        policy, place = self._policy(queue, options), Place.of(run_in, max_memory)
         given = None if name is None else names.task_name(name)
 
         def register(function: Callable[..., Any]) -> Task[Any, Any, Any]:
             checked_function(function, "@app.task")
+            place.check(function, "@app.task")
             chosen = given or default_name(function)
             if chosen in self._tasks:
                 raise InvalidArgument(f"There is a task {chosen!r} already. Give one of them another name with name=.")
-            task: Task[Any, Any, Any] = Task(Definition(self._client, chosen, function, policy), Options())
+            task: Task[Any, Any, Any] = Task(Definition(self._client, chosen, function, policy, place), Options())
             self._tasks[chosen] = task
             return task
 
@@ -177,13 +205,12 @@ class Leasehold:
         self,
         queue: str,
         *,
-        timeout: float | timedelta | Unset | None = UNSET,
-        retries: int = limits.DEFAULT_RETRIES,
-        backoff: Backoff | None = None,
-        result_ttl: float | timedelta = _RESULT_TTL_S,
         batch: int | None = None,
         linger: float | timedelta | None = None,
         one_lane: bool = False,
+        run_in: RunsIn | None = None,
+        max_memory: int | None = None,
+        **options: Unpack[RunOptions],
     ) -> Callable[[Callable[..., Any]], RawHandler]:
         """Register a function or an async function for the raw payloads of a queue. It takes the `Job`.
 
@@ -200,26 +227,99 @@ class Leasehold:
         or `Fail`. What it raises counts for all jobs that were not answered before. `linger`: for how many seconds (up
         to 60) a job waits for others to fill the batch; 0 by default. `one_lane`: put only jobs together that follow
         each other in one lane, in its order.
-        The other options are those of `task`. Raises `InvalidArgument`, also when the queue has a handler already, and
-        when the annotation of the function says one job where a list comes, or the other way round.
+        The other options are those of `task` that say how and where jobs are run. Raises `InvalidArgument`, also when
+        the queue has a handler already, and when the annotation of the function says one job where a list comes, or the
+        other way round.
         """
         if callable(queue):
             raise InvalidArgument('@app.handler needs the name of its queue: @app.handler("emails").')
-        policy = _policy(queue, timeout, retries, backoff, result_ttl, Options())
-        rule = _batch_rule(batch, linger, one_lane)
+        policy = Policy(names.queue_name(queue), Rules.of(options), self._defaults)
+        rule, place = _batch_rule(batch, linger, one_lane), Place.of(run_in, max_memory)
         if one_lane:
             self._client.require(Feature.LANES, "lanes")
 
         def register(function: Callable[..., Any]) -> RawHandler:
             checked_function(function, "@app.handler")
+            place.check(function, "@app.handler", rule)
             takes_one(function, "@app.handler")
             takes_what_comes(function, rule is not None, "@app.handler")
             if policy.queue in self._handlers:
                 raise InvalidArgument(f"Queue {policy.queue!r} has a handler already; expected one handler a queue.")
-            handler = self._handlers[policy.queue] = RawHandler(function, policy, rule)
+            handler = self._handlers[policy.queue] = RawHandler(function, policy, rule, place)
             return handler
 
         return register
+
+    def queue_defaults(self, queue: str, **options: Unpack[RunOptions]) -> None:
+        """Say how the jobs of a queue's tasks and of its handler are run, where these say nothing themselves.
+
+            app.queue_defaults("emails", timeout=10, retries=8, retry_on=(ConnectionError, TimeoutError))
+
+        It may be said before or after the tasks, but before a worker starts. Said again, it changes what it names. What
+        counts is the queue of the task, also for a job that `using(queue=...)` sends elsewhere. Raises
+        `InvalidArgument`.
+        """
+        self._defaults.set(names.queue_name(queue), Rules.of(options))
+
+    @overload
+    def on(self, kind: type[E], /) -> Callable[[Callable[[E], R]], Callable[[E], R]]: ...
+    @overload
+    def on(self, kind: type[E], other: type[E2], /) -> Callable[[Callable[[E | E2], R]], Callable[[E | E2], R]]: ...
+    @overload
+    def on(self, *kinds: type[Event]) -> Callable[[Callable[[Any], R]], Callable[[Any], R]]: ...
+    def on(self, *kinds: type[Event]) -> Any:
+        """Have a function or an async function called with every event of these kinds, in this app's workers.
+
+            @app.on(events.Failed, events.Broken)
+            async def tell(event: events.Failed | events.Broken) -> None:
+                await page(f"job {event.id} of {event.queue}: {event.error_type}")
+
+        It is called on the worker's event loop, beside the jobs: one that is not async must be quick. What it raises is
+        logged, once for each kind of error. Events wait in line for it, up to 10,000; beyond that they are dropped.
+        Register it before the worker starts. Raises `InvalidArgument`.
+        """
+        checked_kinds(kinds)
+
+        def register(function: Callable[[Any], R]) -> Callable[[Any], R]:
+            listener = Listener(kinds, takes(function, "@app.on", "the event"))
+            room_for(self._listeners, limits.MAX_LISTENERS, "listeners").append(listener)
+            return function
+
+        return register
+
+    @overload
+    def middleware(self, function: AsyncLayer, /) -> AsyncLayer: ...
+    @overload
+    def middleware(self, function: SyncLayer, /) -> SyncLayer: ...
+    def middleware(self, function: Any, /) -> Any:
+        """Put a function around every handler that this app's workers call. The first one is the outermost.
+
+            @app.middleware
+            async def timed(jobs: Sequence[Job], call_next: CallNext) -> object:
+                began = time.perf_counter()
+                try:
+                    return await call_next()
+                finally:
+                    print(jobs[0].queue, time.perf_counter() - began)
+
+        `jobs`: the one that the handler is called for, or those of a batch. What it returns is the handler's result,
+        what it raises is the handler's error. An async one runs on the event loop, around every handler; one that is
+        not async in the handler's thread, around handlers that are not async. Context variables that it sets are set
+        for the handler. Register it before the worker starts. Raises `InvalidArgument`.
+        """
+        layer = takes(function, "@app.middleware", "the jobs", "the rest of the way")
+        room_for(self._middleware, limits.MAX_MIDDLEWARE, "functions of middleware").append(layer)
+        return function
+
+    @property
+    def listeners(self) -> tuple[Listener, ...]:
+        """What was registered with `on`."""
+        return tuple(self._listeners)
+
+    @property
+    def layers(self) -> tuple[Middleware, ...]:
+        """What was registered with `middleware`, the outermost first."""
+        return tuple(self._middleware)
 
     def queue(self, name: str) -> Queue:
         """A queue by its name: enqueue raw payloads, or lease jobs by hand. No traffic.
@@ -251,6 +351,11 @@ class Leasehold:
     ) -> None:
         await self.aclose()
 
+    def _policy(self, queue: str, options: TaskOptions) -> Policy:
+        shape: Any = {name: value for name, value in options.items() if name in OF_SHAPE}
+        own = Rules.of(options, OF_RUN | OF_SHAPE)
+        return Policy(names.queue_name(queue), own, self._defaults, Options().using(OF_SHAPE, **shape).check())
+
     def _raw_policy(self, queue: str) -> Policy | None:
         handler = self._handlers.get(queue)
         return None if handler is None else handler.policy
@@ -271,28 +376,6 @@ def _check_url(url: str) -> None:
     from leasehold.redis.target import Target
 
     Target.parse(url)
-
-
-def _policy(
-    queue: str, timeout: object, retries: object, backoff: Backoff | None, result_ttl: object, options: Options
-) -> Policy:
-    if backoff is not None and not isinstance(backoff, Backoff):
-        raise InvalidArgument(f"backoff is a {type(backoff).__name__}; expected one such as Backoff(base=5).")
-    return Policy(
-        queue=names.queue_name(queue),
-        timeout_ms=_timeout_ms(timeout, options),
-        retries=names.count(retries, "retries"),
-        backoff=backoff or Backoff(),
-        result_ttl_ms=names.duration_ms(result_ttl, "result_ttl", least_ms=0, most_ms=limits.MAX_RESULT_TTL_MS),
-        own_timeout=timeout is not UNSET,
-        options=options,
-    )
-
-
-def _timeout_ms(timeout: object, options: Options) -> int | None:
-    if timeout is UNSET:
-        return None if options.persistent else limits.DEFAULT_TIMEOUT_MS
-    return None if timeout is None else names.duration_ms(timeout, "timeout")
 
 
 def _batch_rule(batch: object, linger: object, one_lane: object) -> BatchRule | None:

@@ -46,6 +46,10 @@ class Client:
     async def arun(self, steps: Steps[T]) -> T:
         return await self.runner.arun(steps)
 
+    def replicas(self, asked: int | None) -> int:
+        """How many replicas must have a job: as asked for it, or as the app says."""
+        return self.settings.durable if asked is None else asked
+
     def require(self, feature: Feature, asked: str) -> None:
         """Refuse what the protocol in use cannot hold. Raises `UnsupportedFeature`."""
         if feature not in self.engine.features:

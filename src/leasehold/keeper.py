@@ -2,14 +2,20 @@
 
 Its first line on stdin says what to keep (`Orders`; the URL with its password goes this way, never by argument); every
 later line is a `Snapshot` of what the worker holds. On stdout it writes a line for every beat, and while Redis lets it
-wait for one. It ends when stdin does, or when its parent is another process than the one that it was started for.
+wait for one. It ends when stdin does, or when the worker's process has died.
+
+It outlives a worker that dies without a goodbye (kill -9, out of memory, os._exit in a handler) by a moment, and gives
+back all that the worker held, as crashed. A worker that lives but has closed its files is not kept, and nothing of it
+is given back: it may be running jobs. Its leases lapse.
 
 A worker that is stopped (SIGSTOP, Ctrl-Z) is not kept: it does no work, so its jobs should go to others.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
+import logging
 import math
 import os
 import select
@@ -38,6 +44,11 @@ ALIVE_MS: Final = 400
 """While Redis lets a beat wait, the worker is told this often that it is not the keeper that hangs."""
 OUTBOX_MAX: Final = 1024 * 1024
 """Reports that a busy worker has not read yet. Beyond that they are left out; what is lost is said again."""
+
+NO_PIDFD_MS: Final = 50
+"""Where the system has no pidfd: how often it is looked whether the worker lives, when its pipe has ended."""
+GOODBYE: Final = b'"bye"'
+"""The last line of a worker that ends in order: nothing is to be given back."""
 
 REASON_MAX: Final = 300
 """Bytes of the reason for a cancellation that the worker is told, so that a line of many of them stays bounded."""
@@ -133,23 +144,52 @@ def _line(value: object) -> bytes:
     return json.dumps(value, separators=(",", ":")).encode() + b"\n"
 
 
+class Parent:
+    """The worker's process. A child that it forked may hold the other end of the pipe open after its death."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self._pidfd: int | None = None
+        # Not on every system, and not when it has died already.
+        with contextlib.suppress(AttributeError, OSError):
+            self._pidfd = os.pidfd_open(pid)
+
+    @property
+    def signs(self) -> list[int]:
+        """What `select` finds readable as soon as the process has died, where the system can say so."""
+        return [] if self._pidfd is None else [self._pidfd]
+
+    @property
+    def dead(self) -> bool:
+        """Asked of the kernel, which gives orphans another parent. The pid alone may be another process by now."""
+        return os.getppid() != self.pid or bool(self.signs and select.select(self.signs, [], [], 0)[0])
+
+    def wait(self, seconds: float) -> bool:
+        """Wait for its death, for so long at most. Whether it is dead."""
+        until = time.monotonic() + seconds
+        while not self.dead and (left := until - time.monotonic()) > 0:
+            select.select(self.signs, [], [], left if self.signs else min(left, NO_PIDFD_MS / limits.SECOND))
+        return self.dead
+
+
 class Pipe:
     """Both directions to the worker. Nothing here blocks, but for `pause`, which waits for stdin or the time."""
 
-    def __init__(self) -> None:
+    def __init__(self, parent: Parent) -> None:
         os.set_blocking(STDIN, False)
         os.set_blocking(STDOUT, False)
+        self._parent = parent
         self._inbox = b""
         self._outbox = b""
         self.closed = False
 
     def pause(self, seconds: float) -> list[bytes]:
-        """Wait so long, or less when something comes in. The whole lines that came."""
+        """Wait so long, or less when something comes in or the worker dies. The whole lines that came."""
         writers = [STDOUT] if self._outbox else []
-        readable, writable, _ = select.select([STDIN], writers, [], max(0.0, seconds))
+        readable, writable, _ = select.select([STDIN, *self._parent.signs], writers, [], max(0.0, seconds))
         if writable:
             self.send(b"")
-        if not readable:
+        if STDIN not in readable:
             return []
         try:
             chunk = os.read(STDIN, 1 << 20)
@@ -179,8 +219,9 @@ class KeeperProcess:
     would not find the jobs of dead workers there.
     """
 
-    def __init__(self, orders: Orders, pipe: Pipe, engine: Engine, driver: SyncDriver) -> None:
+    def __init__(self, orders: Orders, parent: Parent, pipe: Pipe, engine: Engine, driver: SyncDriver) -> None:
         self._orders = orders
+        self._parent = parent
         self._pipe = pipe
         self._engine = engine
         self._driver = driver
@@ -193,11 +234,18 @@ class KeeperProcess:
         self._woken = -math.inf
         self._said = -math.inf
         self._pause = 0.0
+        self._goodbye = False
         self._troubles: dict[str, str] = {}
 
     def run(self) -> None:
         signal.signal(signal.SIGALRM, lambda *_: self._say(None))
-        while not self._orphaned():
+        self._keep_on()
+        # The worker may live and only have closed its files. Then its leases run out while this waits.
+        if not self._goodbye and self._parent.wait(self._engine.timing.lease_ms / limits.SECOND):
+            self._hand_back()
+
+    def _keep_on(self) -> None:
+        while not self._goodbye and not self._pipe.closed and not self._parent.dead:
             now = time.monotonic()
             if now < self._due():
                 self._hear(self._due() - now)
@@ -216,9 +264,24 @@ class KeeperProcess:
                     soon = max(min(self._look.values()) - self._said, self._beat_s / 5)
                     self._pause = min(self._beat_s, soon)
 
-    def _orphaned(self) -> bool:
-        # Beside the end of stdin: a child that the worker forked may hold the other end open after its death.
-        return self._pipe.closed or os.getppid() != self._orders.parent
+    def _hand_back(self) -> None:
+        """The worker is dead: what it held need not wait for its leases to run out. Redis may be away just now."""
+        worker, until = self._orders.worker, time.monotonic() + limits.HAND_BACK_MS / limits.SECOND
+        queues = [*self._kept, *(queue for queue in self._orders.queues if queue not in self._kept)]
+        while True:
+            try:
+                count = self._driver.run(self._engine.leave(worker, queues, crashed=True))
+            except Unreachable as error:
+                if time.monotonic() >= until:
+                    _log(f"worker_died worker={worker} not_given_back={str(error)!r}")
+                    return
+                time.sleep(RETRY_MS / limits.SECOND)
+            except RedisError as error:  # of a queue or two; what is held of the others was given back
+                _log(f"worker_died worker={worker} not_all_given_back={str(error)!r}")
+                return
+            else:
+                _log(f"worker_died worker={worker} given_back={count}")
+                return
 
     def _due(self) -> float:
         if not self._kept:
@@ -232,6 +295,9 @@ class KeeperProcess:
     def _hear(self, seconds: float) -> None:
         """Hear what the worker says, for so long at most."""
         for line in self._pipe.pause(seconds):
+            if line == GOODBYE:
+                self._goodbye = True
+                continue
             told = Snapshot.from_line(line)
             if told.leases is not None:
                 self._leases = told.leases
@@ -296,6 +362,13 @@ def is_stopped(pid: int) -> bool:
     return fields[fields.rindex(b")") + 2 : fields.rindex(b")") + 3] in (b"T", b"t", b"Z", b"X")
 
 
+def _log(text: str) -> None:
+    """On stderr, which is the worker's, in the form of its log: it cannot say so itself any more."""
+    with contextlib.suppress(OSError):
+        logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
+        logging.getLogger("leasehold.keeper").warning("%s", text)
+
+
 def main() -> int:
     # Ctrl-C and `kill` go to the whole group: the worker decides when to stop, and tells us by closing stdin.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -304,13 +377,14 @@ def main() -> int:
         first = stdin.readline()
     if not first.endswith(b"\n"):
         return 0
-    pipe = Pipe()
+    orders = Orders.from_line(first)
+    parent = Parent(orders.parent)
+    pipe = Pipe(parent)
     try:
-        orders = Orders.from_line(first)
         driver = SyncDriver(
             orders.url, patience_ms=RETRY_MS, connect_timeout_ms=TRY_MS, reply_timeout_ms=TRY_MS, max_idle=1
         )
-        KeeperProcess(orders, pipe, NativeEngine(orders.namespace, orders.config), driver).run()
+        KeeperProcess(orders, parent, pipe, NativeEngine(orders.namespace, orders.config), driver).run()
     except Exception as error:
         pipe.send(Report(None, f"{type(error).__name__}: {error}").to_line())
         return 1

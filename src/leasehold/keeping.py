@@ -15,7 +15,7 @@ from leasehold.core import limits
 from leasehold.core.engine import Heartbeat
 from leasehold.core.job import LeaseRef
 from leasehold.engines.native.engine import NativeConfig
-from leasehold.keeper import Orders, Report, Snapshot
+from leasehold.keeper import GOODBYE, Orders, Report, Snapshot
 from leasehold.runtime.log import event
 from leasehold.runtime.ports import KeeperGone
 
@@ -110,6 +110,8 @@ class ProcessKeeper:
         if process is None:
             return
         if process.stdin is not None:
+            # Without this the keeper would take the end of its input for our death.
+            process.stdin.write(GOODBYE + b"\n")
             process.stdin.close()
         try:
             async with asyncio.timeout(limits.HARD_STOP_MS / limits.SECOND / 2):

@@ -44,12 +44,15 @@ class ManyOptions(ShapeOptions, total=False):
     run_after  a `datetime` with a time zone
     timeout    seconds (or a `timedelta`) for one attempt; None: no limit
     retries    how many more attempts after the first
+    durable    replicas that must have the job before the call returns, or `NotDurable` is raised; 0: none. By default
+               what the app says
     """
 
     delay: float | timedelta | None
     run_after: datetime | None
     timeout: float | timedelta | None
     retries: int | None
+    durable: int | None
 
 
 class JobOptions(ManyOptions, total=False):
@@ -101,6 +104,7 @@ class Options:
     run_at_ms: int | None = None
     timeout_ms: int | None = None
     retries: int | None = None
+    durable: int | None = None
     lane: str | None = None
     lane_limit: int | None = None
     priority: int | None = None
@@ -130,6 +134,7 @@ class Options:
             run_at_ms=asked.run_at_ms,
             timeout_ms=defaults.timeout_ms if self.timeout_ms is None else self.timeout_ms,
             retries=defaults.retries if self.retries is None else self.retries,
+            durable=defaults.durable if self.durable is None else self.durable,
             lane=defaults.lane if self.lane is None else self.lane,
             lane_limit=lane_limit if self.lane_limit is None else self.lane_limit,
             priority=defaults.priority if self.priority is None else self.priority,
@@ -176,6 +181,8 @@ def _attempt(options: UsingOptions) -> dict[str, Any]:
         changes["timeout_ms"] = timeout_on_wire(options["timeout"])
     if (retries := options.get("retries")) is not None:
         changes["retries"] = names.count(retries, "retries")
+    if (durable := options.get("durable")) is not None:
+        changes["durable"] = names.count(durable, "durable", most=limits.MAX_DURABLE)
     return changes
 
 

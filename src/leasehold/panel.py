@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 from leasehold.core import limits, names
+from leasehold.core.codec import encode_raw
 from leasehold.core.engine import Feature
-from leasehold.core.errors import InvalidArgument
+from leasehold.core.errors import InvalidArgument, PayloadTooLarge
 from leasehold.core.job import JobView, Page, QueueView, State, WorkerView
 from leasehold.core.shape import (
     CancelAnswer,
@@ -20,6 +23,7 @@ from leasehold.core.shape import (
 )
 from leasehold.core.steps import Steps
 from leasehold.results import looked
+from leasehold.tasks import Task, TaskCall, as_arguments
 from leasehold.unique import as_asked
 
 if TYPE_CHECKING:
@@ -170,15 +174,26 @@ class Control:
     app.control.retry("images", job.id)
     """
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, tasks: Mapping[str, Task[Any, Any, Any]] = MappingProxyType({})) -> None:
         self._client = client
+        self._tasks = tasks
 
-    def retry(self, queue: str, id: str) -> bool:
-        """Run a failed, broken, cancelled, scheduled or unroutable job now. False: there is no such job."""
-        return self._client.run(self._client.engine.retry(names.queue_name(queue), names.known_id(id)))
+    def retry(self, queue: str, id: str, *, payload: object = None) -> bool:
+        """Run a failed, broken, cancelled, scheduled or unroutable job now, its counts from nothing.
 
-    async def aretry(self, queue: str, id: str) -> bool:
-        return await self._client.arun(self._client.engine.retry(names.queue_name(queue), names.known_id(id)))
+            app.control.retry("images", job.id)
+            app.control.retry("images", job.id, payload=thumbnail.call("dog.png"))
+            app.control.retry("emails", job.id, payload=b"...")
+
+        `payload`: what the job gets instead of its own; None leaves it. Of a task's job a call of that task, or JSON as
+        it lies in Redis, `[[positional...], {named...}]`, which the task checks if this app has it. Else what
+        `Queue.enqueue` takes. False: there is no such job, it is in another state, or another job has its unique key.
+        Raises `PayloadInvalid`, `PayloadTooLarge` and `InvalidArgument`.
+        """
+        return self._client.run(self._retry(queue, id, payload))
+
+    async def aretry(self, queue: str, id: str, *, payload: object = None) -> bool:
+        return await self._client.arun(self._retry(queue, id, payload))
 
     def discard(self, queue: str, id: str) -> bool:
         """Remove a job that is not active, with all its records. False: there is no such job."""
@@ -301,6 +316,28 @@ class Control:
 
     async def aunquiet(self, worker: str) -> bool:
         return await self._client.arun(self._quiet(worker, False))
+
+    def _retry(self, queue: str, id: str, payload: object) -> Steps[bool]:
+        queue, id = names.queue_name(queue), names.known_id(id)
+        if payload is None:
+            return (yield from self._client.engine.retry(queue, id))
+        view = yield from self._client.engine.job(queue, id)
+        if view is None:
+            return False
+        data = encode_raw(payload) if view.task is None else self._arguments(view.task, payload)
+        if len(data) > self._client.settings.max_payload:
+            raise PayloadTooLarge(len(data), self._client.settings.max_payload)
+        return (yield from self._client.engine.retry(queue, id, data))
+
+    def _arguments(self, task: str, payload: object) -> bytes:
+        """The arguments of a task's job as its new payload, checked as well as can be here."""
+        if isinstance(payload, TaskCall):
+            return payload.payload_for(task)
+        data = encode_raw(payload)
+        known = self._tasks.get(task)
+        check = None if known is None else known.spec.decode
+        (check or as_arguments)(data)
+        return data
 
     def _cancel(self, queue: str, id: str, reason: str) -> Steps[CancelAnswer]:
         return self._client.engine.cancel(names.queue_name(queue), names.known_id(id), names.reason(reason))

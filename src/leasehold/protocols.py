@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from leasehold.core import names
@@ -10,6 +11,7 @@ from leasehold.core.engine import Controller, Engine, Inspector
 
 if TYPE_CHECKING:
     from leasehold.engines.native.engine import NativeConfig
+    from leasehold.engines.redis_work_queue.config import RedisWorkQueueConfig
     from leasehold.settings import Settings
 
 
@@ -46,3 +48,33 @@ class Native:
         from leasehold.engines.native import NativeEngine
 
         return NativeEngine(self.namespace or settings.namespace, self.config)
+
+
+@dataclass(frozen=True, slots=True)
+class RedisWorkQueue:
+    """The protocol of redis-work-queue, which has clients for Python, Rust, Go, Node and C#.
+
+        Leasehold(protocol=RedisWorkQueue(prefix="jobs"))
+
+    The queue `default` is the one that other clients call `KeyPrefix("jobs")`; `images` lies at `jobs:images`, unless
+    `queues` gives it a prefix of its own: `queues={"images": "pictures"}`. What an item cannot hold (a delay, lanes,
+    priorities, unique jobs, results) is refused with `UnsupportedFeature`. `config` has the numbers of the engine.
+    Raises `InvalidArgument` for prefixes whose keys would be those of another queue.
+    """
+
+    prefix: str
+    queues: Mapping[str, str] = field(default_factory=dict)
+    config: RedisWorkQueueConfig | None = None
+
+    def __post_init__(self) -> None:
+        from leasehold.engines.redis_work_queue.keys import check_prefix
+
+        check_prefix(self.prefix)
+        for name, prefix in self.queues.items():
+            names.queue_name(name)
+            check_prefix(prefix, f"the prefix of {name!r}")
+
+    def engine(self, settings: Settings) -> FullEngine:
+        from leasehold.engines.redis_work_queue import RedisWorkQueueEngine
+
+        return RedisWorkQueueEngine(self.prefix, self.config, self.queues)

@@ -19,6 +19,7 @@ from leasehold.core.outcome import Completed, Failed, Outcome, Released, Retried
 from leasehold.core.signature import Results
 from leasehold.core.steps import Steps
 from leasehold.core.text import cut
+from leasehold.durable import settle_durably
 from leasehold.held import HeldJob, MaybeJob, NoJob, PendingLease, held_of, progress_of
 from leasehold.options import NO_TIMEOUT_MS, OF_JOB, OF_MANY, JobOptions, ManyOptions, Options
 from leasehold.results import JobHandle, enqueue_all, enqueue_one
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from leasehold.client import Client
-    from leasehold.tasks import Policy
+    from leasehold.rules import Policy
 
 _log = logging.getLogger("leasehold")
 
@@ -203,7 +204,8 @@ class Queue:
         return JobHandle(self._client, self.name, names.known_id(id))
 
     def _enqueue(self, payload: object, options: JobOptions) -> Steps[JobHandle[Any]]:
-        return enqueue_one(self._client, self._new_job(payload, Options().using(OF_JOB, **options)))
+        asked = Options().using(OF_JOB, **options)
+        return enqueue_one(self._client, self._new_job(payload, asked), durable=asked.durable)
 
     def _enqueue_many(self, payloads: Iterable[object], options: ManyOptions) -> Steps[list[JobHandle[Any]]]:
         if isinstance(payloads, (str, bytes, bytearray, memoryview)):
@@ -211,7 +213,7 @@ class Queue:
                 f"The payloads are one {type(payloads).__name__}; expected a list of payloads, or `enqueue` for one."
             )
         asked = Options().using(OF_MANY, **options)
-        return enqueue_all(self._client, [self._new_job(payload, asked) for payload in payloads])
+        return enqueue_all(self._client, [self._new_job(payload, asked) for payload in payloads], durable=asked.durable)
 
     def _new_job(self, payload: object, options: Options) -> NewJob:
         policy = self._policy()
@@ -255,7 +257,7 @@ class Queue:
 
     def _settle(self, job: HeldJob, outcome: Outcome) -> Steps[bool]:
         held_of(self.name, job)
-        settled = yield from self._client.engine.settle([(job.lease, outcome)])
+        settled = yield from settle_durably(self._client.engine, [(job.lease, outcome)], self._client.replicas(None))
         # Only now: a call that failed on the way leaves the end of the `with` block something to do.
         job.mark_settled()
         return settled[0]

@@ -16,6 +16,7 @@ from leasehold.core.job import Enqueued, JobView, NewJob, State
 from leasehold.core.shape import CancelAnswer, Conflict
 from leasehold.core.signature import Results
 from leasehold.core.steps import Steps
+from leasehold.durable import enqueue_durably
 from leasehold.unique import as_asked
 
 if TYPE_CHECKING:
@@ -252,9 +253,11 @@ def handles(
     ]
 
 
-def enqueue_one(client: Client, job: NewJob, results: Results | None = None) -> Steps[JobHandle[Any]]:
-    """Enqueue one job. Raises `DuplicateJob` (its id was chosen by the user and exists) and `NotUnique`."""
-    enqueued = yield from client.engine.enqueue([job])
+def enqueue_one(
+    client: Client, job: NewJob, results: Results | None = None, durable: int | None = None
+) -> Steps[JobHandle[Any]]:
+    """Enqueue one job. Raises `DuplicateJob` (its id was chosen by the user and exists), `NotUnique`, `NotDurable`."""
+    enqueued = yield from enqueue_durably(client.engine, [job], client.replicas(durable))
     answer = enqueued[0]
     if answer.conflict is Conflict.REJECT:
         raise NotUnique(job.queue, answer.id)
@@ -263,11 +266,13 @@ def enqueue_one(client: Client, job: NewJob, results: Results | None = None) -> 
     return handles(client, [job], enqueued, results)[0]
 
 
-def enqueue_all(client: Client, jobs: Sequence[NewJob], results: Results | None = None) -> Steps[list[JobHandle[Any]]]:
+def enqueue_all(
+    client: Client, jobs: Sequence[NewJob], results: Results | None = None, durable: int | None = None
+) -> Steps[list[JobHandle[Any]]]:
     """Enqueue many jobs. Where an id exists or another job has the unique key, the handle has `created` False."""
     if not jobs:
         return []
-    enqueued = yield from client.engine.enqueue(jobs)
+    enqueued = yield from enqueue_durably(client.engine, jobs, client.replicas(durable))
     return handles(client, jobs, enqueued, results)
 
 

@@ -39,7 +39,7 @@ class Settings:
     # The URL may hold a password, so it is not in the repr.
     url: str = _setting(
         DEFAULT_URL,
-        "Where Redis is: redis://, rediss://, unix:// or embedded:PATH.",
+        "Where Redis is: redis://, rediss://, unix://, redis+sentinel://, rediss+sentinel:// or embedded:PATH.",
         "LEASEHOLD_URL",
         "REDIS_URL",
         shown=False,
@@ -66,9 +66,20 @@ class Settings:
     )
     reply_timeout: float = _setting(
         limits.REPLY_TIMEOUT_MS / limits.SECOND,
-        "How many seconds one attempt waits for its reply.",
+        "How many seconds one attempt waits for its reply, before it is made again on a new connection.",
         "LEASEHOLD_REPLY_TIMEOUT",
         read=float,
+    )
+    durable: int = _setting(
+        0,
+        "For this many replicas an enqueue and the end of a job wait, a second at the most; 0: for none.",
+        "LEASEHOLD_DURABLE",
+        read=int,
+    )
+    log_format: str = _setting(
+        "human",
+        "How `leasehold worker` writes its log: `human` or `json`. For the command alone, as `--log-format` is.",
+        "LEASEHOLD_LOG_FORMAT",
     )
 
     def __post_init__(self) -> None:
@@ -81,6 +92,8 @@ class Settings:
         names.duration_ms(self.patience, "patience", least_ms=0, most_ms=limits.DAY)
         names.duration_ms(self.connect_timeout, "connect_timeout", most_ms=limits.HOUR)
         names.duration_ms(self.reply_timeout, "reply_timeout", most_ms=limits.HOUR)
+        names.count(self.durable, "durable", most=limits.MAX_DURABLE)
+        names.log_format(self.log_format)
 
     @classmethod
     def load(cls, environ: Mapping[str, str] | None = None, **given: Any) -> Settings:

@@ -12,46 +12,24 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
 from leasehold.core import names
 from leasehold.core.codec import JsonCodec
-from leasehold.core.errors import InvalidArgument
+from leasehold.core.errors import InvalidArgument, PayloadInvalid
 from leasehold.core.job import NewJob
+from leasehold.core.place import USUAL, Place
 from leasehold.core.signature import Results, Signature
 from leasehold.core.steps import Steps
-from leasehold.core.task import BatchRule, TaskSpec
-from leasehold.options import NO_TIMEOUT_MS, OF_USING, Options, UsingOptions
+from leasehold.core.task import Arguments, BatchRule, TaskSpec
+from leasehold.options import OF_USING, Options, UsingOptions
 from leasehold.results import JobHandle, enqueue_all, enqueue_one
 
 if TYPE_CHECKING:
     from typing import Unpack
 
     from leasehold.client import Client
-    from leasehold.core.backoff import Backoff
+    from leasehold.rules import Policy
 
 P = ParamSpec("P")
 R = TypeVar("R")
 C = TypeVar("C")
-
-
-@dataclass(frozen=True, slots=True)
-class Policy:
-    """How the jobs of a task or a raw handler are run. Checked.
-
-    `timeout_ms` None: no limit. `own_timeout`: it was given, and is not just the default. `options`: what jobs get that
-    ask for nothing else.
-    """
-
-    queue: str
-    timeout_ms: int | None
-    retries: int
-    backoff: Backoff
-    result_ttl_ms: int
-    own_timeout: bool = True
-    options: Options = field(default_factory=Options)
-
-    def wire_timeout_ms(self, options: Options) -> int:
-        """The timeout of a job that asks for none. One that never completes is not to time out by default."""
-        if options.persistent and not self.own_timeout:
-            return NO_TIMEOUT_MS
-        return self.timeout_ms or NO_TIMEOUT_MS
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,15 +40,40 @@ class TaskCall(Generic[R]):
     payload: bytes = field(repr=False)
     options: Options
 
+    def payload_for(self, task: str) -> bytes:
+        """The arguments, for a job of this task that is there already. Raises `InvalidArgument`."""
+        if self.task != task:
+            raise InvalidArgument(f"That is a call of task {self.task}, and the job is one of task {task}.")
+        if self.options != Options():
+            raise InvalidArgument("The call has options of its own (`using`), and the job has its place already.")
+        return self.payload
+
+
+def as_arguments(payload: bytes) -> Arguments:
+    """The arguments in a payload whose task is not known here: plain data. Raises `PayloadInvalid`."""
+    expected = "Expected JSON, [[positional...], {named...}], for the job of a task."
+    try:
+        content = JsonCodec().decode(payload)
+    except PayloadInvalid as error:
+        raise PayloadInvalid(f"The payload does not fit. {error} {expected}") from None
+    match content:
+        case [list() as args, dict() as kwargs]:
+            return tuple(args), kwargs
+        case _:
+            raise PayloadInvalid(f"The payload does not fit. {expected}")
+
 
 class Definition:
     """What a task is made of, the same for all its `using()` copies."""
 
-    def __init__(self, client: Client, name: str, function: Callable[..., Any], policy: Policy) -> None:
+    def __init__(
+        self, client: Client, name: str, function: Callable[..., Any], policy: Policy, place: Place = USUAL
+    ) -> None:
         self.client = client
         self.name = name
         self.function = function
         self.policy = policy
+        self.place = place
         self._signature: Signature | None = None
         self._results: Results | None = None
         try:
@@ -101,18 +104,22 @@ class Definition:
         return json.dumps(bound.arguments, sort_keys=True).encode()
 
     def spec(self) -> TaskSpec:
-        policy = self.policy
+        rules = self.policy.settled()
         return TaskSpec(
             name=self.name,
-            queue=policy.queue,
+            queue=self.policy.queue,
             function=self.function,
             is_async=inspect.iscoroutinefunction(self.function),
             encode_result=self.results.encode,
             decode=self.signature.decode,
-            timeout_ms=policy.timeout_ms,
-            retries=policy.retries,
-            backoff=policy.backoff,
-            result_ttl_ms=policy.result_ttl_ms,
+            timeout_ms=rules.timeout_ms,
+            retries=rules.retries,
+            backoff=rules.backoff,
+            result_ttl_ms=rules.result_ttl_ms,
+            retry_rule=rules.retry_rule,
+            on_failure=rules.on_failure,
+            run_in=self.place.run_in,
+            max_memory=self.place.max_memory,
         )
 
 
@@ -223,7 +230,8 @@ class Task(Generic[P, R, C]):
         return JobHandle(self._client, self.queue, names.known_id(id), results=self._definition.results)
 
     def _enqueue(self, call: TaskCall[R]) -> Steps[JobHandle[R]]:
-        return enqueue_one(self._client, self._new_job(call), self._definition.results)
+        job = self._new_job(call)
+        return enqueue_one(self._client, job, self._definition.results, self._options_of(call).durable)
 
     def _enqueue_many(self, calls: Iterable[TaskCall[R]]) -> Steps[list[JobHandle[R]]]:
         if self._options.id is not None:
@@ -231,15 +239,20 @@ class Task(Generic[P, R, C]):
                 f"Task {self.name}: using(id={self._options.id!r}) cannot be the id of many jobs; expected an id for "
                 f"each call, as in {self.__name__}.using(id=...).call(...)."
             )
+        calls = list(calls)
         jobs = [self._new_job(call) for call in calls]
-        return enqueue_all(self._client, jobs, self._definition.results)
+        asked = [least for call in calls if (least := self._options_of(call).durable) is not None]
+        return enqueue_all(self._client, jobs, self._definition.results, max(asked, default=None))
+
+    def _options_of(self, call: TaskCall[R]) -> Options:
+        """Most calls are made with the options that this task has."""
+        return self._all_options if call.options is self._options else call.options.over(self._all_options)
 
     def _new_job(self, call: object) -> NewJob:
         if not isinstance(call, TaskCall) or call.task != self.name:
             got = f"a call of {call.task}" if isinstance(call, TaskCall) else f"a {type(call).__name__}"
             raise InvalidArgument(f"Task {self.name}: got {got}; expected calls made by {self.__name__}.call(...).")
-        # Most calls are made with the options that this task has.
-        options = self._all_options if call.options is self._options else call.options.over(self._all_options)
+        options = self._options_of(call)
         definition = self._definition
         return self._client.job(
             definition.policy.queue,
@@ -254,29 +267,43 @@ class Task(Generic[P, R, C]):
 class RawHandler:
     """The function for a queue's raw payloads, made by `@app.handler`. Calling it just calls the function."""
 
-    def __init__(self, function: Callable[..., Any], policy: Policy, batch: BatchRule | None = None) -> None:
+    def __init__(
+        self, function: Callable[..., Any], policy: Policy, batch: BatchRule | None = None, place: Place = USUAL
+    ) -> None:
         self._function = function
+        self._place = place
+        self._batch = batch
+        self._results = Results(f"the handler of queue {policy.queue!r}")
         self.policy = policy
         self.queue = policy.queue
-        self.spec = TaskSpec(
-            name=None,
-            queue=policy.queue,
-            function=function,
-            is_async=inspect.iscoroutinefunction(function),
-            encode_result=Results(f"the handler of queue {policy.queue!r}").encode,
-            decode=None,
-            timeout_ms=policy.timeout_ms,
-            retries=policy.retries,
-            backoff=policy.backoff,
-            result_ttl_ms=policy.result_ttl_ms,
-            batch=batch,
-        )
         self.__name__ = getattr(function, "__name__", "handler")
         self.__doc__ = function.__doc__
         self.__wrapped__ = function
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self._function(*args, **kwargs)
+
+    @property
+    def spec(self) -> TaskSpec:
+        """What a worker needs to know."""
+        rules = self.policy.settled()
+        return TaskSpec(
+            name=None,
+            queue=self.queue,
+            function=self._function,
+            is_async=inspect.iscoroutinefunction(self._function),
+            encode_result=self._results.encode,
+            decode=None,
+            timeout_ms=rules.timeout_ms,
+            retries=rules.retries,
+            backoff=rules.backoff,
+            result_ttl_ms=rules.result_ttl_ms,
+            batch=self._batch,
+            retry_rule=rules.retry_rule,
+            on_failure=rules.on_failure,
+            run_in=self._place.run_in,
+            max_memory=self._place.max_memory,
+        )
 
     def __repr__(self) -> str:
         return f"<RawHandler {self.__name__} of queue {self.queue!r}>"

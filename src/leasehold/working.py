@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import asyncio
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 
 from leasehold.app import Leasehold
@@ -12,7 +16,12 @@ from leasehold.engines.native import NativeEngine
 from leasehold.keeping import ProcessKeeper
 from leasehold.preflight import Inspection, inspection
 from leasehold.redis.aio import AsyncDriver
+from leasehold.runtime.child import Launch
 from leasehold.runtime.worker import ExitStatus, Worker
+from leasehold.supervising.condition import Condition, Health, State
+from leasehold.supervising.health import Outlets, Teller, TellerThread
+from leasehold.supervising.tether import Tether
+from leasehold.supervising.wear import Wear
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +30,9 @@ class WorkerOptions:
 
     `weights`: how often a queue is looked at first while all have work, 1 where nothing is said. `burst`: stop when
     nothing is left. Persistent jobs are never done: a burst begins those it finds, and stops when nothing else is
-    ready, also when they take up every slot and others wait.
+    ready, also when they take up every slot and others wait. `max_jobs`, `max_memory` (MB): after about so many jobs,
+    or when the process has grown so large, it finishes what it runs and ends; `Finished.retired` says so. `outlets`:
+    where its health is told. `launch`: how a process for jobs is started, for tasks with `run_in="process"`.
 
         WorkerOptions(("critical", "default"), weights={"critical": 5})
 
@@ -33,6 +44,10 @@ class WorkerOptions:
     burst: bool = False
     grace: float = limits.STOP_GRACE_MS / limits.SECOND
     weights: Mapping[str, int] = field(default_factory=dict)
+    max_jobs: int | None = None
+    max_memory: int | None = None
+    outlets: Outlets = field(default_factory=Outlets)
+    launch: Launch | None = None
 
     def __post_init__(self) -> None:
         for queue in self.queues:
@@ -42,21 +57,34 @@ class WorkerOptions:
             names.queue_name(queue)
             names.count(weight, f"the weight of {queue!r}", least=1, most=limits.MAX_WEIGHT)
         names.duration_ms(self.grace, "grace", least_ms=0, most_ms=limits.DAY)
+        if self.max_jobs is not None:
+            names.count(self.max_jobs, "max_jobs", least=1, most=limits.MAX_RECYCLE_JOBS)
+        if self.max_memory is not None:
+            names.count(self.max_memory, "max_memory", least=1, most=limits.MAX_RECYCLE_MB)
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """How a worker ended. `retired`: it was recycled, and another is to take its place."""
+
+    status: ExitStatus
+    retired: bool = False
 
 
 async def inspect_redis(app: Leasehold) -> Inspection:
     """Look whether a worker can rely on this Redis. Raises `Unreachable` and `AccessDenied` within some seconds."""
     driver = _driver(app, limits.START_PATIENCE_MS)
     try:
-        return await driver.run(inspection())
+        return await driver.run(inspection(app.settings.namespace))
     finally:
         await driver.close()
 
 
-async def run_worker(app: Leasehold, options: WorkerOptions) -> ExitStatus:
+async def run_worker(app: Leasehold, options: WorkerOptions, tether: Tether | None = None) -> Finished:
     """Run a worker until it is told to stop; with `burst`, until there is nothing left to do.
 
-    On any other `ExitStatus` than `OK` handlers may still be running: end the process at once.
+    On any other status than `OK` handlers may still be running: end the process at once. `tether`: the line to the
+    supervisor that started this process. Raises `NotConfigured` when the health port cannot be had.
     """
     engine = app.engine
     if not isinstance(engine, NativeEngine):
@@ -81,11 +109,66 @@ async def run_worker(app: Leasehold, options: WorkerOptions) -> ExitStatus:
             burst=options.burst,
             grace_ms=round(options.grace * limits.SECOND),
             weights=options.weights,
+            worn=Wear(options.max_jobs, options.max_memory),
+            launch=options.launch,
+            durable=app.settings.durable,
+            listeners=app.listeners,
+            middleware=app.layers,
         )
-        return await worker.run()
+        return await _Watched(worker, options.outlets, tether, app.settings.url.startswith("embedded:")).run()
     finally:
         await driver.close()
         await app.aclose()
+
+
+class _Watched:
+    """A worker that tells how it is: its supervisor, a file, a port, as far as there are any."""
+
+    def __init__(self, worker: Worker, outlets: Outlets, tether: Tether | None, embedded: bool) -> None:
+        self._worker = worker
+        self._outlets = outlets
+        self._tether = tether
+        self._embedded = embedded
+        self._ready = False
+
+    async def run(self) -> Finished:
+        worker, tether = self._worker, self._tether
+        if tether is not None:
+            loop = asyncio.get_running_loop()
+            tether.attach(lambda: _on(loop, worker.drain), lambda: _on(loop, worker.stop_hard))
+        teller = Teller(lambda: Health.of([self._condition()], time.monotonic()), self._outlets)
+        changes = asyncio.create_task(self._follow_changes())
+        # In a thread: a handler that holds up this loop must not make the worker look dead.
+        with TellerThread(teller, self._tell) if tether or self._outlets else nullcontext():
+            status = await worker.run()
+        changes.cancel()
+        return Finished(status, worker.retiring is not None)
+
+    async def _follow_changes(self) -> None:
+        """What others wait for is told at once, not with the next round."""
+        await self._worker.until_ready()
+        self._ready = True
+        self._tell()
+        await self._worker.until_stopping()
+        self._tell()
+
+    def _tell(self) -> None:
+        if self._tether is not None:
+            self._tether.tell(self._condition())
+
+    def _condition(self) -> Condition:
+        worker = self._worker
+        state = State.RUNNING if self._ready else State.STARTING
+        if worker.retiring is not None:
+            state = State.RETIRING
+        elif worker.stopping:
+            state = State.STOPPING
+        return Condition(os.getpid(), state, worker.good_at, worker.active, worker.id, self._embedded)
+
+
+def _on(loop: asyncio.AbstractEventLoop, act: Callable[[], None]) -> None:
+    with suppress(RuntimeError):  # the loop is closed: the worker has ended
+        loop.call_soon_threadsafe(act)
 
 
 def queues_of(app: Leasehold) -> Sequence[str]:

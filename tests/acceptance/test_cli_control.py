@@ -54,11 +54,11 @@ def test_cancel_a_job_that_runs(app, run):
     job = app.queue("emails").lease(seconds=60)
     out, err = run("cancel", "emails", "one", "--reason", "too late")
     assert out.startswith("Job 'one' of queue 'emails' runs: its worker is asked to end it.")
-    assert "leasehold info emails one --watch" in out
+    assert "leasehold job emails one --watch" in out
     assert err == ""
-    assert "cancelling  asked: too late\n" in run("info", "emails", "one")[0]
-    assert json.loads(run("info", "emails", "one", "--json")[0])["cancelling"] == "too late"
-    assert re.search(r"cancelling\b.*\n.*\basked\b", run("info", "emails", "--state", "active")[0])
+    assert "cancelling  asked: too late\n" in run("job", "emails", "one")[0]
+    assert json.loads(run("job", "emails", "one", "--json")[0])["cancelling"] == "too late"
+    assert re.search(r"cancelling\b.*\n.*\basked\b", run("jobs", "emails", "--state", "active")[0])
     app.queue("emails").complete(job)
     assert state(app, "emails", "one") is State.COMPLETED
 

@@ -80,34 +80,34 @@ def failed(leasehold, redis_url, tmp_path):
 
 
 def test_one_job(leasehold, failed, redis_url):
-    out = leasehold("info", "images", "cat", "--namespace", "shop", url=redis_url).end().out
+    out = leasehold("job", "images", "cat", "--namespace", "shop", url=redis_url).end().out
     for words in ("state +failed", "task +jobs.thumbnail", "failures +1", "ended +20", "error +json.*Expecting"):
         assert re.search(rf"^{words}", out, re.MULTILINE), words
     assert 'jobs.py", line 8, in thumbnail' in out
     assert "c4t.png" not in out
-    out = leasehold("info", "images", "cat", "--namespace", "shop", "--payload", url=redis_url).end().out
+    out = leasehold("job", "images", "cat", "--namespace", "shop", "--payload", url=redis_url).end().out
     assert '[["c4t.png"],{}]' in out
 
 
 def test_one_job_as_json(leasehold, failed, redis_url):
-    shown = json.loads(leasehold("info", "images", "cat", "--namespace", "shop", "--json", url=redis_url).end().out)
+    shown = json.loads(leasehold("job", "images", "cat", "--namespace", "shop", "--json", url=redis_url).end().out)
     assert (shown["state"], shown["failures"], shown["error"]["type"]) == ("failed", 1, "json.decoder.JSONDecodeError")
     assert "payload" not in shown
 
 
 def test_a_job_that_is_not_there(leasehold, app, redis_url):
-    error = leasehold("info", "emails", "nope", "--namespace", "shop", url=redis_url).end(expect=1).err
+    error = leasehold("job", "emails", "nope", "--namespace", "shop", url=redis_url).end(expect=1).err
     assert "no job 'nope' in queue 'emails'" in error
 
 
 def test_a_page_of_jobs(leasehold, failed, app, redis_url):
-    out = leasehold("info", "images", "--state", "failed", "--namespace", "shop", url=redis_url).end().out
+    out = leasehold("jobs", "images", "--state", "failed", "--namespace", "shop", url=redis_url).end().out
     head, row = (line.split() for line in out.splitlines())
     assert head == ["job", "task", "failures", "crashes", "when", "error", "message"]
     assert row[:4] == ["cat", "jobs.thumbnail", "1", "0"]
-    out = leasehold("info", "emails", "--state", "ready", "--json", "--namespace", "shop", url=redis_url).end().out
-    assert (len(json.loads(out)["jobs"]), json.loads(out)["total"]) == (2, 2)
-    assert "No broken jobs" in leasehold("info", "emails", "--state", "broken", url=redis_url).end().out
+    out = leasehold("jobs", "emails", "--state", "ready", "--json", "--namespace", "shop", url=redis_url).end().out
+    assert (len(json.loads(out)["jobs"]), json.loads(out)["totals"]) == (2, {"ready": 2})
+    assert "No broken jobs" in leasehold("jobs", "emails", "--state", "broken", url=redis_url).end().out
 
 
 def test_one_queue(leasehold, app, redis_url):

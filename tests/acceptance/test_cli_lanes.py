@@ -101,11 +101,11 @@ def test_texts_of_jobs_are_on_one_line_and_without_passwords(app, leasehold, red
     queue = app.queue("emails")
     queue.enqueue(b"x", id="my job")
     queue.fail(queue.lease(seconds=60), "no answer from redis://me:s3cret@example.org/0\tat\x1b[31mall\nsecond line")
-    row = leasehold("info", "emails", "--state", "failed", url=redis_url).end().out.splitlines()[1]
+    row = leasehold("jobs", "emails", "--state", "failed", url=redis_url).end().out.splitlines()[1]
     assert row.startswith("my job  ")
     assert row.endswith(r"  no answer from redis://***@example.org/0\tat\x1b[31mall")
     assert re.search(r"  \d+s_ago  ", row)
-    shown = leasehold("info", "emails", "my job", url=redis_url).end().out
+    shown = leasehold("job", "emails", "my job", url=redis_url).end().out
     assert "s3cret" not in shown
     assert "redis://***@example.org/0" in shown
 
@@ -123,7 +123,7 @@ def blocked(app):
 
 
 def test_a_lane_that_a_failed_job_blocks(app, leasehold, redis_url, blocked):
-    hint = f"app.control.retry('my mails', '{blocked}') or app.control.discard('my mails', '{blocked}')"
+    hint = f"`leasehold retry 'my mails' {blocked}` or `leasehold discard 'my mails' {blocked}`"
     ended = leasehold("info", "my mails", "--lanes", "blocked", url=redis_url).end()
     head, row = (re.split("  +", line) for line in ended.out.splitlines())
     assert head == ["lane", "waiting", "busy", "limit", "blocked_by"]
@@ -148,7 +148,7 @@ def test_to_resume_a_lane_that_a_failed_job_blocks(app, leasehold, redis_url, bl
     ended = leasehold("resume", "my mails", "--lane", "user 42", url=redis_url).end(expect=1)
     assert ended.out == ""
     assert f"A failed job blocks lane 'user 42': '{blocked}'." in ended.err
-    assert f"app.control.retry('my mails', '{blocked}') or app.control.discard(" in ended.err
+    assert f"`leasehold retry 'my mails' {blocked}` or `leasehold discard " in ended.err
     assert "is not parked but blocked; nothing was changed" in ended.err
     err = leasehold("resume", "my mails", url=redis_url).end().err
     assert err == "Note: Lanes that a failed job blocks: 1. To see them: leasehold info 'my mails' --lanes blocked\n"
@@ -194,28 +194,28 @@ def test_a_job_with_a_shape(app, run):
     queue.enqueue(b"x", id="first", priority=50, unique=Unique(until="started"))
     queue.enqueue(b"x", id="always", persistent=True)
     queue.enqueue(b"x", id="plain")
-    laned = run("info", "emails", "laned")
+    laned = run("job", "emails", "laned")
     assert ["lane", "user:42", "(up", "to", "3", "at", "a", "time)"] in laned
     assert ["unique", "welcome:7", "(until", "ended)"] in laned
-    first = run("info", "emails", "first")
+    first = run("job", "emails", "first")
     assert ["priority", "50"] in first
-    assert ["persistent", "yes"] in run("info", "emails", "always")
+    assert ["persistent", "yes"] in run("job", "emails", "always")
     assert ["unique", "by", "arguments:"] in [line[:3] for line in first]
     assert ["(until", "started)"] in [line[-2:] for line in first]
     shape = {"lane", "priority", "unique", "persistent", "progress", "cancelling"}
-    assert not shape & {line[0] for line in run("info", "emails", "plain")}
-    shown = run("info", "emails", "laned", "--json")
+    assert not shape & {line[0] for line in run("job", "emails", "plain")}
+    shown = run("job", "emails", "laned", "--json")
     assert (shown["lane"], shown["lane_limit"], shown["priority"], shown["persistent"]) == ("user:42", 3, 0, False)
     assert shown["unique"] == {"key": "welcome:7", "until": "ended"}
-    assert run("info", "emails", "plain", "--json").keys() == shown.keys()
+    assert run("job", "emails", "plain", "--json").keys() == shown.keys()
 
 
 def test_a_page_has_the_columns_that_say_something(app, run):
     app.queue("emails").enqueue(b"x", id="plain")
     head = ["job", "task", "failures", "crashes", "when"]
-    assert run("info", "emails", "--state", "ready")[0] == head
+    assert run("jobs", "emails", "--state", "ready")[0] == head
     app.queue("emails").enqueue(b"x", id="laned", lane="user:42")
-    lines = run("info", "emails", "--state", "ready")
+    lines = run("jobs", "emails", "--state", "ready")
     assert lines[0] == ["job", "task", "lane", *head[2:]]
     assert ["laned", "-", "user:42"] in [line[:3] for line in lines]
     assert ["plain", "-", "-"] in [line[:3] for line in lines]

@@ -110,7 +110,7 @@ def test_options_that_cannot_be_right(leasehold, args, words):
 
 def test_a_command_that_does_not_exist(leasehold):
     mistake(leasehold("wroker"), "no command 'wroker'", "Did you mean 'worker'?", "leasehold --help")
-    mistake(leasehold("zzz"), "no command 'zzz'", "worker, info, cancel")
+    mistake(leasehold("zzz"), "no command 'zzz'", "info, jobs, job, enqueue")
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_a_url_that_cannot_be_read(leasehold, command, url):
 
 
 @pytest.mark.parametrize(
-    "command", [["info"], ["worker", "jobs:app"], ["pause", "q"], ["cancel", "q", "id"], ["info", "q", "id", "--watch"]]
+    "command", [["info"], ["worker", "jobs:app"], ["pause", "q"], ["cancel", "q", "id"], ["job", "q", "id", "--watch"]]
 )
 def test_a_redis_that_is_not_there(leasehold, command):
     began = time.monotonic()
@@ -159,15 +159,50 @@ def test_to_look_makes_no_embedded_redis(leasehold, tmp_path, path):
 @pytest.mark.parametrize(
     ("args", "words"),
     [
-        ("info --state failed", ["--state goes with a queue"]),
+        ("info --lane x", ["--lane goes with a queue"]),
         ("info --lanes parked", ["--lanes goes with a queue", "info QUEUE --lanes parked"]),
-        ("info q id --state failed", ["--state goes with a queue and no job"]),
-        ("info q id --lane x", ["--lane goes with a queue and no job"]),
-        ("info q --state lost", ["--state", "'lost'"]),
+        ("info q id", ["unexpected extra argument"]),
         ("info q --lanes idle", ["--lanes", "'idle'", "parked"]),
         ("info q --lanes busy --lane x", ["--lanes and --lane"]),
-        ("info q --payload", ["--payload goes with one job"]),
-        ("info q --watch", ["--watch goes with one job", "info QUEUE JOB_ID --watch"]),
+        ("info q --lanes busy --watch", ["--lanes and --watch"]),
+        ("jobs", ["QUEUE"]),
+        ("jobs q --state lost", ["--state", "'lost'"]),
+        ("jobs q --offset 20", ["--offset goes with --state"]),
+        ("jobs q --limit 0", ["--limit"]),
+        ("jobs q --limit 1001", ["--limit", "1000"]),
+        ("jobs a/b", ["queue 'a/b'"]),
+        ("job q", ["JOB_ID"]),
+        ("retry q", ["JOB_ID and --all"]),
+        ("retry q id --all", ["JOB_ID and --all"]),
+        ("retry q --all", ["--all and --state"]),
+        ("retry q id --state failed", ["--all and --state"]),
+        ("retry q --all --state completed", ["--state", "'completed'"]),
+        ("retry q --all --state failed", ["expected --yes"]),
+        ("retry q --all --state failed --payload x", ["goes with JOB_ID"]),
+        ("retry q id --payload x --edit", ["--payload and --edit"]),
+        ("discard q", ["JOB_ID"]),
+        ("purge q", ["--state"]),
+        ("purge q --state active", ["--state", "'active'"]),
+        ("purge q --state failed", ["expected --yes"]),
+        ("enqueue", ["MODULE:APP and TASK", "--queue and --payload"]),
+        ("enqueue jobs:app", ["TASK after MODULE:APP"]),
+        ("enqueue --payload x", ["--queue and --payload"]),
+        ("enqueue jobs:app jobs.add --payload x", ["--payload goes with a queue"]),
+        ("enqueue jobs:app jobs.ad", ["no task 'jobs.ad'", "Did you mean 'jobs.add'?"]),
+        ("enqueue jobs:app add", ["no task 'add'", "Did you mean 'jobs.add'?"]),
+        ("enqueue jobs:app nothing", ["no task 'nothing'", "it has: jobs.add"]),
+        ("enqueue jobs:app jobs.add 7", ["ARGS", "a number"]),
+        ("enqueue jobs:app jobs.add [1,", ["ARGS", "Expected JSON"]),
+        ("enqueue jobs:app jobs.add [NaN,1]", ["ARGS", "JSON"]),
+        ("enqueue jobs:app jobs.add [1] [2]", ["ARGS", "of one kind"]),
+        ("enqueue jobs:app jobs.add [1]", ["jobs.add", "'b'"]),
+        ('enqueue jobs:app jobs.add [1,"s3cret"]', ["jobs.add", "argument 'b'", "Expected `int`, got `str`"]),
+        ("enqueue jobs:app jobs.add [1,2] --queue a/b", ["queue 'a/b'"]),
+        ("enqueue --queue q --payload x --lane l --priority 3", ["priority", "lane"]),
+        ("enqueue --queue q --payload x --priority 101", ["--priority"]),
+        ("enqueue --queue q --payload x --delay -1", ["--delay"]),
+        ("enqueue --queue q --payload x --id @x", ["id '@x'"]),
+        ("completion tcsh", ["'tcsh'", "bash"]),
         ("cancel", ["QUEUE"]),
         ("cancel q", ["JOB_ID, --lane NAME and --all"]),
         ("cancel q id --all", ["Expected one of"]),
@@ -184,7 +219,8 @@ def test_to_look_makes_no_embedded_redis(leasehold, tmp_path, path):
     ],
 )
 def test_what_cannot_be_right(leasehold, redis_url, args, words):
-    mistake(leasehold(*args.split(), url=redis_url), *words)
+    message = mistake(leasehold(*args.split(), url=redis_url), *words)
+    assert "s3cret" not in message
 
 
 def test_a_lane_without_a_name(leasehold, redis_url):

@@ -169,7 +169,7 @@ def test_a_worker_that_is_not_there(leasehold, worker, redis_url):
 def test_a_running_job_is_cancelled(leasehold, app, worker, redis_url, task):
     job = app.tasks[task].enqueue(60.0)
     worker[0].wait_for("sleeping", "out")
-    watched = leasehold("info", "slow", job.id, "--watch", url=redis_url).wait_for("active", "out")
+    watched = leasehold("job", "slow", job.id, "--watch", url=redis_url).wait_for("active", "out")
     out = leasehold("cancel", "slow", job.id, "--reason", "too slow", url=redis_url).end().out
     assert "its worker is asked to end it" in out
     watched.end(expect=1)

@@ -1,4 +1,4 @@
-"""`leasehold info QUEUE JOB_ID --watch`: a line for each change in a pipe, a picture that moves on a terminal."""
+"""`leasehold job QUEUE JOB_ID --watch`: a line for each change in a pipe, a picture that moves on a terminal."""
 
 import json
 import os
@@ -20,7 +20,7 @@ def app(redis_url):
 
 @pytest.fixture
 def watch(leasehold, redis_url):
-    return lambda *args: leasehold("info", "emails", "one", "--watch", *args, url=redis_url)
+    return lambda *args: leasehold("job", "emails", "one", "--watch", *args, url=redis_url)
 
 
 def words(out):
@@ -63,7 +63,7 @@ def test_a_job_that_did_not_complete(app, watch):
 
 
 def test_a_job_that_is_not_there(app, leasehold, redis_url):
-    run = leasehold("info", "emails", "two", "--watch", url=redis_url).end(expect=1)
+    run = leasehold("job", "emails", "two", "--watch", url=redis_url).end(expect=1)
     assert run.out == ""
     assert "no job 'two' in queue 'emails'" in run.err
 
@@ -84,7 +84,7 @@ def test_an_interrupt_ends_it(app, watch):
 
 
 def test_the_picture_on_a_terminal(app, terminal, redis_url):
-    command = [sys.executable, "-m", "leasehold", "info", "emails", "one", "--watch", "--url", redis_url]
+    command = [sys.executable, "-m", "leasehold", "job", "emails", "one", "--watch", "--url", redis_url]
     environment = os.environ | {"TERM": "xterm", "COLUMNS": "100", "LINES": "40"}
     with subprocess.Popen(
         command, stdin=terminal.inside, stdout=terminal.inside, stderr=terminal.inside, env=environment

@@ -189,7 +189,7 @@ def test_a_redis_that_evicts_is_refused_unless_accepted(leasehold, make_server):
     server = make_server(args=["--maxmemory", "50mb", "--maxmemory-policy", "allkeys-lru"])
     message = leasehold("worker", "jobs:app", url=server.url).end(expect=2).err
     assert "maxmemory-policy is allkeys-lru" in message
-    accepted = leasehold("worker", "jobs:app", "--burst", "--accept-unfit", url=server.url).end()
+    accepted = leasehold("worker", "jobs:app", "--burst", "--allow-eviction", url=server.url).end()
     assert "WARNING Redis may throw away jobs" in accepted.err
 
 

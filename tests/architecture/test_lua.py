@@ -8,9 +8,10 @@ from types import ModuleType
 import pytest
 
 import leasehold.engines.native.scripts as native
+import leasehold.engines.redis_work_queue.scripts as redis_work_queue
 
 SOURCE = Path(__file__).parents[2] / "src" / "leasehold" / "engines"
-DECLARATIONS: dict[str, ModuleType] = {"native": native}
+DECLARATIONS: dict[str, ModuleType] = {"native": native, "redis_work_queue": redis_work_queue}
 OPERATIONS = sorted(SOURCE.glob("*/lua/*.lua"))
 LIBRARIES = sorted(SOURCE.glob("*/lua/lib/*.lua"))
 PARTS = ("KEYS[1]", "ARGV", "Returns:", "Invariant:")

@@ -20,7 +20,20 @@ NO_TRAFFIC = {
     "JobHandle": set(),
     "Inspect": set(),
     "Control": set(),
-    "Leasehold": {"engine", "handler", "handlers", "queue", "specs", "task", "tasks"},
+    "Leasehold": {
+        "engine",
+        "handler",
+        "handlers",
+        "layers",
+        "listeners",
+        "middleware",
+        "on",
+        "queue",
+        "queue_defaults",
+        "specs",
+        "task",
+        "tasks",
+    },
 }
 # An object that can be awaited as well as entered has a type of its own, and so has what `async for` takes.
 OTHER_ANSWERS = {"Queue.lease", "JobHandle.watch"}

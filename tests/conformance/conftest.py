@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.fixtures import configure, driver, entry, world
+from tests.support.fixtures import configure, deselect, driver, entry, world
 
 __all__ = ["driver", "entry", "world"]
 
 
 def pytest_configure(config: pytest.Config) -> None:
     configure(config)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    deselect(config, items)

@@ -1,11 +1,13 @@
-"""A proxy in front of a test server that loses or cuts the replies it is told to."""
+"""A proxy in front of a test server that loses or cuts the replies it is told to, answers itself, or falls silent."""
 
 from __future__ import annotations
 
 import contextlib
+import select
 import socket
 import tempfile
 import threading
+import time
 from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,8 +23,20 @@ class Cut:
     keep: int = 0
 
 
+@dataclass(frozen=True)
+class Answer:
+    """The next request that contains `marker` is answered with this, and the server never sees it."""
+
+    marker: bytes
+    reply: bytes
+
+
 class Proxy:
-    """Listens on a unix socket of its own and passes everything on. The server has executed what is cut."""
+    """Listens on a unix socket of its own and passes everything on. The server has executed what is cut.
+
+    `hole`: from now on nothing passes in either direction, and no connection is closed: the other end has vanished.
+    Connections that are made afterwards are served when `hole_new` is False. `pause_s`: before each piece of a reply.
+    """
 
     def __init__(self, server_socket: str) -> None:
         self._server = server_socket
@@ -34,11 +48,20 @@ class Proxy:
         self._sockets: list[socket.socket] = []
         self._threads: list[threading.Thread] = []
         self.cuts: deque[Cut] = deque()
+        self.answers: deque[Answer] = deque()
         self.connections = 0
+        self._silenced = 0
+        self.hole_new = False
+        self.pause_s = 0.0
 
     @property
     def url(self) -> str:
         return f"unix://{self._path}"
+
+    def hole(self, new: bool = False) -> None:
+        """Let the connections that there are fall silent, and with `new` also those to come."""
+        self._silenced = self.connections
+        self.hole_new = new
 
     def __enter__(self) -> Self:
         self._spawn(self._accept)
@@ -66,19 +89,34 @@ class Proxy:
                 self._sockets += [client, upstream]
                 upstream.connect(self._server)
                 self.connections += 1
-                self._spawn(self._serve, client, upstream)
+                self._spawn(self._serve, client, upstream, self.connections)
 
-    def _serve(self, client: socket.socket, upstream: socket.socket) -> None:
+    def _serve(self, client: socket.socket, upstream: socket.socket, number: int) -> None:
         # One request, one reply: the drivers never send a second call before the first is answered.
-        with contextlib.suppress(OSError):
-            while request := client.recv(1 << 16):
-                cut = self.cuts.popleft() if self.cuts and self.cuts[0].marker in request else None
-                upstream.sendall(request)
-                reply = upstream.recv(1 << 16)
-                if cut is not None:
-                    client.sendall(reply[: cut.keep])
-                    break
-                client.sendall(reply)
+        cut: Cut | None = None
+        with contextlib.suppress(OSError, ValueError):
+            while True:
+                ready, _, _ = select.select([client, upstream], [], [])
+                if self.hole_new or number <= self._silenced:
+                    for one in ready:
+                        if not one.recv(1 << 16):
+                            return  # who was silenced closes by itself: nobody must hear of it
+                    continue
+                if client in ready:
+                    request = client.recv(1 << 16)
+                    if not request:
+                        break
+                    if self.answers and self.answers[0].marker in request:
+                        client.sendall(self.answers.popleft().reply)
+                        continue
+                    cut = self.cuts.popleft() if self.cuts and self.cuts[0].marker in request else cut
+                    upstream.sendall(request)
+                if upstream in ready:
+                    time.sleep(self.pause_s)
+                    reply = upstream.recv(1 << 16)
+                    client.sendall(reply if cut is None else reply[: cut.keep])
+                    if not reply or cut is not None:
+                        break
         for sock in (client, upstream):
             with contextlib.suppress(OSError):
                 sock.shutdown(socket.SHUT_RDWR)

@@ -150,8 +150,8 @@ def test_a_server_that_is_not_there_is_unreachable(drive: MakeDrive) -> None:
 
 
 def test_a_slow_blocking_command_is_waited_for(server: RedisServer, drive: MakeDrive) -> None:
-    one = drive(server.url, patience_ms=0, reply_timeout_ms=150)
-    assert one.run(command("BLPOP", "nothing", "0.4", block_ms=400)) is None
+    one = drive(server.url, patience_ms=0, reply_timeout_ms=500)
+    assert one.run(command("BLPOP", "nothing", "0.8", block_ms=800)) is None
     # The longer time is for that call alone.
     assert one.run(command("PING")) == b"PONG"
 

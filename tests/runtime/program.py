@@ -1,4 +1,7 @@
-"""A worker program for the tests of this folder: `python program.py URL [fast]`. It says what it does on stdout."""
+"""A worker program for the tests of this folder: `python program.py URL [fast | long]`. It says what it does on stdout.
+
+fast: short leases. long: leases so long that nothing comes back by their lapse within a test.
+"""
 
 from __future__ import annotations
 
@@ -101,6 +104,33 @@ def sync_hang() -> None:
     time.sleep(600)
 
 
+def timed() -> None:
+    """Says when it began, by the clock that all processes share."""
+    say("timed", time.monotonic())
+    time.sleep(600)
+
+
+def exit_hard() -> None:
+    began("exit_hard")
+    os._exit(9)
+
+
+def close_files() -> None:
+    """Of the worker, all but stdin, stdout and stderr; then it goes on for a while."""
+    began("close_files")
+    os.closerange(3, 1_000)
+    time.sleep(4)
+
+
+def leave_child() -> None:
+    """A child that has all files of the worker, also its end of the pipe to the keeper, and outlives it."""
+    if os.fork() == 0:
+        time.sleep(8)
+        os._exit(0)
+    began("leave_child")
+    time.sleep(600)
+
+
 class Saying(NativeEngine):
     """Says when the worker first looks for work."""
 
@@ -116,6 +146,7 @@ class Saying(NativeEngine):
 async def main(url: str, config: NativeConfig) -> ExitStatus:
     driver = AsyncDriver(url)
     functions = [hold, hang, nap, long_nap, nap4, block_loop, hold_gil, sync_hang]
+    functions += [timed, exit_hard, close_files, leave_child]
     functions += [terminate_child, fork_on_loop, fork_in_thread, wait_child]
     tasks = {
         function.__name__: TaskSpec(
@@ -135,7 +166,11 @@ async def main(url: str, config: NativeConfig) -> ExitStatus:
 
 if __name__ == "__main__":
     logging.basicConfig(stream=sys.stderr, level=logging.INFO)
-    timing = Timing(beat_ms=200, lease_ms=700, grace_ms=300) if sys.argv[2:] == ["fast"] else Timing()
+    timings = {
+        "fast": Timing(beat_ms=200, lease_ms=700, grace_ms=300),
+        "long": Timing(lease_ms=300_000, grace_ms=100_000),
+    }
+    timing = timings[sys.argv[2]] if sys.argv[2:] else Timing()
     status = asyncio.run(main(sys.argv[1], NativeConfig(timing=timing)))
     sys.stdout.flush()
     os._exit(status)

@@ -280,6 +280,15 @@ class WorkerProcess:
                 return
         raise AssertionError(f"the worker ended ({self.process.wait()}) and never said {text!r}")
 
+    def says_first(self, word: str) -> float:
+        """Read on until a line begins with this word. The number behind it."""
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            first, *rest = line.split()
+            if first == word:
+                return float(rest[0])
+        raise AssertionError(f"the worker ended ({self.process.wait()}) and never said {word!r}")
+
     def children(self) -> list[int]:
         pid = self.process.pid
         return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]

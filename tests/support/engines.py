@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -10,8 +10,10 @@ from leasehold.core import limits
 from leasehold.core.engine import Feature, Timing
 from leasehold.engines.native import NativeEngine
 from leasehold.engines.native.engine import NativeConfig
+from leasehold.engines.redis_work_queue import RedisWorkQueueEngine
+from leasehold.engines.redis_work_queue.config import RedisWorkQueueConfig
 from leasehold.testing.server import RedisServer
-from tests.support import native
+from tests.support import native, redis_work_queue
 
 LEASE_MS: Final = 10_000
 GRACE_MS: Final = 4_000
@@ -40,7 +42,8 @@ class Entry:
 
     make: an engine of a namespace. pass_time: let milliseconds pass on a queue (`native.pass_time` shifts what was
     written; an engine with another clock may wait). audit: what is wrong with the keys, as sentences. dump: all values
-    that must stay the same when nothing may change. timeless: the same without times.
+    that must stay the same when nothing may change. timeless: the same without times. unlike: tests that it cannot
+    pass, by name or by name and last parameter, and why.
     """
 
     name: str
@@ -50,6 +53,7 @@ class Entry:
     audit: Callable[[RedisServer, str], list[str]]
     dump: Callable[[RedisServer], dict[bytes, Any]]
     timeless: Callable[[dict[bytes, Any]], dict[bytes, Any]]
+    unlike: Mapping[str, str] = field(default_factory=dict)
 
 
 def _native(namespace: str, options: Options) -> NativeEngine:
@@ -69,4 +73,30 @@ def _native(namespace: str, options: Options) -> NativeEngine:
 NATIVE: Final = Entry(
     "native", NativeEngine.features, _native, native.pass_time, native.audit, native.dump, native.timeless
 )
-ENTRIES: Final = (NATIVE,)
+
+
+def _redis_work_queue(namespace: str, options: Options) -> RedisWorkQueueEngine:
+    config = RedisWorkQueueConfig(
+        timing=options.timing,
+        outage_ms=options.outage_ms,
+        amnesty_ms=options.amnesty_ms,
+        max_crashes=options.max_crashes,
+        isolate_after_crashes=options.isolate_after_crashes,
+        failed_ttl_ms=options.failed_ttl_ms,
+        failed_max=options.failed_max,
+        wire_lease_ms=10 * options.timing.lease_ms,
+    )
+    return RedisWorkQueueEngine(namespace, config)
+
+
+REDIS_WORK_QUEUE: Final = Entry(
+    "redis-work-queue",
+    RedisWorkQueueEngine.features,
+    _redis_work_queue,
+    redis_work_queue.pass_time,
+    redis_work_queue.audit,
+    redis_work_queue.dump,
+    redis_work_queue.timeless,
+    redis_work_queue.UNLIKE,
+)
+ENTRIES: Final = (NATIVE, REDIS_WORK_QUEUE)

@@ -140,7 +140,11 @@ def test_of_a_call_that_was_sent_nothing_is_known(last: Exception) -> None:
 
 
 def test_the_table_has_no_action_without_a_prefix() -> None:
-    assert set(ACTIONS.values()) == set(Action) - {Action.RAISE}
+    assert set(ACTIONS.values()) == set(Action)
+
+
+def test_a_prefix_that_is_not_in_the_table_is_raised() -> None:
+    assert replies.action_for("NOSUCHTHING") is Action.RAISE
 
 
 def test_a_connection_is_kept_only_after_a_complete_error_reply() -> None:

@@ -127,7 +127,7 @@ def batch_of(*ids: str, **options: Any) -> Batch:
     batch = Batch(spec, [])
     for token, id in enumerate(ids):
         lease = Lease("w", token, JobRecord(id, "q", None, b"", 0), 0, 0)
-        held = Held(lease, lease.ref, spec, 0.0)
+        held = Held(lease, ("q", id, token), spec, 0.0)
         held.phase, held.batch = Phase.RUNNING, batch
         batch.members.append(held)
     return batch

@@ -238,3 +238,33 @@ class TestThreadPool:
         await finished
         pool.close()
         assert sorted(seen) == [number * 2 for number in range(1_000)]
+
+    async def test_where_the_system_allows_no_thread_the_work_waits_for_one(self, monkeypatch, caplog):
+        """A container may limit threads: what was claimed must neither be lost nor held for nothing."""
+        monkeypatch.setattr(limits, "THREAD_RETRY_MS", 10)
+        start = threading.Thread.start
+        refused: list[threading.Thread] = []
+
+        def refuse_three(thread: threading.Thread) -> None:
+            if len(refused) < 3:
+                refused.append(thread)
+                raise RuntimeError("can't start new thread")
+            start(thread)
+
+        monkeypatch.setattr(threading.Thread, "start", refuse_three)
+        seen: list[int] = []
+        finished = asyncio.get_running_loop().create_future()
+
+        def done(value: int) -> None:
+            seen.append(value)
+            if len(seen) == 2:
+                finished.set_result(None)
+
+        pool: ThreadPool[int, int] = ThreadPool(2, lambda value: value, done)
+        pool.submit(1)
+        pool.submit(2)
+        await asyncio.wait_for(finished, 30)
+        pool.close()
+        assert sorted(seen) == [1, 2]
+        assert len(refused) == 3
+        assert "no_thread" in caplog.text

@@ -24,8 +24,9 @@ def test_arguments_win_then_ours_then_redis_url():
 
 
 def test_numbers_from_the_environment():
-    settings = Settings.load({"LEASEHOLD_MAX_PAYLOAD": "1000", "LEASEHOLD_PATIENCE": "2.5"})
-    assert (settings.max_payload, settings.patience) == (1_000, 2.5)
+    environ = {"LEASEHOLD_MAX_PAYLOAD": "1000", "LEASEHOLD_PATIENCE": "2.5", "LEASEHOLD_DURABLE": "1"}
+    settings = Settings.load(environ)
+    assert (settings.max_payload, settings.patience, settings.durable) == (1_000, 2.5, 1)
 
 
 @pytest.mark.parametrize(
@@ -35,6 +36,8 @@ def test_numbers_from_the_environment():
         ("LEASEHOLD_MAX_PAYLOAD", "0"),
         ("LEASEHOLD_MAX_PAYLOAD", "100000000000"),
         ("LEASEHOLD_PATIENCE", "nan"),
+        ("LEASEHOLD_DURABLE", "-1"),
+        ("LEASEHOLD_DURABLE", "yes"),
         ("LEASEHOLD_NAMESPACE", "a{b}"),
     ],
 )
@@ -44,7 +47,16 @@ def test_wrong_values_name_the_variable(name, value):
 
 
 @pytest.mark.parametrize(
-    "given", [{"url": ""}, {"url": 5}, {"namespace": ""}, {"max_payload": 1.5}, {"patience": -1}, {"reply_timeout": 0}]
+    "given",
+    [
+        {"url": ""},
+        {"url": 5},
+        {"namespace": ""},
+        {"max_payload": 1.5},
+        {"patience": -1},
+        {"reply_timeout": 0},
+        {"durable": 99},
+    ],
 )
 def test_wrong_arguments(given):
     with pytest.raises(InvalidArgument):

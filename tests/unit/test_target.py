@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
 from leasehold.core.errors import NotConfigured
-from leasehold.redis.target import Target, Tls
+from leasehold.redis.target import Target, Tls, master_of, sentinel_of
 
 
 @pytest.mark.parametrize(
@@ -27,6 +28,30 @@ from leasehold.redis.target import Target, Tls
         ("unix://u:pw@/r.sock", Target("unix", path="/r.sock", username="u", password="pw"), "unix://***@/r.sock"),
         ("unix:///r.sock?password=pw", Target("unix", path="/r.sock", password="pw"), "unix://***@/r.sock"),
         ("rediss://h", Target("rediss", "h", tls=Tls()), "rediss://h:6379/0"),
+        (
+            "redis+sentinel://a,b:1,[::1]:2/shop",
+            Target("redis+sentinel", sentinels=(("a", 26379), ("b", 1), ("::1", 2)), service="shop"),
+            "redis+sentinel://a:26379,b:1,[::1]:2/shop/0",
+        ),
+        (
+            "redis+sentinel://u:p%40%3A%2F%25@a/shop/3?sentinel_username=s&sentinel_password=q%40",
+            Target(
+                "redis+sentinel",
+                db=3,
+                username="u",
+                password="p@:/%",
+                sentinels=(("a", 26379),),
+                service="shop",
+                sentinel_username="s",
+                sentinel_password="q@",
+            ),
+            "redis+sentinel://***@a:26379/shop/3",
+        ),
+        (
+            "rediss+sentinel://a,a/shop?db=2&ssl_ca_certs=/ca.pem",
+            Target("rediss+sentinel", db=2, tls=Tls(ca_certs="/ca.pem"), sentinels=(("a", 26379),), service="shop"),
+            "rediss+sentinel://a:26379/shop/2",
+        ),
         ("embedded:/var/data", Target("embedded", path="/var/data"), "embedded:/var/data"),
         ("embedded:", Target("embedded"), "embedded:"),
     ],
@@ -69,6 +94,20 @@ def test_tls_is_verified_unless_the_url_says_otherwise() -> None:
         ("redis://h?ssl_cert_reqs=none", "`ssl_cert_reqs`"),
         ("redis://h?s3cret!=1", "not known"),
         ("rediss://:s3cret@h?ssl_cert_reqs=maybe", "ssl_cert_reqs"),
+        ("redis+sentinel://:s3cret@a,b", "service"),
+        ("redis+sentinel://:s3cret@a,b/?db=1", "service"),
+        ("redis+sentinel://:s3cret@/shop", "without a host"),
+        ("redis+sentinel://:s3cret@a,,b/shop", "without a host"),
+        ("redis+sentinel://:s3cret/x@a/shop", "without a host"),
+        ("redis+sentinel://:1s3cret/x@a/shop", "without a host"),
+        ("redis+sentinel://u:s3cret@a:s3cret/shop", "port"),
+        ("redis+sentinel://u:s3cret@a:[/shop", "cannot be read"),
+        ("redis+sentinel://:s3cret@a/shop/s3cret", "database"),
+        ("redis+sentinel://:s3cret@a/shop?socket_timeout=1", "`socket_timeout`"),
+        ("redis+sentinel://:s3cret@a/shop?ssl_ca_certs=/x", "`ssl_ca_certs`"),
+        ("redis+sentinel://:s3cret#x@a/shop", "#"),
+        ("redis://:s3cret@a?sentinel_password=s3cret", "`sentinel_password`"),
+        (f"redis+sentinel://:s3cret@{','.join(f'h{number}' for number in range(40))}/shop", "40 sentinels"),
         ("unix://s3cret.sock", "absolute path"),
         ("unix://", "absolute path"),
     ],
@@ -79,3 +118,45 @@ def test_a_bad_url_is_refused_without_repeating_it(url: str, says: str) -> None:
     assert says in str(caught.value)
     assert "s3cret" not in str(caught.value)
     assert caught.value.__suppress_context__ or caught.value.__context__ is None
+
+
+AWKWARD = "a@b:c/d%e?f#g,h"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "redis://user:{}@h/0",
+        "redis://h/0?username=user&password={}",
+        "rediss://user:{}@h/0",
+        "unix://user:{}@/r.sock",
+        "redis+sentinel://user:{}@a,b/shop",
+        "redis+sentinel://a,b/shop?username=user&password={}",
+    ],
+)
+def test_any_password_can_be_given_encoded(url: str) -> None:
+    target = Target.parse(url.format(quote(AWKWARD, safe="")))
+    assert (target.username, target.password) == ("user", AWKWARD)
+    for part in (AWKWARD, quote(AWKWARD, safe=""), "c/d"):
+        assert part not in f"{target} {target!r}"
+
+
+@pytest.mark.parametrize(
+    "url", ["redis://user:{}@h/0", "rediss://:{}@h/0", "unix://:{}@/r.sock", "redis+sentinel://u:{}@a,b/shop"]
+)
+@pytest.mark.parametrize("password", ["s3cr/t", "s3cr#t", "s3cr?t", "s3cr[t", "s3:cr/t", "12/s3cr", "a@s3cr/t"])
+def test_a_password_that_is_not_encoded_is_never_repeated(url: str, password: str) -> None:
+    """Either it is understood, or the error says what to do."""
+    try:
+        said = repr(Target.parse(url.format(password)))
+    except NotConfigured as error:
+        said = str(error)
+    assert "s3cr" not in said
+    assert "s3:cr" not in said
+
+
+def test_a_master_and_a_sentinel_have_each_their_own_user() -> None:
+    target = Target.parse("rediss+sentinel://u:p@a/shop/3?sentinel_username=s&sentinel_password=q&protocol=3")
+    assert master_of(target, ("10.0.0.1", 6380)) == Target.parse("rediss://u:p@10.0.0.1:6380/3?protocol=3")
+    assert sentinel_of(target, ("a", 26379)) == Target.parse("rediss://s:q@a:26379/0")
+    assert sentinel_of(Target.parse("redis+sentinel://u:p@a/shop"), ("a", 1)) == Target.parse("redis://a:1/0")

@@ -1,7 +1,6 @@
-"""The command line: `leasehold worker`, `info`, `cancel` and others. A command's module is loaded when it is asked for.
+"""The command line: `leasehold worker`, `info`, `jobs` and others. A command's module is loaded when it is asked for.
 
-Exit status, for all commands: 0 done; 1 it could not be done (Redis away, a check that failed); 2 the command line, the
-app or a setting is wrong; 130 stopped with Ctrl-C. `leasehold worker` has one more: 3 stopped hard.
+What the exit statuses mean says `leasehold.cli.errors.Exit`.
 """
 
 from __future__ import annotations
@@ -9,22 +8,34 @@ from __future__ import annotations
 import difflib
 import sys
 from collections.abc import Sequence
-from typing import Final, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn
 
 import click
 
 from leasehold._version import __version__
 from leasehold.cli.errors import run
 
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
 COMMANDS: Final = {
     "worker": "Run the jobs of an app until told to stop.",
-    "info": "Show queues and workers, lanes, or jobs.",
+    "dev": "Run a worker for development: with a Redis of its own, started anew on changes.",
+    "info": "Show queues and workers, or one queue and its lanes.",
+    "jobs": "List the jobs of a queue, by their states.",
+    "job": "Show one job: its progress, times, error.",
+    "enqueue": "Enqueue a call of a task, or a raw payload.",
+    "retry": "Run a job that has ended, or waits, now; perhaps with another payload.",
+    "discard": "Remove a job that no worker holds, with all its records.",
+    "purge": "Remove all jobs of a queue in one state.",
     "cancel": "Cancel a job, the jobs of a lane, or all jobs of a queue.",
     "pause": "Let no worker start a job of a queue, or of one lane.",
     "resume": "Let a paused queue, or parked lanes, go on.",
     "configure": "Set the maximum length of a queue, and what a failure means for its lanes.",
     "quiet": "Let a worker finish what it runs and start nothing new.",
+    "check": "Look whether a Redis is fit to keep jobs, and say how to put it right.",
     "demo": "See it work: one job per file below DIR, two workers, one of them killed.",
+    "completion": "Print a script that completes words in your shell.",
 }
 """The commands and their first lines, which `--help` shows without loading them. A test compares the two."""
 
@@ -36,40 +47,7 @@ class Commands(click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        match cmd_name:
-            case "worker":
-                from leasehold.cli.worker import worker
-
-                return worker
-            case "info":
-                from leasehold.cli.info import info
-
-                return info
-            case "cancel":
-                from leasehold.cli.cancel import cancel
-
-                return cancel
-            case "pause":
-                from leasehold.cli.pause import pause
-
-                return pause
-            case "resume":
-                from leasehold.cli.pause import resume
-
-                return resume
-            case "configure":
-                from leasehold.cli.configure import configure
-
-                return configure
-            case "quiet":
-                from leasehold.cli.quiet import quiet
-
-                return quiet
-            case "demo":
-                from leasehold.cli.demo.command import demo
-
-                return demo
-        return None
+        return _running(cmd_name) or _looking(cmd_name) or _acting(cmd_name) or _steering(cmd_name)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -84,6 +62,104 @@ class Commands(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        from click.shell_completion import CompletionItem
+
+        # Not as click does it: that would load every command to find its first line.
+        found = [CompletionItem(name, help=text) for name, text in COMMANDS.items() if name.startswith(incomplete)]
+        return found or click.Command.shell_complete(self, ctx, incomplete)
+
+
+def _running(name: str) -> click.Command | None:
+    """Commands that run jobs, or help to."""
+    match name:
+        case "worker":
+            from leasehold.cli.worker import worker
+
+            return worker
+        case "dev":
+            from leasehold.cli.dev import dev
+
+            return dev
+        case "check":
+            from leasehold.cli.check import check
+
+            return check
+        case "demo":
+            from leasehold.cli.demo.command import demo
+
+            return demo
+        case "completion":
+            from leasehold.cli.completion import completion
+
+            return completion
+    return None
+
+
+def _looking(name: str) -> click.Command | None:
+    match name:
+        case "info":
+            from leasehold.cli.info import info
+
+            return info
+        case "jobs":
+            from leasehold.cli.listing import jobs
+
+            return jobs
+        case "job":
+            from leasehold.cli.job import job
+
+            return job
+    return None
+
+
+def _acting(name: str) -> click.Command | None:
+    """Commands that change jobs."""
+    match name:
+        case "enqueue":
+            from leasehold.cli.enqueue import enqueue
+
+            return enqueue
+        case "retry":
+            from leasehold.cli.retry import retry
+
+            return retry
+        case "discard":
+            from leasehold.cli.remove import discard
+
+            return discard
+        case "purge":
+            from leasehold.cli.remove import purge
+
+            return purge
+        case "cancel":
+            from leasehold.cli.cancel import cancel
+
+            return cancel
+    return None
+
+
+def _steering(name: str) -> click.Command | None:
+    """Commands that change how queues and workers go on."""
+    match name:
+        case "pause":
+            from leasehold.cli.pause import pause
+
+            return pause
+        case "resume":
+            from leasehold.cli.pause import resume
+
+            return resume
+        case "configure":
+            from leasehold.cli.configure import configure
+
+            return configure
+        case "quiet":
+            from leasehold.cli.quiet import quiet
+
+            return quiet
+    return None
 
 
 @click.group(

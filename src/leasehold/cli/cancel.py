@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import shlex
-import sys
 from typing import Final
 
 import click
 
 from leasehold.app import Leasehold
-from leasehold.cli.errors import NotDone, UserError, safe
+from leasehold.cli.asking import jobs_text, sure
+from leasehold.cli.completion import queue_names
+from leasehold.cli.errors import NotDone, safe
 from leasehold.cli.jobs import dump
 from leasehold.cli.reach import note_unknown, reach, reaching
 from leasehold.core.job import State
@@ -19,7 +20,7 @@ _WAITING: Final = (State.READY, State.SCHEDULED, State.UNROUTABLE)
 
 
 @click.command()
-@click.argument("queue")
+@click.argument("queue", shell_complete=queue_names)
 @click.argument("job_id", required=False)
 @click.option("--lane", metavar="NAME", help="Cancel all jobs of this lane that have not ended.")
 @click.option("everything", "--all", is_flag=True, help="Cancel all jobs of the queue that have not ended.")
@@ -47,7 +48,7 @@ def cancel(
     leasehold cancel QUEUE --all
 
     A job that waits ends in `cancelled` at once. Of a job that runs, the worker is asked to end it: an async handler is
-    cancelled, another one ends when it looks at `job.cancelled`. `leasehold info QUEUE JOB_ID --watch` shows what
+    cancelled, another one ends when it looks at `job.cancelled`. `leasehold job QUEUE JOB_ID --watch` shows what
     becomes of it.
 
     Exit status: 0 jobs were cancelled or asked to end; 1 there was nothing to cancel, or Redis could not be reached; 2
@@ -61,8 +62,7 @@ def cancel(
         elif lane is not None:
             _report(app, queue, lane, app.control.cancel_lane(queue, lane, reason), as_json)
         else:
-            if not yes:
-                _ask(app, queue)
+            _ask(app, queue, yes)
             _report(app, queue, None, app.control.cancel_all(queue, reason), as_json)
 
 
@@ -79,7 +79,7 @@ def _cancel_job(app: Leasehold, queue: str, job_id: str, reason: str, as_json: b
     if not as_json and answer is CancelAnswer.CANCELLED:
         click.echo(safe(f"Job {job_id!r} of queue {queue!r}: cancelled."))
     elif not as_json:
-        follow = f"leasehold info {shlex.quote(queue)} {shlex.quote(job_id)} --watch"
+        follow = f"leasehold job {shlex.quote(queue)} {shlex.quote(job_id)} --watch"
         click.echo(safe(f"Job {job_id!r} of queue {queue!r} runs: its worker is asked to end it. To follow: {follow}"))
 
 
@@ -92,24 +92,15 @@ def _report(app: Leasehold, queue: str, lane: str | None, count: CancelCount, as
         note_unknown(app, queue)
         raise NotDone(f"{what} has no job that has not ended; there is nothing to cancel.")
     if not as_json:
-        ended = f"{_jobs(count.cancelled)} cancelled"
-        asked = f"; {_jobs(count.requested)} running, asked to end" if count.requested else ""
+        ended = f"{jobs_text(count.cancelled)} cancelled"
+        asked = f"; {jobs_text(count.requested)} running, asked to end" if count.requested else ""
         click.echo(safe(f"{what}: {ended}{asked}."))
 
 
-def _ask(app: Leasehold, queue: str) -> None:
-    """Let somebody at a terminal think twice. A program has to say that it means it."""
-    if not sys.stdin.isatty():
-        raise UserError("--all cancels every job of the queue that has not ended; expected --yes with it.")
+def _ask(app: Leasehold, queue: str, yes: bool) -> None:
     counts = app.inspect.queue(queue).counts
     waiting = sum(counts.get(state, 0) for state in _WAITING)
     running = counts.get(State.ACTIVE, 0)
-    if not waiting and not running:
-        return
     question = f"Cancel {waiting:,} waiting and {running:,} running jobs of queue {queue!r}?"
-    if not click.confirm(safe(question), err=True):
-        raise NotDone("Nothing was cancelled.")
-
-
-def _jobs(count: int) -> str:
-    return "1 job" if count == 1 else f"{count:,} jobs"
+    why = "--all cancels every job of the queue that has not ended"
+    sure(question if waiting or running else "", yes=yes, why=why, undone="Nothing was cancelled.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from leasehold.cli.completion import queue_names
 from leasehold.cli.jobs import dump
 from leasehold.cli.overview import settings_json, settings_table
 from leasehold.cli.reach import note_unknown, reach, reaching
@@ -13,7 +14,7 @@ from leasehold.core.shape import LaneFailure
 
 
 @click.command()
-@click.argument("queue")
+@click.argument("queue", shell_complete=queue_names)
 @click.option(
     "--max-length", type=click.IntRange(0, limits.MAX_QUEUE_LENGTH), metavar="N",
     help="How many jobs that have not ended the queue takes; an enqueue beyond that is refused. 0: no limit.",

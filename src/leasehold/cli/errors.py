@@ -20,14 +20,21 @@ _JOINERS: Final = "\u200c\u200d"
 
 
 class Exit(IntEnum):
-    """The exit status of a command."""
+    """The exit status of a command.
+
+    0    done
+    1    it could not be done, or a check failed: no Redis, no such job, a job that did not complete. Later it may work
+    2    the command line, the app or a setting is wrong: the same call will fail again
+    3    a worker was told a second time to stop, and did not wait for its jobs
+    4    a worker process has run enough jobs, or grown too large: its supervisor is to start the next
+    130  stopped with Ctrl-C
+    """
 
     OK = 0
     FAILED = 1
     WRONG = 2
-    """The command line, the app or a setting is wrong: the same call will fail again."""
     HARD = 3
-    """A worker was told a second time to stop, and did not wait for its jobs."""
+    RECYCLED = 4
     INTERRUPTED = 130
 
 

@@ -1,156 +1,142 @@
-"""The `info` command: queues, lanes, workers and jobs, as tables for people, plain columns for a pipe, or JSON."""
+"""The `info` command: queues, lanes and workers, as tables for people, plain columns for a pipe, or JSON."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import click
 
 from leasehold.app import Leasehold
 from leasehold.cli import jobs, lanes, overview
-from leasehold.cli.errors import Exit, note
+from leasehold.cli.completion import queue_names
+from leasehold.cli.errors import note
 from leasehold.cli.jobs import dump
+from leasehold.cli.live import follow
 from leasehold.cli.reach import note_unknown, reach, reaching
-from leasehold.cli.tables import show
-from leasehold.cli.watch import watch
+from leasehold.cli.tables import Table, show
 from leasehold.core import limits
-from leasehold.core.errors import JobNotFound
-from leasehold.core.job import State
+from leasehold.core.job import QueueView, State, WorkerView
 from leasehold.core.shape import LaneState
 
-_STATES: Final = [state.value for state in State]
 _LANES: Final = [state.value for state in lanes.LISTED]
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
-    """What the user wants to see. At most one of the last five is asked for; all of them need a queue."""
+class Overview:
+    """Queues and workers as they were at one moment. `left_out`: so many queues were not looked at."""
 
-    queue: str | None
-    as_json: bool
-    payload: bool
-    job_id: str | None
-    watched: bool
-    state: str | None
-    listed: str | None
-    lane: str | None
+    queues: tuple[QueueView, ...]
+    workers: tuple[WorkerView, ...]
+    left_out: int = 0
 
-    def check(self) -> None:
-        """Raises `UsageError` for what does not go together."""
-        of_queue = {"--state": self.state, "--lanes": self.listed, "--lane": self.lane}
-        given = [name for name, value in of_queue.items() if value is not None]
-        if given and (self.queue is None or self.job_id is not None):
-            example = {"--state": "failed", "--lanes": "parked", "--lane": "NAME"}[given[0]]
-            raise click.UsageError(
-                f"{given[0]} goes with a queue and no job, as in `leasehold info QUEUE {given[0]} {example}`."
-            )
-        if len(given) > 1:
-            raise click.UsageError(f"{given[0]} and {given[1]} do not go together; expected one of them.")
-        for name, value in (("--payload", self.payload), ("--watch", self.watched)):
-            if value and self.job_id is None:
-                raise click.UsageError(f"{name} goes with one job, as in `leasehold info QUEUE JOB_ID {name}`.")
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "queues": list(map(overview.queue_json, self.queues)),
+            "workers": list(map(overview.worker_json, self.workers)),
+        }
+
+    def tables(self, now_ms: float) -> list[Table]:
+        return [overview.queue_table(self.queues), overview.worker_table(self.workers, now_ms)]
 
 
 @click.command()
-@click.argument("queue", required=False)
-@click.argument("job_id", required=False)
-@click.option(
-    "--state", type=click.Choice(_STATES),
-    help=f"Show the jobs of QUEUE in this state: the first {limits.PAGE_MAX}, of ended ones the newest.",
-)  # fmt: skip
+@click.argument("queue", required=False, shell_complete=queue_names)
 @click.option(
     "listed", "--lanes", type=click.Choice(_LANES), help=f"Show lanes of QUEUE in this state, up to {limits.PAGE_MAX}."
 )
 @click.option("--lane", metavar="NAME", help="Show one lane of QUEUE, and the first jobs that wait in it.")
-@click.option("watched", "--watch", is_flag=True, help="Follow the job until it has ended.")
-@click.option("--payload", is_flag=True, help="Show the payload and the result of the job, too.")
+@click.option("watched", "--watch", is_flag=True, help="Look again every second, until Ctrl-C.")
 @reaching
-@click.pass_context
 def info(
-    context: click.Context,
     queue: str | None,
-    job_id: str | None,
-    url: str | None,
-    namespace: str | None,
-    state: str | None,
     listed: str | None,
     lane: str | None,
     watched: bool,
-    payload: bool,
+    url: str | None,
+    namespace: str | None,
     as_json: bool,
 ) -> None:
-    """Show queues and workers, lanes, or jobs.
+    """Show queues and workers, or one queue and its lanes.
 
     \b
     leasehold info                        all queues and workers
+    leasehold info --watch                the same, live
     leasehold info QUEUE                  one queue: settings, lanes, workers
-    leasehold info QUEUE --state failed   its failed jobs
     leasehold info QUEUE --lanes parked   its parked lanes
     leasehold info QUEUE --lanes blocked  lanes that a failed job blocks
     leasehold info QUEUE --lane NAME      a lane and the jobs that wait in it
-    leasehold info QUEUE JOB_ID           one job: progress, times, error
-    leasehold info QUEUE JOB_ID --watch   the same until it has ended
 
-    Nothing is changed. In a pipe, tables are columns with two spaces between, one line a row, names as they are (only
-    control characters are escaped), and --watch writes a line for each change.
+    `leasehold jobs QUEUE` lists jobs, `leasehold job QUEUE JOB_ID` shows one. Nothing is changed. In a pipe, tables are
+    columns with two spaces between, one line a row, names as they are (only control characters are escaped), and
+    --watch writes them again and again; with --json it writes one document a line.
 
-    Exit status: 0 done; 1 Redis could not be reached, there is no such job, or a job that was watched did not complete;
-    2 an option or a setting is wrong.
+    Exit status: 0 done; 1 Redis could not be reached; 2 an option or a setting is wrong; 130 --watch was ended with
+    Ctrl-C.
     """
-    wish = Wish(queue, as_json, payload, job_id, watched, state, listed, lane)
-    wish.check()
+    _check(queue, listed, lane, watched)
     with reach(url, namespace) as app:
-        context.exit(_show(app, wish))
-
-
-def _show(app: Leasehold, wish: Wish) -> Exit:
-    if wish.queue is None:
-        _show_all(app, wish)
-    elif wish.job_id is not None and wish.watched:
-        return watch(app, wish.queue, wish.job_id, content=wish.payload, as_json=wish.as_json)
-    elif wish.job_id is not None:
-        _show_job(app, wish.queue, wish.job_id, wish)
-    else:
-        if wish.state is not None:
-            _show_page(app, wish.queue, State(wish.state), wish)
-        elif wish.listed is not None:
-            _show_lanes(app, wish.queue, LaneState(wish.listed), wish)
-        elif wish.lane is not None:
-            _show_lane(app, wish.queue, wish.lane, wish)
+        if watched:
+            follow(lambda: look(app, queue), as_json=as_json)
+        elif queue is None:
+            _show_all(look(app, None), as_json)
         else:
-            _show_queue(app, wish.queue, wish)
-        note_unknown(app, wish.queue)
-    return Exit.OK
+            if listed is not None:
+                _show_lanes(app, queue, LaneState(listed), as_json)
+            elif lane is not None:
+                _show_lane(app, queue, lane, as_json)
+            else:
+                _show_queue(app, queue, as_json)
+            note_unknown(app, queue)
 
 
-def _show_all(app: Leasehold, wish: Wish) -> None:
-    queues = [app.inspect.queue(name) for name in sorted(app.inspect.queues())]
+def look(app: Leasehold, queue: str | None) -> Overview:
+    """All queues and workers, or one queue and the workers that serve it."""
     workers = sorted(app.inspect.workers(), key=lambda view: view.id)
-    if wish.as_json:
-        shown = {"queues": map(overview.queue_json, queues), "workers": map(overview.worker_json, workers)}
-        click.echo(dump({name: list(views) for name, views in shown.items()}))
+    if queue is not None:
+        return Overview((app.inspect.queue(queue),), tuple(one for one in workers if queue in one.queues))
+    names = sorted(app.inspect.queues())
+    queues = tuple(app.inspect.queue(name) for name in names[: limits.QUEUES_SHOWN])
+    return Overview(queues, tuple(workers), len(names) - len(queues))
+
+
+def _check(queue: str | None, listed: str | None, lane: str | None, watched: bool) -> None:
+    given = [name for name, value in (("--lanes", listed), ("--lane", lane)) if value is not None]
+    if given and queue is None:
+        example = {"--lanes": "parked", "--lane": "NAME"}[given[0]]
+        raise click.UsageError(f"{given[0]} goes with a queue, as in `leasehold info QUEUE {given[0]} {example}`.")
+    given += ["--watch"] if watched else []
+    if len(given) > 1:
+        raise click.UsageError(f"{given[0]} and {given[1]} do not go together; expected one of them.")
+
+
+def _show_all(seen: Overview, as_json: bool) -> None:
+    if as_json:
+        click.echo(dump(seen.to_json()))
     else:
-        show([overview.queue_table(queues), overview.worker_table(workers, _now_ms())])
+        show(seen.tables(_now_ms()))
+    if seen.left_out:
+        note(f"There are {seen.left_out:,} more queues: `leasehold info QUEUE` shows one by its name.")
 
 
-def _show_queue(app: Leasehold, queue: str, wish: Wish) -> None:
-    view = app.inspect.queue(queue)
-    workers = sorted((one for one in app.inspect.workers() if queue in one.queues), key=lambda one: one.id)
+def _show_queue(app: Leasehold, queue: str, as_json: bool) -> None:
+    seen = look(app, queue)
+    view = seen.queues[0]
     stopped = {
         state: lanes.first_lanes(app, queue, state)
         for state, count in ((LaneState.PARKED, view.parked_lanes), (LaneState.BLOCKED, view.blocked_lanes))
         if count
     }
-    if wish.as_json:
+    if as_json:
         shown = {
             "queues": [overview.queue_json(view)],
             **{
                 state.value: [lanes.to_json(lane) for lane in stopped.get(state, ([], False))[0]]
                 for state in (LaneState.PARKED, LaneState.BLOCKED)
             },
-            "workers": [overview.worker_json(one) for one in workers],
+            "workers": [overview.worker_json(one) for one in seen.workers],
         }
         click.echo(dump(shown))
         return
@@ -160,32 +146,14 @@ def _show_queue(app: Leasehold, queue: str, wish: Wish) -> None:
             overview.queue_table([view]).without(("notes",)),
             overview.settings_table(view.settings, view),
             *tables,
-            overview.worker_table(workers, _now_ms()),
+            overview.worker_table(seen.workers, _now_ms()),
         ]
     )
 
 
-def _show_job(app: Leasehold, queue: str, job_id: str, wish: Wish) -> None:
-    view = app.inspect.job(queue, job_id)
-    if view is None:
-        raise JobNotFound(f"There is no job {job_id!r} in queue {queue!r}, or its record is no longer kept.")
-    if wish.as_json:
-        click.echo(dump(jobs.to_json(view, content=wish.payload)))
-    else:
-        click.echo(jobs.describe(view, _now_ms(), content=wish.payload))
-
-
-def _show_page(app: Leasehold, queue: str, state: State, wish: Wish) -> None:
-    page = app.inspect.page(queue, state)
-    if wish.as_json:
-        click.echo(dump(jobs.page_json(page)))
-    else:
-        show([jobs.state_table(queue, state, page, _now_ms())])
-
-
-def _show_lanes(app: Leasehold, queue: str, state: LaneState, wish: Wish) -> None:
+def _show_lanes(app: Leasehold, queue: str, state: LaneState, as_json: bool) -> None:
     found, more = lanes.first_lanes(app, queue, state)
-    if wish.as_json:
+    if as_json:
         click.echo(dump({"lanes": [lanes.to_json(lane) for lane in found], "more": more}))
         return
     show([lanes.lane_table(queue, state, found, more, _now_ms())])
@@ -196,16 +164,17 @@ def _show_lanes(app: Leasehold, queue: str, state: LaneState, wish: Wish) -> Non
         note(f"A blocked lane goes on when its failed job is retried or discarded: {lanes.way_on(queue, first)}.")
 
 
-def _show_lane(app: Leasehold, queue: str, name: str, wish: Wish) -> None:
+def _show_lane(app: Leasehold, queue: str, name: str, as_json: bool) -> None:
     view = app.inspect.lane(queue, name)
-    page = app.inspect.page(queue, State.READY, lane=name)
-    if wish.as_json:
-        click.echo(dump({"lane": lanes.to_json(view), **jobs.page_json(page)}))
+    page = app.inspect.page(queue, State.READY, limit=limits.JOBS_SHOWN, lane=name)
+    if as_json:
+        waiting: Sequence[object] = [jobs.to_json(one, content=False) for one in page.jobs]
+        click.echo(dump({"lane": lanes.to_json(view), "jobs": waiting, "total": page.total}))
         return
     click.echo(f"{lanes.describe(queue, view, _now_ms())}\n")
     title = f"{name}: {len(page.jobs):,} of {page.total:,} that wait, in their order"
-    table = jobs.page_table(page, _now_ms(), title, "No jobs wait in it.")
-    show([table.without(("lane",))])
+    table = jobs.job_table(page.jobs, _now_ms(), title, "No jobs wait in it.")
+    show([table.without(("lane", "state"))])
 
 
 def _now_ms() -> float:

@@ -1,4 +1,4 @@
-"""Jobs as `leasehold info` shows them: one with all that is known of it, or a page of those in one state."""
+"""Jobs as `leasehold job` and `leasehold jobs` show them: one with all that is known of it, or a list."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Any, Final
 from leasehold.cli.errors import masked
 from leasehold.cli.facts import amount, distance, facts, indented, percent, time_of
 from leasehold.cli.tables import Table, ago
-from leasehold.core.job import JobView, Page, State
+from leasehold.core import limits
+from leasehold.core.job import JobView
 from leasehold.core.shape import Progress, Shape, UniqueRule, Until
 
 _TIMES: Final = ("enqueued", "due", "started", "ended", "expires")
@@ -43,12 +44,13 @@ def describe(view: JobView, now_ms: float, *, content: bool) -> str:
     return text
 
 
-def page_table(page: Page, now_ms: float, title: str, empty: str) -> Table:
-    """A page of jobs. When: for ended jobs the end, for those held the start, else when they are due or came."""
-    head = ("job", "task", *_SEEN, *_COUNTS, "when", "error", "message")
+def job_table(jobs: Sequence[JobView], now_ms: float, title: str, empty: str) -> Table:
+    """Some jobs. When: for ended jobs the end, for those held the start, else when they are due or came."""
+    head = ("job", "state", "task", *_SEEN, *_COUNTS, "when", "error", "message")
     rows = tuple(
         (
             view.id,
+            view.state.value,
             view.task or "-",
             *_seen(view),
             str(view.failures),
@@ -57,19 +59,13 @@ def page_table(page: Page, now_ms: float, title: str, empty: str) -> Table:
             view.error.type if view.error else "-",
             masked(view.error.message).partition("\n")[0] if view.error else "-",
         )
-        for view in page.jobs
+        for view in jobs
     )
     zero = tuple(name for n, name in enumerate(head) if name in _COUNTS and all(row[n] == "0" for row in rows))
     spare = (zero, ("message",), ("crashes",), ("failures",))
     table = Table(title, head, rows, frozenset({*_COUNTS, "priority", "progress", "when"}), empty, spare)
     table = table.without([name for n, name in enumerate(head) if name in _SEEN and not any(row[n] for row in rows)])
-    return table if any(view.error for view in page.jobs) else table.without(("error", "message"))
-
-
-def state_table(queue: str, state: State, page: Page, now_ms: float) -> Table:
-    """A page of the jobs in one state."""
-    title = f"{queue}: {len(page.jobs):,} of {page.total:,} {state.value}"
-    return page_table(page, now_ms, title, f"No {state.value} jobs in {queue}.")
+    return table if any(view.error for view in jobs) else table.without(("error", "message"))
 
 
 def progress_text(progress: Progress, now_ms: float) -> str:
@@ -107,10 +103,6 @@ def to_json(view: JobView, *, content: bool) -> dict[str, Any]:
         "error": error and {"type": error.type, "message": error.message, "traceback": error.traceback},
         **({"payload": _text(view.payload), "result": _text(view.result)} if content else {}),
     }
-
-
-def page_json(page: Page) -> dict[str, Any]:
-    return {"jobs": [to_json(view, content=False) for view in page.jobs], "total": page.total}
 
 
 def dump(value: object) -> str:
@@ -177,7 +169,11 @@ def _when(view: JobView, now_ms: float) -> str:
 def _content(data: bytes | None, shown: bool) -> str | None:
     if data is None:
         return None
-    return masked(_text(data) or "") if shown else f"{len(data):,} bytes (--payload shows them)"
+    if not shown:
+        return f"{len(data):,} bytes (--payload shows them)"
+    text = masked(_text(data[: limits.CONTENT_SHOWN]) or "")
+    more = len(data) - limits.CONTENT_SHOWN
+    return text if more <= 0 else f"{text}\n... ({more:,} bytes more; --json has all)"
 
 
 def _text(data: bytes | None) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from shlex import quote
 from typing import Any, Final
 
 from leasehold.app import Leasehold
@@ -71,7 +72,8 @@ def lane_table(queue: str, state: LaneState, lanes: Sequence[LaneView], more: bo
 
 def way_on(queue: str, job_id: str) -> str:
     """How a lane goes on that a failed job blocks."""
-    return f"app.control.retry({queue!r}, {job_id!r}) or app.control.discard({queue!r}, {job_id!r})"
+    words = f"{quote(queue)} {quote(job_id)}"
+    return f"`leasehold retry {words}` or `leasehold discard {words}`"
 
 
 def describe(queue: str, view: LaneView, now_ms: float) -> str:

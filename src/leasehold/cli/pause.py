@@ -8,6 +8,7 @@ from shlex import quote
 import click
 
 from leasehold.app import Leasehold
+from leasehold.cli.completion import queue_names
 from leasehold.cli.errors import NotDone, note, safe
 from leasehold.cli.jobs import dump
 from leasehold.cli.lanes import LISTED, first_lanes, lanes_of, way_on
@@ -16,7 +17,7 @@ from leasehold.core.shape import LaneState
 
 
 @click.command()
-@click.argument("queue")
+@click.argument("queue", shell_complete=queue_names)
 @click.option("--lane", metavar="NAME", help="Set only this lane aside: it is parked, as after a failure.")
 @reaching
 def pause(queue: str, lane: str | None, url: str | None, namespace: str | None, as_json: bool) -> None:
@@ -41,7 +42,7 @@ def pause(queue: str, lane: str | None, url: str | None, namespace: str | None, 
 
 
 @click.command()
-@click.argument("queue")
+@click.argument("queue", shell_complete=queue_names)
 @click.option("--lane", metavar="NAME", help="Let this parked lane go on.")
 @click.option("all_lanes", "--all-lanes", is_flag=True, help="Let all parked lanes of the queue go on.")
 @reaching

@@ -7,13 +7,14 @@ import shlex
 
 import click
 
+from leasehold.cli.completion import worker_names
 from leasehold.cli.errors import NotDone, safe
 from leasehold.cli.jobs import dump
 from leasehold.cli.reach import reach, reaching
 
 
 @click.command()
-@click.argument("worker")
+@click.argument("worker", shell_complete=worker_names)
 @click.option("--undo", is_flag=True, help="Let a quiet worker start jobs again.")
 @reaching
 def quiet(worker: str, undo: bool, url: str | None, namespace: str | None, as_json: bool) -> None:

@@ -1,16 +1,19 @@
-"""Tables of the `info` command: drawn on a terminal, as wide as it is; plain columns in a pipe."""
+"""Tables: drawn on a terminal, as wide as it is; plain columns in a pipe."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from leasehold.cli.errors import visible
 from leasehold.core import limits
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
 
 _FIRST: Final = 24
 _OTHERS: Final = 8
@@ -21,7 +24,8 @@ class Table:
     """Rows of text under a title. `right`: the columns to be aligned to the right: numbers and times.
 
     `lists`: the columns with several words in a cell, commas between: a terminal breaks their lines there only.
-    `spare`: the columns that a narrow terminal does without: group by group, the first to go first.
+    `spare`: the columns that a narrow terminal does without: group by group, the first to go first. `below`: a line
+    below the table, on a terminal.
     """
 
     title: str
@@ -31,11 +35,18 @@ class Table:
     empty: str = "Nothing."
     spare: tuple[tuple[str, ...], ...] = ()
     lists: frozenset[str] = frozenset()
+    below: str = ""
 
     def without(self, names: Sequence[str]) -> Table:
         kept = [n for n, name in enumerate(self.head) if name not in names]
         rows = tuple(tuple(row[n] for n in kept) for row in self.rows)
         return replace(self, head=tuple(self.head[n] for n in kept), rows=rows)
+
+    def first(self, count: int) -> Table:
+        """The table with so many rows at the most, and how many are left out below it."""
+        if len(self.rows) <= count:
+            return self
+        return replace(self, rows=self.rows[:count], below=f"... and {len(self.rows) - count:,} more")
 
     def spaced(self) -> Table:
         """The table with a space after the commas of its lists."""
@@ -115,24 +126,33 @@ def _plain_cell(cell: str, word: bool) -> str:
 
 
 def _draw(tables: Sequence[Table]) -> None:
-    from rich import box
     from rich.console import Console
+
+    console = Console()
+    for table in tables:
+        for part in drawn(table, console):
+            console.print(part)
+
+
+def drawn(whole: Table, console: Console) -> Iterator[RenderableType]:
+    """The table as a terminal of this width shows it."""
+    from rich import box
     from rich.table import Table as RichTable
     from rich.text import Text
 
-    console = Console()
-    for whole in tables:
-        if not whole.rows:
-            console.print(whole.empty, markup=False)
-            continue
-        table = fitted(whole.spaced(), console.width)
-        shown = RichTable(title=table.title, title_justify="left", box=box.SIMPLE_HEAD)
-        for n, name in enumerate(table.head):
-            # What is still too wide is folded, but not the numbers, and the first column (to be copied) as the last.
-            number = name in table.right
-            least = _widest(table, n) if number else min(_widest(table, n), _FIRST if n == 0 else _OTHERS)
-            shown.add_column(name, justify="right" if number else "left", overflow="fold", min_width=least)
-        for row in table.rows:
-            # Text, not markup: names may hold brackets.
-            shown.add_row(*(Text(visible(cell), "dim" if cell == "0" else "") for cell in row))
-        console.print(shown)
+    if not whole.rows:
+        yield Text(whole.empty)
+        return
+    table = fitted(whole.spaced(), console.width)
+    # Text, not markup: names may hold brackets.
+    shown = RichTable(title=Text(visible(table.title), "italic"), title_justify="left", box=box.SIMPLE_HEAD)
+    for n, name in enumerate(table.head):
+        # What is still too wide is folded, but not the numbers, and the first column (to be copied) as the last.
+        number = name in table.right
+        least = _widest(table, n) if number else min(_widest(table, n), _FIRST if n == 0 else _OTHERS)
+        shown.add_column(name, justify="right" if number else "left", overflow="fold", min_width=least)
+    for row in table.rows:
+        shown.add_row(*(Text(visible(cell), "dim" if cell == "0" else "") for cell in row))
+    yield shown
+    if table.below:
+        yield Text(f"  {table.below}", "dim")

@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 import sys
 import threading
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import click
 
+from leasehold.cli.child import launch
 from leasehold.cli.errors import Exit, UserError, safe
 from leasehold.cli.loader import load
+from leasehold.cli.logs import set_up_logging
+from leasehold.cli.processes import Fleet, be_tethered, fleet_options, supervise
 from leasehold.cli.weights import misread, parse_queues, spelled
 from leasehold.core import limits
+from leasehold.core.names import LOG_FORMATS
+from leasehold.runtime.sturdy import run
 from leasehold.runtime.worker import ExitStatus
 from leasehold.working import WorkerOptions, inspect_redis, queues_of, run_worker
 
 if TYPE_CHECKING:
     from leasehold.app import Leasehold
+    from leasehold.supervising.tether import Tether
 
 _MAX_NAMES: Final = 10
 LEVELS: Final = ("debug", "info", "warning", "error")
@@ -46,11 +52,17 @@ LEVELS: Final = ("debug", "info", "warning", "error")
     "--grace", type=click.FloatRange(0, limits.DAY / limits.SECOND), default=limits.STOP_GRACE_MS / limits.SECOND,
     metavar="SECONDS", show_default=True, help="How long running jobs may go on after a stop was asked for.",
 )  # fmt: skip
+@fleet_options
 @click.option("--url", help="Where Redis is, for an app that does not say. LEASEHOLD_URL does not show in `ps`.")
 @click.option(
     "--log-level", type=click.Choice(LEVELS), default="info", show_default=True, help="What to log on stderr."
 )
-@click.option("--accept-unfit", is_flag=True, help="Start also on a Redis that may lose jobs (one that evicts keys).")
+@click.option(
+    "--log-format", type=click.Choice(LOG_FORMATS), help="How to log it. [default: LEASEHOLD_LOG_FORMAT, or human]"
+)
+@click.option(
+    "--allow-eviction", is_flag=True, help="Start also on a Redis that may throw away jobs when its memory is full."
+)
 @click.pass_context
 def worker(
     context: click.Context,
@@ -61,7 +73,9 @@ def worker(
     grace: float,
     url: str | None,
     log_level: str,
-    accept_unfit: bool,
+    log_format: str | None,
+    allow_eviction: bool,
+    fleet: Fleet,
 ) -> None:
     """Run the jobs of an app until told to stop.
 
@@ -71,13 +85,21 @@ def worker(
     SIGTERM or Ctrl-C: nothing new is started, what has not started is handed back at once, running jobs have --grace
     seconds. A second one stops hard: running jobs are handed back and run again elsewhere.
 
+    With --processes, --reload, --max-jobs or --max-memory this process is a supervisor of worker processes and does not
+    load the app. SIGHUP: new processes take the places of the old, one after the other.
+
     Exit status: 0 stopped in good order, or nothing left to do (--burst); 1 Redis could not be reached at the start, or
     a part of the worker could not be kept alive; 2 the command line, the app or a setting is wrong; 3 stopped hard.
     Handlers that do not end are not waited for: they end with the process, and the exit status is the same.
     """
-    logging.basicConfig(level=log_level.upper(), stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
+    set_up_logging(log_level, log_format)
+    logging.getLogger("asyncio").setLevel(logging.INFO)  # its debug lines are not about jobs
     weights = parse_queues(queues)
-    options = WorkerOptions(tuple(weights), concurrency, burst, grace, weights)
+    names = tuple(weights)
+    options = WorkerOptions(names, concurrency, burst, grace, weights, fleet.max_jobs, fleet.max_memory, fleet.outlets)
+    if fleet.supervised:
+        context.exit(supervise(context, fleet, grace, burst))
+    tether = be_tethered(fleet)
     if url is not None:
         os.environ["LEASEHOLD_URL"] = url
     loaded = load(app)
@@ -88,7 +110,8 @@ def worker(
         _warn_of_unnamed(loaded, weights)
     else:
         queues_of(loaded)
-    asyncio.run(_work(loaded, options, accept_unfit)).cancel()
+    options = replace(options, launch=launch(app))
+    run(_work(loaded, options, allow_eviction, tether)).cancel()
     context.exit(Exit.OK)
 
 
@@ -132,19 +155,23 @@ _EXITS: Final = {
 }
 
 
-async def _work(app: Leasehold, options: WorkerOptions, accept_unfit: bool) -> threading.Timer:
+async def _work(app: Leasehold, options: WorkerOptions, allow_eviction: bool, tether: Tether | None) -> threading.Timer:
     """Run the worker. If it ended well, answers the timer that ends the process if the loop does not; else ends it."""
     found = await inspect_redis(app)
-    if found.errors and not accept_unfit:
-        raise UserError("\n".join([*found.errors, "(--accept-unfit starts the worker all the same.)"]))
+    if refused := found.refusals(allow_eviction):
+        hint = ["(--allow-eviction starts the worker all the same.)"] if not found.refusals(True) else []
+        raise UserError("\n".join([*refused, *hint]))
     for text in (*found.errors, *found.warnings):
         logging.getLogger("leasehold").warning("%s", safe(text))
-    status = await run_worker(app, options)
-    if status is not ExitStatus.OK:
+    finished = await run_worker(app, options, tether)
+    status = _EXITS[finished.status]
+    if status is Exit.OK and finished.retired:
+        status = Exit.RECYCLED
+    if finished.status is not ExitStatus.OK or status is not Exit.OK:
         # Here, because the end of the loop and of the interpreter would wait for handlers that are still running.
         logging.shutdown()
         sys.stdout.flush()
-        os._exit(_EXITS[status])
+        os._exit(status)
     # What handlers left behind (a task, a thread of `asyncio.to_thread`) would be waited for as well.
     last = threading.Timer(limits.LINGER_MS / limits.SECOND, os._exit, [int(Exit.OK)])
     last.daemon = True

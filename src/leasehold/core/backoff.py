@@ -1,13 +1,18 @@
-"""How long a job waits before its next try: a value and one pure function."""
+"""How long a job waits before its next try: by a formula, or by a function of the user's."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import timedelta
+from typing import TypeAlias
 
-from leasehold.core import limits
+from leasehold.core import limits, names
 from leasehold.core.errors import InvalidArgument
+
+BackoffFunction: TypeAlias = Callable[[int, BaseException], float | timedelta]
+"""Takes the number of failures so far (from 1) and the error; gives the delay in seconds, or as a `timedelta`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +62,21 @@ class Backoff:
             return min(float(self.cap), self.base * float(self.factor) ** max(0, failures - 1))
         except OverflowError:
             return float(self.cap)
+
+
+@dataclass(frozen=True, slots=True)
+class OwnBackoff:
+    """A function of the user's that says how long to wait.
+
+    `base`: how long a persistent job that ended at once rests, in seconds.
+    """
+
+    function: BackoffFunction
+    base: float = 1.0
+
+    def delay_ms(self, failures: int, error: BaseException) -> int:
+        """Milliseconds to wait. Raises what the function raises, and `InvalidArgument` for what it should not give."""
+        return names.duration_ms(self.function(failures, error), "backoff", least_ms=0, most_ms=limits.MAX_DELAY_MS)
 
 
 _MOST = limits.MAX_DELAY_MS / limits.SECOND

@@ -11,6 +11,7 @@
     │   └── NotUnique                   another job has the unique key; nothing was enqueued
     ├── RedisError
     │   ├── Unreachable                 no answer in time: whether a change took place is unknown
+    │   ├── NotDurable                  enqueued, but too few replicas had it in time
     │   ├── AccessDenied                wrong password, or a user who may not do this
     │   ├── WrongState                  a key of ours holds something that is not ours
     │   └── ReplyError                  any other error reply of Redis
@@ -97,8 +98,32 @@ class Unreachable(RedisError):
     """Redis gave no answer in time. Whether a change took place is unknown: the same call may be made again."""
 
 
+class NotDurable(RedisError):
+    """The jobs are enqueued, but fewer replicas than asked for had them in time: a failover now may lose them.
+
+    `ids`: of the jobs. `replicas`: how many had them. `wanted`: how many should. Enqueue them again with the same ids
+    to be sure: what is there already is not enqueued twice, and the call waits for the replicas once more.
+    """
+
+    def __init__(self, ids: tuple[str, ...], replicas: int, wanted: int, trouble: str = "") -> None:
+        what = f"Job {ids[0]!r} is" if len(ids) == 1 else f"{len(ids):,} jobs, of which the first is {ids[0]!r}, are"
+        why = f"Redis would not wait for its replicas ({trouble})" if trouble else "others may be away or slow"
+        super().__init__(
+            f"{what} enqueued, but {replicas} of the {wanted} replicas asked for had it after {limits.WAIT_MS} ms; "
+            f"{why}. It may or may not outlive a failover. Enqueue it again with the same id to wait once more, and "
+            "look at the replicas (INFO replication)."
+        )
+        self.ids = ids
+        self.replicas = replicas
+        self.wanted = wanted
+        self.trouble = trouble
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.ids, self.replicas, self.wanted, self.trouble), self.__dict__
+
+
 class AccessDenied(RedisError):
-    """Redis refused the user: wrong password, or a user who may not do this."""
+    """Redis refused the user: wrong password, or a user who may not do this. Or its certificate cannot be trusted."""
 
 
 class WrongState(RedisError):

@@ -116,8 +116,13 @@ REGISTERED_MAX = 10_000
 
 # Reaching Redis.
 CONNECT_TIMEOUT_MS = 5_000
-REPLY_TIMEOUT_MS = 5_000
-"""How long one attempt waits for its reply, besides the time that a blocking command asks for."""
+REPLY_TIMEOUT_MS = 2_000
+"""How long one attempt waits for its reply, besides the time that a blocking command asks for. The other end may be
+gone without a word; a call that was only slow is sent again, which is harmless."""
+BLOCK_LATE_MS = 1_500
+"""How much later than asked for the reply to a blocking command may come: then the connection is taken for lost."""
+SLOW_BYTES_PER_S = 1024 * 1024
+"""A large call may take longer: by the time that it needs on a network as slow as this."""
 PATIENCE_MS = 10 * SECOND
 """For this long after its first failure a call is sent again before it ends in `Unreachable`."""
 START_PATIENCE_MS = 3 * SECOND
@@ -129,7 +134,14 @@ RESEND_SLOW_AFTER_MS = 10 * SECOND
 RESEND_SLOW_CAP_MS = 2 * SECOND
 MIN_ATTEMPT_MS = 100
 """The last attempts within the patience get at least this long."""
-PING_MS = 10 * SECOND
+MAX_SENTINELS = 32
+SENTINEL_MS = 1 * SECOND
+"""How long each step of asking one sentinel may take, before the next one is asked."""
+WAIT_MS = 1 * SECOND
+"""How long a durable call waits for the replicas to have what it wrote."""
+MAX_DURABLE = 16
+"""Replicas that a call may wait for."""
+PING_MS = 5 * SECOND
 """A quiet subscription is asked this often whether it is still connected."""
 MAX_MESSAGES = 100
 """Messages that wait in one subscription; above it the oldest are dropped."""
@@ -173,3 +185,164 @@ REDIS_BACKOFF_CAP_MS = 1 * SECOND
 SPURIOUS_MS = 100
 """The longest pause after wake-ups that led to nothing."""
 MAX_LOG_TEXT = 300
+
+# Events, hooks, middleware.
+MAX_LISTENERS = 100
+MAX_MIDDLEWARE = 50
+EVENTS_WAITING = 10_000
+"""Events that wait for listeners. Further ones are dropped, and counted."""
+EVENTS_ROUND = 100
+"""Listeners hear of so many events before the event loop does other things."""
+LISTENER_MS = 10 * SECOND
+"""How long an async listener may take for one event."""
+LISTENER_SLOW_MS = 100
+"""A listener that keeps the event loop for longer than this is told about."""
+HOOKS_RUNNING = 16
+"""`on_failure` hooks that run at one time."""
+HOOKS_WAITING = 1_000
+"""Those that wait for that. Further ones are not called, which is logged."""
+HOOK_MS = MINUTE
+"""How long an async hook may take, and for how long the place of a sync one is kept."""
+TELL_MS = 2 * SECOND
+"""At the end of a worker: how long listeners and hooks have for what they have not heard yet."""
+TOLD_MAX = 100
+"""Kinds of trouble that are logged once each. Beyond that they are told at debug only."""
+
+# When a worker's process has died, its keeper gives back what it held.
+HAND_BACK_MS = 10 * SECOND
+"""For this long it tries, when Redis does not answer. After that the lease decides."""
+
+# Keepers that do not speak. A machine that is short of processor time must not end a worker.
+KEEPER_START_MS = 20 * SECOND
+"""A keeper that has been started has this long for its first word. Then it is replaced."""
+KEEPER_STARTS = 5
+"""So many keepers in a row that never said a word stop the worker with an error."""
+KEEPER_PATIENCE_MOST = 16
+"""Each keeper that was replaced for its silence doubles how long the next may be silent, up to so many times."""
+KEEPER_PATIENCE_MS = MINUTE
+"""A keeper that has not been silent for this long has earned the usual limits again."""
+
+# A supervisor and its worker processes.
+MAX_PROCESSES = 256
+CHILD_START_MS = MINUTE
+"""A worker process that is not ready by then is told about; a rolling restart does not wait for it any longer."""
+CHILD_YOUNG_MS = 10 * SECOND
+"""One that dies sooner than this after its start died young: its place is filled after a pause that grows."""
+CHILD_BACKOFF_MS = 250
+CHILD_BACKOFF_CAP_MS = 10 * SECOND
+CHILD_FAILURES = 10
+"""So many in a row that died before they were ready, while no other is ready, end the supervisor."""
+CHILD_HARD_MS = 5 * SECOND
+"""After the time of grace: how long a worker process has for its own end before it is told to stop hard."""
+CHILD_KILL_MS = 3 * SECOND
+"""A worker process that was told to stop hard and goes on for this long is killed."""
+CHILD_RETIRING_MOST = 2
+"""Worker processes in the place of one, besides the newest, that may be finishing their last jobs."""
+CHILD_LINE_MAX = 4 * 1024
+"""Bytes of one line between a supervisor and a worker process."""
+RELOAD_GRACE_MS = 3 * SECOND
+"""When files have changed: how long running jobs may go on. Then they run again, with the new code."""
+RECYCLE_CHECK_MS = 1 * SECOND
+"""How often a worker looks whether it has run enough jobs, or has grown too large."""
+RECYCLE_DRAIN_MS = HOUR
+"""How long a worker that is to be recycled waits for what it runs. What goes on then has the time of grace."""
+MAX_RECYCLE_JOBS = 1_000_000_000
+MAX_RECYCLE_MB = 1_048_576
+
+THREAD_RETRY_MS = 1 * SECOND
+"""When the system allows no more threads: how long until another is tried."""
+
+# Job processes, for tasks that say run_in="process". A worker has one for each of its slots at the most.
+PROCESS_JOBS = 1_000
+"""Jobs that one of them runs, one after the other. Then another takes its place."""
+PROCESS_IDLE_MS = 5 * MINUTE
+"""One that had nothing to run for so long ends."""
+PROCESS_START_MS = MINUTE
+"""How long one has to load the app."""
+PROCESS_STARTING_MOST = 4
+"""So many are started at one moment: each takes up a core until it has loaded the app."""
+PROCESS_STARTS = 7
+"""So many in a row that could not be started stop the worker with an error."""
+PROCESS_BACKOFF_MS = 250
+PROCESS_BACKOFF_CAP_MS = 5 * SECOND
+PROCESS_CANCEL_MS = 5 * SECOND
+"""How long a handler has to end after it was told that its job is to be cancelled. Then its process is killed."""
+PROCESS_BYE_MS = 2 * SECOND
+"""How long one that is done has for its exit handlers."""
+PROCESS_KILL_MS = 5 * SECOND
+"""One that was killed and does not end in this time is given up: the system cannot end it."""
+PROCESS_ANSWER_MAX = 2 * MAX_RESULT
+"""Bytes of what it says at once."""
+PROCESS_ORDER_MAX = 2 * MAX_PAYLOAD_CEILING
+"""Bytes of what it is told at once."""
+PROCESS_ASKS = 1_000
+"""Times that it may be asking for more time at one moment."""
+MIN_JOB_MB = 16
+MAX_JOB_MB = 1_048_576
+"""Of the memory that a job in a process of its own may take."""
+
+# Health, for orchestrators.
+HEALTH_MS = 1 * SECOND
+"""How often a worker tells how it is: in its file, and to its supervisor."""
+HEALTH_READY_MS = 15 * SECOND
+"""Without a good reply of Redis for this long a worker is not ready. An idle one asks every few seconds."""
+HEALTH_LIVE_MS = MINUTE
+"""Without a good reply for this long it is not live. It goes on trying all the same."""
+HEALTH_CONNECTIONS = 32
+"""Questions about health that are answered at one time. Further ones are closed."""
+HEALTH_REQUEST_MS = 2 * SECOND
+"""How long one of them may take."""
+HEALTH_REQUEST_MAX = 8 * 1024
+"""Bytes of one of them."""
+
+# The command line.
+JOBS_SHOWN = 20
+"""Jobs of each state that `leasehold jobs` shows when nothing else is asked for."""
+JOBS_SHOWN_MAX = 1_000
+LANE_LOOK = 10_000
+"""Jobs of one state that are looked through for those of one lane, where nothing lists them by their lane."""
+MANY_MAX = 10_000
+"""Jobs that one `leasehold retry --all` retries."""
+CONTENT_SHOWN = 8 * 1024
+"""Bytes of a payload or a result that are shown as text. JSON has all of them."""
+QUEUES_SHOWN = 1_000
+REFRESH_MS = 1 * SECOND
+"""How often `leasehold info --watch` looks again."""
+EDIT_ROUNDS = 10
+"""How often an edited payload that is not right may be edited again."""
+COMPLETE_MS = 300
+"""How long a shell that completes a word waits for Redis."""
+COMPLETE_MOST = 200
+"""Names that it is given."""
+
+# Looking whether a Redis is fit to keep jobs.
+PINGS = 10
+SLOW_PING_MS = 20
+"""Half of the pings took longer: each job needs some round trips, so it is worth a warning."""
+CLOCKS_APART_MS = 2 * SECOND
+"""How far the clocks of Redis and of this machine may differ before it is worth a warning."""
+ALMOST_FULL = 0.9
+"""The share of the memory, or of the connections, from which on it is worth a warning."""
+
+# The wire format of redis-work-queue.
+RWQ_LEASE_MS = 10 * SECOND
+"""The time to live of a kept lease as other clients see it. Beats renew it; our own workers take over sooner."""
+RWQ_STRAY_MS = MINUTE
+"""For so long an id must have been seen without a lease, which was not ours, before it is put back into its queue."""
+RWQ_MARK_FRESH_MS = 10 * MINUTE
+"""What was seen longer ago than this, on top of that, proves nothing any more."""
+RWQ_MARK_TTL_MS = DAY
+RWQ_DEEP_MS = 10 * MINUTE
+"""How often items that are in no list are looked for."""
+RWQ_PAGE = 1_000
+"""Ids that one step of a clean looks at."""
+RWQ_SEARCHED = 20
+"""Of these, how many are searched for in the lists by one step of a deep clean."""
+RWQ_STEPS = 50
+"""Steps of a deep clean that one round of maintenance makes."""
+RWQ_KNOWN_MAX = 500_000
+"""Ids that a deep clean keeps in mind at one time. Where the lists are longer, it takes turns."""
+RWQ_MIN_LEASE_MS = SECOND
+"""Other clients count leases in seconds."""
+RWQ_SLICE_MS = 500
+"""Of several queues, one is waited for at a time, for so long."""

@@ -12,6 +12,7 @@ from leasehold.core.errors import InvalidArgument
 from leasehold.core.text import cut
 
 _NAMESPACE = re.compile(rf"[A-Za-z0-9_.:-]{{1,{limits.MAX_NAME}}}")
+LOG_FORMATS = ("human", "json")
 _TASK = re.compile(rf"(?!-){_NAMESPACE.pattern}")
 
 
@@ -130,6 +131,14 @@ def due(delay: object, run_after: object) -> tuple[int, int | None]:
     if delay is None:
         return 0, None
     return duration_ms(delay, "delay", least_ms=0, most_ms=limits.MAX_DELAY_MS), None
+
+
+def log_format(value: object, field: str = "log_format") -> str:
+    """How a log is written."""
+    text = _text(value, field)
+    if text not in LOG_FORMATS:
+        raise InvalidArgument(f"{field} is {_shown(text)}; expected one of {', '.join(LOG_FORMATS)}.")
+    return text
 
 
 def _run_at_ms(value: object) -> int:

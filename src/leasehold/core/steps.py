@@ -10,9 +10,9 @@ script that changes something carries a `Nonce` and remembers its answer.
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha1
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 Arg: TypeAlias = str | bytes | int | float
 Reply: TypeAlias = Any
@@ -42,11 +42,25 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class Invoke:
-    """Run a script: EVALSHA, and EVAL once when Redis does not know the script."""
+    """Run a script: EVALSHA, and EVAL once when Redis does not know the script.
+
+    `replicas`: wait then, for a bounded time, until so many replicas have all that was written up to here (WAIT on the
+    same connection). The reply is an `Acknowledged` in that case. Not asked for by engines, but by `durably`.
+    """
 
     script: Script
     keys: tuple[str, ...]
     args: tuple[Arg, ...]
+    replicas: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledged:
+    """The reply of a script, and how many replicas had it in time. `trouble`: why WAIT was refused, if it was."""
+
+    reply: Reply
+    replicas: int
+    trouble: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,3 +80,42 @@ Call: TypeAlias = Command | Invoke | Draw
 
 T = TypeVar("T")
 Steps: TypeAlias = Generator[Call, Any, T]
+
+
+@dataclass(frozen=True, slots=True)
+class Durable(Generic[T]):
+    """The answer of an operation, and how many replicas have at least what it wrote."""
+
+    answer: T
+    replicas: int
+    trouble: str = ""
+
+
+def durably(steps: Steps[T], replicas: int) -> Steps[Durable[T]]:
+    """An operation whose every script waits for so many replicas. Too few of them is no error here: the answer counts
+    them, and the caller decides.
+
+        outcome = driver.run(durably(engine.enqueue(jobs), 1))
+        outcome.answer, outcome.replicas
+
+    Sent again with the same nonce, a call waits again: a remembered answer is not acknowledged before its write is.
+    """
+    fewest, trouble = replicas, ""
+    try:
+        call = next(steps)
+        while True:
+            try:
+                reply = yield replace(call, replicas=replicas) if isinstance(call, Invoke) else call
+            except Exception as error:
+                call = steps.throw(error)
+                continue
+            if isinstance(reply, Acknowledged):
+                fewest, trouble = min(fewest, reply.replicas), trouble or reply.trouble
+                reply = reply.reply
+            elif isinstance(call, Invoke):
+                fewest, trouble = 0, "what ran it does not wait for replicas"
+            call = steps.send(reply)
+    except StopIteration as stop:
+        return Durable(stop.value, fewest, trouble)
+    finally:
+        steps.close()

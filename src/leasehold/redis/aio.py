@@ -24,15 +24,16 @@ from typing import TypeVar
 
 from leasehold.core import limits
 from leasehold.core.errors import InvalidArgument, LeaseholdError, Unreachable
-from leasehold.core.steps import Command, Draw, Invoke, Reply, Steps
+from leasehold.core.steps import Acknowledged, Command, Draw, Invoke, Reply, Steps
 from leasehold.redis import replies
-from leasehold.redis.connect import AsyncConnection, Dialler
+from leasehold.redis.condition import Condition
+from leasehold.redis.connect import AsyncConnection, Dialler, ask_within
 from leasehold.redis.hub import AsyncSubscription, Hub
 from leasehold.redis.patience import Patience
 from leasehold.redis.replies import Action
 from leasehold.redis.sessions import Session, Sessions
 from leasehold.redis.target import Target
-from leasehold.redis.traffic import first_key, flat, packed, packed_text
+from leasehold.redis.traffic import acknowledged, first_key, flat, packed, packed_text, packed_wait, time_for
 
 T = TypeVar("T")
 
@@ -46,11 +47,8 @@ class _Link:
         self.connection = connection
         self.used = False
 
-    async def ask(self, data: bytes, timeout_s: float) -> Reply:
-        # The only deadline: the client's own timeouts are off, they can swallow a cancellation on Python 3.11.
-        async with asyncio.timeout(timeout_s):
-            await self.connection.send_packed_command([data], False)
-            return await self.connection.read_response()
+    async def ask(self, data: bytes, timeout_s: float, silence_s: float) -> Reply:
+        return await ask_within(self.connection, data, timeout_s, silence_s)
 
     async def close(self) -> None:
         await self.connection.disconnect(nowait=True)
@@ -79,6 +77,7 @@ class AsyncDriver:
     ) -> None:
         self._target = Target.parse(target) if isinstance(target, str) else target
         self._dialler = Dialler(self._target, connect_timeout_ms)
+        self._condition = Condition(str(self._target), lambda: self.liveness)
         self._patience = patience_ms / 1000
         self._reply_timeout = reply_timeout_ms / 1000
         self._max_idle = max_idle
@@ -140,7 +139,7 @@ class AsyncDriver:
         """
         self._check_home()
         if self._hub is None:
-            self._hub = Hub(self._dialler, self._patience, self._reply_timeout, self._random)
+            self._hub = Hub(self._dialler, self._patience, self._reply_timeout, self._random, self._condition)
         return self._hub.subscription(channel)
 
     async def close(self) -> None:
@@ -160,7 +159,7 @@ class AsyncDriver:
 
     async def _call(self, call: Command | Invoke) -> Reply:
         data = packed(call)
-        timeout = self._reply_timeout + (call.block_ms / 1000 if isinstance(call, Command) else 0.0)
+        timeout = time_for(call, data, self._reply_timeout)
         patience: Patience | None = None
         fresh = False
         while True:
@@ -169,7 +168,10 @@ class AsyncDriver:
             bound = min(timeout, left + timeout - self._reply_timeout)
             try:
                 link = await self._take(fresh, left)
-                reply = await link.ask(data, bound)
+                reply = await link.ask(data, bound, self._reply_timeout)
+                reply = flat(call, reply) if self._resp3 else reply
+                if isinstance(call, Invoke) and call.replicas:
+                    reply = await self._wait(link, call.replicas, reply)
             except Exception as error:
                 reused = link is not None and link.used
                 action = replies.action_of(error)
@@ -184,7 +186,7 @@ class AsyncDriver:
                     if action is Action.RECONNECT:
                         await self._drop_idle()
                     patience = patience or Patience(self._patience, self._random)
-                    await asyncio.sleep(self._delay(patience, error))
+                    await asyncio.sleep(self._delay(patience, error, bound))
                 elif replies.is_reply(error):
                     raise replies.error_of(error, str(self._target), first_key(call)) from None
                 else:
@@ -197,17 +199,33 @@ class AsyncDriver:
                 self.liveness = time.monotonic()
                 link.used = True
                 await self._put(link, True)
-                return flat(call, reply) if self._resp3 else reply
+                if self._condition.failed_at is not None:
+                    self._condition.back()
+                return reply
 
-    def _delay(self, patience: Patience, error: Exception) -> float:
+    async def _wait(self, link: _Link, replicas: int, reply: Reply) -> Acknowledged:
+        """Wait for the replicas. The link is in order after an error reply too, unless this raises."""
+        try:
+            bound = limits.WAIT_MS / limits.SECOND + self._reply_timeout
+            waited = await link.ask(packed_wait(replicas), bound, self._reply_timeout)
+        except Exception as error:
+            return acknowledged(reply, error)
+        return acknowledged(reply, waited)
+
+    def _delay(self, patience: Patience, error: Exception, silent_s: float) -> float:
+        self._condition.lost(error, silent_s)
+        last = patience.telling(error, replies.says_why(error))
         delay = patience.failed(time.monotonic())
         if delay is None:
-            raise replies.unreachable(str(self._target), self._patience, error) from error
+            raise replies.unreachable(str(self._target), self._patience, last) from last
         return delay
 
     async def _take(self, fresh: bool, left_s: float) -> _Link:
-        if self._idle and not fresh:
-            return self._idle.pop()
+        while self._idle and not fresh:
+            link = self._idle.pop()
+            if not self._dialler.outdated(link.connection):
+                return link
+            await link.close()
         return _Link(await self._dialler.aconnect(timeout_s=left_s))
 
     async def _put(self, link: _Link | None, usable: bool) -> None:
@@ -242,6 +260,7 @@ class AsyncDriver:
         # sharing a session would mix up answers. So all of it is left alone, and kept from the garbage collector.
         if os.getpid() != self._pid:
             self._dialler.forked()
+            self._condition.forked()
         self._pid = os.getpid()
         self._abandoned.extend((self._idle, self._hub))
         self._idle = []

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import math
+import os
 import socket
 import ssl
 import threading
@@ -25,15 +26,18 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from leasehold.core import limits
+from leasehold.core.errors import AccessDenied, NotConfigured
 from leasehold.core.steps import Arg
-from leasehold.redis.target import Target
+from leasehold.redis.sentinels import Question, Sentinels
+from leasehold.redis.target import Target, Tls
 
 if TYPE_CHECKING:
     from leasehold.redis.embedded import Embedded
 
-__all__ = ["AsyncConnection", "Connection", "Dialler", "Target", "pack", "socket_of"]
+__all__ = ["AsyncConnection", "Connection", "Dialler", "Target", "ask_within", "pack", "socket_of"]
 
 CLIENT_NAME: Final = "leasehold"
+_MAX_LINKS: Final = 5
 
 
 class Connection(Protocol):
@@ -84,11 +88,35 @@ class _Parser(_WholeErrors, sync.DefaultParser):  # type: ignore[valid-type,misc
 
 
 class _AsyncParser(_WholeErrors, aio.DefaultParser):  # type: ignore[valid-type,misc]
-    pass
+    """Puts a deadline off with every piece of a reply: a large one may take long, silence may not."""
+
+    deadline: asyncio.Timeout | None = None
+    silence_s = 0.0
+
+    async def read_from_socket(self) -> Any:
+        more = await super().read_from_socket()
+        if self.deadline is not None and not self.deadline.expired():
+            self.deadline.reschedule(asyncio.get_running_loop().time() + self.silence_s)
+        return more
+
+
+async def ask_within(connection: AsyncConnection, data: bytes, first_s: float, silence_s: float) -> Any:
+    """The reply to one command. Raises `TimeoutError` when nothing of it has come after `first_s`, or when it falls
+    silent for `silence_s`."""
+    # The only deadline: the client's own timeouts are off, they can swallow a cancellation on Python 3.11.
+    parser: _AsyncParser = connection._parser  # type: ignore[attr-defined]
+    async with asyncio.timeout(first_s) as deadline:
+        await connection.send_packed_command([data], False)
+        parser.deadline, parser.silence_s = deadline, silence_s
+        try:
+            return await connection.read_response()
+        finally:
+            parser.deadline = None
 
 
 class Dialler:
     """Makes connections to a target. For `embedded:` it starts or joins the server first, and holds it until `close`.
+    With sentinels each connection is to the master that they name, and only when it is one.
 
     Safe to use from several threads. Raises `NotConfigured` when there is no server to embed.
     """
@@ -98,46 +126,72 @@ class Dialler:
         self._connect_timeout = connect_timeout_ms / 1000
         self._lock = threading.Lock()
         self._embedded: Embedded | None = None
+        self._sentinels = Sentinels(target) if target.sentinels else None
 
     def __str__(self) -> str:
         return str(self._target)
 
     def connect(self, protocol: int | None = None, timeout_s: float = math.inf) -> Connection:
         """A new connection. Each step of connecting is bounded by the connect timeout, or by `timeout_s` if shorter."""
-        target = self._ready()
-        kinds = {"redis": sync.Connection, "rediss": sync.SSLConnection, "unix": sync.UnixDomainSocketConnection}
-        options = _options(target, protocol, min(timeout_s, self._connect_timeout))
-        kind = kinds[target.scheme]
-        connection = cast(Connection, kind(parser_class=_Parser, retry=Retry(NoBackoff(), 0), **options))
+        bound = min(timeout_s, self._connect_timeout)
+        if self._sentinels is None:
+            return _connect(self._ready(), protocol, bound)
+        search = self._sentinels.search(bound)
+        kept: Connection | None = None
         try:
-            connection.connect()
+            question = next(search)
+            while True:
+                _drop(kept)
+                kept = None
+                try:
+                    kept, reply = _ask(question, protocol)
+                except Exception as error:
+                    question = search.throw(error)
+                else:
+                    question = search.send(reply)
+        except StopIteration:
+            assert kept is not None, "a search ends with the master's connection"
+            return kept
         except BaseException:
-            connection.disconnect()
+            _drop(kept)
             raise
-        return connection
 
     async def aconnect(self, protocol: int | None = None, timeout_s: float = math.inf) -> AsyncConnection:
-        """A new connection for asyncio. All of connecting is bounded by the connect timeout, or by `timeout_s`.
+        """A new connection for asyncio. All of connecting is bounded by the connect timeout, or by `timeout_s`; with
+        sentinels, all of asking one of them, and of connecting to the master.
 
         The connection has no timeout of its own: the caller must bound every await.
         """
-        # Starting or joining an embedded server may take a while.
-        target = await asyncio.to_thread(self._ready) if self._target.scheme == "embedded" else self._target
-        kinds = {"redis": aio.Connection, "rediss": aio.SSLConnection, "unix": aio.UnixDomainSocketConnection}
-        # On Python 3.11 the client can swallow a cancellation when it has a socket timeout of its own: give it none.
-        options = _options(target, protocol, None)
-        kind = kinds[target.scheme]
-        connection = cast(AsyncConnection, kind(parser_class=_AsyncParser, retry=AsyncRetry(NoBackoff(), 0), **options))
+        bound = min(timeout_s, self._connect_timeout)
+        if self._sentinels is None:
+            # Starting or joining an embedded server may take a while.
+            embedded = self._target.scheme == "embedded"
+            return await _aconnect(await asyncio.to_thread(self._ready) if embedded else self._target, protocol, bound)
+        search = self._sentinels.search(bound)
+        kept: AsyncConnection | None = None
         try:
-            async with asyncio.timeout(min(timeout_s, self._connect_timeout)):
-                await connection.connect()
-        except BaseException as error:
-            await connection.disconnect(nowait=True)
-            # Here some versions of the client wrap an error reply, a wrong password for one, as a connection error.
-            if isinstance(error, client.ConnectionError) and isinstance(error.__cause__, client.RedisError):
-                raise error.__cause__ from None
+            question = next(search)
+            while True:
+                await _adrop(kept)
+                kept = None
+                try:
+                    kept, reply = await _aask(question, protocol)
+                except Exception as error:
+                    question = search.throw(error)
+                else:
+                    question = search.send(reply)
+        except StopIteration:
+            assert kept is not None, "a search ends with the master's connection"
+            return kept
+        except BaseException:
+            await _adrop(kept)
             raise
-        return connection
+
+    def outdated(self, connection: Connection | AsyncConnection) -> bool:
+        """Whether the sentinels have named another master since this connection was made."""
+        if self._sentinels is None or self._sentinels.master is None:
+            return False
+        return (connection.host, connection.port) != self._sentinels.master  # type: ignore[union-attr]
 
     def close(self) -> None:
         """Let go of the embedded server, if there is one."""
@@ -168,6 +222,88 @@ class Dialler:
             return Target.parse(held.url)
 
 
+def _connect(target: Target, protocol: int | None, bound_s: float) -> Connection:
+    kinds = {"redis": sync.Connection, "rediss": sync.SSLConnection, "unix": sync.UnixDomainSocketConnection}
+    options = _options(target, protocol, bound_s)
+    connection = cast(Connection, kinds[target.scheme](parser_class=_Parser, retry=Retry(NoBackoff(), 0), **options))
+    try:
+        connection.connect()
+    except BaseException as error:
+        connection.disconnect()
+        _check_trust(target, error)
+        raise
+    return connection
+
+
+async def _aconnect(target: Target, protocol: int | None, bound_s: float) -> AsyncConnection:
+    kinds = {"redis": aio.Connection, "rediss": aio.SSLConnection, "unix": aio.UnixDomainSocketConnection}
+    # On Python 3.11 the client can swallow a cancellation when it has a socket timeout of its own: give it none.
+    options = _options(target, protocol, None)
+    kind = kinds[target.scheme]
+    connection = cast(AsyncConnection, kind(parser_class=_AsyncParser, retry=AsyncRetry(NoBackoff(), 0), **options))
+    try:
+        async with asyncio.timeout(bound_s):
+            await connection.connect()
+    except BaseException as error:
+        await connection.disconnect(nowait=True)
+        _check_trust(target, error)
+        # Here some versions of the client wrap an error reply, a wrong password for one, as a connection error.
+        if isinstance(error, client.ConnectionError) and isinstance(error.__cause__, client.RedisError):
+            raise error.__cause__ from None
+        raise
+    return connection
+
+
+def _check_trust(target: Target, error: BaseException) -> None:
+    """Raise `AccessDenied` when it was the certificate: to try again at once does not help, to wait may."""
+    link: BaseException | None = error
+    for _ in range(_MAX_LINKS):
+        if isinstance(link, ssl.SSLCertVerificationError):
+            raise AccessDenied(
+                f"The certificate of {target} is not trusted: {link.verify_message.rstrip('.')}. Expected one for this "
+                "host, signed by an authority that is known here: give that as ssl_ca_certs=/path/to/ca.crt in the URL."
+            ) from None
+        link = None if link is None else link.__cause__ or link.__context__
+
+
+def _ask(question: Question, protocol: int | None) -> tuple[Connection | None, Any]:
+    """The reply to one question, and the connection when it is wanted."""
+    connection = _connect(question.target, protocol if question.wanted else None, question.timeout_s)
+    kept = False
+    try:
+        connection.send_packed_command([pack(question.args)], False)
+        reply = connection.read_response()
+        kept = question.wanted
+    finally:
+        if not kept:
+            connection.disconnect()
+    return (connection if kept else None), reply
+
+
+async def _aask(question: Question, protocol: int | None) -> tuple[AsyncConnection | None, Any]:
+    connection = await _aconnect(question.target, protocol if question.wanted else None, question.timeout_s)
+    kept = False
+    try:
+        async with asyncio.timeout(question.timeout_s):
+            await connection.send_packed_command([pack(question.args)], False)
+            reply = await connection.read_response()
+        kept = question.wanted
+    finally:
+        if not kept:
+            await connection.disconnect(nowait=True)
+    return (connection if kept else None), reply
+
+
+def _drop(connection: Connection | None) -> None:
+    if connection is not None:
+        connection.disconnect()
+
+
+async def _adrop(connection: AsyncConnection | None) -> None:
+    if connection is not None:
+        await connection.disconnect(nowait=True)
+
+
 def _options(target: Target, protocol: int | None, timeout_s: float | None) -> dict[str, Any]:
     options: dict[str, Any] = {
         "db": target.db,
@@ -192,6 +328,7 @@ def _options(target: Target, protocol: int | None, timeout_s: float | None) -> d
     options["socket_keepalive_options"] = _keepalive()
     if target.scheme == "rediss":
         tls = target.tls
+        _check_files(tls)
         options |= {
             "ssl_ca_certs": tls.ca_certs,
             "ssl_ca_path": tls.ca_path,
@@ -204,6 +341,14 @@ def _options(target: Target, protocol: int | None, timeout_s: float | None) -> d
         if "ssl_ca_path" not in inspect.signature(aio.SSLConnection.__init__).parameters and tls.ca_path is None:
             del options["ssl_ca_path"]
     return options
+
+
+def _check_files(tls: Tls) -> None:
+    """The client would say that a file is missing, but not which."""
+    for name in ("ca_certs", "ca_path", "certfile", "keyfile"):
+        path = getattr(tls, name)
+        if path is not None and not os.path.exists(path):
+            raise NotConfigured(f"ssl_{name} in the Redis URL names {path!r}, and there is no such file here.")
 
 
 def _keepalive() -> dict[int, int]:

@@ -20,6 +20,7 @@ from typing import Any, Final, Self
 from leasehold.core import limits
 from leasehold.core.errors import Unreachable
 from leasehold.redis import replies
+from leasehold.redis.condition import Condition
 from leasehold.redis.connect import AsyncConnection, Dialler, pack
 from leasehold.redis.patience import Patience
 from leasehold.redis.replies import Action
@@ -74,11 +75,13 @@ class Hub:
         patience_s: float,
         reply_timeout_s: float,
         draw_random: Callable[[], float],
+        condition: Condition,
     ) -> None:
         self._dialler = dialler
         self._patience = patience_s
         self._reply_timeout = reply_timeout_s
         self._random = draw_random
+        self._condition = condition
         self._listeners: dict[bytes, set[AsyncSubscription]] = {}
         # SUBSCRIBEs sent and not confirmed yet: a channel left and joined again is confirmed by the last one only.
         self._unconfirmed: Counter[bytes] = Counter()
@@ -149,9 +152,13 @@ class Hub:
                 self._last_error = error
                 if not self._listeners:
                     return
+                # Closed by the other end, that alone says nothing yet: the next connection tells.
+                silent = replies.timed_out(error) or connection is None
                 if replies.action_of(error) not in (Action.RESEND, Action.RECONNECT):
                     self._fail(replies.error_of(error, str(self._dialler)) if replies.is_reply(error) else error)
                     return
+                if silent:
+                    self._condition.lost(error, _PING_S + self._reply_timeout)
             finally:
                 self._connected = False
                 if connection is not None:
@@ -160,6 +167,8 @@ class Hub:
 
     def _begin(self) -> None:
         self._connected = True
+        if self._condition.failed_at is not None:
+            self._condition.back()
         self._unconfirmed.clear()
         self._outbox.clear()
         for channel in self._listeners:

@@ -21,13 +21,14 @@ _MIN_ATTEMPT = limits.MIN_ATTEMPT_MS / 1000
 class Patience:
     """The waiting of one call. It starts with the call's first failure. All times in seconds."""
 
-    __slots__ = ("_failures", "_limit", "_random", "_since")
+    __slots__ = ("_failures", "_limit", "_random", "_since", "_told")
 
     def __init__(self, limit_s: float, random: Callable[[], float]) -> None:
         self._limit = limit_s
         self._random = random
         self._since: float | None = None
         self._failures = 0
+        self._told: Exception | None = None
 
     @property
     def failures(self) -> int:
@@ -45,6 +46,12 @@ class Patience:
         self._failures += 1
         # Half fixed, half drawn: clients that failed together do not come back together, and none comes at once.
         return min(full * (0.5 + 0.5 * self._random()), self._limit - waited)
+
+    def telling(self, error: Exception, says_why: bool) -> Exception:
+        """The failure to be told of: this one, or an earlier one that said why, when this one does not."""
+        if says_why:
+            self._told = error
+        return self._told or error
 
     def left(self, now: float) -> float:
         """How long an attempt that starts now may take at most, whatever its own limit."""

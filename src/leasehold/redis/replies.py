@@ -29,7 +29,10 @@ class Action(Enum):
     WRONG_TYPE = "wrong type"
     NOSCRIPT = "noscript"
     """Send the script's text."""
+    CLUSTER = "cluster"
+    """Not supported, and said so."""
     RAISE = "raise"
+    """Also what becomes of a prefix that is not in the table."""
 
 
 ACTIONS: Final = {
@@ -37,8 +40,9 @@ ACTIONS: Final = {
     "BUSY": Action.RESEND,
     "TRYAGAIN": Action.RESEND,
     "CLUSTERDOWN": Action.RESEND,
-    "MASTERDOWN": Action.RESEND,
-    "NOREPLICAS": Action.RESEND,
+    # A replica, or a master that its replicas have left: where the sentinels are asked, it may be another one now.
+    "MASTERDOWN": Action.RECONNECT,
+    "NOREPLICAS": Action.RECONNECT,
     "READONLY": Action.RECONNECT,
     "UNBLOCKED": Action.RECONNECT,
     "OOM": Action.FULL,
@@ -48,6 +52,11 @@ ACTIONS: Final = {
     "NOPERM": Action.DENIED,
     "WRONGTYPE": Action.WRONG_TYPE,
     "NOSCRIPT": Action.NOSCRIPT,
+    "MOVED": Action.CLUSTER,
+    "ASK": Action.CLUSTER,
+    "CROSSSLOT": Action.CLUSTER,
+    # We send no MULTI: somebody between us and Redis does, or something is badly wrong.
+    "EXECABORT": Action.RAISE,
 }
 
 # Where the client has taken the prefix off, its exception class says what it was. Subclasses come first.
@@ -153,9 +162,21 @@ def timed_out(error: Exception) -> bool:
     return isinstance(error, client.TimeoutError | TimeoutError)
 
 
+def cause_of(error: Exception) -> str:
+    """Why an attempt failed, in some words. Nothing that was sent is in them."""
+    if is_reply(error):
+        return read(text_of(error))[1].rstrip(".")
+    return "no reply in time" if timed_out(error) else str(error).rstrip(".") or type(error).__name__
+
+
+def says_why(error: Exception) -> bool:
+    """Whether it tells more than that nothing came, of an attempt that had a connection."""
+    return not timed_out(error) and not never_connected(error)
+
+
 def unreachable(where: str, patience_s: float, last: Exception) -> Unreachable:
     """The error to raise when patience is at its end. `last` is the last failure."""
-    why = "no reply in time" if timed_out(last) else str(last).rstrip(".") or type(last).__name__
+    why = cause_of(last)
     if never_connected(last):
         return Unreachable(
             f"Redis at {where} gave no answer for {patience_s:g} s: there was no connection ({why}). So nothing was "
@@ -200,6 +221,11 @@ def error_of(error: Exception, where: str, key: str = "") -> LeaseholdError:
             return WrongState(
                 f"A key{which} at {where} holds something else than expected: {message} Another program may use the "
                 "same names: choose another namespace or database."
+            )
+        case Action.CLUSTER:
+            return ReplyError(
+                prefix,
+                f"Redis at {where} is part of a cluster, which is not supported yet: {message} Use a Redis of its own.",
             )
         case _:
             return ReplyError(prefix, message)

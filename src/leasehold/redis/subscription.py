@@ -14,6 +14,7 @@ from typing import Any, Final, Self
 
 from leasehold.core import limits
 from leasehold.redis import replies
+from leasehold.redis.condition import Condition
 from leasehold.redis.connect import Connection, Dialler, pack, socket_of
 from leasehold.redis.patience import Patience
 from leasehold.redis.replies import Action
@@ -33,12 +34,14 @@ class Subscription:
         patience_s: float,
         reply_timeout_s: float,
         draw_random: Callable[[], float],
+        condition: Condition,
     ) -> None:
         self._dialler = dialler
         self._channel = channel.encode() if isinstance(channel, str) else channel
         self._patience = patience_s
         self._reply_timeout = reply_timeout_s
         self._random = draw_random
+        self._condition = condition
         self._connection: Connection | None = None
 
     def __enter__(self) -> Self:
@@ -89,6 +92,8 @@ class Subscription:
                 self._send("SUBSCRIBE", self._channel)
                 if self._read(self._reply_timeout) is None:
                     raise TimeoutError("no answer to SUBSCRIBE")
+                if self._condition.failed_at is not None:
+                    self._condition.back()
                 return
             except Exception as error:
                 self._drop()
@@ -97,6 +102,7 @@ class Subscription:
                     if replies.is_reply(error):
                         raise replies.error_of(error, str(self._dialler)) from None
                     raise
+                self._condition.lost(error, _PING_S + self._reply_timeout)
                 delay = patience.failed(time.monotonic())
                 if delay is None:
                     raise replies.unreachable(str(self._dialler), self._patience, error) from error

@@ -19,15 +19,16 @@ from typing import TypeVar
 
 from leasehold.core import limits
 from leasehold.core.errors import InvalidArgument, LeaseholdError, Unreachable
-from leasehold.core.steps import Command, Draw, Invoke, Reply, Steps
+from leasehold.core.steps import Acknowledged, Command, Draw, Invoke, Reply, Steps
 from leasehold.redis import replies
+from leasehold.redis.condition import Condition
 from leasehold.redis.connect import Connection, Dialler, socket_of
 from leasehold.redis.patience import Patience
 from leasehold.redis.replies import Action
 from leasehold.redis.sessions import Session, Sessions
 from leasehold.redis.subscription import Subscription
 from leasehold.redis.target import Target
-from leasehold.redis.traffic import first_key, flat, packed, packed_text
+from leasehold.redis.traffic import acknowledged, first_key, flat, packed, packed_text, packed_wait, time_for
 
 T = TypeVar("T")
 
@@ -35,10 +36,10 @@ T = TypeVar("T")
 class _Link:
     """A connection with a timeout for each reply."""
 
-    __slots__ = ("_connection", "_send", "_socket", "_timeout", "used")
+    __slots__ = ("_send", "_socket", "_timeout", "connection", "used")
 
     def __init__(self, connection: Connection) -> None:
-        self._connection = connection
+        self.connection = connection
         self._send = connection.send_packed_command
         self._socket = socket_of(connection)
         self._timeout = -1.0
@@ -50,10 +51,10 @@ class _Link:
             self._socket.settimeout(timeout_s)
             self._timeout = timeout_s
         self._send([data], False)
-        return self._connection.read_response()
+        return self.connection.read_response()
 
     def close(self) -> None:
-        self._connection.disconnect()
+        self.connection.disconnect()
 
 
 class SyncDriver:
@@ -63,8 +64,9 @@ class SyncDriver:
         driver.run(engine.enqueue([job]))
 
     A call that fails is sent again, the same bytes, until `patience_ms` after its first failure; then `Unreachable` is
-    raised into the steps. Every call that an engine yields may be sent twice. `reply_timeout_ms` bounds one attempt
-    (blocking commands get their own time on top), `connect_timeout_ms` each step of connecting.
+    raised into the steps. Every call that an engine yields may be sent twice. `reply_timeout_ms` bounds the silence
+    before and within a reply (blocking commands get their own time on top), `connect_timeout_ms` each step of
+    connecting.
 
     Nothing is sent before the first `run`. Safe to use from several threads and after a fork. `liveness` is the
     monotonic time of the last good reply, 0.0 before the first. Tests that want a call to fail wrap the steps.
@@ -83,6 +85,7 @@ class SyncDriver:
     ) -> None:
         self._target = Target.parse(target) if isinstance(target, str) else target
         self._dialler = Dialler(self._target, connect_timeout_ms)
+        self._condition = Condition(str(self._target), lambda: self.liveness)
         self._patience = patience_ms / 1000
         self._reply_timeout = reply_timeout_ms / 1000
         self._max_idle = max_idle
@@ -144,7 +147,7 @@ class SyncDriver:
         if os.getpid() != self._pid:
             self._forked()
         self._check_open()
-        return Subscription(self._dialler, channel, self._patience, self._reply_timeout, self._random)
+        return Subscription(self._dialler, channel, self._patience, self._reply_timeout, self._random, self._condition)
 
     def close(self) -> None:
         """Close the idle connections; those in use close as their calls end. The driver cannot be used again."""
@@ -157,7 +160,7 @@ class SyncDriver:
     def _call(self, call: Command | Invoke) -> Reply:
         self._check_open()
         data = packed(call)
-        timeout = self._reply_timeout + (call.block_ms / 1000 if isinstance(call, Command) else 0.0)
+        timeout = time_for(call, data, self._reply_timeout)
         patience: Patience | None = None
         fresh = False
         while True:
@@ -167,6 +170,9 @@ class SyncDriver:
             try:
                 link = self._take(fresh, left)
                 reply = link.ask(data, bound)
+                reply = flat(call, reply) if self._resp3 else reply
+                if isinstance(call, Invoke) and call.replicas:
+                    reply = self._wait(link, call.replicas, reply)
             except Exception as error:
                 reused = link is not None and link.used
                 action = replies.action_of(error)
@@ -181,7 +187,7 @@ class SyncDriver:
                     if action is Action.RECONNECT:
                         self._drop_idle()
                     patience = patience or Patience(self._patience, self._random)
-                    time.sleep(self._delay(patience, error))
+                    time.sleep(self._delay(patience, error, bound))
                 elif replies.is_reply(error):
                     raise replies.error_of(error, str(self._target), first_key(call)) from None
                 else:
@@ -194,20 +200,35 @@ class SyncDriver:
                 self.liveness = time.monotonic()
                 link.used = True
                 self._put(link, True)
-                return flat(call, reply) if self._resp3 else reply
+                if self._condition.failed_at is not None:
+                    self._condition.back()
+                return reply
 
-    def _delay(self, patience: Patience, error: Exception) -> float:
+    def _wait(self, link: _Link, replicas: int, reply: Reply) -> Acknowledged:
+        """Wait for the replicas. The link is in order after an error reply too, unless this raises."""
+        try:
+            waited = link.ask(packed_wait(replicas), limits.WAIT_MS / limits.SECOND + self._reply_timeout)
+        except Exception as error:
+            return acknowledged(reply, error)
+        return acknowledged(reply, waited)
+
+    def _delay(self, patience: Patience, error: Exception, silent_s: float) -> float:
+        self._condition.lost(error, silent_s)
+        last = patience.telling(error, replies.says_why(error))
         delay = patience.failed(time.monotonic())
         if delay is None:
-            raise replies.unreachable(str(self._target), self._patience, error) from error
+            raise replies.unreachable(str(self._target), self._patience, last) from last
         return delay
 
     def _take(self, fresh: bool, left_s: float) -> _Link:
-        if not fresh:
+        while not fresh:
             try:
-                return self._idle.pop()
+                link = self._idle.pop()
             except IndexError:
-                pass
+                break
+            if not self._dialler.outdated(link.connection):
+                return link
+            link.close()
         return _Link(self._dialler.connect(timeout_s=left_s))
 
     def _put(self, link: _Link | None, usable: bool) -> None:
@@ -232,6 +253,7 @@ class SyncDriver:
         self._idle = []
         self._sessions = Sessions()
         self._dialler.forked()
+        self._condition.forked()
 
     def _check_open(self) -> None:
         if self._closed:

@@ -4,31 +4,38 @@
 'redis://***@example.org:6379/2'
 >>> Target.parse("embedded:./data").path.endswith("/data")
 True
+>>> Target.parse("redis+sentinel://a,b:26380/shop/1").sentinels
+(('a', 26379), ('b', 26380))
 """
 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
-from typing import Final, Literal
+from dataclasses import dataclass, replace
+from typing import Final, Literal, TypeAlias
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
+from leasehold.core import limits
 from leasehold.core.errors import NotConfigured
 
 DEFAULT_PORT: Final = 6379
+SENTINEL_PORT: Final = 26379
 _EXPECTED: Final = (
-    "Expected redis://[user:password@]host:6379/0, rediss://... for TLS, unix:///path/to/redis.sock?db=0, or "
-    "embedded:PATH."
+    "Expected redis://[user:password@]host:6379/0, rediss://... for TLS, unix:///path/to/redis.sock?db=0, "
+    "redis+sentinel://host1:26379,host2:26379/service/0, or embedded:PATH."
 )
 _ENCODE: Final = "Special characters in a user name or a password must be percent-encoded (@ is %40, / is %2F)."
 _COMMON: Final = frozenset({"db", "protocol", "username", "password"})
+_SENTINEL: Final = frozenset({"sentinel_username", "sentinel_password"})
 _TLS: Final = frozenset(
     {"ssl_ca_certs", "ssl_ca_path", "ssl_certfile", "ssl_keyfile", "ssl_cert_reqs", "ssl_check_hostname"}
 )
 _CERT_REQS: Final = {"required": True, "none": False, "cert_required": True, "cert_none": False}
 _BOOLS: Final = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 
-Scheme = Literal["redis", "rediss", "unix", "embedded"]
+Scheme = Literal["redis", "rediss", "unix", "embedded", "redis+sentinel", "rediss+sentinel"]
+Address: TypeAlias = tuple[str, int]
+"""A host and a port."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +52,10 @@ class Tls:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Target:
-    """A Redis server. `path` is that of the socket (unix) or of the data directory (embedded, "" for a fresh one)."""
+    """A Redis server. `path` is that of the socket (unix) or of the data directory (embedded, "" for a fresh one).
+
+    With `sentinels` it is the master of a service, and they know where that is: then there is no host and no port.
+    """
 
     scheme: Scheme
     host: str = ""
@@ -56,15 +66,20 @@ class Target:
     password: str | None = None
     protocol: Literal[2, 3] = 2
     tls: Tls = Tls()
+    sentinels: tuple[Address, ...] = ()
+    service: str = ""
+    sentinel_username: str | None = None
+    sentinel_password: str | None = None
 
     def __str__(self) -> str:
-        secret = "***@" if self.username or self.password else ""
+        secret = "***@" if self.username or self.password or self.sentinel_password else ""
         if self.scheme == "embedded":
             return f"embedded:{self.path}"
         if self.scheme == "unix":
             return f"unix://{secret}{self.path}" + (f"?db={self.db}" if self.db else "")
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{self.scheme}://{secret}{host}:{self.port}/{self.db}"
+        if self.sentinels:
+            return f"{self.scheme}://{secret}{','.join(map(shown, self.sentinels))}/{self.service}/{self.db}"
+        return f"{self.scheme}://{secret}{shown((self.host, self.port))}/{self.db}"
 
     def __repr__(self) -> str:
         return f"Target({str(self)!r})"
@@ -76,28 +91,27 @@ class Target:
             Target.parse("unix:///run/redis.sock?db=1&protocol=3")
 
         Options: `db`, `protocol` (2 or 3), `username`, `password`; for `rediss://` also `ssl_ca_certs`,
-        `ssl_ca_path`, `ssl_certfile`, `ssl_keyfile`, `ssl_cert_reqs` (required or none) and `ssl_check_hostname`.
+        `ssl_ca_path`, `ssl_certfile`, `ssl_keyfile`, `ssl_cert_reqs` (required or none) and `ssl_check_hostname`; for
+        `redis+sentinel://` and `rediss+sentinel://` also `sentinel_username` and `sentinel_password`.
         Raises `NotConfigured`, whose text never repeats a part of the URL that may be a password.
         """
         if url.startswith("embedded:"):
             return _embedded(url)
         scheme = url.partition("://")[0]
+        if scheme in ("redis+sentinel", "rediss+sentinel"):
+            return _sentinels(url)
         if scheme not in ("redis", "rediss", "unix") or "://" not in url:
             known = "://" in url and scheme.isalnum()
             named = f"{scheme}:// is not a scheme for Redis." if known else "There is no scheme."
             raise NotConfigured(f"The Redis URL cannot be read: {named} {_EXPECTED}")
-        try:
-            parts = urlsplit(url)
-        except ValueError:  # its text would repeat the URL
-            raise NotConfigured(f"The Redis URL cannot be read. {_EXPECTED} {_ENCODE}") from None
-        if parts.fragment:
-            raise NotConfigured(f"The Redis URL has a part after #. {_EXPECTED} {_ENCODE}")
+        parts = _split(url)
         options = _options(parts)
         username = unquote(parts.username or "") or options.get("username") or None
         password = unquote(parts.password or "") or options.get("password") or None
         protocol = _protocol(options.get("protocol", "2"))
         if scheme == "unix":
-            if parts.hostname or not parts.path.startswith("/"):
+            # What stands before the path is a secret or nothing; else a password may have been taken for the path.
+            if parts.netloc.rpartition("@")[2] or not parts.path.startswith("/"):
                 raise NotConfigured(f"A unix:// URL needs an absolute path, as in unix:///run/redis.sock. {_EXPECTED}")
             db = _db(options.get("db", "0"))
             return cls("unix", path=unquote(parts.path), db=db, username=username, password=password, protocol=protocol)
@@ -113,13 +127,91 @@ class Target:
         )
 
 
+def shown(address: Address) -> str:
+    """A host and a port as they stand in a URL."""
+    host, port = address
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def master_of(target: Target, address: Address) -> Target:
+    """The server at an address that the sentinels of a target have named."""
+    return Target(
+        "rediss" if target.scheme.startswith("rediss") else "redis",
+        host=address[0],
+        port=address[1],
+        db=target.db,
+        username=target.username,
+        password=target.password,
+        protocol=target.protocol,
+        tls=target.tls,
+    )
+
+
+def sentinel_of(target: Target, address: Address) -> Target:
+    """One of the sentinels of a target. They have a user and a password of their own, or none."""
+    user, password = target.sentinel_username, target.sentinel_password
+    return replace(master_of(target, address), db=0, username=user, password=password, protocol=2)
+
+
+def _split(url: str) -> SplitResult:
+    try:
+        parts = urlsplit(url)
+    except ValueError:  # its text would repeat the URL
+        raise NotConfigured(f"The Redis URL cannot be read. {_EXPECTED} {_ENCODE}") from None
+    if parts.fragment:
+        raise NotConfigured(f"The Redis URL has a part after #. {_EXPECTED} {_ENCODE}")
+    return parts
+
+
+def _sentinels(url: str) -> Target:
+    """[user:password@]host[:port],host[:port],.../service[/db] behind the scheme. The user is that of Redis."""
+    scheme, _, rest = url.partition("://")
+    end = min((position for mark in "/?#" if (position := rest.find(mark)) >= 0), default=len(rest))
+    secret, _, hosts = rest[:end].rpartition("@")
+    parts = _split(f"{scheme}://{rest[end:]}")
+    options = _options(parts)
+    username, _, password = secret.partition(":")
+    service, _, db = parts.path.strip("/").partition("/")
+    if not service:
+        raise NotConfigured(
+            "The Redis URL does not name the service that the sentinels watch. Expected it as the first part of the "
+            "path, as in redis+sentinel://host1:26379,host2:26379/mymaster/0."
+        )
+    found = tuple(dict.fromkeys(_address(host) for host in hosts.split(",")))
+    if len(found) > limits.MAX_SENTINELS:
+        raise NotConfigured(f"The Redis URL has {len(found)} sentinels; expected {limits.MAX_SENTINELS} at the most.")
+    return Target(
+        "rediss+sentinel" if scheme == "rediss+sentinel" else "redis+sentinel",
+        db=_db(options.get("db") or unquote(db) or "0"),
+        username=unquote(username) or options.get("username") or None,
+        password=unquote(password) or options.get("password") or None,
+        protocol=_protocol(options.get("protocol", "2")),
+        tls=_tls(options),
+        sentinels=found,
+        service=unquote(service),
+        sentinel_username=options.get("sentinel_username") or None,
+        sentinel_password=options.get("sentinel_password") or None,
+    )
+
+
+def _address(text: str) -> Address:
+    parts = _split(f"redis://{text}")
+    if not parts.hostname:
+        raise NotConfigured(f"The Redis URL has a sentinel without a host. {_EXPECTED} {_ENCODE}")
+    return unquote(parts.hostname), _port(parts, SENTINEL_PORT)
+
+
 def _embedded(url: str) -> Target:
     path = url.removeprefix("embedded:").removeprefix("//")
     return Target("embedded", path=os.path.abspath(os.path.expanduser(path)) if path else "")
 
 
 def _options(parts: SplitResult) -> dict[str, str]:
-    allowed = _COMMON | _TLS if parts.scheme == "rediss" else _COMMON
+    allowed = _COMMON
+    if parts.scheme.startswith("rediss"):
+        allowed |= _TLS
+    if parts.scheme.endswith("+sentinel"):
+        allowed |= _SENTINEL
     options = dict(parse_qsl(parts.query, keep_blank_values=True))
     for name in options:
         if name in allowed:
@@ -132,9 +224,9 @@ def _options(parts: SplitResult) -> dict[str, str]:
     return options
 
 
-def _port(parts: SplitResult) -> int:
+def _port(parts: SplitResult, default: int = DEFAULT_PORT) -> int:
     try:
-        return parts.port if parts.port is not None else DEFAULT_PORT
+        return parts.port if parts.port is not None else default
     except ValueError:
         raise NotConfigured(
             f"The port in the Redis URL is not a number from 0 to 65535. {_EXPECTED} {_ENCODE}"

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from leasehold.core.steps import Command, Invoke, Reply
+from leasehold.core import limits
+from leasehold.core.steps import Acknowledged, Command, Invoke, Reply
+from leasehold.redis import replies
 from leasehold.redis.connect import pack
+from leasehold.redis.replies import Action
+
+_LARGE: Final = 256 * 1024
 
 
 def packed(call: Command | Invoke) -> bytes:
@@ -18,6 +23,31 @@ def packed(call: Command | Invoke) -> bytes:
 def packed_text(call: Invoke) -> bytes:
     """The call with the script's text, for a server that does not know the script."""
     return pack(("EVAL", call.script.text, len(call.keys), *call.keys, *call.args))
+
+
+def time_for(call: Command | Invoke, data: bytes, reply_timeout_s: float) -> float:
+    """How long the first byte of the reply may take: what blocks, and what is large, gets its own time on top."""
+    sending = len(data) / limits.SLOW_BYTES_PER_S if len(data) > _LARGE else 0.0
+    if isinstance(call, Command) and call.block_ms:
+        return sending + call.block_ms / limits.SECOND + min(reply_timeout_s, limits.BLOCK_LATE_MS / limits.SECOND)
+    return sending + reply_timeout_s
+
+
+def packed_wait(replicas: int) -> bytes:
+    """Wait until so many replicas have what was written before, on this connection or on any other."""
+    return pack(("WAIT", replicas, limits.WAIT_MS))
+
+
+def acknowledged(reply: Reply, waited: Reply | Exception) -> Acknowledged:
+    """The reply with what came of the waiting: a number, or why it was refused. The script has run in any case.
+
+    What a new attempt would mend is raised: the call, with its nonce, can be sent again.
+    """
+    if not isinstance(waited, Exception):
+        return Acknowledged(reply, int(waited))
+    if not replies.is_reply(waited) or replies.action_of(waited) in (Action.RESEND, Action.RECONNECT):
+        raise waited
+    return Acknowledged(reply, 0, replies.read(replies.text_of(waited))[1])
 
 
 def first_key(call: Command | Invoke) -> str:

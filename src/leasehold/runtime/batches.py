@@ -49,7 +49,7 @@ class Gathering:
         assert rule is not None
         shape = held.lease.record.shape
         lane = shape.lane if rule.one_lane else None
-        key = (held.ref.queue, lane, held.number if shape.persistent else 0)
+        key = (held.lease.record.queue, lane, held.number if shape.persistent else 0)
         group = self._groups.get(key)
         if group is None:
             waits = not shape.persistent and (lane is None or shape.lane_limit > 1)
@@ -86,9 +86,7 @@ class Gathering:
         self._drop(group)
         for held in group.held:
             del self.group_of[held]
-        batch = Batch(group.held[0].spec, group.held)
-        batch.persistent = group.held[0].persistent  # such a one is alone
-        return batch
+        return Batch(group.held[0].spec, group.held, group.held[0].persistent)  # a persistent one is alone
 
     def take_where(self, wanted: Callable[[Held], bool]) -> list[Held]:
         taken = [held for held in self.group_of if wanted(held)]

@@ -32,11 +32,10 @@ class Caller:
             judged = _undecodable(run, error)
         else:
             try:
-                value = await run.spec.function(*arguments, **named)
+                # To look at what came back may raise as well: a proxy of nothing does when it is asked for its class.
+                judged = self._returned(run, await run.spec.function(*arguments, **named))
             except BaseException as error:  # SystemExit and friends end the attempt, not the worker
                 judged = self._raised(run, error)
-            else:
-                judged = self._returned(run, value)
         # Here rather than in whoever awaits this: one coroutine less for every job.
         self._done(run, judged, self._clock())
 
@@ -47,15 +46,14 @@ class Caller:
         except BaseException as error:
             return _undecodable(run, error)
         try:
-            value = run.spec.function(*arguments, **named)
+            return self._returned(run, run.spec.function(*arguments, **named))
         except BaseException as error:
             return self._raised(run, error)
-        return self._returned(run, value)
 
     def _returned(self, run: Held | Batch, value: object) -> Judged:
-        if isinstance(run, Batch):
-            return judge_answers(run, value, self._random)
-        return [(run, judge.judge_value(run.spec, run.lease, value, self._random, run.cancelled))]
+        if type(run) is Held:
+            return [(run, judge.judge_value(run.spec, run.lease, value, self._random, run.cancelled))]
+        return judge_answers(run, value, self._random)
 
     def _raised(self, run: Held | Batch, error: BaseException) -> Judged:
         if isinstance(run, Batch):
@@ -81,11 +79,12 @@ class Caller:
 
 
 def _arguments(run: Held | Batch) -> Arguments:
-    if isinstance(run, Batch):
+    if type(run) is Batch:
         return (run.jobs,), {}
-    assert run.job is not None
-    enter(run.job)
-    return ((run.job,), {}) if run.spec.decode is None else run.spec.decode(run.job.payload)
+    job, decode = run.job, run.spec.decode
+    assert job is not None
+    enter(job)
+    return ((job,), {}) if decode is None else decode(run.lease.record.payload)
 
 
 def _undecodable(run: Held | Batch, error: BaseException) -> Judged:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from leasehold.core.outcome import Outcome
-    from leasehold.runtime.held import Held
+    from leasehold.runtime.held import Batch, Held
 
 _current: ContextVar[Job] = ContextVar("leasehold_job")
 
@@ -39,6 +39,8 @@ class Reach:
     progress: Callable[[Held, Progress], None]
     """From any thread."""
     settle: Callable[[Held, Outcome], None]
+    extend_now: Callable[[Held, int], bool] | None = None
+    """From any thread. None: by `extend`, on the loop."""
 
 
 class Job:
@@ -208,6 +210,8 @@ class Job:
                 return
         """
         ms = _milliseconds(seconds)
+        if self._reach.extend_now is not None:
+            return self._reach.extend_now(self._held, ms)
         if _running_loop() is self._reach.loop:
             raise InvalidArgument("extend() would block the event loop; in async code use `await job.aextend(...)`.")
         return asyncio.run_coroutine_threadsafe(self._reach.extend(self._held, ms), self._reach.loop).result()
@@ -227,6 +231,11 @@ def current_job() -> Job | None:
     log.info("attempt %s", job.attempt if job else "by hand")
     """
     return _current.get(None)
+
+
+def run_of(job: Job) -> Held | Batch:
+    """What occupies the slot that the job runs in. For the worker, not for handlers."""
+    return job._held.run
 
 
 def enter(job: Job) -> None:

@@ -1,7 +1,7 @@
 """Runs jobs: takes leases into free slots, has their handlers called, passes the outcomes on, ends what must end.
 
-An async handler is one task on the loop, a sync one runs in a thread. Timeouts are found by `watch`, not by a timer for
-each job.
+An async handler is one task on the loop, a sync one runs in a thread, and either may run in a process (`Apart`).
+Timeouts are found by `watch`, not by a timer for each job.
 """
 
 from __future__ import annotations
@@ -9,9 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Mapping
 from contextvars import copy_context
-from dataclasses import dataclass
 from typing import Any, Final
 
 from leasehold.core import limits
@@ -19,14 +17,18 @@ from leasehold.core.engine import Engine
 from leasehold.core.errors import LeaseholdError
 from leasehold.core.job import ErrorInfo, Lease, LeaseRef
 from leasehold.core.outcome import Broken, Cancelled, Completed, Outcome, Released, Unroutable
-from leasehold.core.task import BatchRule, TaskSpec
+from leasehold.core.task import RunIn, TaskSpec
 from leasehold.runtime import judge
+from leasehold.runtime.apart import Apart
 from leasehold.runtime.batches import Judged
 from leasehold.runtime.calls import Caller
+from leasehold.runtime.child import Launch
 from leasehold.runtime.clones import Own
 from leasehold.runtime.context import Job, Reach
 from leasehold.runtime.held import Batch, Held, Phase, Rest, Stop
+from leasehold.runtime.herald import Herald
 from leasehold.runtime.inflight import Inflight
+from leasehold.runtime.known import Known
 from leasehold.runtime.log import ended, event
 from leasehold.runtime.pace import Pace
 from leasehold.runtime.pools import ThreadPool
@@ -34,24 +36,9 @@ from leasehold.runtime.ports import Driver, Env
 from leasehold.runtime.reporter import Reporter
 from leasehold.runtime.settler import Settler
 
+PROCESS: Final = RunIn.PROCESS
 QUICK_S: Final = 1.0
 """A persistent job that ends sooner than this rests for its task's first backoff before it is put back in line."""
-
-
-@dataclass(frozen=True, slots=True)
-class Known:
-    """What this worker can run: tasks by name, handlers of raw payloads by queue."""
-
-    tasks: Mapping[str, TaskSpec]
-    handlers: Mapping[str, TaskSpec]
-
-    def route(self, lease: Lease) -> TaskSpec | None:
-        record = lease.record
-        return self.handlers.get(record.queue) if record.task is None else self.tasks.get(record.task)
-
-    def batch_rules(self) -> dict[str, BatchRule]:
-        """Of the queues whose raw payloads are handled in batches."""
-        return {queue: spec.batch for queue, spec in self.handlers.items() if spec.batch is not None}
 
 
 class Executor:
@@ -67,8 +54,11 @@ class Executor:
         reporter: Reporter,
         pace: Pace,
         env: Env,
+        herald: Herald | None = None,
+        launch: Launch | None = None,
     ) -> None:
         self._engine = engine
+        self._herald = herald
         self._driver = driver
         self._known = known
         self._inflight = inflight
@@ -79,10 +69,15 @@ class Executor:
         self._loop = asyncio.get_running_loop()
         self._context = copy_context()
         self._caller = Caller(env.random, env.clock, self._finished)
-        self._reach = Reach(self._loop, env.clock, env.random, self.extend, reporter.tell, self._settle)
+        self.reach = Reach(self._loop, env.clock, env.random, self.extend, reporter.tell, self._settle)
         self._threads: ThreadPool[Held | Batch, tuple[Held | Batch, Judged, float]] = ThreadPool(
             inflight.slots, self._in_thread, self._from_thread
         )
+        finished, extend, tell = self._finished, self.extend, reporter.tell
+        self.apart: Apart | None = None
+        """None: no handler here runs in a process of its own."""
+        if launch is not None:
+            self.apart = Apart(launch, inflight.slots, env.random, env.clock, finished, extend, tell)
         self._unroutable = TaskSpec(None, "", _never, is_async=False, encode_result=_never)
         self._warned: set[tuple[str, str | None]] = set()
         self._bell: asyncio.TimerHandle | None = None
@@ -103,6 +98,8 @@ class Executor:
             held = self._inflight.add(lease, spec or self._unroutable, now, spec is not None, asked_at)
             if held is None:
                 continue
+            if self._herald is not None:
+                self._herald.claimed(lease)
             if malformed:
                 outcome = Broken(ErrorInfo("Malformed", malformed))
                 self._settler.put(held, outcome)
@@ -115,13 +112,13 @@ class Executor:
         """Start pending leases while there are free slots."""
         if self.stopping or self.quiet:
             return
-        now = self._env.clock()
-        while (run := self._inflight.start_next(now)) is not None:
+        inflight, now = self._inflight, self._env.clock()
+        while (run := inflight.start_next(now)) is not None:
             self._start(run, now)
-        if self._inflight.gathering.group_of and self._inflight.free > 0:
+        if inflight.gathering.group_of and inflight.free > 0:
             if self._bell is not None:
                 self._bell.cancel()
-            wait_s = self._inflight.gathering.next_at() - now
+            wait_s = inflight.gathering.next_at() - now
             self._bell = self._loop.call_later(max(0.0, wait_s), self._rung)
 
     def _rung(self) -> None:
@@ -145,12 +142,14 @@ class Executor:
             event(logging.WARNING, "unroutable", queue=record.queue, task=record.task, id=record.id)
 
     def _start(self, run: Held | Batch, now: float) -> None:
-        if isinstance(run, Batch):
+        if type(run) is Held:
+            run.job = self._ready(run, now)
+        else:
             run.jobs = [self._ready(held, now) for held in run.members]
             run.ends_at = min(held.ends_at for held in run.members)
-        else:
-            run.job = self._ready(run, now)
-        if run.spec.is_async:
+        if run.spec.run_in is PROCESS and type(run) is Held and self.apart is not None:
+            self.apart.start(run)
+        elif run.spec.is_async:
             # This may be running in the context of a job that just ended: each job starts from the worker's own.
             run.task = self._loop.create_task(self._caller.on_loop(run), context=self._context.copy())
         else:
@@ -158,13 +157,15 @@ class Executor:
 
     def _ready(self, held: Held, now: float) -> Job:
         self.started += 1
+        if self._herald is not None:
+            self._herald.started(held)
         timeout_ms = held.lease.record.timeout_ms
         if timeout_ms is None:
             timeout_ms = held.spec.timeout_ms
         if timeout_ms:  # 0: no limit
             held.timeout_s = timeout_ms / limits.SECOND
             held.ends_at = now + held.timeout_s
-        return Job(held, self._reach)
+        return Job(held, self.reach)
 
     # ---------------------------------------------------------------------------------------------------- running them
 
@@ -180,14 +181,20 @@ class Executor:
 
     def _finished(self, run: Held | Batch, judged: Judged, at: float) -> None:
         seconds = at - run.started_at
-        self._pace.finished(seconds / len(run.members) if isinstance(run, Batch) else seconds)
-        if run.persistent and seconds < QUICK_S and run.stop is None and not self.stopping:
-            rest_s = min(run.spec.backoff.base, limits.MINUTE / limits.SECOND)
-            if rest_s > 0 and any(type(outcome) is Completed for _, outcome in judged):
-                run.task, run.ends_at = None, math.inf
-                run.rest = Rest(self._loop.call_later(rest_s, self._rested, run), judged)
-                return
-        self._end(run, judged)
+        self._pace.finished(seconds if type(run) is Held else seconds / len(run.members))
+        if not (run.persistent and self._rests(run, judged, seconds)):
+            self._end(run, judged)
+
+    def _rests(self, run: Held | Batch, judged: Judged, seconds: float) -> bool:
+        """Whether this persistent job has ended so soon that it waits in its slot for a while."""
+        if seconds >= QUICK_S or run.stop is not None or self.stopping:
+            return False
+        rest_s = min(run.spec.backoff.base, limits.MINUTE / limits.SECOND)
+        if rest_s <= 0 or not any(type(outcome) is Completed for _, outcome in judged):
+            return False
+        run.task, run.ends_at = None, math.inf
+        run.rest = Rest(self._loop.call_later(rest_s, self._rested, run), judged)
+        return True
 
     def _rested(self, run: Held | Batch) -> None:
         """The pause is over, or cut short. It is put back in line, unless somebody wants it to be cancelled."""
@@ -203,10 +210,10 @@ class Executor:
         for held, outcome in judged:
             self._settle(held, outcome)
         run.task = None
-        if isinstance(run, Batch):
-            run.jobs, run.members = [], []
-        else:
+        if type(run) is Held:
             run.job = None
+        else:
+            run.jobs, run.members = [], []
         self.dispatch()
 
     def _settle(self, held: Held, outcome: Outcome) -> None:
@@ -224,6 +231,8 @@ class Executor:
             return
         self._settler.lost += 1
         _of(held, logging.WARNING, "lost", token=ref.token, at=at)
+        if self._herald is not None:
+            self._herald.lost(held, at)
         self._out(held, Stop.LOST)
 
     def cancel(self, ref: LeaseRef, reason: str) -> None:
@@ -296,7 +305,7 @@ class Executor:
                 return
         run.ends_at = math.inf
         self._stop(run, Stop.TIMEOUT, now)
-        if run.task is None:
+        if run.task is None and run.spec.run_in is not PROCESS:
             self._abandon(run)
 
     def _stop(self, run: Held | Batch, why: Stop, now: float) -> None:
@@ -304,6 +313,8 @@ class Executor:
             run.stop = why
         if run.rest is not None:
             self._rested(run)
+        elif run.spec.run_in is PROCESS and type(run) is Held and self.apart is not None:
+            self.apart.stop(run, why)
         elif run.task is not None:
             if why is not Stop.CANCEL:
                 run.give_up_at = min(run.give_up_at, now + limits.CANCEL_MS / limits.SECOND)
@@ -347,6 +358,8 @@ class Executor:
         if self._bell is not None:
             self._bell.cancel()
         self._threads.close()
+        if self.apart is not None:
+            self.apart.end()
 
 
 def _of(held: Held, level: int, name: str, **fields: object) -> None:

@@ -60,6 +60,13 @@ class Heart:
         self._settler = settler
         self._env = env
         self._strikes = Strikes(limits.KEEPER_RESTARTS)
+        self._patience = 1
+        """By how much the limits of silence are stretched: after one was replaced for it, the machine may be slow."""
+        self._impatient_at = -math.inf
+        self._silenced = False
+        self._spoke = False
+        self._mute = 0
+        """How many keepers in a row never said a word."""
         self._strays: dict[LeaseRef, _Seen] = {}
         self._heard_at: float | None = None
         self._kept_at = -math.inf
@@ -68,10 +75,11 @@ class Heart:
         self.beats = 0
 
     async def run(self) -> None:
-        """Until `stop`. Raises `KeeperGone` when keepers die one after the other."""
+        """Until `stop`. Raises `KeeperGone` when keepers die one after the other, or none of them gets to speak."""
         while not self._stopping:
             try:
                 self._heard_at = None
+                self._silenced = self._spoke = False
                 await self._keeper.start(self._worker, self._queues)
                 await self._listen()
             except (KeeperGone, OSError) as error:
@@ -82,7 +90,14 @@ class Heart:
         if self._stopping:
             return
         event(logging.ERROR, "keeper_gone", error=brief(error))
-        if self._strikes.strike(self._env.clock()):
+        self._mute = self._mute + 1 if self._silenced and not self._spoke else 0
+        if self._mute > limits.KEEPER_STARTS:
+            raise KeeperGone(
+                f"The process that keeps the leases was started {self._mute} times and never said a word within "
+                f"{limits.KEEPER_START_MS // limits.SECOND} s. Is the machine overloaded, or out of memory?"
+            ) from error
+        # One that was ended for its silence is no sign that it cannot live: the machine is short of processor time.
+        if not self._silenced and self._strikes.strike(self._env.clock()):
             raise KeeperGone(
                 f"The process that keeps the leases died more than {limits.KEEPER_RESTARTS} times in a minute. "
                 "See the log lines before this one; is `python -m leasehold.keeper` able to start here?"
@@ -99,8 +114,8 @@ class Heart:
         must not run twice is stopped when no beat has gone through for too long.
 
         It says something every beat, also while Redis does not answer. The limits leave the next one the time to start
-        and to beat before the leases are gone. `late`: the event loop was held up, so that what the keeper said may be
-        unread; it has been read by the next call.
+        and to beat before the leases are gone; soon after one that was silent, it gets more. `late`: the event loop was
+        held up, so that what the keeper said may be unread; it has been read by the next call.
         """
         unread, self._was_late = late and not self._was_late, late
         if not unread and not self._stopping:
@@ -111,10 +126,17 @@ class Heart:
         silent = now - max(since, self._heard_at)
         if silent >= self._late_s:
             self._fetcher.ready.clear()
-        if silent >= self._gone_s:
+        if silent >= self._gone_s * self._patience:
             self._heard_at = None
             event(logging.WARNING, "keeper_silent", silent_s=silent)
+            self._lose_patience()
             self._keeper.kill()
+
+    def _lose_patience(self) -> None:
+        """It is ended for its silence. Ending one after the other would only keep a slow machine busy."""
+        self._silenced = True
+        self._impatient_at = self._env.clock()
+        self._patience = min(2 * self._patience, limits.KEEPER_PATIENCE_MOST)
 
     async def _listen(self) -> None:
         silent = 0
@@ -125,12 +147,16 @@ class Heart:
             except TimeoutError:
                 # Once may be our own doing: this process was stopped, or its loop was held up.
                 silent += 1
-                if silent > 1:
+                starting = not self._spoke and silent * limits.KEEPER_SILENCE_MS < limits.KEEPER_START_MS
+                if silent > self._patience and not starting:
+                    self._lose_patience()
                     await self._keeper.stop()
                     raise KeeperGone("it said nothing for too long and was ended") from None
                 continue
             silent = 0
-            self._heard_at = self._env.clock()
+            self._heard_at, self._spoke = self._env.clock(), True
+            if self._heard_at - self._impatient_at > limits.KEEPER_PATIENCE_MS / limits.SECOND:
+                self._patience = 1
             if beat is not None:
                 self._hear(beat)
             self._keeper.show(self._inflight.snapshot(self._env.clock() - self._young_s))

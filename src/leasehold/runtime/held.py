@@ -6,9 +6,9 @@ import asyncio
 import math
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, TypeAlias, final
 
-from leasehold.core.job import Lease, LeaseRef
+from leasehold.core.job import Lease, LeaseRef, Token
 from leasehold.core.task import TaskSpec
 
 if TYPE_CHECKING:
@@ -23,6 +23,12 @@ class Phase(Enum):
     LOST = "lost"
 
 
+PENDING: Final = Phase.PENDING
+RUNNING: Final = Phase.RUNNING
+SETTLING: Final = Phase.SETTLING
+"""For what every job passes through: on Python 3.11 a look at a member through its class costs ten times as much."""
+
+
 class Stop(IntEnum):
     """Why we ended a handler before it ended by itself. The later ones outweigh those before them."""
 
@@ -35,12 +41,18 @@ class Stop(IntEnum):
     LOST = 5
 
 
+Key: TypeAlias = tuple[str, str, Token]
+"""What a `LeaseRef` says, without its making and hashing, which every job would pay for several times."""
+
+
 @dataclass(slots=True, eq=False)
 class Run:
     """What occupies a slot. Times are seconds of the monotonic clock."""
 
     began: bool = field(init=False, default=False)
     started_at: float = field(init=False, default=0.0)
+    ended_at: float = field(init=False, default=0.0)
+    """Only where somebody wants to hear of it."""
     ends_at: float = field(init=False, default=math.inf)
     """For a batch, not later than the earliest deadline in it."""
     give_up_at: float = field(init=False, default=math.inf)
@@ -48,8 +60,6 @@ class Run:
     abandoned: bool = field(init=False, default=False)
     task: asyncio.Task[None] | None = field(init=False, default=None, repr=False)
     rest: Rest | None = field(init=False, default=None, repr=False)
-    persistent: bool = field(init=False, default=False)
-    """Said here once: it is asked at every turn of every job."""
 
 
 @dataclass(slots=True, eq=False)
@@ -60,18 +70,21 @@ class Rest:
     outcomes: list[tuple[Held, Outcome]]
 
 
+@final
 @dataclass(slots=True, eq=False)
 class Held(Run):
     """One lease in this process. `number` is its place in the order of the claims."""
 
     lease: Lease
-    ref: LeaseRef
+    key: Key
     spec: TaskSpec
     claimed_at: float
     number: int = 0
     asked_at: float = 0.0
     """When the claim was sent: from then on, at the latest, its lease may have been running out."""
-    phase: Phase = field(init=False, default=Phase.PENDING)
+    persistent: bool = False
+    """Said here once: it is asked at every turn of every job."""
+    phase: Phase = field(init=False, default=PENDING)
     timeout_s: float | None = field(init=False, default=None)
     cancelled: str | None = field(init=False, default=None)
     """Somebody asked for it to be cancelled: the reason, perhaps empty."""
@@ -79,6 +92,10 @@ class Held(Run):
     """Its handler has answered for it, before the batch ended."""
     job: Job | None = field(init=False, default=None)
     batch: Batch | None = field(init=False, default=None, repr=False)
+
+    @property
+    def ref(self) -> LeaseRef:
+        return self.lease.ref
 
     @property
     def run(self) -> Held | Batch:
@@ -92,12 +109,14 @@ class Held(Run):
         return self.phase is Phase.LOST or run.abandoned or (run.stop is not None and run.stop is not Stop.CANCEL)
 
 
+@final
 @dataclass(slots=True, eq=False)
 class Batch(Run):
     """Leases that one call of a handler is for, in the order of their claims."""
 
     spec: TaskSpec
     members: list[Held]
+    persistent: bool = False
     jobs: list[Job] = field(init=False, default_factory=list)
 
     def open(self) -> list[Held]:

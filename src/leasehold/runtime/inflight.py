@@ -15,8 +15,8 @@ from collections.abc import Callable
 from leasehold.core import limits
 from leasehold.core.job import Lease, LeaseRef
 from leasehold.core.task import TaskSpec
-from leasehold.runtime.batches import Gathering
-from leasehold.runtime.held import Batch, Held, Phase
+from leasehold.runtime.batches import Gathering, Group
+from leasehold.runtime.held import PENDING, RUNNING, SETTLING, Batch, Held, Key, Phase
 
 
 class Inflight:
@@ -35,10 +35,10 @@ class Inflight:
         """Set when a slot came free or a lease ended: for whoever waits for the end of things."""
         self.occupied = asyncio.Event()
         """Set when there is something to watch."""
-        self._by_ref: dict[LeaseRef, Held] = {}
+        self._table: dict[Key, Held] = {}
         self._by_queue: dict[str, int] = {}
         self._added = 0
-        self._ending = 0
+        self._persistent = 0
 
     @property
     def free(self) -> int:
@@ -46,44 +46,47 @@ class Inflight:
 
     @property
     def held(self) -> int:
-        return len(self._by_ref)
+        return len(self._table)
 
     @property
     def empty(self) -> bool:
-        return not self._by_ref and not self.running
+        return not self._table and not self.running
 
     @property
     def lasting(self) -> bool:
         """Whether nothing is held but persistent jobs, if anything: nothing that will come to an end."""
-        return not self._ending and all(run.persistent for run in self.running)
+        return len(self._table) == self._persistent and all(run.persistent for run in self.running)
 
     def queues(self) -> frozenset[str]:
         """Those of which something is held."""
         return frozenset(self._by_queue)
 
     def knows(self, ref: LeaseRef) -> bool:
-        return ref in self._by_ref
+        return _key(ref) in self._table
 
     def find(self, ref: LeaseRef) -> Held | None:
-        return self._by_ref.get(ref)
+        return self._table.get(_key(ref))
 
     def add(
         self, lease: Lease, spec: TaskSpec, now: float, to_run: bool = True, asked_at: float | None = None
     ) -> Held | None:
         """Take a lease in, in line for a slot unless it is not to be run. None: it is here already."""
-        ref = lease.ref
-        if ref in self._by_ref:
+        record = lease.record
+        key = (record.queue, record.id, lease.token)
+        if key in self._table:
             return None
         self._added += 1
-        held = Held(lease, ref, spec, now, self._added, now if asked_at is None else asked_at)
-        held.persistent = lease.record.shape.persistent
-        self._by_ref[ref] = held
-        self._by_queue[ref.queue] = self._by_queue.get(ref.queue, 0) + 1
-        self._ending += not held.persistent
-        if to_run and spec.batch is not None:
-            self.gathering.add(held, now)
-        elif to_run:
-            self.pending.append(held)
+        asked_at = now if asked_at is None else asked_at
+        held = Held(lease, key, spec, now, self._added, asked_at, record.shape.persistent)
+        self._table[key] = held
+        self._by_queue[record.queue] = self._by_queue.get(record.queue, 0) + 1
+        if held.persistent:
+            self._persistent += 1
+        if to_run:
+            if spec.batch is None:
+                self.pending.append(held)
+            else:
+                self.gathering.add(held, now)
         self.occupied.set()
         return held
 
@@ -91,24 +94,29 @@ class Inflight:
         """Move what was claimed first into a slot. None: no slot is free, or nothing is there to start."""
         if len(self.running) >= self.slots:
             return None
-        group = self.gathering.ripe(now) if self.gathering.group_of else None
-        if group is not None and (not self.pending or group.first < self.pending[0].number):
-            batch = self.gathering.take(group)
-            for held in batch.members:
-                held.phase, held.batch, held.started_at = Phase.RUNNING, batch, now
-            batch.started_at = now
-            self.running.add(batch)
+        pending = self.pending
+        if self.gathering.group_of:
+            group = self.gathering.ripe(now)
+            if group is not None and (not pending or group.first < pending[0].number):
+                return self._start_batch(group, now)
+        if not pending:
+            return None
+        held = pending.popleft()
+        if len(pending) <= self.low_water:
             self.room.set()
-            return batch
-        if self.pending:
-            held = self.pending.popleft()
-            if len(self.pending) <= self.low_water:
-                self.room.set()
-            held.phase = Phase.RUNNING
-            held.started_at = now
-            self.running.add(held)
-            return held
-        return None
+        held.phase = RUNNING
+        held.started_at = now
+        self.running.add(held)
+        return held
+
+    def _start_batch(self, group: Group, now: float) -> Batch:
+        batch = self.gathering.take(group)
+        for held in batch.members:
+            held.phase, held.batch, held.started_at = RUNNING, batch, now
+        batch.started_at = now
+        self.running.add(batch)
+        self.room.set()
+        return batch
 
     def leave_slot(self, run: Held | Batch) -> None:
         self.running.discard(run)
@@ -117,28 +125,30 @@ class Inflight:
 
     def begin_settling(self, held: Held) -> bool:
         """The one gate to settling. False: it was lost, or its outcome is decided already."""
-        if held.phase is not Phase.PENDING and held.phase is not Phase.RUNNING:
+        if held.phase is not RUNNING and held.phase is not PENDING:
             return False
-        held.phase = Phase.SETTLING
+        held.phase = SETTLING
         return True
 
     def gone(self, held: Held) -> None:
         """The lease is settled, or known to be lost."""
-        if self._by_ref.pop(held.ref, None) is not None:
-            self._ending -= not held.persistent
-            left = self._by_queue[held.ref.queue] - 1
+        queue = held.lease.record.queue
+        if self._table.pop(held.key, None) is not None:
+            if held.persistent:
+                self._persistent -= 1
+            left = self._by_queue[queue] - 1
             if left:
-                self._by_queue[held.ref.queue] = left
+                self._by_queue[queue] = left
             else:
-                del self._by_queue[held.ref.queue]
+                del self._by_queue[queue]
         self.changed.set()
-        if len(self._by_ref) >= limits.MAX_HELD - limits.MAX_BATCH:
+        if len(self._table) >= limits.MAX_HELD - limits.MAX_BATCH:
             self.room.set()  # the fetcher may be waiting because the table was full
 
     def lose(self, ref: LeaseRef) -> Held | None:
         """Mark a lease as lost. None: unknown here, or its outcome is on its way and will tell."""
-        held = self._by_ref.get(ref)
-        if held is None or held.phase is Phase.SETTLING:
+        held = self.find(ref)
+        if held is None or held.phase is SETTLING:
             return None
         self.unqueue(held)
         held.phase = Phase.LOST
@@ -147,7 +157,7 @@ class Inflight:
 
     def unqueue(self, held: Held) -> None:
         """Take it out of the line if it is pending."""
-        if held.phase is Phase.PENDING:
+        if held.phase is PENDING:
             if not self.gathering.remove(held):
                 self.pending.remove(held)
             self.room.set()
@@ -170,8 +180,12 @@ class Inflight:
 
     def snapshot(self, before: float = math.inf) -> list[LeaseRef]:
         """The leases claimed before a moment: younger ones may be newer than the keeper's question."""
-        return [ref for ref, held in self._by_ref.items() if held.claimed_at <= before]
+        return [held.ref for held in self._table.values() if held.claimed_at <= before]
 
     def lively(self, since: float) -> int:
         """Slots that are free or took up their job after a moment: those that work through short jobs."""
         return self.free + sum(1 for run in self.running if run.started_at >= since)
+
+
+def _key(ref: LeaseRef) -> Key:
+    return ref.queue, ref.id, ref.token

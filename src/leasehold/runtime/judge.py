@@ -1,24 +1,27 @@
-"""How an attempt ended, as an outcome: pure functions from what a handler returned or raised to what is settled."""
+"""How an attempt ended, as an outcome: functions from what a handler returned or raised to what is settled.
+
+They are pure but for one thing: they ask the functions of a task's options, and log it when one of these fails.
+"""
 
 from __future__ import annotations
 
 import json
+import logging
 import math
-import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from types import CoroutineType
 
 from leasehold.core import limits
+from leasehold.core.backoff import Backoff, OwnBackoff
 from leasehold.core.errors import Fail, JobCancelled, Retry
 from leasehold.core.job import ErrorInfo, Lease
 from leasehold.core.outcome import Broken, Cancelled, Completed, Failed, Outcome, Retried
 from leasehold.core.task import TaskSpec
 from leasehold.core.text import cut
+from leasehold.runtime.describe import describe as describe
+from leasehold.runtime.log import trouble
 
 Random = Callable[[], float]
-CHAIN_MAX = 5
-"""Causes and members of groups that are described beside the error itself."""
-FRAMES_MAX = 30
 
 
 def judge_value(spec: TaskSpec, lease: Lease, value: object, random: Random, asked: str | None = None) -> Outcome:
@@ -63,19 +66,22 @@ def judge_error(
     if isinstance(error, JobCancelled):
         return Cancelled(_reason(error))
     info = info or describe(error)
-    if isinstance(error, Fail):
+    if isinstance(error, Retry):
+        return _again(spec, lease, error, info, random, error.delay)
+    if isinstance(error, Fail) or not _worth_it(spec, lease, error):
         return Failed(info)
-    return _again(spec, lease, info, random, error.delay if isinstance(error, Retry) else None)
+    return _again(spec, lease, error, info, random)
 
 
 def judge_timeout(
     spec: TaskSpec, lease: Lease, seconds: float | None, random: Random, asked: str | None = None
 ) -> Outcome:
-    """The attempt took longer than it may: a failure like any other."""
+    """The attempt took longer than it may: a failure like any other, with a `TimeoutError`."""
     if asked is not None:
         return Cancelled(asked)
-    after = "" if seconds is None else f" after {seconds:g} s"
-    return _again(spec, lease, ErrorInfo("Timeout", f"The attempt was ended{after}."), random, None)
+    text = "The attempt was ended" + ("." if seconds is None else f" after {seconds:g} s.")
+    error, info = TimeoutError(text), ErrorInfo("Timeout", text)
+    return _again(spec, lease, error, info, random) if _worth_it(spec, lease, error) else Failed(info)
 
 
 def judge_payload(error: BaseException) -> Outcome:
@@ -83,7 +89,20 @@ def judge_payload(error: BaseException) -> Outcome:
     return Broken(describe(error))
 
 
-def _again(spec: TaskSpec, lease: Lease, info: ErrorInfo, random: Random, delay: object) -> Outcome:
+def _worth_it(spec: TaskSpec, lease: Lease, error: BaseException) -> bool:
+    """Whether an error of this kind is tried again at all. Where the user's function fails, it is."""
+    if spec.retry_rule is None:
+        return True
+    try:
+        return spec.retry_rule.again(error)
+    except BaseException as fault:
+        _warn(spec, lease, "retry_rule_failed", fault)
+        return True
+
+
+def _again(
+    spec: TaskSpec, lease: Lease, error: BaseException, info: ErrorInfo, random: Random, delay: object = None
+) -> Outcome:
     retries = lease.record.retries if lease.record.retries is not None else spec.retries
     if lease.failures >= retries and not lease.record.shape.persistent:
         return Failed(info)
@@ -91,8 +110,26 @@ def _again(spec: TaskSpec, lease: Lease, info: ErrorInfo, random: Random, delay:
     if isinstance(delay, (int, float)) and math.isfinite(delay):
         delay_ms = round(max(0.0, delay) * limits.SECOND)
     else:
-        delay_ms = spec.backoff.delay_ms(lease.failures + 1, random)
+        delay_ms = _backoff_ms(spec, lease, error, random)
     return Retried(info, min(delay_ms, limits.MAX_DELAY_MS))
+
+
+def _backoff_ms(spec: TaskSpec, lease: Lease, error: BaseException, random: Random) -> int:
+    backoff, failures = spec.backoff, lease.failures + 1
+    if isinstance(backoff, OwnBackoff):
+        try:
+            return backoff.delay_ms(failures, error)
+        except BaseException as fault:
+            _warn(spec, lease, "backoff_failed", fault)
+            return Backoff().delay_ms(failures, random)
+    return backoff.delay_ms(failures, random)
+
+
+def _warn(spec: TaskSpec, lease: Lease, what: str, error: BaseException) -> None:
+    """Say once for each task that a function of its options failed. Its jobs are treated as if there were none."""
+    if what not in spec.warned:
+        spec.warned.add(what)
+        trouble(logging.WARNING, what, error, queue=lease.record.queue, task=spec.name)
 
 
 def _encoded(spec: TaskSpec, value: object) -> bytes:
@@ -119,54 +156,3 @@ def _reason(error: JobCancelled) -> str:
 def note(error: ErrorInfo) -> bytes:
     """What stands in the place of a result that could not be kept."""
     return json.dumps({"leasehold_note": {"type": error.type, "message": error.message}}).encode()
-
-
-def describe(error: BaseException) -> ErrorInfo:
-    """The error as bounded text. Survives an error that cannot be printed."""
-    try:
-        return ErrorInfo(_name(error), _message(error), _traceback(error))
-    except BaseException:
-        return ErrorInfo("Error", "an error that cannot be described")
-
-
-def _name(error: BaseException) -> str:
-    kind = type(error)
-    name = (
-        kind.__qualname__
-        if kind.__module__ in ("builtins", "leasehold.core.errors")
-        else f"{kind.__module__}.{kind.__qualname__}"
-    )
-    return cut(name, limits.MAX_NAME)
-
-
-def _message(error: BaseException) -> str:
-    try:
-        return cut(str(error), limits.MAX_ERROR_TEXT)
-    except BaseException:
-        return f"<{type(error).__qualname__} cannot be printed>"
-
-
-def _traceback(error: BaseException) -> str:
-    own = error.__traceback__
-    if own is not None:
-        own = own.tb_next  # the first frame is the worker's
-    blocks = []
-    for link, trace in [(error, own), *((other, other.__traceback__) for other in _related(error))]:
-        frames = "".join(traceback.format_tb(trace, limit=-FRAMES_MAX))
-        blocks.append(f"{frames}{_name(link)}: {_message(link)[:1000]}")
-    if own is None and len(blocks) == 1:
-        return ""
-    return cut("\n\nwith or caused by:\n".join(blocks), limits.MAX_TRACEBACK)
-
-
-def _related(error: BaseException) -> Iterator[BaseException]:
-    """Members of a group, then causes, the nearest first; at most `CHAIN_MAX`, and each once."""
-    seen, line = {id(error)}, [error]
-    for link in line:
-        members = list(link.exceptions[:CHAIN_MAX]) if isinstance(link, BaseExceptionGroup) else []
-        cause = link.__cause__ or (None if link.__suppress_context__ else link.__context__)
-        for other in [*members, *([cause] if cause is not None else [])]:
-            if id(other) not in seen and len(seen) <= CHAIN_MAX:
-                seen.add(id(other))
-                line.append(other)
-                yield other

@@ -10,12 +10,18 @@ import logging
 import os
 import re
 from itertools import takewhile
+from typing import Final
 
 from leasehold.core.job import ErrorInfo, Lease
 from leasehold.core.limits import MAX_LOG_TEXT
-from leasehold.core.outcome import Broken, Cancelled, Completed, Failed, Outcome, Released, Retried, Unroutable
+from leasehold.core.outcome import Broken, Cancelled, Completed, Crashed, Failed, Outcome, Released, Retried, Unroutable
+from leasehold.runtime.describe import describe
 
 LOGGER = logging.getLogger("leasehold.worker")
+PARTS: Final = "leasehold_parts"
+"""The attribute of a record of ours that has the name of the event and its fields."""
+TRACEBACK: Final = "traceback"
+"""The one field that is not cut to `MAX_LOG_TEXT`: it is bounded already."""
 _FRAME = re.compile(r'  File "(?P<file>.*)", line (?P<line>\d+), in (?P<function>.*)')
 _LIBRARY = os.path.dirname(os.__file__) + os.sep
 _OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
@@ -24,21 +30,31 @@ _OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 def event(level: int, name: str, /, **fields: object) -> None:
     """Log one event. Never give it a payload."""
     if LOGGER.isEnabledFor(level):
-        LOGGER.log(level, "%s", line(name, fields))
+        # The line for people; its parts for a formatter that writes something else of them.
+        LOGGER.log(level, "%s", line(name, fields), extra={PARTS: (name, fields)})
+
+
+def trouble(level: int, name: str, error: BaseException, /, **fields: object) -> None:
+    """Log that something of the user's raised: the type of the error and the place, the rest at debug."""
+    info = describe(error)
+    event(level, name, **fields, error=info.type, at=place(info.traceback))
+    _traceback(info, fields)
 
 
 def ended(lease: Lease, outcome: Outcome) -> None:
     """Log how an attempt ended."""
     match outcome:
+        case Completed() | Released() | Unroutable() | Cancelled():  # first, as it is the common case
+            if LOGGER.isEnabledFor(logging.DEBUG):  # asked here, before anything is built
+                _of(logging.DEBUG, type(outcome).__name__.lower(), lease)
         case Retried(error, delay_ms):
             _error(logging.INFO, "retried", lease, error, delay_ms)
         case Failed(error):
             _error(logging.WARNING, "failed", lease, error)
         case Broken(error):
             _error(logging.WARNING, "broken", lease, error)
-        case Completed() | Released() | Unroutable() | Cancelled():
-            if LOGGER.isEnabledFor(logging.DEBUG):  # the common case: asked here, before anything is built
-                _of(logging.DEBUG, type(outcome).__name__.lower(), lease)
+        case Crashed():
+            _of(logging.WARNING, "crashed", lease)
 
 
 def _of(level: int, name: str, lease: Lease, **fields: object) -> None:
@@ -49,10 +65,15 @@ def _of(level: int, name: str, lease: Lease, **fields: object) -> None:
 def _error(level: int, name: str, lease: Lease, error: ErrorInfo, delay_ms: int | None = None) -> None:
     at = place(error.traceback)
     _of(level, name, lease, attempt=lease.attempt, error=error.type, at=at, delay_ms=delay_ms)
+    _traceback(error, {"queue": lease.record.queue, "id": lease.record.id})
+
+
+def _traceback(error: ErrorInfo, fields: dict[str, object]) -> None:
     if LOGGER.isEnabledFor(logging.DEBUG):
         text = error.traceback or f"{error.type}: {error.message}"
         lines = "".join(f"\n  | {_printable(one)}" for one in text.splitlines())
-        LOGGER.debug("%s%s", line("traceback", {"queue": lease.record.queue, "id": lease.record.id}), lines)
+        parts = ("traceback", fields | {TRACEBACK: text})
+        LOGGER.debug("%s%s", line("traceback", fields), lines, extra={PARTS: parts})
 
 
 def place(traceback: str) -> str | None:
@@ -90,11 +111,13 @@ def escaped(value: object) -> str:
     """The value as one word: quoted when it has spaces, quotes or anything that does not print."""
     if isinstance(value, float):
         return f"{value:.3f}"
-    text = str(value)
-    if len(text) > MAX_LOG_TEXT:
-        text = text[:MAX_LOG_TEXT] + "..."
+    text = shortened(str(value))
     plain = text and text.isprintable() and not any(char in text for char in " \"'=\\")
     return text if plain else repr(text)
+
+
+def shortened(text: str) -> str:
+    return text if len(text) <= MAX_LOG_TEXT else text[:MAX_LOG_TEXT] + "..."
 
 
 def brief(error: BaseException) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
@@ -9,9 +10,10 @@ from contextlib import AbstractAsyncContextManager
 from typing import TypeVar
 
 from leasehold.core import limits
-from leasehold.core.errors import AccessDenied, RedisError, Unreachable
+from leasehold.core.errors import AccessDenied, QueueFull, RedisError, Unreachable
 from leasehold.core.steps import Steps
 from leasehold.runtime.clones import Own
+from leasehold.runtime.herald import Herald
 from leasehold.runtime.log import brief, event
 from leasehold.runtime.ports import Driver, Env, Messages
 
@@ -25,11 +27,15 @@ class LoopFailed(Exception):
 class Link:
     """The worker's driver, which also knows whether Redis answers: one log line when it goes, one when it is back."""
 
-    def __init__(self, driver: Driver, env: Env) -> None:
+    def __init__(self, driver: Driver, env: Env, herald: Herald | None = None) -> None:
         self._own = Own()
         self._driver = driver
+        self._herald = herald
         self._env = env
+        self._refused = False
         self.down_since: float | None = None
+        self.good_at = env.clock()
+        """When Redis last gave a good reply, or when we began to ask."""
 
     async def run(self, steps: Steps[T]) -> T:
         self._own.end_clone()
@@ -38,11 +44,18 @@ class Link:
         except (Unreachable, AccessDenied) as error:
             if self.down_since is None:
                 self.down_since = self._env.clock()
-                event(logging.ERROR, "redis_away", error=brief(error))
+                # The driver has told of it already, unless Redis is there and refuses.
+                self._refused = isinstance(error, AccessDenied)
+                event(logging.ERROR if self._refused else logging.DEBUG, "redis_away", error=brief(error))
+                if self._herald is not None:
+                    self._herald.redis_away(error)
             raise
+        self.good_at = self._env.clock()
         if self.down_since is not None:
             away, self.down_since = self._env.clock() - self.down_since, None
-            event(logging.WARNING, "redis_back", away_s=away)
+            event(logging.WARNING if self._refused else logging.DEBUG, "redis_answers", away_s=away)
+            if self._herald is not None:
+                self._herald.redis_back(away)
         return answer
 
     def subscribe(self, channel: str) -> AbstractAsyncContextManager[Messages]:
@@ -67,8 +80,9 @@ class Strikes:
 async def supervised(name: str, run: Callable[[], Awaitable[None]], stopping: Callable[[], bool], env: Env) -> None:
     """Run a loop until it returns; when it raises, run it again after a growing pause.
 
-    Errors of Redis are waited out for as long as they last (`Link` logs those that mean it is away). Any other error is
-    a bug of somebody's: after `LOOP_FAILURES` of them in a minute it raises `LoopFailed`.
+    Errors of Redis are waited out for as long as they last (`Link` logs those that mean it is away). Anything else is a
+    bug of somebody's, also a cancellation that nobody asked for: after `LOOP_FAILURES` of them in a minute it raises
+    `LoopFailed`.
     """
     strikes = Strikes(limits.LOOP_FAILURES - 1)
     tries = 0
@@ -78,17 +92,33 @@ async def supervised(name: str, run: Callable[[], Awaitable[None]], stopping: Ca
         try:
             await run()
             return
-        except RedisError as error:
+        except (RedisError, QueueFull) as error:
             text = brief(error)
             if not isinstance(error, (Unreachable, AccessDenied)) and text != told:
                 told = text
                 event(logging.ERROR, "redis_refused", loop=name, error=text)
-        except Exception as error:
+        except (Exception, asyncio.CancelledError, SystemExit) as error:
+            if isinstance(error, asyncio.CancelledError) and _asked_for():
+                raise
             event(logging.ERROR, "loop_failed", loop=name, error=brief(error))
             if strikes.strike(env.clock()):
                 raise LoopFailed(f"The {name} loop failed {limits.LOOP_FAILURES} times in a minute.") from error
         tries = 1 if env.clock() - began > limits.MINUTE / limits.SECOND else min(tries + 1, 16)
         await env.sleep(pause_s(tries, env.random))
+
+
+async def unsupervised(name: str, run: Callable[[], Awaitable[None]]) -> None:
+    """Run a loop that restarts itself. What it raises at last ends the worker in order, even `SystemExit`."""
+    try:
+        await run()
+    except SystemExit as error:
+        raise LoopFailed(f"The {name} loop raised SystemExit.") from error
+
+
+def _asked_for() -> bool:
+    """Whether somebody cancelled this task, and not only something that it waits for."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 def pause_s(tries: int, random: Callable[[], float]) -> float:

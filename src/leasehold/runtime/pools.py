@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import threading
 from collections import deque
 from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Generic, TypeVar
+
+from leasehold.core import limits
+from leasehold.runtime.log import brief, event
 
 In = TypeVar("In")
 Out = TypeVar("Out")
@@ -30,17 +34,37 @@ class ThreadPool(Generic[In, Out]):
         self._woken = False
         self._threads = 0
         self._busy = 0
+        self._again: asyncio.TimerHandle | None = None
 
     def submit(self, item: In) -> None:
         """Run `work(item)` in a thread."""
         self._busy += 1
-        if self._busy > self._threads and self._threads < self._size:
-            self._threads += 1
-            threading.Thread(target=self._serve, name=f"leasehold-{self._threads}", daemon=True).start()
         self._todo.put(item)
+        if self._busy > self._threads and self._threads < self._size:
+            self._grow()
+
+    def _grow(self) -> bool:
+        """Start one more thread. Where the system allows none, what waits is run by others, or when it does."""
+        try:
+            threading.Thread(target=self._serve, name=f"leasehold-{self._threads + 1}", daemon=True).start()
+        except (RuntimeError, MemoryError) as error:
+            if self._again is None:
+                waiting = self._todo.qsize()
+                event(logging.WARNING, "no_thread", error=brief(error), threads=self._threads, waiting=waiting)
+                self._again = self._loop.call_later(limits.THREAD_RETRY_MS / limits.SECOND, self._try_again)
+            return False
+        self._threads += 1
+        return True
+
+    def _try_again(self) -> None:
+        self._again = None
+        while self._threads < min(self._busy, self._size) and self._grow():
+            pass
 
     def close(self) -> None:
         """Let idle threads end. Busy ones end after their handler."""
+        if self._again is not None:
+            self._again.cancel()
         for _ in range(self._threads):
             self._todo.put(None)
 

@@ -9,10 +9,13 @@ from typing import TypeAlias
 
 from leasehold.core import limits
 from leasehold.core.engine import Engine
-from leasehold.core.errors import RedisError, Unreachable
+from leasehold.core.errors import LeaseholdError, QueueFull, RedisError, Unreachable
 from leasehold.core.job import Lease, LeaseRef
 from leasehold.core.outcome import Completed, Outcome, Released
+from leasehold.core.steps import durably
 from leasehold.runtime.held import Held
+from leasehold.runtime.herald import Herald
+from leasehold.runtime.hooks import Hooks
 from leasehold.runtime.inflight import Inflight
 from leasehold.runtime.log import event
 from leasehold.runtime.ports import Driver
@@ -27,12 +30,19 @@ class Settler:
     When Redis does not answer, the outcomes stay in the queue and the loop raises: its supervisor runs it again.
     """
 
-    def __init__(self, engine: Engine, driver: Driver, inflight: Inflight) -> None:
+    def __init__(
+        self, engine: Engine, driver: Driver, inflight: Inflight, herald: Herald | None = None, replicas: int = 0
+    ) -> None:
         self._engine = engine
+        self._herald = herald
+        self.hooks: Hooks | None = None
+        """Where there are any."""
         self._driver = driver
         self._inflight = inflight
         self._queue: deque[Item] = deque()
         self._wake = asyncio.Event()
+        self._replicas = replicas
+        self._too_few = False
         self._quiet = asyncio.Event()
         self._quiet.set()
         self._doubtful: set[LeaseRef] = set()
@@ -43,6 +53,8 @@ class Settler:
         """Settle a lease with this outcome. False: its end was decided before, or it was lost."""
         if not self._inflight.begin_settling(held):
             return False
+        if self._herald is not None:
+            self._herald.ending(held)
         self._add((held.lease, outcome, held))
         return True
 
@@ -63,20 +75,22 @@ class Settler:
             self._quiet.set()
 
     def _add(self, item: Item) -> None:
+        if not self._queue:  # else this was done for the first in it, and the loop goes on until it is empty
+            self._quiet.clear()
+            self._wake.set()
         self._queue.append(item)
-        self._quiet.clear()
-        self._wake.set()
 
     def _take(self) -> list[Item]:
         """What is there, up to the limits of one call."""
         batch: list[Item] = []
-        size = 0
-        while self._queue and len(batch) < limits.MAX_BATCH:
-            outcome = self._queue[0][1]
-            size += len(outcome.result) if type(outcome) is Completed else 0
-            if batch and size > limits.MAX_CALL_BYTES:
-                break
-            batch.append(self._queue.popleft())
+        queue, size = self._queue, 0
+        while queue and len(batch) < limits.MAX_BATCH:
+            outcome = queue[0][1]
+            if type(outcome) is Completed:
+                size += len(outcome.result)
+                if batch and size > limits.MAX_CALL_BYTES:
+                    break
+            batch.append(queue.popleft())
         return batch
 
     async def _round(self, batch: list[Item]) -> None:
@@ -87,13 +101,13 @@ class Settler:
         left: dict[str, list[Item]] = {}
         for item in batch:
             left.setdefault(item[0].record.queue, []).append(item)
-        refusal: RedisError | None = None
+        refusal: LeaseholdError | None = None
         try:
             for queue in list(left):
                 try:
                     await self._settle(left[queue])
                     del left[queue]
-                except RedisError as error:
+                except (RedisError, QueueFull) as error:  # full: a Redis that cannot write to its disk says so, too
                     if isinstance(error, Unreachable):
                         raise
                     refusal = error
@@ -109,20 +123,41 @@ class Settler:
             raise refusal
 
     async def _settle(self, batch: list[Item]) -> None:
-        answers = await self._driver.run(self._engine.settle([(lease, outcome) for lease, outcome, _ in batch]))
+        answers = await self._tell([(lease, outcome) for lease, outcome, _ in batch])
         for (_, outcome, held), ours in zip(batch, answers, strict=True):
             if ours:
                 self.settled += 1
-            elif held is not None:
-                self._report(held.ref, outcome)
-            if held is not None:
-                self._inflight.gone(held)
+            if held is None:
+                continue
+            if ours:
+                if self._herald is not None:
+                    self._herald.ended(held, outcome)
+                if self.hooks is not None:
+                    self.hooks.ended(held, outcome)
+            else:
+                self._report(held, outcome)
+            self._inflight.gone(held)
         if self._doubtful:
             self._doubtful.difference_update([lease.ref for lease, _, _ in batch])
 
-    def _report(self, ref: LeaseRef, outcome: Outcome) -> None:
+    async def _tell(self, settlements: list[tuple[Lease, Outcome]]) -> list[bool]:
+        """Settle; with replicas that are to have it, wait for them. Too few of them change no outcome: it is logged."""
+        steps = self._engine.settle(settlements)
+        if not self._replicas:
+            return await self._driver.run(steps)
+        done = await self._driver.run(durably(steps, self._replicas))
+        too_few = done.replicas < self._replicas
+        if too_few != self._too_few:
+            self._too_few = too_few
+            name = "not_durable" if too_few else "durable_again"
+            event(logging.WARNING, name, replicas=done.replicas, wanted=self._replicas)
+        return done.answer
+
+    def _report(self, held: Held, outcome: Outcome) -> None:
         """The answer was no. After a call without an answer, that may mean that the first try went through."""
-        kind = type(outcome).__name__.lower()
+        ref, kind = held.ref, type(outcome).__name__.lower()
+        if self._herald is not None:
+            self._herald.lost(held, "settle", certain=ref not in self._doubtful)
         if ref in self._doubtful:
             event(logging.WARNING, "settled_or_lost", queue=ref.queue, id=ref.id, outcome=kind)
             return

@@ -16,20 +16,28 @@ from typing import Any
 from leasehold.core import limits
 from leasehold.core.engine import Engine, Feature
 from leasehold.core.errors import InvalidArgument
+from leasehold.core.events import Listener as Hearer
 from leasehold.core.task import TaskSpec
-from leasehold.runtime.executor import Executor, Known
+from leasehold.runtime.child import Launch
+from leasehold.runtime.executor import Executor
 from leasehold.runtime.fetcher import Fetcher
 from leasehold.runtime.heartbeat import Heart
+from leasehold.runtime.herald import Herald
+from leasehold.runtime.hooks import Hooks
 from leasehold.runtime.inflight import Inflight
+from leasehold.runtime.known import Known
 from leasehold.runtime.listener import Listener
 from leasehold.runtime.log import brief, event
-from leasehold.runtime.loops import Link, supervised
+from leasehold.runtime.loops import Link, LoopFailed, supervised, unsupervised
 from leasehold.runtime.maintainer import Maintainer
+from leasehold.runtime.middleware import Layers, Middleware
+from leasehold.runtime.needs import launch_needed
 from leasehold.runtime.pace import Pace
 from leasehold.runtime.ports import Driver, Env, Keeper
 from leasehold.runtime.reporter import Reporter
 from leasehold.runtime.settler import Settler
 from leasehold.runtime.signals import on_signals
+from leasehold.runtime.sturdy import guarded
 from leasehold.runtime.turns import Turns
 
 
@@ -54,7 +62,10 @@ class Worker:
 
     `tasks` by name and `handlers` (of raw payloads) by queue. `weights`: how often a queue is looked at first, 1 where
     nothing is said. `burst`: stop when the queues have no ready or due work left but persistent jobs. `grace_ms`: how
-    long running jobs may go on after a stop was asked for; persistent ones are ended at once. One worker runs once.
+    long running jobs may go on after a stop was asked for; persistent ones are ended at once. `worn`: asked now and
+    then with the number of jobs that were started; when it gives a reason, the worker retires. `listeners` hear
+    what happens; `middleware` is around every handler, the first outermost. `durable`: how many replicas must have the
+    ends of jobs. `launch`: how a process for jobs is started, for tasks that are to run in one. One worker runs once.
     """
 
     def __init__(
@@ -72,6 +83,11 @@ class Worker:
         weights: Mapping[str, int] | None = None,
         worker_id: str | None = None,
         signals: bool = True,
+        worn: Callable[[int], str | None] = lambda started: None,
+        listeners: Sequence[Hearer] = (),
+        middleware: Sequence[Middleware] = (),
+        launch: Launch | None = None,
+        durable: int = 0,
         env: Env | None = None,
     ) -> None:
         if not queues:
@@ -85,6 +101,7 @@ class Worker:
                 raise InvalidArgument(
                     f"weights has {queue!r}: {weight}; expected queues of this worker and 1 to {limits.MAX_WEIGHT}."
                 )
+        self._launch = launch_needed([*tasks.values(), *handlers.values()], launch)
         self.id = worker_id or fresh_worker_id()
         self.queues = tuple(dict.fromkeys(queues))
         self._turns = Turns(self.queues, weights)
@@ -94,26 +111,77 @@ class Worker:
         self._concurrency = concurrency
         self._burst = burst
         self._grace_s = grace_ms / limits.SECOND
+        self._durable = durable
         self._signals = signals
         self._env = env or Env()
-        self._link = Link(driver, self._env)
+        self._herald = Herald(listeners, self.id, self._env) if listeners else None
+        self._middleware = tuple(middleware)
+        self._link = Link(driver, self._env, self._herald)
         self._stop = asyncio.Event()
+        self._hurry = asyncio.Event()
+        """A stop was asked for, and not only that it retires."""
         self._hard = asyncio.Event()
+        self._worn = worn
+        self.retiring: str | None = None
+        """Why the worker retires, when it does."""
+        self._begun = asyncio.Event()
         self._fatal: BaseException | None = None
         self._loops: list[asyncio.Task[None]] = []
 
     def stop(self) -> None:
         """Ask for a stop: nothing new is started, running jobs may finish. Asked again: a hard stop, at once."""
-        if self._stop.is_set():
+        if self._hurry.is_set():
             self._hard.set()
+        self.drain()
+
+    def drain(self) -> None:
+        """Ask for a stop. Asked again, it is the same ask."""
+        self._hurry.set()
         self._stop.set()
+
+    def stop_hard(self) -> None:
+        """Ask for a hard stop."""
+        self.drain()
+        self._hard.set()
+
+    def retire(self, reason: str) -> None:
+        """Stop in order, but give what runs the time that it needs. Another worker is to take this one's place."""
+        if not self._stop.is_set():
+            self.retiring = reason
+            event(logging.INFO, "retiring", worker=self.id, reason=reason)
+            self._stop.set()
+
+    @property
+    def active(self) -> int:
+        """How many jobs run."""
+        return len(self._inflight.running) if self._begun.is_set() else 0
+
+    @property
+    def good_at(self) -> float:
+        """When Redis last gave a good reply, or when the worker was made; by `Env.clock`."""
+        return self._link.good_at
+
+    @property
+    def stopping(self) -> bool:
+        return self._stop.is_set()
+
+    async def until_ready(self) -> None:
+        """Wait until its leases are kept, so that it takes up jobs."""
+        await self._begun.wait()
+        await self._fetcher.ready.wait()
+
+    async def until_stopping(self) -> None:
+        await self._stop.wait()
 
     async def run(self) -> ExitStatus:
         """Work until stopped, or with `burst` until there is nothing left. Never raises what a handler raises."""
-        with on_signals(self.stop) if self._signals else contextlib.nullcontext():
+        with on_signals(self.stop) if self._signals else contextlib.nullcontext(), guarded():
             self._build()
             event(logging.INFO, "started", worker=self.id, queues=",".join(self.queues), slots=self._concurrency)
+            if self._herald is not None:
+                self._herald.worker_started(self.queues, self._concurrency)
             self._start_loops()
+            self._begun.set()
             try:
                 await self._stop.wait()
                 return await self._shut_down()
@@ -121,15 +189,24 @@ class Worker:
                 for task in self._loops:
                     task.cancel()
                 self._executor.close()
+                self._layers.close()
+                self._hooks.close()
 
     def _build(self) -> None:
         env, engine, link, queues = self._env, self._engine, self._link, self.queues
         pace = Pace()
         self._inflight = Inflight(self._concurrency)
-        self._settler = Settler(engine, link, self._inflight)
+        self._settler = Settler(engine, link, self._inflight, self._herald, self._durable)
         self._reporter = Reporter(engine, link, env)
-        self._executor = Executor(engine, link, self._known, self._inflight, self._settler, self._reporter, pace, env)
-        inflight, executor, known = self._inflight, self._executor, self._known
+        self._layers = Layers(self._middleware, self._concurrency)
+        known = self._known.behind(self._layers)
+        self._executor = Executor(
+            engine, link, known, self._inflight, self._settler, self._reporter, pace, env, self._herald, self._launch
+        )
+        inflight, executor = self._inflight, self._executor
+        self._hooks = Hooks(executor.reach)
+        if known.have_hooks():
+            self._settler.hooks = self._hooks
         self._fetcher = Fetcher(
             engine,
             link,
@@ -169,8 +246,14 @@ class Worker:
                 self._env,
             )
             self._loop("listen", listener.run)
+        if self._herald is not None:
+            self._loop("events", self._herald.run)
+        if self._settler.hooks is not None:
+            self._loop("hooks", self._hooks.run)
+        if self._executor.apart is not None:
+            self._add("processes", self._executor.apart.run())
         # Restarts itself, within its own bounds.
-        self._add("heart", self._heart.run())
+        self._add("heart", unsupervised("heart", self._heart.run))
 
     def _loop(
         self, name: str, run: Callable[[], Awaitable[None]], stopping: Callable[[], bool] = lambda: False
@@ -184,7 +267,11 @@ class Worker:
         return task
 
     def _loop_ended(self, task: asyncio.Task[None]) -> None:
-        error = None if task.cancelled() else task.exception()
+        error = LoopFailed("It was cancelled.") if task.cancelled() else task.exception()
+        if error is None and task is not self._fetching:
+            error = LoopFailed("It ended by itself.")
+        if self._stop.is_set() and isinstance(error, LoopFailed):
+            return
         if error is not None and self._fatal is None:
             self._fatal = error
             event(logging.CRITICAL, "stopping", loop=task.get_name(), error=brief(error))
@@ -204,6 +291,9 @@ class Worker:
             late = now - before > 1.5 * tick
             self._fetcher.watch(now, late)
             self._heart.watch(now, late)
+            reason = self._worn(self._executor.started)
+            if reason is not None:
+                self.retire(reason)
 
     # ------------------------------------------------------------------------------------------------------- the end
 
@@ -216,24 +306,35 @@ class Worker:
         self._hand_back()
         self._fetching.add_done_callback(lambda _: self._hand_back())
         self._executor.end_persistent()
-        event(logging.INFO, "draining", worker=self.id, running=len(self._inflight.running))
+        running = len(self._inflight.running)
+        event(logging.INFO, "draining", worker=self.id, running=running)
+        if self._herald is not None:
+            self._herald.worker_stopping(running)
         if self._fatal is None:
+            if self.retiring is not None:
+                await self._unless(self._hurry, self._worked_off(), limits.RECYCLE_DRAIN_MS / limits.SECOND)
             await self._or_hard(self._drained(), self._grace_s)
         if not self._hard.is_set():
             self._executor.cancel_running()
             await self._or_hard(self._drained(), limits.CANCEL_MS / limits.SECOND)
             await self._or_hard(asyncio.wait({self._fetching}), limits.CANCEL_MS / limits.SECOND)
             await self._or_hard(self._settler.flushed(), limits.FLUSH_MS / limits.SECOND)
+            await self._or_hard(self._hooks.flushed(), limits.TELL_MS / limits.SECOND)
         hard = self._hard.is_set()
         if hard:
             self._executor.cancel_running()
             await _within(self._settler.flushed(), limits.HARD_STOP_MS / 2 / limits.SECOND)
         self._fetching.cancel()
+        if self._executor.apart is not None:
+            await self._or_hard(self._executor.apart.close(), limits.PROCESS_BYE_MS / limits.SECOND)
         await _within(self._heart.stop(), limits.HARD_STOP_MS / limits.SECOND)
         leave = self._link.run(self._engine.leave(self.id, self.queues))
         given_back = await _within(leave, (limits.HARD_STOP_MS if hard else limits.LEAVE_MS) / limits.SECOND)
         going_on = len(self._inflight.running)
         event(logging.INFO, "stopped", worker=self.id, given_back=given_back, hard=hard, handlers_going_on=going_on)
+        if self._herald is not None:
+            self._herald.worker_stopped(given_back, hard)
+            await _within(self._herald.flushed(), (limits.HARD_STOP_MS if hard else limits.TELL_MS) / limits.SECOND)
         if hard:
             return ExitStatus.HARD
         if self._fatal is not None:
@@ -248,12 +349,21 @@ class Worker:
             self._inflight.changed.clear()
             await self._inflight.changed.wait()
 
+    async def _worked_off(self) -> None:
+        """All but persistent jobs, which were told to end, and handlers that would not."""
+        while any(not run.abandoned and not run.persistent for run in self._inflight.running):
+            self._inflight.changed.clear()
+            await self._unless(self._hurry, self._inflight.changed.wait(), 1.0)
+
     async def _or_hard(self, waiting: Coroutine[Any, Any, Any], seconds: float) -> None:
         """Wait for this, for so long at most, and not after a hard stop was asked for."""
+        await self._unless(self._hard, waiting, seconds)
+
+    async def _unless(self, end: asyncio.Event, waiting: Coroutine[Any, Any, Any], seconds: float) -> None:
         done = asyncio.ensure_future(waiting)
-        hard = asyncio.ensure_future(self._hard.wait())
-        await asyncio.wait({done, hard}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-        for task in (done, hard):
+        ended = asyncio.ensure_future(end.wait())
+        await asyncio.wait({done, ended}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        for task in (done, ended):
             task.cancel()
 
 

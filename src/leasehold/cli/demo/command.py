@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import sysconfig
 import tempfile
+from dataclasses import asdict
 from pathlib import Path
 
 import click
+
+from leasehold.cli.jobs import dump
 
 
 @click.command()
@@ -17,8 +20,9 @@ import click
     metavar="[DIR]",
     type=click.Path(exists=True, file_okay=False, readable=True, path_type=Path),
 )
+@click.option("as_json", "--json", is_flag=True, help="Print the report as JSON; what goes on is told on stderr.")
 @click.pass_context
-def demo(context: click.Context, directory: Path | None) -> None:
+def demo(context: click.Context, directory: Path | None, as_json: bool) -> None:
     """See it work: one job per file below DIR, two workers, one of them killed.
 
     Each job finds the size, the lines and the SHA-256 of one file (default: the files of Python's standard library).
@@ -35,7 +39,7 @@ def demo(context: click.Context, directory: Path | None) -> None:
     from leasehold.cli.demo.screen import Screen, show_report
     from leasehold.redis.embedded import open_embedded
 
-    console = Console()
+    console = Console(stderr=as_json)
     without = NOT_THE_LIBRARY if directory is None else frozenset()
     directory = directory or Path(sysconfig.get_path("stdlib"))
     found = survey(directory, without)
@@ -58,5 +62,8 @@ def demo(context: click.Context, directory: Path | None) -> None:
                 report = run_demo(app, look_at, found, Path(folder), environment, screen.tell)
         finally:
             server.close()
-    show_report(console, report)
+    if as_json:
+        click.echo(dump({**asdict(report), "problems": report.problems}))
+    else:
+        show_report(console, report)
     context.exit(1 if report.problems else 0)

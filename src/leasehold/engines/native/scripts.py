@@ -1,17 +1,11 @@
-"""The Lua operations of the native engine, assembled from their files, with the names of their arguments.
-
-An operation is one file in lua/; a line `--@include a b` is replaced by lua/lib/a.lua and b.lua, and `@NAME@` by the
-number of that name in core/limits.py. Data reaches a script through KEYS and ARGV only, never through its text.
-"""
+"""The Lua operations of the native engine, with the names of their arguments."""
 
 from __future__ import annotations
 
-import re
-from importlib.resources import files
 from typing import Final
 
-from leasehold.core import limits
 from leasehold.core.steps import Script
+from leasehold.engines.scripts import load
 
 ARGUMENTS: Final[dict[str, str]] = {
     "enqueue": "session number room (id record due own)...",
@@ -45,16 +39,4 @@ ARGUMENTS: Final[dict[str, str]] = {
 """What each operation takes in ARGV, as its header says. KEYS is always the prefix alone."""
 
 
-def assemble(name: str) -> str:
-    """The full text of an operation: its libraries in place, its numbers filled in."""
-    folder = files(__package__) / "lua"
-    text = (folder / f"{name}.lua").read_text()
-
-    def include(match: re.Match[str]) -> str:
-        return "".join((folder / "lib" / f"{lib}.lua").read_text() for lib in match[1].split())
-
-    text = re.sub(r"^--@include (.*)\n", include, text, flags=re.MULTILINE)
-    return re.sub(r"@([A-Z_]+)@", lambda match: str(getattr(limits, match[1])), text)
-
-
-SCRIPTS: Final[dict[str, Script]] = {name: Script(name, assemble(name)) for name in ARGUMENTS}
+SCRIPTS: Final[dict[str, Script]] = load(__package__, ARGUMENTS)

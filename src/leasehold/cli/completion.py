@@ -1,0 +1,65 @@
+"""The `completion` command, and the names of queues and workers that a shell offers after TAB."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from leasehold.core import limits
+
+if TYPE_CHECKING:
+    from leasehold.app import Leasehold
+
+SHELLS: Final = ("bash", "zsh", "fish")
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(SHELLS))
+def completion(shell: str) -> None:
+    """Print a script that completes words in your shell.
+
+    \b
+    eval "$(leasehold completion bash)"      in ~/.bashrc; Bash 4.4 or newer
+    eval "$(leasehold completion zsh)"       in ~/.zshrc, after compinit
+    leasehold completion fish | source       in ~/.config/fish/config.fish
+
+    It completes commands, options, states, and the names of queues and workers: those are asked of the Redis that the
+    line or the environment names, which has a third of a second to answer.
+
+    Exit status: 0 done; 2 there is no such shell.
+    """
+    from click.shell_completion import get_completion_class
+
+    from leasehold.cli import commands
+
+    found = get_completion_class(shell)
+    assert found is not None, "click has these three"
+    click.echo(found(commands, {}, "leasehold", "_LEASEHOLD_COMPLETE").source())
+
+
+def queue_names(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """The queues whose names begin like this. None where Redis does not answer soon: no error helps within a line."""
+    return _names(context, incomplete, lambda app: app.inspect.queues())
+
+
+def worker_names(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """The workers whose names begin like this."""
+    return _names(context, incomplete, lambda app: (worker.id for worker in app.inspect.workers()))
+
+
+def _names(context: click.Context, incomplete: str, ask: Callable[[Leasehold], Iterable[str]]) -> list[str]:
+    from leasehold.app import Leasehold
+    from leasehold.core.errors import LeaseholdError
+
+    soon = limits.COMPLETE_MS / limits.SECOND
+    given = {name: context.params.get(name) for name in ("url", "namespace")}
+    try:
+        with Leasehold(**given, patience=0, connect_timeout=soon, reply_timeout=soon) as app:
+            # One that is embedded might have to be started.
+            if app.settings.url.startswith("embedded:"):
+                return []
+            return sorted(name for name in ask(app) if name.startswith(incomplete))[: limits.COMPLETE_MOST]
+    except LeaseholdError:
+        return []

@@ -1,0 +1,141 @@
+"""The `enqueue` command: a call of an app's task with its arguments checked, or a raw payload for a queue."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from shlex import quote
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from leasehold.app import Leasehold
+from leasehold.cli.completion import queue_names
+from leasehold.cli.errors import UserError, note, safe
+from leasehold.cli.jobs import dump
+from leasehold.cli.loader import load
+from leasehold.cli.payloads import arguments, given
+from leasehold.cli.reach import reach, reaching
+from leasehold.core import limits
+from leasehold.results import JobHandle
+
+if TYPE_CHECKING:
+    from leasehold.tasks import Task
+
+_MAX_NAMES: Final = 10
+_MAX_DELAY_S: Final = limits.MAX_DELAY_MS / limits.SECOND
+
+
+@click.command()
+@click.argument("app", metavar="[MODULE:APP]", required=False)
+@click.argument("task", required=False)
+@click.argument("args", nargs=-1, metavar="[ARGS]...")
+@click.option(
+    "--queue", metavar="NAME", shell_complete=queue_names,
+    help="The queue. [default: that of the task; needed for a raw payload]",
+)  # fmt: skip
+@click.option("--payload", metavar="TEXT", help="A raw payload, for a queue whose handler takes bytes. `-`: stdin.")
+@click.option("id", "--id", metavar="TEXT", help="An id of your own; a second job with it is refused.")
+@click.option(
+    "--delay", type=click.FloatRange(0, _MAX_DELAY_S), metavar="SECONDS", help="How long it waits before it may run."
+)
+@click.option("--lane", metavar="NAME", help="Jobs with the same lane run one at a time, in order.")
+@click.option(
+    "--priority", type=click.IntRange(limits.MIN_PRIORITY, limits.MAX_PRIORITY), metavar="N",
+    help=f"{limits.MIN_PRIORITY} to {limits.MAX_PRIORITY}; the higher goes first. [default: 0]",
+)  # fmt: skip
+@click.option("--unique", metavar="KEY", help="Refused while another job with this key has not ended.")
+@reaching
+def enqueue(
+    app: str | None,
+    task: str | None,
+    args: tuple[str, ...],
+    queue: str | None,
+    payload: str | None,
+    url: str | None,
+    namespace: str | None,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Enqueue a call of a task, or a raw payload.
+
+    \b
+    leasehold enqueue shop:app shop.thumbnail '["cat.png"]' '{"size": 64}'
+    leasehold enqueue shop:app shop.thumbnail - < arguments.json
+    leasehold enqueue --queue emails --payload 'Hello'
+    pg_dump shop | leasehold enqueue --queue dumps --payload -
+
+    ARGS is JSON: an array of positional arguments, an object of named ones, or one of each; `-` stands for stdin. They
+    are checked against the signature and the type hints of the task, before anything is sent. What an option does not
+    say is as the task has it. Arguments on a command line can be seen by others on the machine, in `ps`.
+
+    A raw payload goes as it is to the handler of its queue. MODULE:APP may stand alone then: the app says where Redis
+    is.
+
+    Exit status: 0 the job is enqueued, or another one has its place (the task's `unique` says so); 1 it is refused (the
+    id or the unique key is taken, the queue is full), or Redis could not be reached; 2 the command line, the arguments
+    or a setting is wrong.
+    """
+    asked: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
+    if task is not None:
+        if payload is not None:
+            raise click.UsageError("--payload goes with a queue and no task; arguments of a task are ARGS, in JSON.")
+        with opened(app, url, namespace) as loaded:
+            found = task_of(loaded, task).using(**asked, queue=queue)
+            positional, named = arguments(args, loaded.settings.max_payload)
+            handle = found.enqueue(*positional, **named)
+            _say(handle, task, as_json)
+        return
+    if queue is None or payload is None:
+        missing = "TASK after MODULE:APP" if app is not None else "MODULE:APP and TASK"
+        raise click.UsageError(f"Expected {missing}, or --queue and --payload for a raw payload.")
+    with opened(app, url, namespace) as reached:
+        handle = reached.queue(queue).enqueue(given(payload, reached.settings.max_payload), **asked)
+        _say(handle, None, as_json)
+
+
+@contextmanager
+def opened(app: str | None, url: str | None, namespace: str | None) -> Iterator[Leasehold]:
+    """The app that the user names, or one without tasks. What the app itself does not say, `--url` does."""
+    if app is None:
+        with reach(url, namespace) as reached:
+            yield reached
+        return
+    for name, value in (("LEASEHOLD_URL", url), ("LEASEHOLD_NAMESPACE", namespace)):
+        if value is not None:
+            os.environ[name] = value
+    # A command is somebody who waits: a Redis that is away is said to be so soon.
+    os.environ.setdefault("LEASEHOLD_PATIENCE", f"{limits.START_PATIENCE_MS / limits.SECOND:g}")
+    with load(app) as loaded:
+        settings = loaded.settings
+        for option, value, chosen in (("--url", url, settings.url), ("--namespace", namespace, settings.namespace)):
+            if value is not None and value != chosen:
+                raise UserError(f"{app} says itself what {option} would say. Leave out one of the two.")
+        yield loaded
+
+
+def task_of(app: Leasehold, name: str) -> Task[Any, Any, Any]:
+    """A task of the app by its name. Raises `UserError`."""
+    if name in app.tasks:
+        return app.tasks[name]
+    near = difflib.get_close_matches(name, app.tasks, 1) or [known for known in app.tasks if known.endswith(f".{name}")]
+    if near:
+        raise UserError(f"The app has no task {name!r}. Did you mean {near[0]!r}?")
+    known = ", ".join(sorted(app.tasks)[:_MAX_NAMES]) or "none"
+    more = ", ..." if len(app.tasks) > _MAX_NAMES else ""
+    raise UserError(f"The app has no task {name!r}; it has: {known}{more}.")
+
+
+def _say(handle: JobHandle[Any], task: str | None, as_json: bool) -> None:
+    conflict = None if handle.conflict is None else handle.conflict.value
+    if as_json:
+        told = {"queue": handle.queue, "id": handle.id, "task": task, "created": handle.created, "conflict": conflict}
+        click.echo(dump(told))
+    elif handle.created:
+        click.echo(safe(f"Job {handle.id!r} is in queue {handle.queue!r}."))
+    else:
+        click.echo(safe(f"Nothing new: job {handle.id!r} of queue {handle.queue!r} has the unique key ({conflict})."))
+    if not as_json:
+        note(f"To follow it: leasehold job {quote(handle.queue)} {quote(handle.id)} --watch")

@@ -1,0 +1,166 @@
+"""The `retry` command: one job, perhaps with another payload, or all jobs of a queue in one state."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import click
+
+from leasehold.app import Leasehold
+from leasehold.cli.asking import jobs_text, sure
+from leasehold.cli.completion import queue_names
+from leasehold.cli.enqueue import opened
+from leasehold.cli.errors import NotDone, note, safe
+from leasehold.cli.job import known_job
+from leasehold.cli.jobs import dump
+from leasehold.cli.payloads import edited, given
+from leasehold.cli.reach import note_unknown, reaching
+from leasehold.core import limits
+from leasehold.core.errors import InvalidArgument
+from leasehold.core.job import JobView, State
+
+STATES: Final = (State.FAILED, State.BROKEN, State.CANCELLED, State.SCHEDULED, State.UNROUTABLE)
+"""The states out of which a job can be run now."""
+
+
+@click.command()
+@click.argument("queue", shell_complete=queue_names)
+@click.argument("job_id", required=False)
+@click.option("--payload", metavar="TEXT", help="Let the job have this payload. `-`: what comes on stdin.")
+@click.option("edit", "--edit", is_flag=True, help="Edit the payload in $VISUAL or $EDITOR.")
+@click.option("--app", metavar="MODULE:APP", help="The app whose task checks a new payload.")
+@click.option("everything", "--all", is_flag=True, help="Retry all jobs in the state of --state.")
+@click.option("--state", type=click.Choice([state.value for state in STATES]), help="Goes with --all.")
+@click.option(
+    "--limit", type=click.IntRange(1, limits.MANY_MAX), default=limits.MANY_MAX, metavar="N", show_default=True,
+    help="With --all: so many at the most; of ended jobs those that ended first.",
+)  # fmt: skip
+@click.option("--yes", is_flag=True, help="With --all: do not ask whether it is meant.")
+@reaching
+def retry(
+    queue: str,
+    job_id: str | None,
+    payload: str | None,
+    edit: bool,
+    app: str | None,
+    everything: bool,
+    state: str | None,
+    limit: int,
+    yes: bool,
+    url: str | None,
+    namespace: str | None,
+    as_json: bool,
+) -> None:
+    """Run a job that has ended, or waits, now; perhaps with another payload.
+
+    \b
+    leasehold retry QUEUE JOB_ID
+    leasehold retry QUEUE JOB_ID --edit --app shop:app
+    leasehold retry QUEUE JOB_ID --payload '[["dog.png"], {"size": 64}]'
+    leasehold retry QUEUE --all --state failed
+
+    For jobs that are failed, broken, cancelled, scheduled or unroutable. Their counts of failures and crashes start
+    again. The payload of a task's job is JSON, [[positional...], {named...}], as `leasehold job --payload` shows it;
+    with --app it is checked by the signature and the type hints of the task, too.
+
+    Exit status: 0 done; 1 there was nothing to retry, some jobs could not be retried, or Redis could not be reached; 2
+    the command line, the payload or a setting is wrong.
+    """
+    if everything == (job_id is not None):
+        raise click.UsageError("Expected one of JOB_ID and --all after the queue.")
+    if everything != (state is not None):
+        raise click.UsageError("--all and --state go together, as in `leasehold retry QUEUE --all --state failed`.")
+    if payload is not None and edit:
+        raise click.UsageError("--payload and --edit do not go together; expected one of them.")
+    if everything and (payload is not None or edit):
+        raise click.UsageError("A new payload goes with JOB_ID, not with --all.")
+    with opened(app, url, namespace) as reached:
+        if state is not None:
+            _retry_all(reached, queue, State(state), limit, yes, as_json)
+        else:
+            assert job_id is not None, "checked above"
+            view = known_job(reached, queue, job_id)
+            if edit:
+                _check_state(view)
+                done = _edit(reached, view)
+            else:
+                data = None if payload is None else given(payload, reached.settings.max_payload)
+                done = reached.control.retry(queue, job_id, payload=data)
+            _say(reached, view, done, changed=edit or payload is not None, as_json=as_json)
+
+
+def _edit(app: Leasehold, view: JobView) -> bool:
+    """Let the user change the payload until it is right, or until they give up."""
+    data, is_json = view.payload or b"", view.task is not None
+    why = ""
+    for _ in range(limits.EDIT_ROUNDS):
+        try:
+            data = edited(data, is_json=is_json, why=why)
+            return app.control.retry(view.queue, view.id, payload=data)
+        except InvalidArgument as error:
+            why = str(error)
+            note(why)
+            if not click.confirm("Edit it again?", default=True, err=True):
+                break
+    raise NotDone("The payload was not right; nothing was changed.")
+
+
+def _say(app: Leasehold, before: JobView, done: bool, *, changed: bool, as_json: bool) -> None:
+    queue, job_id = before.queue, before.id
+    if as_json:
+        click.echo(dump({"queue": queue, "job": job_id, "retried": done, "payload_changed": done and changed}))
+    if not done:
+        view = known_job(app, queue, job_id)
+        _check_state(view)
+        raise NotDone(f"Job {job_id!r} of queue {queue!r} was not retried: another job has its unique key now.")
+    if not as_json:
+        what = " with the new payload" if changed else ""
+        click.echo(safe(f"Job {job_id!r} of queue {queue!r} waits for a worker{what}; it was {before.state.value}."))
+
+
+def _check_state(view: JobView) -> None:
+    """Raises `NotDone` for a job that cannot be retried in the state that it is in."""
+    if view.state in STATES:
+        return
+    what = {
+        State.READY: "waits for a worker already",
+        State.ACTIVE: "is held by a worker; cancel it first, or wait for its end",
+        State.COMPLETED: "has completed; enqueue it anew",
+    }[view.state]
+    raise NotDone(f"Job {view.id!r} of queue {view.queue!r} {what}. Nothing was changed.")
+
+
+def _retry_all(app: Leasehold, queue: str, state: State, limit: int, yes: bool, as_json: bool) -> None:
+    ids, total = _ids(app, queue, state, limit)
+    question = f"Retry {len(ids):,} of the {total:,} {state} jobs of queue {queue!r}?"
+    why = f"--all retries every {state} job of the queue, {total:,} at present"
+    sure(question if ids else "", yes=yes, why=why, undone="Nothing was retried.")
+    # They are known before the first one runs: one that fails again at once is not retried twice.
+    done = sum(app.control.retry(queue, job_id) for job_id in ids)
+    if as_json:
+        click.echo(dump({"queue": queue, "state": state.value, "retried": done, "left": len(ids) - done}))
+    if not ids:
+        note_unknown(app, queue)
+        raise NotDone(f"Queue {queue!r} has no {state.value} job; there is nothing to retry.")
+    if not as_json:
+        click.echo(safe(f"Queue {queue!r}: {jobs_text(done)} retried."))
+    if len(ids) < total:
+        note(f"There were {total:,}. Run it again for the others.")
+    if done < len(ids):
+        raise NotDone(
+            f"{jobs_text(len(ids) - done)} of queue {queue!r} could not be retried: no longer {state.value}, or "
+            "another job has the unique key now."
+        )
+
+
+def _ids(app: Leasehold, queue: str, state: State, limit: int) -> tuple[list[str], int]:
+    """The jobs to retry, in the order in which they are to run: ended ones are listed with the newest first."""
+    total = app.inspect.page(queue, state, 0, 1).total
+    count = min(total, limit)
+    start = total - count if state.ended else 0
+    found: dict[str, None] = {}
+    for offset in range(start, start + count, limits.PAGE_MAX):
+        page = app.inspect.page(queue, state, offset, min(limits.PAGE_MAX, start + count - offset))
+        found |= dict.fromkeys(view.id for view in page.jobs)
+    ids = list(found)
+    return (ids[::-1] if state.ended else ids), total

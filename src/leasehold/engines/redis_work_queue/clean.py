@@ -1,0 +1,139 @@
+"""Cleaning: what died half-way between two lists, here or in another client, is put back. Bounded pages, two phases."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from leasehold.core import limits
+from leasehold.core.steps import Command, Invoke, Steps
+from leasehold.engines.redis_work_queue.config import RedisWorkQueueConfig
+from leasehold.engines.redis_work_queue.keys import item_pattern
+from leasehold.engines.redis_work_queue.scripts import SCRIPTS
+
+
+@dataclass(frozen=True, slots=True)
+class Cleaned:
+    """What a clean did. `looked`: ids, or items. `dropped`: ids that had no item. `noted`: may be put back later."""
+
+    looked: int = 0
+    requeued: int = 0
+    dropped: int = 0
+    noted: int = 0
+
+    def __add__(self, other: Cleaned) -> Cleaned:
+        return Cleaned(
+            self.looked + other.looked,
+            self.requeued + other.requeued,
+            self.dropped + other.dropped,
+            self.noted + other.noted,
+        )
+
+
+def leftovers(prefix: str, config: RedisWorkQueueConfig) -> Steps[Cleaned]:
+    """Other clients' cleaners note in `cleaning` what they move. What one that died has left there is looked at."""
+    ids = yield Command(("LRANGE", f"{prefix}:cleaning", 0, limits.RWQ_SEARCHED - 1))
+    if not ids:
+        return Cleaned()
+    args = (config.as_argument(), limits.RWQ_SEARCHED, *ids)
+    requeued, noted = yield Invoke(SCRIPTS["deep"], (prefix,), args)
+    return Cleaned(len(ids), requeued, 0, noted)
+
+
+def light_page(
+    prefix: str, config: RedisWorkQueueConfig, start: int = -1, own: bool = False
+) -> Steps[tuple[Cleaned, int]]:
+    """One page of `processing`, and where the next one begins; 0: that was the last. `start` -1: where the last call of
+    anybody ended. `own`: leases of ours that have ended are taken back at once."""
+    args = (config.as_argument(), start, limits.RWQ_PAGE, int(own))
+    looked, requeued, dropped, following = yield Invoke(SCRIPTS["light"], (prefix,), args)
+    return Cleaned(looked, requeued, dropped), following
+
+
+def light_clean(prefix: str, config: RedisWorkQueueConfig) -> Steps[Cleaned]:
+    """All of `processing`, page by page."""
+    total, start = (yield from leftovers(prefix, config)), 0
+    size: int = yield Command(("LLEN", f"{prefix}:processing"))
+    # New ids come in on the other side: what was there when this began is enough.
+    for _ in range(size // limits.RWQ_PAGE + 1):
+        page, start = yield from light_page(prefix, config, start, own=True)
+        total += page
+        if start == 0:
+            break
+    return total
+
+
+@dataclass(slots=True)
+class DeepPass:
+    """One look at all items of a queue, for those that are in neither list. `turn` of `turns`: which part of them.
+
+    First what the lists hold is read, then the items; those that were in no list then are shown to the script, which
+    looks again by itself. What came in between is found to be new, noted, and forgotten.
+    """
+
+    prefix: str
+    turn: int = 0
+    turns: int = 1
+    place: int = 0
+    cursor: bytes | None = None
+    list: str = "queue"
+    known: set[int] = field(default_factory=set)
+    done: bool = False
+
+    def step(self, config: RedisWorkQueueConfig) -> Steps[Cleaned]:
+        """One call or two, about a page of ids each; none when it is done."""
+        if self.done:
+            return Cleaned()
+        if self.list:
+            yield from self._read_list()
+            return Cleaned()
+        return (yield from self._look(config))
+
+    def _mine(self, id: bytes) -> bool:
+        return self.turns == 1 or hash(id) % self.turns == self.turn
+
+    def _read_list(self) -> Steps[None]:
+        if self.list == "queue" and self.place == 0:
+            lengths = 0
+            for name in ("queue", "processing"):
+                lengths += yield Command(("LLEN", f"{self.prefix}:{name}"))
+            self.turns = lengths // limits.RWQ_KNOWN_MAX + 1
+            self.turn %= self.turns
+        # From the right end, where ids leave: those that come in on the left do not move the places.
+        start, end = -self.place - limits.RWQ_PAGE, -self.place - 1
+        ids = yield Command(("LRANGE", f"{self.prefix}:{self.list}", start, end))
+        self.known.update(hash(id) for id in ids if self._mine(id))
+        self.place += len(ids)
+        if len(ids) < limits.RWQ_PAGE:
+            self.list = "processing" if self.list == "queue" else ""
+            self.place = 0
+
+    def _look(self, config: RedisWorkQueueConfig) -> Steps[Cleaned]:
+        cursor = b"0" if self.cursor is None else self.cursor
+        self.cursor, names = yield Command(
+            ("SCAN", cursor, "MATCH", item_pattern(self.prefix), "COUNT", limits.RWQ_PAGE)
+        )
+        head = len(f"{self.prefix}:item:".encode("utf-8", "surrogateescape"))
+        ids = [name[head:] for name in names]
+        found = [id for id in ids if self._mine(id) and hash(id) not in self.known]
+        total = Cleaned(looked=len(ids))
+        for start in range(0, len(found), limits.RWQ_PAGE):
+            page = found[start : start + limits.RWQ_PAGE]
+            args = (config.as_argument(), limits.RWQ_SEARCHED, *page)
+            requeued, noted = yield Invoke(SCRIPTS["deep"], (self.prefix,), args)
+            total += Cleaned(requeued=requeued, noted=noted)
+        if self.cursor == b"0":
+            self.done = True
+            self.known.clear()
+        return total
+
+
+def deep_clean(prefix: str, config: RedisWorkQueueConfig) -> Steps[Cleaned]:
+    """One whole pass, and a light clean before it."""
+    total = yield from light_clean(prefix, config)
+    turn, turns = 0, 1
+    while turn < turns:
+        one = DeepPass(prefix, turn)
+        while not one.done:
+            total += yield from one.step(config)
+        turn, turns = turn + 1, one.turns
+    return total

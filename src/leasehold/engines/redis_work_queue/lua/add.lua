@@ -1,0 +1,14 @@
+-- add: add one item without a nonce, as part of a transaction of the caller. One that is there already is left alone.
+-- KEYS[1] prefix
+-- ARGV id data
+-- Returns: 1 added, 0 there is an item of this id.
+-- Invariant: an item that was added is in `item:<id>` and once in `queue`.
+--@include begin
+local id, data = ARGV[1], ARGV[2]
+check_types()
+if call('HEXISTS', key('kept'), id) == 1 or call('SETNX', key('item:' .. id), data) == 0 then
+  return 0
+end
+call('LPUSH', key('queue'), id)
+call('HDEL', key('attempts'), id)
+return 1

@@ -1,0 +1,22 @@
+-- cancel: end an item that waits in `cancelled`.
+-- KEYS[1] prefix
+-- ARGV session number config id body
+-- Returns: '1' cancelled, '0' there is no such item or it has ended, '2' it is held.
+-- Invariant: the item is aside in `kept` and in `cancelled`, and in no other place.
+--@include begin remember config leases claims ends remove
+local session, number, id, body = ARGV[1], ARGV[2], ARGV[4], ARGV[5]
+local config = configure(ARGV[3])
+allow_when_full()
+local again = recall(session, number)
+if again then
+  return again
+end
+check_types()
+local place, ended = place_of(id)
+if place == 'active' then
+  return remember(session, number, '2')
+elseif place ~= 'ready' and place ~= 'scheduled' and place ~= 'unroutable' then
+  return remember(session, number, '0')
+end
+cancel(config, clock(), id, place, ended, body)
+return remember(session, number, '1')

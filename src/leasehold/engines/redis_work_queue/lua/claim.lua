@@ -1,0 +1,193 @@
+-- claim: take up to `limit` items from the right end of a queue for a worker.
+-- KEYS[1] prefix
+-- ARGV session number config worker limit lease_ms kind default_timeout overdue
+-- Returns: {ms until something is due or -1, {id, data, token, failures, crashes, deadline}..., {dropped id...}}
+-- Invariant: a claimed id has left `queue`, is once in `processing`, and has a lease on the wire whose value is a token
+-- higher than any before it. An id whose lease somebody holds is not claimed, but stays in `processing`.
+-- `kind`: how many jobs the worker runs at one time; or h, a lease by hand; or n, one whose lapses are not limited.
+--@include begin remember config leases claims ends tend
+local session, number, worker = ARGV[1], ARGV[2], ARGV[4]
+local config = configure(ARGV[3])
+local limit, lease_ms, kind = tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7]
+local default_timeout, overdue = tonumber(ARGV[8]), tonumber(ARGV[9])
+local by_hand = tonumber(kind) == nil
+local held_key = key('held:' .. worker)
+
+allow_when_full()
+local again = recall(session, number)
+if type(again) == 'table' then
+  return again
+elseif again then
+  -- The same claims, as far as they are still ours; what was lost on the way stays ours.
+  local jobs, claimed = {}, cmsgpack.unpack(again)
+  for i = 1, #claimed, 2 do
+    local id = claimed[i]
+    local claim = claim_of(call('HGET', key('leased'), id))
+    local data = call('MGET', key('item:' .. id))[1]
+    if claim and claim.token == claimed[i + 1] and data then
+      local failures, crashes = counted(call('HGET', key('attempts'), id), claim.hash)
+      jobs[#jobs + 1] = { id, data, claim.token, failures, crashes, claim.deadline }
+    end
+  end
+  return { 0, jobs, {} }
+end
+
+check_types()
+call('ZCARD', held_key)
+local time, micros = clock()
+local _, _, next_ms = tend(config, time, math.max(@TEND_LIMIT@, limit))
+if not by_hand then
+  limit = math.min(limit, @MAX_HELD@ - call('ZCARD', held_key))
+  if call('ZCARD', key('holders')) >= @MAX_HOLDERS@ and not call('ZSCORE', key('holders'), worker) then
+    return redis.error_reply('LHHOLDERS @MAX_HOLDERS@ workers hold jobs of this queue: that is the limit')
+  end
+end
+
+-- A job that has taken several workers down is one of a kind in a worker, so that the next crash is its own.
+local function holds_suspect()
+  local ids = call('ZRANGE', held_key, 0, -1)
+  for _, text in ipairs(#ids > 0 and call('HMGET', key('attempts'), unpack(ids)) or {}) do
+    local _, crashes = counted(text)
+    if crashes >= config.isolate then
+      return true
+    end
+  end
+  return false
+end
+
+-- The timeout that an item brings, where it is one of ours: see records.py.
+local function timeout_of(data)
+  if not string.find(string.sub(data, 1, 200), '"leasehold"', 1, true) then
+    return default_timeout
+  end
+  return tonumber(string.match(data, '"timeout_ms":%s*(%d+)') or default_timeout)
+end
+
+local jobs, ids, leased, held, due, answer = {}, {}, {}, {}, {}, {}
+local dropped, deferred, kept, taken, looked = {}, {}, {}, {}, 0
+local token = math.max(tonumber(call('HGET', key('meta'), 'token') or 0), micros)
+local tried = call('EXISTS', key('attempts')) == 1
+local suspected = tried and not by_hand and holds_suspect()
+
+local function take(id, data, hash, failures, crashes)
+  taken[id] = true
+  token = token + 1
+  local text, deadline, wire = digits(token), time + lease_ms, lease_ms
+  if not by_hand then
+    local timeout = timeout_of(data)
+    deadline, wire = timeout > 0 and time + timeout + overdue or 0, config.wire
+  end
+  set_lease(id, text .. ' ' .. worker, wire)
+  jobs[#jobs + 1] = { id, data, text, failures, crashes, deadline }
+  ids[#ids + 1] = id
+  leased[#leased + 1] = id
+  leased[#leased + 1] = claim_text({
+    token = text, deadline = deadline, claimed = time, kind = kind, hash = hash, worker = worker,
+  })
+  held[#held + 1] = text
+  held[#held + 1] = id
+  if deadline > 0 then
+    due[#due + 1] = by_hand and deadline + config.grace or deadline
+    due[#due + 1] = id
+  end
+  answer[#answer + 1] = id
+  answer[#answer + 1] = text
+end
+
+-- Our record of a lease that is no longer on the wire: it ended, and somebody else's cleaner was there first. Answers the
+-- counts, and whether the job is at its limit.
+local function lapsed(id, text, data, failures, crashes)
+  local claim = claim_of(text)
+  call('HDEL', key('leased'), id)
+  forget_claim(id, claim)
+  if not claim or claim.hash ~= hash_of(data) then
+    return failures, crashes, false
+  end
+  retire(claim.worker)
+  crashes = crashes + 1
+  call('HINCRBY', key('meta'), 'crashed', 1)
+  if claim.kind ~= 'n' and crashes >= config.max_crashes then
+    local message = 'What ran this job died or stalled ' .. crashes .. ' times.'
+    local body = cjson.encode({ type = 'Crashed', message = message, traceback = '' })
+    end_badly(config, time, 'broken', id, data, failures, crashes, claim.token, claim.worker, claim.claimed, body)
+    return failures, crashes, true
+  end
+  local error = last_error(call('HGET', key('attempts'), id))
+  call('HSET', key('attempts'), id, attempts_text(failures, crashes, claim.hash, error))
+  return failures, crashes, false
+end
+
+local function consider(id, data, lease, text, tries)
+  if taken[id] then
+    return -- the same id twice in the queue: it is held once
+  elseif not data then
+    dropped[#dropped + 1] = id
+    return
+  elseif is_held(id, lease, claim_of(text), data) then
+    kept[#kept + 1] = id
+    return
+  end
+  local hash = hash_of(data)
+  local failures, crashes = counted(tries, hash)
+  if text then
+    local over
+    failures, crashes, over = lapsed(id, text, data, failures, crashes)
+    if over then
+      return
+    end
+  end
+  if not by_hand and crashes >= config.isolate then
+    if suspected then
+      deferred[#deferred + 1] = id
+      return
+    end
+    suspected = true
+  end
+  take(id, data, hash, failures, crashes)
+end
+
+while #jobs < limit and looked < limit + @MAX_LOOK@ and #kept < 20 do
+  local popped = call('RPOP', key('queue'), math.min(limit - #jobs, 100)) or {}
+  if #popped == 0 then
+    break
+  end
+  looked = looked + #popped
+  local data = call('MGET', unpack(keys_of('item:', popped)))
+  local leases = leases_of(popped)
+  local claims = call('HMGET', key('leased'), unpack(popped))
+  local tries = tried and call('HMGET', key('attempts'), unpack(popped)) or {}
+  for n, id in ipairs(popped) do
+    consider(id, data[n], leases[n], claims[n], tries[n])
+  end
+end
+-- Held by somebody: one copy stays, where a cleaner finds it when that lease ends.
+for _, id in ipairs(kept) do
+  call('LREM', key('processing'), 0, id)
+  call('LPUSH', key('processing'), id)
+end
+if #deferred > 0 then
+  call('LPUSH', key('queue'), unpack(deferred))
+end
+if #jobs > 0 then
+  call('LPUSH', key('processing'), unpack(ids))
+  call('HSET', key('leased'), unpack(leased))
+  if not by_hand then
+    call('ZADD', held_key, unpack(held))
+    call('ZADD', key('holders'), time + lease_ms, worker)
+    call('ZREM', key('suspects'), worker)
+  end
+  if #due > 0 then
+    call('ZADD', key('due'), unpack(due))
+  end
+  if call('EXISTS', key('later'), key('unleased'), key('stray')) > 0 then
+    call('ZREM', key('later'), unpack(ids))
+    call('ZREM', key('unleased'), unpack(ids))
+    call('ZREM', key('stray'), unpack(ids))
+  end
+  call('HSET', key('meta'), 'token', digits(token))
+end
+remember(session, number, cmsgpack.pack(answer))
+if #jobs == 0 and looked > 0 and #deferred == 0 and call('EXISTS', key('queue')) == 1 then
+  next_ms = 0
+end
+return { next_ms, jobs, dropped }

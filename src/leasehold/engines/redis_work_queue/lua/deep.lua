@@ -1,0 +1,51 @@
+-- deep: look at items that were found in neither list: put back those that are in none, and have not been for a time.
+-- KEYS[1] prefix
+-- ARGV config most id...
+-- Returns: {how many were put back, how many were noted for the next time}
+-- Invariant: an item goes to the left end of `queue` when it has no lease and was in no list twice, `stray` ms apart, and
+-- is in none now. (A producer that is not ours makes an item and lists it in two steps.) At most `most` are searched for
+-- in the lists. Sending it again is harmless by nature.
+--@include begin config leases
+local config, most = configure(ARGV[1]), tonumber(ARGV[2])
+allow_when_full()
+check_types()
+local time = clock()
+local ids = {}
+for i = 3, #ARGV do
+  ids[#ids + 1] = ARGV[i]
+end
+local items = call('MGET', unpack(keys_of('item:', ids)))
+local leases = leases_of(ids)
+local claims = call('HMGET', key('leased'), unpack(ids))
+local cleaning = call('LLEN', key('cleaning')) > 0
+local back, marked, searched = {}, {}, 0
+for n, id in ipairs(ids) do
+  local since = tonumber(call('ZSCORE', key('stray'), id) or nil)
+  if not items[n] or leases[n] or claims[n] then
+    if since then
+      call('ZREM', key('stray'), id)
+    end
+    if not items[n] and cleaning then
+      call('LREM', key('cleaning'), 0, id)
+    end
+  elseif not since then
+    marked[#marked + 1] = time
+    marked[#marked + 1] = id
+  elseif time - since >= config.stray and searched < most then
+    searched = searched + 1
+    if not call('LPOS', key('queue'), id) and not call('LPOS', key('processing'), id) then
+      back[#back + 1] = id
+    end
+    if cleaning then
+      call('LREM', key('cleaning'), 0, id)
+    end
+    call('ZREM', key('stray'), id)
+  end
+end
+if #back > 0 then
+  call('LPUSH', key('queue'), unpack(back))
+end
+if #marked > 0 then
+  call('ZADD', key('stray'), unpack(marked))
+end
+return { #back, #marked / 2 }

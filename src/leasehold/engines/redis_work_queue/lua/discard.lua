@@ -1,0 +1,20 @@
+-- discard: remove an item that nobody holds, with all its records.
+-- KEYS[1] prefix
+-- ARGV session number id
+-- Returns: '1', or '0' when there is no such item, or it is held.
+-- Invariant: nothing of the item is left.
+--@include begin remember leases claims ends remove
+local session, number, id = ARGV[1], ARGV[2], ARGV[3]
+allow_when_full()
+local again = recall(session, number)
+if again then
+  return again
+end
+check_types()
+local place, ended = place_of(id)
+if not place or place == 'active' then
+  return remember(session, number, '0')
+end
+unlist(id, place, ended)
+erase(id)
+return remember(session, number, '1')

@@ -1,0 +1,53 @@
+-- enqueue: add items to a queue; an id that exists already is left alone.
+-- KEYS[1] prefix
+-- ARGV session number stray_ms (id data)...
+-- Returns: a string of one character an item: 1 added, 0 existed.
+-- Invariant: an item that was added is in `item:<id>` and once in `queue`. One that existed and has been in no list for a
+-- time (its producer died half-way) is put into `queue`.
+--@include begin remember leases
+local session, number, stray_ms = ARGV[1], ARGV[2], tonumber(ARGV[3])
+local answer = recall(session, number)
+if answer then
+  return answer
+end
+check_types()
+local time = clock()
+local aside = call('EXISTS', key('kept')) == 1
+
+-- Seen without a lease twice, a time apart: now it is worth looking through the lists.
+local function adopt(id)
+  if lease_of(id) or call('HEXISTS', key('leased'), id) == 1 then
+    return
+  end
+  local since = tonumber(call('ZSCORE', key('stray'), id) or nil)
+  if not since then
+    call('ZADD', key('stray'), time, id)
+  elseif time - since >= stray_ms then
+    if not call('LPOS', key('queue'), id) and not call('LPOS', key('processing'), id) then
+      call('LPUSH', key('queue'), id)
+    end
+    call('ZREM', key('stray'), id)
+  end
+end
+
+local answers, added = {}, {}
+for i = 4, #ARGV, 2 do
+  local id = ARGV[i]
+  if aside and call('HEXISTS', key('kept'), id) == 1 then
+    answers[#answers + 1] = 0
+  elseif call('SETNX', key('item:' .. id), ARGV[i + 1]) == 1 then
+    answers[#answers + 1] = 1
+    added[#added + 1] = id
+  else
+    answers[#answers + 1] = 0
+    adopt(id)
+  end
+end
+if #added > 0 then
+  call('LPUSH', key('queue'), unpack(added))
+  -- What is left of an earlier item of the same id, which another client has completed.
+  if call('EXISTS', key('attempts')) == 1 then
+    call('HDEL', key('attempts'), unpack(added))
+  end
+end
+return remember(session, number, table.concat(answers))

@@ -1,0 +1,35 @@
+-- extend: let an item be held for `ms` from now.
+-- KEYS[1] prefix
+-- ARGV session number config worker id token ms overdue
+-- Returns: '1', or '0' when the lease is no longer ours.
+-- Invariant: only the holder of the token can extend.
+--@include begin remember config leases claims
+local session, number, worker, id = ARGV[1], ARGV[2], ARGV[4], ARGV[5]
+local token, ms, overdue = ARGV[6], tonumber(ARGV[7]), tonumber(ARGV[8])
+local config = configure(ARGV[3])
+allow_when_full()
+local again = recall(session, number)
+if again then
+  return again
+end
+check_types()
+local time = clock()
+local claim = claim_of(call('HGET', key('leased'), id))
+if not claim or claim.token ~= token or claim.worker ~= worker then
+  return remember(session, number, '0')
+end
+if not stands(id, claim, lease_of(id)) then
+  return remember(session, number, '0')
+end
+local wire = config.wire
+if tonumber(claim.kind) == nil then
+  claim.deadline, wire = time + ms, ms
+  call('ZADD', key('due'), claim.deadline + config.grace, id)
+elseif claim.deadline > 0 then
+  -- The worker ends the attempt by itself; only one that is wedged does not.
+  claim.deadline = time + ms + overdue
+  call('ZADD', key('due'), claim.deadline, id)
+end
+set_lease(id, token .. ' ' .. worker, wire)
+call('HSET', key('leased'), id, claim_text(claim))
+return remember(session, number, '1')

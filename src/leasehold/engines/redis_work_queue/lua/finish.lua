@@ -1,0 +1,30 @@
+-- finish: complete an item of which only the id and the data are known, not the lease.
+-- KEYS[1] prefix
+-- ARGV session number id data
+-- Returns: '1', or '0' when there is no such item, or it is another one by now.
+-- Invariant: of any number of calls for one item, one answers '1'.
+--@include begin remember leases claims
+local session, number, id, data = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+allow_when_full()
+local again = recall(session, number)
+if again then
+  return again
+end
+check_types()
+if call('MGET', key('item:' .. id))[1] ~= data then
+  return remember(session, number, '0')
+end
+call('DEL', key('item:' .. id))
+end_lease(id)
+local claim = claim_of(call('HGET', key('leased'), id))
+forget_claim(id, claim)
+if claim then
+  retire(claim.worker)
+end
+call('HDEL', key('attempts'), id)
+call('ZREM', key('later'), id)
+if not leave_processing(id) then
+  call('LREM', key('queue'), -1, id)
+end
+call('HINCRBY', key('meta'), 'completed', 1)
+return remember(session, number, '1')

@@ -1,0 +1,59 @@
+-- heartbeat: keep all leases that a worker holds on a queue, and do what is due.
+-- KEYS[1] prefix
+-- ARGV config worker (id token)...
+-- Returns: {position of a lease asked about that is lost...}, {id, token, claimed}... held but not asked about, ms until
+-- something is due or -1
+-- Invariant: a lease that is kept is on the wire with a new time to live; one that another client has taken, or whose item
+-- is gone, is forgotten here. Sending it again is harmless by nature.
+--@include begin config leases claims ends tend
+local config, worker = configure(ARGV[1]), ARGV[2]
+local held_key = key('held:' .. worker)
+allow_when_full()
+check_types()
+local time = clock()
+local ids = call('ZRANGE', held_key, 0, -1)
+if #ids > 0 then
+  call('ZADD', key('holders'), time + config.lease, worker)
+  call('ZREM', key('suspects'), worker)
+  local found = call('HMGET', key('leased'), unpack(ids))
+  local leases, whole = leases_of(ids)
+  for n, id in ipairs(ids) do
+    local claim = claim_of(found[n])
+    local mine = claim and claim.worker == worker
+    if mine and whole[n] and wire_token(leases[n]) == claim.token then
+      keep_lease(id, claim.token .. ' ' .. worker, config.wire)
+    elseif mine and stands(id, claim, leases[n], whole[n]) then
+      -- Its time was up while this worker, or Redis, was away, and nobody has taken it since.
+      set_lease(id, claim.token .. ' ' .. worker, config.wire)
+    elseif mine then
+      forget_claim(id, claim)
+    else
+      call('ZREM', held_key, id)
+    end
+  end
+  retire(worker)
+end
+local _, _, next_ms = tend(config, time, @TEND_LIMIT@, worker)
+ids = call('ZRANGE', held_key, 0, -1)
+local found = #ids > 0 and call('HMGET', key('leased'), unpack(ids)) or {}
+local held, known = {}, {}
+for n, id in ipairs(ids) do
+  held[id] = claim_of(found[n])
+end
+local lost, strays = {}, {}
+for i = 3, #ARGV, 2 do
+  local id = ARGV[i]
+  if held[id] and held[id].token == ARGV[i + 1] then
+    known[id] = true
+  else
+    lost[#lost + 1] = (i - 3) / 2
+  end
+end
+-- A claim younger than two beats may still be on its way to the worker.
+for _, id in ipairs(ids) do
+  local claim = held[id]
+  if claim and not known[id] and time - tonumber(claim.claimed) >= 2 * @BEAT_MS@ and #strays < 100 then
+    strays[#strays + 1] = { id, claim.token, claim.claimed }
+  end
+end
+return { lost, strays, next_ms }

@@ -1,0 +1,18 @@
+-- leave: give back all that a worker holds on a queue, to the front and in order; no attempt is counted. `crashed` 1: the
+-- worker is dead, so its earliest claims count as crashed.
+-- KEYS[1] prefix
+-- ARGV session number config worker crashed
+-- Returns: how many were given back.
+-- Invariant: the worker holds nothing and is no longer in `holders`.
+--@include begin remember config leases claims ends tend
+local session, number, worker, crashed = ARGV[1], ARGV[2], ARGV[4], ARGV[5]
+local config = configure(ARGV[3])
+allow_when_full()
+local again = recall(session, number)
+if again then
+  return again
+end
+check_types()
+local entries, time = {}, clock()
+collect(entries, worker, crashed == '1')
+return remember(session, number, tostring(give_back(config, time, { worker }, entries)))

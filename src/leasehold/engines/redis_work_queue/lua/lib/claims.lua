@@ -1,0 +1,83 @@
+-- lib claims: what is known of our own leases. A lease on the wire has a time to live and the token as its
+-- value, see lib/leases. Beside it `leased` has id -> "<token> <deadline> <claimed> <slots or h or n> <hash> <worker>",
+-- `held:<worker>` the ids by token, `holders` until when each worker that beats is believed alive, and `due` when a lease
+-- that has an end of its own is looked at.
+
+-- token, deadline, claimed, kind, hash, worker; nil for what is none.
+local function claim_of(text)
+  if not text then
+    return nil
+  end
+  local token, deadline, claimed, kind, hash, worker = string.match(text, '^(%d+) (%d+) (%d+) (%w+) (%x+) (.*)$')
+  if not token then
+    return nil
+  end
+  return { token = token, deadline = tonumber(deadline), claimed = claimed, kind = kind, hash = hash, worker = worker }
+end
+
+local function claim_text(claim)
+  return table.concat({ claim.token, digits(claim.deadline), claim.claimed, claim.kind, claim.hash, claim.worker }, ' ')
+end
+
+-- Whose lease an id has on the wire: the token if it is one of ours, '' if it is anybody else's, nil if there is none.
+local function wire_token(value)
+  if not value then
+    return nil
+  end
+  return string.match(value, '^(%d+) ') or ''
+end
+
+-- A large payload is told by its beginning and its size: the time that one call takes is bounded.
+local function hash_of(data)
+  return string.sub(redis.sha1hex(#data .. ' ' .. string.sub(data, 1, 65536)), 1, 16)
+end
+
+-- A worker that holds nothing needs no heartbeat.
+local function retire(worker)
+  if call('EXISTS', key('held:' .. worker)) == 0 then
+    call('ZREM', key('holders'), worker)
+    call('ZREM', key('suspects'), worker)
+  end
+end
+
+-- Forget our record of a lease. What is on the wire is left alone: it may be somebody else's by now.
+local function forget_claim(id, claim)
+  call('HDEL', key('leased'), id)
+  call('ZREM', key('due'), id)
+  if claim then
+    call('ZREM', key('held:' .. claim.worker), id)
+  end
+end
+
+-- Whether a claim of ours still stands. A live lease on the wire decides by its token. When there is none (its time was
+-- up and no cleaner of ours came by), or only one of its two names is left (another client completed the item, and knows
+-- the other name), the claim stands as long as the item is the one that was claimed: another item of the same id must not
+-- end with a lease that was never on it.
+local function stands(id, claim, lease, whole)
+  local token = wire_token(lease)
+  if token and token ~= claim.token then
+    return false
+  elseif token and whole then
+    return true
+  end
+  local data = call('MGET', key('item:' .. id))[1]
+  return data and hash_of(data) == claim.hash
+end
+
+-- Whether an item that is met in the queue is held by somebody after all. A lease of ours without a record that goes with it
+-- is what is left of an earlier item of the same id, which another client completed.
+local function is_held(id, lease, claim, data)
+  if not lease then
+    return false
+  elseif string.sub(lease, 1, 1) == '~' then
+    return call('ZSCORE', key('later'), id) ~= false
+  elseif not is_ours(lease) then
+    return true
+  end
+  return claim ~= nil and wire_token(lease) == claim.token and hash_of(data) == claim.hash
+end
+
+-- Take an id out of `processing`: the oldest are at the right, and it is mostly among them. False: it was not there.
+local function leave_processing(id)
+  return call('LREM', key('processing'), -1, id) > 0
+end

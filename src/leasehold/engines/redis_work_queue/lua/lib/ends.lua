@@ -1,0 +1,67 @@
+-- lib ends: how often a job was tried, and how one ends that is not completed. To other clients it is gone then: its item
+-- is kept in `kept`, aside, until somebody retries or discards it or its time is up.
+
+-- Failures and crashes so far. What belongs to an earlier item of the same id does not count.
+local function counted(text, hash)
+  if not text then
+    return 0, 0
+  end
+  local failures, crashes, of = string.match(text, '^(%d+) (%d+) (%x+)')
+  if not failures or (hash and of ~= hash) then
+    return 0, 0
+  end
+  return tonumber(failures), tonumber(crashes)
+end
+
+local function attempts_text(failures, crashes, hash, error)
+  return failures .. ' ' .. crashes .. ' ' .. hash .. (error or '')
+end
+
+-- What follows the counts: a line break and the last error, or nothing.
+local function last_error(text)
+  return string.match(text or '', '^%d+ %d+ %x+(.*)$') or ''
+end
+
+local function forget_end(state, ids)
+  if #ids > 0 then
+    call('HDEL', key('kept'), unpack(ids))
+    call('HDEL', key('ended'), unpack(ids))
+    call('ZREM', key(state), unpack(ids))
+  end
+end
+
+-- Forget records past their time, and above their number: those that expire first go first.
+local function prune(config, state, time, limit)
+  local old = call('ZRANGEBYSCORE', key(state), '-inf', time, 'LIMIT', 0, limit)
+  local over = call('ZCARD', key(state)) - #old - config.failed_max
+  forget_end(state, old)
+  if over > 0 and #old < limit then
+    local more = call('ZRANGE', key(state), 0, math.min(over, limit) - 1)
+    forget_end(state, more)
+    for _, id in ipairs(more) do
+      old[#old + 1] = id
+    end
+  end
+  if #old > 0 then
+    call('HINCRBY', key('meta'), 'trimmed_' .. state, #old)
+  end
+  return #old
+end
+
+-- Set an item aside. Written before it is taken from where it was: an error between the two leaves it in both, not in none.
+local function set_aside(state, id, data, line, body)
+  call('HSET', key('kept'), id, data)
+  call('HSET', key('ended'), id, state .. ' ' .. line .. '\n' .. body)
+  call('DEL', key('item:' .. id))
+  end_lease(id)
+  call('HDEL', key('attempts'), id)
+end
+
+-- End in failed, broken or cancelled: the item is kept whole, with the reason.
+local function end_badly(config, time, state, id, data, failures, crashes, token, worker, claimed, body)
+  local line = table.concat({ time, time + config.failed_ttl, failures, crashes, token, claimed, worker }, ' ')
+  set_aside(state, id, data, line, body)
+  call('ZADD', key(state), time + config.failed_ttl, id)
+  call('HINCRBY', key('meta'), state, 1)
+  prune(config, state, time, 100)
+end

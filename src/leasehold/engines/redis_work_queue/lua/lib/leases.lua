@@ -1,0 +1,48 @@
+-- lib leases: leases on the wire. Clients up to 0.2 look at `leased_by_session:<id>`, later ones at `lease:<id>`; neither reads
+-- the value. Ours write both, and read both: whoever holds an item under either name holds it. The value of ours is the
+-- token, "<token> <worker>"; that of a job that waits for its retry is "~<due>".
+
+-- Whether a value is one of ours.
+local function is_ours(value)
+  return string.match(value, '^%d+ ') ~= nil or string.sub(value, 1, 1) == '~'
+end
+
+-- What counts of the two: another client that took the item over wrote one of them, and ours is still in the other.
+local function prevailing(old, new)
+  if old and new and is_ours(new) then
+    return old
+  end
+  return new or old
+end
+
+-- For each id the value that counts, and whether it is under both names.
+local function leases_of(ids)
+  local old = call('MGET', unpack(keys_of('leased_by_session:', ids)))
+  local new = call('MGET', unpack(keys_of('lease:', ids)))
+  local found, whole = {}, {}
+  for n = 1, #ids do
+    found[n], whole[n] = prevailing(old[n], new[n]) or false, old[n] == new[n]
+  end
+  return found, whole
+end
+
+local function lease_of(id)
+  local found, whole = leases_of({ id })
+  return found[1], whole[1]
+end
+
+local function set_lease(id, value, ms)
+  call('SET', key('lease:' .. id), value, 'PX', ms)
+  call('SET', key('leased_by_session:' .. id), value, 'PX', ms)
+end
+
+-- Renew one that is ours; under the other name it may have been deleted, or run out.
+local function keep_lease(id, value, ms)
+  if call('PEXPIRE', key('lease:' .. id), ms) + call('PEXPIRE', key('leased_by_session:' .. id), ms) < 2 then
+    set_lease(id, value, ms)
+  end
+end
+
+local function end_lease(id)
+  call('DEL', key('lease:' .. id), key('leased_by_session:' .. id))
+end

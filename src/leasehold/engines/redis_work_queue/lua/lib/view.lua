@@ -1,0 +1,35 @@
+-- lib view: an item as the inspector sees it.
+
+local function text_of(value)
+  return value or ''
+end
+
+-- The state of an id that has an item. One in no list waits for a deep clean; it is shown with those that wait.
+local function state_of(id, lease)
+  if call('ZSCORE', key('later'), id) then
+    return 'scheduled'
+  elseif lease or call('LPOS', key('processing'), id, 'RANK', -1, 'MAXLEN', 10000) then
+    return 'active'
+  end
+  return 'ready'
+end
+
+local function view_of(id, state)
+  local ended = call('HGET', key('ended'), id)
+  if ended then
+    return { string.match(ended, '^(%S*)'), text_of(call('HGET', key('kept'), id)), '', '', '', '', ended }
+  end
+  local data, lease = call('MGET', key('item:' .. id))[1], lease_of(id)
+  if not data then
+    return nil
+  end
+  return {
+    state or state_of(id, lease),
+    data,
+    text_of(call('HGET', key('attempts'), id)),
+    text_of(call('ZSCORE', key('later'), id)),
+    text_of(lease),
+    text_of(call('HGET', key('leased'), id)),
+    '',
+  }
+end

@@ -1,0 +1,105 @@
+-- light: look through a page of `processing`, from the oldest on, for ids that nobody holds.
+-- KEYS[1] prefix
+-- ARGV config start count own
+-- Returns: {how many were looked at, put back into the queue, dropped since they have no item, where the next page begins
+-- or 0 at the end of the list}
+-- Invariant: an id without a lease goes to the left end of `queue` when it was seen like this twice, `stray` ms apart.
+-- (Another client takes an id and makes its lease in two steps.) One whose lease was ours goes at once if `own` is 1, and
+-- else with what is due. `start` -1: where the last page ended, whoever asked for it. Sending it again is harmless.
+--@include begin config leases claims ends
+local config, start, count, own = configure(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4] == '1'
+allow_when_full()
+check_types()
+local time = clock()
+local shared = start < 0
+if shared then
+  start = tonumber(call('HGET', key('meta'), 'light_cursor') or 0)
+end
+local page = call('LRANGE', key('processing'), -start - count, -start - 1)
+if #page == 0 then
+  if shared and start > 0 then
+    call('HSET', key('meta'), 'light_cursor', 0)
+  end
+  return { 0, 0, 0, 0 }
+end
+local leases = leases_of(page)
+local marks = call('EXISTS', key('unleased')) == 1
+local gone, back, ghosts, marked, alive, seen = {}, {}, 0, {}, {}, {}
+
+-- Whether an id without a lease may be put back now.
+local function is_abandoned(id, claim)
+  if claim then
+    -- What is due finds those that it knows of.
+    return own or not (call('ZSCORE', key('due'), id) or call('ZSCORE', key('holders'), claim.worker))
+  elseif call('ZSCORE', key('later'), id) then
+    return own
+  end
+  local since = marks and tonumber(call('ZSCORE', key('unleased'), id) or nil)
+  if since and time - since >= config.stray and time - since < config.stray + @RWQ_MARK_FRESH_MS@ then
+    return true
+  end
+  -- A mark that is old is of another time: it has been leased and completed since, perhaps.
+  if not since or time - since >= config.stray then
+    marked[#marked + 1] = time
+    marked[#marked + 1] = id
+  end
+  return false
+end
+
+-- A lease of ours has ended, and its worker has not kept it.
+local function lapse(id, claim)
+  local tries = call('HGET', key('attempts'), id)
+  local failures, crashes = counted(tries, claim.hash)
+  call('HSET', key('attempts'), id, attempts_text(failures, crashes + 1, claim.hash, last_error(tries)))
+  call('HINCRBY', key('meta'), 'crashed', 1)
+  forget_claim(id, claim)
+  retire(claim.worker)
+end
+
+-- The oldest is the last of the page; its place counts from the right end of the list.
+for n = #page, 1, -1 do
+  local id = page[n]
+  if leases[n] then
+    alive[#alive + 1] = id
+  elseif call('EXISTS', key('item:' .. id)) == 0 then
+    gone[#gone + 1] = -start - 1 - (#page - n)
+    ghosts = ghosts + 1
+    forget_claim(id, claim_of(call('HGET', key('leased'), id)))
+  else
+    local claim = claim_of(call('HGET', key('leased'), id))
+    if seen[id] or is_abandoned(id, claim) then
+      gone[#gone + 1] = -start - 1 - (#page - n)
+      if not seen[id] then
+        seen[id] = true
+        back[#back + 1] = id
+        if claim then
+          lapse(id, claim)
+        end
+      end
+    end
+  end
+end
+if #gone > 0 then
+  -- A list has no way to delete by place: what goes is overwritten first, then taken out in one sweep. No id is like it.
+  local tombstone = '\0leasehold gone ' .. digits(time)
+  for _, place in ipairs(gone) do
+    call('LSET', key('processing'), place, tombstone)
+  end
+  call('LREM', key('processing'), -#gone, tombstone)
+end
+if #back > 0 then
+  call('LPUSH', key('queue'), unpack(back))
+  call('ZREM', key('unleased'), unpack(back))
+  call('ZREM', key('later'), unpack(back))
+end
+if #marked > 0 then
+  call('ZADD', key('unleased'), unpack(marked))
+end
+if marks and #alive > 0 then
+  call('ZREM', key('unleased'), unpack(alive))
+end
+local following = #page < count and 0 or start + #page - #gone
+if shared then
+  call('HSET', key('meta'), 'light_cursor', following)
+end
+return { #page, #back, ghosts, following }

@@ -1,0 +1,77 @@
+-- maintain: do what is due, forget records past their time, and bring back parked items whose task is offered here.
+-- KEYS[1] prefix
+-- ARGV config limit meta_ttl_ms deep_ms task...
+-- Returns: {promoted, reclaimed, pruned, unparked, 1 when a limit was reached, 1 when it is time for a deep clean}
+-- Invariant: at most `limit` items of each kind are moved. Sending it again is harmless by nature.
+--@include begin config leases claims ends tend
+local config, limit, meta_ttl_ms, deep_ms = configure(ARGV[1]), tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4])
+allow_when_full()
+check_types()
+local time = clock()
+local promoted, reclaimed = tend(config, time, limit)
+local pruned, more = 0, promoted >= limit or reclaimed >= limit
+for _, state in ipairs({ 'failed', 'broken', 'cancelled' }) do
+  local gone = prune(config, state, time, limit)
+  pruned = pruned + gone
+  more = more or gone >= limit
+end
+-- Marks that nobody came back to.
+call('ZREMRANGEBYSCORE', key('unleased'), '-inf', time - @RWQ_MARK_TTL_MS@)
+call('ZREMRANGEBYSCORE', key('stray'), '-inf', time - @RWQ_MARK_TTL_MS@)
+
+-- Counts of items that other clients have completed.
+local cursor = call('HGET', key('meta'), 'attempts_cursor') or '0'
+local page = call('HSCAN', key('attempts'), cursor, 'COUNT', 100)
+for i = 1, #page[2], 2 do
+  local id = page[2][i]
+  if call('EXISTS', key('item:' .. id)) == 0 then
+    call('HDEL', key('attempts'), id)
+  end
+end
+if page[1] ~= cursor then
+  call('HSET', key('meta'), 'attempts_cursor', page[1])
+end
+
+-- To the front, where they were when they were parked, in their order: the last of them first. An item of the same id
+-- that was added meanwhile stays, and the parked one waits for its end.
+local function unpark(task)
+  local parked = key('unroutable:' .. task)
+  local ids, front = call('ZRANGE', parked, -limit, -1), {}
+  for n = #ids, 1, -1 do
+    local id = ids[n]
+    local data = call('HGET', key('kept'), id)
+    if data and call('SETNX', key('item:' .. id), data) == 1 then
+      local failures, crashes = string.match(call('HGET', key('ended'), id) or '', '^%S+ %d+ %d+ (%d+) (%d+)')
+      if failures and failures + crashes > 0 then
+        call('HSET', key('attempts'), id, attempts_text(failures, crashes, hash_of(data)))
+      end
+      front[#front + 1] = id
+    end
+    if not data or front[#front] == id then
+      forget_end('unroutable:' .. task, { id })
+    end
+  end
+  if #front > 0 then
+    call('RPUSH', key('queue'), unpack(front))
+  end
+  if call('EXISTS', parked) == 0 then
+    call('SREM', key('unroutable'), task)
+  end
+  return #front
+end
+
+local unparked = 0
+if call('EXISTS', key('unroutable')) == 1 then
+  for i = 5, #ARGV do
+    local count = unpark(ARGV[i])
+    unparked = unparked + count
+    more = more or count >= limit
+  end
+end
+local deep = time - tonumber(call('HGET', key('meta'), 'deep_at') or 0) >= deep_ms
+if deep then
+  call('HSET', key('meta'), 'deep_at', time)
+end
+-- The counters of a queue that nobody uses any more are forgotten in the end.
+call('PEXPIRE', key('meta'), meta_ttl_ms)
+return { promoted, reclaimed, pruned, unparked, more and 1 or 0, deep and 1 or 0 }

@@ -1,0 +1,111 @@
+-- settle: end leases of one worker, each with its own outcome. A lease that is ours no longer changes nothing.
+-- KEYS[1] prefix
+-- ARGV session number config worker (id token kind ms task body)...
+-- Returns: a string of one character a settlement: 1 settled, 0 no longer ours.
+-- Invariant: a settled job has no lease of ours, and is completed (its item is gone), in `queue`, waiting for a retry (in
+-- `processing` with a lease of its own, and in `later`), or aside in `kept`.
+--@include begin remember config leases claims ends tend
+local session, number, worker = ARGV[1], ARGV[2], ARGV[4]
+local config = configure(ARGV[3])
+allow_when_full()
+local again = recall(session, number)
+if again then
+  return again
+end
+check_types()
+local time = clock()
+local ids = {}
+for i = 5, #ARGV, 6 do
+  ids[#ids + 1] = ARGV[i]
+  if ARGV[i + 2] == 'u' then
+    call('ZCARD', key('unroutable:' .. ARGV[i + 4]))
+  end
+end
+local claims = call('HMGET', key('leased'), unpack(ids))
+local leases, whole = leases_of(ids)
+local tries = call('EXISTS', key('attempts')) == 1 and call('HMGET', key('attempts'), unpack(ids)) or {}
+local answers, done, names, front, gone = {}, {}, {}, {}, {}
+
+-- It may have been moved from `processing` to `queue`, by somebody else's cleaner.
+local function unlist(id)
+  return leave_processing(id) or call('LREM', key('queue'), -1, id) > 0
+end
+
+local function retry(id, claim, tried, delay, body)
+  local failures, crashes = counted(tried, claim.hash)
+  call('HSET', key('attempts'), id, attempts_text(failures + 1, crashes, claim.hash, '\n' .. body))
+  call('HINCRBY', key('meta'), 'retried', 1)
+  if delay > 0 then
+    set_lease(id, '~' .. digits(time + delay), delay + config.wire)
+    call('ZADD', key('later'), time + delay, id)
+  else
+    end_lease(id)
+    unlist(id)
+    call('LPUSH', key('queue'), id)
+  end
+end
+
+local function set_down(id, claim, tried, kind, task, body)
+  local data = call('GET', key('item:' .. id))
+  local failures, crashes = counted(tried, claim.hash)
+  if kind == 'u' then
+    local line = table.concat({ time, 0, failures, crashes, claim.token, claim.claimed, task }, ' ')
+    set_aside('unroutable', id, data, line, '')
+    call('ZADD', key('unroutable:' .. task), claim.token, id)
+    call('SADD', key('unroutable'), task)
+  else
+    local state = kind == 'f' and 'failed' or kind == 'b' and 'broken' or 'cancelled'
+    failures = failures + (kind == 'f' and 1 or 0)
+    end_badly(config, time, state, id, data, failures, crashes, claim.token, worker, claim.claimed, body)
+  end
+  unlist(id)
+end
+
+for n, id in ipairs(ids) do
+  local at = 5 + (n - 1) * 6
+  local token, kind, ms, task, body = ARGV[at + 1], ARGV[at + 2], tonumber(ARGV[at + 3]), ARGV[at + 4], ARGV[at + 5]
+  local claim = claim_of(claims[n])
+  answers[n] = 0
+  if claim and claim.token == token and claim.worker == worker then
+    claims[n] = false
+    gone[#gone + 1] = id
+    if kind == 'l' or kind == 'k' then
+      if call('EXISTS', key('item:' .. id)) == 1 and stands(id, claim, leases[n], whole[n]) then
+        answers[n] = 1
+      end
+      front[#front + 1] = { id, claim, kind == 'k' }
+    elseif call('EXISTS', key('item:' .. id)) == 1 and stands(id, claim, leases[n], whole[n]) then
+      answers[n] = 1
+      if kind == 'c' then
+        done[#done + 1] = id
+        names[#names + 1] = key('item:' .. id)
+        names[#names + 1] = key('lease:' .. id)
+        names[#names + 1] = key('leased_by_session:' .. id)
+        unlist(id)
+      elseif kind == 'r' then
+        retry(id, claim, tries[n], ms, body)
+      else
+        set_down(id, claim, tries[n], kind, task, body)
+      end
+    end
+  end
+end
+if #done > 0 then
+  call('DEL', unpack(names))
+  call('HINCRBY', key('meta'), 'completed', #done)
+  if #tries > 0 then
+    call('HDEL', key('attempts'), unpack(done))
+  end
+end
+-- Released, or crashed: to the front, the order of their claims kept.
+if #front > 0 then
+  table.sort(front, by_token)
+  put_back(config, time, front)
+end
+if #gone > 0 then
+  call('HDEL', key('leased'), unpack(gone))
+  call('ZREM', key('due'), unpack(gone))
+  call('ZREM', key('held:' .. worker), unpack(gone))
+  retire(worker)
+end
+return remember(session, number, table.concat(answers))

@@ -1,0 +1,7 @@
+-- show: all that is known of one item.
+-- KEYS[1] prefix
+-- ARGV id
+-- Returns: {state, data, attempts, due ms, value of the lease, our record of it, end}, or nothing
+-- Invariant: changes nothing.
+--@include begin leases view
+return view_of(ARGV[1])

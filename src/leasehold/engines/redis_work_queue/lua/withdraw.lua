@@ -1,0 +1,10 @@
+-- withdraw: show a worker to the inspector no longer.
+-- KEYS[1] prefix of what belongs to no queue
+-- ARGV worker
+-- Returns: 1
+-- Invariant: nothing of the worker is left listed. Sending it again is harmless by nature.
+--@include begin
+local worker = ARGV[1]
+call('DEL', key('worker:' .. worker))
+call('ZREM', key('workers'), worker)
+return 1

@@ -1,0 +1,210 @@
+"""How a job is written as the data of an item, and how what lies beside an item is read.
+
+A raw payload is the data, as it is. The call of a task is JSON that other clients can read and write:
+
+    {"leasehold":1,"task":"shop.thumbnail","args":["cat.png"],"kwargs":{"size":64}}
+
+with `timeout_ms` and `retries` where the job has its own. Without `args` and `kwargs` there may be `text` or `base64`:
+a payload that is no call. A raw payload is wrapped in this way only when it has a timeout or retries of its own, or
+when it would be taken for such an envelope.
+
+attempts <failures> <crashes> <hash of the data>[\\n<error>]
+leased   <token> <deadline_ms> <claimed_ms> <slots, h or n> <hash> <worker>
+lease    <token> <worker>, or ~<due_ms> of a retry, or whatever another client writes
+ended    <state> <ended_ms> <expires_ms> <failures> <crashes> <token> <claimed_ms> <worker or task>\\n<error>
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from typing import Any, Final
+
+import msgspec
+
+from leasehold.core import limits
+from leasehold.core.job import ErrorInfo, JobRecord, JobView, NewJob, State
+
+RAW: Final = "*"
+"""What stands for the task of a raw payload."""
+_MARK: Final = b'"leasehold"'
+_TASK: Final = re.compile(r"[A-Za-z0-9_.:][A-Za-z0-9_.:-]*")
+_encode_json = msgspec.json.Encoder().encode
+_decode_error = msgspec.json.Decoder(dict[str, str]).decode
+
+
+class _Envelope(msgspec.Struct):
+    leasehold: int
+    task: str | None = None
+    timeout_ms: int | None = None
+    retries: int | None = None
+    args: msgspec.Raw = msgspec.Raw(b"[]")
+    kwargs: msgspec.Raw = msgspec.Raw(b"{}")
+    text: str | None = None
+    base64: str | None = None
+
+
+_decode_envelope = msgspec.json.Decoder(_Envelope).decode
+_decode_call = msgspec.json.Decoder(tuple[msgspec.Raw, msgspec.Raw]).decode
+
+
+def write_data(job: NewJob | JobRecord) -> bytes:
+    """The data of the item that holds this job."""
+    payload = job.payload
+    if job.task is None and job.timeout_ms is None and job.retries is None and not _is_envelope(payload):
+        return payload
+    words = ['{"leasehold":1']
+    if job.timeout_ms is not None:
+        words.append(f'"timeout_ms":{job.timeout_ms}')
+    if job.retries is not None:
+        words.append(f'"retries":{job.retries}')
+    if job.task is not None:
+        words.append(f'"task":{_json(job.task)}')
+    return ",".join(words).encode() + b"," + _body(payload, job.task is not None) + b"}"
+
+
+def read_record(queue: str, id: bytes, data: bytes) -> JobRecord:
+    """The job in an item. An envelope that cannot be read is `malformed`, and comes back whole."""
+    name = as_text(id)
+    if not _is_envelope(data):
+        return JobRecord(name, queue, None, data, 0)
+    try:
+        envelope = _decode_envelope(data)
+        if envelope.task is not None and not (_TASK.fullmatch(envelope.task) and len(envelope.task) <= limits.MAX_NAME):
+            raise ValueError("its task has no name that a task can have")
+        timeout_ms = _within(envelope.timeout_ms, limits.MAX_TIMEOUT_MS, "timeout_ms")
+        retries = _within(envelope.retries, limits.MAX_RETRIES, "retries")
+        return JobRecord(name, queue, envelope.task, _payload(envelope), 0, timeout_ms, retries)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        reason = str(error) if type(error) is ValueError else "it is not what an envelope is made of"
+        return JobRecord(name, queue, None, data, 0, malformed=f"The envelope cannot be read: {reason}.")
+
+
+def _is_envelope(data: bytes) -> bool:
+    """Whether it says of itself that it is one: a JSON object with the key `leasehold`."""
+    if _MARK not in data or not data.lstrip(b" \t\r\n").startswith(b"{"):
+        return False
+    try:
+        return "leasehold" in msgspec.json.decode(data, type=dict[str, msgspec.Raw])
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+        return False
+
+
+def _body(payload: bytes, call: bool) -> bytes:
+    if call:
+        try:
+            args, kwargs = _decode_call(payload)
+            if bytes(args).startswith(b"[") and bytes(kwargs).startswith(b"{"):
+                return b'"args":' + bytes(args) + b',"kwargs":' + bytes(kwargs)
+        except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+            pass
+    try:
+        return b'"text":' + _encode_json(payload.decode())
+    except UnicodeDecodeError:
+        return b'"base64":"' + base64.b64encode(payload) + b'"'
+
+
+def _payload(envelope: _Envelope) -> bytes:
+    if envelope.text is not None:
+        return envelope.text.encode()
+    if envelope.base64 is not None:
+        try:
+            return base64.b64decode(envelope.base64, validate=True)
+        except binascii.Error:
+            raise ValueError("its base64 is none") from None
+    return b"[" + bytes(envelope.args) + b"," + bytes(envelope.kwargs) + b"]"
+
+
+def _within(number: int | None, most: int, field: str) -> int | None:
+    if number is not None and not 0 <= number <= most:
+        raise ValueError(f"its {field} is not between 0 and {most}")
+    return number
+
+
+def write_error(error: ErrorInfo) -> bytes:
+    return _encode_json({"type": error.type, "message": error.message, "traceback": error.traceback})
+
+
+def read_error(raw: bytes) -> ErrorInfo | None:
+    """None when there is none, or when it cannot be read."""
+    try:
+        fields = _decode_error(raw)
+        return ErrorInfo(fields["type"], fields["message"], fields.get("traceback", ""))
+    except (msgspec.MsgspecError, KeyError, UnicodeDecodeError):
+        return None
+
+
+def read_view(queue: str, id: bytes, row: list[Any]) -> JobView:
+    """What `show` and `page` answer for one item: state, data, attempts, due, lease, claim, end. Empty where there is
+    none."""
+    state, data, attempts, due, lease, claim, end = row
+    record = read_record(queue, id, data)
+    if end:
+        return _read_end(record, end)
+    head, _, error = attempts.partition(b"\n")
+    counts = [*head.split(b" "), b"", b""]
+    worker, token, started = _holder(lease, claim)
+    return JobView(
+        record.id,
+        queue,
+        State(state.decode()),
+        task=record.task,
+        payload=record.payload,
+        failures=_number(counts[0]) or 0,
+        crashes=_number(counts[1]) or 0,
+        due_ms=int(float(due)) if due else None,
+        worker=worker,
+        token=token,
+        started_ms=started,
+        error=read_error(error) if error else None,
+    )
+
+
+def _holder(lease: bytes, claim: bytes) -> tuple[str | None, int | None, int | None]:
+    """worker, token and since when. Another client's worker is whatever it wrote as its session."""
+    fields = claim.split(b" ", 5)
+    if len(fields) == 6 and (not lease or lease.startswith(fields[0] + b" ")):
+        return as_text(fields[5]), _number(fields[0]), _number(fields[2])
+    if not lease or lease.startswith(b"~"):
+        return None, None, None
+    return as_text(lease), None, None
+
+
+def _read_end(record: JobRecord, end: bytes) -> JobView:
+    line, _, body = end.partition(b"\n")
+    state, ended, expires, failures, crashes, token, claimed, *who = [*line.split(b" ", 7), *[b""] * 7][:8]
+    parked = state == State.UNROUTABLE.value.encode()
+    worker = as_text(who[0]) if who and who[0] not in (b"", b"-") and not parked else None
+    return JobView(
+        record.id,
+        record.queue,
+        State(state.decode()),
+        task=record.task,
+        payload=record.payload,
+        failures=_number(failures) or 0,
+        crashes=_number(crashes) or 0,
+        worker=worker,
+        token=None if parked else _number(token),
+        started_ms=None if parked else _number(claimed),
+        ended_ms=None if parked else _number(ended),
+        expires_ms=None if parked else _number(expires),
+        error=read_error(body) if body else None,
+    )
+
+
+def as_text(raw: bytes) -> str:
+    """Text of bytes that are usually UTF-8; others survive the way there and back (`surrogateescape`)."""
+    return raw.decode("utf-8", "surrogateescape")
+
+
+def as_bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
+
+
+def _json(text: str) -> str:
+    return _encode_json(text).decode()
+
+
+def _number(raw: bytes) -> int | None:
+    return int(raw) if raw.isdigit() and int(raw) else None

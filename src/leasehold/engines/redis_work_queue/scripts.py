@@ -1,0 +1,36 @@
+"""The Lua operations of the engine, with the names of their arguments."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from leasehold.core.steps import Script
+from leasehold.engines.scripts import load
+
+ARGUMENTS: Final[dict[str, str]] = {
+    "enqueue": "session number stray_ms (id data)...",
+    "add": "id data",
+    "claim": "session number config worker limit lease_ms kind default_timeout overdue",
+    "settle": "session number config worker (id token kind ms task body)...",
+    "extend": "session number config worker id token ms overdue",
+    "finish": "session number id data",
+    "heartbeat": "config worker (id token)...",
+    "leave": "session number config worker crashed",
+    "maintain": "config limit meta_ttl_ms deep_ms task...",
+    "light": "config start count own",
+    "deep": "config most id...",
+    "show": "id",
+    "page": "state offset limit",
+    "counts": "",
+    "retry": "session number id edited data",
+    "discard": "session number id",
+    "cancel": "session number config id body",
+    "purge": "session number config state limit cancel body",
+    "announce": "worker text ttl_ms keep_ms queue...",
+    "withdraw": "worker",
+    "register": "queue keep_ms",
+    "workers": "ttl_ms",
+}
+"""What each operation takes in ARGV, as its header says. KEYS is always the prefix alone."""
+
+SCRIPTS: Final[dict[str, Script]] = load(__package__, ARGUMENTS)

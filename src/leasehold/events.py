@@ -1,0 +1,58 @@
+"""The events that a worker tells of, for `@app.on(...)`. They are drawn as a tree in `leasehold.core.events`.
+
+from leasehold import Leasehold, events
+
+app = Leasehold()
+
+@app.on(events.Failed, events.Broken)
+async def tell(event: events.Failed | events.Broken) -> None:
+    await page(f"job {event.id} of {event.queue}: {event.error_type}")
+"""
+
+from __future__ import annotations
+
+from leasehold.core.events import (
+    Broken,
+    Cancelled,
+    Claimed,
+    Completed,
+    Crashed,
+    Ended,
+    Event,
+    Failed,
+    JobEvent,
+    Lost,
+    RedisAway,
+    RedisBack,
+    Released,
+    Retried,
+    Started,
+    Unroutable,
+    WorkerEvent,
+    WorkerStarted,
+    WorkerStopped,
+    WorkerStopping,
+)
+
+__all__ = [
+    "Broken",
+    "Cancelled",
+    "Claimed",
+    "Completed",
+    "Crashed",
+    "Ended",
+    "Event",
+    "Failed",
+    "JobEvent",
+    "Lost",
+    "RedisAway",
+    "RedisBack",
+    "Released",
+    "Retried",
+    "Started",
+    "Unroutable",
+    "WorkerEvent",
+    "WorkerStarted",
+    "WorkerStopped",
+    "WorkerStopping",
+]

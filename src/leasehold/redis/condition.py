@@ -1,0 +1,61 @@
+"""Whether Redis answers, as the log tells it: one line when it stops, one when it is back, none in between.
+
+A program that has not set up logging sees nothing of it.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from typing import Final
+
+from leasehold.redis import replies
+
+LOGGER: Final = logging.getLogger("leasehold.redis")
+
+
+class Condition:
+    """That of one driver: its calls and its subscriptions share it. `failed_at` is None while all is well.
+
+        condition.lost(error)    # any number of times
+        condition.back()
+
+    `good_at`: when the last good reply came, by the clock.
+    """
+
+    def __init__(self, where: str, good_at: Callable[[], float], clock: Callable[[], float] = time.monotonic) -> None:
+        self._where = where
+        self._good_at = good_at
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._told = False
+        self.failed_at: float | None = None
+
+    def lost(self, error: Exception, silent_s: float = 0.0) -> None:
+        """An attempt has failed and will be made again. `silent_s`: how long it had waited in vain.
+
+        Nothing is told when others had a reply meanwhile: then a connection is lost, and Redis is not.
+        """
+        with self._lock:
+            now = self._clock()
+            if self.failed_at is None:
+                self.failed_at = now
+            if self._told or (replies.timed_out(error) and self._good_at() > now - silent_s):
+                return
+            self._told = True
+        if LOGGER.hasHandlers():
+            LOGGER.warning("redis_lost at=%s error=%r", self._where, replies.cause_of(error))
+
+    def back(self) -> None:
+        """An attempt went through. To be called when `failed_at` is set; else it costs a lock for nothing."""
+        with self._lock:
+            since, self.failed_at = self.failed_at, None
+            told, self._told = self._told, False
+        if told and since is not None and LOGGER.hasHandlers():
+            LOGGER.warning("redis_back at=%s after_s=%.1f", self._where, self._clock() - since)
+
+    def forked(self) -> None:
+        """Start afresh in a child process: another thread of the parent may have held the lock."""
+        self._lock = threading.Lock()

@@ -1,0 +1,85 @@
+"""How a worker process is, as it tells its supervisor and whoever asks for its health. Values only."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any
+
+from leasehold.core import limits
+
+
+class State(StrEnum):
+    """What a worker process is at."""
+
+    STARTING = "starting"
+    RUNNING = "running"
+    RETIRING = "retiring"
+    """It is to be recycled: it finishes what it runs and starts nothing new."""
+    STOPPING = "stopping"
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """One worker process.
+
+    `good_at`: when Redis last gave it a good reply, or when the process began, by the monotonic clock that all
+    processes of a machine share. `active`: how many jobs run. `embedded`: whether its Redis is an embedded one.
+    """
+
+    pid: int
+    state: State
+    good_at: float
+    active: int = 0
+    worker: str = ""
+    embedded: bool = False
+
+    def to_line(self) -> bytes:
+        return json.dumps(asdict(self), separators=(",", ":")).encode() + b"\n"
+
+    @classmethod
+    def from_line(cls, line: bytes) -> Condition:
+        """Raises `ValueError`, `KeyError` or `TypeError` for what is not such a line."""
+        fields = json.loads(line)
+        fields["state"] = State(fields["state"])
+        return cls(**fields)
+
+    def live(self, now: float) -> bool:
+        """Whether Redis gave it a good reply not too long ago."""
+        return now - self.good_at < limits.HEALTH_LIVE_MS / limits.SECOND
+
+    def ready(self, now: float) -> bool:
+        """Whether it takes up jobs."""
+        return self.state is State.RUNNING and now - self.good_at < limits.HEALTH_READY_MS / limits.SECOND
+
+    def shown(self, now: float) -> dict[str, Any]:
+        return {
+            "worker": self.worker,
+            "pid": self.pid,
+            "state": str(self.state),
+            "last_good_reply_s": round(max(0.0, now - self.good_at), 3),
+            "active": self.active,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """How all worker processes of one command are. One that lives is enough: the others are its supervisor's care."""
+
+    live: bool
+    ready: bool
+    text: bytes
+
+    @classmethod
+    def of(cls, conditions: Sequence[Condition], now: float) -> Health:
+        """Judge them.
+
+        >>> Health.of([Condition(7, State.RUNNING, good_at=100.0)], now=100.5).ready
+        True
+        """
+        live = any(one.live(now) for one in conditions)
+        ready = any(one.ready(now) for one in conditions)
+        shown = {"live": live, "ready": ready, "workers": [one.shown(now) for one in conditions]}
+        return cls(live, ready, json.dumps(shown).encode() + b"\n")

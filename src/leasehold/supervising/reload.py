@@ -1,0 +1,34 @@
+"""Says when Python files below a folder have changed. Needs the package `watchfiles` (the extra `reload`)."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Callable
+
+from leasehold.core.errors import NotConfigured
+
+
+def check_reload() -> None:
+    """Raises `NotConfigured` when the package is missing."""
+    if importlib.util.find_spec("watchfiles") is None:
+        raise NotConfigured(
+            "Reloading on changes needs the package watchfiles, which is not installed. Install it with "
+            "`pip install 'leasehold[reload]'`."
+        )
+
+
+async def follow_changes(folder: str, changed: Callable[[int, str], None]) -> None:
+    """Call `changed` with the number of files and the path of one of them, until cancelled.
+
+    Several changes within a moment are one. Folders that hold no source of the project's (.git, .venv, __pycache__,
+    node_modules, ...) are left out.
+    """
+    from watchfiles import PythonFilter, awatch
+
+    async for changes in awatch(folder, watch_filter=PythonFilter()):
+        changed(len(changes), _below(folder, min(path for _, path in changes)))
+
+
+def _below(folder: str, path: str) -> str:
+    return os.path.relpath(path, folder)

@@ -1,0 +1,150 @@
+"""`leasehold check` against servers that are not as they should be, and a worker that will not start on them."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+from leasehold import Leasehold
+from leasehold.testing.server import keys_of
+
+NAMES = ["version", "role", "mode", "eviction", "memory", "connections", "persistence", "rights", "clock", "latency"]
+
+
+@pytest.fixture
+def run(leasehold):
+    """Runs `check --json`; answers the findings by their names."""
+
+    def run(server, *args, expect=0, url=None, **variables):
+        ended = leasehold("check", "--json", *args, url=url or server.url, **variables).end(expect)
+        shown = json.loads(ended.out)
+        assert shown["fit"] == (expect == 0)
+        return {one["name"]: one for one in shown["findings"]}
+
+    return run
+
+
+def test_one_that_is_fit(run, leasehold, private_server):
+    found = run(private_server)
+    assert list(found) == NAMES
+    assert {one["level"] for one in found.values()} == {"ok"}
+    assert not any(one["remedy"] for one in found.values())
+    assert found["persistence"]["found"] == "An append-only file, synced: everysec."
+    assert keys_of(private_server) == {}
+    out = leasehold("check", url=private_server.url).end().out
+    assert [line.split()[:2] for line in out.splitlines()] == [["ok", name] for name in NAMES]
+
+
+@pytest.mark.parametrize("policy", ["allkeys-lru", "volatile-ttl"])
+@pytest.mark.parametrize("limited", [True, False])
+def test_one_that_evicts(run, make_server, policy, limited):
+    server = make_server(args=["--maxmemory-policy", policy, *(["--maxmemory", "50mb"] if limited else [])])
+    found = run(server, expect=1)
+    assert found["eviction"]["level"] == "error"
+    assert f"its maxmemory-policy is {policy}; expected noeviction" in found["eviction"]["found"]
+    assert "noeviction" in found["eviction"]["remedy"]
+
+
+def test_a_replica(run, make_server):
+    server = make_server()
+    server.command("REPLICAOF", "127.0.0.1", "1")
+    assert "master" in run(server, expect=1)["role"]["remedy"]
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        ({"aof": False}, "a crash of Redis loses jobs"),
+        ({"args": ["--appendfsync", "no"]}, "a power cut loses jobs"),
+    ],
+)
+def test_little_persistence_is_a_warning(run, make_server, args, words):
+    server = make_server(**args)
+    found = run(server)
+    assert (found["persistence"]["level"], words in found["persistence"]["found"]) == ("warning", True)
+    run(server, "--strict", expect=1)
+
+
+def test_snapshots_alone_are_a_warning(run, make_server):
+    server = make_server(aof=False)
+    server.command("CONFIG", "SET", "save", "3600 1")
+    assert "only snapshots" in run(server)["persistence"]["found"]
+
+
+def test_one_that_is_almost_full(run, make_server):
+    server = make_server(args=["--maxmemory", "20mb"])
+    for number in range(37):
+        server.command("SET", f"x{number}", b"x" * 500_000)
+    assert run(server)["memory"]["level"] == "warning"
+
+
+USERS = {
+    "inner": (["+@all", "-hset", "-zadd", "allkeys", "allchannels"], {"+hset", "+zadd"}),
+    "keys": (["+@all", "~other:*", "allchannels"], {"~{leasehold*"}),
+    "scripts": (["+@all", "-eval", "-evalsha", "allkeys", "allchannels"], {"+eval", "+evalsha"}),
+}
+
+
+@pytest.mark.parametrize("user", USERS)
+def test_rights_that_a_user_lacks(run, make_server, user):
+    server = make_server()
+    rules, missing = USERS[user]
+    server.command("ACL", "SETUSER", "app", "on", ">s3cret", "resetchannels", *rules)
+    found = run(server, expect=1, url=server.url.replace("unix://", "unix://app:s3cret@"))["rights"]
+    assert found["level"] == "error"
+    assert missing <= set(re.findall(r"[+~]\S*[^\s.]", found["found"])), found["found"]
+    assert keys_of(server) == {}
+
+
+def test_rights_to_channels(run, make_server):
+    server = make_server()
+    server.command("ACL", "SETUSER", "app", "on", ">s3cret", "resetchannels", "+@all", "allkeys")
+    found = run(server, expect=1, url=server.url.replace("unix://", "unix://app:s3cret@"))["rights"]
+    assert "+publish &{leasehold*" in found["found"]
+
+
+def test_a_user_with_just_the_rights_that_are_granted(run, make_server, leasehold, tmp_path):
+    server = make_server()
+    rules = ["~{leasehold*", "&{leasehold*", "+@all", "-@dangerous", "+info", "+client|setname"]
+    server.command("ACL", "SETUSER", "app", "on", ">s3cret", "resetchannels", *rules)
+    url = server.url.replace("unix://", "unix://app:s3cret@")
+    found = run(server, url=url)
+    assert {one["level"] for one in found.values()} == {"ok"}
+    (tmp_path / "jobs.py").write_text("from leasehold import Leasehold\napp = Leasehold()\n@app.task\ndef f(): ...\n")
+    with Leasehold(url) as app:
+        app.queue("default").enqueue(b"x", lane="l")
+    assert "lacks rights" not in leasehold("worker", "jobs:app", "--burst", url=url).end().err
+
+
+def test_a_user_who_may_not_ask(run, make_server):
+    server = make_server()
+    server.command("ACL", "SETUSER", "app", "on", ">s3cret", "allkeys", "allchannels", "+@all", "-info", "-config")
+    found = run(server, url=server.url.replace("unix://", "unix://app:s3cret@"))
+    assert found["server"]["level"] == "unknown"
+    assert found["rights"]["level"] == "ok"
+
+
+def test_no_redis_and_a_wrong_password(leasehold, make_server):
+    err = leasehold("check", url="redis://me:s3cret@127.0.0.1:1/0").end(expect=1).err
+    assert "gave no answer" in err
+    assert "s3cret" not in err
+    server = make_server(args=["--requirepass", "right-s3cret"], password="right-s3cret")
+    err = leasehold("check", url=server.url.replace("right", "wrong")).end(expect=1).err
+    assert ("refused access" in err, "s3cret" in err) == (True, False)
+    ended = leasehold("check", "--json", url=server.url).end()
+    assert "s3cret" not in ended.out + ended.err
+
+
+def test_at_a_terminal(terminal, make_server):
+    server = make_server(args=["--maxmemory-policy", "allkeys-lru"])
+    command = [sys.executable, "-m", "leasehold", "check", "--url", server.url]
+    environment = os.environ | {"TERM": "xterm", "COLUMNS": "80"}
+    process = subprocess.Popen(command, stdout=terminal.inside, env=environment)
+    shown = terminal.wait_for("latency") if process.wait(20) else ""
+    text = re.sub(r"\x1b\[[0-9;]*m", "", shown)
+    assert "\x1b[" in shown
+    assert re.search(r"error +eviction +Redis may throw away jobs", text)
+    assert max(map(len, text.splitlines())) <= 80

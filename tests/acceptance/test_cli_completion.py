@@ -1,0 +1,63 @@
+"""`leasehold completion`, and what a shell is offered after TAB."""
+
+import shutil
+import subprocess
+import time
+
+import pytest
+
+from leasehold import Leasehold
+
+LINES = {
+    "leasehold jo": ["jobs", "job"],
+    "leasehold jobs em": ["emails"],
+    "leasehold jobs --namespace shop im": ["images"],
+    "leasehold jobs emails --state fa": ["failed"],
+    "leasehold retry em": ["emails"],
+    "leasehold completion z": ["zsh"],
+    "leasehold jobs zz": [],
+}
+
+
+@pytest.fixture
+def offered(leasehold, redis_url):
+    def offered(line, url=redis_url):
+        variables = {"COMP_WORDS": line, "COMP_CWORD": str(len(line.split()) - 1)}
+        ended = leasehold(url=url, _LEASEHOLD_COMPLETE="bash_complete", **variables).end()
+        assert ended.err == ""
+        return [word.partition(",")[2] for word in ended.out.split()]
+
+    return offered
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_what_is_offered(offered, redis_url, line):
+    with Leasehold(redis_url) as app, Leasehold(redis_url, namespace="shop") as shop:
+        app.queue("emails").enqueue(b"x")
+        shop.queue("images").enqueue(b"x")
+    assert offered(line) == LINES[line]
+
+
+@pytest.mark.parametrize("url", ["redis://127.0.0.1:1/0", "embedded:./nowhere", "nonsense"])
+def test_a_redis_that_is_not_there_offers_nothing(offered, tmp_path, url):
+    assert offered("leasehold jobs em", url=url) == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_redis_that_does_not_answer_is_not_waited_for(offered, make_server):
+    server = make_server()
+    server.pause()
+    began = time.monotonic()
+    assert offered("leasehold jobs em", url=server.url) == []
+    assert time.monotonic() - began < 10
+    server.resume()
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_script_is_one_that_the_shell_reads(leasehold, shell):
+    script = leasehold("completion", shell).end().out
+    assert "_LEASEHOLD_COMPLETE" in script
+    program = shutil.which(shell)
+    if program is not None:
+        check = subprocess.run([program, "-n"], input=script, text=True, capture_output=True, timeout=20)
+        assert (check.returncode, check.stderr) == (0, "")

@@ -1,0 +1,107 @@
+"""`leasehold dev` and `leasehold worker --reload`: a worker that follows the code."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from leasehold import Leasehold
+from tests.acceptance.conftest import SOURCE
+from tests.acceptance.test_cli_processes import gone, pids, ready, until
+
+pytest.importorskip("watchfiles")
+
+JOBS = """
+from leasehold import Leasehold
+
+app = Leasehold()
+
+@app.task
+def version() -> int:
+    return {version}
+"""
+
+
+def write(tmp_path, version: object) -> None:
+    (tmp_path / "jobs.py").write_text(JOBS.format(version=version))
+
+
+@pytest.fixture(autouse=True)
+def jobs(tmp_path):
+    write(tmp_path, 1)
+
+
+@pytest.fixture
+def version(redis_url):
+    """Enqueues the task and answers the version that ran it."""
+    with Leasehold(redis_url) as app:
+
+        @app.task(name="jobs.version")
+        def version() -> int: ...
+
+        yield lambda: version.enqueue().result(timeout=30)
+
+
+def test_reload_follows_the_code_and_waits_where_it_is_broken(leasehold, version, redis_url, tmp_path):
+    run = ready(leasehold("worker", "jobs:app", "--reload", "--processes", "2", url=redis_url), 2)
+    assert version() == 1
+    write(tmp_path, 2)
+    run.wait_for("files_changed")
+    ready(run, 4)
+    assert version() == 2
+    write(tmp_path, "(")
+    run.wait_for("waiting_for_changes")
+    assert "SyntaxError" in run.err
+    write(tmp_path, 3)
+    ready(run, 6)
+    assert version() == 3
+    run.signal(signal.SIGTERM).end()
+    assert all(gone(pid) for pid in pids(run))
+
+
+def test_a_module_that_is_not_there_at_the_start_ends_it(leasehold, redis_url):
+    assert "no module 'none'" in leasehold("worker", "none:app", "--reload", url=redis_url).end(expect=2).err
+
+
+def test_without_watchfiles_it_says_what_to_install(leasehold, redis_url, tmp_path):
+    (tmp_path / "sitecustomize.py").write_text("import sys; sys.modules['watchfiles'] = None")
+    path = os.pathsep.join([str(tmp_path), str(SOURCE)])
+    for command in (["worker", "jobs:app", "--reload"], ["dev", "jobs:app"]):
+        message = leasehold(*command, url=redis_url, PYTHONPATH=path).end(expect=2).err
+        assert "pip install 'leasehold[reload]'" in message
+
+
+def test_dev_brings_a_redis_of_its_own_that_survives_reloads(leasehold, tmp_path):
+    run = leasehold("dev", "jobs:app").wait_for("LEASEHOLD_URL=embedded:.leasehold/redis")
+    ready(run, 1)
+    assert (tmp_path / ".leasehold" / ".gitignore").read_text().endswith("*\n")
+    program = "from jobs import version; print(version.enqueue().result(timeout=30))"
+    environment = {**os.environ, "PYTHONPATH": str(SOURCE), "LEASEHOLD_URL": "embedded:.leasehold/redis"}
+
+    def enqueue() -> str:
+        done = subprocess.run(
+            [sys.executable, "-c", program], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    assert enqueue() == "1\n"
+    assert "completed queue=default task=jobs.version" in run.err
+    write(tmp_path, 2)
+    ready(run, 2)
+    assert enqueue() == "2\n"
+    run.signal(signal.SIGINT).end()
+    until(lambda: all(gone(pid) for pid in pids(run)))
+
+
+def test_dev_uses_the_redis_that_is_set(leasehold, version, redis_url, tmp_path):
+    run = ready(leasehold("dev", "jobs:app", url=redis_url), 1)
+    assert version() == 1
+    assert not (tmp_path / ".leasehold").exists()
+    run.signal(signal.SIGINT).end()
+
+
+def test_dev_is_for_one_app(leasehold):
+    assert "There is no module 'none'" in leasehold("dev", "none:app").end(expect=2).err

@@ -1,0 +1,143 @@
+"""`leasehold jobs` and `leasehold job`: jobs in every state, page by page, of one lane; one with its payload."""
+
+import json
+import re
+
+import pytest
+
+from leasehold import Leasehold, State
+from leasehold.cli.listing import find_jobs
+from leasehold.core import limits
+
+
+@pytest.fixture
+def app(redis_url):
+    with Leasehold(redis_url) as app:
+        yield app
+
+
+@pytest.fixture
+def run(leasehold, redis_url):
+    """Runs the command to its end; answers what it wrote on stdout and on stderr."""
+
+    def run(*args, expect=0, **variables):
+        ended = leasehold(*args, url=redis_url, **variables).end(expect)
+        return ended.out, ended.err
+
+    return run
+
+
+def rows(out):
+    return [re.split("  +", line) for line in out.splitlines()]
+
+
+@pytest.fixture
+def every_state(app):
+    """A job in each state but unroutable and broken, called by its state; those that ended are of the lane `l`."""
+    queue = app.queue("emails")
+    for state, end in (("completed", queue.complete), ("failed", queue.fail)):
+        queue.enqueue(b"x", id=state, lane="l")
+        end(queue.lease(seconds=60))
+    queue.enqueue(b"x", id="cancelled", lane="l")
+    app.control.cancel("emails", "cancelled")
+    queue.enqueue(b"x", id="active")
+    queue.lease(seconds=60)
+    queue.enqueue(b"x", id="ready")
+    queue.enqueue(b"x", id="scheduled", delay=60)
+
+
+ORDER = ["active", "ready", "scheduled", "failed", "cancelled", "completed"]
+
+
+def test_some_of_each_state(run, every_state):
+    out, err = run("jobs", "emails")
+    assert [row[:2] for row in rows(out)] == [["job", "state"], *([state, state] for state in ORDER)]
+    assert err == ""
+
+
+def test_one_state(run, every_state):
+    for state in ORDER:
+        head, row = rows(run("jobs", "emails", "--state", state)[0])
+        assert row[0] == state
+        assert "state" not in head
+    assert run("jobs", "emails", "--state", "broken") == ("No broken jobs in emails.\n", "")
+
+
+def test_of_one_lane(run, every_state):
+    out, _ = run("jobs", "emails", "--lane", "l")
+    assert [row[0] for row in rows(out)] == ["job", "failed", "cancelled", "completed"]
+    assert run("jobs", "emails", "--lane", "m")[0] == "No jobs in emails, lane m.\n"
+    assert run("jobs", "emails", "--lane", "l", "--state", "failed", "--offset", "1")[0].startswith("No failed jobs")
+
+
+def test_ready_jobs_of_a_lane_in_its_order(app, run):
+    for number in range(5):
+        app.queue("emails").enqueue(b"x", id=f"job{number}", lane="l")
+    names = ("jobs", "emails", "--lane", "l", "--state", "ready", "--limit", "2")
+    out, err = run(*names)
+    assert [row[0] for row in rows(out)[1:]] == ["job0", "job1"]
+    assert "--state ready --offset 2" in err
+    out, err = run(*names, "--offset", "4")
+    assert ([row[0] for row in rows(out)[1:]], err) == (["job4"], "")
+    # Of a lane only the next one stands among the ready ones.
+    assert [row[0] for row in rows(run("jobs", "emails", "--state", "ready")[0])[1:]] == ["job0"]
+
+
+def test_page_by_page_until_the_end(app, run):
+    app.queue("emails").enqueue_many(str(number) for number in range(250))
+    seen: list[str] = []
+    for offset, count in ((0, 120), (120, 120), (240, 10)):
+        shown = json.loads(
+            run("jobs", "emails", "--state", "ready", "--limit", "120", "--offset", str(offset), "--json")[0]
+        )
+        assert (len(shown["jobs"]), shown["totals"], shown["offset"]) == (count, {"ready": 250}, offset)
+        assert shown["more"] == (["ready"] if offset < 240 else [])
+        seen += [job["id"] for job in shown["jobs"]]
+    assert len(set(seen)) == 250
+    out, err = run("jobs", "emails")
+    assert len(rows(out)) == 1 + limits.JOBS_SHOWN
+    assert err == f"Note: There are more: --state ready --offset {limits.JOBS_SHOWN}, or a larger --limit.\n"
+    assert run("jobs", "emails", "--state", "ready", "--offset", "250") == (
+        "No ready jobs in emails after the first 250.\n",
+        "",
+    )
+
+
+def test_a_lane_is_looked_for_in_a_bounded_part_of_a_state(app, monkeypatch):
+    for number in range(30):
+        app.queue("emails").enqueue(b"x", id=f"job{number}", delay=60 + number, lane="l" if number % 10 == 9 else "m")
+    monkeypatch.setattr(limits, "PAGE_MAX", 10)
+    found = find_jobs(app, "emails", State.SCHEDULED, "l", 0, 20)
+    assert ([job.id for job in found.jobs], found.total, found.more) == (["job9", "job19", "job29"], 3, False)
+    found = find_jobs(app, "emails", State.SCHEDULED, "l", 1, 1)
+    assert ([job.id for job in found.jobs], found.more) == (["job19"], True)
+    monkeypatch.setattr(limits, "LANE_LOOK", 20)
+    found = find_jobs(app, "emails", State.SCHEDULED, "l", 0, 20)
+    assert ([job.id for job in found.jobs], found.total, found.cut) == (["job9", "job19"], None, True)
+
+
+def test_a_queue_that_nothing_is_known_of(app, run):
+    app.queue("emails").enqueue(b"x")
+    out, err = run("jobs", "emials")
+    assert out == "No jobs in emials.\n"
+    assert "Did you mean 'emails'?" in err
+
+
+def test_what_users_wrote_does_not_move_the_cursor(app, run):
+    app.queue("emails").enqueue(b"\x1b[2Jx", id="[red]\x1b[2Jodd")
+    for words in (["jobs", "emails"], ["job", "emails", "[red]\x1b[2Jodd", "--payload"]):
+        out, _ = run(*words)
+        assert "\x1b" not in out
+        assert r"[red]\x1b[2Jodd" in out
+    assert r"payload     \x1b[2Jx" in out
+
+
+def test_a_payload_is_shown_when_asked_for_and_not_too_much_of_it(app, run):
+    app.queue("emails").enqueue(b"x" * 5 + b"y" * 20_000 + b"end", id="long")
+    assert "20,008 bytes (--payload shows them)" in run("job", "emails", "long")[0]
+    out, _ = run("job", "emails", "long", "--payload")
+    assert "xxxxxyyyy" in out
+    assert "... (11,816 bytes more; --json has all)" in out
+    assert len(out) < 10_000
+    assert "payload" not in json.loads(run("job", "emails", "long", "--json")[0])
+    assert json.loads(run("job", "emails", "long", "--payload", "--json")[0])["payload"].endswith("yyyend")

@@ -1,0 +1,242 @@
+"""`leasehold worker --processes N`: the supervisor and its worker processes, with real signals and real deaths."""
+
+import json
+import os
+import re
+import signal
+import time
+from collections.abc import Callable
+
+import pytest
+
+from leasehold import Leasehold, State
+
+JOBS = """
+import os, signal, time
+from leasehold import Leasehold
+
+with open("imported", "a") as file:
+    print(os.getpid(), file=file)
+
+app = Leasehold()
+
+@app.task
+def where() -> int:
+    return os.getpid()
+
+@app.task
+def sleep(seconds: float) -> int:
+    with open("sleeping", "a") as file:
+        print(os.getpid(), file=file)
+    time.sleep(seconds)
+    return os.getpid()
+
+@app.task
+def die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+@app.task
+def leave() -> None:
+    os._exit(0)
+"""
+
+
+@pytest.fixture(autouse=True)
+def jobs(tmp_path):
+    (tmp_path / "jobs.py").write_text(JOBS)
+
+
+@pytest.fixture
+def app(redis_url):
+    with Leasehold(redis_url) as app:
+
+        @app.task(name="jobs.where")
+        def where() -> int: ...
+
+        @app.task(name="jobs.sleep")
+        def sleep(seconds: float) -> int: ...
+
+        @app.task(name="jobs.die")
+        def die() -> None: ...
+
+        @app.task(name="jobs.leave")
+        def leave() -> None: ...
+
+        yield app
+
+
+def until(condition: Callable[[], object], seconds: float = 30) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not happen in time"
+        time.sleep(0.02)
+
+
+def pids(run, what: str = "child_ready") -> list[int]:
+    """Of the processes of which something was logged, in that order."""
+    return [int(pid) for pid in re.findall(rf"{what} place=\d+ child=(\d+)", run.err)]
+
+
+def ready(run, count: int):
+    until(lambda: len(pids(run)) >= count or run.process.poll() is not None)
+    assert len(pids(run)) >= count, run.err
+    return run
+
+
+def ended(run, expect: int = 0):
+    """Starting some processes takes its time on a busy machine."""
+    until(lambda: run.process.poll() is not None, 50)
+    return run.end(expect)
+
+
+def gone(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    return False
+
+
+def written(path) -> list[int]:
+    return [int(line) for line in path.read_text().split()] if path.exists() else []
+
+
+def view(app, job):
+    found = app.inspect.job(job.queue, job.id)
+    assert found is not None
+    return found
+
+
+def test_processes_are_workers_like_any_other_and_end_with_their_supervisor(leasehold, app, redis_url, tmp_path):
+    run = ready(leasehold("worker", "jobs:app", "--processes", "2", "-c", "3", url=redis_url), 2)
+    shown = json.loads(leasehold("info", "--json", url=redis_url).end().out)["workers"]
+    assert {worker["pid"] for worker in shown} == set(pids(run))
+    assert {worker["concurrency"] for worker in shown} == {3}
+    assert app.tasks["jobs.where"].enqueue().result(timeout=20) in pids(run)
+    run.signal(signal.SIGTERM).end()
+    assert all(gone(pid) for pid in pids(run))
+    assert set(written(tmp_path / "imported")) == set(pids(run))  # and not the supervisor
+
+
+def test_a_killed_process_is_replaced_and_its_job_runs_again(leasehold, app, redis_url, tmp_path):
+    run = ready(leasehold("worker", "jobs:app", "--processes=1", "--max-jobs=1000", url=redis_url), 1)
+    job = app.tasks["jobs.sleep"].enqueue(3.0)
+    until(lambda: written(tmp_path / "sleeping"))
+    victim = pids(run)[0]
+    os.kill(victim, signal.SIGKILL)
+    run.wait_for(f"child_ended place=0 child={victim} how=SIGKILL")
+    run.wait_for("worker_died")
+    ready(run, 2)
+    assert job.result(timeout=20) == pids(run)[1]
+    assert (view(app, job).crashes, view(app, job).failures) == (1, 0)
+    run.signal(signal.SIGTERM).end()
+
+
+@pytest.mark.parametrize("task", ["jobs.die", "jobs.leave"])
+def test_poison_ends_in_broken_and_the_others_go_on(leasehold, app, redis_url, task):
+    """Deaths one after the other: the pauses between them grow."""
+    run = ready(leasehold("worker", "jobs:app", "--processes", "2", url=redis_url), 2)
+    poison = app.tasks[task].enqueue()
+    good = [app.tasks["jobs.where"].enqueue() for _ in range(20)]
+    until(lambda: view(app, poison).state is State.BROKEN, 50)
+    for job in good:
+        job.result(timeout=20)
+        assert view(app, job).failures == 0
+    assert run.process.poll() is None
+    run.signal(signal.SIGTERM).end()
+
+
+def test_an_unknown_module_ends_the_whole_with_its_message(leasehold, redis_url):
+    run = leasehold("worker", "nothing_here:app", "--processes", "3", url=redis_url)
+    ended(run, expect=2)
+    assert run.err.count("There is no module 'nothing_here'") == 1
+
+
+def test_an_unknown_option_or_value_is_said_before_anything_is_started(leasehold, redis_url):
+    for words in (["--processes", "0"], ["--max-jobs", "0"], ["--processes", "2", "--health-port", "web"]):
+        assert "child_started" not in leasehold("worker", "jobs:app", *words, url=redis_url).end(expect=2).err
+
+
+def test_without_redis_the_whole_ends_as_a_worker_does(leasehold, tmp_path):
+    run = leasehold("worker", "jobs:app", "--processes", "2", url=f"unix://{tmp_path}/none.sock").end(expect=1)
+    assert run.err.count("Error:") == 1
+
+
+def test_a_stop_lets_jobs_finish_also_when_everybody_gets_the_signal(leasehold, app, redis_url, tmp_path):
+    """As from a terminal, or from systemd: all processes get it, and it is one ask all the same."""
+    run = ready(leasehold("worker", "jobs:app", "--processes", "2", "-c", "1", url=redis_url), 2)
+    running = [app.tasks["jobs.sleep"].enqueue(1.5) for _ in range(2)]
+    until(lambda: len(written(tmp_path / "sleeping")) == 2)
+    for pid in (*pids(run), run.process.pid):
+        os.kill(pid, signal.SIGTERM)
+    run.end()
+    assert {job.result(timeout=0) for job in running} == set(pids(run))
+
+
+def test_a_second_signal_stops_hard(leasehold, app, redis_url, tmp_path):
+    run = ready(leasehold("worker", "jobs:app", "--processes", "2", url=redis_url), 2)
+    job = app.tasks["jobs.sleep"].enqueue(60.0)
+    until(lambda: written(tmp_path / "sleeping"))
+    run.signal(signal.SIGTERM).wait_for("signal name=SIGTERM then=stopping")
+    run.signal(signal.SIGTERM).end(expect=3)
+    assert view(app, job).state is State.READY
+    assert view(app, job).crashes == 0
+    assert all(gone(pid) for pid in pids(run))
+
+
+def test_after_the_grace_time_jobs_are_handed_back(leasehold, app, redis_url, tmp_path):
+    run = ready(leasehold("worker", "jobs:app", "--processes", "2", "--grace", "0.3", url=redis_url), 2)
+    job = app.tasks["jobs.sleep"].enqueue(60.0)
+    until(lambda: written(tmp_path / "sleeping"))
+    run.signal(signal.SIGTERM).end()
+    assert (view(app, job).state, view(app, job).crashes) == (State.READY, 0)
+
+
+def test_a_process_that_does_not_end_is_killed(leasehold, app, redis_url):
+    run = ready(leasehold("worker", "jobs:app", "--processes", "2", "--grace", "0", url=redis_url), 2)
+    stuck = pids(run)[0]
+    os.kill(stuck, signal.SIGSTOP)
+    ended(run.signal(signal.SIGTERM))
+    assert f"child_killed place=0 child={stuck}" in run.err
+    assert gone(stuck)
+
+
+def test_processes_end_in_order_when_their_supervisor_dies(leasehold, app, redis_url, tmp_path):
+    run = ready(leasehold("worker", "jobs:app", "--processes", "2", "-c", "1", url=redis_url), 2)
+    job = app.tasks["jobs.sleep"].enqueue(1.5)
+    until(lambda: written(tmp_path / "sleeping"))
+    children = pids(run)
+    run.signal(signal.SIGKILL)
+    assert job.result(timeout=20) in children
+    until(lambda: all(gone(pid) for pid in children))
+    assert view(app, job).crashes == 0
+    assert "supervisor_gone" in run.err
+
+
+def test_sighup_replaces_one_after_the_other_and_loses_nothing(leasehold, app, redis_url, tmp_path):
+    run = ready(leasehold("worker", "jobs:app", "--processes", "2", "-c", "1", url=redis_url), 2)
+    old = set(pids(run))
+    running = app.tasks["jobs.sleep"].enqueue(4.0)
+    until(lambda: written(tmp_path / "sleeping"))
+    run.signal(signal.SIGHUP)
+    ready(run, 4)
+    assert running.result(timeout=20) in old
+    until(lambda: all(gone(pid) for pid in old))
+    assert app.tasks["jobs.where"].enqueue().result(timeout=20) in set(pids(run)) - old
+    assert view(app, running).crashes == 0
+    run.signal(signal.SIGTERM).end()
+
+
+def test_a_rolling_restart_stops_at_a_process_that_does_not_start(leasehold, app, redis_url, tmp_path):
+    run = ready(leasehold("worker", "jobs:app", "--processes", "2", url=redis_url), 2)
+    (tmp_path / "jobs.py").write_text("raise RuntimeError('a bad deploy')")
+    run.signal(signal.SIGHUP).wait_for("rolling_given_up")
+    assert app.tasks["jobs.where"].enqueue().result(timeout=20) in pids(run)
+    run.signal(signal.SIGTERM).end()
+
+
+def test_a_burst_ends_when_nothing_is_left(leasehold, app, redis_url):
+    added = [app.tasks["jobs.where"].enqueue() for _ in range(50)]
+    run = leasehold("worker", "jobs:app", "--processes", "2", "--burst", url=redis_url)
+    ended(run)
+    assert {job.result(timeout=0) for job in added} <= set(pids(run, "child_started"))

@@ -1,0 +1,118 @@
+"""Bad jobs in a real worker (B26 to B29): each costs itself at the most, never a neighbour and never the worker."""
+
+import signal
+from functools import partial
+
+import pytest
+
+from leasehold import Leasehold, State
+from tests.acceptance.test_cli_processes import pids, ready, until, view, written
+
+JOBS = """
+import os, sys, threading, time
+from leasehold import Leasehold
+
+app = Leasehold()
+
+class Unspeakable(Exception):
+    def __str__(self):
+        raise RuntimeError("no words")
+
+@app.task
+def sleep(seconds: float) -> int:
+    with open("sleeping", "a") as file:
+        print(os.getpid(), file=file)
+    time.sleep(seconds)
+    return os.getpid()
+
+@app.task(retries=0)
+def villain(how: str) -> object:
+    if how == "unserialisable":
+        return threading.Lock()
+    if how == "exit":
+        raise SystemExit(3)
+    if how == "interrupt":
+        raise KeyboardInterrupt
+    if how == "recursion":
+        return villain.function(how) if hasattr(villain, "function") else (lambda f: f(f))(lambda f: f(f))
+    if how == "memory":
+        return len(bytearray(1 << 46))
+    if how == "unspeakable":
+        raise Unspeakable
+    if how == "endless":
+        raise ValueError("x" * 50_000_000)
+    if how == "recursion limit":
+        sys.setrecursionlimit(50)
+        return None
+    if how == "fork":
+        os.fork()
+        return None
+    if how == "close":
+        os.closerange(3, 1_000)
+    if how == "_exit":
+        os._exit(0)
+"""
+
+
+@pytest.fixture(autouse=True)
+def jobs(tmp_path):
+    (tmp_path / "jobs.py").write_text(JOBS)
+
+
+@pytest.fixture
+def app(redis_url):
+    with Leasehold(redis_url) as app:
+
+        @app.task(name="jobs.sleep")
+        def sleep(seconds: float) -> int: ...
+
+        @app.task(name="jobs.villain")
+        def villain(how: str) -> object: ...
+
+        yield app
+
+
+def has_ended(app, job) -> bool:
+    return view(app, job).state in (State.COMPLETED, State.FAILED, State.BROKEN)
+
+
+ENDS = {
+    "unserialisable": State.COMPLETED,
+    "exit": State.FAILED,
+    "interrupt": State.FAILED,
+    "recursion": State.FAILED,
+    "memory": State.FAILED,
+    "unspeakable": State.FAILED,
+    "endless": State.FAILED,
+    "recursion limit": State.COMPLETED,
+    "fork": State.COMPLETED,
+}
+
+
+def test_those_that_only_raise_or_meddle_leave_the_process_alone(leasehold, app, redis_url, tmp_path):
+    run = leasehold("worker", "jobs:app", url=redis_url).wait_for("started")
+    neighbour = app.tasks["jobs.sleep"].enqueue(4.0)
+    until(lambda: written(tmp_path / "sleeping"))
+    villains = {how: app.tasks["jobs.villain"].enqueue(how) for how in ENDS}
+    for how, job in villains.items():
+        until(partial(has_ended, app, job))
+        assert (how, view(app, job).state, view(app, job).crashes) == (how, ENDS[how], 0)
+    assert neighbour.result(timeout=20) == run.process.pid
+    assert view(app, neighbour).crashes == 0
+    assert app.tasks["jobs.sleep"].enqueue(0.0).result(timeout=20) == run.process.pid
+    run.signal(signal.SIGTERM).end()
+
+
+@pytest.mark.parametrize("how", ["close", "_exit"])
+def test_those_that_take_the_process_with_them_are_counted_and_end_in_broken(leasehold, app, redis_url, how):
+    """The neighbours run again: they too were running when the process died, which is one crash for them, not five."""
+    run = ready(leasehold("worker", "jobs:app", "--processes", "2", url=redis_url), 2)
+    poison = app.tasks["jobs.villain"].enqueue(how)
+    until(lambda: view(app, poison).crashes >= 1)
+    neighbours = [app.tasks["jobs.sleep"].enqueue(0.5) for _ in range(10)]
+    for job in neighbours:
+        assert job.result(timeout=40) in pids(run)
+        assert view(app, job).failures == 0
+    until(lambda: view(app, poison).state is State.BROKEN, 50)
+    assert run.process.poll() is None
+    assert run.signal(signal.SIGTERM).process.wait(30) == 0  # its log has the last words of the processes that died

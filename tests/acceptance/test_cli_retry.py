@@ -1,0 +1,232 @@
+"""`leasehold retry`, `discard`, `purge`: one job or many, another payload, and what is asked before."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from leasehold import Leasehold, State
+
+JOBS = """
+from leasehold import Leasehold
+app = Leasehold()
+
+@app.task(name="jobs.add", queue="sums", retries=0)
+def add(a: int, b: int = 0) -> int:
+    return a + b
+"""
+
+
+@pytest.fixture
+def app(redis_url, tmp_path):
+    (tmp_path / "jobs.py").write_text(JOBS)
+    with Leasehold(redis_url) as app:
+        yield app
+
+
+@pytest.fixture
+def run(leasehold, redis_url):
+    def run(*args, expect=0, **variables):
+        ended = leasehold(*args, url=redis_url, **variables).end(expect)
+        return ended.out, ended.err
+
+    return run
+
+
+@pytest.fixture
+def ask(terminal, redis_url, tmp_path):
+    """Runs the command at a terminal, types an answer to its question; answers the status, the question, stdout."""
+
+    def ask(answer, *args, **variables):
+        command = [sys.executable, "-m", "leasehold", *args, "--url", redis_url]
+        streams = {"stdin": terminal.inside, "stdout": subprocess.PIPE, "stderr": terminal.inside}
+        with subprocess.Popen(command, cwd=tmp_path, env=os.environ | variables, **streams) as process:
+            asked = terminal.wait_for("[y/N]" if "--edit" not in args else "[Y/n]")
+            terminal.type(f"{answer}\n")
+            assert process.stdout is not None
+            out = process.stdout.read().decode()
+            return process.wait(20), asked, out
+
+    return ask
+
+
+def fail(app, *ids, queue="emails", **options):
+    for id in ids:
+        app.queue(queue).enqueue(b"x", id=id, **options)
+        app.queue(queue).fail(app.queue(queue).lease(seconds=60), "no luck")
+
+
+def state(app, queue, id):
+    view = app.inspect.job(queue, id)
+    return None if view is None else view.state
+
+
+@pytest.fixture
+def sum_failed(app):
+    @app.task(name="jobs.add", queue="sums")
+    def add(a: int, b: int = 0) -> int: ...
+
+    add.using(id="one").enqueue(1, b=2)
+    app.queue("sums").fail(app.queue("sums").lease(seconds=60), "no luck")
+
+
+def test_one_job(app, run):
+    fail(app, "one")
+    assert run("retry", "emails", "one") == ("Job 'one' of queue 'emails' waits for a worker; it was failed.\n", "")
+    assert state(app, "emails", "one") is State.READY
+    app.queue("emails").enqueue(b"x", id="later", delay=60)
+    shown = json.loads(run("retry", "emails", "later", "--json")[0])
+    assert shown == {"queue": "emails", "job": "later", "retried": True, "payload_changed": False}
+
+
+def test_what_cannot_be_retried(app, run):
+    app.queue("emails").enqueue(b"x", id="one")
+    out, err = run("retry", "emails", "one", expect=1)
+    assert (out, err) == ("", "Error: Job 'one' of queue 'emails' waits for a worker already. Nothing was changed.\n")
+    held = app.queue("emails").lease(seconds=60)
+    assert "is held by a worker" in run("retry", "emails", "one", expect=1)[1]
+    app.queue("emails").complete(held)
+    assert "has completed; enqueue it anew" in run("retry", "emails", "one", expect=1)[1]
+    assert "has completed" in run("retry", "emails", "one", "--edit", expect=1, EDITOR="false")[1]
+    assert "There is no job 'two' in queue 'emails'" in run("retry", "emails", "two", expect=1)[1]
+    fail(app, "three", unique="k")
+    app.queue("emails").enqueue(b"x", unique="k")
+    assert "another job has its unique key now" in run("retry", "emails", "three", expect=1)[1]
+    assert state(app, "emails", "three") is State.FAILED
+
+
+def test_another_payload(app, run):
+    fail(app, "one")
+    out, _ = run("retry", "emails", "one", "--payload", "Grüße")
+    assert out == "Job 'one' of queue 'emails' waits for a worker with the new payload; it was failed.\n"
+    assert app.queue("emails").lease(seconds=60).payload == "Grüße".encode()
+
+
+@pytest.mark.usefixtures("sum_failed")
+def test_other_arguments_are_checked(app, run, leasehold, redis_url):
+    for payload, checked, words in (
+        ('[["s3cret"], {}]', True, "argument 'a': Expected `int`, got `str`"),
+        ('[[1], {"c": 2}]', True, "'c'"),
+        ("[1, 2]", False, "[[positional...], {named...}]"),
+        ("s3cret", False, "[[positional...], {named...}]"),
+        ("[[NaN], {}]", False, "JSON"),
+    ):
+        app_option = ["--app", "jobs:app"] if checked else []
+        out, err = run("retry", "sums", "one", "--payload", payload, *app_option, expect=2)
+        assert (out, words in err, "s3cret" in err) == ("", True, False), err
+    assert (state(app, "sums", "one"), app.inspect.job("sums", "one").payload) == (State.FAILED, b'[[1],{"b":2}]')
+    run("retry", "sums", "one", "--payload", '[[3], {"b": 4}]', "--app", "jobs:app")
+    leasehold("worker", "jobs:app", "--burst", url=redis_url).end()
+    assert app.inspect.job("sums", "one").result == b"7"
+
+
+def editor(folder: Path, old: str, new: str) -> str:
+    """A program that replaces a text in the file that it is given, and keeps what it saw."""
+    script = folder / "editor.py"
+    script.write_text(
+        "import pathlib, sys\nfile = pathlib.Path(sys.argv[-1])\ntext = file.read_text()\n"
+        f"pathlib.Path({str(folder / 'seen')!r}).write_text(text)\nfile.write_text(text.replace({old!r}, {new!r}))\n"
+    )
+    return f"{sys.executable} {script}"
+
+
+@pytest.mark.usefixtures("sum_failed")
+def test_edited_arguments(app, run, tmp_path):
+    run("retry", "sums", "one", "--edit", "--app", "jobs:app", EDITOR=editor(tmp_path, "2", "5"))
+    assert json.loads((tmp_path / "seen").read_text()) == [[1], {"b": 2}]
+    assert (tmp_path / "seen").read_text().count("\n") > 3
+    assert (state(app, "sums", "one"), app.inspect.job("sums", "one").payload) == (State.READY, b'[[1],{"b":5}]')
+
+
+def test_an_edited_raw_payload(app, run, tmp_path):
+    fail(app, "one")
+    run("retry", "emails", "one", "--edit", EDITOR=editor(tmp_path, "x", "y"))
+    assert app.inspect.job("emails", "one").payload == b"y"
+
+
+@pytest.mark.usefixtures("sum_failed")
+def test_nothing_was_edited(app, run, tmp_path):
+    _, err = run("retry", "sums", "one", "--edit", expect=1, EDITOR="true")
+    assert err == "Error: Nothing was changed in the editor, so nothing was done.\n"
+    _, err = run("retry", "sums", "one", "--edit", expect=1, EDITOR="false")
+    assert "Error:" in err
+    assert state(app, "sums", "one") is State.FAILED
+
+
+@pytest.mark.usefixtures("sum_failed")
+def test_what_was_edited_wrongly_can_be_edited_again(app, ask, tmp_path):
+    wrong = editor(tmp_path, "2", '"s3cret"')
+    status, asked, out = ask("n", "retry", "sums", "one", "--edit", "--app", "jobs:app", EDITOR=wrong)
+    assert "argument 'b': Expected `int`, got `str`" in asked
+    assert (status, out, "s3cret" in asked) == (1, "", False)
+    assert state(app, "sums", "one") is State.FAILED
+
+
+def test_all_failed_ones(app, run):
+    ids = [f"job{number:03}" for number in range(120)]
+    fail(app, *ids)
+    out, err = run("retry", "emails", "--all", "--state", "failed", "--limit", "110", "--yes")
+    assert out == "Queue 'emails': 110 jobs retried.\n"
+    assert err == "Note: There were 120. Run it again for the others.\n"
+    # Those that failed first run first.
+    views = app.inspect.page("emails", "ready").jobs
+    assert [view.id for view in views] == ids[:100]
+    shown = json.loads(run("retry", "emails", "--all", "--state", "failed", "--yes", "--json")[0])
+    assert shown == {"queue": "emails", "state": "failed", "retried": 10, "left": 0}
+    out, err = run("retry", "emails", "--all", "--state", "failed", "--yes", expect=1)
+    assert (out, err) == ("", "Error: Queue 'emails' has no failed job; there is nothing to retry.\n")
+
+
+def test_all_but_those_that_cannot(app, run):
+    fail(app, "one")
+    fail(app, "two", unique="k")
+    app.queue("emails").enqueue(b"x", unique="k")
+    out, err = run("retry", "emails", "--all", "--state", "failed", "--yes", expect=1)
+    assert out == "Queue 'emails': 1 job retried.\n"
+    assert "1 job of queue 'emails' could not be retried" in err
+
+
+@pytest.mark.parametrize(("answer", "status", "left"), [("n", 1, 2), ("y", 0, 0)])
+def test_all_asks_at_a_terminal(app, ask, answer, status, left):
+    fail(app, "one", "two")
+    ended, asked, _ = ask(answer, "retry", "emails", "--all", "--state", "failed")
+    assert "Retry 2 of the 2 failed jobs of queue 'emails'?" in asked
+    assert (ended, app.inspect.queue("emails").counts[State.FAILED]) == (status, left)
+
+
+def test_discard(app, run):
+    fail(app, "one")
+    assert run("discard", "emails", "one") == ("Job 'one' of queue 'emails' is discarded; it was failed.\n", "")
+    assert app.inspect.job("emails", "one") is None
+    assert "no job 'one'" in run("discard", "emails", "one", expect=1)[1]
+    app.queue("emails").enqueue(b"x", id="two")
+    app.queue("emails").lease(seconds=60)
+    out, err = run("discard", "emails", "two", "--json", expect=1)
+    assert json.loads(out) == {"queue": "emails", "job": "two", "discarded": False}
+    assert "held by a worker" in err
+    assert state(app, "emails", "two") is State.ACTIVE
+
+
+def test_purge(app, run):
+    fail(app, "one", "two")
+    app.queue("emails").enqueue(b"x", id="three")
+    assert (
+        "removes every failed job of the queue, 2 at present"
+        in run("purge", "emails", "--state", "failed", expect=2)[1]
+    )
+    assert run("purge", "emails", "--state", "failed", "--yes") == ("Queue 'emails': 2 jobs removed from failed.\n", "")
+    assert app.inspect.job("emails", "one") is None
+    assert state(app, "emails", "three") is State.READY
+    shown = json.loads(run("purge", "emails", "--state", "failed", "--yes", "--json")[0])
+    assert shown == {"queue": "emails", "state": "failed", "removed": 0}
+
+
+@pytest.mark.parametrize(("answer", "status", "left"), [("n", 1, 1), ("y", 0, 0)])
+def test_purge_asks_at_a_terminal(app, ask, answer, status, left):
+    fail(app, "one")
+    ended, asked, _ = ask(answer, "purge", "emails", "--state", "failed")
+    assert "Remove 1 failed job of queue 'emails' for good?" in asked
+    assert (ended, app.inspect.queue("emails").counts[State.FAILED]) == (status, left)

@@ -1,0 +1,123 @@
+"""`run_in="process"` together with the rest: middleware, hooks, logs, jobs that enqueue jobs, and an app that fails."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from leasehold import Leasehold, State
+
+JOBS = """
+import logging, os, sys, time
+from pathlib import Path
+from leasehold import Leasehold, current_job, must_stop, progress
+
+app = Leasehold()
+
+def say(*words):
+    with Path("said").open("a") as file:
+        file.write(" ".join(map(str, words)) + "\\n")
+
+@app.middleware
+async def outside(jobs, call_next):
+    return await call_next() + 100
+
+@app.middleware
+def around(jobs, call_next):
+    say("before", jobs[0].id, os.getpid())
+    return call_next() + 1 if jobs[0].extend(100) else 0
+
+@app.task
+def other(number: int) -> int:
+    return number
+
+def tell(job, error):
+    say("hook", job.id, os.getpid(), error.type)
+
+@app.task(run_in="process", on_failure=tell, retries=0)
+def work(number: int) -> int:
+    logging.getLogger("mine").warning("a line of mine from %s", os.getpid())
+    progress(number, 10)
+    if number == 0:
+        raise ValueError
+    other.enqueue(number)
+    say("work", current_job().id, os.getpid())
+    return number * 10
+
+@app.task(run_in="process", persistent=True, queue="bots")
+def bot() -> int:
+    say("bot", os.getpid())
+    while True:
+        time.sleep(1)
+    return 0
+"""
+
+SULKY = """
+import sys
+if sys.argv[0].endswith("child.py"):
+    raise RuntimeError("not here")
+"""
+
+
+@pytest.fixture(autouse=True)
+def jobs(tmp_path: Path) -> None:
+    (tmp_path / "jobs.py").write_text(JOBS)
+    (tmp_path / "sulky.py").write_text(SULKY + JOBS)
+
+
+@pytest.fixture
+def app(redis_url):
+    with Leasehold(redis_url) as app:
+        for module in ("jobs", "sulky"):
+
+            @app.task(name=f"{module}.work")
+            def work(number: int) -> int: ...
+
+            @app.task(name=f"{module}.bot", queue="bots", persistent=True)
+            def bot() -> int: ...
+
+        yield app
+
+
+def said(tmp_path: Path) -> dict[str, list[str]]:
+    file = tmp_path / "said"
+    lines = [line.split() for line in file.read_text().splitlines()] if file.exists() else []
+    return {line[0]: line[1:] for line in lines}
+
+
+def test_it_goes_with_middleware_hooks_logs_and_jobs_that_enqueue_jobs(leasehold, app, redis_url, tmp_path):
+    good = app.tasks["jobs.work"].enqueue(4)
+    bad = app.tasks["jobs.work"].enqueue(0)
+    run = leasehold("worker", "jobs:app", "--burst", "-c", "1", url=redis_url).end()
+    assert good.result(timeout=0) == 141
+    seen = said(tmp_path)
+    id, pid = seen["work"]
+    assert id == good.id
+    assert int(pid) != run.process.pid
+    assert seen["hook"] == [bad.id, str(run.process.pid), "ValueError"]
+    assert f"a line of mine from {pid}" in run.err
+    assert app.inspect.queue("default").counts[State.COMPLETED] == 2
+
+
+def test_when_the_app_cannot_be_loaded_there_the_worker_says_why_and_gives_the_job_back(leasehold, app, redis_url):
+    job = app.tasks["sulky.work"].enqueue(4)
+    run = leasehold("worker", "sulky:app", url=redis_url)
+    run.process.wait(60)
+    run.end(expect=1)
+    assert "RuntimeError: not here" in run.err
+    assert "could not be started" in run.err
+    view = job.refresh()
+    assert (view.state, view.failures, view.crashes) == (State.READY, 0, 0)
+
+
+def test_a_persistent_job_is_killed_and_handed_back_at_a_stop(leasehold, app, redis_url, tmp_path):
+    job = app.tasks["jobs.bot"].enqueue()
+    run = leasehold("worker", "jobs:app", url=redis_url)
+    while "bot" not in said(tmp_path):
+        assert run.process.poll() is None
+    run.signal(signal.SIGTERM).end()
+    view = job.refresh()
+    assert (view.state, view.failures, view.crashes) == (State.READY, 0, 0)
+    assert not Path(f"/proc/{said(tmp_path)['bot'][0]}").exists()

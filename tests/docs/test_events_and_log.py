@@ -1,0 +1,69 @@
+"""The reference pages of events and of the log name all there are, and nothing else."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import leasehold
+from leasehold import events
+from leasehold.core import events as core
+from leasehold.core.events import EVENTS, Event
+from leasehold.core.outcome import Cancelled, Completed, Released, Unroutable
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = Path(leasehold.__file__).parent
+LOGGED_BY = {"event", "trouble", "line", "_of", "_error", "_warn"}
+
+
+def rows(page: str) -> dict[str, str]:
+    """The first cell of each row of a page's tables, every name in it, and the rest of the row."""
+    found: dict[str, str] = {}
+    for line in (ROOT / "docs" / "reference" / page).read_text().splitlines():
+        cells = line.split("|")
+        if len(cells) > 3 and "`" in cells[1]:
+            found |= dict.fromkeys(re.findall(r"`(\w+)`", cells[1]), "|".join(cells[2:]))
+    return found
+
+
+def test_every_event_and_field_is_on_the_page():
+    page = rows("events.md")
+    kinds: list[type[Event]] = [getattr(events, name) for name in events.__all__]
+    assert set(EVENTS) <= set(kinds)
+    assert set(page) == {kind.__name__ for kind in kinds}
+    for kind in kinds:
+        above = {field.name for base in kind.__bases__ if base is not object for field in dataclasses.fields(base)}
+        for field in dataclasses.fields(kind):
+            assert field.name in above or f"`{field.name}`" in page[kind.__name__], f"{kind.__name__}.{field.name}"
+
+
+def test_the_tree_of_events_is_drawn_as_it_is():
+    drawn = re.findall(r"─ (\w+)", (ROOT / "docs" / "reference" / "events.md").read_text())
+    assert drawn == re.findall(r"─ (\w+)", core.__doc__ or "")
+    assert {*drawn, "Event"} == set(events.__all__)
+
+
+def test_every_line_of_the_log_is_on_the_page():
+    logged = {name for name in names_in_the_log() if re.fullmatch("[a-z_]+", name)}
+    logged |= {kind.__name__.lower() for kind in (Completed, Cancelled, Released, Unroutable)}
+    assert logged == set(rows("log.md"))
+
+
+def names_in_the_log() -> Iterator[str]:
+    for path in PACKAGE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in LOGGED_BY:
+                yield from names_in(node)
+
+
+def names_in(call: ast.Call) -> Iterator[str]:
+    """The name may be chosen by a condition; the level, which is no text, comes before it."""
+    for argument in call.args[:3]:
+        for node in ast.walk(argument.body if isinstance(argument, ast.IfExp) else argument):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                yield node.value
+        if isinstance(argument, ast.IfExp) and isinstance(argument.orelse, ast.Constant):
+            yield from [argument.orelse.value] if isinstance(argument.orelse.value, str) else []

@@ -1,0 +1,159 @@
+"""Every error reply of the table on every kind of operation: one meaning, nothing done twice, the next call works.
+
+The proxy answers in the server's place, once; the server never sees that call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from leasehold.core.errors import AccessDenied, LeaseholdError, QueueFull, ReplyError, WrongState
+from leasehold.core.job import ErrorInfo, Lease, NewJob, State
+from leasehold.core.outcome import Completed, Retried
+from leasehold.core.steps import Steps
+from leasehold.engines.native import NativeEngine
+from leasehold.redis.replies import ACTIONS, Action
+from leasehold.redis.sync import SyncDriver
+from leasehold.testing.server import RedisServer
+from tests.redis.conftest import Drive
+from tests.redis.operations import command
+from tests.redis.proxy import Answer, Proxy
+
+pytestmark = pytest.mark.one_server
+MakeDrive = Callable[..., Drive]
+
+TEXTS = {
+    "LOADING": "LOADING Redis is loading the dataset in memory",
+    "BUSY": "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.",
+    "TRYAGAIN": "TRYAGAIN Multiple keys request during rehashing of slot",
+    "CLUSTERDOWN": "CLUSTERDOWN The cluster is down",
+    "MASTERDOWN": "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
+    "NOREPLICAS": "NOREPLICAS Not enough good replicas to write.",
+    "READONLY": "READONLY You can't write against a read only replica.",
+    "UNBLOCKED": "UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)",
+    "OOM": "OOM command not allowed when used memory > 'maxmemory'.",
+    "MISCONF": "MISCONF Errors writing to the AOF file: No space left on device",
+    "NOAUTH": "NOAUTH Authentication required.",
+    "WRONGPASS": "WRONGPASS invalid username-password pair or user is disabled.",
+    "NOPERM": "NOPERM this user has no permissions to run the 'evalsha' command",
+    "WRONGTYPE": "WRONGTYPE Operation against a key holding the wrong kind of value",
+    "NOSCRIPT": "NOSCRIPT No matching script. Please use EVAL.",
+    "MOVED": "MOVED 3999 127.0.0.1:6381",
+    "ASK": "ASK 3999 127.0.0.1:6381",
+    "CROSSSLOT": "CROSSSLOT Keys in request don't hash to the same slot",
+    "EXECABORT": "EXECABORT Transaction discarded because of previous errors.",
+    "max clients": "ERR max number of clients reached",
+    "unknown": "LHNEVERHEARD of it",
+}
+KINDS = {
+    Action.FULL: QueueFull,
+    Action.DENIED: AccessDenied,
+    Action.WRONG_TYPE: WrongState,
+    Action.CLUSTER: ReplyError,
+    Action.RAISE: ReplyError,
+}
+
+
+def test_every_prefix_of_the_table_is_tried() -> None:
+    assert ACTIONS.keys() <= TEXTS.keys()
+
+
+def action_of(name: str) -> Action:
+    return Action.RECONNECT if name == "max clients" else ACTIONS.get(name, Action.RAISE)
+
+
+@pytest.fixture
+def proxy(server: RedisServer) -> Iterator[Proxy]:
+    with Proxy(server.socket_path) as proxy:
+        yield proxy
+
+
+class Scene:
+    """A queue with a job that is held and one that is ready. `check` counts what an operation has done."""
+
+    def __init__(self, server: RedisServer) -> None:
+        self.engine = NativeEngine("shop")
+        self.direct = SyncDriver(server.url)
+        self.direct.run(self.engine.enqueue([NewJob("orders", "first", b"1"), NewJob("orders", "second", b"2")]))
+        self.lease: Lease = self.direct.run(self.engine.lease("w", ("orders",), 1)).leases[0]
+
+    def operation(self, name: str) -> Steps[object]:
+        engine, refs = self.engine, [self.lease.ref]
+        failed = Retried(ErrorInfo("E", "x"), 0)
+        return {
+            "enqueue": lambda: engine.enqueue([NewJob("orders", "third", b"3", own_id=True)]),
+            "claim": lambda: engine.lease("w", ("orders",), 5),
+            "complete": lambda: engine.settle([(self.lease, Completed(b"1"))]),
+            "retry": lambda: engine.settle([(self.lease, failed)]),
+            "extend": lambda: engine.extend(self.lease, 5_000),
+            "heartbeat": lambda: engine.heartbeat("w", ("orders",), refs),
+            "leave": lambda: engine.leave("w", ("orders",)),
+            "maintain": lambda: engine.maintain(("orders",), ()),
+            "wait": lambda: engine.wait(("orders",), 20),
+            "look": lambda: engine.queue("orders"),
+        }[name]()
+
+    def state(self) -> dict[State, int]:
+        counts = self.direct.run(self.engine.queue("orders")).counts
+        return {state: count for state, count in counts.items() if count}
+
+
+OPERATIONS = {
+    "enqueue": {State.READY: 2, State.ACTIVE: 1},
+    "claim": {State.ACTIVE: 2},
+    "complete": {State.READY: 1, State.COMPLETED: 1},
+    "retry": {State.READY: 2},
+    "extend": {State.READY: 1, State.ACTIVE: 1},
+    "heartbeat": {State.READY: 1, State.ACTIVE: 1},
+    "leave": {State.READY: 2},
+    "maintain": {State.READY: 1, State.ACTIVE: 1},
+    "wait": {State.READY: 1, State.ACTIVE: 1},
+    "look": {State.READY: 1, State.ACTIVE: 1},
+}
+BEFORE = {State.READY: 1, State.ACTIVE: 1}
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_every_refusal_has_one_meaning(server: RedisServer, proxy: Proxy, drive: MakeDrive, operation: str) -> None:
+    one = drive(proxy.url, draw_random=lambda: 0.0)
+    for name, text in TEXTS.items():
+        server.flush()
+        scene = Scene(server)
+        one.run(command("PING"))
+        marker = b"BLPOP" if operation == "wait" else b"EVALSHA"
+        proxy.answers.append(Answer(marker, f"-{text}\r\n".encode()))
+        action = action_of(name)
+        if action is Action.NOSCRIPT and operation == "wait":
+            action = Action.RAISE  # a plain command has no text to send
+        try:
+            one.run(scene.operation(operation))
+            failure: LeaseholdError | None = None
+        except LeaseholdError as error:
+            failure = error
+        assert not proxy.answers, f"{name} did not hit"
+        if action in KINDS:
+            assert type(failure) is KINDS[action], (name, failure)
+            assert text.split()[1] in str(failure)
+            assert scene.state() == BEFORE, name
+        else:
+            assert failure is None, (name, failure)
+            assert scene.state() == OPERATIONS[operation], name
+        assert one.run(command("ECHO", name)) == name.encode()
+        scene.direct.close()
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_a_subscription_gets_over_it_or_says_so(server: RedisServer, proxy: Proxy, name: str) -> None:
+    driver = SyncDriver(proxy.url, draw_random=lambda: 0.0)
+    proxy.answers.append(Answer(b"SUBSCRIBE", f"-{TEXTS[name]}\r\n".encode()))
+    if action_of(name) in (Action.RESEND, Action.RECONNECT):
+        with driver.subscribe("news") as messages:
+            server.command("PUBLISH", "news", "hello")
+            assert messages.get(10) == b"hello"
+    else:
+        with pytest.raises(LeaseholdError), driver.subscribe("news"):
+            pass
+    assert not proxy.answers
+    driver.close()

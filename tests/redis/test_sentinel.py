@@ -1,0 +1,193 @@
+"""Sentinels: the master is found, checked and found again, by every kind of connection."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+import pytest
+
+from leasehold.core.errors import AccessDenied, Unreachable
+from leasehold.redis.aio import AsyncDriver
+from leasehold.redis.sync import SyncDriver
+from leasehold.testing.server import RedisServer
+from tests.redis.conftest import Drive
+from tests.redis.operations import command, record
+from tests.redis.watched import SERVICE, Watched, until
+
+pytestmark = [pytest.mark.one_server, pytest.mark.timeout(180)]
+MakeDrive = Callable[..., Drive]
+PASSWORD = "p@:/%w"
+SENTINEL_PASSWORD = "s@:/%w"
+
+
+@pytest.fixture(scope="module")
+def shared(redis_binary: str) -> Iterator[Watched]:
+    with Watched(redis_binary, password=PASSWORD, sentinel_password=SENTINEL_PASSWORD) as watched:
+        yield watched
+
+
+@pytest.fixture
+def watched(shared: Watched) -> Watched:
+    shared.settle()
+    shared.master.flush()
+    return shared
+
+
+def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.name == "leasehold.redis"]
+
+
+def test_the_master_is_found_by_both_drivers(watched: Watched, drive: MakeDrive) -> None:
+    one = drive(watched.url())
+    assert one.run(command("ROLE"))[0] == b"master"
+    assert one.run(command("CONFIG", "GET", "port"))[1] == str(watched.master.port).encode()
+    assert one.run(record())[1] == 1
+
+
+def test_dead_sentinels_are_passed_over(watched: Watched, drive: MakeDrive) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        one = drive(watched.url(1, silent.getsockname()[1], *watched.ports))
+        before = time.monotonic()
+        assert one.run(command("ROLE"))[0] == b"master"
+        assert time.monotonic() - before < 6
+        # The one that answered is asked first from now on.
+        until(lambda: one.run(command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")) is not None)
+        before = time.monotonic()
+        assert one.run(command("ROLE"))[0] == b"master"
+        assert time.monotonic() - before < 1
+
+
+def test_no_sentinel_at_all_is_unreachable(drive: MakeDrive) -> None:
+    one = drive(f"redis+sentinel://:s3cret@127.0.0.1:1,127.0.0.1:2/{SERVICE}?sentinel_password=t0p", patience_ms=100)
+    with pytest.raises(Unreachable, match=r"sentinel 127\.0\.0\.1:2") as caught:
+        one.run(command("PING"))
+    assert f"redis+sentinel://***@127.0.0.1:1,127.0.0.1:2/{SERVICE}/0" in str(caught.value)
+    for secret in ("s3cret", "t0p"):
+        assert secret not in f"{caught.value} {caught.value.__cause__!r} {one.driver!r}"
+
+
+def test_an_unknown_service_is_named(watched: Watched, drive: MakeDrive) -> None:
+    with pytest.raises(Unreachable, match="knows no service 'ship'"):
+        drive(watched.url().replace(f"/{SERVICE}/", "/ship/"), patience_ms=100).run(command("PING"))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"), [("p%40", "password in the URL"), ("s%40", "`sentinel_password` in the URL")]
+)
+def test_a_wrong_password_says_whose(watched: Watched, drive: MakeDrive, wrong: str, says: str) -> None:
+    with pytest.raises(AccessDenied) as caught:
+        drive(watched.url().replace(wrong, "wr0ng")).run(command("PING"))
+    assert says in str(caught.value)
+    for secret in ("wr0ng", PASSWORD, SENTINEL_PASSWORD):
+        assert secret not in f"{caught.value} {caught.value.__cause__!r}"
+
+
+@contextmanager
+def liar(port: int) -> Iterator[int]:
+    """A sentinel that names this port, whatever it is asked."""
+
+    def serve(listener: socket.socket) -> None:
+        while True:
+            try:
+                client = listener.accept()[0]
+            except OSError:
+                return
+            with client:
+                while request := client.recv(4096):
+                    where = b"*2\r\n$9\r\n127.0.0.1\r\n$%d\r\n%d\r\n" % (len(str(port)), port)
+                    client.sendall(where if b"SENTINEL" in request else b"+OK\r\n")
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=serve, args=(listener,), daemon=True)
+        thread.start()
+        yield listener.getsockname()[1]
+        listener.shutdown(socket.SHUT_RDWR)
+    thread.join(5)
+
+
+def test_a_replica_is_never_talked_to(watched: Watched, drive: MakeDrive) -> None:
+    calls = watched.replica.command("INFO", "commandstats")
+    with liar(watched.replica.port) as port:
+        one = drive(
+            watched.url(port).replace("sentinel_password", "sentinel_username=u&sentinel_password"), patience_ms=200
+        )
+        with pytest.raises(Unreachable, match="named as the master and is none"):
+            one.run(command("GET", "a key"))
+        assert (b"cmdstat_get" in calls) == (b"cmdstat_get" in watched.replica.command("INFO", "commandstats"))
+        # One that is behind the times does no harm beside others.
+        assert drive(watched.url(port, *watched.ports)).run(command("ROLE"))[0] == b"master"
+
+
+@pytest.mark.parametrize("how", ["killed", "frozen", "told to"])
+def test_every_kind_of_connection_follows_the_master(
+    watched: Watched, caplog: pytest.LogCaptureFixture, how: str
+) -> None:
+    """A driver with an idle connection, one that is blocked, and subscriptions of both drivers."""
+    old, new = watched.master, watched.replica
+    try:
+        asyncio.run(_follow(watched, how, old, new, caplog))
+    finally:
+        if how == "frozen":
+            old.resume()
+
+
+async def _follow(
+    watched: Watched, how: str, old: RedisServer, new: RedisServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    driver, blocking = AsyncDriver(watched.url(), patience_ms=60_000), SyncDriver(watched.url(), patience_ms=60_000)
+    waits = AsyncDriver(watched.url(), patience_ms=60_000)
+    await driver.run(record())
+    blocking.run(record())
+    loop = asyncio.get_running_loop()
+    with caplog.at_level(logging.INFO, "leasehold.redis"), ThreadPoolExecutor(2) as pool:
+        async with driver.subscribe("news") as messages:
+            with blocking.subscribe("news") as others:
+                waiting = asyncio.create_task(waits.run(command("BLPOP", "list", 90, block_ms=2_000)))
+                heard = loop.run_in_executor(pool, others.get, 40)
+                await asyncio.to_thread(until, lambda: b"blocked_clients:1" in old.command("INFO", "clients"))
+                if how == "told to":
+                    await asyncio.to_thread(watched.ask, watched.ports[0], "SENTINEL", "FAILOVER", SERVICE)
+                    # Until the sentinels tell the old one, both are masters: only replicas that are waited for help.
+                    await asyncio.to_thread(until, lambda: old.command("ROLE")[0] == b"slave")
+                else:
+                    old.kill() if how == "killed" else old.pause()
+                # Both find the new master by themselves, and write there.
+                await driver.run(record("after"))
+                await loop.run_in_executor(pool, blocking.run, record("after"))
+                assert new.command("ROLE")[0] == b"master"
+                assert new.command("LLEN", "after") >= 1
+                await asyncio.to_thread(until, lambda: new.command("PUBSUB", "NUMSUB", "news")[1] == 2)
+                await asyncio.to_thread(until, lambda: b"blocked_clients:1" in new.command("INFO", "clients"))
+                await driver.run(command("PUBLISH", "news", "hello"))
+                await driver.run(command("RPUSH", "list", "x"))
+                assert await messages.get(10) == b"hello"
+                assert await heard == b"hello"
+                assert await waiting == [b"list", b"x"]
+    for one in (driver, waits):
+        await one.close()
+    blocking.close()
+    told = lines(caplog)
+    # One line for each change, for each driver.
+    assert sum("redis_master" in line for line in told) == 3, told
+    assert sum("redis_lost" in line for line in told) == sum("redis_back" in line for line in told) <= 3, told
+    assert not any(secret in " ".join(told) for secret in (PASSWORD, SENTINEL_PASSWORD, "p%40", "s%40"))
+
+
+def test_an_idle_connection_to_an_old_master_is_not_used(watched: Watched) -> None:
+    """Another thread has found the new one: what is in the pool leads to one that does not know it is none."""
+    driver = SyncDriver(watched.url())
+    driver.run(command("PING"))
+    [link] = driver._idle
+    sentinels = driver._dialler._sentinels
+    assert sentinels is not None
+    sentinels.master = ("127.0.0.1", 1)
+    assert driver.run(command("PING")) == b"PONG"
+    assert link not in driver._idle
+    driver.close()

@@ -1,0 +1,71 @@
+"""Keepers on a machine that is short of processor time: slow to start, or silent. They must not end a worker."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from leasehold.core import limits
+from leasehold.runtime import ExitStatus
+from tests.runtime.fakes import FakeKeeper, Gate, Rig, gated
+
+
+class SlowKeeper(FakeKeeper):
+    """Says its first word after so many seconds; None: never. A stop ends it without another word."""
+
+    def __init__(self, first_word_s: float | None) -> None:
+        super().__init__(ready=False)
+        self._first_word_s = first_word_s
+
+    async def start(self, worker: str, queues: Sequence[str]) -> None:
+        await super().start(worker, queues)
+        if self._first_word_s is not None:
+            asyncio.get_running_loop().call_later(self._first_word_s, self.beat)
+
+    async def stop(self) -> None:
+        self.stopped = True
+
+
+@pytest.fixture(autouse=True)
+def short(monkeypatch):
+    monkeypatch.setattr(limits, "KEEPER_SILENCE_MS", 20)
+    monkeypatch.setattr(limits, "KEEPER_START_MS", 60_000)
+
+
+async def test_one_that_is_slow_to_start_is_waited_for():
+    """Twenty times as long as one may be silent that has spoken."""
+    keeper = SlowKeeper(0.8)
+    async with Rig(lambda: None, keeper=keeper) as rig:
+        rig.engine.add("a")
+        await rig.settled(1)
+    assert keeper.starts == 1
+
+
+async def test_those_that_never_say_a_word_stop_the_worker_in_the_end(monkeypatch, caplog):
+    monkeypatch.setattr(limits, "KEEPER_START_MS", 40)
+    keeper = SlowKeeper(None)
+    async with Rig(lambda: None, keeper=keeper) as rig:
+        assert await rig.ended() is ExitStatus.FAILED
+    assert keeper.starts == limits.KEEPER_STARTS + 1
+    assert "never said a word" in caplog.text
+
+
+async def test_those_that_fall_silent_are_replaced_later_and_later_and_the_worker_goes_on(monkeypatch):
+    monkeypatch.setattr(limits, "KEEPER_LATE_MS", 5)
+    monkeypatch.setattr(limits, "KEEPER_GONE_MS", 10)
+    monkeypatch.setattr(limits, "KEEPER_SILENCE_MS", 60_000)
+    monkeypatch.setattr(limits, "KEEPER_PATIENCE_MOST", 4)
+    monkeypatch.setattr(limits, "WATCH_MS", 5)
+    gate, keeper = Gate(), FakeKeeper()  # each says one word
+    async with Rig(gated(gate), keeper=keeper) as rig:
+        rig.engine.timing = rig.engine.timing.__class__(beat_ms=1, lease_ms=60_000)
+        rig.engine.add("a")
+        await gate.begun.get()
+        while keeper.kills <= 2 * limits.KEEPER_RESTARTS:  # noqa: ASYNC110 - the fake has no event for it
+            await asyncio.sleep(0.01)
+        gate.open.set()
+        await rig.settled(1)
+    assert rig.worker.stopping
+    assert await rig.ended() is not ExitStatus.FAILED

@@ -1,0 +1,413 @@
+"""Job processes of a worker on fakes: what they run, what ends them, and who is harmed by that (nobody else)."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+import time
+from ast import literal_eval
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from leasehold.core import limits
+from leasehold.core.engine import CancelAsked, Heartbeat
+from leasehold.core.errors import InvalidArgument
+from leasehold.core.outcome import Cancelled, Completed, Crashed, Failed, Outcome, Released, Retried, Unroutable
+from leasehold.core.shape import Shape
+from leasehold.core.task import RunIn
+from leasehold.runtime import ExitStatus
+from leasehold.runtime.child import Launch
+from tests.runtime import job_program
+from tests.runtime.fakes import FakeKeeper, Rig, task
+
+ROOT = Path(__file__).parents[2]
+
+
+class Said:
+    """What handlers have written to a file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def lines(self) -> list[list[str]]:
+        return [line.split() for line in self.path.read_text().splitlines()] if self.path.exists() else []
+
+    async def wait(self, word: str) -> list[int]:
+        """The numbers after this word, when it has been said."""
+        async with asyncio.timeout(30):
+            while True:
+                for first, *rest in self.lines():
+                    if first == word:
+                        return [int(one) for one in rest]
+                await asyncio.sleep(0.01)
+
+
+@pytest.fixture
+def said(tmp_path: Path) -> Said:
+    return Said(tmp_path / "said")
+
+
+@pytest.fixture
+def launch(said: Said) -> Launch:
+    return launch_of(said)
+
+
+def launch_of(said: Said, *more: str) -> Launch:
+    program = str(ROOT / "tests" / "runtime" / "job_program.py")
+    path = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
+    environment = {**os.environ, "PYTHONPATH": path, "SAID": str(said.path)}
+    return Launch(lambda descriptor: [sys.executable, "-P", program, str(descriptor), *more], environment)
+
+
+class BeatingKeeper(FakeKeeper):
+    """One that goes on by itself: processes take their time to start."""
+
+    async def report(self) -> Heartbeat | None:
+        try:
+            async with asyncio.timeout(0.3):
+                return await super().report()
+        except TimeoutError:
+            self.kept_at = time.monotonic()
+            return Heartbeat()
+
+
+def rig(launch: Launch, **options: Any) -> Rig:
+    """A worker with all tasks of the program."""
+    first, *more = job_program.specs()
+    return Rig(first, more=more, launch=launch, keeper=BeatingKeeper(), **options)
+
+
+async def run(launch: Launch, name: str, **about: Any) -> Outcome:
+    """The outcome of one job, and that the worker goes on after it."""
+    async with rig(launch) as here:
+        here.engine.add("a", task=name, **about)
+        async with asyncio.timeout(40):
+            outcome = await first(here, "a")
+            here.engine.add("after", task="pid")
+            assert isinstance(await first(here, "after"), Completed)
+    return outcome
+
+
+async def first(here: Rig, id: str) -> Outcome:
+    """How its first attempt ended."""
+    await here.engine.until(lambda: bool(here.engine.outcomes(id)))
+    return here.engine.outcomes(id)[0]
+
+
+def alive(pid: int) -> bool:
+    """Whether it runs: a zombie does not."""
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    return False
+
+
+async def gone(*pids: int) -> None:
+    async with asyncio.timeout(20):
+        while any(alive(pid) for pid in pids):  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
+
+async def test_a_process_is_used_again_and_another_is_started_only_when_it_is_needed(launch, said):
+    async with rig(launch, concurrency=2) as here:
+        for number in range(5):
+            here.engine.add(f"s{number}", task="pid" if number % 2 else "apid")
+            await here.settled(number + 1)
+        pids = {here.engine.outcomes(f"s{number}")[0] for number in range(5)}
+        assert len(pids) == 1
+        assert Completed(str(os.getpid()).encode()) not in pids
+        here.engine.add("h", task="hang")
+        await said.wait("hang")
+        here.engine.add("other", task="pid")
+        await here.settled(6)
+        assert here.engine.outcomes("other")[0] not in pids
+
+
+async def test_what_a_handler_knows_of_its_job(launch):
+    shape = Shape(lane="user\udcff:1")
+    async with rig(launch) as here:
+        here.engine.add(
+            "\udc80a", task="facts", payload=b"\x00\xff", shape=shape, failures=2, crashes=1, timeout_ms=60_000
+        )
+        await here.settled(1)
+        token = here.engine.settled[0].lease.token
+    (outcome,) = here.engine.outcomes("\udc80a")
+    assert isinstance(outcome, Completed)
+    found = literal_eval(outcome.result.decode())
+    left = found.pop(-2)
+    assert found == ["\udc80a", "q", "facts", "user\udcff:1", 4, 2, 1, token, b"\x00\xff"]
+    assert 50 < left <= 60
+
+
+async def test_it_leads_a_session_runs_in_the_main_thread_and_has_the_users_environment(launch):
+    assert await run(launch, "environment") == Completed(b"[None, True, True]")
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "error"),
+    [
+        ("retry", Retried, "Retry"),
+        ("fail", Failed, "Fail"),
+        ("leave", Retried, "SystemExit"),
+        ("aleave", Retried, "SystemExit"),
+        ("interrupt", Retried, "KeyboardInterrupt"),
+        ("recurse", Retried, "RecursionError"),
+        ("out_of_memory", Retried, "MemoryError"),
+        ("unprintable", Retried, "__main__.Unprintable"),
+        ("huge_error", Retried, "ValueError"),
+    ],
+)
+async def test_what_a_handler_raises_fails_its_attempt(launch, name, kind, error):
+    outcome = await run(launch, name)
+    assert isinstance(outcome, kind)
+    assert outcome.error.type == error
+    assert len(outcome.error.message) <= limits.MAX_ERROR_TEXT
+    if name == "retry":
+        assert outcome.delay_ms == 7_000
+
+
+async def test_it_may_end_itself_as_cancelled(launch):
+    assert await run(launch, "cancel_itself") == Cancelled("has left")
+
+
+async def test_a_result_that_is_too_large_is_replaced_by_a_note(launch):
+    outcome = await run(launch, "huge_result")
+    assert isinstance(outcome, Completed)
+    assert b"ResultTooLarge" in outcome.result
+
+
+@pytest.mark.parametrize("name", ["exit_hard", "segfault", "kill_itself", "close_files", "deep", "garble"])
+async def test_who_kills_its_process_has_crashed_and_harms_no_other(launch, said, name):
+    async with rig(launch, concurrency=3) as here:
+        here.engine.add("other", task="look")
+        (other,) = await said.wait("look")
+        here.engine.add("a", task=name)
+        async with asyncio.timeout(40):
+            assert await first(here, "a") == Crashed()
+        assert alive(other)
+        here.engine.add("after", task="pid")
+        await first(here, "after")
+        assert here.engine.outcomes("other") == []
+
+
+async def test_signals_for_the_whole_service_do_not_end_it(launch):
+    assert isinstance(await run(launch, "terminate_itself"), Completed)
+
+
+@pytest.mark.parametrize("name", ["hang", "ahang", "stubborn", "block", "hold_gil"])
+async def test_a_timeout_kills_it_whatever_it_does(launch, said, name):
+    began = time.monotonic()
+    async with rig(launch) as here:
+        here.engine.add("a", task=name, timeout_ms=300)
+        (pid,) = await said.wait(name)
+        await here.settled(1)
+        assert not alive(pid)
+    (outcome, *_) = here.engine.outcomes("a")
+    assert isinstance(outcome, Retried)
+    assert outcome.error.type == "Timeout"
+    assert "0.3 s" in outcome.error.message
+    assert time.monotonic() - began < 30
+    assert ["tidied", str(pid)] not in said.lines()
+
+
+async def test_the_time_to_start_a_process_is_not_the_jobs(said):
+    slow = launch_of(said)
+    program = 'sleep 1.5; exec "$@"'
+    launch = Launch(lambda number: ["/bin/sh", "-c", program, "-", *slow.command(number)], slow.environment)
+    async with rig(launch) as here:
+        here.engine.add("a", task="pid", timeout_ms=1_000)
+        await here.settled(1)
+    assert isinstance(here.engine.outcomes("a")[0], Completed)
+
+
+async def test_what_it_started_dies_with_it(launch, said):
+    async with rig(launch) as here:
+        here.engine.add("a", task="start_others", timeout_ms=1_000)
+        pids = await said.wait("others")
+        await here.settled(1)
+        await gone(*pids)
+
+
+def ask(here: Rig, id: str, reason: str = "not needed") -> None:
+    refs = [ref for ref in here.engine.held if ref.id == id]
+    here.keeper.beat(cancelled=[CancelAsked(ref, reason) for ref in refs])
+
+
+@pytest.mark.parametrize("name", ["look", "ahang"])
+async def test_a_cancellation_is_an_ask_first(launch, said, name):
+    async with rig(launch) as here:
+        here.engine.add("a", task=name)
+        (pid,) = await said.wait(name)
+        ask(here, "a")
+        await here.settled(1)
+        assert here.engine.outcomes("a") == [Cancelled("not needed")]
+        here.engine.add("b", task="pid")
+        await here.settled(2)
+        assert here.engine.outcomes("b") == [Completed(str(pid).encode())]  # the same process goes on
+
+
+@pytest.mark.parametrize("name", ["hang", "stubborn", "hold_gil"])
+async def test_who_does_not_heed_the_ask_is_killed(launch, said, name, monkeypatch):
+    monkeypatch.setattr(limits, "PROCESS_CANCEL_MS", 300)
+    async with rig(launch) as here:
+        here.engine.add("a", task=name)
+        (pid,) = await said.wait(name)
+        ask(here, "a")
+        await here.settled(1)
+        assert here.engine.outcomes("a") == [Cancelled("not needed")]
+        assert not alive(pid)
+
+
+async def test_a_lost_job_is_killed_and_nothing_is_said_of_it(launch, said):
+    async with rig(launch, concurrency=1) as here:
+        here.engine.add("a", task="hang")
+        (pid,) = await said.wait("hang")
+        here.keeper.beat(lost=[here.engine.lose("a")])
+        here.engine.add("b", task="pid")
+        await here.settled(1)
+        assert not alive(pid)
+    assert [one.lease.record.id for one in here.engine.settled] == ["b"]
+    assert here.engine.refused == []
+
+
+async def test_a_copy_that_a_handler_forks_does_not_answer(launch):
+    async with rig(launch, concurrency=1) as here:
+        for number in range(3):
+            here.engine.add(f"a{number}", task="fork_and_return")
+            await here.settled(number + 1)
+        outcomes = {here.engine.outcomes(f"a{number}")[0] for number in range(3)}
+    assert len(outcomes) == 1
+
+
+async def test_an_alarm_that_a_handler_leaves_behind_is_not_the_next_ones_death(launch):
+    async with rig(launch, concurrency=1) as here:
+        here.engine.add("a", task="leave_alarm")
+        await first(here, "a")
+        here.engine.add("b", task="short_nap")
+        await first(here, "b")
+    assert here.engine.outcomes("b") == [Completed(str(sys.getrecursionlimit()).encode())]
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="no limits for memory here")
+async def test_a_job_that_takes_more_memory_than_it_may_fails(launch):
+    outcome = await run(launch, "eat")
+    assert isinstance(outcome, Retried)
+    assert outcome.error.type == "MemoryError"
+
+
+async def test_progress_is_told_the_newest_in_the_end_and_not_all_of_it(launch, said):
+    async with rig(launch) as here:
+        here.engine.add("a", task="tell")
+        await said.wait("told")
+        async with asyncio.timeout(20):
+            await here.engine.until(lambda: bool(here.engine.told) and here.engine.told[-1][1].current == 2_000)
+        assert len(here.engine.told) < 200
+
+
+@pytest.mark.parametrize("name", ["extend", "aextend"])
+async def test_it_can_ask_for_more_time(launch, name):
+    outcome = await run(launch, name, timeout_ms=10_000)
+    assert isinstance(outcome, Completed)
+    before, answer, after = literal_eval(outcome.result.decode())
+    assert before <= 10
+    assert answer is True
+    assert 90 < after <= 100
+
+
+async def test_more_time_counts(launch, said):
+    async with rig(launch) as here:
+        here.engine.add("a", task="aextend", timeout_ms=500)
+        await here.settled(1)
+    assert isinstance(here.engine.outcomes("a")[0], Completed)
+
+
+async def test_a_task_that_the_process_does_not_know_is_parked(said):
+    first, *more = job_program.specs()
+    unknown = task(lambda: None, name="unknown", run_in=RunIn.PROCESS)
+    async with Rig(first, more=[*more, unknown], launch=launch_of(said)) as here:
+        here.engine.add("a", task="unknown")
+        await here.settled(1)
+    assert here.engine.outcomes("a") == [Unroutable()]
+
+
+async def test_it_is_replaced_after_so_many_jobs(launch, monkeypatch):
+    monkeypatch.setattr(limits, "PROCESS_JOBS", 3)
+    async with rig(launch, concurrency=1) as here:
+        for number in range(7):
+            here.engine.add(f"a{number}", task="pid")
+            await first(here, f"a{number}")
+        pids = [here.engine.outcomes(f"a{number}")[0] for number in range(7)]
+        assert [pids.count(pid) for pid in dict.fromkeys(pids)] == [3, 3, 1]
+
+
+async def test_one_that_has_nothing_to_do_ends(launch, monkeypatch):
+    monkeypatch.setattr(limits, "PROCESS_IDLE_MS", 500)
+    async with rig(launch) as here:
+        here.engine.add("a", task="pid")
+        await here.settled(1)
+        (outcome,) = here.engine.outcomes("a")
+        assert isinstance(outcome, Completed)
+        await gone(int(outcome.result))
+        here.engine.add("b", task="pid")
+        await here.settled(2)
+
+
+async def test_when_none_can_be_started_the_worker_stops_and_gives_its_jobs_back(said, monkeypatch, caplog):
+    monkeypatch.setattr(limits, "PROCESS_BACKOFF_MS", 10)
+    async with rig(launch_of(said, "fails")) as here:
+        here.engine.add("a", task="pid")
+        async with asyncio.timeout(40):
+            assert await here.ended() is ExitStatus.FAILED
+    assert here.engine.settled == []
+    assert here.engine.left == 1
+    assert "could not be started" in caplog.text
+
+
+async def test_a_stop_waits_for_them_and_then_kills_them(launch, said):
+    async with rig(launch, grace_ms=200) as here:
+        here.engine.add("a", task="hang")
+        (pid,) = await said.wait("hang")
+        here.worker.stop()
+        assert await here.ended() is ExitStatus.OK
+    assert not alive(pid)
+    assert here.engine.settled == []
+    assert here.engine.left == 1
+
+
+async def test_a_stop_lets_them_finish(launch):
+    async with rig(launch) as here:
+        here.engine.add("a", task="short_nap")
+        await here.engine.until(lambda: len(here.engine.held) == 1)
+        await asyncio.sleep(0.1)
+        here.worker.stop()
+        assert await here.ended() is ExitStatus.OK
+    assert isinstance(here.engine.outcomes("a")[0], Completed)
+
+
+async def test_a_persistent_job_is_ended_at_a_stop(launch, said):
+    async with rig(launch) as here:
+        here.engine.add("a", task="hang", shape=Shape(persistent=True))
+        (pid,) = await said.wait("hang")
+        here.worker.stop()
+        assert await here.ended() is ExitStatus.OK
+    assert not alive(pid)
+    assert here.engine.outcomes("a") == [Released()]
+
+
+async def test_a_worker_that_cannot_start_them_says_so_at_once():
+    with pytest.raises(InvalidArgument, match=r'run_in="process".*leasehold worker MODULE:APP'):
+        Rig(task(lambda: None, run_in=RunIn.PROCESS))
+
+
+@pytest.fixture(autouse=True)
+def no_process_is_left(said: Said) -> Iterator[None]:
+    yield
+    left = [int(line[1]) for line in said.lines() if line[0] != "tidied" and alive(int(line[1]))]
+    for pid in left:
+        os.kill(pid, signal.SIGKILL)
+    assert left == []

@@ -1,0 +1,206 @@
+"""What the tests know of the keys of redis-work-queue: time can be shifted in them, every key must have an owner."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from leasehold.engines.redis_work_queue.keys import OURS, SHARED
+from leasehold.testing.server import RedisServer
+from tests.support import native
+from tests.support.shapes import Key
+
+Dump = dict[bytes, Any]
+
+# Everything that was written as a time moves back by ARGV[1] ms, as if that much time had passed since.
+_SHIFT: Final = """
+redis.call('DEL', 'nothing') -- so that it runs at the memory limit as well
+local prefix, ms = KEYS[1], tonumber(ARGV[1])
+local function key(suffix) return prefix .. ':' .. suffix end
+local function text(number) return string.format('%.0f', number) end
+local zsets = { 'holders', 'suspects', 'due', 'later', 'unleased', 'stray', 'failed', 'broken', 'cancelled' }
+for _, zset in ipairs(zsets) do
+  for _, member in ipairs(redis.call('ZRANGE', key(zset), 0, -1)) do redis.call('ZINCRBY', key(zset), -ms, member) end
+end
+local leased = redis.call('HGETALL', key('leased'))
+for i = 1, #leased, 2 do
+  local token, deadline, claimed, rest = string.match(leased[i + 1], '^(%d+) (%d+) (%d+) (.*)$')
+  if token then
+    deadline = deadline == '0' and '0' or text(deadline - ms)
+    redis.call('HSET', key('leased'), leased[i], token .. ' ' .. deadline .. ' ' .. text(claimed - ms) .. ' ' .. rest)
+  end
+end
+for _, field in ipairs({ 'seen', 'amnesty', 'before', 'deep_at' }) do
+  if redis.call('HEXISTS', key('meta'), field) == 1 then redis.call('HINCRBY', key('meta'), field, -ms) end
+end
+local ids = redis.call('LRANGE', key('processing'), 0, -1)
+for _, id in ipairs(ids) do
+  for _, lease in ipairs({ key('lease:' .. id), key('leased_by_session:' .. id) }) do
+    local left = redis.call('PTTL', lease)
+    if left >= 0 and left - ms <= 0 then redis.call('DEL', lease)
+    elseif left >= 0 then redis.call('PEXPIRE', lease, left - ms) end
+  end
+end
+return 1
+"""
+
+
+_NATIVE: Final = "it looks at, or writes to, the keys of the native layout"
+_DELAY: Final = "it delays a job"
+_RESULTS: Final = "it looks for the record of a completed job"
+UNLIKE: Final = {
+    # Tests of all engines that this one cannot pass, by name or by name and parameter.
+    "test_a_wrong_type_is_an_error_and_nothing_is_half_done": _NATIVE,
+    "test_enqueue_says_that_a_key_is_not_ours": _NATIVE,
+    "test_ids_without_a_job_are_dropped_and_named": _NATIVE,
+    "test_an_id_that_somebody_listed_again_still_completes_once": _NATIVE,
+    "test_an_id_listed_twice_is_held_once": _NATIVE,
+    "test_a_record_that_is_none_comes_out_whole_and_says_so": _NATIVE,
+    "test_claims_that_are_none_are_given_back": _NATIVE,
+    "test_a_claim_without_a_job_disappears": _NATIVE,
+    "test_what_one_queue_gave_is_not_lost_because_another_is_bad": _NATIVE,
+    "test_someone_deletes_the_list_that_had_ghosts": _NATIVE,
+    "test_enqueue_next_to_a_foreign_hash_field": _NATIVE,
+    "test_an_end_that_is_none_is_shown_as_far_as_it_goes": _NATIVE,
+    "test_a_worker_that_describes_itself_in_another_way_is_left_out": _NATIVE,
+    "test_only_so_many_workers_hold_jobs_of_a_queue": _NATIVE,
+    "test_a_session_leaves_one_answer_however_many_calls_it_makes": _NATIVE,
+    "test_one_job_wakes_one_worker": "a waiting list wakes all who wait for it",
+    "test_one_job_wakes_one_of_those_who_wait": "a waiting list wakes all who wait for it",
+    "test_more_than_one_job_wakes_as_many_workers_as_it_takes": "a waiting list wakes all who wait for it",
+    "test_a_job_that_crashed_several_workers_is_isolated": "suspects wait at the end of the queue, and wake who waits",
+    "test_suspects_do_not_keep_a_worker_from_the_jobs_behind_them": "suspects wait at the end of the queue",
+    "test_the_life_of_a_job": _RESULTS,
+    "test_a_job_comes_out_as_it_went_in": "an item has no time of its enqueue",
+    "test_the_holder_is_seen": "an item has no time of its enqueue",
+    "test_an_id_that_exists_is_left_alone": _DELAY,
+    "test_how_long_until_something_is_due": _DELAY,
+    "test_maintain_takes_any_limit": _DELAY,
+    "test_a_job_with_a_ghost_survives_every_way_back": _DELAY,
+    "test_pages_do_not_show_what_was_cancelled_or_discarded": _DELAY,
+    "test_looking_changes_nothing": _DELAY,
+    "test_a_drained_queue_leaves_only_the_fixed_keys": _DELAY,
+    "test_every_way_back_into_the_queue_wakes[promoted]": _DELAY,
+    "test_enqueue_is_refused_and_leaves_nothing": _DELAY,
+    "test_work_goes_on": _DELAY,
+    "test_housekeeping_goes_on": _DELAY,
+    "test_parked_jobs_come_back": _DELAY,
+    "test_acting_goes_on": _DELAY,
+    "test_asking_goes_on": _DELAY,
+    "test_a_full_redis_can_be_drained": _DELAY,
+    "test_queues_with_odd_names_stay_apart": _RESULTS,
+    "test_all_outcomes_in_one_call": _RESULTS,
+    "test_records_are_trimmed_by_count_oldest_first": _RESULTS,
+    "test_pruning_is_bounded": _RESULTS,
+    "test_cancel[active]": "a job that runs cannot be asked to end",
+    **{
+        f"{test}[{state}]": reason
+        for test in ("test_retry", "test_discard", "test_cancel", "test_purge", "test_retry_with_another_payload",
+                     "test_pages_through_any_state")
+        for state, reason in (("scheduled", _DELAY), ("completed", _RESULTS))
+    },
+}  # fmt: skip
+
+
+def prefix_of(namespace: str, queue: str) -> str:
+    return namespace if queue == "default" else f"{namespace}:{queue}"
+
+
+def pass_time(server: RedisServer, namespace: str, queue: str, ms: int) -> None:
+    """Let `ms` pass for a queue without waiting (below zero: set the clock back)."""
+    server.command("EVAL", _SHIFT, 1, prefix_of(namespace, queue), ms)
+
+
+def dump(server: RedisServer) -> Dump:
+    """All values but the remembered answers: what must stay the same when nothing may change."""
+    # An id that was added again is noted: it is looked for when it comes once more.
+    hidden = (b":done:", b":stray")
+    return {name: key.value for name, key in native.keys(server).items() if not any(part in name for part in hidden)}
+
+
+CLOCKS: Final = frozenset({b"seen", b"amnesty", b"before", b"deep_at", b"light_cursor", b"attempts_cursor"})
+
+
+def timeless(found: Dump) -> Dump:
+    """A dump without its times: what must stay the same when the same call arrives twice."""
+    masked: Dump = {}
+    for name, value in found.items():
+        suffix = name.rpartition(b":")[2]
+        if suffix == b"meta":
+            value = {field: text for field, text in value.items() if field not in CLOCKS}
+        elif suffix == b"leased":
+            value = {id: text.split(b" ")[0] for id, text in value.items()}
+        elif isinstance(value, dict) and suffix not in (b"attempts", b"kept", b"ended"):
+            value = set(value)
+        elif suffix == b"ended":
+            value = {id: text.split(b" ", 3)[3] for id, text in value.items()}
+        masked[name] = value
+    return {name: value for name, value in masked.items() if value}
+
+
+def audit(server: RedisServer, namespace: str) -> list[str]:
+    """What is wrong with the keys: an item in two places or in none, a key without owner or time to live."""
+    wrong: list[str] = []
+    shared = f"{namespace}:{SHARED}:".encode()
+    found = native.keys(server)
+    prefixes = {name[: -len(b":meta")] for name in found if name.endswith(b":meta")}
+    prefixes |= {name[: -len(b":queue")] for name in found if name.endswith(b":queue") and b":item:" not in name}
+    for name, key in found.items():
+        if name.startswith(shared):
+            if key.ttl_ms < 0:
+                wrong.append(f"{name!r} has no time to live")
+        elif b":done:" not in name and not any(name.startswith(prefix + b":") for prefix in prefixes):
+            wrong.append(f"{name!r} is no key of ours")
+    for prefix in sorted(prefixes):
+        mine = {name[len(prefix) + 1 :]: key for name, key in found.items() if name.startswith(prefix + b":")}
+        others = [other for other in prefixes if other.startswith(prefix + b":")]
+        mine = {
+            suffix: key
+            for suffix, key in mine.items()
+            if not any((prefix + b":" + suffix).startswith(other + b":") for other in others)
+            and not (prefix + b":" + suffix).startswith(shared)
+        }
+        wrong += [f"{prefix.decode(errors='replace')}: {what}" for what in _faults(mine)]
+    return wrong
+
+
+def _faults(keys: dict[bytes, Key]) -> list[str]:
+    def value(suffix: bytes, empty: Any) -> Any:
+        return keys[suffix].value if suffix in keys else empty
+
+    wrong = []
+    for suffix, key in keys.items():
+        word = suffix.split(b":")[0].decode(errors="replace")
+        if word not in {"queue", "processing", "item", "lease", "leased_by_session", *OURS}:
+            wrong.append(f"{suffix!r} is no key of the layout")
+        if word in ("lease", "leased_by_session", "done") and key.ttl_ms < 0:
+            wrong.append(f"{suffix!r} has no time to live")
+    items = {suffix[len(b"item:") :] for suffix in keys if suffix.startswith(b"item:")}
+    leases = {suffix[len(b"lease:") :] for suffix in keys if suffix.startswith(b"lease:")}
+    others = {suffix.split(b":", 1)[1] for suffix in keys if suffix.startswith(b"leased_by_session:")}
+    wrong += [f"{id!r} has only one of its two leases" for id in leases ^ others]
+    queue, processing = value(b"queue", []), value(b"processing", [])
+    listed = [*queue, *processing]
+    wrong += [f"{id!r} is {listed.count(id)} times in the lists" for id in items if listed.count(id) != 1]
+    wrong += [f"{id!r} is listed and has no item" for id in set(listed) - items]
+    wrong += [f"{id!r} has a lease and is not in processing" for id in leases - set(processing)]
+    wrong += [f"{id!r} is in processing, and nobody holds it" for id in set(processing) - leases]
+    leased, kept, ended = value(b"leased", {}), value(b"kept", {}), value(b"ended", {})
+    wrong += [f"{id!r} is leased, and has no lease on the wire" for id in set(leased) - leases]
+    for id, text in leased.items():
+        fields = text.split(b" ", 5)
+        if not fields[3].isalpha() and id not in value(b"held:" + fields[5], {}):
+            wrong.append(f"{id!r} is not among what {fields[5]!r} holds")
+    held = {id for suffix in keys if suffix.startswith(b"held:") for id in keys[suffix].value}
+    wrong += [f"{id!r} is held by somebody and not leased" for id in held - set(leased)]
+    workers = {suffix[len(b"held:") :] for suffix in keys if suffix.startswith(b"held:")}
+    wrong += [f"{worker!r} is a holder of nothing, or not listed" for worker in workers ^ set(value(b"holders", {}))]
+    wrong += [f"{worker!r} is suspected, holding nothing" for worker in set(value(b"suspects", {})) - workers]
+    wrong += [f"{id!r} is looked at when it is due, and not leased" for id in set(value(b"due", {})) - set(leased)]
+    wrong += [f"{id!r} is to be retried, and not in processing" for id in set(value(b"later", {})) - set(processing)]
+    wrong += [f"{id!r} was tried and is no item" for id in set(value(b"attempts", {})) - items]
+    places = [id for state in (b"failed", b"broken", b"cancelled") for id in value(state, {})]
+    places += [id for suffix in keys if suffix.startswith(b"unroutable:") for id in keys[suffix].value]
+    wrong += [f"{id!r} is kept, ended or in a state, not all of them" for id in set(places) ^ set(kept)]
+    wrong += [f"{id!r} is kept or ended, not both" for id in set(kept) ^ set(ended)]
+    wrong += [f"{id!r} ended more than once" for id in set(places) if places.count(id) > 1]
+    return wrong

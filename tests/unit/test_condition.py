@@ -1,0 +1,69 @@
+"""What the log says of the connection: one line when Redis is lost, one when it is back."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from leasehold.redis.condition import Condition
+
+
+class Now:
+    """A clock, and when the last good reply came."""
+
+    def __init__(self) -> None:
+        self.time = 100.0
+        self.good_at = 0.0
+
+
+@pytest.fixture
+def now() -> Now:
+    return Now()
+
+
+@pytest.fixture
+def condition(now: Now) -> Condition:
+    return Condition("redis://***@h:6379/0", lambda: now.good_at, lambda: now.time)
+
+
+@pytest.fixture
+def log(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
+    caplog.set_level(logging.INFO, "leasehold.redis")
+    return caplog
+
+
+def test_one_line_a_change_however_often_it_is_tried(condition: Condition, now: Now, log: pytest.LogCaptureFixture):
+    for _ in range(2):
+        for _ in range(50):
+            now.time += 0.1
+            condition.lost(ConnectionRefusedError("refused"))
+        condition.back()
+        condition.back()
+    assert [message.split("after_s=")[0] for message in log.messages] == [
+        "redis_lost at=redis://***@h:6379/0 error='refused'",
+        "redis_back at=redis://***@h:6379/0 ",
+    ] * 2
+    assert log.messages[1].endswith("after_s=4.9")
+
+
+def test_one_silent_connection_is_no_loss_while_others_are_answered(
+    condition: Condition, now: Now, log: pytest.LogCaptureFixture
+):
+    now.good_at = 99.0
+    condition.lost(TimeoutError(), silent_s=2.0)
+    condition.back()
+    assert log.messages == []
+    condition.lost(TimeoutError(), silent_s=0.5)
+    assert log.messages == ["redis_lost at=redis://***@h:6379/0 error='no reply in time'"]
+
+
+def test_a_program_without_logging_sees_nothing(condition: Condition, capfd: pytest.CaptureFixture[str]):
+    logger = logging.getLogger("leasehold.redis")
+    logger.propagate, before = False, logger.propagate
+    try:
+        condition.lost(ConnectionRefusedError())
+        condition.back()
+    finally:
+        logger.propagate = before
+    assert capfd.readouterr() == ("", "")

@@ -1,0 +1,119 @@
+"""`app.control.retry(..., payload=)`: what is checked before a job that is there gets another payload."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from leasehold import Leasehold, State
+from leasehold.core.errors import InvalidArgument, PayloadInvalid, PayloadTooLarge
+from leasehold.core.job import JobView
+from leasehold.core.steps import Steps
+from tests.unit.fakes import FakeEngine, FakeRunner
+
+
+class Engine(FakeEngine):
+    """Has one job, and notes what it is asked to retry."""
+
+    view: JobView | None = None
+
+    def job(self, queue: str, id: str) -> Steps[JobView | None]:
+        yield from ()
+        return self.view
+
+    def retry(self, queue: str, id: str, payload: bytes | None = None) -> Steps[bool]:
+        return self._note(True, queue, id, payload)
+
+
+@pytest.fixture
+def engine() -> Engine:
+    return Engine()
+
+
+@pytest.fixture
+def app(engine: Engine) -> Leasehold:
+    return Leasehold("redis://nowhere.invalid", protocol=engine, runner=FakeRunner(), max_payload=100)
+
+
+@pytest.fixture
+def add(app: Leasehold) -> Any:
+    @app.task(name="add")
+    def add(a: int, b: int = 0) -> int: ...
+
+    return add
+
+
+def of(task: str | None) -> JobView:
+    return JobView("one", "q", State.FAILED, task)
+
+
+async def test_without_a_payload_the_job_is_not_looked_at(app, engine):
+    assert app.control.retry("q", "one")
+    assert await app.control.aretry("q", "one")
+    assert engine.asked == [("q", "one", None)] * 2
+
+
+@pytest.mark.parametrize(("payload", "sent"), [(b"\xff", b"\xff"), ("ü", "ü".encode()), ({"a": 1}, b'{"a":1}')])
+async def test_a_raw_payload(app, engine, payload, sent):
+    engine.view = of(None)
+    assert app.control.retry("q", "one", payload=payload)
+    assert await app.control.aretry("q", "one", payload=payload)
+    assert engine.asked == [("q", "one", sent)] * 2
+
+
+def test_a_call_of_the_task(app, engine, add):
+    engine.view = of("add")
+    app.control.retry("q", "one", payload=add.call(1, b=2))
+    assert engine.asked == [("q", "one", b'[[1],{"b":2}]')]
+
+
+@pytest.mark.parametrize("payload", [b'[[1], {"b": 2}]', '[[1], {"b": 2}]'])
+def test_arguments_as_they_lie_in_redis(app, engine, add, payload):
+    engine.view = of("add")
+    app.control.retry("q", "one", payload=payload)
+    assert engine.asked == [("q", "one", b'[[1], {"b": 2}]')]
+
+
+@pytest.mark.parametrize(
+    "payload", ['[["s3cret"], {}]', "[[], {}]", '[[1], {"c": 1}]', "[1, 2]", "s3cret", "[[NaN], {}]"]
+)
+def test_what_does_not_fit_is_refused(app, engine, add, payload):
+    engine.view = of("add")
+    with pytest.raises(PayloadInvalid) as refused:
+        app.control.retry("q", "one", payload=payload)
+    assert "s3cret" not in str(refused.value)
+    assert engine.asked == []
+
+
+def test_a_task_that_the_app_has_not(app, engine):
+    engine.view = of("elsewhere")
+    app.control.retry("q", "one", payload='[["anything"], {}]')
+    assert engine.asked == [("q", "one", b'[["anything"], {}]')]
+    with pytest.raises(PayloadInvalid, match="Expected JSON"):
+        app.control.retry("q", "one", payload="anything")
+
+
+def test_a_call_that_is_of_another_task_or_has_options(app, engine, add):
+    engine.view = of("multiply")
+    with pytest.raises(InvalidArgument, match="a call of task add, and the job is one of task multiply"):
+        app.control.retry("q", "one", payload=add.call(1))
+    engine.view = of("add")
+    with pytest.raises(InvalidArgument, match="has its place already"):
+        app.control.retry("q", "one", payload=add.using(delay=5).call(1))
+    engine.view = of(None)
+    with pytest.raises(InvalidArgument):
+        app.control.retry("q", "one", payload=add.call(1))
+    assert engine.asked == []
+
+
+def test_too_large(app, engine):
+    engine.view = of(None)
+    with pytest.raises(PayloadTooLarge):
+        app.control.retry("q", "one", payload=b"x" * 101)
+    assert engine.asked == []
+
+
+def test_no_such_job(app, engine):
+    assert app.control.retry("q", "one", payload=b"x") is False
+    assert engine.asked == []

@@ -1,0 +1,94 @@
+"""Frames between a worker and a job process: they come as they went, however they are cut, and no others do."""
+
+import struct
+
+import pytest
+
+from leasehold.core import limits
+from leasehold.core.job import ErrorInfo, JobRecord, Lease
+from leasehold.core.outcome import Broken, Cancelled, Completed, Failed, Released, Retried, Unroutable
+from leasehold.core.shape import Progress, Shape, UniqueRule
+from leasehold.runtime.frames import (
+    ANSWERS,
+    ORDERS,
+    Bye,
+    Cancel,
+    Done,
+    Extend,
+    Extended,
+    NoFrame,
+    Ready,
+    Run,
+    Setup,
+    Told,
+    Unpacker,
+    pack,
+)
+
+ERROR = ErrorInfo("ValueError", "no such thing é", "traceback")
+SHAPE = Shape(lane="user:1", lane_limit=3, unique=UniqueRule("key"), persistent=True)
+LEASE = Lease("w", 7, JobRecord("id", "q", "t", b"\x00\xff", 12, 5_000, 3, "", SHAPE), 1, 2, 99)
+ODD = Lease("w", "token", JobRecord("\udc80", "q\udcff", None, b"\x00\xff", 12, shape=Shape(lane="\udc80")), 0, 0)
+
+ORDERED = [
+    Setup(("", "/usr/lib\udc80"), None, 17),
+    Run(1, LEASE, 2.5, "why"),
+    Run(2, ODD),
+    Cancel(2, "\udc80 no more"),
+    Extended(1, False, "no answer", True),
+    Bye(),
+]
+SAID = [
+    Ready(),
+    Told(3, Progress(1, 2.5, "rows")),
+    Extend(3, 1, 60_000),
+    *(
+        Done(4, outcome)
+        for outcome in (
+            Completed(b"\x00\xff", 5),
+            Retried(ERROR, 7),
+            Failed(ERROR),
+            Broken(ERROR),
+            Released(),
+            Unroutable(),
+            Cancelled("why"),
+        )
+    ),
+]
+
+
+@pytest.mark.parametrize(("kinds", "frames"), [(ORDERS, ORDERED), (ANSWERS, SAID)])
+@pytest.mark.parametrize("size", [1, 7, 1_000_000])
+def test_they_come_as_they_went(kinds, frames, size):
+    data = b"".join(map(pack, frames))
+    unpacker = Unpacker(kinds, limits.PROCESS_ORDER_MAX)
+    found = [frame for at in range(0, len(data), size) for frame in unpacker.feed(data[at : at + size])]
+    assert found == frames
+
+
+@pytest.mark.parametrize("frame", ORDERED)
+def test_orders_are_no_answers(frame):
+    with pytest.raises(NoFrame):
+        list(Unpacker(ANSWERS, 1_000).feed(pack(frame)))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\xff" * 20,
+        struct.pack("!BBI", 5, 0, 3) + b"\xff\xff\xff",
+        struct.pack("!BBI", 5, 1, 3) + b"abc",
+        struct.pack("!BBI", 6, 1, 2) + b"{}",
+        struct.pack("!BBI", 5, 0, 4_000_000_000),
+        pack(Done(1, Released())).replace(b"outcome", b"outcomx"),
+    ],
+)
+def test_what_is_no_frame_is_refused(data):
+    with pytest.raises(NoFrame):
+        list(Unpacker(ANSWERS, limits.PROCESS_ANSWER_MAX).feed(data))
+
+
+def test_one_that_is_too_long_is_refused_before_it_is_there():
+    data = pack(Done(1, Completed(b"x" * 2_000)))
+    with pytest.raises(NoFrame, match="bytes"):
+        list(Unpacker(ANSWERS, 1_000).feed(data[:20]))

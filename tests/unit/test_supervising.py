@@ -1,0 +1,287 @@
+"""The parts of the supervisor that need no processes: health, wear, pauses, command lines."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import socket
+
+import click
+import pytest
+
+from leasehold.cli.processes import arguments_of
+from leasehold.core import limits
+from leasehold.core.errors import InvalidArgument, NotConfigured
+from leasehold.supervising.child import another_worker, how_it_ended
+from leasehold.supervising.condition import Condition, Health, State
+from leasehold.supervising.health import Outlets, Teller, TellerThread
+from leasehold.supervising.pauses import Pauses
+from leasehold.supervising.tether import Tether
+from leasehold.supervising.wear import MB, Wear, memory_bytes
+
+READY_S = limits.HEALTH_READY_MS / limits.SECOND
+LIVE_S = limits.HEALTH_LIVE_MS / limits.SECOND
+
+
+def condition(state: State = State.RUNNING, good_at: float = 100.0) -> Condition:
+    return Condition(7, state, good_at, 3, "w")
+
+
+class TestHealth:
+    def test_a_condition_survives_the_line(self):
+        one = Condition(7, State.RETIRING, 12.5, 3, "a\nb\u2028", True)
+        assert one.to_line().count(b"\n") == 1
+        assert Condition.from_line(one.to_line()) == one
+
+    @pytest.mark.parametrize("line", [b"", b"1\n", b"{}\n", b'{"state": "merry"}\n', b"\xff\n"])
+    def test_other_lines_are_refused(self, line):
+        with pytest.raises((ValueError, KeyError, TypeError)):
+            Condition.from_line(line)
+
+    @pytest.mark.parametrize(
+        ("age_s", "ready", "live"),
+        [(0, True, True), (READY_S - 1, True, True), (READY_S, False, True), (LIVE_S, False, False)],
+    )
+    def test_it_goes_by_the_age_of_the_last_good_reply(self, age_s, ready, live):
+        health = Health.of([condition()], 100.0 + age_s)
+        assert (health.ready, health.live) == (ready, live)
+        shown = json.loads(health.text)
+        assert (shown["ready"], shown["live"]) == (ready, live)
+        assert shown["workers"] == [
+            {"worker": "w", "pid": 7, "state": "running", "last_good_reply_s": age_s, "active": 3}
+        ]
+
+    @pytest.mark.parametrize("state", [State.STARTING, State.RETIRING, State.STOPPING])
+    def test_only_one_that_takes_up_jobs_is_ready(self, state):
+        assert not Health.of([condition(state)], 100.0).ready
+        assert Health.of([condition(state)], 100.0).live
+
+    def test_one_of_several_is_enough_and_none_is_not(self):
+        deaf = condition(good_at=0.0)
+        assert Health.of([deaf, condition()], 100.0).ready
+        assert not Health.of([deaf], 100.0).live
+        assert not Health.of([], 100.0).live
+
+
+class TestOutlets:
+    @pytest.mark.parametrize(
+        ("text", "address"),
+        [("8099", ("127.0.0.1", 8099)), ("0.0.0.0:1", ("0.0.0.0", 1)), ("[::1]:8099", ("::1", 8099)), ("0", None)],
+    )
+    def test_a_port_may_have_a_host(self, text, address):
+        assert Outlets.of(None, text).address == (address or ("127.0.0.1", 0))
+
+    @pytest.mark.parametrize("text", ["", "web", "host:", ":", "70000", "1.5", "-1", "8099:host", "٣"])
+    def test_anything_else_is_refused(self, text):
+        with pytest.raises(InvalidArgument, match="HOST"):
+            Outlets.of(None, text)
+
+    def test_the_file_needs_a_folder(self, tmp_path):
+        assert Outlets.of(str(tmp_path / "health.json"), None)
+        assert not Outlets()
+        for wrong in (tmp_path / "no" / "health.json", tmp_path):
+            with pytest.raises(InvalidArgument, match="health file"):
+                Outlets.of(str(wrong), None)
+
+
+async def ask(port: int, request: bytes) -> bytes:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(request)
+    try:
+        return await reader.read()
+    finally:
+        writer.close()
+        with contextlib.suppress(ConnectionError):
+            await writer.wait_closed()
+
+
+class TestTeller:
+    @pytest.fixture
+    async def port(self, free_port):
+        self.now = 100.0
+        teller = Teller(lambda: Health.of([condition()], self.now), Outlets(None, ("127.0.0.1", free_port)))
+        await teller.open()
+        task = asyncio.create_task(teller.run())
+        yield free_port
+        task.cancel()
+        await asyncio.wait({task})
+
+    @pytest.fixture
+    def free_port(self):
+        with socket.socket() as one:
+            one.bind(("127.0.0.1", 0))
+            return one.getsockname()[1]
+
+    async def test_live_and_ready(self, port):
+        for self.now, live, ready in ((100.0, 200, 200), (100 + READY_S, 200, 503), (100 + LIVE_S, 503, 503)):
+            for path, status in ((b"/live", live), (b"/ready?from=k8s", ready)):
+                answer = await ask(port, b"GET " + path + b" HTTP/1.1\r\nHost: x\r\n\r\n")
+                head, _, body = answer.partition(b"\r\n\r\n")
+                assert head.startswith(b"HTTP/1.1 %d " % status)
+                assert b"Content-Length: %d" % len(body) in head
+                assert json.loads(body)["workers"][0]["worker"] == "w"
+
+    @pytest.mark.parametrize(
+        ("request_", "status"),
+        [(b"GET / HTTP/1.1\r\n\r\n", b"404"), (b"POST /live HTTP/1.1\r\n\r\n", b"405"), (b"\r\n\r\n", b"40")],
+    )
+    async def test_other_questions(self, port, request_, status):
+        assert (await ask(port, request_)).startswith(b"HTTP/1.1 " + status)
+
+    async def test_head_has_no_body(self, port):
+        answer = await ask(port, b"HEAD /live HTTP/1.1\r\n\r\n")
+        assert answer.startswith(b"HTTP/1.1 200 ")
+        assert answer.endswith(b"\r\n\r\n")
+
+    async def test_too_long_or_unfinished_questions_end_and_others_are_answered(self, port):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"GET /live HT")  # and no more
+        with contextlib.suppress(ConnectionError):
+            assert await ask(port, b"x" * 100_000) == b""
+        assert (await ask(port, b"GET /live HTTP/1.1\r\n\r\n")).startswith(b"HTTP/1.1 200")
+        assert await reader.read() == b""  # within its limit
+        writer.close()
+
+    async def test_a_port_that_is_taken_is_said(self, port):
+        with pytest.raises(NotConfigured, match=r"health port 127\.0\.0\.1"):
+            await Teller(lambda: Health.of([], 0.0), Outlets(None, ("127.0.0.1", port))).open()
+
+    def test_a_thread_says_it_as_well(self, free_port):
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", free_port))
+            taken.listen()
+            teller = Teller(lambda: Health.of([], 0.0), Outlets(None, ("127.0.0.1", free_port)))
+            with pytest.raises(NotConfigured, match="health port"), TellerThread(teller):
+                pass
+
+    def test_the_file_is_there_while_it_runs(self, tmp_path):
+        path = tmp_path / "health.json"
+        teller = Teller(lambda: Health.of([condition()], 100.0), Outlets(str(path)))
+        with TellerThread(teller):
+            assert json.loads(path.read_text())["live"] is True
+        assert os.listdir(tmp_path) == []
+
+    def test_a_file_that_cannot_be_written_is_said_once_and_ends_nothing(self, tmp_path, caplog):
+        folder = tmp_path / "gone"
+        folder.mkdir()
+        outlets = Outlets.of(str(folder / "health.json"), None)
+        folder.rmdir()
+        rounds = []
+        with TellerThread(Teller(lambda: Health.of([], 0.0), outlets), lambda: rounds.append(1)):
+            assert rounds
+        assert caplog.text.count("health_file") == 1
+
+
+class TestWear:
+    def test_after_so_many_jobs(self):
+        wear = Wear(max_jobs=3)
+        assert [wear(started) for started in (0, 2, 3, 500)] == [None, None, "3 jobs", "500 jobs"]
+
+    def test_when_it_has_grown_and_it_looks_only_now_and_then(self):
+        now, sizes = [0.0], [300 * MB]
+        looks = []
+
+        def memory() -> int:
+            looks.append(now[0])
+            return sizes[0]
+
+        wear = Wear(max_memory_mb=300, clock=lambda: now[0], memory=memory)
+        assert wear(1) is None
+        sizes[0] += 1
+        assert wear(2) is None
+        now[0] = limits.RECYCLE_CHECK_MS / limits.SECOND
+        assert wear(3) == "300 MB"
+        assert len(looks) == 2
+
+    def test_without_limits_it_is_never_enough(self):
+        assert Wear()(10**9) is None
+
+    def test_memory_grows_with_what_is_held(self):
+        before = memory_bytes()
+        held = b"x" * (64 * MB)
+        assert memory_bytes() - before > 32 * MB
+        assert held
+
+
+class TestPauses:
+    def test_they_grow_up_to_a_cap_and_begin_again_after_a_long_life(self):
+        pauses = Pauses(lambda: 1.0)
+        found = [pauses.after(0.1) for _ in range(12)]
+        assert found[:4] == [0.0, 0.25, 0.5, 1.0]
+        assert found[-1] == limits.CHILD_BACKOFF_CAP_MS / limits.SECOND
+        assert pauses.after(3600.0) == 0.0
+        assert [pauses.after(0.1) for _ in range(3)] == [0.0, 0.25, 0.5]
+
+    def test_half_of_a_pause_is_chance(self):
+        pauses = Pauses(lambda: 0.0)
+        assert [pauses.after(0.1) for _ in range(3)] == [0.0, 0.125, 0.25]
+
+
+class TestCommands:
+    @pytest.mark.parametrize(
+        ("original", "ours", "head"),
+        [
+            (["python3", "/venv/bin/leasehold", "worker", "a:b"], ["worker", "a:b"], ["/venv/bin/leasehold"]),
+            (["py", "-P", "-W", "error", "-m", "leasehold", "w"], ["w"], ["-P", "-W", "error", "-m", "leasehold"]),
+            (["py", "-c", "main(['worker'])"], ["worker"], ["-m", "leasehold"]),
+            (["py", "run.py", "worker"], ["worker"], ["-m", "leasehold"]),
+        ],
+    )
+    def test_the_same_python_in_the_same_way(self, original, ours, head):
+        assert another_worker(["worker", "x:y"], ours, original, "python") == ["python", *head, "worker", "x:y"]
+
+    @pytest.mark.parametrize(
+        "words",
+        [
+            ["a:b"],
+            ["-q", "x", "--queue=y:2", "a:b", "--burst"],
+            ["--num", "-1", "--", "a:b"],
+            ["--num=3", "--processes", "4", "a:b"],
+        ],
+    )
+    def test_arguments_are_spelled_anew_but_for_some(self, words):
+        seen: list[dict[str, object]] = []
+
+        @click.command()
+        @click.argument("app")
+        @click.option("queues", "--queue", "-q", multiple=True)
+        @click.option("--burst", is_flag=True)
+        @click.option("--num", type=int, default=7)
+        @click.option("--processes", type=int, default=1)
+        @click.pass_context
+        def command(context: click.Context, /, **params: object) -> None:
+            seen.append(params)
+            if len(seen) == 1:
+                again = arguments_of(context, frozenset({"processes"}))
+                command.main(again, standalone_mode=False)
+
+        command.main(words, standalone_mode=False)
+        first, second = seen
+        assert second == {**first, "processes": 1}
+
+    def test_how_it_ended(self):
+        assert [how_it_ended(status) for status in (0, 4, -9, -15)] == ["status 0", "status 4", "SIGKILL", "SIGTERM"]
+
+
+class TestTether:
+    def test_what_is_no_line_is_refused(self):
+        with pytest.raises(InvalidArgument, match="--tether"):
+            Tether(987)
+
+    def test_orders_come_in_and_conditions_go_out(self):
+        ours, theirs = socket.socketpair()
+        with ours:
+            tether = Tether(theirs.detach())
+            heard: list[str] = []
+            tether.attach(lambda: heard.append("stop"), lambda: heard.append("hard"))
+            tether.tell(condition())
+            assert Condition.from_line(ours.recv(4096)) == condition()
+            for _ in range(5_000):  # a supervisor that does not read holds nobody up
+                tether.tell(condition())
+            ours.sendall(b"stop\nwhat\nhard\n")
+            ours.shutdown(socket.SHUT_WR)
+            tether._hear()
+            assert heard == ["stop", "hard", "stop"]  # the end of the line is an order too
+            tether.tell(condition())
