@@ -177,3 +177,31 @@ def test_a_head_that_is_retried_by_hand_comes_before_those_that_are_still_out(wo
     assert world.retry("a")
     world.settle_each([b, c], Released(), Released())
     assert world.in_lane("L") == list("abcde")
+
+
+def test_a_batch_that_crashed_often_still_runs_one_at_a_time_and_in_order(world: World) -> None:
+    """Suspects wait apart, and each worker takes one of them: but of a lane only the next."""
+    world.put_in("L", *"abcd", task="t")
+    for worker in ("w1", "w2"):
+        answer = world.run(world.engine.lease(worker, ["q"], 10, slots=10, of_lane={"q": 3}))
+        assert [lease.record.id for lease in answer.leases] == list("abc")
+        assert world.silence() == 3
+    assert world.view("c").crashes == 2
+    assert world.take_ids(10, "w3") == ["a"]
+    assert world.take_ids(10, "w4") == world.take_ids(10, "w5") == []
+    world.leave("w3")
+    assert world.drain() == list("abcd")
+
+
+def test_a_batch_that_is_retried_after_crashes_keeps_its_order(world: World) -> None:
+    world = world.with_options(isolate_after_crashes=1)
+    world.put_in("L", *"abc", task="t")
+    world.run(world.engine.lease("w1", ["q"], 10, slots=10, of_lane={"q": 3}))
+    assert world.silence() == 3
+    lease = world.take_one("w2")
+    assert lease.record.id == "a"
+    assert world.settle(lease, Retried(BOOM))
+    assert world.take_ids(10, "w3") == ["a"]
+    assert world.take_ids(10, "w4") == []
+    world.leave("w3")
+    assert world.drain() == list("abc")

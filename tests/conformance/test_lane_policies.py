@@ -7,7 +7,7 @@ import pytest
 from leasehold.core.engine import Feature
 from leasehold.core.job import Enqueued, State
 from leasehold.core.outcome import Broken, Cancelled, Completed, Failed, Outcome, Retried
-from leasehold.core.shape import Conflict, LaneFailure, LaneState
+from leasehold.core.shape import Conflict, LaneFailure, LaneState, Until
 from tests.support.world import BOOM, World
 
 pytestmark = pytest.mark.needs(Feature.LANES)
@@ -330,3 +330,19 @@ def test_of_several_that_block_the_next_is_shown_when_one_goes(world: World) -> 
     assert world.retry("b")
     view = world.lane("L")
     assert (view.state, view.waiting, view.blocked_by) == (LaneState.READY, 2, None)
+
+
+@pytest.mark.needs(Feature.UNIQUE)
+@pytest.mark.parametrize("until", [Until.STARTED, Until.WINDOW])
+def test_a_job_that_blocks_runs_again_also_when_one_behind_it_has_its_key(world: World, until: Until) -> None:
+    """Its own key was over when it started, or in time."""
+    world.configure(lane_failure=LaneFailure.BLOCK)
+    world.put_only("a", until=until, window_ms=1_000, lane="L")
+    lease = world.take_one()
+    world.pass_time(1_001)
+    assert world.put_only("b", until=until, window_ms=60_000, lane="L").created
+    assert world.settle(lease, Failed(BOOM))
+    assert world.take() == []
+    assert world.retry("a")
+    assert world.put_only("c", until=until, window_ms=60_000, lane="L") == Enqueued("b", False, Conflict.REJECT)
+    assert world.drain() == ["a", "b"]

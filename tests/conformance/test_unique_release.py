@@ -231,3 +231,24 @@ def test_a_window_is_over_when_what_is_left_of_its_job_is_taken_away(world: Worl
     assert world.is_free() is (outcome == Cancelled("no"))
     world.remove(act, "a")
     assert world.is_free()
+
+
+@pytest.mark.parametrize("conflict", [Conflict.REPLACE, Conflict.RERUN, Conflict.POSTPONE])
+@pytest.mark.parametrize("held", [False, True])
+def test_a_window_that_outlives_its_job_does_not_touch_another_of_the_same_id(
+    world: World, conflict: Conflict, held: bool
+) -> None:
+    """The record of the job may be gone long before its window is over, and its id may be used again."""
+    world.put_only("a", until=Until.WINDOW, window_ms=60_000, own_id=True)
+    assert world.settle(world.take_one(), Completed(b"", 0))
+    world.put("a", payload=b"other work", own_id=True)
+    if held:
+        world.take_one()
+    answer = world.put_only("b", until=Until.WINDOW, window_ms=60_000, conflict=conflict, payload=b"new", wait_ms=500)
+    assert not answer.created
+    assert world.view("a").payload == b"other work"
+    assert world.counts() == {"active" if held else "ready": 1}
+    world.leave()
+    assert world.drain() == ["a"]
+    world.pass_time(60_001)
+    assert world.put_only("c").created

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.fixtures import configure, driver, entry, world
+from tests.support.fixtures import configure, driver, world
+from tests.support.fixtures import native_entry as entry
 
 __all__ = ["driver", "entry", "world"]
 

@@ -151,7 +151,7 @@ class Model:
                 job.failures += 1
                 if outcome.delay_ms:
                     job.state, job.due = State.SCHEDULED, now + outcome.delay_ms
-                elif job.crashes >= ISOLATE:
+                elif job.crashes >= ISOLATE and job.lane is None:
                     self.lines.isolate(job, first=False)
                 else:
                     self.lines.place_again(job)
@@ -254,7 +254,7 @@ class Model:
                 self._end(now, job, State.BROKEN)
             else:
                 self._rested(job)
-                if job.crashes >= ISOLATE:
+                if job.crashes >= ISOLATE and job.lane is None:
                     self.lines.isolate(job, first=True)
                 else:
                     self.lines.place(job, first=True)

@@ -86,12 +86,13 @@ class Keys:
     def take(self, now: int, job: Job) -> bool:
         """A job that had ended is run again. False: another job has its key."""
         rule = job.shape.unique
-        if rule is None or rule.until is not Until.ENDED:
+        if rule is None:
             return True
         other = self.owner(now, rule.key)
         if other is not None and other != job.id:
-            return False
-        self.owners[rule.key] = Owner(job.id, 0)
+            return self.lines.occupies(job)
+        if rule.until is not Until.WINDOW:
+            self.owners[rule.key] = Owner(job.id, 0)
         return True
 
     def prune(self, now: int) -> None:

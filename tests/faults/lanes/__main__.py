@@ -11,8 +11,9 @@ import tempfile
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from tests.faults.lanes.checker import Policy
-from tests.faults.lanes.run import Form, Outcome, Stuck, run
+from tests.faults.harness.ending import Stuck
+from tests.faults.harness.verdict import Policy
+from tests.faults.lanes.run import Form, Outcome, run
 
 SHOWN = 20
 
@@ -59,7 +60,7 @@ def scoreboard(outcome: Outcome) -> str:
     numbers = {
         "policy": outcome.policy.value,
         "seed": outcome.seed,
-        **asdict(outcome.report.score),
+        **{name: value for name, value in asdict(outcome.report.score).items() if name != "faults"},
         **{f"replies {harm}": count for harm, count in sorted(outcome.harmed.items())},
         "refused": outcome.refused,
         "torn writes": outcome.torn,

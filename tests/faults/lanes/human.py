@@ -12,9 +12,9 @@ from typing import Final
 from leasehold.core.job import JobView, State
 from leasehold.core.limits import PAGE_MAX
 from leasehold.core.shape import LaneState
-from tests.faults.lanes import jobs
-from tests.faults.lanes.checker import Policy
-from tests.faults.lanes.history import Diary, Event, Op
+from tests.faults.harness import jobs
+from tests.faults.harness.history import Diary, Event, Op
+from tests.faults.harness.verdict import Policy
 
 LOOK_S: Final = 0.05
 WAIT_S: Final = (0.1, 0.6)

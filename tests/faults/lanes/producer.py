@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from leasehold.core.errors import Unreachable
-from tests.faults.lanes import jobs
-from tests.faults.lanes.history import Diary, Event, Op
+from tests.faults.harness import jobs
+from tests.faults.harness.history import Diary, Event, Op
 
 CHUNK: Final = 500
 """Jobs in one call at the most."""
@@ -88,9 +88,7 @@ class Producer:
 
     def _put(self, name: str, steps: list[Step]) -> None:
         task = self._app.tasks[name]
-        calls = [
-            task.using(id=one.id, lane=one.lane).call(one.lane, one.n, one.ms, one.failures, one.fatal) for one in steps
-        ]
+        calls = [task.using(id=one.id, lane=one.lane).call(one.n, one.ms, one.failures, one.fatal) for one in steps]
         self._diary.write_all([one.offered() for one in steps])
         for attempt in range(TRIES):
             try:

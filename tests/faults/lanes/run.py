@@ -5,26 +5,27 @@ from __future__ import annotations
 import contextlib
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from leasehold import Leasehold
-from leasehold.core.job import ENDS, State
-from leasehold.core.limits import PAGE_MAX
+from leasehold.core.job import State
 from leasehold.core.shape import LaneFailure, LaneState
-from leasehold.engines.native.scripts import SCRIPTS
 from leasehold.redis.binary import find_server
 from leasehold.testing.server import RedisServer, keys_of
-from tests.faults.lanes import jobs
-from tests.faults.lanes.chaos import Chaos, Plan, Sites, torn_ends
-from tests.faults.lanes.checker import Bounds, Policy, Report, check
-from tests.faults.lanes.fleet import Fleet
-from tests.faults.lanes.history import Diary, Event, Op, Tail, read
+from tests.faults.harness import jobs, marks
+from tests.faults.harness.chaos import Chaos, Plan, Sites
+from tests.faults.harness.checker import check
+from tests.faults.harness.ending import Stuck, left, write_ends, write_totals
+from tests.faults.harness.fleet import Fleet
+from tests.faults.harness.history import Diary, Event, Op, Tail, read
+from tests.faults.harness.proxy import Dice, Proxy
+from tests.faults.harness.torn import torn_ends
+from tests.faults.harness.verdict import Bounds, Policy, Report
 from tests.faults.lanes.human import Human
 from tests.faults.lanes.producer import Mixture, Producer
-from tests.faults.lanes.proxy import Dice, Proxy
 
 TICK_S: Final = 0.01
 COUNT_S: Final = 0.1
@@ -33,7 +34,8 @@ STALL_S: Final = 60.0
 """A queue in which nothing begins for so long does not go on by itself."""
 STILL_S: Final = 0.5
 """A queue that has been empty for so long stays empty."""
-HARMED: Final = ("enqueue", "claim", "settle")
+HARMED: Final = ("enqueue", "enqueue_shaped", "claim", "settle")
+WANTED: Final = {"held kills": 1, "stale": 1, "cut": 1, "held restarts": 1}
 AT_ONCE: Final = 0.6
 """The part of the jobs that is enqueued before the workers start."""
 LISTED: Final = 10
@@ -51,9 +53,8 @@ class Form:
     slots: int = 4
     limit_s: float = 1_800.0
     harm: float = 0.01
-    plan: Plan = field(default_factory=Plan)
+    plan: Plan = field(default_factory=lambda: Plan(kill_s=2.0, stop_s=4.0, restart_s=20.0))
     mixture: Mixture = field(default_factory=Mixture)
-    bounds: Bounds = field(default_factory=Bounds)
 
 
 SHORT: Final = Form(
@@ -85,10 +86,6 @@ class Outcome:
         return self.report.ok and not self.leftover
 
 
-class Stuck(AssertionError):
-    """The run did not come to its end in time."""
-
-
 def run(policy: Policy, seed: int, form: Form, folder: Path, say: Callable[[str], None] = lambda text: None) -> Outcome:
     """Run it and judge it. The history stays in `folder`. Raises `Stuck` with the state of the queue."""
     began = time.monotonic()
@@ -97,7 +94,7 @@ def run(policy: Policy, seed: int, form: Form, folder: Path, say: Callable[[str]
     with contextlib.ExitStack() as stack:
         stack.callback(diary.close)
         server = stack.enter_context(RedisServer(find_server(), args=REDIS_ARGS))
-        dice = Dice([mark for name in HARMED for mark in _marks(name)], form.harm)
+        dice = Dice(marks.of(*HARMED), form.harm)
         proxy = stack.enter_context(Proxy(server.socket_path, dice, random.Random(draw.random())))
         direct = stack.enter_context(jobs.make_app(server.url))
         direct.control.configure(jobs.QUEUE, lane_failure=LaneFailure(policy.value))
@@ -116,8 +113,11 @@ def run(policy: Policy, seed: int, form: Form, folder: Path, say: Callable[[str]
         _until_drained(form, show, producer, human, chaos, began + form.limit_s, fleet)
         chaos.end()
         refused, torn = fleet.refused(), torn_ends(server)
-        leftover = _write_ends(direct, server, diary, sum(proxy.harmed.values()))
-    report = check(read(folder), policy, form.bounds)
+        write_totals(write_ends(direct, jobs.QUEUE, diary), diary)
+        diary.write(Event(Op.FAULT, note="cut", n=sum(proxy.harmed.values())))
+        leftover = sorted(name.decode() for name in keys_of(server) if b"lane0" in name)
+    stands = {} if policy is Policy.SKIP else {"stands": 1}
+    report = check(read(folder), policy, Bounds({**WANTED, **stands}))
     harmed = {harm.value: count for harm, count in proxy.harmed.items()}
     return Outcome(policy, seed, time.monotonic() - began, report, harmed, refused, torn, leftover)
 
@@ -137,8 +137,7 @@ class Show:
 
     def left(self) -> int:
         """How many jobs have not ended."""
-        counts = self.app.inspect.queue(jobs.QUEUE).counts
-        return sum(count for state, count in counts.items() if state not in ENDS)
+        return left(self.app, jobs.QUEUE)
 
     def progress(self, ended: int, chaos: Chaos) -> None:
         now = time.monotonic()
@@ -176,17 +175,17 @@ def _until_drained(
         human.look()
         if now >= count_at:
             count_at = now + COUNT_S
-            left = show.left()
-            chaos.ceased = chaos.ceased or (chaos.enough and producer.left == 0 and left < form.lanes)
+            waiting = show.left()
+            chaos.ceased = chaos.ceased or (chaos.enough and producer.left == 0 and waiting < form.lanes)
             chaos.tail.poll()
-            show.progress(producer.enqueued - left, chaos)
-            if chaos.tail.starts > starts or not left:
+            show.progress(producer.enqueued - waiting, chaos)
+            if chaos.tail.starts > starts or not waiting:
                 starts, started_at = chaos.tail.starts, now
             # Some are kept for the faults that are still to come: each asks for a wave of its own.
             free = producer.left - (0 if chaos.enough else reserve)
-            if left < form.lanes * waves and free > 0:
+            if waiting < form.lanes * waves and free > 0:
                 producer.put(min(waves, free))
-            empty_since = None if left or producer.left or human.busy else empty_since or now
+            empty_since = None if waiting or producer.left or human.busy else empty_since or now
         if empty_since is not None and now - empty_since > STILL_S:
             return
         if now > deadline or now - started_at > STALL_S:
@@ -195,27 +194,3 @@ def _until_drained(
             )
             raise Stuck(f"{what}\n{show.state()}\n{fleet.trouble()}")
         time.sleep(TICK_S)
-
-
-def _write_ends(app: Leasehold, server: RedisServer, diary: Diary, harmed: int) -> list[str]:
-    """Write down what Redis says of every job. Answers the keys of lanes that are still there."""
-    for state in sorted(ENDS):
-        diary.write_all([Event(Op.FINAL, job=id, token=token, note=state.value) for id, token in _ended(app, state)])
-    totals = app.inspect.queue(jobs.QUEUE).totals
-    diary.write_all([Event(Op.TOTAL, note=name, n=value) for name, value in totals.items()])
-    diary.write(Event(Op.CUT, n=harmed))
-    return sorted(name.decode() for name in keys_of(server) if b"lane0" in name)
-
-
-def _ended(app: Leasehold, state: State) -> Iterator[tuple[str, int]]:
-    offset, total = 0, 1
-    while offset < total:
-        page = app.inspect.page(jobs.QUEUE, state, offset, PAGE_MAX)
-        yield from ((view.id, int(view.token or 0)) for view in page.jobs)
-        offset, total = offset + PAGE_MAX, page.total
-
-
-def _marks(name: str) -> list[bytes]:
-    """How a script is called: by its digest, or, when Redis does not know it, by its text."""
-    script = SCRIPTS[name]
-    return [script.sha.encode(), script.text[:60].encode()]

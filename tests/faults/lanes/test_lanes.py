@@ -9,8 +9,8 @@ import secrets
 
 import pytest
 
+from tests.faults.harness.verdict import Policy
 from tests.faults.lanes.__main__ import scoreboard
-from tests.faults.lanes.checker import Policy
 from tests.faults.lanes.run import SHORT, run
 
 

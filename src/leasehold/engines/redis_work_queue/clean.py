@@ -74,7 +74,7 @@ class DeepPass:
     turn: int = 0
     turns: int = 1
     place: int = 0
-    cursor: bytes | None = None
+    cursor: int = 0
     list: str = "queue"
     known: set[int] = field(default_factory=set)
     done: bool = False
@@ -108,10 +108,9 @@ class DeepPass:
             self.place = 0
 
     def _look(self, config: RedisWorkQueueConfig) -> Steps[Cleaned]:
-        cursor = b"0" if self.cursor is None else self.cursor
-        self.cursor, names = yield Command(
-            ("SCAN", cursor, "MATCH", item_pattern(self.prefix), "COUNT", limits.RWQ_PAGE)
-        )
+        command = Command(("SCAN", self.cursor, "MATCH", item_pattern(self.prefix), "COUNT", limits.RWQ_PAGE))
+        following, names = yield command
+        self.cursor = int(following)
         head = len(f"{self.prefix}:item:".encode("utf-8", "surrogateescape"))
         ids = [name[head:] for name in names]
         found = [id for id in ids if self._mine(id) and hash(id) not in self.known]
@@ -121,7 +120,7 @@ class DeepPass:
             args = (config.as_argument(), limits.RWQ_SEARCHED, *page)
             requeued, noted = yield Invoke(SCRIPTS["deep"], (self.prefix,), args)
             total += Cleaned(requeued=requeued, noted=noted)
-        if self.cursor == b"0":
+        if self.cursor == 0:
             self.done = True
             self.known.clear()
         return total

@@ -11,6 +11,8 @@ ARGUMENTS: Final[dict[str, str]] = {
     "enqueue": "session number stray_ms (id data)...",
     "add": "id data",
     "claim": "session number config worker limit lease_ms kind default_timeout overdue",
+    "take": "session number worker lease_ms grace_ms",
+    "complete": "session number id token worker",
     "settle": "session number config worker (id token kind ms task body)...",
     "extend": "session number config worker id token ms overdue",
     "finish": "session number id data",

@@ -27,7 +27,7 @@ local function adds(id, at, taken)
   local _, unique = uniques.key_of(shape_of('0 ' .. ARGV[at + 1]))
   local other = unique and uniques.rival(unique, time)
   local follows = other and string.find(rule, '^.w?%d*a') and call('HEXISTS', key('again'), unique) == 0
-    and find(other) == 'active'
+    and find_owner(unique, other) == 'active'
   if not unique or not taken['key ' .. unique] and (not other or follows) then
     taken['key ' .. (unique or '')] = true
     return true
@@ -53,7 +53,7 @@ end
 -- Another job has the key: j nothing was done, e the other job is as good, p and d it got the payload (d: and waits anew),
 -- a the one that runs after it got the payload; nil: this one is to run after it.
 local function resolve(policy, wait, unique, other, record)
-  local state, _, old = find(other)
+  local state, _, old = find_owner(unique, other)
   local waits = state == 'scheduled' or state == 'ready' or state == 'unroutable' and task_of(old) == task_of('0 ' .. record)
   if policy == 'p' and waits then
     rewrite(other, old, record)

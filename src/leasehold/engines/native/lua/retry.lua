@@ -23,12 +23,13 @@ local function edit(record)
   return (words == '' and line or clock() .. ' *') .. '\n' .. payload
 end
 
--- Its key is its own again, if nobody else has it.
+-- Its key is its own again, if nobody else has it. Who blocks a lane and had its key only until its start, or for a time,
+-- runs without: the one that has it may be behind it in the lane.
 local function take_key(shape)
   local mode, unique = uniques.key_of(shape)
   local owner = mode and uniques.rival(unique, clock())
   if owner and owner ~= id then
-    return false
+    return call('HEXISTS', key('busy'), id) == 1
   end
   if mode == 'e' or mode == 's' then
     uniques.own_key(unique, id, '0')

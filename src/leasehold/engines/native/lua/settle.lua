@@ -49,7 +49,7 @@ local function retry(id, failures, crashes, delay, body, shape)
   if delay > 0 then
     call('ZADD', key('scheduled'), shape == '' and time + delay or shapes.score_of(time + delay, shape), id)
     woken = woken or call('ZRANGE', key('scheduled'), 0, 0)[1] == id
-  elseif crashes >= config.isolate then
+  elseif crashes >= config.isolate and not (shape ~= '' and shapes.word(shape, 'l')) then
     call('RPUSH', key('isolated'), id)
     woken = true
   elseif shape ~= '' then

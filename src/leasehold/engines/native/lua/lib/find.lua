@@ -38,6 +38,16 @@ local function find(id)
   return 'ready', nil, record
 end
 
+-- The same of the job that has a unique key; nothing when it has ended, or when its id is another job's by now: a time for
+-- which a key is taken may outlive what is known of the job.
+local function find_owner(unique, owner)
+  local state, detail, record = find(owner)
+  local _, owned = uniques.key_of(shape_of(record))
+  if owned == unique then
+    return state, detail, record
+  end
+end
+
 -- Where a job waits: in line (then how its entry is called as a ghost), or in which set. To be asked before anything of
 -- it is changed.
 local function place_of(id, state, detail, record)

@@ -2,7 +2,8 @@
 
 -- The one way back to the front of a queue, for entries {token, id, claimed, worker, crashed, shape} with the highest token
 -- first: each goes to the very front, so the order of the claims is the order afterwards. Past the limit of crashes a job
--- ends in broken; one that has crashed before goes to `isolated`; one that is to be cancelled ends so.
+-- ends in broken; one that has crashed before goes to `isolated`; one that is to be cancelled ends so. One of a lane goes
+-- back into it: a claim isolates it when it is its turn, so that of several that were held together only one runs.
 local function put_back(config, time, entries)
   local ids, front, isolated, counts, crashed = {}, {}, {}, {}, 0
   for n, entry in ipairs(entries) do
@@ -32,9 +33,10 @@ local function put_back(config, time, entries)
           counts[#counts + 1] = id
           counts[#counts + 1] = failures .. ' ' .. crashes .. (string.match(tries[n] or '', '^%d+ %d+(.*)$') or '')
         end
-        if crashes >= config.isolate then
+        local lane = entry[6] ~= '' and shapes.word(entry[6], 'l')
+        if crashes >= config.isolate and not lane then
           isolated[#isolated + 1] = id
-        elseif entry[6] ~= '' and (shapes.word(entry[6], 'l') or shapes.word(entry[6], 'p')) then
+        elseif lane or entry[6] ~= '' and shapes.word(entry[6], 'p') then
           shapes.place(id, entry[6], true)
         else
           front[#front + 1] = id

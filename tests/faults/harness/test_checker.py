@@ -2,63 +2,16 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 import pytest
 
-from tests.faults.lanes.checker import Bounds, Policy, Report, Rule, check
-from tests.faults.lanes.history import Diary, Event, Op, Tail, read
+from tests.faults.harness.history import Diary, Event, Op, Tail, read
+from tests.faults.harness.story import SECOND, W1, W2, Story
+from tests.faults.harness.verdict import Bounds, Policy, Rule
 
-SECOND = 1_000_000_000
-W1, W2, HARNESS = 11, 12, 1
-NONE_WANTED = Bounds(0, 0, 0, 0, 0)
-
-
-class Story:
-    """A history told by hand. Times in seconds."""
-
-    def __init__(self) -> None:
-        self.events: list[Event] = []
-
-    def tell(self, at: float, op: Op, pid: int = HARNESS, **told: object) -> Story:
-        event = Event(op, pid=pid, seq=len(self.events), mono_ns=round(at * SECOND), **told)  # type: ignore[arg-type]
-        self.events.append(event)
-        return self
-
-    def job(self, n: int, meant: str = "completed", lane: str = "a") -> Story:
-        for phase in ("invoke", "ok"):
-            self.tell(0, Op.ENQUEUE, phase=phase, job=f"{lane}{n}", lane=lane, n=n, note=meant)
-        return self
-
-    def start(self, at: float, job: str, token: int, pid: int = W1) -> Story:
-        return self.tell(at, Op.START, pid, job=job, lane=job[0], token=token)
-
-    def end(self, at: float, job: str, token: int, phase: str = "ok", pid: int = W1) -> Story:
-        return self.tell(at, Op.END, pid, job=job, lane=job[0], token=token, phase=phase)
-
-    def run(self, at: float, job: str, token: int, phase: str = "ok", pid: int = W1, takes: float = 0.5) -> Story:
-        return self.start(at, job, token, pid).end(at + takes, job, token, phase, pid)
-
-    def final(self, job: str, token: int, state: str = "completed") -> Story:
-        return self.tell(99, Op.FINAL, job=job, token=token, note=state)
-
-    def total(self, completed: int, failed: int = 0) -> Story:
-        self.tell(99, Op.TOTAL, note="failed", n=failed)
-        return self.tell(99, Op.TOTAL, note="completed", n=completed)
-
-    def act(self, at: float, job: str, kind: str) -> Story:
-        self.tell(at, Op.ACT, job=job, lane=job[0], note=kind, phase="invoke")
-        return self.tell(at + 0.1, Op.ACT, job=job, lane=job[0], note=kind, phase="ok")
-
-    def stand(self, at: float, job: str, token: int) -> Story:
-        return self.tell(at, Op.STAND, job=job, lane=job[0], token=token)
-
-    def judge(self, policy: Policy = Policy.SKIP, bounds: Bounds = NONE_WANTED) -> Report:
-        # Every process has a file of its own, so the order in which events are read says nothing.
-        shuffled = random.Random(len(self.events)).sample(self.events, len(self.events))
-        return check(shuffled, policy, bounds)
+WANTED = Bounds({"held kills": 1, "stale": 1, "cut": 1, "held restarts": 1})
 
 
 def good() -> Story:
@@ -68,7 +21,9 @@ def good() -> Story:
     story.start(3, "a1", 3).tell(3.2, Op.KILL, target=W1).run(6, "a1", 4, pid=W2).final("a1", 4)
     story.start(7, "a2", 5, W2).tell(7.1, Op.STOP, target=W2).run(10, "a2", 6, pid=13).end(11.1, "a2", 5, pid=W2)
     story.tell(11, Op.CONT, target=W2).final("a2", 6)
-    story.tell(12, Op.RESTART, phase="invoke", n=3).tell(12.5, Op.RESTART, phase="ok").tell(13, Op.CUT, n=4)
+    story.tell(12, Op.RESTART, phase="invoke", n=3).tell(12.5, Op.RESTART, phase="ok").tell(
+        13, Op.FAULT, note="cut", n=4
+    )
     return story.total(3)
 
 
@@ -83,12 +38,12 @@ def blocked(kind: str = "discard") -> Story:
 
 
 def test_a_good_history_is_good_and_counted():
-    report = good().judge(bounds=Bounds(stands=0))
+    report = good().judge(bounds=WANTED)
     assert report.violations == ()
     score = report.score
     assert (score.lanes, score.jobs, score.runs, score.completed) == (1, 3, 6, 3)
     assert (score.kills, score.held_kills, score.stops, score.stale) == (1, 1, 1, 1)
-    assert (score.cuts, score.restarts, score.held_at_restart) == (4, 1, 3)
+    assert (score.faults["cut"], score.restarts, score.held_at_restart) == (4, 1, 3)
     assert score.worst_recovery_s == pytest.approx(2.9)
 
 
@@ -185,14 +140,82 @@ def test_a_broken_rule_is_told(name):
     assert rule in story.judge(policy).broken()
 
 
+def hand(story: Story, at: float, job: str, token: int, lasts: float = 1.0) -> Story:
+    """A lease by hand."""
+    return story.tell(at, Op.START, W1, job=job, token=token, ms=round(lasts * 1000), note="hand")
+
+
+def settle(story: Story, at: float, job: str, token: int, kind: str = "complete", yes: bool = True) -> Story:
+    story.tell(at, Op.SETTLE, W1, job=job, token=token, note=kind, phase="invoke")
+    story.tell(at + 0.1, Op.SETTLE, W1, job=job, token=token, note=kind, n=int(yes), phase="ok")
+    return story.end(at + 0.1, job, token, "ok" if yes else "lost")
+
+
+def by_hand(taken: float = 3.0) -> Story:
+    """A lease by hand lapses, another one completes the job, the first is refused."""
+    story = hand(hand(Story().job(0), 1, "a0", 1), taken, "a0", 2)
+    return settle(settle(story, taken + 0.5, "a0", 2), taken + 0.7, "a0", 1, yes=False).final("a0", 2).total(1)
+
+
+def healed(at: float = 2.0) -> Story:
+    return two().tell(at, Op.HEAL).tell(3.0, Op.DRAINED)
+
+
+def refused() -> Story:
+    """The second of two jobs was refused."""
+    return two().tell(1, Op.ENQUEUE, phase="invoke", job="a2", n=2).tell(1.1, Op.ENQUEUE, phase="fail", job="a2", n=2)
+
+
+def gone(spared: str = "") -> Story:
+    """The second of two jobs is gone with a failover; the first was claimed in the last moment, and again."""
+    story = Story().job(0).job(1).start(1, "a0", 1).start(2, "a0", 2, W2).end(3, "a0", 2, pid=W2).end(4, "a0", 1)
+    return story.final("a0", 2).total(1).tell(1.5, Op.WINDOW, ms=2_000, phase=spared)
+
+
+def test_good_histories_without_lanes():
+    assert gone().judge(None).violations == ()
+    assert gone().judge(None).score.gone == 1
+    strict = Bounds(drained_s=2, awake_s=1, repeats=0, repeats_a_hit=1, deliveries=2)
+    assert by_hand().judge(None).violations == ()
+    assert by_hand().judge(None).score.stale == 1
+    assert healed().judge(None, strict).violations == ()
+    assert refused().judge(None, replace(strict, wanted={"refused": 1})).violations == ()
+    assert two().tell(1, Op.SAMPLE, n=0).tell(9, Op.KEY, note="{q}:meta", n=-1).judge(None).ok
+    assert two().tell(1, Op.EXPECT, phase="ok").tell(9, Op.KEY, note="{q}:call:x", n=5).judge(None).ok
+
+
+WITHOUT_LANES: dict[str, tuple[Rule, Story, Bounds]] = {
+    "not as the scenario wants it": (Rule.EXPECTED, two().tell(1, Op.EXPECT, phase="fail"), Bounds()),
+    "completed twice by hand": (Rule.DOUBLED, settle(by_hand(), 5, "a0", 2), Bounds()),
+    "run although it was refused": (Rule.REFUSED, refused().run(4, "a2", 4), Bounds()),
+    "an old token was accepted": (Rule.STALE, settle(by_hand(), 5, "a0", 1, "extend"), Bounds()),
+    "taken while it was held": (Rule.OVERLAP, by_hand(taken=1.5), Bounds()),
+    "run too often": (Rule.REPEATED, two().run(0.2, "a0", 0, "cancelled", takes=0.1), Bounds(repeats=0)),
+    "delivered too often": (Rule.REPEATED, two().run(0.2, "a0", 0, "retry", takes=0.1), Bounds(deliveries=1)),
+    "deaf": (Rule.DEAF, healed(3), Bounds(awake_s=5)),
+    "drained too late": (Rule.SLOW, healed(), Bounds(drained_s=0.5)),
+    "never drained": (Rule.SLOW, two().tell(2, Op.HEAL), Bounds(drained_s=0.5)),
+    "in two places": (Rule.PLACES, two().tell(1, Op.SAMPLE, n=1), Bounds()),
+    "gone although it had waited for a replica": (Rule.LOST, gone("durable"), Bounds()),
+    "a key is left": (Rule.KEYS, two().tell(9, Op.KEY, note="{q}:held:w", n=-1), Bounds()),
+}
+
+
+@pytest.mark.parametrize("name", WITHOUT_LANES)
+def test_a_rule_broken_without_lanes_is_told(name):
+    rule, story, bounds = WITHOUT_LANES[name]
+    assert rule in story.judge(None, bounds).broken()
+
+
 def test_every_rule_but_void_is_tried():
-    assert {rule for rule, _, _ in BAD.values()} == set(Rule) - {Rule.VOID}
+    tried = {rule for rule, _, _ in [*BAD.values(), *WITHOUT_LANES.values()]}
+    assert tried == set(Rule) - {Rule.VOID}
 
 
 FAULTS: dict[str, Iterable[Op]] = {
     "no kill": (Op.KILL,),
     "no stop": (Op.STOP, Op.CONT),
-    "no cut": (Op.CUT,),
+    "no cut": (Op.FAULT,),
     "no restart": (Op.RESTART,),
 }
 
@@ -202,17 +225,15 @@ def test_a_run_without_a_fault_is_void(name):
     story = without(good(), lambda event: event.op in FAULTS[name])
     if name == "no stop":
         story = without(story, lambda event: event.token == 5)
-    assert Rule.VOID in story.judge(bounds=Bounds(stands=0)).broken()
+    assert Rule.VOID in story.judge(bounds=WANTED).broken()
 
 
 def test_a_restart_without_held_jobs_is_void():
-    assert Rule.VOID in changed(good(), is_(Op.RESTART), n=0).judge(bounds=Bounds(stands=0)).broken()
+    assert Rule.VOID in changed(good(), is_(Op.RESTART), n=0).judge(bounds=WANTED).broken()
 
 
-def test_a_run_in_which_no_lane_stood_still_is_void_unless_failures_are_skipped():
-    bounds = replace(NONE_WANTED, stands=1)
-    assert two().judge(Policy.SKIP, bounds).ok
-    assert two().judge(Policy.BLOCK, bounds).broken() == {Rule.VOID}
+def test_a_run_in_which_no_lane_stood_still_is_void():
+    assert two().judge(Policy.BLOCK, Bounds({"stands": 1})).broken() == {Rule.VOID}
 
 
 def test_a_history_comes_back_from_its_files(tmp_path):

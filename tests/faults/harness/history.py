@@ -18,15 +18,24 @@ from typing import Final
 
 
 class Op(StrEnum):
-    """enqueue   a job was offered (invoke) and taken (ok). `note`: how it is meant to end
-    start, end   an attempt, told by its handler; the phase of an end says how: ok, retry, fail, cancelled
+    """enqueue   a job was offered (invoke), then taken (ok) or refused (fail). `note`: how it is meant to end
+    start, end   an attempt, told by its handler; the phase of an end says how: ok, retry, fail, cancelled, lost. A
+                 start by hand has the note "hand" and in `ms` for how long the lease was given
+    settle       of a lease by hand (invoke, ok). `note`: complete, retry, ...; `n`: 1 it was done, 0 it was refused
     kill, stop, cont, died   of the process `target`; died: nobody had killed it
     restart      of Redis (invoke, ok). `n`: how many jobs were held
-    cut          `n` replies were lost or cut
     stand        a lane was seen to stand still behind this job, whose failed attempt had this token
     act          what was done about it (invoke, ok). `note`: retry, discard, resume
     final        the job's record when all was over. `note`: its state; `token`: of the attempt that ended it
     total        a counter of the queue when all was over. `note`: its name, `n`: its value
+    fault        a fault of the kind `note` has hit, `n` times
+    window       of the last `ms` until now the writes may be gone, although they were answered: a replica that had not
+                 got them took over. Phase "durable": but for those that had waited for the replica
+    heal         the faults are over: from here on everything must go on by itself
+    drained      nothing is left to do
+    sample       a look at the keys meanwhile. `n`: how much was wrong with them, `note`: what
+    key          a key that was there when all was over. `note`: its name; `n`: its time to live in ms, -1: for ever
+    expect       what the scenario itself demands (ok, fail). `note`: what
     """
 
     ENQUEUE = "enqueue"
@@ -37,11 +46,18 @@ class Op(StrEnum):
     CONT = "cont"
     DIED = "died"
     RESTART = "restart"
-    CUT = "cut"
     STAND = "stand"
     ACT = "act"
     FINAL = "final"
     TOTAL = "total"
+    SETTLE = "settle"
+    FAULT = "fault"
+    WINDOW = "window"
+    HEAL = "heal"
+    DRAINED = "drained"
+    SAMPLE = "sample"
+    KEY = "key"
+    EXPECT = "expect"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +102,9 @@ class Diary:
         path = folder / f"{self._pid}-{clock()}.jsonl"
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
 
-    def write(self, event: Event) -> None:
+    def write(self, event: Event, at_ns: int | None = None) -> None:
         """Write it down, with the time of now."""
-        now = self._clock()
+        now = self._clock() if at_ns is None else at_ns
         with self._lock:
             os.write(self._file, replace(event, pid=self._pid, seq=next(self._numbers), mono_ns=now).to_line())
 

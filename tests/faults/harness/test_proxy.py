@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import random
 import socket
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
 
 from leasehold.testing.server import RedisServer
-from tests.faults.lanes.proxy import Dice, Harm, Proxy
+from tests.faults.harness.proxy import LATE_S, Cut, Dice, Harm, Hole, Proxy, Weather
 
 INCR = b"*2\r\n$4\r\nINCR\r\n$1\r\nn\r\n"
 GET = b"*2\r\n$3\r\nGET\r\n$1\r\nn\r\n"
@@ -42,15 +43,16 @@ def through(server: RedisServer) -> Iterator[Callable[[Dice], tuple[Proxy, Ask]]
 
 
 @pytest.mark.parametrize(
-    ("harm", "weights", "reply", "done"),
+    ("harm", "reply", "done"),
     [
-        (Harm.LOST, (1, 0, 0), b"", b"1"),
-        (Harm.TORN, (0, 1, 0), b":1", b"1"),
-        (Harm.UNSENT, (0, 0, 1), b"", None),
+        (Harm.LOST, b"", b"1"),
+        (Harm.TORN, b":1", b"1"),
+        (Harm.UNSENT, b"", None),
+        (Harm.ERROR, b"-LOADING\r\n", None),
     ],
 )
-def test_what_each_harm_does(through, server, harm, weights, reply, done):
-    proxy, ask = through(Dice([b"INCR"], 1.0, weights))
+def test_what_each_harm_does(through, server, harm, reply, done):
+    proxy, ask = through(Dice([b"INCR"], 1.0, {harm: 1}, [b"-LOADING\r\n"]))
     assert ask(INCR) == reply
     assert server.command("GET", "n") == done
     assert proxy.harmed == {harm: 1}
@@ -82,3 +84,61 @@ def test_a_server_that_is_away_is_a_closed_connection(private_server):
             connection.settimeout(10)
             connection.connect(proxy.url.removeprefix("unix://"))
             assert connection.recv(1) == b""
+
+
+def test_a_late_request_arrives_after_its_sender_has_gone_on(through, server):
+    proxy, ask = through(Dice([b"INCR"], 1.0, {Harm.LATE: 1}))
+    assert ask(INCR) == b""
+    proxy.calm = True
+    assert ask(INCR) == b":1\r\n"
+    until = time.monotonic() + 10 * LATE_S
+    while server.command("GET", "n") != b"2":
+        assert time.monotonic() < until
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize(
+    ("keep", "of_reply", "reply", "done"), [(9, False, b"", None), (0, True, b"", b"1"), (2, True, b":1", b"1")]
+)
+def test_a_cut_is_at_its_byte(through, server, keep, of_reply, reply, done):
+    proxy, ask = through(Dice())
+    proxy.cut = Cut(b"INCR", keep, of_reply)
+    assert ask(GET) == b"$-1\r\n"
+    assert ask(INCR) == reply
+    assert server.command("GET", "n") == done
+    assert ask(GET).startswith(b"$1" if done else b"$-1")
+
+
+def test_a_hole_swallows_everything_and_says_nothing(server):
+    with Proxy(server.socket_path, Dice(), random.Random(1)) as proxy:
+
+        def connect() -> socket.socket:
+            connection = socket.socket(socket.AF_UNIX)
+            connection.connect(proxy.url.removeprefix("unix://"))
+            connection.settimeout(10)
+            return connection
+
+        with connect() as old, connect() as new:
+            old.sendall(INCR)
+            assert old.recv(10) == b":1\r\n"
+            proxy.dig(Hole.ALL)
+            for one in (old, new):
+                one.sendall(INCR)
+                one.settimeout(0.2)
+                with pytest.raises(TimeoutError):
+                    one.recv(10)
+            proxy.dig(Hole.OLD)
+            with connect() as newer:
+                newer.sendall(INCR)
+                assert newer.recv(10) == b":2\r\n"
+        assert proxy.swallowed >= 2
+
+
+def test_slow_replies_are_whole(server):
+    weather = Weather(delay_s=0.01, drip=True)
+    with Proxy(server.socket_path, Dice(), random.Random(1), weather) as proxy, socket.socket(socket.AF_UNIX) as client:
+        client.connect(proxy.url.removeprefix("unix://"))
+        client.settimeout(10)
+        client.sendall(INCR)
+        with client.makefile("rb") as replies:
+            assert replies.readline() == b":1\r\n"

@@ -10,9 +10,10 @@ from typing import Final
 
 from leasehold.core.job import State
 from leasehold.testing.server import RedisServer
-from tests.faults.lanes import jobs
-from tests.faults.lanes.fleet import Fleet
-from tests.faults.lanes.history import Diary, Event, Op, Tail
+from tests.faults.harness import jobs
+from tests.faults.harness.fleet import Fleet
+from tests.faults.harness.history import Diary, Event, Op, Tail
+from tests.faults.harness.torn import forget_torn_end
 
 STOP_S: Final = (3.4, 4.5)
 """Longer than it takes until a silent worker's jobs are taken over: 2.6 s."""
@@ -20,19 +21,20 @@ FRESH: Final = 0.4
 """A job is fit to be hit while not more than this part of its time has passed."""
 LEAST_MS: Final = 60
 WAIT_S: Final = 10.0
-REWRITE_S: Final = 60.0
-REWRITING: Final = ("aof_rewrite_in_progress", "aof_rewrite_scheduled")
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The seconds between two faults of a kind, on average, and after how many a kind has had enough (None: never)."""
+    """The seconds between two faults of a kind, on average (None: no such faults). `most`: after so many a kind has had
+    enough (None: never). `least`: so many of each there must have been before all is over. `spare`: so many workers
+    that have started are left alone, to go on with the work of the others."""
 
-    kill_s: float = 2.0
-    stop_s: float = 4.0
-    restart_s: float = 20.0
+    kill_s: float | None = None
+    stop_s: float | None = None
+    restart_s: float | None = None
     most: int | None = None
     least: int = 1
+    spare: int = 0
 
 
 @dataclass(slots=True)
@@ -69,12 +71,13 @@ class Chaos:
         self.ceased = False
         """No new faults: at the end they would hit the same few jobs again and again."""
         now = time.monotonic()
-        self._kinds = [
-            _Kind(self._kill, plan.kill_s),
-            _Kind(self._stop, plan.stop_s),
-            _Kind(self._restart, plan.restart_s),
-        ]
-        for kind in self._kinds:
+        all_kinds = {
+            "kills": (self._kill, plan.kill_s),
+            "stops": (self._stop, plan.stop_s),
+            "restarts": (self._restart, plan.restart_s),
+        }
+        self._kinds = {name: _Kind(do, every_s) for name, (do, every_s) in all_kinds.items() if every_s is not None}
+        for kind in self._kinds.values():
             kind.next_at = now + self._pause(kind)
 
     @property
@@ -83,13 +86,12 @@ class Chaos:
 
     def summary(self) -> str:
         """How often each kind has hit."""
-        kills, stops, restarts = (kind.done for kind in self._kinds)
-        return f"{kills} kills, {stops} stops, {restarts} restarts"
+        return ", ".join(f"{kind.done} {name}" for name, kind in self._kinds.items())
 
     @property
     def enough(self) -> bool:
         """Whether each kind has hit often enough, and nobody is stopped."""
-        return not self._to_go_on and all(kind.done >= self._plan.least for kind in self._kinds)
+        return not self._to_go_on and all(kind.done >= self._plan.least for kind in self._kinds.values())
 
     def go_on(self) -> None:
         """Do what is due."""
@@ -99,7 +101,7 @@ class Chaos:
                 del self._to_go_on[pid]
                 self._sites.fleet.let_go_on(pid)
         self._sites.fleet.look_after()
-        for kind in [] if self.ceased else self._kinds:
+        for kind in [] if self.ceased else self._kinds.values():
             if kind.next_at <= now and (self._plan.most is None or kind.done < self._plan.most):
                 self._try(kind, now)
 
@@ -127,6 +129,8 @@ class Chaos:
 
     def _victim(self, least_ms: int = LEAST_MS) -> int | None:
         """A worker that runs a job which will take a while yet."""
+        if self._plan.spare >= len(self._sites.fleet.running) - len(self._sites.fleet.starting):
+            return None
         self._sites.tail.poll()
         now = time.monotonic_ns()
         running = self._sites.tail.running
@@ -143,7 +147,7 @@ class Chaos:
     def _kill(self) -> bool:
         pid = self._victim()
         if pid is not None:
-            self._sites.fleet.kill(pid)
+            self._sites.fleet.kill(pid, family=self._draw.random() < 0.5)
         return pid is not None
 
     def _stop(self) -> bool:
@@ -166,22 +170,3 @@ class Chaos:
         forget_torn_end(self._sites.server)
         self._sites.diary.write(Event(Op.RESTART, phase="ok"))
         return True
-
-
-def forget_torn_end(server: RedisServer) -> None:
-    """Write the append-only file anew.
-
-    A kill in the middle of a write leaves half of a script's effects at its end. Redis leaves them out when it loads
-    the file, but cuts the file too late: in it stays a MULTI without its EXEC, and the next load takes that half in
-    (valkey-io/valkey#4342; the same in Redis 6.2 and 7.0). That is not what is tested here.
-    """
-    server.command("BGREWRITEAOF")
-    until = time.monotonic() + REWRITE_S
-    while not all(f"{name}:0".encode() in server.command("INFO", "persistence") for name in REWRITING):
-        assert time.monotonic() < until, "the append-only file was not rewritten in time"
-        time.sleep(0.005)
-
-
-def torn_ends(server: RedisServer) -> int:
-    """How often the server was killed in the middle of a write."""
-    return (server.directory / "log").read_text(errors="replace").count("!!! Truncating the AOF")

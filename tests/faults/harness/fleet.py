@@ -8,15 +8,16 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
 from leasehold.redis.tether import tethered
-from tests.faults.lanes.history import Diary, Event, Op
+from tests.faults.harness import broken
+from tests.faults.harness.history import Diary, Event, Op
 
-ROOT: Final = Path(__file__).parents[3]
-APP: Final = "tests.faults.lanes.jobs:app"
+APP: Final = "tests.faults.harness.jobs:app"
 START_S: Final = 30.0
 END_S: Final = 10.0
 LOG_HEAD: Final = 8_000
@@ -27,21 +28,39 @@ class Fleet:
     """Workers that are there until the fleet is left, whatever happens. To be used by one thread, the main one.
 
     with Fleet(4, 4, {"LEASEHOLD_URL": url, ...}, folder, diary) as fleet: ...
+
+    `args`: more of the command line. `replace`: whoever is killed or dies is followed by another.
     """
 
-    def __init__(self, size: int, slots: int, environment: dict[str, str], folder: Path, diary: Diary) -> None:
+    def __init__(
+        self,
+        size: int,
+        slots: int,
+        environment: Mapping[str, str],
+        folder: Path,
+        diary: Diary,
+        *,
+        args: Sequence[str] = (),
+        replace: bool = True,
+    ) -> None:
         self._size = size
         self._slots = slots
-        self._environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}", **environment}
+        self._environment = broken.environment(**environment)
         self._folder = folder
         self._diary = diary
+        self._args = args
+        self._replace = replace
         self._live: dict[int, subprocess.Popen[bytes]] = {}
         self.stopped: set[int] = set()
+        self.doomed: set[int] = set()
+        """Those that are meant to end by themselves."""
+        self.statuses: dict[int, int] = {}
+        """How those that were told to end, or ended by themselves, have ended."""
 
     def __enter__(self) -> Self:
         try:
             for _ in range(self._size):
-                self._start()
+                self.start()
         except BaseException:
             self._close()
             raise
@@ -60,15 +79,40 @@ class Fleet:
         """Those that have not said yet that they have started."""
         return [pid for pid in self._live if not self._has_started(pid)]
 
-    def kill(self, pid: int) -> None:
-        """SIGKILL, and another one in its place."""
+    def start(self, **environment: str) -> int:
+        """One more. Answers its pid."""
+        command = [sys.executable, "-P", "-W", "error", "-m", "leasehold", "worker", APP, "-c", str(self._slots)]
+        path = self._folder / f"{time.monotonic_ns()}.starting"
+        chosen = broken.environment(**{**self._environment, **environment})
+        with path.open("wb") as log:
+            process = subprocess.Popen(
+                tethered([*command, *self._args]),
+                cwd=broken.ROOT,
+                env=chosen,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+        self._live[process.pid] = process
+        path.rename(self._log(process.pid))
+        return process.pid
+
+    def kill(self, pid: int, family: bool = False) -> None:
+        """SIGKILL, and another one in its place. `family`: the process that keeps its leases dies, too, as with a
+        machine; else that one is left to see it."""
         process = self._live.pop(pid)
         self.stopped.discard(pid)
+        children = _children(pid) if family else []
+        for child in children:
+            os.kill(child, signal.SIGSTOP)
         process.kill()
+        # Its keeper may notice before we do, and give its jobs to others.
+        killed_ns = time.monotonic_ns()
+        for child in children:
+            os.kill(child, signal.SIGKILL)
         process.wait(END_S)
-        # Written when it is dead for sure: nothing of it can be later.
-        self._diary.write(Event(Op.KILL, target=pid))
-        self._start()
+        self._diary.write(Event(Op.KILL, target=pid), killed_ns)
+        self._follow()
 
     def stop(self, pid: int) -> None:
         """SIGSTOP: it hangs, and does not know it."""
@@ -82,14 +126,31 @@ class Fleet:
         self._diary.write(Event(Op.CONT, target=pid))
         self.stopped.discard(pid)
 
+    def tell_to_end(self, pid: int, wait_s: float | None = END_S) -> int:
+        """SIGTERM; its exit status. Whoever has not ended after `wait_s` is killed, as orchestrators do it."""
+        process = self._live.pop(pid)
+        process.terminate()
+        try:
+            status = process.wait(wait_s)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            status = process.wait(END_S)
+            self._diary.write(Event(Op.KILL, target=pid))
+        self.statuses[pid] = status
+        return status
+
     def look_after(self) -> None:
         """Write down who has ended by itself, and replace it."""
         for pid, process in list(self._live.items()):
             if process.poll() is not None:
                 del self._live[pid]
                 self.stopped.discard(pid)
-                self._diary.write(Event(Op.DIED, target=pid, n=process.returncode))
-                self._start()
+                self.statuses[pid] = process.returncode
+                if pid in self.doomed:
+                    continue
+                last = self._log(pid).read_text()[-LOG_TAIL:]
+                self._diary.write(Event(Op.DIED, target=pid, n=process.returncode, note=last))
+                self._follow()
 
     def wait_until_started(self) -> None:
         """Until all that run have said so."""
@@ -107,15 +168,9 @@ class Fleet:
         """The end of each worker's log."""
         return "\n".join(f"{path.name}:\n{path.read_text()[-LOG_TAIL:]}" for path in self._folder.glob("*.log"))
 
-    def _start(self) -> None:
-        command = [sys.executable, "-P", "-W", "error", "-m", "leasehold", "worker", APP, "-c", str(self._slots)]
-        path = self._folder / f"{time.monotonic_ns()}.starting"
-        with path.open("wb") as log:
-            process = subprocess.Popen(
-                tethered(command), cwd=ROOT, env=self._environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log
-            )
-        self._live[process.pid] = process
-        path.rename(self._log(process.pid))
+    def _follow(self) -> None:
+        if self._replace:
+            self.start()
 
     def _has_started(self, pid: int) -> bool:
         with self._log(pid).open("rb") as log:
@@ -131,3 +186,8 @@ class Fleet:
         for process in self._live.values():
             process.wait(END_S)
         self._live.clear()
+
+
+def _children(pid: int) -> list[int]:
+    threads = Path(f"/proc/{pid}/task").glob("*/children")
+    return [int(child) for thread in threads for child in thread.read_text().split()]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from tests.faults.lanes.chaos import forget_torn_end, torn_ends
+from tests.faults.harness.torn import forget_torn_end, torn_ends
 
 SCRIPT = "redis.call('RPOP', 'list') redis.call('SET', 'done', 1) redis.call('SET', 'end', 1)"
 

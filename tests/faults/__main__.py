@@ -1,0 +1,71 @@
+"""The fault suite: `python -m tests.faults --seed 7 --jobs 2000 --only S01,S06`. `make faults` runs it."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import secrets
+import signal
+import sys
+import tempfile
+from pathlib import Path
+
+from leasehold.testing.server import available_binaries
+from tests.faults import scoreboard
+from tests.faults.catalogue import LANES, POINTERS, SCENARIOS
+from tests.faults.harness import broken
+from tests.faults.harness.scenario import Result, play, point
+from tests.faults.lanes.scenario import play_lanes
+
+SHOWN = 10
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.faults", description=__doc__)
+    parser.add_argument("--seed", type=int, default=secrets.randbelow(1_000_000))
+    parser.add_argument(
+        "--jobs", type=int, help="jobs of each scenario; more jobs, more faults [default: a short form]"
+    )
+    parser.add_argument("--only", help="S01,S06,... [default: all but those that other tests play]")
+    parser.add_argument("--history", type=Path, help="an empty folder in which the histories are kept")
+    parser.add_argument("--write", type=Path, help="write the scoreboard into this page, between its marks")
+    asked = parser.parse_args()
+    # As after Ctrl-C: what was started ends with us.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    broken.apply()
+    known = sorted([*SCENARIOS, *POINTERS, LANES])
+    names = asked.only.split(",") if asked.only else [name for name in known if name not in POINTERS]
+    if unknown := sorted(set(names) - set(known)):
+        parser.error(f"--only: there is no {', '.join(unknown)}; there are {', '.join(known)}")
+    for pointer in POINTERS.values() if not asked.only else ():
+        print(f"{pointer.name}  is played by {' '.join(pointer.tests)}", flush=True)
+    results = []
+    with contextlib.ExitStack() as stack:
+        base = asked.history or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="lh-")))
+        for name in names:
+            if name in SCENARIOS and (missing := SCENARIOS[name].missing()):
+                print(f"{name}  not played: it needs {missing}", flush=True)
+                continue
+            results.append(_run(name, asked.seed, asked.jobs, base / name))
+            print(scoreboard.line(results[-1]), flush=True)
+            for one in results[-1].report.violations[:SHOWN]:
+                print(f"    ! {one}", flush=True)
+    print(scoreboard.total(results))
+    if asked.write is not None:
+        scoreboard.write(results, asked.write)
+    return 0 if all(result.ok for result in results) else 1
+
+
+def _run(name: str, seed: int, jobs: int | None, folder: Path) -> Result:
+    folder.mkdir(parents=True)
+    if name == LANES:
+        return play_lanes(seed, jobs, folder)
+    if name in POINTERS:
+        return point(POINTERS[name])
+    binary = os.environ.get("FAULTS_SERVER") or list(available_binaries().values())[-1]
+    return play(SCENARIOS[name], seed, jobs, folder, binary)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,62 @@
+"""All scenarios by name, and those that tests elsewhere play in full."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.faults.harness.scenario import Pointer, Scenario
+from tests.faults.scenarios import clocks, deaths, failovers, inputs, inside, network, replies, reuse, server, zombies
+
+_PARTS: Final = (deaths, zombies, reuse, replies, network, server, failovers, clocks, inside, inputs)
+SCENARIOS: Final[dict[str, Scenario]] = {one.name: one for part in _PARTS for one in part.ALL}
+
+LANES: Final = "S40"
+"""Has a stage of its own: tests/faults/lanes."""
+POINTERS: Final[dict[str, Pointer]] = {
+    one.name: one
+    for one in (
+        Pointer(
+            "S02",
+            "a process dies before or after each call that an operation makes, exhaustively",
+            ("tests/faults/test_crash_matrix.py",),
+        ),
+        Pointer(
+            "S24",
+            "a Redis that evicts keys",
+            ("tests/acceptance/test_cli_worker.py::test_a_redis_that_evicts_is_refused_unless_accepted",),
+        ),
+        Pointer(
+            "S34",
+            "a handler holds the interpreter's lock for three leases (in S33, too)",
+            ("tests/runtime/test_keeper.py::TestWorkers::test_a_blocked_worker_is_not_taken_for_dead",),
+        ),
+        Pointer(
+            "S35",
+            "the process that keeps a worker's leases is killed, is stopped, or cannot start",
+            (
+                "tests/runtime/test_keeper.py::TestWorkers::test_a_killed_keeper_costs_nothing",
+                "tests/runtime/test_keeper.py::TestWorkers::test_a_stopped_keeper_is_replaced_before_the_lease_is_gone",
+                "tests/runtime/test_worker.py::test_keepers_that_die_one_after_the_other_stop_the_worker",
+            ),
+        ),
+        Pointer(
+            "S38",
+            "a call is cancelled at every await, or interrupted",
+            (
+                "tests/redis/test_aio.py::test_a_call_cancelled_at_any_await_never_mixes_replies",
+                "tests/redis/test_aio.py::test_calls_cancelled_at_random_never_mix_replies",
+                "tests/redis/test_aio.py::test_a_cancellation_is_not_swallowed_and_takes_the_session_along",
+                "tests/redis/test_sync.py::test_an_interrupted_call_leaves_no_reply_behind",
+            ),
+        ),
+        Pointer(
+            "S39",
+            "a process forks after it has connected",
+            (
+                "tests/redis/test_sync.py::test_parent_and_child_share_nothing_after_a_fork",
+                "tests/redis/test_aio.py::test_a_child_makes_connections_and_sessions_of_its_own",
+                "tests/runtime/test_keeper.py::TestWorkers::test_a_copy_that_a_forking_handler_left_ends",
+            ),
+        ),
+    )
+}
