@@ -7,4 +7,4 @@ shift
 if [ $# -gt 0 ]; then
     exec "$bin/python" -m pytest "$@"
 fi
-exec "$bin/python" -m pytest -q -p no:cacheprovider --numprocesses "${LEASEHOLD_TEST_PROCESSES:-6}" --dist worksteal --durations 25
+exec "$bin/python" -m pytest -q -p no:cacheprovider --numprocesses "${LEASEHOLD_TEST_PROCESSES:-4}" --dist worksteal --durations 25

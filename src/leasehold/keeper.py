@@ -273,14 +273,14 @@ class KeeperProcess:
                 count = self._driver.run(self._engine.leave(worker, queues, crashed=True))
             except Unreachable as error:
                 if time.monotonic() >= until:
-                    _log(f"worker_died worker={worker} not_given_back={str(error)!r}")
+                    _log(worker=worker, not_given_back=str(error))
                     return
                 time.sleep(RETRY_MS / limits.SECOND)
             except RedisError as error:  # of a queue or two; what is held of the others was given back
-                _log(f"worker_died worker={worker} not_all_given_back={str(error)!r}")
+                _log(worker=worker, not_all_given_back=str(error))
                 return
             else:
-                _log(f"worker_died worker={worker} given_back={count}")
+                _log(worker=worker, given_back=count)
                 return
 
     def _due(self) -> float:
@@ -362,11 +362,16 @@ def is_stopped(pid: int) -> bool:
     return fields[fields.rindex(b")") + 2 : fields.rindex(b")") + 3] in (b"T", b"t", b"Z", b"X")
 
 
-def _log(text: str) -> None:
+def _log(**fields: object) -> None:
     """On stderr, which is the worker's, in the form of its log: it cannot say so itself any more."""
+    from leasehold.runtime.log import event  # here: most keepers never say a word, and start sooner without
+    from leasehold.runtime.logformat import formatter
+
     with contextlib.suppress(OSError):
-        logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
-        logging.getLogger("leasehold.keeper").warning("%s", text)
+        handler = logging.StreamHandler(sys.stderr)
+        handler.setFormatter(formatter(os.environ.get("LEASEHOLD_LOG_FORMAT", "human")))
+        logging.basicConfig(handlers=[handler])
+        event(logging.WARNING, "worker_died", **fields)
 
 
 def main() -> int:

@@ -222,6 +222,11 @@ def _check_no_delay(rule: UniqueRule) -> None:
 
 def _check_lasting(rule: UniqueRule) -> None:
     """Who wants something to run for ever wants it once: a key that ends before the job would let a second one in."""
+    if rule.conflict is Conflict.RERUN:
+        raise InvalidArgument(
+            'persistent and on_conflict="rerun" are both asked for; a persistent job never completes, so that the new '
+            "run would wait for ever. Leave one of them out."
+        )
     if rule.until is Until.ENDED:
         return
     if rule.conflict is Conflict.POSTPONE:

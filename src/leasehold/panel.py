@@ -162,7 +162,7 @@ class Inspect:
         self._client.require(Feature.LANES, "lanes")
         if state not in _LISTED:
             expected = ", ".join(_LISTED)
-            raise InvalidArgument(f"state is {str(state)[:40]!r}; expected one of {expected}.")
+            raise InvalidArgument(f"state is {names.shown(state)}; expected one of {expected}.")
         names.count(cursor, "cursor", most=_MOST_CURSOR)
         names.count(limit, "limit", least=1, most=limits.PAGE_MAX)
         return self._client.engine.lanes(names.queue_name(queue), LaneState(state), cursor, limit)
@@ -390,11 +390,11 @@ def _state(value: State | str) -> State:
         return State(value)
     except ValueError:
         expected = ", ".join(state.value for state in State)
-        raise InvalidArgument(f"state is {str(value)[:40]!r}; expected one of {expected}.") from None
+        raise InvalidArgument(f"state is {names.shown(value)}; expected one of {expected}.") from None
 
 
 def _lane_failure(value: object) -> LaneFailure:
     if not isinstance(value, str) or value not in tuple(LaneFailure):
         expected = ", ".join(LaneFailure)
-        raise InvalidArgument(f"lane_failure is {str(value)[:40]!r}; expected one of {expected}.")
+        raise InvalidArgument(f"lane_failure is {names.shown(value)}; expected one of {expected}.")
     return LaneFailure(value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import secrets
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -208,7 +208,9 @@ class Queue:
         return enqueue_one(self._client, self._new_job(payload, asked), durable=asked.durable)
 
     def _enqueue_many(self, payloads: Iterable[object], options: ManyOptions) -> Steps[list[JobHandle[Any]]]:
-        if isinstance(payloads, (str, bytes, bytearray, memoryview)):
+        # Of a mapping only the keys would be enqueued.
+        one = isinstance(payloads, (str, bytes, bytearray, memoryview, Mapping))
+        if one or not isinstance(payloads, Iterable):
             raise InvalidArgument(
                 f"The payloads are one {type(payloads).__name__}; expected a list of payloads, or `enqueue` for one."
             )

@@ -172,7 +172,7 @@ def _own_key(key: str | None) -> str:
 def _conflict(value: object) -> Conflict:
     if not isinstance(value, str) or value not in _CONFLICTS:
         expected = ", ".join(_CONFLICTS)
-        raise InvalidArgument(f"on_conflict is {str(value)[:40]!r}; expected one of {expected}.")
+        raise InvalidArgument(f"on_conflict is {names.shown(value)}; expected one of {expected}.")
     return Conflict(value)
 
 

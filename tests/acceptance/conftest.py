@@ -18,7 +18,7 @@ import pytest
 
 HERE = Path(__file__).parent
 SOURCE = Path(__file__).parents[2] / "src"
-LIMIT_S = 20.0
+LIMIT_S = 60.0
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -230,11 +230,13 @@ def test_what_is_out_of_the_ordinary_in_one_word():
     assert "notes" in fitted(table.spaced(), 60).head
 
 
-def test_quiet_workers_are_marked():
+def test_quiet_and_silent_workers_are_marked():
     def worker(name: str, quiet: bool) -> WorkerView:
         return WorkerView(name, ("q",), "host", 7, 0, 0, 4, quiet=quiet)
 
-    assert "quiet" not in overview.worker_table([worker("a", False)], 0).head
+    assert "state" not in overview.worker_table([worker("a", False)], 0).head
     table = overview.worker_table([worker("a", False), worker("b", True)], 0)
-    assert [row[table.head.index("quiet")] for row in table.rows] == ["", "quiet"]
+    assert [row[table.head.index("state")] for row in table.rows] == ["", "quiet"]
     assert overview.worker_json(worker("b", True))["quiet"] is True
+    late = overview.worker_table([worker("a", False), worker("b", True)], 15_001)
+    assert [row[-1] for row in late.rows] == ["silent", "quiet,silent"]

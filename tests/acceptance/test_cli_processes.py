@@ -132,6 +132,16 @@ def test_a_killed_process_is_replaced_and_its_job_runs_again(leasehold, app, red
     run.signal(signal.SIGTERM).end()
 
 
+def test_the_death_of_a_worker_is_told_in_the_form_of_its_log(leasehold, app, redis_url, tmp_path):
+    run = leasehold("worker", "jobs:app", "--log-format=json", url=redis_url)
+    job = app.tasks["jobs.sleep"].enqueue(30.0)
+    until(lambda: written(tmp_path / "sleeping"))
+    os.kill(run.process.pid, signal.SIGKILL)
+    run.wait_for('"event": "worker_died"')
+    until(lambda: view(app, job).state is State.READY)
+    assert view(app, job).crashes == 1
+
+
 @pytest.mark.parametrize("task", ["jobs.die", "jobs.leave"])
 def test_poison_ends_in_broken_and_the_others_go_on(leasehold, app, redis_url, task):
     """Deaths one after the other: the pauses between them grow."""

@@ -346,3 +346,32 @@ def test_a_job_that_blocks_runs_again_also_when_one_behind_it_has_its_key(world:
     assert world.retry("a")
     assert world.put_only("c", until=until, window_ms=60_000, lane="L") == Enqueued("b", False, Conflict.REJECT)
     assert world.drain() == ["a", "b"]
+
+
+@pytest.mark.parametrize("crashed", [False, True])
+def test_nothing_of_a_parked_lane_is_claimed_also_after_crashes(world: World, crashed: bool) -> None:
+    """A job that crashed often waits apart from its lane."""
+    world = world.with_options(isolate_after_crashes=1)
+    world.put("suspect")
+    world.put_in("L", "a", "b")
+    world.take(2, "dead")
+    assert world.silence() == 2
+    if crashed:
+        assert world.take_ids(10, "w1") == ["suspect"]
+        assert world.take_ids(10, "w1") == []
+    assert world.run(world.engine.park_lane("q", "L"))
+    assert [id for id in world.take_ids(10, "w2") if id != "suspect"] == []
+    assert world.take_ids(10, "w3") == []
+    assert world.resume_lane("L")
+    assert world.take_ids(10, "w4") == ["a"]
+
+
+def test_a_lane_is_not_parked_by_a_job_that_is_gone(world: World) -> None:
+    world.configure(lane_failure=LaneFailure.PARK)
+    world.put_in("L", "a", "b")
+    end(world, "a")
+    assert world.lane("L").parked_by == "a"
+    assert world.discard("a")
+    view = world.lane("L")
+    assert (view.state, view.parked_by) == (LaneState.PARKED, None)
+    assert view.parked_ms is not None

@@ -20,6 +20,8 @@ from tests.faults.shape_scene import shape_scene
 from tests.support.stepping import Crashed, Send, Session, attempt, send_with, step
 from tests.support.world import World
 
+pytestmark = pytest.mark.one_server
+
 SCENES = (
     (plain_scene, PLAIN_WRITING, PLAIN_READING),
     (shape_scene, SHAPE_WRITING, SHAPE_READING),
@@ -106,7 +108,6 @@ def test_a_call_that_is_sent_again_does_and_answers_the_same(scene: Scene, opera
     check_nothing_is_lost(scene, operation)
 
 
-@pytest.mark.one_server
 @pytest.mark.parametrize("others", [False, True], ids=["nothing happened since", "others went on"])
 @pytest.mark.parametrize(("setting", "operation", "k"), WRITING_CALLS)
 def test_a_copy_that_arrives_late_changes_nothing(scene: Scene, operation: Operation, k: int, others: bool) -> None:

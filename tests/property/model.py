@@ -322,6 +322,8 @@ class Model:
         self.lines.remove(job)
         del self.jobs[job.id]
         self.keys.free(job, gone=True)
+        if job.lane and job.state in ENDS and self.lines.lane(job.lane).parked == job.id:
+            self.lines.lane(job.lane).parked = ""
 
 
 def due_order(job: Job) -> tuple[int, bool, str]:

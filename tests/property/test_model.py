@@ -19,7 +19,8 @@ EXAMPLES = int(os.environ.get("LEASEHOLD_EXAMPLES", "80"))
 STEPS = 50
 
 
-@pytest.mark.timeout(120 + EXAMPLES)
+@pytest.mark.one_server
+@pytest.mark.timeout(300 + 3 * EXAMPLES)
 def test_random_histories(world: World) -> None:
     number = int(os.environ.get("LEASEHOLD_SEED", secrets.randbits(32)))
     print(f"LEASEHOLD_SEED={number} LEASEHOLD_EXAMPLES={EXAMPLES}")

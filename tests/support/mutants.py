@@ -150,7 +150,10 @@ _LANES: Final = (
     Mutant("block-frees-key", "if shape ~= '' and not blocks then", "if shape ~= '' then"),
     Mutant("blocker-has-no-key", " or call('HEXISTS', key('busy'), other) == 1", ""),
     Mutant(
-        "removed-keeps-key", "    uniques.free_key(shape, id, true)\n  end\nend", "  end\nend", ("discard", "purge")
+        "removed-keeps-key",
+        "    uniques.free_key(shape, id, true)\n    local lane",
+        "    local lane",
+        ("discard", "purge"),
     ),
     Mutant("hand-back-is-limited", "elseif entry[5] and crashes", "elseif crashes"),
     Mutant("full-for-what-adds-nothing", "or not adds(ARGV[i], i, taken)", ""),

@@ -7,12 +7,13 @@ from dataclasses import replace
 from typing import Any, Final
 
 from leasehold.cli.tables import Table, ago
+from leasehold.core import limits
 from leasehold.core.job import QueueView, State, WorkerView
 from leasehold.core.shape import LaneFailure, QueueSettings
 
 _STATES: Final = tuple(State)
 _QUEUES: Final = ("queue", *(state.value for state in _STATES), "notes")
-_WORKERS: Final = ("worker", "host", "pid", "running", "slots", "seen", "up", "queues", "quiet")
+_WORKERS: Final = ("worker", "host", "pid", "running", "slots", "seen", "up", "queues", "state")
 _SETTINGS: Final = ("paused", "max_length", "lane_failure")
 
 
@@ -49,7 +50,7 @@ def worker_table(workers: Sequence[WorkerView], now_ms: float) -> Table:
             f"{ago(now_ms - view.seen_ms)} ago",
             ago(now_ms - view.started_ms),
             ",".join(view.queues),
-            "quiet" if view.quiet else "",
+            _state(view, now_ms),
         )
         for view in workers
     )
@@ -57,7 +58,13 @@ def worker_table(workers: Sequence[WorkerView], now_ms: float) -> Table:
     # The name of a worker begins with its host and its pid.
     spare = (("host", "pid"), ("up",), ("seen",))
     table = Table("Workers", _WORKERS, rows, right, "No workers.", spare, frozenset({"queues"}))
-    return table if any(view.quiet for view in workers) else table.without(("quiet",))
+    return table if any(row[-1] for row in rows) else table.without(("state",))
+
+
+def _state(view: WorkerView, now_ms: float) -> str:
+    """What is not as usual. A worker says that it is there every ten seconds."""
+    words = ("quiet" if view.quiet else "", "silent" if now_ms - view.seen_ms > limits.SILENT_MS else "")
+    return ",".join(filter(None, words))
 
 
 def queue_json(view: QueueView) -> dict[str, Any]:

@@ -93,6 +93,8 @@ def worker(
     Handlers that do not end are not waited for: they end with the process, and the exit status is the same.
     """
     set_up_logging(log_level, log_format)
+    if log_format is not None:
+        os.environ["LEASEHOLD_LOG_FORMAT"] = log_format  # the keeper tells of the worker's death in the same form
     logging.getLogger("asyncio").setLevel(logging.INFO)  # its debug lines are not about jobs
     weights = parse_queues(queues)
     names = tuple(weights)

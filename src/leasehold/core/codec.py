@@ -88,7 +88,11 @@ def encode_raw(payload: object) -> bytes:
             return payload.encode()
         except UnicodeEncodeError:
             raise PayloadInvalid("The payload has text that is not Unicode (lone surrogates).") from None
-    return JsonCodec().encode(payload)
+    try:
+        check_plain(payload)
+        return JsonCodec().write(payload)
+    except Misfit as exc:
+        raise PayloadInvalid(f"The payload cannot be encoded as JSON: {exc}.") from None
 
 
 def note_of(result: object) -> str | None:
@@ -201,6 +205,8 @@ def _reason(exc: Exception) -> str:
     what, place = (match["what"], match["place"] or "") if match else ("", "")
     if what.startswith("Invalid enum value"):
         what = "it is none of the values allowed"
+    elif what.startswith("Exceeds the limit"):
+        what = "it has a whole number of too many digits"
     elif not what.startswith(_TELLS_NO_VALUE):
         what = f"it does not fit ({type(exc).__name__})"
     return f"{what[:200]}{place}"

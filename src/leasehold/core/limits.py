@@ -50,6 +50,8 @@ MAINTAIN_MS = 5_000
 UNPARKED_MS = 250
 """Parked jobs came back: workers that do not know their task may take and park them again, so look again this soon."""
 PRESENCE_MS = 10_000
+SILENT_MS = 15_000
+"""A worker that has not said so for this long is shown as silent."""
 PRESENCE_TTL_MS = 35_000
 TEND_LIMIT = 200
 """Jobs promoted or given back by one call, besides what the call is for."""
@@ -335,11 +337,15 @@ RWQ_MARK_TTL_MS = DAY
 RWQ_DEEP_MS = 10 * MINUTE
 """How often items that are in no list are looked for."""
 RWQ_PAGE = 1_000
-"""Ids that one step of a clean looks at."""
-RWQ_SEARCHED = 20
-"""Of these, how many are searched for in the lists by one step of a deep clean."""
-RWQ_STEPS = 50
-"""Steps of a deep clean that one round of maintenance makes."""
+"""Ids or items that one step of a deep clean looks at."""
+RWQ_LIGHT_PAGE = 250
+"""Ids that one step of a light clean looks at, and may put back: some milliseconds."""
+RWQ_SEARCHED = 5
+"""Of these, how many are searched for in the lists by one call: each takes as long as the lists are."""
+RWQ_LEFT = 20
+"""Ids in another cleaner's own list that one round looks at."""
+RWQ_STEPS = 40
+"""Steps of a light clean, and of a deep one, that one round of maintenance makes."""
 RWQ_KNOWN_MAX = 500_000
 """Ids that a deep clean keeps in mind at one time. Where the lists are longer, it takes turns."""
 RWQ_MIN_LEASE_MS = SECOND

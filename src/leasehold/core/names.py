@@ -22,9 +22,9 @@ def queue_name(value: object, field: str = "queue") -> str:
     if not 1 <= len(text) <= limits.MAX_NAME:
         raise InvalidArgument(f"{field} has {len(text)} characters; expected 1 to {limits.MAX_NAME}.")
     if text in {".", ".."} or "/" in text:
-        raise InvalidArgument(f"{field} {_shown(text)} is not usable; expected a name without '/', not '.' or '..'.")
+        raise InvalidArgument(f"{field} {shown(text)} is not usable; expected a name without '/', not '.' or '..'.")
     if any(_unprintable(char) for char in text):
-        raise InvalidArgument(f"{field} {_shown(text)} has control characters; expected printable text.")
+        raise InvalidArgument(f"{field} {shown(text)} has control characters; expected printable text.")
     return text
 
 
@@ -33,7 +33,7 @@ def task_name(value: object, field: str = "task name") -> str:
     text = _text(value, field)
     if not _TASK.fullmatch(text):
         raise InvalidArgument(
-            f"{field} {_shown(text)} is not usable; expected 1 to {limits.MAX_NAME} letters, digits or any of _ . : - "
+            f"{field} {shown(text)} is not usable; expected 1 to {limits.MAX_NAME} letters, digits or any of _ . : - "
             "and no '-' at the beginning. Give one with name=."
         )
     return text
@@ -44,7 +44,7 @@ def namespace(value: object, field: str = "namespace") -> str:
     text = _text(value, field)
     if not _NAMESPACE.fullmatch(text):
         raise InvalidArgument(
-            f"{field} {_shown(text)} is not usable; expected 1 to {limits.MAX_NAME} letters, digits or any of _ . : -"
+            f"{field} {shown(text)} is not usable; expected 1 to {limits.MAX_NAME} letters, digits or any of _ . : -"
         )
     return text
 
@@ -56,7 +56,7 @@ def job_id(value: object, field: str = "id") -> str:
     if not 1 <= size <= limits.MAX_ID:
         raise InvalidArgument(f"{field} has {size} bytes; expected 1 to {limits.MAX_ID} bytes of UTF-8.")
     if text.startswith("@"):
-        raise InvalidArgument(f"{field} {_shown(text)} begins with '@', which is kept for Leasehold itself.")
+        raise InvalidArgument(f"{field} {shown(text)} begins with '@', which is kept for Leasehold itself.")
     return text
 
 
@@ -75,7 +75,7 @@ def _label(value: object, field: str, most: int) -> str:
     if not 1 <= len(text) <= most:
         raise InvalidArgument(f"{field} has {len(text)} characters; expected 1 to {most}.")
     if any(_unprintable(char) for char in text):
-        raise InvalidArgument(f"{field} {_shown(text)} has control characters; expected printable text.")
+        raise InvalidArgument(f"{field} {shown(text)} has control characters; expected printable text.")
     return text
 
 
@@ -86,7 +86,7 @@ def known_id(value: object, field: str = "id") -> str:
     try:
         value.encode("utf-8", "surrogateescape")  # how an id that is not UTF-8 is shown
     except UnicodeEncodeError:
-        raise InvalidArgument(f"{field} {_shown(value)} cannot be written as UTF-8 (lone surrogates).") from None
+        raise InvalidArgument(f"{field} {shown(value)} cannot be written as UTF-8 (lone surrogates).") from None
     return str(value)
 
 
@@ -115,7 +115,7 @@ def duration_ms(value: object, field: str, *, least_ms: int = 1, most_ms: int = 
 def count(value: object, field: str, *, least: int = 0, most: int = limits.MAX_RETRIES) -> int:
     """A whole number between the two bounds."""
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-        raise InvalidArgument(f"{field} is {_shown(value)}; expected a whole number from {least:,} to {most:,}.")
+        raise InvalidArgument(f"{field} is {shown(value)}; expected a whole number from {least:,} to {most:,}.")
     return value
 
 
@@ -137,7 +137,7 @@ def log_format(value: object, field: str = "log_format") -> str:
     """How a log is written."""
     text = _text(value, field)
     if text not in LOG_FORMATS:
-        raise InvalidArgument(f"{field} is {_shown(text)}; expected one of {', '.join(LOG_FORMATS)}.")
+        raise InvalidArgument(f"{field} is {shown(text)}; expected one of {', '.join(LOG_FORMATS)}.")
     return text
 
 
@@ -159,7 +159,7 @@ def _text(value: object, field: str) -> str:
     try:
         value.encode()
     except UnicodeEncodeError:
-        raise InvalidArgument(f"{field} {_shown(value)} cannot be written as UTF-8 (lone surrogates).") from None
+        raise InvalidArgument(f"{field} {shown(value)} cannot be written as UTF-8 (lone surrogates).") from None
     return str(value)
 
 
@@ -175,9 +175,14 @@ def _unprintable(char: str) -> bool:
     return unicodedata.category(char) in {"Cc", "Zl", "Zp"}
 
 
-def _shown(value: object) -> str:
+def shown(value: object) -> str:
     """A value for a message: one line, not long (a bad name may be a megabyte), and never a number of 5,000 digits."""
     if isinstance(value, int) and value.bit_length() > 64:
         return "a huge number"
-    text = repr(value)
+    try:
+        text = repr(value)
+    except Exception:  # whatever a class of the user's raises, and what Python says to such a number in a list
+        text = ""
+    if not text.isprintable() or not text:
+        text = f"a {type(value).__name__}"
     return text if len(text) <= 60 else text[:57] + "..."

@@ -95,6 +95,8 @@ _WRAPPED: Final = re.compile(
 _ORIGIN: Final = re.compile(r"\s*script: [0-9a-f]+, on @?\w+:\d+\.?$")
 # Redis shows the start of a command that it does not know. It may be a payload, so it is cut off.
 _SHOWN_ARGS: Final = re.compile(r",? with args beginning with:.*", re.DOTALL)
+# A server without a password was sent one.
+_NEEDLESS: Final = "AUTH <password> called without any password"
 # What a server answers before it closes a connection that is one too many: another try may find room.
 _TOO_MANY: Final = "max number of clients reached"
 
@@ -107,6 +109,8 @@ def read(text: str) -> tuple[str, str]:
     """
     text = _ORIGIN.sub("", _SHOWN_ARGS.sub("", text))
     prefix, rest = _split(text)
+    if _NEEDLESS in text:
+        return "NOAUTH", "this Redis has no password, and the URL has one: take it out of the URL."
     wrapped = _WRAPPED.match(rest)
     if wrapped is not None:
         inner, _ = _split(wrapped[1])

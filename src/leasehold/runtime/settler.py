@@ -146,11 +146,11 @@ class Settler:
         if not self._replicas:
             return await self._driver.run(steps)
         done = await self._driver.run(durably(steps, self._replicas))
-        too_few = done.replicas < self._replicas
-        if too_few != self._too_few:
-            self._too_few = too_few
-            name = "not_durable" if too_few else "durable_again"
-            event(logging.WARNING, name, replicas=done.replicas, wanted=self._replicas)
+        before, self._too_few = self._too_few, done.replicas < self._replicas
+        if self._too_few and not before:
+            event(logging.WARNING, "not_durable", replicas=done.replicas, wanted=self._replicas)
+        elif before and not self._too_few:
+            event(logging.WARNING, "durable_again", replicas=done.replicas)
         return done.answer
 
     def _report(self, held: Held, outcome: Outcome) -> None:

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
+from leasehold.core import limits
 from leasehold.core.job import ErrorInfo, JobRecord, JobView, NewJob, State
 from leasehold.core.shape import PLAIN, Progress, Shape, UniqueRule, Until
 from leasehold.engines.native.keys import decoded, encoded
@@ -86,12 +87,20 @@ def read_record(queue: str, id: bytes, raw: bytes) -> JobRecord:
             None if task == RAW else task,
             payload,
             int(enqueued),
-            timeout_ms=int(values["t"]) if "t" in values else None,
+            timeout_ms=_timeout(values["t"]) if "t" in values else None,
             retries=int(values["r"]) if "r" in values else None,
             shape=_read_shape(values),
         )
     except ValueError:
         return JobRecord(name, queue, None, raw, 0, malformed="the job's record does not begin as a record does")
+
+
+def _timeout(text: str) -> int:
+    """Raises `ValueError` for what cannot be a timeout: a worker could not count with it."""
+    timeout_ms = int(text)
+    if not 0 <= timeout_ms <= limits.MAX_TIMEOUT_MS:
+        raise ValueError
+    return timeout_ms
 
 
 def head_of(record: JobRecord) -> str:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from leasehold.core import limits
-from leasehold.core.steps import Command, Invoke, Steps
+from leasehold.core.steps import Arg, Command, Invoke, Steps
 from leasehold.engines.redis_work_queue.config import RedisWorkQueueConfig
 from leasehold.engines.redis_work_queue.keys import item_pattern
 from leasehold.engines.redis_work_queue.scripts import SCRIPTS
@@ -31,20 +32,30 @@ class Cleaned:
 
 def leftovers(prefix: str, config: RedisWorkQueueConfig) -> Steps[Cleaned]:
     """Other clients' cleaners note in `cleaning` what they move. What one that died has left there is looked at."""
-    ids = yield Command(("LRANGE", f"{prefix}:cleaning", 0, limits.RWQ_SEARCHED - 1))
+    ids = yield Command(("LRANGE", f"{prefix}:cleaning", 0, limits.RWQ_LEFT - 1))
     if not ids:
         return Cleaned()
-    args = (config.as_argument(), limits.RWQ_SEARCHED, *ids)
-    requeued, noted = yield Invoke(SCRIPTS["deep"], (prefix,), args)
-    return Cleaned(len(ids), requeued, 0, noted)
+    return Cleaned(len(ids)) + (yield from _search(prefix, config, ids))
+
+
+def _search(prefix: str, config: RedisWorkQueueConfig, ids: Sequence[bytes]) -> Steps[Cleaned]:
+    """Show ids to the script. To search the lists for one takes long where they are long, so it is few at a time."""
+    total, left = Cleaned(), list(ids)
+    for _ in range(limits.RWQ_PAGE):
+        if not left:
+            break
+        args: tuple[Arg, ...] = (config.as_argument(), limits.RWQ_SEARCHED, *left)
+        requeued, noted, left = yield Invoke(SCRIPTS["deep"], (prefix,), args)
+        total += Cleaned(requeued=requeued, noted=noted)
+    return total
 
 
 def light_page(
     prefix: str, config: RedisWorkQueueConfig, start: int = -1, own: bool = False
 ) -> Steps[tuple[Cleaned, int]]:
-    """One page of `processing`, and where the next one begins; 0: that was the last. `start` -1: where the last call of
-    anybody ended. `own`: leases of ours that have ended are taken back at once."""
-    args = (config.as_argument(), start, limits.RWQ_PAGE, int(own))
+    """One page of `processing`, and where the next one begins; -1: that was the last. `start` -1: where the last call
+    of anybody ended. `own`: leases of ours that have ended are taken back at once."""
+    args = (config.as_argument(), start, limits.RWQ_LIGHT_PAGE, int(own))
     looked, requeued, dropped, following = yield Invoke(SCRIPTS["light"], (prefix,), args)
     return Cleaned(looked, requeued, dropped), following
 
@@ -54,10 +65,10 @@ def light_clean(prefix: str, config: RedisWorkQueueConfig) -> Steps[Cleaned]:
     total, start = (yield from leftovers(prefix, config)), 0
     size: int = yield Command(("LLEN", f"{prefix}:processing"))
     # New ids come in on the other side: what was there when this began is enough.
-    for _ in range(size // limits.RWQ_PAGE + 1):
+    for _ in range(size // limits.RWQ_LIGHT_PAGE + 1):
         page, start = yield from light_page(prefix, config, start, own=True)
         total += page
-        if start == 0:
+        if start < 0:
             break
     return total
 
@@ -116,10 +127,7 @@ class DeepPass:
         found = [id for id in ids if self._mine(id) and hash(id) not in self.known]
         total = Cleaned(looked=len(ids))
         for start in range(0, len(found), limits.RWQ_PAGE):
-            page = found[start : start + limits.RWQ_PAGE]
-            args = (config.as_argument(), limits.RWQ_SEARCHED, *page)
-            requeued, noted = yield Invoke(SCRIPTS["deep"], (self.prefix,), args)
-            total += Cleaned(requeued=requeued, noted=noted)
+            total += yield from _search(self.prefix, config, found[start : start + limits.RWQ_PAGE])
         if self.cursor == 0:
             self.done = True
             self.known.clear()

@@ -306,8 +306,12 @@ class RedisWorkQueueEngine(RedisWorkQueueInspector, RedisWorkQueueController):
         args: tuple[Arg, ...] = (self._config, limit, limits.META_TTL_MS, self.config.deep_ms, *tasks)
         *numbers, more, deep = yield Invoke(SCRIPTS["maintain"], (prefix,), args)
         promoted, reclaimed, pruned, unparked = numbers
-        light, _ = yield from light_page(prefix, self.config)
-        reclaimed += light.requeued + (yield from leftovers(prefix, self.config)).requeued
+        reclaimed += (yield from leftovers(prefix, self.config)).requeued
+        for _ in range(limits.RWQ_STEPS):
+            light, following = yield from light_page(prefix, self.config)
+            reclaimed += light.requeued
+            if following < 0:
+                break
         reclaimed += yield from self._deepen(queue, deep == 1)
         return Maintained(promoted, reclaimed, pruned, unparked, more == 1)
 

@@ -21,6 +21,8 @@ ARGUMENTS: Final[dict[str, str]] = {
     "maintain": "config limit meta_ttl_ms deep_ms task...",
     "light": "config start count own",
     "deep": "config most id...",
+    "depart": "limit",
+    "arrive": "id...",
     "show": "id",
     "page": "state offset limit",
     "counts": "",

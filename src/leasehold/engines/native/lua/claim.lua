@@ -68,7 +68,8 @@ local function take(id, record, failures, crashes)
   -- The deadline of a kept lease is the job's own: past it, even a worker that beats has lost the job.
   local head, timeout, shape = string.match(record, '^[^\n]*'), config.default_timeout, ''
   if string.find(head, '=', 1, true) then
-    timeout, shape = tonumber(string.match(head, ' t=(%d+)') or timeout), shape_of(head)
+    -- More digits than a time has would be written with an exponent, and the claim could not be read again.
+    timeout, shape = math.min(tonumber(string.match(head, ' t=(%d+)') or timeout), @NEVER_MS@), shape_of(head)
   end
   local deadline = timeout > 0 and time + timeout + config.overdue or 0
   if by_hand == '1' then
@@ -99,7 +100,11 @@ local function take_isolated()
       return
     end
     local record = call('HGET', key('jobs'), id)
-    if record then
+    local shape = shape_of(record)
+    local lane = shape ~= '' and shapes.word(shape, 'l')
+    if lane and call('HEXISTS', key('parked'), lane) == 1 then
+      shapes.place(id, shape, true)
+    elseif record then
       take(id, record, counted(call('HGET', key('tries'), id)))
       took_isolated = true
       return

@@ -20,13 +20,12 @@ local claim = call('HGET', prefix .. ':leased', id)
 if not claim or not string.match(claim, '^' .. ARGV[4] .. ' %d+ %d+ [hn] ') then
   return ''
 end
-call('ZCARD', prefix .. ':due')
+call('ZREM', prefix .. ':due', id)
 if call('LREM', prefix .. ':processing', -1, id) == 0 then
   return ''
 end
 call('DEL', item, old, new)
 call('HDEL', prefix .. ':leased', id)
-call('ZREM', prefix .. ':due', id)
 if call('EXISTS', prefix .. ':attempts') == 1 then
   call('HDEL', prefix .. ':attempts', id)
 end

@@ -1,7 +1,7 @@
 -- deep: look at items that were found in neither list: put back those that are in none, and have not been for a time.
 -- KEYS[1] prefix
 -- ARGV config most id...
--- Returns: {how many were put back, how many were noted for the next time}
+-- Returns: {how many were put back, how many were noted for the next time, {id that is still to be searched for...}}
 -- Invariant: an item goes to the left end of `queue` when it has no lease and was in no list twice, `stray` ms apart, and
 -- is in none now. (A producer that is not ours makes an item and lists it in two steps.) At most `most` are searched for
 -- in the lists. Sending it again is harmless by nature.
@@ -18,7 +18,7 @@ local items = call('MGET', unpack(keys_of('item:', ids)))
 local leases = leases_of(ids)
 local claims = call('HMGET', key('leased'), unpack(ids))
 local cleaning = call('LLEN', key('cleaning')) > 0
-local back, marked, searched = {}, {}, 0
+local back, marked, left, searched = {}, {}, {}, 0
 for n, id in ipairs(ids) do
   local since = tonumber(call('ZSCORE', key('stray'), id) or nil)
   if not items[n] or leases[n] or claims[n] then
@@ -31,7 +31,9 @@ for n, id in ipairs(ids) do
   elseif not since then
     marked[#marked + 1] = time
     marked[#marked + 1] = id
-  elseif time - since >= config.stray and searched < most then
+  elseif time - since >= config.stray and searched >= most then
+    left[#left + 1] = id
+  elseif time - since >= config.stray then
     searched = searched + 1
     if not call('LPOS', key('queue'), id) and not call('LPOS', key('processing'), id) then
       back[#back + 1] = id
@@ -48,4 +50,4 @@ end
 if #marked > 0 then
   call('ZADD', key('stray'), unpack(marked))
 end
-return { #back, #marked / 2 }
+return { #back, #marked / 2, left }

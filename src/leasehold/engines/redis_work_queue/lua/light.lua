@@ -2,7 +2,7 @@
 -- KEYS[1] prefix
 -- ARGV config start count own
 -- Returns: {how many were looked at, put back into the queue, dropped since they have no item, where the next page begins
--- or 0 at the end of the list}
+-- or -1 at the end of the list}
 -- Invariant: an id without a lease goes to the left end of `queue` when it was seen like this twice, `stray` ms apart.
 -- (Another client takes an id and makes its lease in two steps.) One whose lease was ours goes at once if `own` is 1, and
 -- else with what is due. `start` -1: where the last page ended, whoever asked for it. Sending it again is harmless.
@@ -20,9 +20,10 @@ if #page == 0 then
   if shared and start > 0 then
     call('HSET', key('meta'), 'light_cursor', 0)
   end
-  return { 0, 0, 0, 0 }
+  return { 0, 0, 0, -1 }
 end
 local leases = leases_of(page)
+local claims = call('HMGET', key('leased'), unpack(page))
 local marks = call('EXISTS', key('unleased')) == 1
 local gone, back, ghosts, marked, alive, seen = {}, {}, 0, {}, {}, {}
 
@@ -64,9 +65,9 @@ for n = #page, 1, -1 do
   elseif call('EXISTS', key('item:' .. id)) == 0 then
     gone[#gone + 1] = -start - 1 - (#page - n)
     ghosts = ghosts + 1
-    forget_claim(id, claim_of(call('HGET', key('leased'), id)))
+    forget_claim(id, claim_of(claims[n]))
   else
-    local claim = claim_of(call('HGET', key('leased'), id))
+    local claim = claim_of(claims[n])
     if seen[id] or is_abandoned(id, claim) then
       gone[#gone + 1] = -start - 1 - (#page - n)
       if not seen[id] then
@@ -98,8 +99,8 @@ end
 if marks and #alive > 0 then
   call('ZREM', key('unleased'), unpack(alive))
 end
-local following = #page < count and 0 or start + #page - #gone
+local following = #page < count and -1 or start + #page - #gone
 if shared then
-  call('HSET', key('meta'), 'light_cursor', following)
+  call('HSET', key('meta'), 'light_cursor', math.max(0, following))
 end
 return { #page, #back, ghosts, following }

@@ -25,6 +25,12 @@ local claims = call('HMGET', key('leased'), unpack(ids))
 local leases, whole = leases_of(ids)
 local tries = call('EXISTS', key('attempts')) == 1 and call('HMGET', key('attempts'), unpack(ids)) or {}
 local answers, done, names, front, gone = {}, {}, {}, {}, {}
+local all_there = call('EXISTS', unpack(keys_of('item:', ids))) == #ids
+
+-- Another client may have completed it.
+local function is_there(id)
+  return all_there or call('EXISTS', key('item:' .. id)) == 1
+end
 
 -- It may have been moved from `processing` to `queue`, by somebody else's cleaner.
 local function unlist(id)
@@ -70,11 +76,11 @@ for n, id in ipairs(ids) do
     claims[n] = false
     gone[#gone + 1] = id
     if kind == 'l' or kind == 'k' then
-      if call('EXISTS', key('item:' .. id)) == 1 and stands(id, claim, leases[n], whole[n]) then
+      if is_there(id) and stands(id, claim, leases[n], whole[n]) then
         answers[n] = 1
       end
       front[#front + 1] = { id, claim, kind == 'k' }
-    elseif call('EXISTS', key('item:' .. id)) == 1 and stands(id, claim, leases[n], whole[n]) then
+    elseif is_there(id) and stands(id, claim, leases[n], whole[n]) then
       answers[n] = 1
       if kind == 'c' then
         done[#done + 1] = id

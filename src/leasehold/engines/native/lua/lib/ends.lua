@@ -60,7 +60,7 @@ local function end_badly(config, time, state, id, failures, crashes, token, work
   trim(state, config.failed_max)
 end
 
--- Ended jobs are removed by hand: they block their lanes no longer, and have no key.
+-- Ended jobs are removed by hand: they block their lanes no longer, have no key, and a lane is not parked because of them.
 local function let_go(ids)
   for _, id in ipairs(ids) do
     local line = string.match(call('HGET', key('ended'), id) or '', '^[^\n]*\n([^\n]*)')
@@ -68,5 +68,10 @@ local function let_go(ids)
     shapes.unblock(id)
     shapes.leave_lane(shape, id)
     uniques.free_key(shape, id, true)
+    local lane = shapes.word(shape, 'l')
+    local since, by = string.match(lane and call('HGET', key('parked'), lane) or '', '^(%d+ )(.*)$')
+    if by == id then
+      call('HSET', key('parked'), lane, since)
+    end
   end
 end

@@ -1,0 +1,19 @@
+"""The interface of the package `redis-work-queue`, over our engine: change the import, and keep the rest.
+
+    from leasehold.compat.redis_work_queue import Item, KeyPrefix, WorkQueue
+
+    queue = WorkQueue(KeyPrefix("jobs"))
+    queue.add_item(db, Item.from_json_data({"to": "a@example.org"}))
+    item = queue.lease(db, 5)
+    send(item.data_json())
+    queue.complete(db, item)
+
+`db` is any client of the redis package, with `decode_responses` on or off. `AsyncWorkQueue` is the twin for asyncio.
+"""
+
+from leasehold.compat.redis_work_queue.aio import AsyncWorkQueue
+from leasehold.compat.redis_work_queue.item import Item
+from leasehold.compat.redis_work_queue.prefix import KeyPrefix
+from leasehold.compat.redis_work_queue.queue import WorkQueue
+
+__all__ = ["AsyncWorkQueue", "Item", "KeyPrefix", "WorkQueue"]

@@ -1,0 +1,136 @@
+"""What the blocking and the async work queue share: the engine, checked arguments, and the steps of each operation."""
+
+from __future__ import annotations
+
+import math
+import uuid
+from typing import Any, Final
+
+from leasehold.compat.redis_work_queue.calls import Nonces
+from leasehold.compat.redis_work_queue.item import Item
+from leasehold.compat.redis_work_queue.prefix import KeyPrefix
+from leasehold.core import limits, names
+from leasehold.core.errors import InvalidArgument
+from leasehold.core.job import JobRecord, Lease
+from leasehold.core.outcome import Completed
+from leasehold.core.steps import Command, Draw, Invoke, Nonce, Steps
+from leasehold.engines.redis_work_queue import clean
+from leasehold.engines.redis_work_queue.config import RedisWorkQueueConfig
+from leasehold.engines.redis_work_queue.engine import DEFAULT_QUEUE, RedisWorkQueueEngine
+from leasehold.engines.redis_work_queue.keys import check_prefix
+from leasehold.engines.redis_work_queue.records import as_bytes, as_text
+from leasehold.engines.redis_work_queue.scripts import SCRIPTS
+
+GRACE_S: Final = 10.0
+"""For how long an item whose lease is not ours must have been seen without one, before a clean puts it back."""
+_SLICE_S: Final = limits.IDLE_WAIT_MS / limits.SECOND
+
+
+class Base:
+    """A queue of a prefix, without the means to reach Redis."""
+
+    def __init__(self, name: KeyPrefix, *, grace: float = GRACE_S) -> None:
+        self._prefix = check_prefix(name.of(""), "the prefix of a work queue")
+        stray_ms = names.duration_ms(grace, "grace", least_ms=0, most_ms=limits.MAX_LEASE_MS)
+        self._config = RedisWorkQueueConfig(stray_ms=stray_ms)
+        self._argument = self._config.as_argument()
+        self._engine = RedisWorkQueueEngine(self._prefix, self._config)
+        self._session = uuid.uuid4().hex
+        self._nonces = Nonces()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self._prefix!r}>"
+
+    def _add(self, item: Item) -> Steps[bool]:
+        id = names.known_id(item.id())
+        if not 1 <= len(as_bytes(id)) <= limits.MAX_ID:
+            raise InvalidArgument(f"The id of an item has {len(as_bytes(id))} bytes; expected 1 to {limits.MAX_ID}.")
+        nonce: Nonce = yield Draw()
+        args = (nonce.session, nonce.number, self._config.stray_ms, as_bytes(id), item.data())
+        reply: bytes = yield Invoke(SCRIPTS["enqueue"], (self._prefix,), args)
+        return reply == b"1"
+
+    def _add_command(self, item: Item) -> tuple[Any, ...]:
+        return ("EVAL", SCRIPTS["add"].text, 1, self._prefix, as_bytes(names.known_id(item.id())), item.data())
+
+    def _claim(self, lease_ms: int) -> Steps[Item | None]:
+        nonce: Nonce = yield Draw()
+        short = (nonce.session, nonce.number, self._session, lease_ms, self._config.timing.grace_ms)
+        reply = yield Invoke(SCRIPTS["take"], (self._prefix,), short)
+        if reply == 0:
+            head: tuple[Any, ...] = (nonce.session, nonce.number, self._argument, self._session)
+            _, rows, _ = yield Invoke(SCRIPTS["claim"], (self._prefix,), (*head, 1, lease_ms, "n", 0, 0))
+            reply = [rows[0][1], rows[0][0], rows[0][2]] if rows else []
+        if not reply:
+            return None
+        data, id, token = reply
+        item = Item(data, as_text(id))
+        item.token = f"{as_text(token)} {self._session}"
+        return item
+
+    def _wait(self, seconds: float) -> Steps[str | None]:
+        return self._engine.wait([DEFAULT_QUEUE], max(limits.MIN_WAIT_MS, round(seconds * limits.SECOND)))
+
+    def _complete(self, item: Item, token: str | None) -> Steps[bool]:
+        """With the token of the lease that it was given under; without one, it must be the same data still."""
+        token = token or getattr(item, "token", None)
+        if token is not None:
+            if (yield from self._complete_shortly(item, token)):
+                return True
+            (done,) = yield from self._engine.settle([(self._lease(item, token), Completed(b"", 0))])
+            return done
+        nonce: Nonce = yield Draw()
+        args = (nonce.session, nonce.number, as_bytes(item["id"]), item["data"])
+        reply: bytes = yield Invoke(SCRIPTS["finish"], (self._prefix,), args)
+        return reply == b"1"
+
+    def _complete_shortly(self, item: Item, token: str) -> Steps[bool]:
+        """In most cases this is enough. False: it was not looked at."""
+        number, _, worker = token.partition(" ")
+        if not number.isdigit():
+            return False
+        nonce: Nonce = yield Draw()
+        args = (nonce.session, nonce.number, as_bytes(item["id"]), number, worker)
+        reply: bytes = yield Invoke(SCRIPTS["complete"], (self._prefix,), args)
+        return reply == b"1"
+
+    def _extend(self, item: Item, ms: int, token: str | None) -> Steps[bool]:
+        token = token or getattr(item, "token", None)
+        if token is None:
+            raise InvalidArgument("The item has no token, so its lease is not known. Expected one that lease() gave.")
+        return self._engine.extend(self._lease(item, token), ms)
+
+    def _lease(self, item: Item, token: str) -> Lease:
+        number, _, worker = token.partition(" ")
+        if not number.isdigit():
+            number, worker = "0", ""  # no lease of ours ever had it
+        return Lease(worker, int(number[:18]), JobRecord(item["id"], DEFAULT_QUEUE, None, b"", 0), 0, 0)
+
+    def _light(self) -> Steps[clean.Cleaned]:
+        return clean.light_clean(self._prefix, self._config)
+
+    def _deep(self) -> Steps[clean.Cleaned]:
+        return clean.deep_clean(self._prefix, self._config)
+
+    def _length(self, suffix: str) -> Steps[int]:
+        length: int = yield Command(("LLEN", f"{self._prefix}:{suffix}"))
+        return length
+
+
+def lease_ms(lease_secs: object) -> int:
+    """Checked before anything is sent: the original takes the item first, and then cannot lease it."""
+    return names.duration_ms(lease_secs, "lease_secs", least_ms=limits.RWQ_MIN_LEASE_MS, most_ms=limits.MAX_LEASE_MS)
+
+
+def timeout_s(timeout: object) -> float:
+    """How long to block, in seconds; 0: for ever."""
+    if timeout is None or timeout == 0:
+        return math.inf
+    return names.duration_ms(timeout, "timeout", least_ms=1, most_ms=limits.MAX_DELAY_MS) / limits.SECOND
+
+
+def slice_s(db: Any) -> float:
+    """How long one blocking command may last on this client: less than its patience for a reply."""
+    options = getattr(getattr(db, "connection_pool", None), "connection_kwargs", {})
+    patience = options.get("socket_timeout")
+    return _SLICE_S if not patience else min(_SLICE_S, patience / 2)

@@ -1,0 +1,171 @@
+"""Runs the engine's steps on a client of the redis package that belongs to the caller.
+
+Errors are those of the client, as they come. A call whose reply was lost may have been done: when the caller makes the
+same call again, it is sent as the same one, and gets the answer of the first.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+from leasehold.core.errors import LeaseholdError
+from leasehold.core.steps import Call, Command, Draw, Invoke, Nonce, Reply, Steps
+from leasehold.redis import replies
+from leasehold.redis.replies import Action
+from leasehold.redis.sessions import Session, Sessions
+
+T = TypeVar("T")
+Key = tuple[str, str]
+"""What a call is about: an operation and an id. The same again may be the same call again."""
+
+RAW: Final = {"NEVER_DECODE": True}
+"""Data and ids are bytes, also on a client that decodes replies."""
+_DOUBTS_MAX: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """A call whose reply was lost."""
+
+    session: Session
+    nonce: Nonce
+
+
+class Nonces:
+    """Sessions for nonces, and the calls in doubt. For any number of threads."""
+
+    def __init__(self) -> None:
+        self._pid = os.getpid()
+        self._sessions = Sessions()
+        self._doubts: dict[Key, Doubt] = {}
+
+    def turn(self, key: Key) -> Turn:
+        if os.getpid() != self._pid:
+            # Two processes must not draw the same numbers.
+            self.__init__()  # type: ignore[misc]
+        return Turn(self, key, self._doubts.pop(key, None))
+
+    def take(self) -> Session:
+        return self._sessions.take()
+
+    def give(self, session: Session) -> None:
+        self._sessions.give(session)
+
+    def doubt(self, key: Key, doubt: Doubt) -> None:
+        if len(self._doubts) < _DOUBTS_MAX:
+            self._doubts[key] = doubt
+
+
+class Turn:
+    """The nonces of one operation, which may be the continuation of one in doubt."""
+
+    def __init__(self, nonces: Nonces, key: Key, doubt: Doubt | None) -> None:
+        self._nonces = nonces
+        self._key = key
+        self._session = doubt.session if doubt else None
+        self._again = doubt.nonce if doubt else None
+        self._last: Nonce | None = None
+
+    def draw(self) -> Nonce:
+        self._session = self._session or self._nonces.take()
+        self._last, self._again = self._again or self._session.draw(), None
+        return self._last
+
+    def end(self) -> None:
+        if self._session is not None:
+            self._nonces.give(self._session)
+
+    def in_doubt(self) -> None:
+        if self._session is not None and self._last is not None:
+            self._nonces.doubt(self._key, Doubt(self._session, self._last))
+
+
+def exchange(steps: Steps[T], turn: Turn) -> Generator[tuple[Any, ...], Any, T]:
+    """The commands of an operation, one after the other: what is the same for blocking and async clients."""
+    try:
+        call: Call = next(steps)
+        while True:
+            if isinstance(call, Draw):
+                call = steps.send(turn.draw())
+                continue
+            try:
+                reply = yield from _send(call)
+            except Exception as error:
+                if not replies.is_reply(error):
+                    raise
+                call = _refused(steps, error)
+            else:
+                call = steps.send(reply)
+    except StopIteration as stop:
+        turn.end()
+        answer: T = stop.value
+        return answer
+    except LeaseholdError:
+        turn.end()
+        raise
+    except BaseException as error:
+        if isinstance(error, Exception) and replies.is_reply(error):
+            turn.end()
+        else:
+            turn.in_doubt()
+        raise
+    finally:
+        steps.close()
+
+
+def _send(call: Command | Invoke) -> Generator[tuple[Any, ...], Any, Reply]:
+    if isinstance(call, Command):
+        return (yield call.args)
+    rest = (len(call.keys), *call.keys, *call.args)
+    try:
+        return (yield ("EVALSHA", call.script.sha, *rest))
+    except Exception as error:
+        if replies.action_of(error) is not Action.NOSCRIPT:
+            raise
+    return (yield ("EVAL", call.script.text, *rest))
+
+
+def _refused(steps: Steps[Any], error: Exception) -> Call:
+    """The engine may know what to do about an error reply. Else the caller gets it as the client raised it."""
+    ours = replies.error_of(error, "this client")
+    try:
+        return steps.throw(ours)
+    except LeaseholdError as raised:
+        if raised is ours:
+            raise error from None
+        raise
+
+
+def run(db: Any, steps: Steps[T], turn: Turn) -> T:
+    commands = exchange(steps, turn)
+    try:
+        args = next(commands)
+        while True:
+            try:
+                reply = db.execute_command(*args, **RAW)
+            except BaseException as error:
+                args = commands.throw(error)
+            else:
+                args = commands.send(reply)
+    except StopIteration as stop:
+        answer: T = stop.value
+        return answer
+
+
+async def arun(db: Any, steps: Steps[T], turn: Turn) -> T:
+    commands = exchange(steps, turn)
+    try:
+        args = next(commands)
+        while True:
+            try:
+                reply = await db.execute_command(*args, **RAW)
+            except BaseException as error:
+                args = commands.throw(error)
+            else:
+                args = commands.send(reply)
+    except StopIteration as stop:
+        answer: T = stop.value
+        return answer

@@ -1,0 +1,73 @@
+"""An item of a work queue: bytes with an id."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Mapping
+from typing import Any, Self
+
+from leasehold.core.errors import InvalidArgument
+
+
+class Item(dict[str, Any]):
+    """A dict of `data` (bytes) and `id` (str), with the methods of the original.
+
+    >>> item = Item("hello", id="1")
+    >>> item.data(), item.id(), item["id"]
+    (b'hello', '1', '1')
+
+    Text becomes UTF-8. Without an id it gets a random one. Raises `InvalidArgument` for data that is neither bytes nor
+    text. Items that `WorkQueue.lease` gives have a `token`, which names the lease.
+    """
+
+    __slots__ = ("token",)
+
+    def __init__(self, data: bytes | bytearray | memoryview | str, id: object = None) -> None:
+        super().__init__(data=_bytes(data), id=_id(id))
+        self.token: str | None = None
+
+    @classmethod
+    def from_dict(cls, loaded: Mapping[str, Any]) -> Self:
+        """From a dict with `data` and, perhaps, `id`. Raises `KeyError` without data."""
+        return cls(loaded["data"], loaded.get("id"))
+
+    @classmethod
+    def parse(cls, s: str | bytes) -> Self:
+        """From the JSON of such a dict."""
+        return cls.from_dict(json.loads(s))
+
+    @classmethod
+    def from_json_data(cls, data: object, id: object = None) -> Self:
+        """With this value as JSON for its data."""
+        return cls(json.dumps(data, separators=(",", ":")), id)
+
+    def data(self) -> bytes:
+        data: bytes = self["data"]
+        return data
+
+    def data_json(self) -> Any:
+        """The data, read as JSON. Raises what `json.loads` raises."""
+        return json.loads(self.data())
+
+    def id(self) -> str:
+        id: str = self["id"]
+        return id
+
+
+def _bytes(data: object) -> bytes:
+    if isinstance(data, str):
+        return data.encode()
+    if isinstance(data, (bytes, bytearray, memoryview)):
+        return bytes(data)
+    raise InvalidArgument(
+        f"The data of an item is a {type(data).__name__}; expected bytes or a str. Item.from_json_data takes the rest."
+    )
+
+
+def _id(id: object) -> str:
+    if id is None:
+        return uuid.uuid4().hex
+    if isinstance(id, bytes):
+        return id.decode("utf-8", "surrogateescape")
+    return str(id)

@@ -1,0 +1,67 @@
+"""Moves what waits in a queue to a queue of another protocol on the same Redis, without losing or doubling an item.
+
+An item is set aside first, so that nobody takes it; then it is added there under its own id, which happens once however
+often it is tried; then it is forgotten here. Whoever dies in between, the next call goes on from there.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from leasehold.core import limits
+from leasehold.core.engine import Engine, Inspector
+from leasehold.core.errors import DuplicateJob
+from leasehold.core.job import JobRecord, NewJob
+from leasehold.core.steps import Invoke, Steps
+from leasehold.engines.redis_work_queue.engine import RedisWorkQueueEngine
+from leasehold.engines.redis_work_queue.records import as_bytes, read_record
+from leasehold.engines.redis_work_queue.scripts import SCRIPTS
+
+
+class Target(Engine, Inspector, Protocol):
+    """An engine that can be looked into."""
+
+
+def migrate_page(source: RedisWorkQueueEngine, queue: str, target: Target, to: str) -> Steps[int]:
+    """Move up to `limits.MAX_BATCH` waiting items, in their order. 0: nothing waits any more.
+
+    What is held is left to its holder. Attempts are counted anew. Raises `DuplicateJob` when the target has another job
+    of the same id; that item stays aside, and the others are moved.
+    """
+    prefix = source.prefix(queue)
+    rows = yield Invoke(SCRIPTS["depart"], (prefix,), (limits.MAX_BATCH,))
+    if not rows:
+        return 0
+    records = [read_record(queue, id, data) for id, data in rows]
+    answers = yield from target.enqueue([_job(record, to) for record in records])
+    others = set()
+    for record, answer in zip(records, answers, strict=True):
+        if not answer.created and not (yield from _is_there(target, to, record)):
+            others.add(record.id)
+    arrived = tuple(as_bytes(record.id) for record in records if record.id not in others)
+    yield Invoke(SCRIPTS["arrive"], (prefix,), arrived)
+    if others:
+        raise DuplicateJob(
+            f"Queue {to!r} has another job {min(others)!r}, so the item of this id was not moved ({len(others)} such). "
+            "Migrate again when that job has ended and its record is gone."
+        )
+    return len(records)
+
+
+def _is_there(target: Target, to: str, record: JobRecord) -> Steps[bool]:
+    """Whether it was added by a call before that died: the same payload, or it has run already."""
+    view = yield from target.job(to, record.id)
+    return view is None or view.payload is None or view.payload == record.payload
+
+
+def _job(record: JobRecord, queue: str) -> NewJob:
+    """The same job. An envelope that cannot be read moves as the raw payload that it is."""
+    return NewJob(
+        queue,
+        record.id,
+        record.payload,
+        task=record.task,
+        timeout_ms=record.timeout_ms,
+        retries=record.retries,
+        own_id=True,
+    )

@@ -1,0 +1,116 @@
+"""What others have written into a queue stops no worker: line by line as docs/reference/bad-inputs.md has it."""
+
+import signal
+
+import pytest
+
+from leasehold import Leasehold, State
+from tests.acceptance.test_bad_inputs import lines, words
+
+JOBS = """
+from leasehold import Leasehold
+
+app = Leasehold()
+
+@app.task(name="shop.store", queue="q", retries=0)
+def store(value=None, size: int = 1):
+    return [value, size]
+
+@app.task(name="shop.apart", queue="q", retries=0, run_in="process")
+def apart(value=None): ...
+
+@app.handler("spoilt")
+def spoilt(job):
+    return len(job.payload)
+"""
+
+
+@pytest.fixture
+def app(redis_url, tmp_path):
+    (tmp_path / "jobs.py").write_text(JOBS)
+    with Leasehold(redis_url) as app:
+        yield app
+
+
+@pytest.fixture
+def store(app):
+    @app.task(name="shop.store", queue="q")
+    def store(value: int, size: int = 1) -> None: ...
+
+    return store
+
+
+LEVELS = 100_000
+KEYS = b"{" + b",".join(b'"k%d":1' % n for n in range(1_000_000)) + b"}"
+
+
+def job(payload: bytes, task: bytes = b"shop.store") -> bytes:
+    """A record as docs/reference/native-layout.md has it."""
+    return b"1700000000000 %b\n%b" % (task, payload)
+
+
+FOREIGN: dict[str, bytes] = {
+    "no bytes": job(b""),
+    "JSON that was cut off": job(b'[["s3cret"'),
+    "JSON and trailing bytes": job(b'[["s3cret"],{}]s3cret'),
+    "JSON after a byte order mark": job(b'\xef\xbb\xbf[["s3cret"],{}]'),
+    "JSON in UTF-16": job('[["s3cret"],{}]'.encode("utf-16")),
+    "text that is no UTF-8": job(b'[["s3cret\xff"],{}]'),
+    "half of a surrogate pair": job(b'[["s3cret\\ud800"],{}]'),
+    "NaN": job(b"[[NaN],{}]"),
+    "a number above every float": job(b"[[1e999],{}]"),
+    "a whole number of 100,000 digits": job(b"[[" + b"9" * LEVELS + b"],{}]"),
+    "lists in lists, 100,000 levels": job(b"[" * LEVELS + b"]" * LEVELS),
+    "objects in objects, 100,000 levels": job(b'[[{"s3cret":' + b'{"a":' * LEVELS + b"1" + b"}" * LEVELS + b"}],{}]"),
+    "100,000 levels, for a task in a process": job(b"[" * LEVELS + b"]" * LEVELS, b"shop.apart"),
+    "1,000,000 keys": job(b"[[" + KEYS + b"],{}]"),
+    "1,000,000 keys that the task does not know": job(b"[[]," + KEYS + b"]"),
+    "a key twice in one object": job(b'[[],{"value":"s3cret","value":2}]'),
+    "`null` in the place of the arguments": job(b"null"),
+    "an argument of another type": job(b'[[],{"size":"s3cret"}]'),
+    "a timeout of 4,000 digits": job(b"[[1],{}]", b"shop.store t=" + b"9" * 4_000),
+    "a timeout of 20 digits": job(b"[[1],{}]", b"shop.store t=" + b"9" * 20),
+    "a timeout below 0": job(b"[[1],{}]", b"shop.store t=-5"),
+    "a record that begins as none does": b"s3cret s3cret\n[[],{}]",
+    "a record without a payload": b"1700000000000 shop.store",
+    "a task that nobody knows": job(b'[["s3cret"],{}]', b"shop.\x1b[31m\n"[:-1]),
+}
+
+
+def test_the_page_and_the_tests_speak_of_the_same():
+    assert list(lines("What others have written into a queue")) == list(FOREIGN)
+
+
+def test_what_others_have_written_stops_no_worker(app, store, server, leasehold, redis_url):
+    good = [store.enqueue(n) for n in range(3)]
+    for line, record in FOREIGN.items():
+        server.command("HSET", "{leasehold:q}:jobs", line, record)
+        server.command("RPUSH", "{leasehold:q}:ready", line)
+    server.command("RPUSH", "{leasehold:q}:ready", "nobody", b"\xff\xfe", "NaN")
+    good += [store.enqueue(n) for n in range(3)]
+    log = leasehold("worker", "jobs:app", "-q", "q", "--burst", url=redis_url).end().err
+    assert [job.result(timeout=0) for job in good] == [[n, 1] for n in (0, 1, 2, 0, 1, 2)]
+    for line, (state, error) in lines("What others have written into a queue").items():
+        view = app.queue("q").job(line).refresh()
+        said = view.error.message if view.error else ""
+        assert ([view.state], view.failures, view.crashes) == (words(state), 0, 0), f"{line}: {said}"
+        assert all(word in said for word in words(error)), f"{line}: {said}"
+        assert view.state is State.COMPLETED or FOREIGN[line].endswith(view.payload), "the job keeps all its bytes"
+        assert len(said) < 400
+        assert "s3cret" not in said
+    twice = app.queue("q").job("a key twice in one object")
+    assert twice.result(timeout=0) == [2, 1]
+    assert "s3cret" not in log
+    assert max(map(len, log.splitlines())) < 600
+    assert all(line.isprintable() for line in log.split("\n"))
+    assert leasehold("jobs", "q", url=redis_url).end().out.replace("\n", " ").isprintable()
+
+
+def test_a_spoilt_queue_leaves_the_others_alone_and_comes_back(app, store, server, leasehold, redis_url):
+    server.command("SET", "{leasehold:spoilt}:ready", "x")
+    run = leasehold("worker", "jobs:app", "-q", "spoilt,q", url=redis_url).wait_for("{leasehold:spoilt}")
+    assert [store.enqueue(n).result(timeout=20) for n in range(3)] == [[0, 1], [1, 1], [2, 1]]
+    assert server.command("GET", "{leasehold:spoilt}:ready") == b"x"
+    server.command("DEL", "{leasehold:spoilt}:ready")
+    assert app.queue("spoilt").enqueue(b"four").result(timeout=20) == 4
+    run.signal(signal.SIGTERM).end()

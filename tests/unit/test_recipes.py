@@ -1,0 +1,42 @@
+"""An engine that is made again from its recipe is the same."""
+
+import json
+from typing import Any
+
+import pytest
+
+from leasehold.core.engine import Timing
+from leasehold.core.errors import UnsupportedFeature
+from leasehold.engines.native import NativeEngine
+from leasehold.engines.native.engine import NativeConfig
+from leasehold.engines.redis_work_queue import RedisWorkQueueEngine
+from leasehold.engines.redis_work_queue.config import RedisWorkQueueConfig
+from leasehold.recipes import engine_of, recipe_of
+
+TIMING = Timing(beat_ms=100, lease_ms=400)
+
+
+def test_a_native_engine() -> None:
+    engine = NativeEngine("shop", NativeConfig(timing=TIMING, max_crashes=9))
+    again = engine_of(json.loads(json.dumps(recipe_of(engine))))
+    assert isinstance(again, NativeEngine)
+    assert (again.namespace, again.config) == (engine.namespace, engine.config)
+
+
+def test_an_engine_of_redis_work_queue() -> None:
+    engine = RedisWorkQueueEngine("{jobs}", RedisWorkQueueConfig(timing=TIMING, stray_ms=5), {"images": "pictures"})
+    again = engine_of(json.loads(json.dumps(recipe_of(engine))))
+    assert isinstance(again, RedisWorkQueueEngine)
+    assert again.config == engine.config
+    assert [again.prefix(name) for name in ("default", "images", "x")] == ["{jobs}", "pictures", "{jobs}:x"]
+
+
+def test_an_engine_that_is_not_known() -> None:
+    class Other:
+        name = "other"
+
+    other: Any = Other()
+    with pytest.raises(UnsupportedFeature, match="other"):
+        recipe_of(other)
+    with pytest.raises(UnsupportedFeature, match="other"):
+        engine_of({"protocol": "other", "config": {"timing": {}}})

@@ -1,0 +1,165 @@
+"""Cleaning many ids: few round trips, short steps, and lengths that are right at every instant."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+
+from leasehold.core import limits
+from leasehold.core.steps import Command
+from leasehold.engines.redis_work_queue import clean
+from leasehold.engines.redis_work_queue.clean import DeepPass
+from tests.support.stepping import Session, send_with, step
+from tests.wire.redis_work_queue.bench import STRAY_MS, Bench, P
+
+MANY = 100_000
+FILL = """
+for i = ARGV[1], ARGV[2] do
+  redis.call('SET', KEYS[1] .. ':item:i' .. i, 'data')
+  if ARGV[3] ~= '' then redis.call('LPUSH', KEYS[1] .. ARGV[3], 'i' .. i) end
+  if ARGV[4] ~= '' then redis.call('SET', KEYS[1] .. ':leased_by_session:i' .. i, 'x', 'EX', ARGV[4]) end
+end
+"""
+
+
+LOOK = """
+local items = #redis.call('KEYS', KEYS[1] .. ':item:*')
+return { redis.call('LLEN', KEYS[1] .. ':queue'), redis.call('LLEN', KEYS[1] .. ':processing'), items }
+"""
+
+
+def fill(bench: Bench, first: int, last: int, where: str = ":processing", lease: str = "") -> None:
+    for start in range(first, last + 1, 5_000):
+        bench.command("EVAL", FILL, 1, P, start, min(start + 4_999, last), where, lease)
+
+
+def slowest_ms(bench: Bench) -> float:
+    """The slowest command since the slow log was emptied."""
+    return max((entry[2] for entry in bench.command("SLOWLOG", "GET", -1)), default=0) / 1000
+
+
+@pytest.mark.slow
+@pytest.mark.one_server
+def test_a_light_clean_of_many_takes_short_steps(bench: Bench) -> None:
+    fill(bench, 1, MANY // 2, lease="3600")
+    fill(bench, MANY // 2 + 1, MANY)
+    calls = []
+
+    def count(number, call, send):
+        calls.append(number)
+        return send(call)
+
+    bench.light()
+    bench.pass_time(STRAY_MS + 1)
+    bench.command("SLOWLOG", "RESET")
+    total = step(clean.light_clean(P, bench.engine.config), Session("s"), send_with(bench.driver), count)
+    assert (total.looked, total.requeued) == (MANY, MANY // 2)
+    assert len(calls) <= 5 * MANY / 1_000
+    assert bench.lengths() == (MANY // 2, MANY // 2)
+    # On a quiet machine some milliseconds; here others run as well.
+    assert slowest_ms(bench) < 100
+    assert bench.light().requeued == 0
+
+
+@pytest.mark.slow
+@pytest.mark.one_server
+def test_a_deep_clean_of_many_finds_the_few(bench: Bench) -> None:
+    fill(bench, 1, MANY - 20_000, ":queue")
+    fill(bench, MANY - 19_999, MANY - 50, ":processing", "3600")
+    fill(bench, MANY - 49, MANY, "")
+    bench.command("MSET", *(word for n in range(20_000) for word in (f"other:item:{n}", "x")))
+    bench.command("SLOWLOG", "RESET")
+    first = bench.deep()
+    assert (first.requeued, first.noted) == (0, 50)
+    slowest = slowest_ms(bench)
+    bench.pass_time(STRAY_MS + 1)  # which looks through all of `processing` at once
+    bench.command("SLOWLOG", "RESET")
+    assert bench.deep().requeued == 50
+    assert bench.lengths() == (MANY - 20_000 + 50, 20_000 - 50)
+    assert max(slowest, slowest_ms(bench)) < 100  # some milliseconds on a quiet machine
+    assert bench.command("EXISTS", f"{P}:stray") == 0
+
+
+def test_a_deep_clean_takes_turns_where_the_lists_are_long(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "RWQ_KNOWN_MAX", 100)
+    fill(bench, 1, 450, ":queue")
+    fill(bench, 451, 500, "")
+    one = DeepPass(P)
+    most = 0
+    while not one.done:
+        bench.run(one.step(bench.engine.config))
+        most = max(most, len(one.known))
+    assert one.turns == 5
+    assert most < 250
+    bench.deep()
+    bench.pass_time(STRAY_MS + 1)
+    total = sum(bench.deep().requeued for _ in range(3))
+    assert total == 50
+    assert bench.lengths() == (500, 0)
+
+
+def test_lengths_are_right_at_every_instant(bench: Bench) -> None:
+    """Whoever reads both in one step finds every item in one of them."""
+    ids = [f"i{n}" for n in range(40)]
+    bench.put(*ids)
+    wrong: list[tuple[int, int, int]] = []
+    over = threading.Event()
+
+    def watch() -> None:
+        while not over.is_set():
+            waiting, held, items = bench.command("EVAL", LOOK, 1, P)
+            if waiting + held != items:
+                wrong.append((waiting, held, items))
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    until = time.monotonic() + 1.5
+    while time.monotonic() < until:
+        leases = bench.take(7, "w")
+        for n, lease in enumerate(leases):
+            bench.settle(lease) if n % 2 else None
+        bench.run(bench.engine.leave("w", ["default"]))
+        bench.maintain()
+        bench.put(*ids)
+    over.set()
+    watcher.join()
+    assert wrong == []
+
+
+def test_two_cleaners_at_once_put_back_everything_once(bench: Bench) -> None:
+    fill(bench, 1, 3_000)
+    bench.light()
+    bench.pass_time(STRAY_MS + 1)
+    found: list[int] = []
+    threads = [threading.Thread(target=lambda: found.append(bench.light().requeued)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    while left := bench.light().requeued:
+        found.append(left)
+    assert sum(found) == 3_000
+    assert bench.lengths() == (3_000, 0)
+    assert len(set(bench.queue())) == 3_000
+
+
+def test_one_clean_puts_back_all_that_nobody_holds(bench: Bench) -> None:
+    fill(bench, 1, 3_500)
+    assert bench.light().requeued == 0
+    bench.pass_time(STRAY_MS + 1)
+    assert bench.light().requeued == 3_500
+    assert bench.lengths() == (3_500, 0)
+
+
+def test_a_clean_reads_no_names_of_keys_but_by_scan(bench: Bench) -> None:
+    bench.put("a")
+    asked: list[object] = []
+
+    def see(number, call, send):
+        asked.append(call.args[0] if isinstance(call, Command) else call.script.name)
+        return send(call)
+
+    step(clean.deep_clean(P, bench.engine.config), Session("s"), send_with(bench.driver), see)
+    assert set(asked) <= {"LLEN", "LRANGE", "SCAN", "light", "deep"}

@@ -1,0 +1,89 @@
+"""What a job is as the data of an item: the same comes back, and other clients can read it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from leasehold.core.job import NewJob
+from leasehold.engines.redis_work_queue.records import read_record, write_data
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(), lambda x: st.lists(x) | st.dictionaries(st.text(), x)
+)
+CALLS = st.tuples(st.lists(JSON), st.dictionaries(st.text(), JSON)).map(lambda call: json.dumps(call).encode())
+TASKS = st.none() | st.from_regex(r"[A-Za-z0-9_.:][A-Za-z0-9_.:-]{0,20}", fullmatch=True)
+
+
+@given(
+    payload=st.binary() | CALLS | st.text().map(lambda text: text.encode("utf-8", "ignore")),
+    task=TASKS,
+    timeout_ms=st.none() | st.integers(0, 604_800_000),
+    retries=st.none() | st.integers(0, 10_000),
+)
+@example(payload=b'{"leasehold":1}', task=None, timeout_ms=None, retries=None)
+@example(payload=b'{"leasehold":1,"task":"x","args":[],"kwargs":{}}', task=None, timeout_ms=None, retries=None)
+@example(payload=b' {"leasehold":', task=None, timeout_ms=None, retries=None)
+@example(payload=b'[[1, 2.50, 1e400], {"a" : "\\u00e9"}]', task="t", timeout_ms=None, retries=None)
+@example(payload=b"[[],{}] x", task="t", timeout_ms=5, retries=0)
+def test_what_goes_in_comes_out(payload, task, timeout_ms, retries) -> None:
+    job = NewJob("q", "id", payload, task=task, timeout_ms=timeout_ms, retries=retries)
+    record = read_record("q", b"id", write_data(job))
+    assert (record.task, record.timeout_ms, record.retries, record.malformed) == (task, timeout_ms, retries, "")
+    try:
+        json.loads(payload)
+    except ValueError:
+        assert record.payload == payload
+    else:  # between the arguments and the names there may be other white space
+        assert record.payload == payload or json.dumps(json.loads(record.payload)) == json.dumps(json.loads(payload))
+
+
+@pytest.mark.parametrize(
+    "payload", [b"", b"null", b"0", b'""', b"plain", b"\xff", b'{"task":"x","args":[]}', b"[[],{}]"]
+)
+def test_a_raw_payload_is_the_data_as_it_is(payload: bytes) -> None:
+    assert write_data(NewJob("q", "id", payload)) == payload
+    assert read_record("q", b"id", payload).payload == payload
+
+
+def test_the_call_of_a_task_is_one_object() -> None:
+    data = write_data(
+        NewJob("q", "id", b'[["cat.png"],{"size":64}]', task="shop.thumbnail", timeout_ms=30_000, retries=5)
+    )
+    assert json.loads(data) == {
+        "leasehold": 1,
+        "timeout_ms": 30_000,
+        "retries": 5,
+        "task": "shop.thumbnail",
+        "args": ["cat.png"],
+        "kwargs": {"size": 64},
+    }
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b'{"leasehold":1,"task":5}',
+        b'{"leasehold":1,"task":"os.system; x"}',
+        b'{"leasehold":1,"task":"' + b"x" * 10_000 + b'"}',
+        b'{"leasehold":1,"timeout_ms":-1}',
+        b'{"leasehold":1,"retries":99999999}',
+        b'{"leasehold":1,"base64":"*"}',
+        b'{"leasehold":"x","task":"t"}',
+        b'{"leasehold":null}',
+        b'{"leasehold":1,"text":5}',
+    ],
+)
+def test_an_envelope_that_is_none_comes_out_whole_and_says_so(data: bytes) -> None:
+    record = read_record("q", b"id", data)
+    assert record.malformed
+    assert (record.task, record.payload) == (None, data)
+    assert b"os.system" not in record.malformed.encode()
+
+
+def test_deep_nesting_is_no_envelope_and_no_crash() -> None:
+    data = b'{"leasehold":' + b"[" * 100_000
+    assert read_record("q", b"id", data).payload == data

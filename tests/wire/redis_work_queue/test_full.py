@@ -1,0 +1,82 @@
+"""Redis at its memory limit: nothing new comes in, and all that lets work end goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from leasehold.compat.redis_work_queue import Item, KeyPrefix, WorkQueue
+from leasehold.core.errors import QueueFull
+from leasehold.core.job import State
+from leasehold.core.outcome import Broken, Cancelled, Completed, Failed, Outcome, Released, Retried, Unroutable
+from tests.wire.redis_work_queue.bench import BOOM, STRAY_MS, Bench
+
+
+@pytest.fixture
+def full(bench: Bench) -> Iterator[Bench]:
+    bench.put("a", "b", "c", task="t")
+    bench.foreign_add("lost")
+    bench.foreign_push("ghost")
+    bench.command("CONFIG", "SET", "maxmemory", 1)
+    yield bench
+    bench.command("CONFIG", "SET", "maxmemory", 0)
+
+
+OUTCOMES: list[Outcome] = [
+    Completed(b"", 0),
+    Retried(BOOM),
+    Retried(BOOM, 5_000),
+    Failed(BOOM),
+    Broken(BOOM),
+    Released(),
+    Unroutable(),
+    Cancelled(""),
+]
+
+
+@pytest.mark.parametrize("outcome", OUTCOMES, ids=lambda outcome: type(outcome).__name__)
+def test_work_goes_on(full: Bench, outcome: Outcome) -> None:
+    leases = full.take(2)
+    assert full.beat("w", leases) == set()
+    assert full.run(full.engine.extend(leases[0], 5_000))
+    assert full.settle(leases[0], outcome)
+    assert full.run(full.engine.leave("w", ["default"])) == 1
+
+
+def test_nothing_new_comes_in(full: Bench) -> None:
+    before = full.lengths(), full.items()
+    with pytest.raises(QueueFull):
+        full.put("new")
+    assert (full.lengths(), full.items()) == before
+
+
+def test_cleaning_and_acting_go_on(full: Bench) -> None:
+    full.take(3)
+    full.run(full.engine.leave("w", ["default"]))
+    full.maintain()
+    full.deep()
+    full.pass_time(STRAY_MS)
+    assert full.run(full.engine.cancel("default", "a"))
+    assert full.state("a") is State.CANCELLED
+    assert full.run(full.engine.retry("default", "a"))
+    assert full.run(full.engine.discard("default", "a"))
+    assert sorted(full.drain()) == ["b", "c", "lost"]
+
+
+def test_waiting_goes_on(full: Bench) -> None:
+    """Looking at a list without taking from it may need memory, for Redis."""
+    assert full.run(full.engine.wait(["default"], 50)) == "default"
+    full.drain()
+    assert full.run(full.engine.wait(["default"], 50)) is None
+    assert full.run(full.engine.wait(["default", "x"], 50)) is None
+
+
+def test_the_drop_in_goes_on(full: Bench, db) -> None:
+    queue = WorkQueue(KeyPrefix("jobs"))
+    for _ in range(4):
+        item = queue.lease(db, 5)
+        assert isinstance(item, Item)
+        assert queue.complete(db, item)
+    assert queue.lease(db, 5, block=False) is None
+    assert full.lengths() == (0, 0)
