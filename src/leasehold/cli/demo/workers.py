@@ -61,8 +61,12 @@ class WorkerProcesses:
     def pids(self) -> list[int]:
         return [process.pid for process in self._running]
 
+    def freeze(self, pid: int) -> None:
+        """SIGSTOP: it goes on holding what it holds, for as long as its lease lasts."""
+        os.kill(pid, signal.SIGSTOP)
+
     def kill(self, pid: int) -> None:
-        """SIGKILL: no handler runs, nothing is handed back."""
+        """SIGKILL: no handler runs, and it cannot hand anything back."""
         os.kill(pid, signal.SIGKILL)
         for process in self._running:
             if process.pid == pid:
