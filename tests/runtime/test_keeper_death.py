@@ -138,6 +138,7 @@ def test_a_worker_that_ends_in_order_is_not_taken_for_dead(start, driver):
 
 
 def test_a_redis_that_is_away_at_that_moment_is_waited_for(start, private_server):
+    private_server.command("CONFIG", "SET", "appendfsync", "always")  # what was acknowledged must outlive its kill
     victim = start("long", url=private_server.url)
     driver = SyncDriver(private_server.url)
     add(driver, ("a", "hang"))

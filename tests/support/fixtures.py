@@ -65,7 +65,7 @@ def native_entry(request: pytest.FixtureRequest) -> Entry:
 
 @pytest.fixture
 def driver(server: RedisServer) -> Iterator[SyncDriver]:
-    driver = SyncDriver(server.url, patience_ms=2_000)
+    driver = SyncDriver(server.url, patience_ms=20_000, reply_timeout_ms=20_000)
     yield driver
     driver.close()
 

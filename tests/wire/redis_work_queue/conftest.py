@@ -15,7 +15,7 @@ from tests.wire.redis_work_queue.originals import KINDS, Original
 
 @pytest.fixture
 def driver(server: RedisServer) -> Iterator[SyncDriver]:
-    driver = SyncDriver(server.url, patience_ms=2_000)
+    driver = SyncDriver(server.url, patience_ms=20_000, reply_timeout_ms=20_000)
     yield driver
     driver.close()
 
