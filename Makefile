@@ -8,6 +8,8 @@
 .DEFAULT_GOAL := help
 .PHONY: help demo test check faults format docs compat crash ci clean run-env dev-env
 SHELL := /bin/sh
+# The tests and the benchmarks start hundreds of processes: each would compile all modules anew.
+export PYTHONDONTWRITEBYTECODE :=
 
 VENV := .venv
 BIN := $(VENV)/bin

@@ -1,12 +1,13 @@
 """Fixtures for all tests: real Redis servers.
 
 Every test that asks for `server`, `redis_url` or `private_server` runs once for each version of Redis at hand, but for
-those that are marked `one_server`.
+those that are marked `one_server` and those of the command line and of the documentation.
 """
 
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -15,24 +16,27 @@ from leasehold.testing.server import RedisServer, available_binaries
 
 _BINARIES = available_binaries()
 _NEWEST = list(_BINARIES)[-1:]
+_ONE_SERVER = {"acceptance", "docs"}
+"""Folders of which every test is `one_server`."""
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+def pytest_configure() -> None:
+    # Started in the background of a shell, the tests ignore interrupts, and so would all processes that they start.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Tests of what does not depend on the version of Redis run on the newest only. LEASEHOLD_ALL_SERVERS=1: on all."""
-    if os.environ.get("LEASEHOLD_ALL_SERVERS"):
+    if "redis_binary" not in metafunc.fixturenames:
         return
-    others = [item for item in items if item.get_closest_marker("one_server") and not _is_on(item, _NEWEST)]
-    if others:
-        config.hook.pytest_deselected(items=others)
-        items[:] = [item for item in items if item not in set(others)]
+    one = metafunc.definition.get_closest_marker("one_server") or metafunc.definition.path.parent.name in _ONE_SERVER
+    versions = _NEWEST if one and not os.environ.get("LEASEHOLD_ALL_SERVERS") else list(_BINARIES)
+    none = pytest.param("", marks=pytest.mark.skip("no Redis server"))
+    metafunc.parametrize("redis_binary", versions or [none], indirect=True, scope="session")
 
 
-def _is_on(item: pytest.Item, versions: list[str]) -> bool:
-    callspec = getattr(item, "callspec", None)
-    return callspec is None or callspec.params.get("redis_binary", *versions) in versions
-
-
-@pytest.fixture(scope="session", params=_BINARIES or [pytest.param("", marks=pytest.mark.skip("no Redis server"))])
+@pytest.fixture(scope="session")
 def redis_binary(request: pytest.FixtureRequest) -> str:
     """The path of a server program, one after the other."""
     return _BINARIES[request.param]

@@ -16,16 +16,8 @@ from typing import Self
 
 import pytest
 
-HERE = Path(__file__).parent
 SOURCE = Path(__file__).parents[2] / "src"
 LIMIT_S = 60.0
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if item.path.is_relative_to(HERE):
-            item.add_marker("one_server")
 
 
 class Run:

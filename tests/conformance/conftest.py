@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.fixtures import configure, deselect, driver, entry, world
+from tests.support.fixtures import configure, deselect, driver, entry, generate, world
 
 __all__ = ["driver", "entry", "world"]
 
 
 def pytest_configure(config: pytest.Config) -> None:
     configure(config)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    generate(metafunc)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -20,6 +20,7 @@ from leasehold.engines.native import NativeEngine
 from leasehold.redis.sync import SyncDriver
 from leasehold.testing.server import RedisServer
 from tests.redis.proxy import Proxy
+from tests.support import processes
 
 HERE = Path(__file__).parent
 
@@ -52,10 +53,7 @@ class Holder:
                 return float(number or 0)
 
     def close(self) -> None:
-        if self.process.poll() is None:
-            self.process.send_signal(signal.SIGCONT)
-            self.process.kill()
-        self.process.wait()
+        processes.end(self.process)
         self._reader.join(10)
         assert self.process.stdout is not None
         self.process.stdout.close()

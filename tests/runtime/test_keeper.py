@@ -27,6 +27,7 @@ from leasehold.keeping import ProcessKeeper
 from leasehold.redis.sync import SyncDriver
 from leasehold.runtime import KeeperGone
 from leasehold.runtime.clones import CLONE_STATUS
+from tests.support import processes
 
 HERE = Path(__file__).parent
 
@@ -290,13 +291,10 @@ class WorkerProcess:
         raise AssertionError(f"the worker ended ({self.process.wait()}) and never said {word!r}")
 
     def children(self) -> list[int]:
-        pid = self.process.pid
-        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+        return processes.children(self.process.pid)
 
     def close(self) -> None:
-        if self.process.poll() is None:
-            self.process.send_signal(signal.SIGCONT)
-            self.process.kill()
+        processes.end(self.process)
         self.process.communicate()
 
 

@@ -26,32 +26,40 @@ def configure(config: pytest.Config) -> None:
         config.stash[_MUTATED] = True
 
 
-def lacks(item: pytest.Item, entry: Entry) -> str:
+def lacks(test: pytest.Item, name: str, entry: Entry) -> str:
     """Why a test is not for this engine; empty: it is."""
-    for marker in item.iter_markers("needs"):
+    for marker in test.iter_markers("needs"):
         missing = set(marker.args) - entry.features
         if missing:
             return f"{entry.name} has no {', '.join(sorted(missing))}"
-    name, last = getattr(item, "originalname", item.name), item.name.rstrip("]").rpartition("-")[2]
-    return next((entry.unlike[unlike] for unlike in (name, f"{name}[{last}]") if unlike in entry.unlike), "")
+    return entry.unlike.get(name, "")
+
+
+def generate(metafunc: pytest.Metafunc) -> None:
+    """Each engine that the test is for, in turn. Called by the conftest.py of a suite for all engines."""
+    if "entry" in metafunc.fixturenames:
+        test = metafunc.definition
+        fit = [entry for entry in ENTRIES if not lacks(test, test.name, entry)]
+        metafunc.parametrize("entry", fit, indirect=True, ids=lambda entry: entry.name)
 
 
 def deselect(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what an engine cannot do. Called by the conftest.py of a suite for all engines."""
-    entries: dict[pytest.Item, Entry] = {}
+    """Leave out the cases of a test that an engine cannot pass, by the last parameter. Called as `generate` is."""
+    others = set()
     for item in items:
         callspec = getattr(item, "callspec", None)
         if callspec is not None and "entry" in callspec.params:
-            entries[item] = callspec.params["entry"]
-    others = {item for item, entry in entries.items() if lacks(item, entry)}
+            case = f"{getattr(item, 'originalname', item.name)}[{item.name.rstrip(']').rpartition('-')[2]}]"
+            if case in callspec.params["entry"].unlike:
+                others.add(item)
     if others:
         config.hook.pytest_deselected(items=list(others))
         items[:] = [item for item in items if item not in others]
 
 
-@pytest.fixture(params=ENTRIES, ids=lambda entry: entry.name)
+@pytest.fixture
 def entry(request: pytest.FixtureRequest) -> Entry:
-    """Each engine, in turn."""
+    """The engine that `generate` gave to the test."""
     found: Entry = request.param
     return found
 
