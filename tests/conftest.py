@@ -21,9 +21,10 @@ _ONE_SERVER = {"acceptance", "docs"}
 
 
 def pytest_configure() -> None:
-    # Started in the background of a shell, the tests ignore interrupts, and so would all processes that they start.
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+    # Started in the background of a shell, the tests ignore these signals, and so would all processes that they start.
+    for number in (signal.SIGINT, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, lambda *_: None)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

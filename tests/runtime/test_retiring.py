@@ -53,12 +53,14 @@ async def test_a_stop_while_it_retires_is_an_ordinary_one(how):
     assert not any(isinstance(one.outcome, Completed) for one in rig.engine.settled)
 
 
-async def test_to_drain_again_is_the_same_ask_and_to_stop_again_is_a_hard_one():
+async def test_a_stop_and_an_order_to_drain_are_one_ask_and_to_stop_again_is_a_hard_one():
+    """Whichever comes first: a supervisor orders its processes to drain when it gets the signal that they get too."""
     gate = Gate()
     async with Rig(gated(gate), grace_ms=60_000) as rig:
         rig.engine.add("a")
         await gate.begun.get()
         rig.worker.drain()
+        rig.worker.stop()
         rig.worker.drain()
         await asyncio.sleep(0.1)
         assert rig.done is not None

@@ -120,6 +120,7 @@ class Worker:
         self._stop = asyncio.Event()
         self._hurry = asyncio.Event()
         """A stop was asked for, and not only that it retires."""
+        self._asked = False
         self._hard = asyncio.Event()
         self._worn = worn
         self.retiring: str | None = None
@@ -129,9 +130,13 @@ class Worker:
         self._loops: list[asyncio.Task[None]] = []
 
     def stop(self) -> None:
-        """Ask for a stop: nothing new is started, running jobs may finish. Asked again: a hard stop, at once."""
-        if self._hurry.is_set():
+        """Ask for a stop: nothing new is started, running jobs may finish. Asked again: a hard stop, at once.
+
+        What a supervisor has ordered by `drain` does not count: the same Ctrl-C may reach it and this process.
+        """
+        if self._asked:
             self._hard.set()
+        self._asked = True
         self.drain()
 
     def drain(self) -> None:

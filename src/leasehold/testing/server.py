@@ -31,6 +31,7 @@ from leasehold.redis.tether import tethered
 
 _START_S: Final = 15.0
 _STOP_S: Final = 10.0
+_COMMAND_MS: Final = 60_000
 _SCAN_COUNT: Final = 1_000
 _LOG_LINES: Final = 15
 
@@ -75,7 +76,7 @@ class RedisServer:
         self._process: subprocess.Popen[bytes] | None = None
         # The kernel ends the server with the thread that started it: this one lives as long as this object.
         self._starter = ThreadPoolExecutor(1, thread_name_prefix="redis server")
-        self._driver = SyncDriver(self.url, patience_ms=5_000)
+        self._driver = SyncDriver(self.url, patience_ms=5_000, reply_timeout_ms=_COMMAND_MS)
 
     def __enter__(self) -> Self:
         self.start()

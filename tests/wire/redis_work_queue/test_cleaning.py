@@ -58,8 +58,7 @@ def test_a_light_clean_of_many_takes_short_steps(bench: Bench) -> None:
     assert (total.looked, total.requeued) == (MANY, MANY // 2)
     assert len(calls) <= 5 * MANY / 1_000
     assert bench.lengths() == (MANY // 2, MANY // 2)
-    # On a quiet machine some milliseconds; here others run as well.
-    assert slowest_ms(bench) < 100
+    assert slowest_ms(bench) < 500  # some milliseconds on a quiet machine; seconds if one step looked at all
     assert bench.light().requeued == 0
 
 
@@ -78,7 +77,7 @@ def test_a_deep_clean_of_many_finds_the_few(bench: Bench) -> None:
     bench.command("SLOWLOG", "RESET")
     assert bench.deep().requeued == 50
     assert bench.lengths() == (MANY - 20_000 + 50, 20_000 - 50)
-    assert max(slowest, slowest_ms(bench)) < 100  # some milliseconds on a quiet machine
+    assert max(slowest, slowest_ms(bench)) < 500  # as above
     assert bench.command("EXISTS", f"{P}:stray") == 0
 
 

@@ -38,6 +38,9 @@ class Nonces:
     """Sessions for nonces, and the calls in doubt. For any number of threads."""
 
     def __init__(self) -> None:
+        self._begin()
+
+    def _begin(self) -> None:
         self._pid = os.getpid()
         self._sessions = Sessions()
         self._doubts: dict[Key, Doubt] = {}
@@ -45,7 +48,7 @@ class Nonces:
     def turn(self, key: Key) -> Turn:
         if os.getpid() != self._pid:
             # Two processes must not draw the same numbers.
-            self.__init__()  # type: ignore[misc]
+            self._begin()
         return Turn(self, key, self._doubts.pop(key, None))
 
     def take(self) -> Session:
