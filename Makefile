@@ -3,10 +3,11 @@
 #   PYTHON=python3.12   which Python makes the virtual environment (default: the first suitable one)
 #   DIR=path            for demo: the directory to walk
 #   SEED=7 JOBS=2000 ONLY=S01,S06   for faults: what is drawn, jobs of each scenario [default: few], which of them
-#   ARGS="-k lease"     for test: more arguments for pytest; for crash: see python -m bench.crash --help
+#   ONLY=leasehold,rq   for bench: some of the queues or sections, printed and not kept
+#   ARGS="-k lease"     for test: more arguments for pytest; for crash, bench: see python -m bench.performance --help
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check faults format docs compat crash ci clean run-env dev-env
+.PHONY: help demo test check faults format docs compat crash bench ci clean run-env dev-env
 SHELL := /bin/sh
 # The tests and the benchmarks start hundreds of processes: each would compile all modules anew.
 export PYTHONDONTWRITEBYTECODE :=
@@ -48,6 +49,9 @@ compat: ## Run the tests on other Pythons and older Redis clients, as far as the
 
 crash: dev-env ## Kill each peer's worker in mid-job and time the second run; writes a page (ARGS=--only=rq)
 	@$(BIN)/python -m bench.crash $(ARGS)
+
+bench: dev-env ## Measure speed and cost beside other queues; writes a page (ONLY=leasehold,rq ARGS=--quick)
+	@$(BIN)/python -m bench.performance $(if $(ONLY),--only $(ONLY)) $(ARGS)
 
 clean: ## Remove the virtual environment and what the tools left
 	rm -rf $(VENV) .compat .bench build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

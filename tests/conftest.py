@@ -37,6 +37,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     metafunc.parametrize("redis_binary", versions or [none], indirect=True, scope="session")
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What takes long begins first: at the end all processes would wait for the one that has it."""
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+
+
 @pytest.fixture(scope="session")
 def redis_binary(request: pytest.FixtureRequest) -> str:
     """The path of a server program, one after the other."""

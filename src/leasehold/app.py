@@ -17,7 +17,7 @@ from leasehold.core.task import BatchRule, TaskSpec
 from leasehold.options import OF_SHAPE, Options
 from leasehold.panel import Control, Inspect
 from leasehold.parameters import takes_one, takes_what_comes
-from leasehold.protocols import FullEngine, Native, WireProtocol
+from leasehold.protocols import FullEngine, WireProtocol, spoken
 from leasehold.queues import Queue
 from leasehold.rules import (
     OF_RUN,
@@ -70,12 +70,13 @@ class Leasehold:
         thumbnail.enqueue("cat.png").result(timeout=10)
 
     `url`: redis://, rediss://, redis+sentinel://, unix:// or embedded:PATH. `namespace`: the beginning of all keys in
-    Redis; apps with different ones do not meet. `protocol`: the wire format, `Native()` by default. `max_payload`:
-    the largest encoded payload in bytes. `patience`: for how many seconds a call that found no Redis is sent again
-    before it ends in `Unreachable`. `durable`: how many replicas must have what is enqueued, and the ends of jobs.
-    `defaults`: what tasks and handlers get where nothing else is said. What is not given comes from the environment,
-    see `leasehold.settings`. One app may be used by any number of threads and event loops. Raises `InvalidArgument`
-    and `NotConfigured` (a URL that cannot be read).
+    Redis; apps with different ones do not meet. `protocol`: the wire format, as `RedisWorkQueue(prefix="jobs")` or as
+    text, "redis-work-queue:jobs"; `Native()` by default. `max_payload`: the largest encoded payload in bytes.
+    `patience`: for how many seconds a call that found no Redis is sent again before it ends in `Unreachable`.
+    `durable`: how many replicas must have what is enqueued, and the ends of jobs. `defaults`: what tasks and handlers
+    get where nothing else is said. What is not given comes from the environment, see `leasehold.settings`. One app may
+    be used by any number of threads and event loops. Raises `InvalidArgument` and `NotConfigured` (a URL that cannot be
+    read).
     """
 
     def __init__(
@@ -83,7 +84,7 @@ class Leasehold:
         url: str | None = None,
         *,
         namespace: str | None = None,
-        protocol: WireProtocol | None = None,
+        protocol: WireProtocol | str | None = None,
         max_payload: int | None = None,
         patience: float | None = None,
         connect_timeout: float | None = None,
@@ -95,6 +96,7 @@ class Leasehold:
         self.settings = Settings.load(
             url=url,
             namespace=namespace,
+            protocol=protocol if isinstance(protocol, str) else getattr(protocol, "text", None),
             max_payload=max_payload,
             patience=patience,
             connect_timeout=connect_timeout,
@@ -362,11 +364,11 @@ class Leasehold:
 
 
 def _engine(protocol: object, settings: Settings) -> FullEngine:
-    if protocol is None:
-        return Native().engine(settings)
+    if protocol is None or isinstance(protocol, str):
+        return spoken(settings.protocol).engine(settings)
     if isinstance(protocol, type) or not callable(getattr(protocol, "engine", None)):
         kind = protocol.__name__ if isinstance(protocol, type) else type(protocol).__name__
-        raise InvalidArgument(f"protocol is a {kind}; expected a wire protocol such as Native().")
+        raise InvalidArgument(f"protocol is a {kind}; expected one such as Native() or RedisWorkQueue(prefix=...).")
     engine: FullEngine = protocol.engine(settings)  # type: ignore[attr-defined]
     return engine
 

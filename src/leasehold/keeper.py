@@ -26,12 +26,11 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from leasehold.core import limits
-from leasehold.core.engine import CancelAsked, Engine, Heartbeat, Timing
+from leasehold.core.engine import CancelAsked, Engine, Heartbeat
 from leasehold.core.errors import RedisError, Unreachable
 from leasehold.core.job import JobRecord, Lease, LeaseRef
 from leasehold.core.text import cut
-from leasehold.engines.native import NativeEngine
-from leasehold.engines.native.engine import NativeConfig
+from leasehold.recipes import Recipe, engine_of
 from leasehold.redis.sync import SyncDriver
 
 STDIN: Final = 0
@@ -59,8 +58,7 @@ class Orders:
     """What to keep, for whom, and where."""
 
     url: str
-    namespace: str
-    config: NativeConfig
+    recipe: Recipe
     worker: str
     queues: tuple[str, ...]
     parent: int
@@ -71,9 +69,6 @@ class Orders:
     @classmethod
     def from_line(cls, line: bytes) -> Orders:
         fields = json.loads(line)
-        config = fields["config"]
-        config["timing"] = Timing(**config["timing"])
-        fields["config"] = NativeConfig(**config)
         fields["queues"] = tuple(fields["queues"])
         return cls(**fields)
 
@@ -389,7 +384,7 @@ def main() -> int:
         driver = SyncDriver(
             orders.url, patience_ms=RETRY_MS, connect_timeout_ms=TRY_MS, reply_timeout_ms=TRY_MS, max_idle=1
         )
-        KeeperProcess(orders, parent, pipe, NativeEngine(orders.namespace, orders.config), driver).run()
+        KeeperProcess(orders, parent, pipe, engine_of(orders.recipe), driver).run()
     except Exception as error:
         pipe.send(Report(None, f"{type(error).__name__}: {error}").to_line())
         return 1

@@ -14,8 +14,8 @@ from typing import Final
 from leasehold.core import limits
 from leasehold.core.engine import Heartbeat
 from leasehold.core.job import LeaseRef
-from leasehold.engines.native.engine import NativeConfig
 from leasehold.keeper import GOODBYE, Orders, Report, Snapshot
+from leasehold.recipes import Recipe
 from leasehold.runtime.log import event
 from leasehold.runtime.ports import KeeperGone
 
@@ -28,13 +28,12 @@ UNREAD_MAX: Final = 1024 * 1024
 class ProcessKeeper:
     """A keeper in a process of its own. See `leasehold.runtime.ports.Keeper` for the methods.
 
-    keeper = ProcessKeeper("redis://localhost:6379/0", namespace="leasehold")
+    keeper = ProcessKeeper("redis://localhost:6379/0", recipe_of(engine))
     """
 
-    def __init__(self, url: str, namespace: str = "leasehold", config: NativeConfig | None = None) -> None:
+    def __init__(self, url: str, recipe: Recipe) -> None:
         self._url = url
-        self._namespace = namespace
-        self._config = config or NativeConfig()
+        self._recipe = recipe
         self._process: asyncio.subprocess.Process | None = None
         self._trouble = ""
         self._told: frozenset[str] | None = None
@@ -59,7 +58,7 @@ class ProcessKeeper:
             limit=LINE_MAX,
         )
         assert self._process.stdin is not None
-        orders = Orders(self._url, self._namespace, self._config, worker, tuple(queues), os.getpid())
+        orders = Orders(self._url, self._recipe, worker, tuple(queues), os.getpid())
         self._process.stdin.write(orders.to_line())
         if self._told is not None:
             self._process.stdin.write(Snapshot(keep=self._told).to_line())

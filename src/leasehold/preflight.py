@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from leasehold.core import limits
-from leasehold.core.errors import AccessDenied, ReplyError
+from leasehold.core.errors import AccessDenied, LeaseholdError, ReplyError, Unreachable, UnsupportedFeature
 from leasehold.core.steps import Command, Steps
-from leasehold.engines.native.rights import missing_rights
+from leasehold.protocols import NATIVE, REDIS_WORK_QUEUE
+from leasehold.runtime.log import event
+
+if TYPE_CHECKING:
+    from leasehold.protocols import FullEngine
 
 OLDEST: Final = (6, 2)
 NEWEST: Final = 8
@@ -67,16 +72,53 @@ class Inspection:
 
 
 EVICTION: Final = "eviction"
+_UNITS: Final = (("GB", 1 << 30), ("MB", 1 << 20), ("KB", 1 << 10))
 _KEEPS_NOTHING: Final = frozenset({"role", "mode"})
 """Where these are wrong, another server is the one to ask more of."""
 
 
+@dataclass(frozen=True, slots=True)
+class Rights:
+    """What an engine needs of a user of Redis. `keys`: how the names of all its keys begin. `missing`: what is lacking,
+    as an ACL grants it."""
+
+    keys: str
+    missing: Callable[[], Steps[tuple[str, ...]]]
+
+
+def rights_of(engine: FullEngine) -> Rights:
+    """What this engine needs of a user of Redis. Raises `UnsupportedFeature` for one that is not known here."""
+    if engine.name == REDIS_WORK_QUEUE:
+        from leasehold.engines.redis_work_queue import RedisWorkQueueEngine, rights
+
+        if isinstance(engine, RedisWorkQueueEngine):
+            prefixes = (engine.base, *engine.named.values())
+            return Rights(" or ".join(dict.fromkeys(prefixes)), lambda: rights.missing_rights(prefixes))
+    elif engine.name == NATIVE:
+        from leasehold.engines.native import NativeEngine
+
+        if isinstance(engine, NativeEngine):
+            return _native_rights(engine.namespace)
+    raise UnsupportedFeature(f"What the protocol {engine.name!r} needs of a Redis is not known.")
+
+
+def _native_rights(namespace: str) -> Rights:
+    from leasehold.engines.native.rights import missing_rights
+
+    return Rights(f"{{{namespace}", lambda: missing_rights(namespace))
+
+
 def inspection(
-    namespace: str, *, wall: Callable[[], float] = time.time, clock: Callable[[], float] = time.monotonic
+    namespace: str,
+    *,
+    rights: Rights | None = None,
+    wall: Callable[[], float] = time.time,
+    clock: Callable[[], float] = time.monotonic,
 ) -> Steps[Inspection]:
     """Ask Redis about itself. What this user may not ask is not known, and said so.
 
-    `wall`: seconds since 1970 here; `clock`: seconds that only grow. Raises `AccessDenied` for who may do nothing.
+    `rights`: what the engine in use needs; None: the native one, in this namespace. `wall`: seconds since 1970 here;
+    `clock`: seconds that only grow. Raises `AccessDenied` for who may do nothing.
     """
     yield Command(("PING",))
     info = yield from _info()
@@ -85,9 +127,27 @@ def inspection(
     else:
         found = [*judge(info).findings, _persistence(info, (yield from _config()))]
     if not any(one.level is Level.ERROR and one.name in _KEEPS_NOTHING for one in found):
-        found.append(_rights(namespace, (yield from missing_rights(namespace))))
+        needed = rights or _native_rights(namespace)
+        found.append(_rights(needed.keys, (yield from needed.missing())))
         found += yield from _measured(wall, clock)
     return Inspection(tuple(found))
+
+
+def failed(error: LeaseholdError) -> Inspection:
+    """What is known of a Redis that could not be looked at: why.
+
+    >>> failed(Unreachable("There was no connection.")).errors
+    ('There was no connection.',)
+    """
+    name = "connection" if isinstance(error, Unreachable) else "rights" if isinstance(error, AccessDenied) else "server"
+    return Inspection((Finding(name, Level.ERROR, str(error)),))
+
+
+def log(found: Inspection) -> None:
+    """Log, one event each, what is not as it should be. For a worker that starts all the same."""
+    for one in found.findings:
+        if one.level is not Level.OK:
+            event(logging.WARNING, "redis_unfit", about=one.name, found=one.found, remedy=one.remedy or None)
 
 
 def fields_of(reply: bytes) -> dict[str, str]:
@@ -175,8 +235,8 @@ def _eviction(info: Mapping[str, str]) -> Finding:
 def _memory(info: Mapping[str, str]) -> Finding:
     used, limit = _number(info, "used_memory"), _number(info, "maxmemory")
     if not limit:
-        return Finding("memory", Level.OK, f"{_megabytes(used)} in use, without a limit.")
-    text = f"{_megabytes(used)} of {_megabytes(limit)} in use."
+        return Finding("memory", Level.OK, f"{_size(used)} in use, without a limit.")
+    text = f"{_size(used)} of {_size(limit)} in use."
     if used < limits.ALMOST_FULL * limit:
         return Finding("memory", Level.OK, text)
     remedy = "When it is full, nothing can be enqueued: raise `maxmemory`, or let workers catch up."
@@ -211,11 +271,11 @@ def _persistence(info: Mapping[str, str], config: Mapping[str, str]) -> Finding:
     return Finding(name, Level.OK, f"An append-only file{f', synced: {fsync}' if fsync else ''}.")
 
 
-def _rights(namespace: str, missing: tuple[str, ...]) -> Finding:
+def _rights(keys: str, missing: tuple[str, ...]) -> Finding:
     if not missing:
         return Finding("rights", Level.OK, "This user may do all that is needed.")
     text = f"This user of Redis lacks rights that are needed: {' '.join(missing)}."
-    return Finding("rights", Level.ERROR, text, f"Grant them with `ACL SETUSER`; all keys begin with {{{namespace}.")
+    return Finding("rights", Level.ERROR, text, f"Grant them with `ACL SETUSER`; all keys begin with {keys}.")
 
 
 def _measured(wall: Callable[[], float], clock: Callable[[], float]) -> Steps[list[Finding]]:
@@ -223,7 +283,10 @@ def _measured(wall: Callable[[], float], clock: Callable[[], float]) -> Steps[li
     rounds: list[tuple[float, float]] = []
     for _ in range(limits.PINGS):
         began = clock()
-        seconds, micros = yield Command(("TIME",))
+        try:
+            seconds, micros = yield Command(("TIME",))
+        except AccessDenied:  # among the rights that are missing, so it is said there that it is needed
+            return [Finding("clock", Level.UNKNOWN, "TIME is not allowed for this user, so no time was measured.")]
         took = clock() - began
         # Redis looked at its clock about half a round trip ago.
         rounds.append((took, int(seconds) + int(micros) / 1_000_000 - (wall() - took / 2)))
@@ -252,8 +315,11 @@ def _number(info: Mapping[str, str], name: str) -> int:
     return int(text) if text.isdigit() else 0
 
 
-def _megabytes(size: int) -> str:
-    return f"{size / 1024 / 1024:,.1f} MB"
+def _size(size: int) -> str:
+    for unit, of in _UNITS:
+        if size >= of:
+            return f"{size / of:,.1f} {unit}"
+    return f"{size:,} B"
 
 
 def _time(ms: float) -> str:

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from leasehold.core import names
 from leasehold.core.engine import Controller, Engine, Inspector
+from leasehold.core.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from leasehold.engines.native.engine import NativeConfig
     from leasehold.engines.redis_work_queue.config import RedisWorkQueueConfig
     from leasehold.settings import Settings
+
+NATIVE: Final = "native"
+REDIS_WORK_QUEUE: Final = "redis-work-queue"
 
 
 class FullEngine(Engine, Inspector, Controller, Protocol):
@@ -44,6 +48,11 @@ class Native:
         if self.namespace is not None:
             names.namespace(self.namespace)
 
+    @property
+    def text(self) -> str:
+        """How the setting says it."""
+        return NATIVE
+
     def engine(self, settings: Settings) -> FullEngine:
         from leasehold.engines.native import NativeEngine
 
@@ -74,7 +83,30 @@ class RedisWorkQueue:
             names.queue_name(name)
             check_prefix(prefix, f"the prefix of {name!r}")
 
+    @property
+    def text(self) -> str:
+        """How the setting says it; `queues` and `config` have no place there."""
+        return f"{REDIS_WORK_QUEUE}:{self.prefix}"
+
     def engine(self, settings: Settings) -> FullEngine:
         from leasehold.engines.redis_work_queue import RedisWorkQueueEngine
 
         return RedisWorkQueueEngine(self.prefix, self.config, self.queues)
+
+
+def spoken(text: object) -> WireProtocol:
+    """The protocol that a setting or an option names: "native", or "redis-work-queue:" and the prefix of its keys.
+
+        spoken("redis-work-queue:jobs")        # RedisWorkQueue(prefix="jobs")
+
+    Raises `InvalidArgument`.
+    """
+    kind, colon, prefix = text.partition(":") if isinstance(text, str) else ("", "", "")
+    if kind == NATIVE and not colon:
+        return Native()
+    if kind == REDIS_WORK_QUEUE and prefix:
+        return RedisWorkQueue(prefix)
+    raise InvalidArgument(
+        f"protocol is {names.shown(text)}; expected {NATIVE}, or {REDIS_WORK_QUEUE}:PREFIX with what other clients "
+        f"call their KeyPrefix, as in {REDIS_WORK_QUEUE}:jobs."
+    )

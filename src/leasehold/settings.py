@@ -9,6 +9,7 @@ from typing import Any
 
 from leasehold.core import limits, names
 from leasehold.core.errors import InvalidArgument, NotConfigured
+from leasehold.protocols import NATIVE, spoken
 
 DEFAULT_URL = "redis://localhost:6379/0"
 DEFAULT_NAMESPACE = "leasehold"
@@ -49,6 +50,11 @@ class Settings:
         "The beginning of all keys in Redis; apps with different ones do not meet.",
         "LEASEHOLD_NAMESPACE",
     )
+    protocol: str = _setting(
+        NATIVE,
+        "The wire format: `native`, or `redis-work-queue:PREFIX` for queues that its clients share.",
+        "LEASEHOLD_PROTOCOL",
+    )
     max_payload: int = _setting(
         limits.MAX_PAYLOAD, "The largest encoded payload of a job, in bytes.", "LEASEHOLD_MAX_PAYLOAD", read=int
     )
@@ -88,6 +94,7 @@ class Settings:
             found = "empty" if url == "" else f"a {type(url).__name__}"
             raise InvalidArgument(f"url is {found}; expected text such as {DEFAULT_URL}.")
         names.namespace(self.namespace)
+        spoken(self.protocol)
         names.count(self.max_payload, "max_payload", least=1, most=limits.MAX_PAYLOAD_CEILING)
         names.duration_ms(self.patience, "patience", least_ms=0, most_ms=limits.DAY)
         names.duration_ms(self.connect_timeout, "connect_timeout", most_ms=limits.HOUR)

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, ParamSpec, TypeVar
 
 from leasehold.core import names
 from leasehold.core.codec import JsonCodec
@@ -239,10 +239,18 @@ class Task(Generic[P, R, C]):
                 f"Task {self.name}: using(id={self._options.id!r}) cannot be the id of many jobs; expected an id for "
                 f"each call, as in {self.__name__}.using(id=...).call(...)."
             )
+        if not isinstance(calls, Iterable):
+            self._refuse(calls, "a list of ")
         calls = list(calls)
         jobs = [self._new_job(call) for call in calls]
         asked = [least for call in calls if (least := self._options_of(call).durable) is not None]
         return enqueue_all(self._client, jobs, self._definition.results, max(asked, default=None))
+
+    def _refuse(self, got: object, wanted: str = "") -> NoReturn:
+        what = f"a call of {got.task}" if isinstance(got, TaskCall) else f"a {type(got).__name__}"
+        raise InvalidArgument(
+            f"Task {self.name}: got {what}; expected {wanted}calls made by {self.__name__}.call(...)."
+        )
 
     def _options_of(self, call: TaskCall[R]) -> Options:
         """Most calls are made with the options that this task has."""
@@ -250,8 +258,7 @@ class Task(Generic[P, R, C]):
 
     def _new_job(self, call: object) -> NewJob:
         if not isinstance(call, TaskCall) or call.task != self.name:
-            got = f"a call of {call.task}" if isinstance(call, TaskCall) else f"a {type(call).__name__}"
-            raise InvalidArgument(f"Task {self.name}: got {got}; expected calls made by {self.__name__}.call(...).")
+            self._refuse(call)
         options = self._options_of(call)
         definition = self._definition
         return self._client.job(

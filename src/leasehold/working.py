@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 
 from leasehold.app import Leasehold
 from leasehold.core import limits, names
-from leasehold.core.errors import InvalidArgument, UnsupportedFeature
-from leasehold.engines.native import NativeEngine
+from leasehold.core.errors import InvalidArgument
 from leasehold.keeping import ProcessKeeper
-from leasehold.preflight import Inspection, inspection
+from leasehold.preflight import Inspection, inspection, rights_of
+from leasehold.recipes import recipe_of
 from leasehold.redis.aio import AsyncDriver
 from leasehold.runtime.child import Launch
 from leasehold.runtime.worker import ExitStatus, Worker
@@ -75,7 +75,7 @@ async def inspect_redis(app: Leasehold) -> Inspection:
     """Look whether a worker can rely on this Redis. Raises `Unreachable` and `AccessDenied` within some seconds."""
     driver = _driver(app, limits.START_PATIENCE_MS)
     try:
-        return await driver.run(inspection(app.settings.namespace))
+        return await driver.run(inspection(app.settings.namespace, rights=rights_of(app.engine)))
     finally:
         await driver.close()
 
@@ -86,9 +86,7 @@ async def run_worker(app: Leasehold, options: WorkerOptions, tether: Tether | No
     On any other status than `OK` handlers may still be running: end the process at once. `tether`: the line to the
     supervisor that started this process. Raises `NotConfigured` when the health port cannot be had.
     """
-    engine = app.engine
-    if not isinstance(engine, NativeEngine):
-        raise UnsupportedFeature(f"No worker can keep leases of the protocol {engine.name!r} yet.")
+    recipe = recipe_of(app.engine)
     if app.settings.url.removeprefix("embedded:").strip("/") == "":
         raise InvalidArgument(
             "The URL is `embedded:` without a path: each process would get an empty Redis of its own. Give a path that "
@@ -99,12 +97,12 @@ async def run_worker(app: Leasehold, options: WorkerOptions, tether: Tether | No
     driver = _driver(app, limits.PATIENCE_MS)
     try:
         worker = Worker(
-            engine,
+            app.engine,
             driver,
             tasks,
             handlers,
             options.queues or queues_of(app),
-            keeper=ProcessKeeper(app.settings.url, engine.namespace, engine.config),
+            keeper=ProcessKeeper(app.settings.url, recipe),
             concurrency=options.concurrency,
             burst=options.burst,
             grace_ms=round(options.grace * limits.SECOND),

@@ -16,6 +16,8 @@ from typing import Self
 
 import pytest
 
+from leasehold import Leasehold as App
+
 SOURCE = Path(__file__).parents[2] / "src"
 LIMIT_S = 60.0
 
@@ -141,3 +143,27 @@ def leasehold(tmp_path: Path) -> Iterator[Leasehold]:
     yield start
     for run in runs:
         run.close()
+
+
+@pytest.fixture
+def run(leasehold: Leasehold, redis_url: str) -> Callable[..., tuple[str, str]]:
+    """Runs the command to its end; answers what it wrote on stdout and on stderr."""
+
+    def run(*args: str, expect: int = 0, **variables: str) -> tuple[str, str]:
+        ended = leasehold(*args, url=redis_url, **variables).end(expect)
+        return ended.out, ended.err
+
+    return run
+
+
+@pytest.fixture
+def app(redis_url: str) -> Iterator[App]:
+    """A producer without tasks, who looks and acts as well."""
+    with App(redis_url) as app:
+        yield app
+
+
+@pytest.fixture
+def jobs(request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    """Writes the module that workers run: what the test's file calls `JOBS`."""
+    (tmp_path / "jobs.py").write_text(request.module.JOBS)

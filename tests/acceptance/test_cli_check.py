@@ -127,13 +127,25 @@ def test_a_user_who_may_not_ask(run, make_server):
     assert found["rights"]["level"] == "ok"
 
 
-def test_no_redis_and_a_wrong_password(leasehold, make_server):
-    err = leasehold("check", url="redis://me:s3cret@127.0.0.1:1/0").end(expect=1).err
-    assert "gave no answer" in err
-    assert "s3cret" not in err
+def test_no_connection_is_a_finding(run, leasehold):
+    url = "redis://me:s3cret@127.0.0.1:1/0"
+    found = run(None, expect=1, url=url)
+    assert {name: one["level"] for name, one in found.items()} == {"connection": "error"}
+    assert "gave no answer" in found["connection"]["found"]
+    ended = leasehold("check", url=url).end(expect=1)
+    assert ended.out.split()[:2] == ["error", "connection"]
+    assert (ended.err, "s3cret" in ended.out) == ("", False)
+
+
+def test_a_user_who_is_not_let_in_is_a_finding(run, leasehold, make_server):
     server = make_server(args=["--requirepass", "right-s3cret"], password="right-s3cret")
-    err = leasehold("check", url=server.url.replace("right", "wrong")).end(expect=1).err
-    assert ("refused access" in err, "s3cret" in err) == (True, False)
+    found = run(server, expect=1, url=server.url.replace("right", "wrong"))
+    assert {name: one["level"] for name, one in found.items()} == {"rights": "error"}
+    assert "refused access" in found["rights"]["found"]
+    assert "s3cret" not in str(found)
+    server.command("ACL", "SETUSER", "nobody", "on", ">s3cret", "resetchannels", "-@all")
+    out = leasehold("check", url=server.url.replace(":right-s3cret", "nobody:s3cret")).end(expect=1).out
+    assert out.split()[:2] == ["error", "rights"]
     ended = leasehold("check", "--json", url=server.url).end()
     assert "s3cret" not in ended.out + ended.err
 

@@ -9,7 +9,7 @@ import pytest
 
 from leasehold import Leasehold
 from tests.acceptance.conftest import SOURCE
-from tests.acceptance.test_cli_processes import gone, pids, ready, until
+from tests.acceptance.crews import gone, pids, ready, until
 
 pytest.importorskip("watchfiles")
 

@@ -9,8 +9,8 @@ import sys
 
 import pytest
 
-from leasehold import Leasehold, QueueView, State
-from leasehold.cli.overview import queue_table
+from leasehold import Leasehold, QueueView, State, WorkerView
+from leasehold.cli.overview import queue_table, worker_table
 from leasehold.cli.tables import fitted
 
 
@@ -119,6 +119,14 @@ def test_one_queue(leasehold, app, redis_url):
 def test_a_worker_warns_of_a_queue_that_nothing_names(failed):
     assert "No task or handler of the app names the queue 'nosuch'; those that are named: 'images'." in failed
     assert "queue 'images';" not in failed
+
+
+def test_what_a_worker_has_claimed_ahead_is_not_said_to_run():
+    view = WorkerView("w", ("q",), "host", 7, started_ms=0, seen_ms=56_000, concurrency=2, active=5)
+    table = worker_table([view], 60_000)
+    shown = dict(zip(table.head, table.rows[0], strict=True))
+    assert (shown["held"], shown["slots"], shown["announced"]) == ("5", "2", "4s ago")
+    assert "running" not in shown
 
 
 @pytest.mark.parametrize(("width", "has", "has_not"), [(200, "cancelled", "..."), (60, "ready", "cancelled")])

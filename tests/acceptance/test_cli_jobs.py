@@ -5,26 +5,9 @@ import re
 
 import pytest
 
-from leasehold import Leasehold, State
+from leasehold import State
 from leasehold.cli.listing import find_jobs
 from leasehold.core import limits
-
-
-@pytest.fixture
-def app(redis_url):
-    with Leasehold(redis_url) as app:
-        yield app
-
-
-@pytest.fixture
-def run(leasehold, redis_url):
-    """Runs the command to its end; answers what it wrote on stdout and on stderr."""
-
-    def run(*args, expect=0, **variables):
-        ended = leasehold(*args, url=redis_url, **variables).end(expect)
-        return ended.out, ended.err
-
-    return run
 
 
 def rows(out):

@@ -2,16 +2,14 @@
 
 import json
 import os
-import re
 import signal
-import time
-from collections.abc import Callable
 
 import pytest
 
-from leasehold import Leasehold, State
+from leasehold import State
+from tests.acceptance.crews import SLEEP, ended, gone, pids, ready, until, view, with_tasks, written
 
-JOBS = """
+JOBS = f"""
 import os, signal, time
 from leasehold import Leasehold
 
@@ -19,16 +17,9 @@ with open("imported", "a") as file:
     print(os.getpid(), file=file)
 
 app = Leasehold()
-
+{SLEEP}
 @app.task
 def where() -> int:
-    return os.getpid()
-
-@app.task
-def sleep(seconds: float) -> int:
-    with open("sleeping", "a") as file:
-        print(os.getpid(), file=file)
-    time.sleep(seconds)
     return os.getpid()
 
 @app.task
@@ -40,71 +31,12 @@ def leave() -> None:
     os._exit(0)
 """
 
-
-@pytest.fixture(autouse=True)
-def jobs(tmp_path):
-    (tmp_path / "jobs.py").write_text(JOBS)
+pytestmark = pytest.mark.usefixtures("jobs")
 
 
 @pytest.fixture
-def app(redis_url):
-    with Leasehold(redis_url) as app:
-
-        @app.task(name="jobs.where")
-        def where() -> int: ...
-
-        @app.task(name="jobs.sleep")
-        def sleep(seconds: float) -> int: ...
-
-        @app.task(name="jobs.die")
-        def die() -> None: ...
-
-        @app.task(name="jobs.leave")
-        def leave() -> None: ...
-
-        yield app
-
-
-def until(condition: Callable[[], object], seconds: float = 30) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it did not happen in time"
-        time.sleep(0.02)
-
-
-def pids(run, what: str = "child_ready") -> list[int]:
-    """Of the processes of which something was logged, in that order."""
-    return [int(pid) for pid in re.findall(rf"{what} place=\d+ child=(\d+)", run.err)]
-
-
-def ready(run, count: int):
-    until(lambda: len(pids(run)) >= count or run.process.poll() is not None)
-    assert len(pids(run)) >= count, run.err
-    return run
-
-
-def ended(run, expect: int = 0):
-    """Starting some processes takes its time on a busy machine."""
-    until(lambda: run.process.poll() is not None, 50)
-    return run.end(expect)
-
-
-def gone(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return True
-    return False
-
-
-def written(path) -> list[int]:
-    return [int(line) for line in path.read_text().split()] if path.exists() else []
-
-
-def view(app, job):
-    found = app.inspect.job(job.queue, job.id)
-    assert found is not None
-    return found
+def app(app):
+    return with_tasks(app)
 
 
 def test_processes_are_workers_like_any_other_and_end_with_their_supervisor(leasehold, app, redis_url, tmp_path):

@@ -9,7 +9,7 @@ import urllib.request
 import pytest
 
 from leasehold import Leasehold
-from tests.acceptance.test_cli_processes import pids, ready, until
+from tests.acceptance.crews import pids, ready, until
 
 JOBS = """
 import asyncio, time
@@ -23,10 +23,7 @@ async def block(seconds: float) -> None:
     time.sleep(seconds)
 """
 
-
-@pytest.fixture(autouse=True)
-def jobs(tmp_path):
-    (tmp_path / "jobs.py").write_text(JOBS)
+pytestmark = pytest.mark.usefixtures("jobs")
 
 
 def port_of(run) -> int:

@@ -4,16 +4,15 @@ import signal
 
 import pytest
 
-from leasehold import Leasehold
-from tests.acceptance.test_cli_processes import ended, pids, ready, until, view, written
+from tests.acceptance.crews import SLEEP, ended, pids, ready, until, view, with_tasks, written
 
-JOBS = """
+JOBS = f"""
 import os, time
 from leasehold import Leasehold
 
 app = Leasehold()
 kept = []
-
+{SLEEP}
 @app.task
 def where() -> int:
     time.sleep(0.01)
@@ -23,35 +22,14 @@ def where() -> int:
 def leak(mb: int) -> int:
     kept.append(b"x" * (mb * 1024 * 1024))
     return os.getpid()
-
-@app.task
-def sleep(seconds: float) -> int:
-    with open("sleeping", "a") as file:
-        print(os.getpid(), file=file)
-    time.sleep(seconds)
-    return os.getpid()
 """
 
-
-@pytest.fixture(autouse=True)
-def jobs(tmp_path):
-    (tmp_path / "jobs.py").write_text(JOBS)
+pytestmark = pytest.mark.usefixtures("jobs")
 
 
 @pytest.fixture
-def app(redis_url):
-    with Leasehold(redis_url) as app:
-
-        @app.task(name="jobs.where")
-        def where() -> int: ...
-
-        @app.task(name="jobs.leak")
-        def leak(mb: int) -> int: ...
-
-        @app.task(name="jobs.sleep")
-        def sleep(seconds: float) -> int: ...
-
-        yield app
+def app(app):
+    return with_tasks(app)
 
 
 def test_after_so_many_jobs_the_next_process_goes_on(leasehold, app, redis_url):

@@ -5,25 +5,18 @@ from functools import partial
 
 import pytest
 
-from leasehold import Leasehold, State
-from tests.acceptance.test_cli_processes import pids, ready, until, view, written
+from leasehold import State
+from tests.acceptance.crews import SLEEP, pids, ready, until, view, with_tasks, written
 
-JOBS = """
+JOBS = f"""
 import os, sys, threading, time
 from leasehold import Leasehold
 
 app = Leasehold()
-
+{SLEEP}
 class Unspeakable(Exception):
     def __str__(self):
         raise RuntimeError("no words")
-
-@app.task
-def sleep(seconds: float) -> int:
-    with open("sleeping", "a") as file:
-        print(os.getpid(), file=file)
-    time.sleep(seconds)
-    return os.getpid()
 
 @app.task(retries=0)
 def villain(how: str) -> object:
@@ -53,23 +46,12 @@ def villain(how: str) -> object:
         os._exit(0)
 """
 
-
-@pytest.fixture(autouse=True)
-def jobs(tmp_path):
-    (tmp_path / "jobs.py").write_text(JOBS)
+pytestmark = pytest.mark.usefixtures("jobs")
 
 
 @pytest.fixture
-def app(redis_url):
-    with Leasehold(redis_url) as app:
-
-        @app.task(name="jobs.sleep")
-        def sleep(seconds: float) -> int: ...
-
-        @app.task(name="jobs.villain")
-        def villain(how: str) -> object: ...
-
-        yield app
+def app(app):
+    return with_tasks(app)
 
 
 def has_ended(app, job) -> bool:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from leasehold import Leasehold, State
+from leasehold import State
 
 JOBS = """
 from leasehold import Leasehold
@@ -19,21 +19,7 @@ def add(a: int, b: int = 0) -> int:
     return a + b
 """
 
-
-@pytest.fixture
-def app(redis_url, tmp_path):
-    (tmp_path / "jobs.py").write_text(JOBS)
-    with Leasehold(redis_url) as app:
-        yield app
-
-
-@pytest.fixture
-def run(leasehold, redis_url):
-    def run(*args, expect=0, **variables):
-        ended = leasehold(*args, url=redis_url, **variables).end(expect)
-        return ended.out, ended.err
-
-    return run
+pytestmark = pytest.mark.usefixtures("jobs")
 
 
 @pytest.fixture

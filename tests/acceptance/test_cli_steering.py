@@ -124,7 +124,7 @@ def test_a_quiet_worker_starts_nothing_new(leasehold, app, worker, redis_url):
     running.result(timeout=20)
     assert waits.state() is State.READY
     lines = [line.split() for line in leasehold("info", url=redis_url).end().out.splitlines()]
-    assert next(line for line in lines if line and line[0] == "worker")[-1] == "quiet"
+    assert next(line for line in lines if line and line[0] == "worker")[-1] == "state"
     assert next(line for line in lines if line and line[0] == name)[-1] == "quiet"
     out = leasehold("quiet", name, "--undo", "--json", url=redis_url).end().out
     assert json.loads(out) == {"worker": name, "quiet": False}

@@ -12,8 +12,9 @@ import leasehold.engines.redis_work_queue.scripts as redis_work_queue
 
 SOURCE = Path(__file__).parents[2] / "src" / "leasehold" / "engines"
 DECLARATIONS: dict[str, ModuleType] = {"native": native, "redis_work_queue": redis_work_queue}
-OPERATIONS = sorted(SOURCE.glob("*/lua/*.lua"))
-LIBRARIES = sorted(SOURCE.glob("*/lua/lib/*.lua"))
+SHARED = SOURCE / "lua"
+OPERATIONS = sorted((*SOURCE.glob("*/lua/*.lua"), *SHARED.glob("*.lua")))
+LIBRARIES = sorted((*SOURCE.glob("*/lua/lib/*.lua"), *SHARED.glob("lib/*.lua")))
 PARTS = ("KEYS[1]", "ARGV", "Returns:", "Invariant:")
 
 
@@ -21,8 +22,17 @@ def name_of(path: Path) -> str:
     return path.relative_to(SOURCE).as_posix()
 
 
-def engine_of(path: Path) -> str:
-    return path.relative_to(SOURCE).parts[0]
+def engines_of(path: Path) -> list[str]:
+    """The engines that use an operation or a library: its own one, or all those that have no such file of their own."""
+    own = path.relative_to(SOURCE).parts[0]
+    if own in DECLARATIONS:
+        return [own]
+    return [name for name in DECLARATIONS if not (SOURCE / name / path.relative_to(SOURCE)).exists()]
+
+
+def users_of(path: Path) -> list[str]:
+    """The engines that declare an operation which lies in this file."""
+    return [name for name in engines_of(path) if path.stem in DECLARATIONS[name].ARGUMENTS]
 
 
 def header(path: Path) -> list[str]:
@@ -40,13 +50,21 @@ def arguments(path: Path) -> str:
 
 
 def test_every_engine_with_lua_is_checked_here():
-    assert {engine_of(path) for path in OPERATIONS} == set(DECLARATIONS)
+    assert {path.parent.parent for path in OPERATIONS} == {SOURCE, *(SOURCE / name for name in DECLARATIONS)}
 
 
 @pytest.mark.parametrize("engine", DECLARATIONS)
 def test_files_and_declarations_are_the_same_set(engine):
-    files = {path.stem for path in OPERATIONS if engine_of(path) == engine}
-    assert files == set(DECLARATIONS[engine].ARGUMENTS)
+    declared = set(DECLARATIONS[engine].ARGUMENTS)
+    files = {path.stem for path in OPERATIONS if path.is_relative_to(SOURCE / engine)}
+    shared = {path.stem for path in SHARED.glob("*.lua")}
+    assert files <= declared
+    assert declared <= files | shared
+
+
+@pytest.mark.parametrize("path", OPERATIONS, ids=name_of)
+def test_an_operation_is_used(path):
+    assert users_of(path), "no engine declares it: delete it"
 
 
 @pytest.mark.parametrize("path", OPERATIONS, ids=name_of)
@@ -62,7 +80,7 @@ def test_the_header_states_the_contract(path):
 
 @pytest.mark.parametrize("path", OPERATIONS, ids=name_of)
 def test_the_arguments_are_those_that_python_declares(path):
-    assert arguments(path) == DECLARATIONS[engine_of(path)].ARGUMENTS[path.stem]
+    assert {DECLARATIONS[name].ARGUMENTS[path.stem] for name in users_of(path)} == {arguments(path)}
 
 
 @pytest.mark.parametrize("path", OPERATIONS, ids=name_of)
@@ -75,16 +93,30 @@ def test_no_position_is_read_that_was_not_declared(path):
 
 @pytest.mark.parametrize("path", OPERATIONS, ids=name_of)
 def test_the_assembled_script_has_no_gaps(path):
-    text = DECLARATIONS[engine_of(path)].SCRIPTS[path.stem].text
-    assert "--@include" not in text
-    assert not re.search(r"@[A-Z_]+@", text)
+    for engine in users_of(path):
+        text = DECLARATIONS[engine].SCRIPTS[path.stem].text
+        assert "--@include" not in text
+        assert not re.search(r"@[A-Z_]+@", text)
+
+
+@pytest.mark.parametrize("path", OPERATIONS, ids=name_of)
+def test_every_library_stands_behind_those_that_it_needs(path):
+    for engine in users_of(path):
+        texts = [script.text for script in DECLARATIONS[engine].SCRIPTS.values()]
+        functions = {name for text in texts for name in re.findall(r"^local function (\w+)", text, re.MULTILINE)}
+        text = re.sub(r"--.*|'[^']*'", "", DECLARATIONS[engine].SCRIPTS[path.stem].text)
+        bound = {name for names in re.findall(r"function[ \w]*\(([^)]*)\)", text) for name in names.split(", ")}
+        for name in functions - bound:
+            made, used = re.search(rf"local function {name}\b", text), re.search(rf"(?<![.\w]){name}\(", text)
+            assert not used or (made and made.start() < used.start()), f"{engine}: {name} is used before it is there"
 
 
 @pytest.mark.parametrize("path", LIBRARIES, ids=name_of)
 def test_a_library_says_what_it_is_for_and_is_used(path):
     assert re.match(rf"lib {path.stem}: .+", header(path)[0])
-    includes = [line for operation in OPERATIONS for line in re.findall(r"--@include (.*)", operation.read_text())]
-    assert any(path.stem in line.split() for line in includes), "no operation includes it: delete it"
+    users = [file for file in OPERATIONS + LIBRARIES if {*engines_of(file)} & {*engines_of(path)}]
+    includes = [line for file in users for line in re.findall(r"^--@include (.*)", file.read_text(), re.MULTILINE)]
+    assert any(path.stem in line.split() for line in includes), "nothing includes it: delete it"
 
 
 @pytest.mark.parametrize("path", OPERATIONS + LIBRARIES, ids=name_of)
@@ -101,5 +133,6 @@ def test_only_keys_of_the_prefix_and_bounded_loops(path):
 
 
 def test_lua_files_are_found_as_package_data():
-    folder = resources.files("leasehold.engines.native") / "lua"
-    assert {entry.name for entry in folder.iterdir()} >= {f"{name}.lua" for name in native.ARGUMENTS}
+    folders = [resources.files(package) / "lua" for package in ("leasehold.engines", "leasehold.engines.native")]
+    found = {entry.name for folder in folders for entry in folder.iterdir()}
+    assert found >= {f"{name}.lua" for name in native.ARGUMENTS}

@@ -116,6 +116,7 @@ class Machine(RuleBasedStateMachine):
             with pytest.raises(QueueFull):
                 self.run(self.engine.enqueue(jobs))
             self._pass(1)
+            model.look_for(now, [job.id for job in jobs])
             return
         answers = self.run(self.engine.enqueue(jobs))
         assert answers == model.enqueue(now, new)

@@ -79,6 +79,12 @@ class Model:
         then.enqueue(now, deepcopy(jobs))
         return then.length() > max(self.length(), self.settings.max_length)
 
+    def look_for(self, now: int, ids: list[str]) -> None:
+        """Records past their time are forgotten as soon as somebody wants to know whether there are any."""
+        for id in ids:
+            if id in self.jobs and self.visible(id, now) is None:
+                del self.jobs[id]
+
     def enqueue(self, now: int, jobs: list[tuple[Job, int]]) -> list[Enqueued]:
         """Each with its delay. Lanes come last: they are lined up lane by lane."""
         return [self._add(now, job, delay) for job, delay in jobs]

@@ -19,6 +19,7 @@ EXAMPLES = int(os.environ.get("LEASEHOLD_EXAMPLES", "80"))
 STEPS = 50
 
 
+@pytest.mark.slow
 @pytest.mark.one_server
 @pytest.mark.timeout(300 + 3 * EXAMPLES)
 def test_random_histories(world: World) -> None:

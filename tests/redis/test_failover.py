@@ -18,8 +18,8 @@ from leasehold.core.job import NewJob
 from leasehold.core.outcome import Completed
 from leasehold.durable import enqueue_durably
 from leasehold.engines.native import NativeEngine
-from leasehold.engines.native.engine import NativeConfig
 from leasehold.keeper import Orders, Report, Snapshot
+from leasehold.recipes import recipe_of
 from leasehold.redis.sync import SyncDriver
 from tests.redis.watched import Watched, until
 
@@ -104,7 +104,7 @@ def test_the_keeper_follows_the_master(watched: Watched, drivers: Callable[[str]
 
     listener = threading.Thread(target=listen)
     try:
-        orders = Orders(watched.url(), "shop", NativeConfig(), "w", (QUEUE,), os.getpid())
+        orders = Orders(watched.url(), recipe_of(NativeEngine("shop")), "w", (QUEUE,), os.getpid())
         keeper.stdin.write(orders.to_line() + Snapshot((lease.ref,), frozenset([QUEUE])).to_line())
         keeper.stdin.flush()
         listener.start()

@@ -19,7 +19,7 @@ from leasehold.core.task import TaskSpec
 from leasehold.runtime import KeeperGone, Worker, current_job
 
 
-def _one(call: Callable[[], Any]) -> Generator[Any, Any, Any]:
+def one_call(call: Callable[[], Any]) -> Generator[Any, Any, Any]:
     """Steps of one call, whose reply is the answer."""
     return (yield call)
 
@@ -115,7 +115,7 @@ class FakeEngine:
                     got.append(claimed)
             return Leased(tuple(got))
 
-        return _one(lease)
+        return one_call(lease)
 
     def wait(self, queues: Sequence[str], timeout_ms: int) -> Steps[str | None]:
         async def wait() -> str | None:
@@ -127,7 +127,7 @@ class FakeEngine:
                 return None
             return next((queue for queue in queues if self.ready[queue]), queues[0])
 
-        return _one(wait)
+        return one_call(wait)
 
     def settle(self, settlements: Sequence[tuple[Lease, Outcome]]) -> Steps[list[bool]]:
         def settle() -> list[bool]:
@@ -139,7 +139,7 @@ class FakeEngine:
             self._note("settle")
             return answers
 
-        return _one(settle)
+        return one_call(settle)
 
     def _settle_one(self, lease: Lease, outcome: Outcome) -> bool:
         if self.held.pop(lease.ref, None) is None:
@@ -154,7 +154,7 @@ class FakeEngine:
         return True
 
     def extend(self, lease: Lease, ms: int) -> Steps[bool]:
-        return _one(lambda: lease.ref in self.held)
+        return one_call(lambda: lease.ref in self.held)
 
     def leave(self, worker: str, queues: Sequence[str]) -> Steps[int]:
         def leave() -> int:
@@ -163,7 +163,7 @@ class FakeEngine:
             self._note("leave")
             return self.left
 
-        return _one(leave)
+        return one_call(leave)
 
     def maintain(
         self, queues: Sequence[str], tasks: Sequence[str], limit: int = 200, raw_queues: Collection[str] = ()
@@ -174,7 +174,7 @@ class FakeEngine:
             self._note("maintain")
             return Maintained()
 
-        return _one(maintain)
+        return one_call(maintain)
 
     def announce(self, worker: WorkerView) -> Steps[bool]:
         def announce() -> bool:
@@ -182,14 +182,14 @@ class FakeEngine:
             self._note("announce")
             return self.quiet
 
-        return _one(announce)
+        return one_call(announce)
 
     def heartbeat(self, worker: str, queues: Sequence[str], leases: Sequence[LeaseRef]) -> Steps[Heartbeat]:
         def heartbeat() -> Heartbeat:
             self._note("heartbeat")
             return Heartbeat(cancelled=self.asks([ref for ref in leases if ref.queue in queues]))
 
-        return _one(heartbeat)
+        return one_call(heartbeat)
 
     def asks(self, leases: Sequence[LeaseRef]) -> tuple[CancelAsked, ...]:
         return tuple(CancelAsked(ref, self.asked[ref.id]) for ref in leases if ref.id in self.asked)
@@ -200,7 +200,7 @@ class FakeEngine:
             self._note("progress")
             return lease.ref in self.held
 
-        return _one(progress_)
+        return one_call(progress_)
 
     def signal_channel(self, worker: str) -> str:
         return f"signal:{worker}"

@@ -19,6 +19,7 @@ from leasehold.core.task import TaskSpec
 from leasehold.engines.native import NativeEngine
 from leasehold.engines.native.engine import NativeConfig
 from leasehold.keeping import ProcessKeeper
+from leasehold.recipes import recipe_of
 from leasehold.redis.aio import AsyncDriver
 from leasehold.runtime import ExitStatus, Worker, current_job
 
@@ -159,7 +160,7 @@ async def main(url: str, config: NativeConfig) -> ExitStatus:
         )
         for function in functions
     }
-    keeper = ProcessKeeper(url, "lh", config)
+    keeper = ProcessKeeper(url, recipe_of(NativeEngine("lh", config)))
     worker = Worker(Saying("lh", config), driver, tasks, {}, ["q"], keeper=keeper, concurrency=1, grace_ms=5_000)
     return await worker.run()
 

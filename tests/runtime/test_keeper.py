@@ -24,6 +24,7 @@ from leasehold.engines.native import NativeEngine
 from leasehold.engines.native.engine import NativeConfig
 from leasehold.keeper import Orders, Report, Snapshot, is_stopped
 from leasehold.keeping import ProcessKeeper
+from leasehold.recipes import recipe_of
 from leasehold.redis.sync import SyncDriver
 from leasehold.runtime import KeeperGone
 from leasehold.runtime.clones import CLONE_STATUS
@@ -41,9 +42,13 @@ def driver(redis_url: str) -> Iterator[SyncDriver]:
 
 @pytest.fixture
 async def keeper(redis_url: str) -> AsyncIterator[ProcessKeeper]:
-    keeper = ProcessKeeper(redis_url, "lh", NativeConfig(timing=Timing(beat_ms=50)))
+    keeper = keeper_of(redis_url, NativeConfig(timing=Timing(beat_ms=50)))
     yield keeper
     await keeper.stop()
+
+
+def keeper_of(url: str, config: NativeConfig | None = None) -> ProcessKeeper:
+    return ProcessKeeper(url, recipe_of(NativeEngine("lh", config)))
 
 
 async def next_beat(keeper: ProcessKeeper, wanted: Callable[[Heartbeat], bool] = lambda beat: True) -> Heartbeat:
@@ -70,7 +75,8 @@ async def until_gone(keeper: ProcessKeeper) -> None:
 
 class TestLines:
     def test_orders_survive_the_pipe(self):
-        orders = Orders("redis://:p@h/0", "ns", NativeConfig(timing=Timing(beat_ms=7)), "w", ("a", "b"), 12)
+        recipe = recipe_of(NativeEngine("ns", NativeConfig(timing=Timing(beat_ms=7))))
+        orders = Orders("redis://:p@h/0", recipe, "w", ("a", "b"), 12)
         assert Orders.from_line(orders.to_line()) == orders
 
     @pytest.mark.parametrize("id", ["plain", "a\nb", "\udc80", "\u2028"])
@@ -98,7 +104,7 @@ class TestKeeper:
     async def test_a_resting_keeper_does_not_beat_and_beats_again_when_it_is_told(self, redis_url, driver):
         config = NativeConfig(timing=Timing(beat_ms=50, lease_ms=300, grace_ms=100))
         engine = NativeEngine("lh", config)
-        keeper = ProcessKeeper(redis_url, "lh", config)
+        keeper = keeper_of(redis_url, config)
 
         async def reclaimed() -> bool:
             await next_beat(keeper)
@@ -166,7 +172,7 @@ class TestKeeper:
         assert keeper.kept_at > paused
 
     async def test_it_beats_the_kept_queues_often_the_others_now_and_then_and_none_at_rest(self, redis_url, driver):
-        keeper = ProcessKeeper(redis_url, "lh", NativeConfig(timing=Timing(beat_ms=100)))
+        keeper = keeper_of(redis_url, NativeConfig(timing=Timing(beat_ms=100)))
         queues = [f"q{number}" for number in range(10)]
 
         async def calls_in(seconds: float) -> int:
@@ -191,7 +197,7 @@ class TestKeeper:
             await keeper.stop()
 
     async def test_it_says_that_it_is_alive_while_redis_hangs(self, private_server):
-        keeper = ProcessKeeper(private_server.url)
+        keeper = keeper_of(private_server.url)
         await keeper.start("w", ["q"])
         await next_beat(keeper)
         os.kill(private_server.pid, signal.SIGSTOP)
@@ -230,7 +236,7 @@ class TestKeeper:
         await next_beat(keeper)
 
     async def test_without_redis_it_is_alive_and_says_so(self, tmp_path, caplog):
-        keeper = ProcessKeeper(f"unix://:secret@{tmp_path}/none.sock")
+        keeper = keeper_of(f"unix://:secret@{tmp_path}/none.sock")
         await keeper.start("w", ["q"])
         assert await keeper.report() is None
         await keeper.stop()
@@ -238,7 +244,7 @@ class TestKeeper:
         assert "secret" not in caplog.text
 
     async def test_wrong_orders_end_it_with_a_reason(self):
-        keeper = ProcessKeeper("nonsense")
+        keeper = keeper_of("nonsense")
         await keeper.start("w", ["q"])
         with pytest.raises(KeeperGone, match="NotConfigured"):
             await until_gone(keeper)

@@ -6,7 +6,9 @@ The fault hook wraps what the worker hands to its supervision.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
+import os
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -17,6 +19,7 @@ from leasehold.core.engine import Feature
 from leasehold.core.errors import Fail
 from leasehold.core.outcome import Completed
 from leasehold.runtime import ExitStatus, KeeperGone, Worker
+from leasehold.runtime.sturdy import SturdyLoop
 from tests.runtime.fakes import FakeEngine, FakeKeeper, Gate, Rig, gated, task
 
 SUPERVISED = ("fetch", "settle", "watch", "maintain", "present", "report", "listen", "events", "hooks")
@@ -177,3 +180,23 @@ async def test_a_result_that_cannot_be_looked_at_costs_no_slot(kind):
         assert await rig.ended() is ExitStatus.OK
     (end,) = rig.engine.outcomes("b")
     assert "request context" in end.error.message  # type: ignore[union-attr]
+
+
+def test_a_loop_whose_files_a_handler_has_closed_ends_the_process_with_one_line(monkeypatch, caplog):
+    class Ended(BaseException):
+        pass
+
+    def end(status: int) -> None:
+        raise Ended(status)
+
+    monkeypatch.setattr(os, "_exit", end)
+    monkeypatch.setattr(logging, "shutdown", lambda: None)
+    loop = SturdyLoop()
+    loop.call_soon(os.close, loop._selector.fileno())  # type: ignore[attr-defined]
+    with loop.guarded(), pytest.raises(Ended, match="1"):
+        loop.run_forever()
+    with contextlib.suppress(OSError):
+        loop.close()
+    (record,) = caplog.records
+    assert record.levelname == "CRITICAL"
+    assert record.message.startswith("loop_broken cause='a handler closed files")

@@ -19,6 +19,7 @@ from leasehold.core.task import BatchRule, TaskSpec
 from leasehold.engines.native import NativeEngine
 from leasehold.engines.native.engine import NativeConfig
 from leasehold.keeping import ProcessKeeper
+from leasehold.recipes import recipe_of
 from leasehold.redis.aio import AsyncDriver
 from leasehold.runtime import Job, Worker, current_job
 from tests.runtime.fakes import Gate, gated, task
@@ -34,7 +35,7 @@ class Place:
         self.driver = AsyncDriver(url)
         named = {spec.name: spec for spec in specs if spec.name is not None}
         raw = {spec.queue: spec for spec in specs if spec.name is None}
-        keeper = ProcessKeeper(url, "lh", config)
+        keeper = ProcessKeeper(url, recipe_of(self.engine))
         options = {"grace_ms": 0, "signals": False, "concurrency": 2} | options
         self.worker = Worker(self.engine, self.driver, named, raw, ["q"], keeper=keeper, **options)
 

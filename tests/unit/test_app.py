@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from leasehold import Backoff, Leasehold, Native, State
+from leasehold import Backoff, Leasehold, Native, RedisWorkQueue, State
 from leasehold.core import limits
 from leasehold.core.engine import Feature
 from leasehold.core.errors import (
@@ -214,6 +214,9 @@ class TestEnqueue:
         for wrong in (other.call(1), (1,), {"a": 1}, 1):
             with pytest.raises(InvalidArgument, match="call"):
                 task.enqueue_many([task.call(1), wrong])
+        for single in (None, 1, task.call(1)):
+            with pytest.raises(InvalidArgument, match=r"expected a list of calls made by double\.call"):
+                task.enqueue_many(single)
         assert engine.enqueued == []
 
     @pytest.mark.parametrize("argument", ["1", None, 1.5, object(), float("nan")])
@@ -309,10 +312,22 @@ class TestHandles:
 
 
 class TestApp:
-    @pytest.mark.parametrize("protocol", ["native", Native, 5])
+    @pytest.mark.parametrize("protocol", ["", "natvie", "native:shop", "redis-work-queue", Native, 5])
     def test_what_is_no_protocol(self, protocol):
-        with pytest.raises(InvalidArgument, match="Native"):
+        with pytest.raises(InvalidArgument, match=r"expected .*[Nn]ative"):
             Leasehold("redis://x", protocol=protocol)
+
+    def test_a_protocol_may_be_an_object_or_its_name_given_or_in_the_environment(self, monkeypatch):
+        for protocol in (RedisWorkQueue("a:b"), "redis-work-queue:a:b"):
+            app = Leasehold("redis://x", protocol=protocol)
+            assert (app.engine.name, app.settings.protocol) == ("redis-work-queue", "redis-work-queue:a:b")
+        monkeypatch.setenv("LEASEHOLD_PROTOCOL", "redis-work-queue:a:b")
+        engine: Any = Leasehold("redis://x").engine
+        assert engine.prefix("q") == "a:b:q"
+        assert Leasehold("redis://x", protocol=Native()).engine.name == "native"
+        monkeypatch.setenv("LEASEHOLD_PROTOCOL", "redis-work-queue:a:item:b")
+        with pytest.raises(NotConfigured, match=r"LEASEHOLD_PROTOCOL.*':item'"):
+            Leasehold("redis://x")
 
     @pytest.mark.parametrize("url", ["http://example.org", "localhost", "redis://h:port", "redis://h/s3cret"])
     def test_a_url_that_cannot_be_read(self, url):

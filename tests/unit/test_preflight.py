@@ -11,8 +11,9 @@ import pytest
 
 from leasehold.core.errors import AccessDenied
 from leasehold.core.steps import Command
-from leasehold.engines.native.rights import NEEDED, NO_KEY
-from leasehold.preflight import Finding, Inspection, Level, fields_of, inspection, judge
+from leasehold.engines.native import rights as native
+from leasehold.engines.redis_work_queue import rights as redis_work_queue
+from leasehold.preflight import Finding, Inspection, Level, fields_of, inspection, judge, log
 
 FIT = {
     "redis_version": "7.0.15",
@@ -47,6 +48,9 @@ def found(name: str, **changes: str) -> Finding:
         ("eviction", {"maxmemory_policy": "allkeys-lru"}, Level.ERROR, "as soon as somebody sets a limit"),
         ("eviction", {"maxmemory_policy": "volatile-ttl", "maxmemory": "100"}, Level.ERROR, "when its memory is full"),
         ("memory", {"used_memory": "89", "maxmemory": "100"}, Level.OK, ""),
+        ("memory", {"used_memory": "900", "maxmemory": "1024"}, Level.OK, "900 B of 1.0 KB"),
+        ("memory", {"used_memory": "1", "maxmemory": "104857"}, Level.OK, "1 B of 102.4 KB"),
+        ("memory", {"used_memory": "5242880", "maxmemory": "3221225472"}, Level.OK, "5.0 MB of 3.0 GB"),
         ("memory", {"used_memory": "90", "maxmemory": "100"}, Level.WARNING, "raise `maxmemory`"),
         ("connections", {"connected_clients": "90", "maxclients": "100"}, Level.WARNING, "maxclients"),
         ("connections", {"connected_clients": "odd", "maxclients": "100"}, Level.OK, "0 of 100"),
@@ -70,6 +74,14 @@ def test_who_knows_that_jobs_may_be_thrown_away_may_say_so():
     assert [text for text in replica.refusals(allow_eviction=True) if "replica" not in text] == []
     assert len(replica.refusals(allow_eviction=True)) == 1
     assert evicts.errors == tuple(map(str, (one for one in evicts.findings if one.level is Level.ERROR)))
+
+
+def test_what_is_not_as_it_should_be_is_an_event_of_the_log(caplog):
+    log(judge({**FIT, "redis_version": "99.1.0"}))
+    assert [record.leasehold_parts[0] for record in caplog.records] == ["redis_unfit"]
+    _, fields = caplog.records[0].leasehold_parts
+    assert (fields["about"], fields["remedy"]) == ("version", "Look for a newer Leasehold.")
+    assert "99.1.0" in fields["found"]
 
 
 class Server:
@@ -168,6 +180,8 @@ def test_who_may_not_ask():
     assert seen.errors == ()
     server.denied = {"EVAL"}
     assert "+eval +evalsha" in named(server.run(), "rights").found
+    server.denied = {"TIME"}
+    assert named(server.run(), "clock").level is Level.UNKNOWN
     server.denied = {"PING"}
     with pytest.raises(AccessDenied):
         server.run()
@@ -179,13 +193,14 @@ def test_a_server_that_tells_no_settings_is_no_error():
     assert named(server.run(), "persistence").level is Level.OK
 
 
-def test_all_commands_of_the_scripts_are_asked_for():
-    folder = files("leasehold.engines.native") / "lua"
-    parts = [part for where in (folder, folder / "lib") for part in where.iterdir()]
+@pytest.mark.parametrize("engine", [native, redis_work_queue])
+def test_all_commands_of_the_scripts_are_asked_for(engine):
+    folders = (files(engine.__package__) / "lua", files("leasehold.engines") / "lua")
+    parts = [part for folder in folders for where in (folder, folder / "lib") for part in where.iterdir()]
     texts = [part.read_text() for part in parts if part.name.endswith(".lua")]
     used = {name for text in texts for name in re.findall(r"call\(\s*'([A-Z]+)'", text)}
-    asked = {words.split()[0] for words in (*NEEDED, *NO_KEY)} | {"PUBLISH"}
-    assert len(used) > 40
+    asked = {words.split()[0] for words in (*engine.NEEDED, *engine.NO_KEY)} | {"PUBLISH"}
+    assert len(used) > 35
     assert used - asked == set()
 
 

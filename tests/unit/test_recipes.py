@@ -1,6 +1,8 @@
 """An engine that is made again from its recipe is the same."""
 
 import json
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -29,6 +31,17 @@ def test_an_engine_of_redis_work_queue() -> None:
     assert isinstance(again, RedisWorkQueueEngine)
     assert again.config == engine.config
     assert [again.prefix(name) for name in ("default", "images", "x")] == ["{jobs}", "pictures", "{jobs}:x"]
+
+
+def test_who_makes_one_engine_imports_no_other() -> None:
+    """A keeper is a process of its own: what it imports, each worker waits for."""
+    script = (
+        "import sys, leasehold.keeper, leasehold.recipes as recipes\n"
+        "assert not [name for name in sys.modules if name.startswith('leasehold.engines.')]\n"
+        f"recipes.engine_of({recipe_of(RedisWorkQueueEngine('jobs'))!r})\n"
+        "assert not [name for name in sys.modules if name.startswith('leasehold.engines.native')]\n"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
 
 
 def test_an_engine_that_is_not_known() -> None:

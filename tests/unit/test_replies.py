@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import socket
 
 import pytest
@@ -112,6 +113,9 @@ def test_every_reply_is_one_error(text: str, kind: type[LeaseholdError]) -> None
 def test_a_key_of_another_program_is_named() -> None:
     error = replies.error_of(client.ResponseError(WRONGTYPE), "redis://host:6379/0", "shop:{images}")
     assert "'shop:{images}'" in str(error)
+    assert "redis-cli --scan --pattern 'shop:{images}*'," in str(error)
+    odd = replies.error_of(client.ResponseError(WRONGTYPE), "redis://host:6379/0", "{shop:[it's]*}")
+    assert shlex.split(str(odd).partition("--pattern ")[2].partition(", and")[0]) == [r"{shop:\[it's\]\*}*"]
 
 
 def caused(by: Exception) -> Exception:

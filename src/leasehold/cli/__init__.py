@@ -33,6 +33,8 @@ COMMANDS: Final = {
     "resume": "Let a paused queue, or parked lanes, go on.",
     "configure": "Set the maximum length of a queue, and what a failure means for its lanes.",
     "quiet": "Let a worker finish what it runs and start nothing new.",
+    "clean": "Put back what workers left in a queue of redis-work-queue when they died.",
+    "migrate": "Move what waits in a queue of redis-work-queue to a queue of the native protocol.",
     "check": "Look whether a Redis is fit to keep jobs, and say how to put it right.",
     "demo": "See it work: one job per file below DIR, two workers, one of them killed.",
     "completion": "Print a script that completes words in your shell.",
@@ -137,6 +139,14 @@ def _acting(name: str) -> click.Command | None:
             from leasehold.cli.cancel import cancel
 
             return cancel
+        case "clean":
+            from leasehold.cli.clean import clean
+
+            return clean
+        case "migrate":
+            from leasehold.cli.migrate import migrate
+
+            return migrate
     return None
 
 

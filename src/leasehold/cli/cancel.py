@@ -10,9 +10,10 @@ import click
 from leasehold.app import Leasehold
 from leasehold.cli.asking import jobs_text, sure
 from leasehold.cli.completion import queue_names
-from leasehold.cli.errors import NotDone, safe
+from leasehold.cli.errors import NotDone, note, safe
 from leasehold.cli.jobs import dump
-from leasehold.cli.reach import note_unknown, reach, reaching
+from leasehold.cli.reach import Where, note_unknown, reach, reaching, without
+from leasehold.core.engine import Feature
 from leasehold.core.job import State
 from leasehold.core.shape import CancelAnswer, CancelCount
 
@@ -36,8 +37,7 @@ def cancel(
     everything: bool,
     reason: str,
     yes: bool,
-    url: str | None,
-    namespace: str | None,
+    where: Where,
     as_json: bool,
 ) -> None:
     """Cancel a job, the jobs of a lane, or all jobs of a queue.
@@ -56,7 +56,7 @@ def cancel(
     """
     if sum([job_id is not None, lane is not None, everything]) != 1:
         raise click.UsageError("Expected one of JOB_ID, --lane NAME and --all after the queue.", context)
-    with reach(url, namespace) as app:
+    with reach(where) as app:
         if job_id is not None:
             _cancel_job(app, queue, job_id, reason, as_json)
         elif lane is not None:
@@ -88,9 +88,12 @@ def _report(app: Leasehold, queue: str, lane: str | None, count: CancelCount, as
     if as_json:
         counts = {"cancelled": count.cancelled, "requested": count.requested}
         click.echo(dump({"queue": queue, "lane": lane, **counts}))
+    if without(app, Feature.CANCEL) and (running := app.inspect.queue(queue).counts.get(State.ACTIVE, 0)):
+        note(f"Held by workers, and left alone: {jobs_text(running)}. {app.engine.name} cannot ask for the end of one.")
     if not count.cancelled and not count.requested:
         note_unknown(app, queue)
-        raise NotDone(f"{what} has no job that has not ended; there is nothing to cancel.")
+        left = "waits" if without(app, Feature.CANCEL) else "has not ended"
+        raise NotDone(f"{what} has no job that {left}; there is nothing to cancel.")
     if not as_json:
         ended = f"{jobs_text(count.cancelled)} cancelled"
         asked = f"; {jobs_text(count.requested)} running, asked to end" if count.requested else ""
@@ -103,4 +106,8 @@ def _ask(app: Leasehold, queue: str, yes: bool) -> None:
     running = counts.get(State.ACTIVE, 0)
     question = f"Cancel {waiting:,} waiting and {running:,} running jobs of queue {queue!r}?"
     why = "--all cancels every job of the queue that has not ended"
+    if without(app, Feature.CANCEL):
+        running = 0
+        question = f"Cancel {jobs_text(waiting)} of queue {queue!r} that wait?"
+        why = "--all cancels every job of the queue that waits"
     sure(question if waiting or running else "", yes=yes, why=why, undone="Nothing was cancelled.")

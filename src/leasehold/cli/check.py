@@ -7,15 +7,18 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from leasehold.cli.errors import Exit, visible
+from leasehold.cli.errors import Exit, masked, visible
 from leasehold.cli.jobs import dump
-from leasehold.cli.reach import reach, reaching
+from leasehold.cli.reach import Where, reach, reaching
 from leasehold.connections import Connections
-from leasehold.preflight import Finding, Inspection, Level, inspection
+from leasehold.core.errors import QueueFull, RedisError
+from leasehold.preflight import Finding, Inspection, Level, failed, inspection, rights_of
 from leasehold.redis.target import Target
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from leasehold.app import Leasehold
 
 _STYLES: Final = {Level.OK: "green", Level.UNKNOWN: "yellow", Level.WARNING: "yellow", Level.ERROR: "bold red"}
 _LEVEL: Final = 9
@@ -26,36 +29,42 @@ _NAME: Final = 13
 @click.option("--strict", is_flag=True, help="Let warnings count as errors.")
 @reaching
 @click.pass_context
-def check(context: click.Context, strict: bool, url: str | None, namespace: str | None, as_json: bool) -> None:
+def check(context: click.Context, strict: bool, where: Where, as_json: bool) -> None:
     """Look whether a Redis is fit to keep jobs, and say how to put it right.
 
     It looks at the version, the role, the eviction policy, the memory, the connections, the persistence, the rights of
     the user (ACL), the clocks and the round trip. No key is left behind. A worker looks at the same when it starts, and
-    does not start when there is an error.
+    does not start when there is an error. Without a connection, or for a user who is not let in, that is all it finds.
 
     Exit status: 0 fit, perhaps with warnings; 1 there are errors (with --strict: or warnings), or Redis could not be
     reached; 2 the command line or a setting is wrong.
     """
-    with reach(url, namespace) as app:
-        connections = Connections(app.settings)
-        try:
-            found = connections.run(inspection(app.settings.namespace))
-        finally:
-            connections.close()
-        where = str(Target.parse(app.settings.url))
+    with reach(where) as app:
+        server, found = str(Target.parse(app.settings.url)), _look(app)
     fit = not found.errors and not (strict and found.warnings)
     if as_json:
-        click.echo(dump({"url": where, "fit": fit, "findings": [_json(one) for one in found.findings]}))
+        click.echo(dump({"url": server, "fit": fit, "findings": [_json(one) for one in found.findings]}))
     else:
-        _show(where, found)
+        _show(server, found)
     context.exit(Exit.OK if fit else Exit.FAILED)
 
 
+def _look(app: Leasehold) -> Inspection:
+    """What is found; of a Redis that cannot be reached, or lets nobody in, that it is so."""
+    connections = Connections(app.settings)
+    try:
+        return connections.run(inspection(app.settings.namespace, rights=rights_of(app.engine)))
+    except (RedisError, QueueFull) as error:
+        return failed(error)
+    finally:
+        connections.close()
+
+
 def _json(one: Finding) -> dict[str, str]:
-    return {"name": one.name, "level": one.level.value, "found": one.found, "remedy": one.remedy}
+    return {"name": one.name, "level": one.level.value, "found": masked(one.found), "remedy": one.remedy}
 
 
-def _show(where: str, found: Inspection) -> None:
+def _show(server: str, found: Inspection) -> None:
     """A line for each finding, the remedy below it; on a terminal as wide as it is."""
     if not sys.stdout.isatty():
         for level, name, text in _lines(found):
@@ -70,12 +79,12 @@ def _show(where: str, found: Inspection) -> None:
         style = _STYLES[Level(level)] if level else "bold"
         table.add_row(Text(level, style), Text(name), Text(visible(text), "" if level else "bold"))
     console = Console()
-    console.print(Text(where, "dim"))
+    console.print(Text(server, "dim"))
     console.print(table)
 
 
 def _lines(found: Inspection) -> Iterator[tuple[str, str, str]]:
     for one in found.findings:
-        yield one.level.value, one.name, one.found
+        yield one.level.value, one.name, masked(one.found)
         if one.remedy:
             yield "", "", one.remedy

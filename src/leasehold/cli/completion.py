@@ -54,7 +54,7 @@ def _names(context: click.Context, incomplete: str, ask: Callable[[Leasehold], I
     from leasehold.core.errors import LeaseholdError
 
     soon = limits.COMPLETE_MS / limits.SECOND
-    given = {name: context.params.get(name) for name in ("url", "namespace")}
+    given = {name: context.params.get(name) for name in ("url", "namespace", "protocol")}
     try:
         with Leasehold(**given, patience=0, connect_timeout=soon, reply_timeout=soon) as app:
             # One that is embedded might have to be started.

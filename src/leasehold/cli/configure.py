@@ -7,7 +7,7 @@ import click
 from leasehold.cli.completion import queue_names
 from leasehold.cli.jobs import dump
 from leasehold.cli.overview import settings_json, settings_table
-from leasehold.cli.reach import note_unknown, reach, reaching
+from leasehold.cli.reach import Where, note_unknown, reach, reaching
 from leasehold.cli.tables import show
 from leasehold.core import limits
 from leasehold.core.shape import LaneFailure
@@ -29,8 +29,7 @@ def configure(
     queue: str,
     max_length: int | None,
     lane_failure: str | None,
-    url: str | None,
-    namespace: str | None,
+    where: Where,
     as_json: bool,
 ) -> None:
     """Set the maximum length of a queue, and what a failure means for its lanes.
@@ -39,7 +38,7 @@ def configure(
 
     Exit status: 0 done; 1 Redis could not be reached; 2 the command line or a setting is wrong.
     """
-    with reach(url, namespace) as app:
+    with reach(where) as app:
         if max_length is None and lane_failure is None:
             settings = app.inspect.settings(queue)
         else:

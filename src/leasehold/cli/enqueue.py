@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from shlex import quote
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,10 +12,10 @@ from leasehold.app import Leasehold
 from leasehold.cli.completion import queue_names
 from leasehold.cli.errors import UserError, note, safe
 from leasehold.cli.jobs import dump
-from leasehold.cli.loader import load
 from leasehold.cli.payloads import arguments, given
-from leasehold.cli.reach import reach, reaching
+from leasehold.cli.reach import Where, reach, reaching_without_app, without
 from leasehold.core import limits
+from leasehold.core.engine import Feature
 from leasehold.results import JobHandle
 
 if TYPE_CHECKING:
@@ -47,15 +44,13 @@ _MAX_DELAY_S: Final = limits.MAX_DELAY_MS / limits.SECOND
     help=f"{limits.MIN_PRIORITY} to {limits.MAX_PRIORITY}; the higher goes first. [default: 0]",
 )  # fmt: skip
 @click.option("--unique", metavar="KEY", help="Refused while another job with this key has not ended.")
-@reaching
+@reaching_without_app
 def enqueue(
-    app: str | None,
     task: str | None,
     args: tuple[str, ...],
     queue: str | None,
     payload: str | None,
-    url: str | None,
-    namespace: str | None,
+    where: Where,
     as_json: bool,
     **options: Any,
 ) -> None:
@@ -82,38 +77,17 @@ def enqueue(
     if task is not None:
         if payload is not None:
             raise click.UsageError("--payload goes with a queue and no task; arguments of a task are ARGS, in JSON.")
-        with opened(app, url, namespace) as loaded:
+        with reach(where, may_make=True) as loaded:
             found = task_of(loaded, task).using(**asked, queue=queue)
             positional, named = arguments(args, loaded.settings.max_payload)
-            handle = found.enqueue(*positional, **named)
-            _say(handle, task, as_json)
+            _say(loaded, found.enqueue(*positional, **named), task, as_json)
         return
     if queue is None or payload is None:
-        missing = "TASK after MODULE:APP" if app is not None else "MODULE:APP and TASK"
+        missing = "TASK after MODULE:APP" if where.app is not None else "MODULE:APP and TASK"
         raise click.UsageError(f"Expected {missing}, or --queue and --payload for a raw payload.")
-    with opened(app, url, namespace) as reached:
+    with reach(where, may_make=where.app is not None) as reached:
         handle = reached.queue(queue).enqueue(given(payload, reached.settings.max_payload), **asked)
-        _say(handle, None, as_json)
-
-
-@contextmanager
-def opened(app: str | None, url: str | None, namespace: str | None) -> Iterator[Leasehold]:
-    """The app that the user names, or one without tasks. What the app itself does not say, `--url` does."""
-    if app is None:
-        with reach(url, namespace) as reached:
-            yield reached
-        return
-    for name, value in (("LEASEHOLD_URL", url), ("LEASEHOLD_NAMESPACE", namespace)):
-        if value is not None:
-            os.environ[name] = value
-    # A command is somebody who waits: a Redis that is away is said to be so soon.
-    os.environ.setdefault("LEASEHOLD_PATIENCE", f"{limits.START_PATIENCE_MS / limits.SECOND:g}")
-    with load(app) as loaded:
-        settings = loaded.settings
-        for option, value, chosen in (("--url", url, settings.url), ("--namespace", namespace, settings.namespace)):
-            if value is not None and value != chosen:
-                raise UserError(f"{app} says itself what {option} would say. Leave out one of the two.")
-        yield loaded
+        _say(reached, handle, None, as_json)
 
 
 def task_of(app: Leasehold, name: str) -> Task[Any, Any, Any]:
@@ -128,7 +102,7 @@ def task_of(app: Leasehold, name: str) -> Task[Any, Any, Any]:
     raise UserError(f"The app has no task {name!r}; it has: {known}{more}.")
 
 
-def _say(handle: JobHandle[Any], task: str | None, as_json: bool) -> None:
+def _say(app: Leasehold, handle: JobHandle[Any], task: str | None, as_json: bool) -> None:
     conflict = None if handle.conflict is None else handle.conflict.value
     if as_json:
         told = {"queue": handle.queue, "id": handle.id, "task": task, "created": handle.created, "conflict": conflict}
@@ -138,4 +112,5 @@ def _say(handle: JobHandle[Any], task: str | None, as_json: bool) -> None:
     else:
         click.echo(safe(f"Nothing new: job {handle.id!r} of queue {handle.queue!r} has the unique key ({conflict})."))
     if not as_json:
-        note(f"To follow it: leasehold job {quote(handle.queue)} {quote(handle.id)} --watch")
+        watch = "" if without(app, Feature.RESULTS) else " --watch"
+        note(f"To follow it: leasehold job {quote(handle.queue)} {quote(handle.id)}{watch}")

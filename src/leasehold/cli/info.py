@@ -15,7 +15,7 @@ from leasehold.cli.completion import queue_names
 from leasehold.cli.errors import note
 from leasehold.cli.jobs import dump
 from leasehold.cli.live import follow
-from leasehold.cli.reach import note_unknown, reach, reaching
+from leasehold.cli.reach import Where, note_unknown, reach, reaching
 from leasehold.cli.tables import Table, show
 from leasehold.core import limits
 from leasehold.core.job import QueueView, State, WorkerView
@@ -55,8 +55,7 @@ def info(
     listed: str | None,
     lane: str | None,
     watched: bool,
-    url: str | None,
-    namespace: str | None,
+    where: Where,
     as_json: bool,
 ) -> None:
     """Show queues and workers, or one queue and its lanes.
@@ -69,6 +68,10 @@ def info(
     leasehold info QUEUE --lanes blocked  lanes that a failed job blocks
     leasehold info QUEUE --lane NAME      a lane and the jobs that wait in it
 
+    Of a worker, `held` are the jobs that it runs and those that it has claimed ahead for its `slots`, just now. Every
+    ten seconds it tells of itself (`announced`); one that has not for 15 is `silent`. How many jobs it runs, and when
+    Redis last answered it, its --health-file and --health-port tell.
+
     `leasehold jobs QUEUE` lists jobs, `leasehold job QUEUE JOB_ID` shows one. Nothing is changed. In a pipe, tables are
     columns with two spaces between, one line a row, names as they are (only control characters are escaped), and
     --watch writes them again and again; with --json it writes one document a line.
@@ -77,7 +80,7 @@ def info(
     Ctrl-C.
     """
     _check(queue, listed, lane, watched)
-    with reach(url, namespace) as app:
+    with reach(where) as app:
         if watched:
             follow(lambda: look(app, queue), as_json=as_json)
         elif queue is None:

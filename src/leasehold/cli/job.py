@@ -9,10 +9,11 @@ import click
 from leasehold.app import Leasehold
 from leasehold.cli import jobs
 from leasehold.cli.completion import queue_names
-from leasehold.cli.errors import Exit
-from leasehold.cli.reach import note_unknown, reach, reaching
+from leasehold.cli.errors import Exit, UserError
+from leasehold.cli.reach import Where, note_unknown, reach, reaching, without
 from leasehold.cli.watch import watch
 from leasehold.core import limits
+from leasehold.core.engine import Feature
 from leasehold.core.errors import JobNotFound
 from leasehold.core.job import JobView
 
@@ -30,8 +31,7 @@ def job(
     job_id: str,
     watched: bool,
     payload: bool,
-    url: str | None,
-    namespace: str | None,
+    where: Where,
     as_json: bool,
 ) -> None:
     """Show one job: its progress, times, error.
@@ -47,8 +47,13 @@ def job(
     Exit status: 0 done; 1 there is no such job, the job that was watched did not complete, or Redis could not be
     reached; 2 the command line or a setting is wrong.
     """
-    with reach(url, namespace) as app:
+    with reach(where) as app:
         if watched:
+            if without(app, Feature.RESULTS):
+                raise UserError(
+                    f"--watch: the protocol {app.engine.name!r} keeps no record of a job that completed, and tells "
+                    "nobody. Leave out --watch: as long as the job is there, it is shown."
+                )
             context.exit(watch(app, queue, job_id, content=payload, as_json=as_json))
         view = known_job(app, queue, job_id)
         if as_json:

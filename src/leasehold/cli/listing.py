@@ -13,7 +13,7 @@ from leasehold.app import Leasehold
 from leasehold.cli.completion import queue_names
 from leasehold.cli.errors import note
 from leasehold.cli.jobs import dump, job_table, to_json
-from leasehold.cli.reach import note_unknown, reach, reaching
+from leasehold.cli.reach import Where, note_unknown, reach, reaching
 from leasehold.cli.tables import show
 from leasehold.core import limits
 from leasehold.core.job import JobView, State
@@ -64,8 +64,7 @@ def jobs(
     lane: str | None,
     limit: int,
     offset: int | None,
-    url: str | None,
-    namespace: str | None,
+    where: Where,
     as_json: bool,
 ) -> None:
     """List the jobs of a queue, by their states.
@@ -85,7 +84,7 @@ def jobs(
     if offset is not None and state is None:
         raise click.UsageError("--offset goes with --state, as in `leasehold jobs QUEUE --state failed --offset 20`.")
     states = _ORDER if state is None else (State(state),)
-    with reach(url, namespace) as app:
+    with reach(where) as app:
         found = [find_jobs(app, queue, one, lane, offset or 0, limit) for one in states]
         if as_json:
             click.echo(dump(_json(queue, lane, offset or 0, found)))

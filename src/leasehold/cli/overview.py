@@ -13,7 +13,8 @@ from leasehold.core.shape import LaneFailure, QueueSettings
 
 _STATES: Final = tuple(State)
 _QUEUES: Final = ("queue", *(state.value for state in _STATES), "notes")
-_WORKERS: Final = ("worker", "host", "pid", "running", "slots", "seen", "up", "queues", "state")
+_WORKERS: Final = ("worker", "host", "pid", "held", "slots", "announced", "up", "queues", "state")
+"""`held`: counted in Redis when asked; with what is claimed ahead it may be more than the slots."""
 _SETTINGS: Final = ("paused", "max_length", "lane_failure")
 
 
@@ -54,9 +55,9 @@ def worker_table(workers: Sequence[WorkerView], now_ms: float) -> Table:
         )
         for view in workers
     )
-    right = frozenset({"pid", "running", "slots", "seen", "up"})
+    right = frozenset({"pid", "held", "slots", "announced", "up"})
     # The name of a worker begins with its host and its pid.
-    spare = (("host", "pid"), ("up",), ("seen",))
+    spare = (("host", "pid"), ("up",), ("announced",))
     table = Table("Workers", _WORKERS, rows, right, "No workers.", spare, frozenset({"queues"}))
     return table if any(row[-1] for row in rows) else table.without(("state",))
 

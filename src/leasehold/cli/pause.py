@@ -12,7 +12,7 @@ from leasehold.cli.completion import queue_names
 from leasehold.cli.errors import NotDone, note, safe
 from leasehold.cli.jobs import dump
 from leasehold.cli.lanes import LISTED, first_lanes, lanes_of, way_on
-from leasehold.cli.reach import note_unknown, reach, reaching
+from leasehold.cli.reach import Where, note_unknown, reach, reaching
 from leasehold.core.shape import LaneState
 
 
@@ -20,7 +20,7 @@ from leasehold.core.shape import LaneState
 @click.argument("queue", shell_complete=queue_names)
 @click.option("--lane", metavar="NAME", help="Set only this lane aside: it is parked, as after a failure.")
 @reaching
-def pause(queue: str, lane: str | None, url: str | None, namespace: str | None, as_json: bool) -> None:
+def pause(queue: str, lane: str | None, where: Where, as_json: bool) -> None:
     """Let no worker start a job of a queue, or of one lane.
 
     What runs goes on, and jobs can be enqueued. It lasts until `leasehold resume` with the same words, whatever is
@@ -29,7 +29,7 @@ def pause(queue: str, lane: str | None, url: str | None, namespace: str | None, 
     Exit status: 0 it is paused, also when it was before; 1 Redis could not be reached; 2 the command line or a setting
     is wrong.
     """
-    with reach(url, namespace) as app:
+    with reach(where) as app:
         if lane is None:
             app.control.pause(queue)
             _say(as_json, queue, f"Queue {queue!r} is paused. To go on: leasehold resume {quote(queue)}")
@@ -46,9 +46,7 @@ def pause(queue: str, lane: str | None, url: str | None, namespace: str | None, 
 @click.option("--lane", metavar="NAME", help="Let this parked lane go on.")
 @click.option("all_lanes", "--all-lanes", is_flag=True, help="Let all parked lanes of the queue go on.")
 @reaching
-def resume(
-    queue: str, lane: str | None, all_lanes: bool, url: str | None, namespace: str | None, as_json: bool
-) -> None:
+def resume(queue: str, lane: str | None, all_lanes: bool, where: Where, as_json: bool) -> None:
     """Let a paused queue, or parked lanes, go on.
 
     \b
@@ -64,7 +62,7 @@ def resume(
     """
     if lane is not None and all_lanes:
         raise click.UsageError("--lane and --all-lanes do not go together; expected one of them.")
-    with reach(url, namespace) as app:
+    with reach(where) as app:
         if lane is not None:
             _resume_lane(app, queue, lane, as_json)
         elif all_lanes:

@@ -10,14 +10,14 @@ import click
 from leasehold.cli.completion import worker_names
 from leasehold.cli.errors import NotDone, safe
 from leasehold.cli.jobs import dump
-from leasehold.cli.reach import reach, reaching
+from leasehold.cli.reach import Where, reach, reaching
 
 
 @click.command()
 @click.argument("worker", shell_complete=worker_names)
 @click.option("--undo", is_flag=True, help="Let a quiet worker start jobs again.")
 @reaching
-def quiet(worker: str, undo: bool, url: str | None, namespace: str | None, as_json: bool) -> None:
+def quiet(worker: str, undo: bool, where: Where, as_json: bool) -> None:
     """Let a worker finish what it runs and start nothing new.
 
     WORKER is a name as `leasehold info` shows it. The process goes on, so it can be looked at, and is ended with
@@ -26,7 +26,7 @@ def quiet(worker: str, undo: bool, url: str | None, namespace: str | None, as_js
     Exit status: 0 the worker is told; 1 there is no such worker, or Redis could not be reached; 2 the command line or a
     setting is wrong.
     """
-    with reach(url, namespace) as app:
+    with reach(where) as app:
         done = app.control.unquiet(worker) if undo else app.control.quiet(worker)
         if not done:
             near = difflib.get_close_matches(worker, [view.id for view in app.inspect.workers()], 1)

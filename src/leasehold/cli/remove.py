@@ -11,7 +11,7 @@ from leasehold.cli.completion import queue_names
 from leasehold.cli.errors import NotDone, safe
 from leasehold.cli.job import known_job
 from leasehold.cli.jobs import dump
-from leasehold.cli.reach import note_unknown, reach, reaching
+from leasehold.cli.reach import Where, note_unknown, reach, reaching
 from leasehold.core.job import State
 
 _PURGED: Final = tuple(state for state in State if state is not State.ACTIVE)
@@ -21,7 +21,7 @@ _PURGED: Final = tuple(state for state in State if state is not State.ACTIVE)
 @click.argument("queue", shell_complete=queue_names)
 @click.argument("job_id")
 @reaching
-def discard(queue: str, job_id: str, url: str | None, namespace: str | None, as_json: bool) -> None:
+def discard(queue: str, job_id: str, where: Where, as_json: bool) -> None:
     """Remove a job that no worker holds, with all its records.
 
     It is gone for good: its payload, its error, its result. A lane that it blocks goes on. To keep a record that it was
@@ -30,7 +30,7 @@ def discard(queue: str, job_id: str, url: str | None, namespace: str | None, as_
     Exit status: 0 it is gone; 1 there is no such job, a worker holds it, or Redis could not be reached; 2 the command
     line or a setting is wrong.
     """
-    with reach(url, namespace) as app:
+    with reach(where) as app:
         before = known_job(app, queue, job_id)
         done = app.control.discard(queue, job_id)
         if as_json:
@@ -48,7 +48,7 @@ def discard(queue: str, job_id: str, url: str | None, namespace: str | None, as_
 @click.option("--state", required=True, type=click.Choice([state.value for state in _PURGED]), help="Which jobs.")
 @click.option("--yes", is_flag=True, help="Do not ask whether it is meant.")
 @reaching
-def purge(queue: str, state: str, yes: bool, url: str | None, namespace: str | None, as_json: bool) -> None:
+def purge(queue: str, state: str, yes: bool, where: Where, as_json: bool) -> None:
     """Remove all jobs of a queue in one state.
 
     \b
@@ -61,7 +61,7 @@ def purge(queue: str, state: str, yes: bool, url: str | None, namespace: str | N
     Exit status: 0 done, also when there was none; 1 it was not meant, or Redis could not be reached; 2 the command line
     or a setting is wrong.
     """
-    with reach(url, namespace) as app:
+    with reach(where) as app:
         count = app.inspect.page(queue, state, 0, 1).total
         why = f"It removes every {state} job of the queue, {count:,} at present, for good"
         question = f"Remove {count:,} {state} {'job' if count == 1 else 'jobs'} of queue {queue!r} for good?"

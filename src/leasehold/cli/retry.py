@@ -9,12 +9,11 @@ import click
 from leasehold.app import Leasehold
 from leasehold.cli.asking import jobs_text, sure
 from leasehold.cli.completion import queue_names
-from leasehold.cli.enqueue import opened
 from leasehold.cli.errors import NotDone, note, safe
 from leasehold.cli.job import known_job
 from leasehold.cli.jobs import dump
 from leasehold.cli.payloads import edited, given
-from leasehold.cli.reach import note_unknown, reaching
+from leasehold.cli.reach import Where, note_unknown, reach, reaching
 from leasehold.core import limits
 from leasehold.core.errors import InvalidArgument
 from leasehold.core.job import JobView, State
@@ -28,7 +27,6 @@ STATES: Final = (State.FAILED, State.BROKEN, State.CANCELLED, State.SCHEDULED, S
 @click.argument("job_id", required=False)
 @click.option("--payload", metavar="TEXT", help="Let the job have this payload. `-`: what comes on stdin.")
 @click.option("edit", "--edit", is_flag=True, help="Edit the payload in $VISUAL or $EDITOR.")
-@click.option("--app", metavar="MODULE:APP", help="The app whose task checks a new payload.")
 @click.option("everything", "--all", is_flag=True, help="Retry all jobs in the state of --state.")
 @click.option("--state", type=click.Choice([state.value for state in STATES]), help="Goes with --all.")
 @click.option(
@@ -42,13 +40,11 @@ def retry(
     job_id: str | None,
     payload: str | None,
     edit: bool,
-    app: str | None,
     everything: bool,
     state: str | None,
     limit: int,
     yes: bool,
-    url: str | None,
-    namespace: str | None,
+    where: Where,
     as_json: bool,
 ) -> None:
     """Run a job that has ended, or waits, now; perhaps with another payload.
@@ -74,7 +70,7 @@ def retry(
         raise click.UsageError("--payload and --edit do not go together; expected one of them.")
     if everything and (payload is not None or edit):
         raise click.UsageError("A new payload goes with JOB_ID, not with --all.")
-    with opened(app, url, namespace) as reached:
+    with reach(where) as reached:
         if state is not None:
             _retry_all(reached, queue, State(state), limit, yes, as_json)
         else:

@@ -20,6 +20,7 @@ from leasehold.cli.processes import Fleet, be_tethered, fleet_options, supervise
 from leasehold.cli.weights import misread, parse_queues, spelled
 from leasehold.core import limits
 from leasehold.core.names import LOG_FORMATS
+from leasehold.preflight import log
 from leasehold.runtime.sturdy import run
 from leasehold.runtime.worker import ExitStatus
 from leasehold.working import WorkerOptions, inspect_redis, queues_of, run_worker
@@ -163,8 +164,7 @@ async def _work(app: Leasehold, options: WorkerOptions, allow_eviction: bool, te
     if refused := found.refusals(allow_eviction):
         hint = ["(--allow-eviction starts the worker all the same.)"] if not found.refusals(True) else []
         raise UserError("\n".join([*refused, *hint]))
-    for text in (*found.errors, *found.warnings):
-        logging.getLogger("leasehold").warning("%s", safe(text))
+    log(found)
     finished = await run_worker(app, options, tether)
     status = _EXITS[finished.status]
     if status is Exit.OK and finished.retired:

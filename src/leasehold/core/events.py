@@ -93,7 +93,10 @@ class Failed(Ended):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Broken(Ended):
-    """The job cannot be handled as it is: its bytes cannot be decoded. `place`: where, if that is known."""
+    """The job cannot be handled as it is: its bytes cannot be decoded, or it took down its process once too often.
+
+    `place`: where, if that is known.
+    """
 
     error_type: str
     place: str | None
@@ -113,7 +116,7 @@ class Released(Ended):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Crashed(Ended):
-    """The job took down the process that ran it. It runs again, or ended in `broken` when that was once too often."""
+    """The job took down the process that ran it. It runs again, or a `Broken` follows: that was once too often."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

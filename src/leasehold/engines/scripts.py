@@ -1,31 +1,57 @@
 """How the Lua operations of an engine become scripts: a file an operation, with its libraries in place.
 
-A line `--@include a b` is replaced by lua/lib/a.lua and b.lua of the engine, and `@NAME@` by the number of that name in
-core/limits.py. Data reaches a script through KEYS and ARGV only, never through its text.
+An operation or library is the engine's own file, or else the one that all engines share: lua/<name>.lua and
+lua/lib/<name>.lua, first of the engine's package, then of this one. A line `--@include a b` is replaced by the
+libraries a and b, where they are not there yet; a library may include those that it needs. `@NAME@` becomes the
+engine's own word of that name, or the number of that name in core/limits.py. Data reaches a script through KEYS and
+ARGV only, never through its text.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from importlib.resources import files
+from typing import Final
 
 from leasehold.core import limits
 from leasehold.core.steps import Script
 
+_SHARED: Final = "leasehold.engines"
 
-def assemble(package: str, name: str) -> str:
-    """The full text of an operation of the engine in `package`: its libraries in place, its numbers filled in."""
-    folder = files(package) / "lua"
-    text = (folder / f"{name}.lua").read_text()
+
+def load(package: str, names: Iterable[str], words: Mapping[str, str]) -> dict[str, Script]:
+    """These operations as scripts of the engine in `package`, by their names.
+
+    `words` is what the engine says to libraries that it shares with others: `CALLS`, how its keys with remembered
+    answers begin.
+    """
+    own, shared = files(package) / "lua", files(_SHARED) / "lua"
+
+    @cache  # most libraries are part of many operations
+    def read(path: str) -> str:
+        return ((own / path) if (own / path).is_file() else (shared / path)).read_text()
+
+    return {name: Script(name, _assemble(name, read, words)) for name in names}
+
+
+def _assemble(name: str, read: Callable[[str], str], words: Mapping[str, str]) -> str:
+    """The full text of an operation: its libraries in place, words and numbers filled in."""
+    there: set[str] = set()
 
     def include(match: re.Match[str]) -> str:
-        return "".join((folder / "lib" / f"{lib}.lua").read_text() for lib in match[1].split())
+        found = ""
+        for lib in match[1].split():
+            if lib not in there:
+                there.add(lib)
+                found += expand(f"lib/{lib}.lua")
+        return found
 
-    text = re.sub(r"^--@include (.*)\n", include, text, flags=re.MULTILINE)
-    return re.sub(r"@([A-Z_]+)@", lambda match: str(getattr(limits, match[1])), text)
+    def expand(path: str) -> str:
+        return re.sub(r"^--@include (.*)\n", include, read(path), flags=re.MULTILINE)
 
+    def fill(match: re.Match[str]) -> str:
+        return words[match[1]] if match[1] in words else str(getattr(limits, match[1]))
 
-def load(package: str, names: Iterable[str]) -> dict[str, Script]:
-    """These operations as scripts, by their names."""
-    return {name: Script(name, assemble(package, name)) for name in names}
+    return re.sub(r"@([A-Z_]+)@", fill, expand(f"{name}.lua"))

@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import socket
 from enum import Enum
 from typing import Final, TypeGuard
@@ -222,9 +223,10 @@ def error_of(error: Exception, where: str, key: str = "") -> LeaseholdError:
             )
         case Action.WRONG_TYPE:
             which = f" that begins with {key!r}" if key else ""
+            look = f" To find it, list them: {_listing(key)}, and ask for the TYPE of each." if key else ""
             return WrongState(
                 f"A key{which} at {where} holds something else than expected: {message} Another program may use the "
-                "same names: choose another namespace or database."
+                f"same names: choose another namespace or database.{look}"
             )
         case Action.CLUSTER:
             return ReplyError(
@@ -233,3 +235,9 @@ def error_of(error: Exception, where: str, key: str = "") -> LeaseholdError:
             )
         case _:
             return ReplyError(prefix, message)
+
+
+def _listing(prefix: str) -> str:
+    """A command that lists the keys that begin like this. Redis does not say which of them it was."""
+    pattern = "".join(f"\\{char}" if char in "*?[]\\" else char for char in prefix)
+    return "redis-cli --scan --pattern " + shlex.quote(f"{pattern}*")

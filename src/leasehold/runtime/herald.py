@@ -200,7 +200,7 @@ class Herald:
     def _failed(self, listener: Listener, one: Event, error: BaseException) -> None:
         news = self._news(listener.name, type(error).__qualname__)
         level = logging.ERROR if news else logging.DEBUG
-        trouble(level, "listener_failed", error, listener=listener.name, of=type(one).__name__)
+        trouble(level, "listener_failed", error, listener.function, listener=listener.name, of=type(one).__name__)
 
     def _news(self, *what: str) -> bool:
         """Whether this trouble is new. A listener that fails every time must not fill the log."""

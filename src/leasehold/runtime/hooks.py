@@ -91,7 +91,7 @@ class Hooks:
                     await self._in_thread(lambda: hook(job, error), copy_context())
         except (Exception, asyncio.CancelledError, SystemExit) as fault:
             ref = held.ref
-            trouble(logging.ERROR, "hook_failed", fault, queue=ref.queue, task=held.lease.record.task, id=ref.id)
+            trouble(logging.ERROR, "hook_failed", fault, hook, queue=ref.queue, task=held.lease.record.task, id=ref.id)
 
     async def _in_thread(self, call: Callable[[], object], context: Context) -> None:
         answer: Answer = asyncio.get_running_loop().create_future()

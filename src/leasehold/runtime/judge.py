@@ -16,6 +16,7 @@ from leasehold.core.backoff import Backoff, OwnBackoff
 from leasehold.core.errors import Fail, JobCancelled, Retry
 from leasehold.core.job import ErrorInfo, Lease
 from leasehold.core.outcome import Broken, Cancelled, Completed, Failed, Outcome, Retried
+from leasehold.core.retries import RetryRule
 from leasehold.core.task import TaskSpec
 from leasehold.core.text import cut
 from leasehold.runtime.describe import describe as describe
@@ -96,8 +97,14 @@ def _worth_it(spec: TaskSpec, lease: Lease, error: BaseException) -> bool:
     try:
         return spec.retry_rule.again(error)
     except BaseException as fault:
-        _warn(spec, lease, "retry_rule_failed", fault)
+        _warn(spec, lease, "retry_rule_failed", fault, _asked(spec.retry_rule, spec))
         return True
+
+
+def _asked(rule: RetryRule, spec: TaskSpec) -> Callable[..., object]:
+    """The function of the user's in a rule; where there are only classes, an odd one of them, that of the task."""
+    functions = (one for one in (rule.never, rule.on) if callable(one) and not isinstance(one, type))
+    return next(functions, spec.function)
 
 
 def _again(
@@ -120,16 +127,16 @@ def _backoff_ms(spec: TaskSpec, lease: Lease, error: BaseException, random: Rand
         try:
             return backoff.delay_ms(failures, error)
         except BaseException as fault:
-            _warn(spec, lease, "backoff_failed", fault)
+            _warn(spec, lease, "backoff_failed", fault, backoff.function)
             return Backoff().delay_ms(failures, random)
     return backoff.delay_ms(failures, random)
 
 
-def _warn(spec: TaskSpec, lease: Lease, what: str, error: BaseException) -> None:
+def _warn(spec: TaskSpec, lease: Lease, what: str, error: BaseException, function: Callable[..., object]) -> None:
     """Say once for each task that a function of its options failed. Its jobs are treated as if there were none."""
     if what not in spec.warned:
         spec.warned.add(what)
-        trouble(logging.WARNING, what, error, queue=lease.record.queue, task=spec.name)
+        trouble(logging.WARNING, what, error, function, queue=lease.record.queue, task=spec.name)
 
 
 def _encoded(spec: TaskSpec, value: object) -> bytes:

@@ -9,8 +9,10 @@ from __future__ import annotations
 import logging
 import os
 import re
+from collections.abc import Callable
+from functools import partial
 from itertools import takewhile
-from typing import Final
+from typing import Any, Final
 
 from leasehold.core.job import ErrorInfo, Lease
 from leasehold.core.limits import MAX_LOG_TEXT
@@ -34,10 +36,17 @@ def event(level: int, name: str, /, **fields: object) -> None:
         LOGGER.log(level, "%s", line(name, fields), extra={PARTS: (name, fields)})
 
 
-def trouble(level: int, name: str, error: BaseException, /, **fields: object) -> None:
-    """Log that something of the user's raised: the type of the error and the place, the rest at debug."""
+def trouble(level: int, name: str, error: BaseException, function: Callable[..., Any], /, **fields: object) -> None:
+    """Log that a function of the user's raised, or did what it may not: the error's type and place, the rest at debug.
+
+    An error that was raised outside of it (it took too long, gave something odd, takes other arguments) is placed where
+    the function begins.
+    """
     info = describe(error)
-    event(level, name, **fields, error=info.type, at=place(info.traceback))
+    at = place(info.traceback)
+    if at is None or at.startswith(_OURS):
+        at = home(function)
+    event(level, name, **fields, error=info.type, at=at)
     _traceback(info, fields)
 
 
@@ -88,6 +97,14 @@ def place(traceback: str) -> str | None:
         return None
     last = next((frame for frame in reversed(frames) if _users(frame["file"])), frames[-1])
     return f"{last['file']}:{last['line']} in {last['function']}"
+
+
+def home(function: Callable[..., Any]) -> str | None:
+    """Where a function begins, as `file:line in function`; None of one that is not written in Python."""
+    while isinstance(function, partial):
+        function = function.func
+    code = getattr(function, "__code__", None) or getattr(type(function).__call__, "__code__", None)
+    return None if code is None else f"{code.co_filename}:{code.co_firstlineno} in {code.co_name}"
 
 
 def _frame(text: str) -> re.Match[str] | None:

@@ -1,20 +1,26 @@
-"""An event loop that a handler cannot end: `sys.exit()` in a task that it started is that task's end alone.
+"""An event loop that a handler cannot end with `sys.exit()`, and that ends in order when one has broken it.
 
 asyncio lets SystemExit and KeyboardInterrupt of any task through to whoever runs the loop, which would be the end of
 the worker. The handler's own task is guarded elsewhere (`Caller`); this is for those that it starts, as `gather` does.
+A handler that closes all file descriptors has closed the loop's own, too: it can neither run on nor be closed.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import logging
+import os
 from collections.abc import Coroutine, Iterator
-from typing import Any, TypeVar
+from typing import Any, Final, NoReturn, TypeVar
 
-from leasehold.runtime.log import event
+from leasehold.runtime.log import brief, event
 
 T = TypeVar("T")
+
+BROKEN_STATUS: Final = 1
+"""The exit status of a process whose event loop cannot run on: that of a command that could not be done."""
 
 
 class SturdyLoop(asyncio.SelectorEventLoop):
@@ -41,6 +47,18 @@ class SturdyLoop(asyncio.SelectorEventLoop):
                     raise
                 # Whoever awaits the task has its error as well.
                 event(logging.ERROR, "exit_ignored", error=type(error).__name__)
+            except OSError as error:
+                if not self._guards:
+                    raise
+                _end(error)
+
+
+def _end(error: OSError) -> NoReturn:
+    """The selector has failed: nothing can be waited for any more, not even to give the jobs back. The keeper does."""
+    cause = "a handler closed files that are not its own" if error.errno == errno.EBADF else None
+    event(logging.CRITICAL, "loop_broken", cause=cause, error=brief(error))
+    logging.shutdown()
+    os._exit(BROKEN_STATUS)
 
 
 @contextlib.contextmanager

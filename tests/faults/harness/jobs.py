@@ -40,6 +40,7 @@ BLOCK: Final = "block"
 BLOCK_IN_THREAD: Final = "block_in_thread"
 MISDEED: Final = "misdeed"
 MISDEED_IN_THREAD: Final = "misdeed_in_thread"
+MISDEED_APART: Final = "misdeed_apart"
 
 
 async def step(n: int, ms: int, failures: int = 0, fatal: bool = False) -> None:
@@ -97,6 +98,11 @@ def misdeed_in_thread(n: int, how: str, times: int) -> None:
     end("ok")
 
 
+def misdeed_apart(n: int, how: str, times: int) -> None:
+    """The same in a process of its own."""
+    misdeed_in_thread(n, how, times)
+
+
 async def take(job: Job) -> None:
     """A raw payload: how many bytes it has is written down."""
     token = int(job.token)
@@ -150,6 +156,7 @@ def make_app(url: str | None = None) -> Leasehold:
     made = Leasehold(url, protocol=Native(NAMESPACE, make_config()))
     for task in (step, step_in_thread, gate, block, block_in_thread, misdeed, misdeed_in_thread):
         made.task(name=task.__name__, queue=QUEUE, retries=RETRIES, result_ttl=KEEP_S)(task)
+    made.task(name=MISDEED_APART, queue=QUEUE, retries=RETRIES, result_ttl=KEEP_S, run_in="process")(misdeed_apart)
     made.handler(RAW, retries=RETRIES, result_ttl=KEEP_S)(take)
     return made
 

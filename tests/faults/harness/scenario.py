@@ -7,7 +7,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -29,9 +29,20 @@ class Scenario:
     name: str
     says: str
     play: Callable[[Stage], None]
-    bounds: Bounds = field(default_factory=Bounds)
-    jobs: int = 100
-    missing: Callable[[], str] = str
+    bounds: Bounds
+    jobs: int
+    missing: Callable[[], str]
+
+
+def scenario(
+    name: str, says: str, bounds: Bounds, *, jobs: int, missing: Callable[[], str] = str
+) -> Callable[[Callable[[Stage], None]], Scenario]:
+    """Makes a scenario of the function that plays it.
+
+    @scenario("S33", "a handler blocks the event loop", Bounds({"blocked": 1}), jobs=40)
+    def blocked(stage: Stage) -> None: ...
+    """
+    return lambda play: Scenario(name, says, play, bounds, jobs, missing)
 
 
 @dataclass(frozen=True, slots=True)

@@ -249,6 +249,11 @@ class Stage:
         self.until(empty, "the queue was to be drained", limit_s)
         self.diary.write(Event(Op.DRAINED), at_ns=time.monotonic_ns() - round(STILL_S * 1e9))
 
+    def recover(self) -> None:
+        """The faults are over: what is left is done."""
+        self.heal()
+        self.drain()
+
     def finish(self) -> None:
         """Write down what Redis says in the end."""
         self.sample()

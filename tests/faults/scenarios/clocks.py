@@ -8,7 +8,7 @@ from typing import Final
 from leasehold.core import limits
 from tests.faults.harness import jobs
 from tests.faults.harness.clock import Clock, compiler
-from tests.faults.harness.scenario import Scenario
+from tests.faults.harness.scenario import scenario
 from tests.faults.harness.stage import Stage
 from tests.faults.harness.verdict import Bounds
 
@@ -19,6 +19,19 @@ JITTERS: Final = 40
 LOOK_S: Final = 12.0
 
 
+@scenario(
+    "S31",
+    "the clock of Redis jumps an hour ahead, two hours back, and to and fro by 50 ms",
+    Bounds(
+        {"an hour ahead": 1, "two hours back": 1, "jitters": JITTERS, "kills": 1},
+        drained_s=20,
+        awake_s=10,
+        repeats=0,
+        repeats_a_hit=SLOTS,
+    ),
+    jobs=60,
+    missing=lambda: "" if compiler() else "a C compiler",
+)
 def jumps(stage: Stage) -> None:
     """An hour ahead nobody who lives is taken for dead. Two hours back nobody who died is hidden."""
     clock = stage.open.enter_context(closing(Clock(stage.folder)))
@@ -46,23 +59,7 @@ def jumps(stage: Stage) -> None:
         clock.set(-HOUR_S + stage.draw.uniform(-JITTER_S, JITTER_S))
         stage.fault("jitters")
         stage.spend(JITTER_S)
-    stage.heal()
-    stage.drain()
+    stage.recover()
 
 
-JUMPS = Scenario(
-    "S31",
-    "the clock of Redis jumps an hour ahead, two hours back, and to and fro by 50 ms",
-    jumps,
-    Bounds(
-        {"an hour ahead": 1, "two hours back": 1, "jitters": JITTERS, "kills": 1},
-        drained_s=20,
-        awake_s=10,
-        repeats=0,
-        repeats_a_hit=SLOTS,
-    ),
-    jobs=60,
-    missing=lambda: "" if compiler() else "a C compiler",
-)
-
-ALL: Final = (JUMPS,)
+ALL: Final = (jumps,)

@@ -7,7 +7,7 @@ from typing import Final
 from leasehold.core.job import State
 from tests.faults.harness import jobs
 from tests.faults.harness.chaos import Plan
-from tests.faults.harness.scenario import Scenario
+from tests.faults.harness.scenario import scenario
 from tests.faults.harness.stage import Stage
 from tests.faults.harness.verdict import Bounds
 
@@ -17,12 +17,23 @@ HIT: Final = 2 * SLOTS
 MAX_CRASHES: Final = 3
 GRACE_S: Final = 1.0
 WAVES: Final = 10
+DEEDS: Final = (
+    *((jobs.MISDEED_IN_THREAD, kind) for kind in ("memory", "exit", "interrupt", "recurse")),
+    *((jobs.MISDEED, kind) for kind in ("exit", "recurse", "fork")),
+    *((jobs.MISDEED_APART, kind) for kind in ("memory", "exit", "recurse")),
+)
 
 
+@scenario(
+    "S01",
+    "workers are killed (SIGKILL) with jobs in their hands",
+    Bounds({"held kills": 3}, drained_s=20, awake_s=5, repeats=0, repeats_a_hit=HIT),
+    jobs=240,
+)
 def kills(stage: Stage) -> None:
     """Workers are killed again and again, each with a job in its hands."""
     stage.serve()
-    long = stage.size > KILLS.jobs
+    long = stage.size > kills.jobs
     fleet = stage.fleet(3, SLOTS)
     part = max(1, stage.size // WAVES)
 
@@ -38,19 +49,15 @@ def kills(stage: Stage) -> None:
         stage.until(lambda: stage.left() < part, "most of it done", stage.size)
     chaos.ceased = True
     fleet.wait_until_started()
-    stage.heal()
-    stage.drain()
+    stage.recover()
 
 
-KILLS = Scenario(
-    "S01",
-    "workers are killed (SIGKILL) with jobs in their hands",
-    kills,
-    Bounds({"held kills": 3}, drained_s=20, awake_s=5, repeats=0, repeats_a_hit=HIT),
-    jobs=240,
+@scenario(
+    "S03",
+    "a job kills (SIGKILL) every worker that runs it",
+    Bounds({"kills": MAX_CRASHES}, drained_s=20, deliveries=MAX_CRASHES),
+    jobs=30,
 )
-
-
 def poison(stage: Stage) -> None:
     """One job kills every worker that runs it; the others are none the worse for it."""
     stage.serve()
@@ -59,8 +66,7 @@ def poison(stage: Stage) -> None:
     good = stage.add(stage.size, jobs.STEP, 150)
     stage.fleet(2, 2, environment=environment)
     stage.until(lambda: stage.view(bad).state is State.BROKEN, "the poison is broken")
-    stage.heal()
-    stage.drain()
+    stage.recover()
     view = stage.view(bad)
     counts = (view.crashes, view.failures)
     stage.expect(counts == (MAX_CRASHES, 0), f"{counts} crashes and failures, expected {(MAX_CRASHES, 0)}")
@@ -68,15 +74,12 @@ def poison(stage: Stage) -> None:
     stage.expect(all(stage.view(id).failures == 0 for id in good), "a crash was taken for a failure of another job")
 
 
-POISON = Scenario(
-    "S03",
-    "a job kills (SIGKILL) every worker that runs it",
-    poison,
-    Bounds({"kills": MAX_CRASHES}, drained_s=20, deliveries=MAX_CRASHES),
-    jobs=30,
+@scenario(
+    "S04",
+    "workers are stopped (SIGTERM) while jobs run, as in a deploy",
+    Bounds({"stops in good order": 1}, repeats=1_000, drained_s=10),
+    jobs=10,
 )
-
-
 def deploy(stage: Stage) -> None:
     """SIGTERM: what can end in time does, the rest is at the front again and has lost no attempt."""
     stage.serve()
@@ -99,52 +102,59 @@ def deploy(stage: Stage) -> None:
         fleet.start()
         fleet.wait_until_started()
         stage.until(lambda behind=behind: all(stage.view(id).state.ended for id in behind), "the rest")  # type: ignore[misc]
-    stage.heal()
-    stage.drain()
+    stage.recover()
 
 
-DEPLOY = Scenario(
-    "S04",
-    "workers are stopped (SIGTERM) while jobs run, as in a deploy",
-    deploy,
-    Bounds({"stops in good order": 1}, repeats=1_000, drained_s=10),
-    jobs=10,
-)
-
-
-def misdeeds(stage: Stage) -> None:
-    """Handlers that eat memory, end their process, fork, raise what nobody catches: each costs its own attempt."""
-    stage.serve()
-    stage.fleet(2, 4)
-    # Every slot has its thread before the memory is short: this is about handlers.
-    stage.add(16, jobs.STEP_IN_THREAD, 200)
-    stage.drain()
-    for kind in ("memory", "exit", "interrupt", "recurse"):
-        stage.add_one(jobs.MISDEED_IN_THREAD, kind, 1)
-        stage.fault("misdeeds")
-        if kind == "memory":
-            stage.drain()  # alone: whoever runs beside it in its process may run out of memory as well
-    for kind in ("exit", "recurse", "fork"):
-        stage.add_one(jobs.MISDEED, kind, 1)
-        stage.fault("misdeeds")
-    stage.drain()
-    stage.expect(not stage.app.inspect.queue(jobs.QUEUE).totals.get("crashed"), "a worker was lost to one of these")
-    dead = stage.add_one(jobs.MISDEED, "os._exit", 1)
-    others = stage.add(stage.size, jobs.STEP, 20)
-    stage.until(lambda: stage.view(dead).state.ended, "what had ended its process was run again")
-    stage.heal()
-    stage.drain()
-    view = stage.view(dead)
-    stage.expect((view.crashes, view.failures) == (1, 0), f"{view.crashes} crashes and {view.failures} failures")
-    stage.expect(all(stage.view(id).failures == 0 for id in others), "somebody else's job has failed")
-
-
-MISDEEDS = Scenario(
+@scenario(
     "S36",
-    "handlers run out of memory, call os._exit and sys.exit, fork, recurse without end",
-    misdeeds,
-    Bounds({"misdeeds": 7, "kills": 1}, drained_s=20),
+    "handlers run out of memory, call os._exit and sys.exit, fork, recurse without end, also in job processes",
+    Bounds({"misdeeds": len(DEEDS) + 2, "kills": 2}, drained_s=20),
     jobs=20,
 )
+def misdeeds(stage: Stage) -> None:
+    """Handlers that eat memory, end their process, fork, raise what nobody catches: each costs its own attempt.
 
-ALL: Final = (KILLS, POISON, DEPLOY, MISDEEDS)
+    In a worker and its job processes; in the long form in those of a supervisor, too.
+    """
+    stage.serve()
+    fleet = stage.fleet(1, 4)
+    _misbehave(stage)
+    if stage.size > misdeeds.jobs:
+        fleet.tell_to_end(fleet.running[0])
+        stage.fleet(1, 4, args=["--processes", "2"], replace=False)
+        _misbehave(stage)
+    stage.recover()
+
+
+def _misbehave(stage: Stage) -> None:
+    before = _crashed(stage)
+    for task, kind in DEEDS:
+        stage.add_one(task, kind, 1)
+        stage.fault("misdeeds")
+        if kind == "memory" and task != jobs.MISDEED_APART:
+            stage.drain()  # alone: whoever runs beside it in its process may run out of memory as well
+    stage.drain()
+    stage.expect(_crashed(stage) == before, "a process was lost to one of these")
+    _end_process(stage, jobs.MISDEED_APART)
+    stage.expect(_crashed(stage) == before + 1, "a dead job process has cost other jobs an attempt")
+    _end_process(stage, jobs.MISDEED)
+
+
+def _end_process(stage: Stage, task: str) -> None:
+    """A job that ends its process is run again, and has failed nobody else."""
+    dead = stage.add_one(task, "os._exit", 1)
+    stage.fault("misdeeds")
+    others = stage.add(stage.size, jobs.STEP, 20)
+    stage.drain()
+    view = stage.view(dead)
+    counts = (view.crashes, view.failures)
+    stage.expect(counts == (1, 0), f"{task}: {counts} crashes and failures, expected {(1, 0)}")
+    stage.expect(all(stage.view(id).failures == 0 for id in others), f"{task}: somebody else's job has failed")
+
+
+def _crashed(stage: Stage) -> int:
+    crashed: int = stage.app.inspect.queue(jobs.QUEUE).totals.get("crashed", 0)
+    return crashed
+
+
+ALL: Final = (kills, poison, deploy, misdeeds)

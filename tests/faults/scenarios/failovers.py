@@ -10,7 +10,7 @@ from typing import Final
 
 from tests.faults.harness import jobs
 from tests.faults.harness.history import Event, Op
-from tests.faults.harness.scenario import Scenario
+from tests.faults.harness.scenario import scenario
 from tests.faults.harness.stage import Stage
 from tests.faults.harness.verdict import Bounds
 from tests.redis.watched import Watched
@@ -60,33 +60,29 @@ def fail_over(stage: Stage, durable: int) -> None:
     stage.fault("failovers")
     watched.replica.resume()
     stage.add(stage.size, jobs.STEP, 5)
-    stage.heal()
-    stage.drain()
+    stage.recover()
     watched.settle()
     stage.borrow(watched.master, watched.url())
 
 
+@scenario(
+    "S26",
+    "the master is killed while its replica lags by 400 ms, and nobody waits for replicas",
+    Bounds({"failovers": 1, "gone": 1}, awake_s=BACK_S, drained_s=40),
+    jobs=60,
+)
 def careless(stage: Stage) -> None:
     fail_over(stage, 0)
 
 
+@scenario(
+    "S27",
+    "the same, and enqueues and ends of jobs wait for one replica (durable=1)",
+    Bounds({"failovers": 1, "unknown": 1}, awake_s=BACK_S, drained_s=40),
+    jobs=60,
+)
 def careful(stage: Stage) -> None:
     fail_over(stage, 1)
 
 
-CARELESS = Scenario(
-    "S26",
-    "the master is killed while its replica lags by 400 ms, and nobody waits for replicas",
-    careless,
-    Bounds({"failovers": 1, "gone": 1}, awake_s=BACK_S, drained_s=40),
-    jobs=60,
-)
-CAREFUL = Scenario(
-    "S27",
-    "the same, and enqueues and ends of jobs wait for one replica (durable=1)",
-    careful,
-    Bounds({"failovers": 1, "unknown": 1}, awake_s=BACK_S, drained_s=40),
-    jobs=60,
-)
-
-ALL: Final = (CARELESS, CAREFUL)
+ALL: Final = (careless, careful)

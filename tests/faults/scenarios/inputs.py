@@ -13,7 +13,7 @@ from leasehold.core.errors import InvalidArgument, LeaseholdError, PayloadTooLar
 from leasehold.core.job import State
 from tests.faults.harness import broken, jobs
 from tests.faults.harness.history import Event, Op
-from tests.faults.harness.scenario import Scenario
+from tests.faults.harness.scenario import scenario
 from tests.faults.harness.stage import Stage
 from tests.faults.harness.verdict import Bounds
 
@@ -21,6 +21,12 @@ WORD: Final = b" z=later"
 """A word in the head of a record that this release does not know."""
 
 
+@scenario(
+    "S45",
+    "workers of two releases at one queue, replaced while it works; records of a release to come",
+    Bounds({"replaced": 2, "records of a release to come": 5}, repeats=0, drained_s=20),
+    jobs=60,
+)
 def skew(stage: Stage) -> None:
     """Workers of two releases at one queue, replaced one by one while it works; records of a release to come."""
     stage.serve()
@@ -39,19 +45,9 @@ def skew(stage: Stage) -> None:
         status = fleet.tell_to_end(old)
         stage.expect(status == 0, f"the old release ended with status {status}")
         stage.fault("replaced")
-    stage.heal()
-    stage.drain()
+    stage.recover()
     kept = stage.server.command("HGET", f"{prefix}:kept", newer[-1]).partition(b"\n")[0]
     stage.expect(WORD in kept, "a word of a release to come was not kept with the record")
-
-
-SKEW = Scenario(
-    "S45",
-    "workers of two releases at one queue, replaced while it works; records of a release to come",
-    skew,
-    Bounds({"replaced": 2, "records of a release to come": 5}, repeats=0, drained_s=20),
-    jobs=60,
-)
 
 
 def bad_calls(app: Leasehold) -> Iterator[tuple[str, Callable[[], Any]]]:
@@ -85,6 +81,12 @@ GARBAGE: Final = (b"", b"garbage", b"12", b"\xff\xfe\x00", b"abc *\nx", b"1 2 3\
 """Records that are none."""
 
 
+@scenario(
+    "S50",
+    "payloads of every size, bad inputs and broken records while workers work",
+    Bounds({"bad inputs refused": 30, "records that are none": len(GARBAGE)}, repeats=0, drained_s=20),
+    jobs=60,
+)
 def bad(stage: Stage) -> None:
     """Payloads of all sizes, bad arguments and broken records, while the workers work."""
     stage.serve()
@@ -111,19 +113,10 @@ def bad(stage: Stage) -> None:
         stage.diary.write(Event(Op.ENQUEUE, phase="ok", job=id))
         stage.fault("records that are none")
     stage.add(stage.size, jobs.STEP, 20)
-    stage.heal()
-    stage.drain()
+    stage.recover()
     sizes = {len(stage.view(f"garbage{n}").payload or b"") for n in range(len(GARBAGE))}
     stage.expect(stage.view("garbage1").state is State.BROKEN, "a record that is none has not ended in broken")
     stage.expect(len(sizes) > 1, "what was broken was not kept whole")
 
 
-BAD = Scenario(
-    "S50",
-    "payloads of every size, bad inputs and broken records while workers work",
-    bad,
-    Bounds({"bad inputs refused": 30, "records that are none": len(GARBAGE)}, repeats=0, drained_s=20),
-    jobs=60,
-)
-
-ALL: Final = (SKEW, BAD)
+ALL: Final = (skew, bad)

@@ -6,7 +6,7 @@ from typing import Final
 
 from leasehold.core import limits
 from tests.faults.harness import broken, jobs
-from tests.faults.harness.scenario import Scenario
+from tests.faults.harness.scenario import scenario
 from tests.faults.harness.stage import Stage
 from tests.faults.harness.verdict import Bounds
 
@@ -16,6 +16,12 @@ END_S: Final = 40.0
 ALWAYS: Final = 1_000_000
 
 
+@scenario(
+    "S33",
+    "a handler blocks the event loop, another holds the interpreter's lock (S34), for three leases",
+    Bounds({"blocked": 2}, repeats=0, drained_s=20),
+    jobs=40,
+)
 def blocked(stage: Stage) -> None:
     """One worker's event loop stands still, another's interpreter: nobody takes their jobs."""
     stage.serve()
@@ -29,19 +35,15 @@ def blocked(stage: Stage) -> None:
     stage.until(lambda: stage.view(loop).state.ended and stage.view(gil).state.ended, "both end")
     for id in (loop, gil):
         stage.expect(stage.view(id).crashes == 0, f"{id} was taken for dead")
-    stage.heal()
-    stage.drain()
+    stage.recover()
 
 
-BLOCKED = Scenario(
-    "S33",
-    "a handler blocks the event loop, another holds the interpreter's lock (S34), for three leases",
-    blocked,
-    Bounds({"blocked": 2}, repeats=0, drained_s=20),
-    jobs=40,
+@scenario(
+    "S37",
+    "the background loops of a worker raise, once or always",
+    Bounds({"loops raised always": 2}, drained_s=20, repeats=0),
+    jobs=20,
 )
-
-
 def loops(stage: Stage) -> None:
     """A background loop of a worker raises. Once: it is run again. Again and again: the worker ends, and says so."""
     stage.serve()
@@ -49,7 +51,7 @@ def loops(stage: Stage) -> None:
     stage.add(stage.size, jobs.STEP, 10, 1)
     stage.drain()
     stage.fault("loops raised once", len(LOOPS))
-    chosen = LOOPS if stage.size > BROKEN_LOOPS.jobs else stage.draw.sample(LOOPS, 2)
+    chosen = LOOPS if stage.size > loops.jobs else stage.draw.sample(LOOPS, 2)
     doomed = {name: fleet.start(**{broken.LOOP: f"{name}:{ALWAYS}"}) for name in chosen}
     fleet.doomed |= set(doomed.values())
     stage.add(stage.size, jobs.STEP, 10)
@@ -58,16 +60,7 @@ def loops(stage: Stage) -> None:
         status = fleet.statuses[pid]
         stage.expect(status == 1, f"without its loop {name!r} a worker ended with status {status}, expected 1")
         stage.fault("loops raised always")
-    stage.heal()
-    stage.drain()
+    stage.recover()
 
 
-BROKEN_LOOPS = Scenario(
-    "S37",
-    "the background loops of a worker raise, once or always",
-    loops,
-    Bounds({"loops raised always": 2}, drained_s=20, repeats=0),
-    jobs=20,
-)
-
-ALL: Final = (BLOCKED, BROKEN_LOOPS)
+ALL: Final = (blocked, loops)

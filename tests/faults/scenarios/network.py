@@ -11,7 +11,7 @@ from leasehold.core.outcome import Completed, Failed, Released, Retried
 from leasehold.redis.sync import SyncDriver
 from tests.faults.harness import jobs, marks
 from tests.faults.harness.proxy import Cut, Dice, Harm, Hole, Weather
-from tests.faults.harness.scenario import Scenario
+from tests.faults.harness.scenario import scenario
 from tests.faults.harness.stage import Stage
 from tests.faults.harness.verdict import Bounds
 
@@ -35,6 +35,12 @@ REFUSALS: Final = (
 )
 
 
+@scenario(
+    "S12",
+    "the connection breaks after so many bytes of a request or of its reply, each operation",
+    Bounds({"cuts": 100}),
+    jobs=400,
+)
 def cuts(stage: Stage) -> None:
     """The connection breaks at every byte of every request and of every reply: what was asked for happens once."""
     stage.serve()
@@ -124,21 +130,18 @@ def _cut_everywhere(
     stage.server.command("FLUSHALL")
 
 
-CUTS = Scenario(
-    "S12",
-    "the connection breaks after so many bytes of a request or of its reply, each operation",
-    cuts,
-    Bounds({"cuts": 100}),
-    jobs=400,
+@scenario(
+    "S13",
+    "a black hole between workers and Redis swallows everything, both ways",
+    Bounds({"swallowed": 2}, awake_s=BACK_S, drained_s=30, repeats=2),
+    jobs=40,
 )
-
-
 def hole(stage: Stage) -> None:
     """For a while nothing arrives, either way, without a word: afterwards the workers come back by themselves."""
     stage.serve()
     proxy = stage.proxy()
     stage.fleet(2, 2, proxy.url)
-    seconds = HOLE_S if stage.size <= HOLE.jobs else 60.0
+    seconds = HOLE_S if stage.size <= hole.jobs else 60.0
     held = stage.add(2, jobs.STEP, 500)
     stage.until(lambda: stage.started(held), "jobs run")
     proxy.dig(Hole.ALL)
@@ -146,19 +149,15 @@ def hole(stage: Stage) -> None:
     stage.spend(seconds)
     stage.fault("swallowed", proxy.swallowed)
     proxy.dig(Hole.NONE)
-    stage.heal()
-    stage.drain()
+    stage.recover()
 
 
-HOLE = Scenario(
-    "S13",
-    "a black hole between workers and Redis swallows everything, both ways",
-    hole,
-    Bounds({"swallowed": 2}, awake_s=BACK_S, drained_s=30, repeats=2),
-    jobs=40,
+@scenario(
+    "S15",
+    "replies late by up to 300 ms and byte by byte, 5 % of the connections break",
+    Bounds({"resets": 3}, awake_s=5, drained_s=20, repeats=0),
+    jobs=60,
 )
-
-
 def weather(stage: Stage) -> None:
     """Slow replies, byte by byte, and broken connections: slower, and otherwise as ever."""
     stage.serve()
@@ -168,19 +167,15 @@ def weather(stage: Stage) -> None:
     stage.add(stage.size, jobs.STEP, 30, 1)
     stage.until(lambda: sum(proxy.harmed.values()) >= 3 and stage.left() == 0, "work is done", 90)
     stage.fault("resets", sum(proxy.harmed.values()))
-    stage.heal()
-    stage.drain()
+    stage.recover()
 
 
-WEATHER = Scenario(
-    "S15",
-    "replies late by up to 300 ms and byte by byte, 5 % of the connections break",
-    weather,
-    Bounds({"resets": 3}, awake_s=5, drained_s=20, repeats=0),
-    jobs=60,
+@scenario(
+    "S16",
+    "the connections of an idle worker are half open: no reset, no reply",
+    Bounds({"half-open": 1}, repeats=0, drained_s=20),
+    jobs=10,
 )
-
-
 def half_open(stage: Stage) -> None:
     """The other end of an idle worker's connections is gone, and nobody has said so."""
     stage.serve()
@@ -200,19 +195,15 @@ def half_open(stage: Stage) -> None:
         proxy.dig(Hole.NONE)
         stage.fault("half-open")
     stage.fault("swallowed", proxy.swallowed)
-    stage.heal()
-    stage.drain()
+    stage.recover()
 
 
-HALF_OPEN = Scenario(
-    "S16",
-    "the connections of an idle worker are half open: no reset, no reply",
-    half_open,
-    Bounds({"half-open": 1}, repeats=0, drained_s=20),
-    jobs=10,
+@scenario(
+    "S30",
+    "READONLY, LOADING, BUSY, CLUSTERDOWN, UNBLOCKED, ... in answer to any call",
+    Bounds({"error replies": ERRORS}, repeats=0, drained_s=20, awake_s=5),
+    jobs=80,
 )
-
-
 def refusals(stage: Stage) -> None:
     """Redis answers with errors that pass: each is understood, nothing is done twice, nobody gives up."""
     stage.serve()
@@ -229,16 +220,7 @@ def refusals(stage: Stage) -> None:
         stage.tick()
     proxy.calm = True
     stage.fault("error replies", proxy.harmed[Harm.ERROR])
-    stage.heal()
-    stage.drain()
+    stage.recover()
 
 
-REFUSED = Scenario(
-    "S30",
-    "READONLY, LOADING, BUSY, CLUSTERDOWN, UNBLOCKED, ... in answer to any call",
-    refusals,
-    Bounds({"error replies": ERRORS}, repeats=0, drained_s=20, awake_s=5),
-    jobs=80,
-)
-
-ALL: Final = (CUTS, HOLE, WEATHER, HALF_OPEN, REFUSED)
+ALL: Final = (cuts, hole, weather, half_open, refusals)

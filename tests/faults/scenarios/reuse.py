@@ -13,7 +13,7 @@ from leasehold.redis.sync import SyncDriver
 from tests.faults.harness import jobs
 from tests.faults.harness.chronicle import BY_HAND
 from tests.faults.harness.history import Event, Op
-from tests.faults.harness.scenario import Scenario
+from tests.faults.harness.scenario import scenario
 from tests.faults.harness.stage import Stage
 from tests.faults.harness.verdict import Bounds
 
@@ -64,6 +64,7 @@ class Story:
         self._diary.write(Event(op, job=f"{lease.record.id}/{generation}", token=int(lease.token), **told))
 
 
+@scenario("S42", "an id is used again while a zombie of the old job lives", Bounds({"ids used again": 8}), jobs=20)
 def reuse(stage: Stage) -> None:
     """One worker has the old job and the new one, so that nothing but the token tells them apart."""
     stage.serve()
@@ -91,12 +92,7 @@ def reuse(stage: Stage) -> None:
         stage.fault("ids used again")
     for id in ids:
         stage.expect(story.settle(new[id], 2, NOTHING_KEPT), f"{id}: the new job could not be completed")
-    stage.heal()
-    stage.drain()
+    stage.recover()
 
 
-REUSE = Scenario(
-    "S42", "an id is used again while a zombie of the old job lives", reuse, Bounds({"ids used again": 8}), jobs=20
-)
-
-ALL: Final = (REUSE,)
+ALL: Final = (reuse,)

@@ -12,7 +12,7 @@ from leasehold.core.steps import Command, Steps
 from leasehold.redis.sync import SyncDriver
 from tests.faults.harness import jobs
 from tests.faults.harness.history import Event, Op
-from tests.faults.harness.scenario import Scenario
+from tests.faults.harness.scenario import scenario
 from tests.faults.harness.stage import Stage
 from tests.faults.harness.torn import forget_torn_end
 from tests.faults.harness.verdict import Bounds
@@ -24,6 +24,12 @@ PAUSE_S: Final = 4.0
 MEGABYTE: Final = 1024 * 1024
 
 
+@scenario(
+    "S17",
+    "Redis is killed (SIGKILL) and started again, with appendfsync always",
+    Bounds({"held restarts": 3}, drained_s=20, awake_s=5, repeats=0),
+    jobs=120,
+)
 def restarts(stage: Stage) -> None:
     """Redis is killed and comes back with what was acknowledged; the workers come back by themselves."""
     stage.serve()
@@ -39,19 +45,15 @@ def restarts(stage: Stage) -> None:
         forget_torn_end(stage.server)
         stage.diary.write(Event(Op.RESTART, phase="ok"))
         stage.add(4, jobs.STEP, 10)
-    stage.heal()
-    stage.drain()
+    stage.recover()
 
 
-RESTARTS = Scenario(
-    "S17",
-    "Redis is killed (SIGKILL) and started again, with appendfsync always",
-    restarts,
-    Bounds({"held restarts": 3}, drained_s=20, awake_s=5, repeats=0),
-    jobs=120,
+@scenario(
+    "S20",
+    "Redis is stopped (SIGSTOP) for longer than a lease",
+    Bounds({"freezes": 1}, drained_s=20, awake_s=5, repeats=0),
+    jobs=100,
 )
-
-
 def freeze(stage: Stage) -> None:
     """Redis hangs for longer than a lease: nobody is taken for dead, and what was asked twice happens once."""
     stage.serve()
@@ -64,19 +66,15 @@ def freeze(stage: Stage) -> None:
     time.sleep(PAUSE_S * max(1.0, min(2.5, stage.size / 100)))
     stage.fault("freezes")
     stage.server.resume()
-    stage.heal()
-    stage.drain()
+    stage.recover()
 
 
-FREEZE = Scenario(
-    "S20",
-    "Redis is stopped (SIGSTOP) for longer than a lease",
-    freeze,
-    Bounds({"freezes": 1}, drained_s=20, awake_s=5, repeats=0),
-    jobs=100,
+@scenario(
+    "S21",
+    "Redis forgets all scripts (SCRIPT FLUSH) every 50 ms",
+    Bounds({"flushes": 20}, repeats=0, drained_s=20),
+    jobs=200,
 )
-
-
 def flushes(stage: Stage) -> None:
     """Redis forgets all scripts, again and again: nobody notices."""
     stage.serve()
@@ -104,19 +102,15 @@ def flushes(stage: Stage) -> None:
         over.set()
         thread.join()
     stage.fault("flushes", done[0])
-    stage.heal()
-    stage.drain()
+    stage.recover()
 
 
-FLUSHES = Scenario(
-    "S21",
-    "Redis forgets all scripts (SCRIPT FLUSH) every 50 ms",
-    flushes,
-    Bounds({"flushes": 20}, repeats=0, drained_s=20),
-    jobs=200,
+@scenario(
+    "S23",
+    "Redis has reached its maxmemory while jobs run",
+    Bounds({"full": 1, "refused": 10}, repeats=0, drained_s=20),
+    jobs=100,
 )
-
-
 def full(stage: Stage) -> None:
     """At maxmemory new jobs are refused, and everything that is there goes on to its end."""
     stage.serve()
@@ -139,12 +133,4 @@ def full(stage: Stage) -> None:
     stage.drain()
 
 
-FULL = Scenario(
-    "S23",
-    "Redis has reached its maxmemory while jobs run",
-    full,
-    Bounds({"full": 1, "refused": 10}, repeats=0, drained_s=20),
-    jobs=100,
-)
-
-ALL: Final = (RESTARTS, FREEZE, FLUSHES, FULL)
+ALL: Final = (restarts, freeze, flushes, full)

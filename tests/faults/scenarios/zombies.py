@@ -8,7 +8,7 @@ from tests.faults.harness import jobs, marks
 from tests.faults.harness.chaos import Plan
 from tests.faults.harness.hands import Hands
 from tests.faults.harness.proxy import Dice, Harm
-from tests.faults.harness.scenario import Scenario
+from tests.faults.harness.scenario import scenario
 from tests.faults.harness.stage import Stage
 from tests.faults.harness.verdict import Bounds
 
@@ -19,6 +19,18 @@ LONG_S: Final = 60.0
 LAPSE_S: Final = 15.0
 
 
+@scenario(
+    "S06",
+    "workers are stopped (SIGSTOP) for longer than their lease and go on; leases by hand lapse",
+    Bounds(
+        {"stops": 2, "stale": 3, "leases by hand that lapsed": 4},
+        drained_s=20,
+        awake_s=5,
+        repeats=4,
+        repeats_a_hit=2 * SLOTS,
+    ),
+    jobs=60,
+)
 def zombies(stage: Stage) -> None:
     """Stopped for longer than their lease, then let go on: what they bring is refused, all of it."""
     stage.serve()
@@ -32,8 +44,7 @@ def zombies(stage: Stage) -> None:
     chaos = stage.chaos(Plan(stop_s=0.2, most=stops, least=stops), fleet, more)
     stage.add(stage.size, jobs.STEP_IN_THREAD, 30)
     stage.until(lambda: chaos.enough, "stops", 30.0 * stops)
-    stage.heal()
-    stage.drain()
+    stage.recover()
 
 
 def _lapse_by_hand(stage: Stage) -> None:
@@ -57,21 +68,12 @@ def _lapse_by_hand(stage: Stage) -> None:
         stage.fault("leases by hand that lapsed")
 
 
-ZOMBIES = Scenario(
-    "S06",
-    "workers are stopped (SIGSTOP) for longer than their lease and go on; leases by hand lapse",
-    zombies,
-    Bounds(
-        {"stops": 2, "stale": 3, "leases by hand that lapsed": 4},
-        drained_s=20,
-        awake_s=5,
-        repeats=4,
-        repeats_a_hit=2 * SLOTS,
-    ),
-    jobs=60,
+@scenario(
+    "S07",
+    "workers that give back the jobs of dead ones are stopped meanwhile, their requests arrive late",
+    Bounds({"stops": 2, "held kills": 2, "late": 3}, drained_s=20, repeats=2, repeats_a_hit=2 * SLOTS),
+    jobs=100,
 )
-
-
 def cleaners(stage: Stage) -> None:
     """Who gives back a dead worker's jobs is stopped in the middle of it, and what it had asked for arrives when others
     have done it and run the jobs already."""
@@ -89,17 +91,7 @@ def cleaners(stage: Stage) -> None:
     stage.until(lambda: chaos.enough, "kills and stops", 30.0 * hits)
     proxy.calm = True
     stage.fault("late", proxy.harmed[Harm.LATE])
-    stage.heal()
-    stage.drain()
+    stage.recover()
 
 
-CLEANERS = Scenario(
-    "S07",
-    "workers that give back the jobs of dead ones are stopped meanwhile, their requests arrive late",
-    cleaners,
-    Bounds({"stops": 2, "held kills": 2, "late": 3}, drained_s=20, repeats=2, repeats_a_hit=2 * SLOTS),
-    jobs=100,
-)
-
-
-ALL: Final = (ZOMBIES, CLEANERS)
+ALL: Final = (zombies, cleaners)

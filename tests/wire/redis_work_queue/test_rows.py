@@ -1,6 +1,6 @@
 """What clients of this wire format get wrong, row by row: ours does not do it, and repairs it where it can be repaired.
 
-The rows are those of docs/protocols/redis-work-queue.md.
+The rows are those of docs/protocols/redis-work-queue.md; R17 and R19 are in test_rows_of_time.py.
 """
 
 from __future__ import annotations

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import time
 
-from leasehold import Leasehold, current_job
+from leasehold import Leasehold, Native, current_job
 from leasehold.cli.demo.files import PACE, QUEUE, RUNS_FILE, Facts, facts_of
 
-app = Leasehold()
+app = Leasehold(protocol=Native())  # whatever the environment of the one who looks says
 
 
 @app.task(queue=QUEUE)

@@ -18,8 +18,8 @@ from leasehold.engines.redis_work_queue import clean
 from leasehold.engines.redis_work_queue.config import RedisWorkQueueConfig
 from leasehold.engines.redis_work_queue.engine import DEFAULT_QUEUE, RedisWorkQueueEngine
 from leasehold.engines.redis_work_queue.keys import check_prefix
-from leasehold.engines.redis_work_queue.records import as_bytes, as_text
 from leasehold.engines.redis_work_queue.scripts import SCRIPTS
+from leasehold.engines.texts import as_bytes, as_text
 
 GRACE_S: Final = 10.0
 """For how long an item whose lease is not ours must have been seen without one, before a clean puts it back."""

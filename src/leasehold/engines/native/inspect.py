@@ -5,16 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import msgspec
-
 from leasehold.core import limits
 from leasehold.core.errors import InvalidArgument
 from leasehold.core.job import JobView, Page, QueueView, State, WorkerView
 from leasehold.core.shape import LaneFailure, LanePage, LaneState, LaneView, QueueSettings
-from leasehold.core.steps import Command, Invoke, Steps
-from leasehold.engines.native.keys import decoded, encoded, namespace_prefix, queue_prefix
-from leasehold.engines.native.records import as_bytes, as_text, read_view
-from leasehold.engines.native.scripts import SCRIPTS
+from leasehold.core.steps import Steps
+from leasehold.engines.inspecting import ScriptedInspector, check_page, fields_of
+from leasehold.engines.native.keys import decoded, encoded
+from leasehold.engines.native.records import read_view
+from leasehold.engines.texts import as_bytes, as_text
 
 _COUNTED = (
     State.READY,
@@ -29,34 +28,26 @@ _COUNTED = (
 _HIDDEN_TOTALS = frozenset(
     ("token", "seen", "amnesty", "before", "ghosts", "laned", "turn", "passed", "level", "sweep_parked", "sweep_lanes")
 )
-_decode_worker = msgspec.json.Decoder(WorkerView).decode
 
 
-class NativeInspector:
+class NativeInspector(ScriptedInspector):
     """Reading half of the native engine."""
 
-    namespace: str
-
-    def queues(self) -> Steps[list[str]]:
-        reply = yield Command(("ZRANGE", f"{namespace_prefix(self.namespace)}:queues", 0, -1))
-        return sorted(as_text(name) for name in reply)
-
     def queue(self, name: str) -> Steps[QueueView]:
-        reply = yield Invoke(SCRIPTS["counts"], (queue_prefix(self.namespace, name),), ())
-        *numbers, meta, settings, parked, blocked = reply
-        totals = {as_text(meta[i]): meta[i + 1] for i in range(0, len(meta), 2)}
+        *numbers, meta, settings, parked, blocked = yield from self._ask("counts", name)
+        totals = fields_of(meta)
         return QueueView(
             name,
             dict(zip(_COUNTED, numbers, strict=True)),
             {field: int(value) for field, value in sorted(totals.items()) if field not in _HIDDEN_TOTALS},
-            read_settings({as_text(settings[i]): as_text(settings[i + 1]) for i in range(0, len(settings), 2)}),
+            read_settings({name: as_text(value) for name, value in fields_of(settings).items()}),
             parked,
             blocked,
         )
 
     def job(self, queue: str, id: str) -> Steps[JobView | None]:
         raw_id = as_bytes(id)
-        reply = yield Invoke(SCRIPTS["show"], (queue_prefix(self.namespace, queue),), (raw_id, 0))
+        reply = yield from self._ask("show", queue, raw_id, 0)
         return read_view(queue, State(reply[0].decode()), raw_id, reply[1:]) if reply else None
 
     def page(
@@ -64,13 +55,8 @@ class NativeInspector:
     ) -> Steps[Page]:
         if lane is not None and state is not State.READY:
             raise InvalidArgument(f"Of a lane, only the jobs that wait in it can be listed, not those {state.value}.")
-        if not 0 <= offset <= limits.PAGE_OFFSET_MAX or not 1 <= limit <= limits.PAGE_MAX:
-            raise InvalidArgument(
-                f"A page begins at 0 to {limits.PAGE_OFFSET_MAX} and has 1 to {limits.PAGE_MAX} jobs, "
-                f"not offset {offset} and limit {limit}."
-            )
-        args = (state.value, offset, limit, encoded(lane or ""))
-        rows = yield Invoke(SCRIPTS["page"], (queue_prefix(self.namespace, queue),), args)
+        check_page(offset, limit)
+        rows = yield from self._ask("page", queue, state.value, offset, limit, encoded(lane or ""))
         if lane is not None:
             total = (yield from self.lane(queue, lane)).waiting
         else:
@@ -79,37 +65,23 @@ class NativeInspector:
         return Page(jobs, total)
 
     def lane(self, queue: str, lane: str) -> Steps[LaneView]:
-        return _read_lane((yield Invoke(SCRIPTS["lane"], (queue_prefix(self.namespace, queue),), (encoded(lane),))))
+        return _read_lane((yield from self._ask("lane", queue, encoded(lane))))
 
     def lanes(self, queue: str, state: LaneState, cursor: int = 0, limit: int = limits.PAGE_MAX) -> Steps[LanePage]:
         if state is LaneState.IDLE:
             raise InvalidArgument("Of idle lanes nothing is known; expected ready, busy, blocked or parked ones.")
-        args = (state.value, cursor, limit)
-        following, rows = yield Invoke(SCRIPTS["lanes"], (queue_prefix(self.namespace, queue),), args)
+        following, rows = yield from self._ask("lanes", queue, state.value, cursor, limit)
         return LanePage(tuple(map(_read_lane, rows)), following)
 
-    def settings(self, queue: str) -> Steps[QueueSettings]:
-        return (yield from self.queue(queue)).settings
-
     def workers(self) -> Steps[list[WorkerView]]:
-        args = (limits.PRESENCE_TTL_MS,)
-        rows = yield Invoke(SCRIPTS["workers"], (namespace_prefix(self.namespace),), args)
-        seen = [replace(view, seen_ms=int(float(at))) for _, at, text in rows if (view := _read_worker(text))]
+        seen = yield from self._announced()
         active: dict[str, int] = {}
         for queue in sorted({queue for worker in seen for queue in worker.queues}):
-            pairs = yield Invoke(SCRIPTS["holders"], (queue_prefix(self.namespace, queue),), ())
+            pairs = yield from self._ask("holders", queue)
             for i in range(0, len(pairs), 2):
                 name = as_text(pairs[i])
                 active[name] = active.get(name, 0) + pairs[i + 1]
         return [replace(worker, active=active.get(worker.id, 0)) for worker in seen]
-
-
-def _read_worker(text: bytes) -> WorkerView | None:
-    """What a worker said of itself; None when another version, or somebody else, wrote it."""
-    try:
-        return _decode_worker(text)
-    except msgspec.MsgspecError:
-        return None
 
 
 def read_settings(values: dict[str, str]) -> QueueSettings:

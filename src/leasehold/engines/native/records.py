@@ -18,10 +18,8 @@ from leasehold.core import limits
 from leasehold.core.job import ErrorInfo, JobRecord, JobView, NewJob, State
 from leasehold.core.shape import PLAIN, Progress, Shape, UniqueRule, Until
 from leasehold.engines.native.keys import decoded, encoded
+from leasehold.engines.texts import RAW, as_text, message_of, number_of
 
-RAW = "*"
-"""What stands for the task of a raw payload."""
-_encode_json = msgspec.json.Encoder().encode
 _decode_error = msgspec.json.Decoder(dict[str, str]).decode
 
 
@@ -108,10 +106,6 @@ def head_of(record: JobRecord) -> str:
     return f"{record.enqueued_ms} {record.task or RAW}{_shape_words(record.shape)}"
 
 
-def write_error(error: ErrorInfo) -> bytes:
-    return _encode_json({"type": error.type, "message": error.message, "traceback": error.traceback})
-
-
 def read_error(raw: bytes) -> ErrorInfo | None:
     """The error of a failed attempt; None when there is none or it cannot be read."""
     try:
@@ -125,7 +119,7 @@ def read_tries(raw: bytes | None) -> tuple[int, int, ErrorInfo | None]:
     """Failures, crashes and the last error."""
     head, _, error = (raw or b"").partition(b"\n")
     failures, _, crashes = head.partition(b" ")
-    return _number(failures) or 0, _number(crashes) or 0, read_error(error) if error else None
+    return number_of(failures) or 0, number_of(crashes) or 0, read_error(error) if error else None
 
 
 def read_view(queue: str, state: State, id: bytes, row: list[Any]) -> JobView:
@@ -151,12 +145,12 @@ def read_view(queue: str, state: State, id: bytes, row: list[Any]) -> JobView:
         enqueued_ms=record.enqueued_ms if record else None,
         due_ms=int(float(due)) if due else None,
         worker=as_text(worker) if worker else None,
-        token=_number(token),
-        started_ms=_number(claimed),
+        token=number_of(token),
+        started_ms=number_of(claimed),
         error=error,
         shape=record.shape if record else PLAIN,
         progress=read_progress(progress),
-        cancelling=reason_of(cancelling) if cancelling else None,
+        cancelling=message_of(cancelling) if cancelling else None,
     )
 
 
@@ -175,12 +169,6 @@ def read_progress(raw: bytes) -> Progress | None:
         return None
 
 
-def reason_of(body: bytes) -> str:
-    """Why a job is to be cancelled, from what will be the body of its end."""
-    error = read_error(body)
-    return error.message if error else ""
-
-
 def _read_end(queue: str, state: State, id: bytes, record: JobRecord | None, end: bytes) -> JobView:
     line, _, rest = end.partition(b"\n")
     head, _, body = rest.partition(b"\n")
@@ -194,28 +182,15 @@ def _read_end(queue: str, state: State, id: bytes, record: JobRecord | None, end
         state,
         task=record.task,
         payload=None if completed else record.payload,
-        failures=_number(fields[3]) or 0,
-        crashes=_number(fields[4]) or 0,
+        failures=number_of(fields[3]) or 0,
+        crashes=number_of(fields[4]) or 0,
         enqueued_ms=record.enqueued_ms,
         worker=as_text(fields[6]) if fields[6] not in (b"", b"-") else None,
-        token=_number(fields[5]),
-        started_ms=_number(fields[7]),
-        ended_ms=_number(fields[1]),
-        expires_ms=_number(fields[2]),
+        token=number_of(fields[5]),
+        started_ms=number_of(fields[7]),
+        ended_ms=number_of(fields[1]),
+        expires_ms=number_of(fields[2]),
         result=body if completed else None,
         error=None if completed else read_error(body),
         shape=record.shape,
     )
-
-
-def as_text(raw: bytes) -> str:
-    """Text of bytes that are usually UTF-8; others survive the way there and back (`surrogateescape`)."""
-    return raw.decode("utf-8", "surrogateescape")
-
-
-def as_bytes(text: str) -> bytes:
-    return text.encode("utf-8", "surrogateescape")
-
-
-def _number(raw: bytes) -> int | None:
-    return int(raw) if raw.isdigit() and int(raw) else None

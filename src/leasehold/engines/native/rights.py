@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
-from leasehold.core.errors import AccessDenied
-from leasehold.core.steps import Invoke, Script, Steps
+from leasehold.core.steps import Steps
 from leasehold.engines.native.keys import namespace_prefix, queue_prefix
+from leasehold.engines.rights import denied, lacking
 
 PROBE: Final = "leasehold-check"
 """A queue that nobody uses: the names of its keys are those that are asked for."""
@@ -22,40 +21,6 @@ NEEDED: Final = (
 """The commands of the engine whose first argument is a key, with examples of the others."""
 NO_KEY: Final = ("TIME", "ZINTER 1 KEY", "EVALSHA - 0")
 
-_KEYS_DENIED: Final = re.compile("one of the keys|access a key")
-_SCRIPT: Final = Script(
-    "rights",
-    """
--- KEYS[1] a key that is not there
--- ARGV the words of commands, spaces between; `KEY` stands for the key
--- Returns: the first words of those that this user may not run.
-local denied = {}
--- Before Redis 7 nothing but trying tells. What is refused for another reason would be allowed.
-local function refused(words)
-  local reply = redis.pcall(unpack(words))
-  local text = type(reply) == 'table' and reply.err or ''
-  return string.find(text, 'NOPERM', 1, true) or string.find(text, "executing the script can't", 1, true)
-end
-for i = 1, #ARGV do
-  local words = {}
-  for word in string.gmatch(ARGV[i], '%S+') do
-    words[#words + 1] = word == 'KEY' and KEYS[1] or word
-  end
-  local asks = redis.acl_check_cmd
-  if (asks and not asks(unpack(words))) or (not asks and refused(words)) then
-    denied[#denied + 1] = words[1]
-    if words[1] == 'DEL' and not asks then
-      return denied -- nothing may be tried that could not be removed again
-    end
-  end
-end
-if not redis.acl_check_cmd then
-  redis.pcall('DEL', KEYS[1])
-end
-return denied
-""".strip(),
-)
-
 
 def missing_rights(namespace: str) -> Steps[tuple[str, ...]]:
     """What this user lacks, as an ACL grants it: commands as `+hset`, keys as `~{leasehold:*`, channels as `&...`.
@@ -63,29 +28,13 @@ def missing_rights(namespace: str) -> Steps[tuple[str, ...]]:
     Empty: nothing. Before Redis 7 a user who lacks DEL may lack more than is found.
     """
     queue, common = f"{queue_prefix(namespace, PROBE)}:probe", f"{namespace_prefix(namespace)}:probe"
-    try:
-        denied = yield Invoke(_SCRIPT, (queue,), (*map(_with_key, NEEDED), *NO_KEY))
-    except AccessDenied as error:
-        # A user without a right to this key is refused at once, as one who may run no scripts is.
-        return (_keys(namespace),) if _KEYS_DENIED.search(str(error)) else ("+eval", "+evalsha")
-    found = [f"+{_text(name)}" for name in denied]
-    if len(found) >= len(NEEDED) or (not found and (yield Invoke(_SCRIPT, (queue,), (f"EXISTS {common}",)))):
-        found = [_keys(namespace)]
+    keys = f"{{{namespace}*"
+    found = yield from lacking(queue, keys, NEEDED, NO_KEY)
+    if f"~{keys}" in found or "+evalsha" in found:
+        return tuple(found)
+    if not found and (yield from denied(queue, (f"EXISTS {common}",))):
+        found = [f"~{keys}"]
     for name, rest in (("PUBLISH", " 1"), ("SUBSCRIBE", "")):
-        channels = (f"{name} {queue}{rest}", f"{name} {common}{rest}")
-        if (yield Invoke(_SCRIPT, (queue,), channels)):
-            found.append(f"+{name.lower()} &{{{namespace}*")
+        if (yield from denied(queue, (f"{name} {queue}{rest}", f"{name} {common}{rest}"))):
+            found.append(f"+{name.lower()} &{keys}")
     return tuple(found)
-
-
-def _with_key(words: str) -> str:
-    name, _, rest = words.partition(" ")
-    return f"{name} KEY {rest}".rstrip()
-
-
-def _keys(namespace: str) -> str:
-    return f"~{{{namespace}*"
-
-
-def _text(name: bytes | str) -> str:
-    return (name.decode(errors="replace") if isinstance(name, bytes) else name).lower()

@@ -39,4 +39,4 @@ ARGUMENTS: Final[dict[str, str]] = {
 """What each operation takes in ARGV, as its header says. KEYS is always the prefix alone."""
 
 
-SCRIPTS: Final[dict[str, Script]] = load(__package__, ARGUMENTS)
+SCRIPTS: Final[dict[str, Script]] = load(__package__, ARGUMENTS, {"CALLS": "call"})

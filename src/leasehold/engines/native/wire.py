@@ -3,38 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Final, assert_never
+from typing import Final
 
-import msgspec
-
-from leasehold.core import limits
 from leasehold.core.errors import QueueFull, ReplyError
-from leasehold.core.job import Enqueued, Lease, NewJob, Token
-from leasehold.core.outcome import (
-    Broken,
-    Cancelled,
-    Completed,
-    Crashed,
-    Failed,
-    Outcome,
-    Released,
-    Retried,
-    Unroutable,
-)
+from leasehold.core.job import Enqueued, Lease, NewJob
+from leasehold.core.outcome import Outcome
 from leasehold.core.shape import PLAIN, Conflict, Until
-from leasehold.core.steps import Arg
-from leasehold.engines.native.records import as_bytes, as_text, head_of, write_error, write_record
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """What one job contributes to a call for many: where its answer belongs, its arguments, about how many bytes."""
-
-    position: int
-    args: tuple[Arg, ...]
-    size: int
-
+from leasehold.engines.calls import Part
+from leasehold.engines.native.records import head_of, write_record
+from leasehold.engines.outcomes import told
+from leasehold.engines.texts import as_bytes, as_text
 
 _LETTERS: Final = {
     Conflict.REJECT: "j",
@@ -54,7 +32,7 @@ def too_long(queue: str, error: ReplyError) -> QueueFull:
     have, most, more = map(int, str(error).removeprefix(TOO_LONG).split())
     return QueueFull(
         f"Queue {queue!r} would become too long: it has {have:,} jobs, {more:,} were to be added, its max_length is "
-        f"{most:,}. Nothing was enqueued. Try again later, run more workers, or raise its max_length."
+        f"{most:,}. Nothing was added to it. Try again later, run more workers, or raise its max_length."
     )
 
 
@@ -102,43 +80,6 @@ def _due(job: NewJob) -> str:
 
 def outcome_part(position: int, lease: Lease, outcome: Outcome) -> Part:
     """id token kind ms head body, as lua/settle.lua takes them."""
-    args = _outcome_args(lease, outcome)
-    return Part(position, args, len(args[-1]))
-
-
-def _outcome_args(lease: Lease, outcome: Outcome) -> tuple[bytes, Token, str, int, str, bytes]:
-    who = (as_bytes(lease.record.id), lease.token)
-    match outcome:
-        case Completed():
-            return (*who, "c", outcome.result_ttl_ms, head_of(lease.record), outcome.result)
-        case Retried():
-            return (*who, "r", outcome.delay_ms, "", write_error(outcome.error))
-        case Failed():
-            return (*who, "f", 0, "", write_error(outcome.error))
-        case Broken():
-            return (*who, "b", 0, "", write_error(outcome.error))
-        case Released():
-            return (*who, "l", 0, "", b"")
-        case Crashed():
-            return (*who, "k", 0, "", b"")
-        case Unroutable():
-            return (*who, "u", 0, "", b"")
-        case Cancelled():
-            reason = msgspec.json.encode({"type": "Cancelled", "message": outcome.reason, "traceback": ""})
-            return (*who, "x", 0, "", reason)
-        case _:
-            assert_never(outcome)
-
-
-def chunks(parts: list[Part]) -> Iterator[list[Part]]:
-    """Cut into calls of bounded count and size."""
-    chunk: list[Part] = []
-    size = 0
-    for part in parts:
-        if chunk and (len(chunk) >= limits.MAX_BATCH or size + part.size > limits.MAX_CALL_BYTES):
-            yield chunk
-            chunk, size = [], 0
-        chunk.append(part)
-        size += part.size
-    if chunk:
-        yield chunk
+    kind, ms, body = told(outcome)
+    head = head_of(lease.record) if kind == "c" else ""
+    return Part(position, (as_bytes(lease.record.id), lease.token, kind, ms, head, body), len(body))

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from leasehold.core import limits
-from leasehold.core.engine import Timing
+from leasehold.engines.config import EngineConfig
 
 
 @dataclass(frozen=True, slots=True)
-class RedisWorkQueueConfig:
+class RedisWorkQueueConfig(EngineConfig):
     """The numbers of the engine. All workers of ours on one queue should use the same.
 
     `wire_lease_ms`: the time to live of a lease as other clients see it; a worker renews it with every beat, and ours
@@ -18,11 +18,6 @@ class RedisWorkQueueConfig:
     items that are in no list are looked for.
     """
 
-    timing: Timing = field(default_factory=Timing)
-    outage_ms: int = limits.OUTAGE_MS
-    amnesty_ms: int = limits.AMNESTY_MS
-    max_crashes: int = limits.MAX_CRASHES
-    isolate_after_crashes: int = limits.ISOLATE_AFTER_CRASHES
     failed_ttl_ms: int = limits.FAILED_TTL_MS
     failed_max: int = limits.FAILED_MAX
     wire_lease_ms: int = limits.RWQ_LEASE_MS
@@ -31,16 +26,5 @@ class RedisWorkQueueConfig:
 
     def as_argument(self) -> str:
         """The order is that of lua/lib/config.lua."""
-        numbers = (
-            self.timing.lease_ms,
-            self.timing.grace_ms,
-            self.outage_ms,
-            self.amnesty_ms,
-            self.max_crashes,
-            self.isolate_after_crashes,
-            self.failed_ttl_ms,
-            self.failed_max,
-            self.wire_lease_ms,
-            self.stray_ms,
-        )
-        return " ".join(map(str, numbers))
+        kept = (self.failed_ttl_ms, self.failed_max)
+        return self.joined(*kept, self.wire_lease_ms, self.stray_ms)

@@ -6,46 +6,50 @@ often it is tried; then it is forgotten here. Whoever dies in between, the next 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Protocol
 
 from leasehold.core import limits
 from leasehold.core.engine import Engine, Inspector
-from leasehold.core.errors import DuplicateJob
 from leasehold.core.job import JobRecord, NewJob
 from leasehold.core.steps import Invoke, Steps
 from leasehold.engines.redis_work_queue.engine import RedisWorkQueueEngine
-from leasehold.engines.redis_work_queue.records import as_bytes, read_record
+from leasehold.engines.redis_work_queue.records import read_record
 from leasehold.engines.redis_work_queue.scripts import SCRIPTS
+from leasehold.engines.texts import as_bytes
 
 
 class Target(Engine, Inspector, Protocol):
     """An engine that can be looked into."""
 
 
-def migrate_page(source: RedisWorkQueueEngine, queue: str, target: Target, to: str) -> Steps[int]:
-    """Move up to `limits.MAX_BATCH` waiting items, in their order. 0: nothing waits any more.
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """How many items arrived. `refused`: ids that another job has there; these items stay aside."""
 
-    What is held is left to its holder. Attempts are counted anew. Raises `DuplicateJob` when the target has another job
-    of the same id; that item stays aside, and the others are moved.
+    count: int = 0
+    refused: tuple[str, ...] = ()
+
+
+def migrate_page(source: RedisWorkQueueEngine, queue: str, target: Target, to: str) -> Steps[Moved]:
+    """Move up to `limits.MAX_BATCH` waiting items, in their order. None arrived: there is none that could.
+
+    What is held is left to its holder. Attempts are counted anew. An item that is refused is tried again by the next
+    call: it can move when the other job has ended, and its record is gone.
     """
     prefix = source.prefix(queue)
     rows = yield Invoke(SCRIPTS["depart"], (prefix,), (limits.MAX_BATCH,))
     if not rows:
-        return 0
+        return Moved()
     records = [read_record(queue, id, data) for id, data in rows]
     answers = yield from target.enqueue([_job(record, to) for record in records])
-    others = set()
+    refused: dict[str, None] = {}
     for record, answer in zip(records, answers, strict=True):
         if not answer.created and not (yield from _is_there(target, to, record)):
-            others.add(record.id)
-    arrived = tuple(as_bytes(record.id) for record in records if record.id not in others)
+            refused[record.id] = None
+    arrived = tuple(as_bytes(record.id) for record in records if record.id not in refused)
     yield Invoke(SCRIPTS["arrive"], (prefix,), arrived)
-    if others:
-        raise DuplicateJob(
-            f"Queue {to!r} has another job {min(others)!r}, so the item of this id was not moved ({len(others)} such). "
-            "Migrate again when that job has ended and its record is gone."
-        )
-    return len(records)
+    return Moved(len(arrived), tuple(refused))
 
 
 def _is_there(target: Target, to: str, record: JobRecord) -> Steps[bool]:

@@ -25,9 +25,8 @@ import msgspec
 
 from leasehold.core import limits
 from leasehold.core.job import ErrorInfo, JobRecord, JobView, NewJob, State
+from leasehold.engines.texts import as_text, number_of
 
-RAW: Final = "*"
-"""What stands for the task of a raw payload."""
 _MARK: Final = b'"leasehold"'
 _TASK: Final = re.compile(r"[A-Za-z0-9_.:][A-Za-z0-9_.:-]*")
 _encode_json = msgspec.json.Encoder().encode
@@ -122,10 +121,6 @@ def _within(number: int | None, most: int, field: str) -> int | None:
     return number
 
 
-def write_error(error: ErrorInfo) -> bytes:
-    return _encode_json({"type": error.type, "message": error.message, "traceback": error.traceback})
-
-
 def read_error(raw: bytes) -> ErrorInfo | None:
     """None when there is none, or when it cannot be read."""
     try:
@@ -151,8 +146,8 @@ def read_view(queue: str, id: bytes, row: list[Any]) -> JobView:
         State(state.decode()),
         task=record.task,
         payload=record.payload,
-        failures=_number(counts[0]) or 0,
-        crashes=_number(counts[1]) or 0,
+        failures=number_of(counts[0]) or 0,
+        crashes=number_of(counts[1]) or 0,
         due_ms=int(float(due)) if due else None,
         worker=worker,
         token=token,
@@ -165,7 +160,7 @@ def _holder(lease: bytes, claim: bytes) -> tuple[str | None, int | None, int | N
     """worker, token and since when. Another client's worker is whatever it wrote as its session."""
     fields = claim.split(b" ", 5)
     if len(fields) == 6 and (not lease or lease.startswith(fields[0] + b" ")):
-        return as_text(fields[5]), _number(fields[0]), _number(fields[2])
+        return as_text(fields[5]), number_of(fields[0]), number_of(fields[2])
     if not lease or lease.startswith(b"~"):
         return None, None, None
     return as_text(lease), None, None
@@ -182,29 +177,16 @@ def _read_end(record: JobRecord, end: bytes) -> JobView:
         State(state.decode()),
         task=record.task,
         payload=record.payload,
-        failures=_number(failures) or 0,
-        crashes=_number(crashes) or 0,
+        failures=number_of(failures) or 0,
+        crashes=number_of(crashes) or 0,
         worker=worker,
-        token=None if parked else _number(token),
-        started_ms=None if parked else _number(claimed),
-        ended_ms=None if parked else _number(ended),
-        expires_ms=None if parked else _number(expires),
+        token=None if parked else number_of(token),
+        started_ms=None if parked else number_of(claimed),
+        ended_ms=None if parked else number_of(ended),
+        expires_ms=None if parked else number_of(expires),
         error=read_error(body) if body else None,
     )
 
 
-def as_text(raw: bytes) -> str:
-    """Text of bytes that are usually UTF-8; others survive the way there and back (`surrogateescape`)."""
-    return raw.decode("utf-8", "surrogateescape")
-
-
-def as_bytes(text: str) -> bytes:
-    return text.encode("utf-8", "surrogateescape")
-
-
 def _json(text: str) -> str:
     return _encode_json(text).decode()
-
-
-def _number(raw: bytes) -> int | None:
-    return int(raw) if raw.isdigit() and int(raw) else None

@@ -14,7 +14,7 @@ ARGUMENTS: Final[dict[str, str]] = {
     "take": "session number worker lease_ms grace_ms",
     "complete": "session number id token worker",
     "settle": "session number config worker (id token kind ms task body)...",
-    "extend": "session number config worker id token ms overdue",
+    "extend": "session number config worker id token ms",
     "finish": "session number id data",
     "heartbeat": "config worker (id token)...",
     "leave": "session number config worker crashed",
@@ -37,4 +37,4 @@ ARGUMENTS: Final[dict[str, str]] = {
 }
 """What each operation takes in ARGV, as its header says. KEYS is always the prefix alone."""
 
-SCRIPTS: Final[dict[str, Script]] = load(__package__, ARGUMENTS)
+SCRIPTS: Final[dict[str, Script]] = load(__package__, ARGUMENTS, {"CALLS": "done"})

@@ -7,10 +7,7 @@
 local session, number, id, body = ARGV[1], ARGV[2], ARGV[4], ARGV[5]
 local config, signal, queue = configure(ARGV[3]), ARGV[6], ARGV[7]
 allow_when_full()
-local again = recall(session, number)
-if again then
-  return again
-end
+--@include once
 check_types()
 local state, detail, record = find(id)
 if state == 'active' then

@@ -4,7 +4,7 @@
 -- Returns: {ms until something is due or -1, {id, record, token, failures, crashes, deadline}..., {dropped id...}}
 -- Invariant: a claimed job is in `held:<worker>` and no longer in line; its worker is in `holders`; its token is higher
 -- than any before it; a lane has no more jobs held than it may (or, `of_lane`, that many of one task that follow each other).
---@include begin types remember wake config task shape unique notes forget ends tend ghosts
+--@include begin types remember claimed config task back silence tend ghosts
 local session, number, worker = ARGV[1], ARGV[2], ARGV[4]
 local config = configure(ARGV[3])
 local limit, lease_ms, by_hand, slots = tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7], ARGV[8]
@@ -13,20 +13,14 @@ local held_key = key('held:' .. worker)
 
 allow_when_full()
 local again = recall(session, number)
-if type(again) == 'table' then
-  return again
-elseif again then
-  -- The same claims, as far as they are still held; what was lost on the way stays ours.
-  local jobs, claimed = {}, cmsgpack.unpack(again)
-  for i = 1, #claimed, 2 do
-    local id = claimed[i]
-    local token, deadline = string.match(call('HGET', held_key, id) or '', '^(%d+) (%d+)')
-    if token == claimed[i + 1] then
+if again then
+  return claimed_before(again, function(id, token)
+    local mine, deadline = string.match(call('HGET', held_key, id) or '', '^(%d+) (%d+)')
+    if mine == token then
       local failures, crashes = counted(call('HGET', key('tries'), id))
-      jobs[#jobs + 1] = { id, call('HGET', key('jobs'), id) or '', token, failures, crashes, tonumber(deadline) }
+      return { id, call('HGET', key('jobs'), id) or '', token, failures, crashes, tonumber(deadline) }
     end
-  end
-  return { 0, jobs, {} }
+  end)
 end
 
 check_types()

@@ -6,10 +6,7 @@
 --@include begin types remember wake
 local session, number = ARGV[1], ARGV[2]
 allow_when_full()
-local again = recall(session, number)
-if again then
-  return again
-end
+--@include once
 check_types()
 for i = 3, #ARGV, 2 do
   if ARGV[i + 1] == '' then

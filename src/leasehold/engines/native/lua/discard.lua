@@ -6,10 +6,7 @@
 --@include begin types remember wake task shape unique notes ghosts find forget ends
 local session, number, id = ARGV[1], ARGV[2], ARGV[3]
 allow_when_full()
-local again = recall(session, number)
-if again then
-  return again
-end
+--@include once
 check_types()
 local state, detail, record = find(id)
 if not state or state == 'active' then

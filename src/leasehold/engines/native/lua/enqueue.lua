@@ -6,10 +6,7 @@
 -- is added.
 --@include begin remember wake forget admit
 local session, number, room = ARGV[1], ARGV[2], tonumber(ARGV[3])
-local answer = recall(session, number)
-if answer then
-  return answer
-end
+--@include once
 local time = clock()
 -- Reads of the keys that are written below: a wrong type is an error here, before anything has changed.
 call('LLEN', key('ready'))
@@ -41,12 +38,5 @@ for i = 4, #ARGV, 4 do
   end
   answers[#answers + 1] = added
 end
-if #ready > 0 then
-  call('RPUSH', key('ready'), unpack(ready))
-  wake_one()
-end
-if #scheduled > 0 then
-  call('ZADD', key('scheduled'), unpack(scheduled))
-  wake_for_next(later)
-end
+--@include queued
 return remember(session, number, table.concat(answers))

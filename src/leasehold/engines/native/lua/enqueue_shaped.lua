@@ -7,10 +7,7 @@
 -- `scheduled` and `again`. Without room for all nothing is added.
 --@include begin types remember wake task shape unique notes forget ends ghosts find admit
 local session, number, room = ARGV[1], ARGV[2], tonumber(ARGV[3])
-local answer = recall(session, number)
-if answer then
-  return answer
-end
+--@include once
 local time = clock()
 check_types()
 
@@ -147,12 +144,5 @@ end
 for _, lane in ipairs(order) do
   shapes.into_lane(lane, lanes[lane], lanes[lane].limit)
 end
-if #ready > 0 then
-  call('RPUSH', key('ready'), unpack(ready))
-  wake_one()
-end
-if #scheduled > 0 then
-  call('ZADD', key('scheduled'), unpack(scheduled))
-  wake_for_next(later)
-end
+--@include queued
 return remember(session, number, table.concat(answers) .. table.concat(others))

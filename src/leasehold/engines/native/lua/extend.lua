@@ -9,10 +9,7 @@ local token, ms = ARGV[6], tonumber(ARGV[7])
 local config = configure(ARGV[3])
 local held_key = key('held:' .. worker)
 allow_when_full()
-local again = recall(session, number)
-if again then
-  return again
-end
+--@include once
 local time = clock()
 local mine, deadline, rest = string.match(call('HGET', held_key, id) or '', '^(%d+) (%d+)( .*)$')
 if mine ~= token then

@@ -4,7 +4,7 @@
 -- Returns: {position of a lease asked about that is lost...}, {id, token, claimed}... held but not asked about, ms until
 -- something is due or -1, {id, token, body of its end}... to be cancelled, of those asked about
 -- Invariant: nothing but silence or a deadline ends a lease here. Sending it again is harmless by nature.
---@include begin wake config shape unique notes forget ends tend
+--@include begin config back silence tend
 local config, worker = configure(ARGV[1]), ARGV[2]
 local held_key = key('held:' .. worker)
 allow_when_full()
@@ -13,7 +13,7 @@ if call('EXISTS', held_key) == 1 then
   call('ZADD', key('holders'), time + config.lease, worker)
   call('ZREM', key('suspects'), worker)
   local overdue = {}
-  collect(overdue, worker, time, true, true)
+  collect(overdue, worker, true, time)
   give_back(config, time, { worker }, overdue)
 end
 local _, _, next_ms = tend(config, time, config.tend, worker)

@@ -3,7 +3,7 @@
 -- ARGV config limit meta_ttl_ms task...
 -- Returns: {promoted, reclaimed, pruned, unparked, 1 when a limit was reached}
 -- Invariant: at most `limit` jobs of each kind are moved. Sending it again is harmless by nature.
---@include begin types wake config shape unique notes forget ends tend
+--@include begin types config back silence tend
 local config, limit, meta_ttl_ms = configure(ARGV[1]), tonumber(ARGV[2]), ARGV[3]
 allow_when_full()
 check_types()

@@ -6,10 +6,7 @@
 --@include begin types remember wake shape
 local session, number, lane, parked = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 allow_when_full()
-local again = recall(session, number)
-if again then
-  return again
-end
+--@include once
 check_types()
 if call('HEXISTS', key('parked'), lane) == tonumber(parked) then
   return remember(session, number, '0')

@@ -6,10 +6,7 @@
 --@include begin types remember wake task shape unique notes forget ends ghosts line
 local session, number, state, limit = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 allow_when_full()
-local again = recall(session, number)
-if again then
-  return again
-end
+--@include once
 check_types()
 local ids, looked = {}, 0
 if state == 'ready' then

@@ -6,10 +6,7 @@
 --@include begin remember
 local session, number, worker, quiet = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 allow_when_full()
-local again = recall(session, number)
-if again then
-  return again
-end
+--@include once
 if not call('ZSCORE', key('workers'), worker) then
   return remember(session, number, '0')
 end

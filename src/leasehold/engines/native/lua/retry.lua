@@ -7,10 +7,7 @@
 --@include begin types remember wake task shape unique notes ghosts find forget ends
 local session, number, id, edited, payload = ARGV[1], ARGV[2], ARGV[3], ARGV[4] == '1', ARGV[5]
 allow_when_full()
-local again = recall(session, number)
-if again then
-  return again
-end
+--@include once
 check_types()
 local state, detail, record = find(id)
 -- The record with the new payload. One that nobody of ours wrote becomes one, of a raw payload.

@@ -4,16 +4,13 @@
 -- Returns: a string of one character a settlement: 1 settled, 0 no longer ours.
 -- Invariant: a settled job has left `held:<worker>` and is in exactly one of the ends, its lane, the list of its priority,
 -- `ready`, `isolated`, `scheduled`, `unroutable:*`. One that somebody wants to be cancelled does not wait again.
---@include begin types remember wake config task shape unique notes forget ends tend
+--@include begin types remember config task back
 local session, number, worker = ARGV[1], ARGV[2], ARGV[4]
 local config = configure(ARGV[3])
 local held_key = key('held:' .. worker)
 
 allow_when_full()
-local again = recall(session, number)
-if again then
-  return again
-end
+--@include once
 check_types()
 local time = clock()
 local ids = {}
@@ -138,10 +135,7 @@ table.sort(front, function(a, b) return a[1] > b[1] end)
 put_back(config, time, front)
 if #gone > 0 then
   call('HDEL', held_key, unpack(gone))
-  if call('EXISTS', held_key) == 0 then
-    call('ZREM', key('holders'), worker)
-    call('ZREM', key('suspects'), worker)
-  end
+  retire(worker)
 end
 if woken then
   wake_one()

@@ -9,10 +9,7 @@ local session, number, state, lane = ARGV[1], ARGV[2], ARGV[4], ARGV[5]
 local config, after, limit = configure(ARGV[3]), ARGV[6], tonumber(ARGV[7])
 local body, signal, queue = ARGV[8], ARGV[9], ARGV[10]
 allow_when_full()
-local again = recall(session, number)
-if again then
-  return again
-end
+--@include once
 check_types()
 local time = clock()
 local looked, cancelled, requested = 0, 0, 0

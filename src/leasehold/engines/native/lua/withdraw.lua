@@ -3,9 +3,8 @@
 -- ARGV worker
 -- Returns: 1
 -- Invariant: nothing of the worker is left at the namespace. Sending it again is harmless by nature.
---@include begin
+--@include begin presence
 local worker = ARGV[1]
-call('DEL', key('worker:' .. worker))
-call('ZREM', key('workers'), worker)
+hide_worker(worker)
 call('ZREM', key('quiet'), worker)
 return 1

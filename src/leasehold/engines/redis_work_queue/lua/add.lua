@@ -3,7 +3,7 @@
 -- ARGV id data
 -- Returns: 1 added, 0 there is an item of this id.
 -- Invariant: an item that was added is in `item:<id>` and once in `queue`.
---@include begin
+--@include begin types
 local id, data = ARGV[1], ARGV[2]
 check_types()
 if call('HEXISTS', key('kept'), id) == 1 or call('SETNX', key('item:' .. id), data) == 0 then

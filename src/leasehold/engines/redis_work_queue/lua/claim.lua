@@ -5,7 +5,7 @@
 -- Invariant: a claimed id has left `queue`, is once in `processing`, and has a lease on the wire whose value is a token
 -- higher than any before it. An id whose lease somebody holds is not claimed, but stays in `processing`.
 -- `kind`: how many jobs the worker runs at one time; or h, a lease by hand; or n, one whose lapses are not limited.
---@include begin remember config leases claims ends tend
+--@include begin types remember claimed config back silence tend
 local session, number, worker = ARGV[1], ARGV[2], ARGV[4]
 local config = configure(ARGV[3])
 local limit, lease_ms, kind = tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7]
@@ -15,21 +15,15 @@ local held_key = key('held:' .. worker)
 
 allow_when_full()
 local again = recall(session, number)
-if type(again) == 'table' then
-  return again
-elseif again then
-  -- The same claims, as far as they are still ours; what was lost on the way stays ours.
-  local jobs, claimed = {}, cmsgpack.unpack(again)
-  for i = 1, #claimed, 2 do
-    local id = claimed[i]
+if again then
+  return claimed_before(again, function(id, token)
     local claim = claim_of(call('HGET', key('leased'), id))
     local data = call('MGET', key('item:' .. id))[1]
-    if claim and claim.token == claimed[i + 1] and data then
+    if claim and claim.token == token and data then
       local failures, crashes = counted(call('HGET', key('attempts'), id), claim.hash)
-      jobs[#jobs + 1] = { id, data, claim.token, failures, crashes, claim.deadline }
+      return { id, data, token, failures, crashes, claim.deadline }
     end
-  end
-  return { 0, jobs, {} }
+  end)
 end
 
 check_types()

@@ -4,7 +4,7 @@
 -- Returns: {id, data}..., the oldest first
 -- Invariant: an item that departs is in `kept`, `ended` and `moving`, and gone for other clients. Until `arrive` it is
 -- answered again with every call, so that nothing is lost when the caller dies. Sending it again is harmless by nature.
---@include begin leases claims ends
+--@include begin types leases claims ends
 local limit = tonumber(ARGV[1])
 allow_when_full()
 check_types()

@@ -3,13 +3,10 @@
 -- ARGV session number id
 -- Returns: '1', or '0' when there is no such item, or it is held.
 -- Invariant: nothing of the item is left.
---@include begin remember leases claims ends remove
+--@include begin types remember leases claims ends remove
 local session, number, id = ARGV[1], ARGV[2], ARGV[3]
 allow_when_full()
-local again = recall(session, number)
-if again then
-  return again
-end
+--@include once
 check_types()
 local place, ended = place_of(id)
 if not place or place == 'active' then

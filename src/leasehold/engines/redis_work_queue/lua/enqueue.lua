@@ -4,12 +4,9 @@
 -- Returns: a string of one character an item: 1 added, 0 existed.
 -- Invariant: an item that was added is in `item:<id>` and once in `queue`. One that existed and has been in no list for a
 -- time (its producer died half-way) is put into `queue`.
---@include begin remember leases
+--@include begin types remember leases
 local session, number, stray_ms = ARGV[1], ARGV[2], tonumber(ARGV[3])
-local answer = recall(session, number)
-if answer then
-  return answer
-end
+--@include once
 check_types()
 local time = clock()
 local aside = call('EXISTS', key('kept')) == 1

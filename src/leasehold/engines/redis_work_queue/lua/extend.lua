@@ -1,17 +1,14 @@
 -- extend: let an item be held for `ms` from now.
 -- KEYS[1] prefix
--- ARGV session number config worker id token ms overdue
+-- ARGV session number config worker id token ms
 -- Returns: '1', or '0' when the lease is no longer ours.
 -- Invariant: only the holder of the token can extend.
---@include begin remember config leases claims
+--@include begin types remember config leases claims
 local session, number, worker, id = ARGV[1], ARGV[2], ARGV[4], ARGV[5]
-local token, ms, overdue = ARGV[6], tonumber(ARGV[7]), tonumber(ARGV[8])
+local token, ms = ARGV[6], tonumber(ARGV[7])
 local config = configure(ARGV[3])
 allow_when_full()
-local again = recall(session, number)
-if again then
-  return again
-end
+--@include once
 check_types()
 local time = clock()
 local claim = claim_of(call('HGET', key('leased'), id))
@@ -27,7 +24,7 @@ if tonumber(claim.kind) == nil then
   call('ZADD', key('due'), claim.deadline + config.grace, id)
 elseif claim.deadline > 0 then
   -- The worker ends the attempt by itself; only one that is wedged does not.
-  claim.deadline = time + ms + overdue
+  claim.deadline = time + ms + @OVERDUE_GRACE_MS@
   call('ZADD', key('due'), claim.deadline, id)
 end
 set_lease(id, token .. ' ' .. worker, wire)

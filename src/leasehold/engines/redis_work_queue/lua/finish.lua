@@ -3,13 +3,10 @@
 -- ARGV session number id data
 -- Returns: '1', or '0' when there is no such item, or it is another one by now.
 -- Invariant: of any number of calls for one item, one answers '1'.
---@include begin remember leases claims
+--@include begin types remember leases retire claims
 local session, number, id, data = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 allow_when_full()
-local again = recall(session, number)
-if again then
-  return again
-end
+--@include once
 check_types()
 if call('MGET', key('item:' .. id))[1] ~= data then
   return remember(session, number, '0')

@@ -5,7 +5,7 @@
 -- something is due or -1
 -- Invariant: a lease that is kept is on the wire with a new time to live; one that another client has taken, or whose item
 -- is gone, is forgotten here. Sending it again is harmless by nature.
---@include begin config leases claims ends tend
+--@include begin types config back silence tend
 local config, worker = configure(ARGV[1]), ARGV[2]
 local held_key = key('held:' .. worker)
 allow_when_full()

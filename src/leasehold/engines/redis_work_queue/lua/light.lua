@@ -6,7 +6,7 @@
 -- Invariant: an id without a lease goes to the left end of `queue` when it was seen like this twice, `stray` ms apart.
 -- (Another client takes an id and makes its lease in two steps.) One whose lease was ours goes at once if `own` is 1, and
 -- else with what is due. `start` -1: where the last page ended, whoever asked for it. Sending it again is harmless.
---@include begin config leases claims ends
+--@include begin types config leases retire claims ends
 local config, start, count, own = configure(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4] == '1'
 allow_when_full()
 check_types()

@@ -3,7 +3,7 @@
 -- ARGV config limit meta_ttl_ms deep_ms task...
 -- Returns: {promoted, reclaimed, pruned, unparked, 1 when a limit was reached, 1 when it is time for a deep clean}
 -- Invariant: at most `limit` items of each kind are moved. Sending it again is harmless by nature.
---@include begin config leases claims ends tend
+--@include begin types config back silence tend
 local config, limit, meta_ttl_ms, deep_ms = configure(ARGV[1]), tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4])
 allow_when_full()
 check_types()

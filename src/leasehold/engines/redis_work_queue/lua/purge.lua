@@ -3,14 +3,11 @@
 -- ARGV session number config state limit cancel body
 -- Returns: '<looked at> <removed>'
 -- Invariant: nothing of what was removed is left; what was cancelled is aside in `kept` and in `cancelled`.
---@include begin remember config leases claims ends remove
+--@include begin types remember config leases claims ends remove
 local session, number, state, limit = ARGV[1], ARGV[2], ARGV[4], tonumber(ARGV[5])
 local config, cancelling, body = configure(ARGV[3]), ARGV[6] == '1', ARGV[7]
 allow_when_full()
-local again = recall(session, number)
-if again then
-  return again
-end
+--@include once
 check_types()
 local time, ids = clock(), {}
 if state == 'ready' then

@@ -4,14 +4,11 @@
 -- Returns: a string of one character a settlement: 1 settled, 0 no longer ours.
 -- Invariant: a settled job has no lease of ours, and is completed (its item is gone), in `queue`, waiting for a retry (in
 -- `processing` with a lease of its own, and in `later`), or aside in `kept`.
---@include begin remember config leases claims ends tend
+--@include begin types remember config back
 local session, number, worker = ARGV[1], ARGV[2], ARGV[4]
 local config = configure(ARGV[3])
 allow_when_full()
-local again = recall(session, number)
-if again then
-  return again
-end
+--@include once
 check_types()
 local time = clock()
 local ids = {}

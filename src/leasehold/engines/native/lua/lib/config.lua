@@ -1,4 +1,4 @@
--- lib config: the engine's numbers, as one argument: see `config` in engine.py for their order.
+-- lib config: the engine's numbers, as one argument: see `as_argument` in config.py for their order.
 local function configure(text)
   local lease, grace, outage, amnesty, max_crashes, isolate, max_held, tend, overdue, completed_max, failed_ttl, failed_max,
     default_timeout = string.match(text, '^' .. string.rep('(%d+) ', 12) .. '(%d+)$')

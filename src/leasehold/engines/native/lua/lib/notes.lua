@@ -1,4 +1,5 @@
 -- lib notes: what is noted beside an active job: that it is to be cancelled (the body of that end), how far it is.
+--@include rare
 local noted = nil
 local function has_notes()
   if noted == nil then

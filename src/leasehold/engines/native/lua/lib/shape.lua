@@ -1,5 +1,6 @@
 -- lib shape: how a job lies in its queue. The words of its shape are the last of its record's first line and of its
 -- claim: p=<priority> l=<lane> n=<how many of the lane at one time> u=<mode>:<unique key> k=1 (persistent).
+--@include rare
 
 -- The words, '' for a job that is just next in line.
 local function shape_of(record)

@@ -1,4 +1,5 @@
 -- lib types: another program's data at one of our names is an error before anything has changed. Lua has no rollback.
+--@include rare
 
 local function check_types()
   -- An intersection with a key that is never there reads nothing, but looks at the types of all.

@@ -32,14 +32,6 @@ local function hash_of(data)
   return string.sub(redis.sha1hex(#data .. ' ' .. string.sub(data, 1, 65536)), 1, 16)
 end
 
--- A worker that holds nothing needs no heartbeat.
-local function retire(worker)
-  if call('EXISTS', key('held:' .. worker)) == 0 then
-    call('ZREM', key('holders'), worker)
-    call('ZREM', key('suspects'), worker)
-  end
-end
-
 -- Forget our record of a lease. What is on the wire is left alone: it may be somebody else's by now.
 local function forget_claim(id, claim)
   call('HDEL', key('leased'), id)

@@ -2,6 +2,15 @@
 -- the value. Ours write both, and read both: whoever holds an item under either name holds it. The value of ours is the
 -- token, "<token> <worker>"; that of a job that waits for its retry is "~<due>".
 
+-- The keys of many ids.
+local function keys_of(kind, ids)
+  local names = {}
+  for n, id in ipairs(ids) do
+    names[n] = key(kind .. id)
+  end
+  return names
+end
+
 -- Whether a value is one of ours.
 local function is_ours(value)
   return string.match(value, '^%d+ ') ~= nil or string.sub(value, 1, 1) == '~'

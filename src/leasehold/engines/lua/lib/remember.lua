@@ -1,8 +1,9 @@
--- lib remember: a call that is sent again gets the answer of the first time. One key a session, holding its last call.
+-- lib remember: a call that is sent again gets the answer of the first time. One key a session, holding its last call:
+-- `@CALLS@:<session>`.
 
 -- The remembered answer, an error reply for a call that was given up, or nil: then the call is new.
 local function recall(session, number)
-  local kept = call('GET', key('call:' .. session))
+  local kept = call('GET', key('@CALLS@:' .. session))
   if not kept then
     return nil
   end
@@ -19,6 +20,6 @@ local function recall(session, number)
 end
 
 local function remember(session, number, answer)
-  call('SET', key('call:' .. session), number .. ' ' .. answer, 'PX', @ANSWER_TTL_MS@)
+  call('SET', key('@CALLS@:' .. session), number .. ' ' .. answer, 'PX', @ANSWER_TTL_MS@)
   return answer
 end

@@ -3,8 +3,6 @@
 -- ARGV worker
 -- Returns: 1
 -- Invariant: nothing of the worker is left listed. Sending it again is harmless by nature.
---@include begin
-local worker = ARGV[1]
-call('DEL', key('worker:' .. worker))
-call('ZREM', key('workers'), worker)
+--@include begin presence
+hide_worker(ARGV[1])
 return 1

@@ -4,14 +4,11 @@
 -- ARGV session number config worker crashed
 -- Returns: how many were given back.
 -- Invariant: the worker holds nothing and is no longer in `holders`.
---@include begin remember config leases claims ends tend
+--@include begin types remember config back
 local session, number, worker, crashed = ARGV[1], ARGV[2], ARGV[4], ARGV[5]
 local config = configure(ARGV[3])
 allow_when_full()
-local again = recall(session, number)
-if again then
-  return again
-end
+--@include once
 check_types()
 local entries, time = {}, clock()
 collect(entries, worker, crashed == '1')

@@ -1,0 +1,68 @@
+"""The `clean` command: puts back what workers of other languages left between two lists when they died."""
+
+from __future__ import annotations
+
+from contextlib import closing
+
+import click
+
+from leasehold.app import Leasehold
+from leasehold.cli.asking import jobs_text
+from leasehold.cli.completion import queue_names
+from leasehold.cli.errors import UserError, note, safe
+from leasehold.cli.jobs import dump
+from leasehold.cli.reach import Where, note_unknown, reach, reaching
+from leasehold.connections import Connections
+from leasehold.core import limits
+from leasehold.core.job import State
+from leasehold.engines.redis_work_queue import RedisWorkQueueEngine
+from leasehold.engines.redis_work_queue.clean import deep_clean, light_clean
+
+
+@click.command()
+@click.argument("queue", shell_complete=queue_names)
+@click.option("--deep", is_flag=True, help="Look at all items, too, for those that are in no list.")
+@reaching
+def clean(queue: str, deep: bool, where: Where, as_json: bool) -> None:
+    """Put back what workers left in a queue of redis-work-queue when they died.
+
+    \b
+    leasehold clean default --protocol redis-work-queue:jobs
+    leasehold clean default --deep --protocol redis-work-queue:jobs
+
+    For queues on which only clients of other languages work: workers of Leasehold do this by themselves. Run it every
+    minute or so, and with --deep every ten. What nobody holds is put back when it was seen like this twice, a minute
+    apart, so that nothing is taken from a client that is about to lease it; ids without an item are dropped. Steps are
+    short: Redis is not held up, however long the lists are. Any number of them may run at one time.
+
+    Exit status: 0 done; 1 Redis could not be reached; 2 the command line or a setting is wrong.
+    """
+    with reach(where) as app:
+        engine = redis_work_queue(app, "leasehold clean")
+        clean_all = deep_clean if deep else light_clean
+        with closing(Connections(app.settings)) as connections:
+            done = connections.run(clean_all(engine.prefix(queue), engine.config))
+        if as_json:
+            counts = {"looked": done.looked, "requeued": done.requeued, "dropped": done.dropped, "noted": done.noted}
+            click.echo(dump({"queue": queue, "deep": deep, **counts}))
+            return
+        did = f"{done.looked:,} looked at, {done.requeued:,} put back, {done.dropped:,} dropped"
+        click.echo(safe(f"Queue {queue!r}: {did}."))
+        left = app.inspect.queue(queue).counts.get(State.ACTIVE, 0) + done.noted
+        if left:
+            minute = engine.config.stray_ms / limits.SECOND
+            note(
+                f"Still there: {jobs_text(left)}, held or abandoned. What a clean finds without a holder is put "
+                f"back by one that comes {minute:g} s later."
+            )
+        note_unknown(app, queue)
+
+
+def redis_work_queue(app: Leasehold, command: str) -> RedisWorkQueueEngine:
+    """The engine, where it is this one. Raises `UserError` for any other."""
+    if isinstance(app.engine, RedisWorkQueueEngine):
+        return app.engine
+    raise UserError(
+        f"{command} is for queues of redis-work-queue, and the protocol in use is {app.engine.name!r}. Say which they "
+        "are, as in --protocol redis-work-queue:jobs."
+    )

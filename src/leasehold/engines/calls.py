@@ -1,0 +1,67 @@
+"""Calls for many jobs: what each job adds to one, how they are cut, and what becomes of the calls to several queues."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from leasehold.core import limits
+from leasehold.core.errors import LeaseholdError, Unreachable
+from leasehold.core.steps import Arg, Steps, T
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What one job contributes to a call for many: where its answer belongs, its arguments, about how many bytes."""
+
+    position: int
+    args: tuple[Arg, ...]
+    size: int
+
+
+def chunks(parts: list[Part]) -> Iterator[list[Part]]:
+    """Cut into calls of bounded count and size."""
+    chunk: list[Part] = []
+    size = 0
+    for part in parts:
+        if chunk and (len(chunk) >= limits.MAX_BATCH or size + part.size > limits.MAX_CALL_BYTES):
+            yield chunk
+            chunk, size = [], 0
+        chunk.append(part)
+        size += part.size
+    if chunk:
+        yield chunk
+
+
+class Failures:
+    """One queue that Redis refuses to touch must not keep a worker from its others: the error is raised at the end."""
+
+    def __init__(self) -> None:
+        self._first: LeaseholdError | None = None
+
+    def guard(self, steps: Steps[T]) -> Steps[T | None]:
+        """The answer, or None when Redis refused. When it cannot be reached, the other queues cannot either."""
+        try:
+            return (yield from steps)
+        except Unreachable:
+            raise
+        except LeaseholdError as error:
+            self._first = self._first or error
+            return None
+
+    def end(self) -> None:
+        """Raise the first error that there was."""
+        if self._first is not None:
+            raise self._first
+
+
+def known(ms: int) -> int | None:
+    """Scripts say -1 for a time of which nothing is known."""
+    return None if ms < 0 else ms
+
+
+def sooner(one: int | None, other: int | None) -> int | None:
+    """The smaller of two times; None: nothing is known."""
+    if one is None or other is None:
+        return other if one is None else one
+    return min(one, other)

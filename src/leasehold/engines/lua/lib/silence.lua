@@ -1,0 +1,71 @@
+-- lib silence: which workers are dead. `holders` says until when each worker that holds something is believed alive,
+-- `suspects` since when it is not. How work is taken from the dead (`collect`, `give_back`) is the engine's own.
+
+-- Redis' clock was set back: deadlines written before would hide dead workers for as long. That of the worker which
+-- comes by (`beating`) was written just now.
+local function rewind(by, beating)
+  for _, worker in ipairs(call('ZRANGE', key('holders'), 0, @MAX_HOLDERS@ - 1)) do
+    if worker ~= beating then
+      call('ZINCRBY', key('holders'), -by, worker)
+    end
+  end
+  call('DEL', key('suspects'))
+end
+
+-- Note that somebody comes by: `meta.seen` is the last time that anybody did. Answers until when nobody is judged, when
+-- the outage before that began, and by how much the clock was set back, 0 as a rule.
+local function come_by(config, time, beating)
+  local meta = call('HMGET', key('meta'), 'seen', 'amnesty', 'before')
+  local seen, amnesty, before = tonumber(meta[1] or time), tonumber(meta[2] or 0), tonumber(meta[3] or 0)
+  local back = 0
+  if time < seen - 1000 then
+    rewind(seen - time, beating)
+    call('HDEL', key('meta'), 'amnesty', 'before')
+    amnesty, back = 0, seen - time
+  elseif time - seen > config.outage then
+    amnesty, before = time + config.amnesty, seen
+  end
+  if amnesty > time then
+    call('HSET', key('meta'), 'seen', time, 'amnesty', amnesty, 'before', before)
+  else
+    call('HSET', key('meta'), 'seen', time)
+  end
+  return amnesty, before, back
+end
+
+-- Silence is judged in two steps, a grace period apart: a worker that is alive clears the suspicion with its next beat.
+-- Right after an outage nobody is judged but those who were long silent before it (`before`: when it began): else
+-- workers that only come by now and then would forgive a dead one for ever.
+-- Answers jobs given back, and when to look again.
+local function reap(config, time, amnesty, before, limit)
+  local lapsed = call('ZRANGEBYSCORE', key('holders'), '-inf', time, 'WITHSCORES', 'LIMIT', 0, 100)
+  local dead, entries, again = {}, {}, nil
+  for i = 1, #lapsed, 2 do
+    local worker, deadline = lapsed[i], tonumber(lapsed[i + 1])
+    local since = tonumber(call('ZSCORE', key('suspects'), worker) or nil)
+    if not since then
+      since = time
+      call('ZADD', key('suspects'), time, worker)
+    end
+    local verdict = since + config.grace
+    if deadline > before - config.outage then
+      verdict = math.max(verdict, amnesty)
+    end
+    -- All of a worker or nothing: a part would come back in the wrong order. What one may hold is limited.
+    if time >= verdict and #entries < limit then
+      dead[#dead + 1] = worker
+      collect(entries, worker, true)
+    elseif not again or verdict < again then
+      again = verdict
+    end
+  end
+  return give_back(config, time, dead, entries), again
+end
+
+-- Milliseconds until something more is due: a worker's deadline, the end of a grace period (`again`), or what the engine
+-- knows of (`due`, the earliest). -1: nothing is known.
+local function until_next(time, again, due)
+  local lapse = call('ZRANGEBYSCORE', key('holders'), '(' .. time, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
+  local nearest = math.min(again or math.huge, tonumber(due or math.huge), tonumber(lapse or math.huge))
+  return nearest == math.huge and -1 or math.max(0, nearest - time)
+end

@@ -1,0 +1,71 @@
+-- lib back: how claims that were not settled come back: to the front, in the order in which they were made.
+--@include leases retire claims ends
+
+-- The one way back to the front of a queue, for entries {id, claim, crashed} with the highest token first: each goes to
+-- the very front, so the order of the claims is the order afterwards. Past the limit of crashes a job ends in broken.
+local function put_back(config, time, entries)
+  local front, crashed = {}, 0
+  for _, entry in ipairs(entries) do
+    local id, claim = entry[1], entry[2]
+    local data = call('MGET', key('item:' .. id))[1]
+    local mine = stands(id, claim, lease_of(id))
+    forget_claim(id, claim)
+    if data and mine then
+      local tries = call('HGET', key('attempts'), id)
+      local failures, crashes = counted(tries, claim.hash)
+      if entry[3] then
+        crashes, crashed = crashes + 1, crashed + 1
+      end
+      local listed = leave_processing(id)
+      if entry[3] and crashes >= config.max_crashes and claim.kind ~= 'n' then
+        local message = 'What ran this job died or stalled ' .. crashes .. ' times.'
+        local body = cjson.encode({ type = 'Crashed', message = message, traceback = '' })
+        end_badly(config, time, 'broken', id, data, failures, crashes, claim.token, claim.worker, claim.claimed, body)
+      else
+        if entry[3] then
+          call('HSET', key('attempts'), id, attempts_text(failures, crashes, claim.hash, last_error(tries)))
+        end
+        end_lease(id)
+        -- Somebody else's cleaner may have put it into the queue already, when the lease had ended.
+        if listed or not call('LPOS', key('queue'), id) then
+          front[#front + 1] = id
+        end
+      end
+    end
+  end
+  if crashed > 0 then
+    call('HINCRBY', key('meta'), 'crashed', crashed)
+  end
+  if #front > 0 then
+    call('RPUSH', key('queue'), unpack(front))
+  end
+end
+
+local function by_token(a, b)
+  return tonumber(a[2].token) > tonumber(b[2].token)
+end
+
+-- What a worker holds, added to `entries`. With `crashed` the earliest claims count as crashed: as many as can have been
+-- running, twice its slots since some may just have ended. The others were claimed ahead and did no harm.
+local function collect(entries, worker, crashed)
+  local ids = call('ZRANGE', key('held:' .. worker), 0, -1)
+  local found = #ids > 0 and call('HMGET', key('leased'), unpack(ids)) or {}
+  for n, id in ipairs(ids) do
+    local claim = claim_of(found[n])
+    if claim and claim.worker == worker then
+      entries[#entries + 1] = { id, claim, crashed and n <= 2 * (tonumber(claim.kind) or 1000) }
+    else
+      call('ZREM', key('held:' .. worker), id)
+    end
+  end
+end
+
+-- Give these back, in one order whoever held them. Answers how many.
+local function give_back(config, time, workers, entries)
+  table.sort(entries, by_token)
+  put_back(config, time, entries)
+  for _, worker in ipairs(workers) do
+    retire(worker)
+  end
+  return #entries
+end

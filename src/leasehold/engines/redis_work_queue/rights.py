@@ -1,0 +1,33 @@
+"""Whether Redis lets this user do all that this engine does. Nothing that is a queue's is touched."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from leasehold.core.errors import AccessDenied
+from leasehold.core.steps import Command, Steps
+from leasehold.engines.rights import lacking
+
+NEEDED: Final = (
+    "DEL", "EXISTS", "GET", "HDEL 1", "HEXISTS 1", "HGET 1", "HGETALL", "HINCRBY 1 1", "HLEN", "HMGET 1", "HSCAN 0",
+    "HSET 1 1", "LLEN", "LMOVE KEY RIGHT RIGHT", "LPOS 1", "LPUSH 1", "LRANGE 0 0", "LREM 0 1", "LSET 0 1", "MGET",
+    "PEXPIRE 1", "RPOP", "RPUSH 1", "SADD 1", "SCARD", "SET 1", "SETNX 1", "SMEMBERS", "SRANDMEMBER", "SREM 1",
+    "ZADD 0 1", "ZCARD", "ZINCRBY 1 1", "ZRANGE 0 0", "ZRANGEBYSCORE 0 0", "ZREM 1", "ZREMRANGEBYSCORE 0 0",
+    "ZREVRANGE 0 0", "ZSCORE 1", "BLMOVE KEY RIGHT RIGHT 0.001", "BLPOP 0.001",
+)  # fmt: skip
+"""The commands of the engine whose first argument is a key, with examples of the others."""
+NO_KEY: Final = ("TIME", "ZINTER 1 KEY", "EVALSHA - 0", "SCAN 0")
+
+
+def missing_rights(prefixes: Sequence[str]) -> Steps[tuple[str, ...]]:
+    """What this user lacks for queues with these prefixes: commands as `+hset`, keys as `~jobs*`. Empty: nothing."""
+    found: dict[str, None] = {}
+    for prefix in dict.fromkeys(prefixes):
+        found |= dict.fromkeys((yield from lacking(f"{prefix}:leasehold:probe", f"{prefix}*", NEEDED, NO_KEY)))
+        try:
+            # The scripts name the prefix as their key, and make the others of it. It may be a key of somebody else's.
+            yield Command(("EXISTS", prefix))
+        except AccessDenied:
+            found |= {f"~{prefix}*": None}
+    return tuple(found)

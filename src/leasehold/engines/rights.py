@@ -1,0 +1,70 @@
+"""Whether Redis lets this user run the commands of an engine. Nothing that is a queue's is touched."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from leasehold.core.errors import AccessDenied
+from leasehold.core.steps import Invoke, Script, Steps
+
+_KEYS_DENIED: Final = re.compile("one of the keys|access a key")
+_SCRIPT: Final = Script(
+    "rights",
+    """
+-- KEYS[1] a key that is not there
+-- ARGV the words of commands, spaces between; `KEY` stands for the key
+-- Returns: the first words of those that this user may not run.
+local denied = {}
+-- Before Redis 7 nothing but trying tells. What is refused for another reason would be allowed.
+local function refused(words)
+  local reply = redis.pcall(unpack(words))
+  local text = type(reply) == 'table' and reply.err or ''
+  return string.find(text, 'NOPERM', 1, true) or string.find(text, "executing the script can't", 1, true)
+end
+for i = 1, #ARGV do
+  local words = {}
+  for word in string.gmatch(ARGV[i], '%S+') do
+    words[#words + 1] = word == 'KEY' and KEYS[1] or word
+  end
+  local asks = redis.acl_check_cmd
+  if (asks and not asks(unpack(words))) or (not asks and refused(words)) then
+    denied[#denied + 1] = words[1]
+    if words[1] == 'DEL' and not asks then
+      return denied -- nothing may be tried that could not be removed again
+    end
+  end
+end
+if not redis.acl_check_cmd then
+  redis.pcall('DEL', KEYS[1])
+end
+return denied
+""".strip(),
+)
+
+
+def denied(key: str, words: Sequence[str]) -> Steps[list[str]]:
+    """Of these commands, those that this user may not run, in small letters. `KEY` in them stands for `key`."""
+    reply = yield Invoke(_SCRIPT, (key,), tuple(words))
+    return [(name.decode(errors="replace") if isinstance(name, bytes) else name).lower() for name in reply]
+
+
+def lacking(key: str, keys: str, needed: Sequence[str], no_key: Sequence[str]) -> Steps[list[str]]:
+    """What this user lacks, as an ACL grants it: commands as `+hset`, or the right to `keys`, as `~jobs:*`.
+
+    `needed`: commands whose first argument is a key, with examples of the others; `no_key`: as `denied` takes them. One
+    who may run no script, or not on this key, can be asked for nothing else. Before Redis 7 a user who lacks DEL may
+    lack more than is found.
+    """
+    try:
+        found = yield from denied(key, (*map(_with_key, needed), *no_key))
+    except AccessDenied as error:
+        # A user without a right to this key is refused at once, as one who may run no scripts is.
+        return [f"~{keys}"] if _KEYS_DENIED.search(str(error)) else ["+eval", "+evalsha"]
+    return [f"~{keys}"] if len(found) >= len(needed) else [f"+{name}" for name in found]
+
+
+def _with_key(words: str) -> str:
+    name, _, rest = words.partition(" ")
+    return f"{name} KEY {rest}".rstrip()

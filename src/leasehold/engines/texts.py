@@ -1,0 +1,46 @@
+"""Names, numbers and errors as most engines write them, and how they are read back."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from leasehold.core.job import ErrorInfo
+
+RAW: Final = "*"
+"""What stands for the task of a raw payload."""
+_encode_json = msgspec.json.Encoder().encode
+_decode_error = msgspec.json.Decoder(dict[str, str]).decode
+
+
+def as_text(raw: bytes) -> str:
+    """Text of bytes that are usually UTF-8; others survive the way there and back (`surrogateescape`)."""
+    return raw.decode("utf-8", "surrogateescape")
+
+
+def as_bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
+
+
+def number_of(raw: bytes) -> int | None:
+    """A number as it stands in Redis. None for 0, which means that there is none, and for what is no number."""
+    return int(raw) if raw.isdigit() and int(raw) else None
+
+
+def write_error(error: ErrorInfo) -> bytes:
+    """JSON: {"type", "message", "traceback"}."""
+    return _encode_json({"type": error.type, "message": error.message, "traceback": error.traceback})
+
+
+def cancelled(reason: str) -> bytes:
+    """The error of a job that was cancelled."""
+    return write_error(ErrorInfo("Cancelled", reason))
+
+
+def message_of(error: bytes) -> str:
+    """What a written error says; empty when it cannot be read."""
+    try:
+        return _decode_error(error).get("message", "")
+    except msgspec.MsgspecError:
+        return ""

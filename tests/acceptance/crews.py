@@ -1,0 +1,80 @@
+"""What tests of worker processes share: the tasks of their jobs, and looking at the processes of a run."""
+
+import os
+import re
+import time
+from collections.abc import Callable
+
+from leasehold import Leasehold
+
+SLEEP = """
+@app.task
+def sleep(seconds: float) -> int:
+    with open("sleeping", "a") as file:
+        print(os.getpid(), file=file)
+    time.sleep(seconds)
+    return os.getpid()
+"""
+"""In the module that the workers run: a task that says where it sleeps. That module imports `os` and `time`."""
+
+
+def with_tasks(app: Leasehold) -> Leasehold:
+    """The producer's side of the tasks in the modules that these tests write. To import those would run them here."""
+
+    def where() -> int: ...
+
+    def sleep(seconds: float) -> int: ...
+
+    def die() -> None: ...
+
+    def leave() -> None: ...
+
+    def leak(mb: int) -> int: ...
+
+    def villain(how: str) -> object: ...
+
+    for stub in (where, sleep, die, leave, leak, villain):
+        app.task(name=f"jobs.{stub.__name__}")(stub)
+    return app
+
+
+def until(condition: Callable[[], object], seconds: float = 30) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not happen in time"
+        time.sleep(0.02)
+
+
+def pids(run, what: str = "child_ready") -> list[int]:
+    """Of the processes of which something was logged, in that order."""
+    return [int(pid) for pid in re.findall(rf"{what} place=\d+ child=(\d+)", run.err)]
+
+
+def ready(run, count: int):
+    until(lambda: len(pids(run)) >= count or run.process.poll() is not None)
+    assert len(pids(run)) >= count, run.err
+    return run
+
+
+def ended(run, expect: int = 0):
+    """Starting some processes takes its time on a busy machine."""
+    until(lambda: run.process.poll() is not None, 50)
+    return run.end(expect)
+
+
+def gone(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    return False
+
+
+def written(path) -> list[int]:
+    return [int(line) for line in path.read_text().split()] if path.exists() else []
+
+
+def view(app, job):
+    found = app.inspect.job(job.queue, job.id)
+    assert found is not None
+    return found

@@ -1,0 +1,74 @@
+"""`leasehold worker` and the original Python client on one queue: each goes on for the other when that is killed."""
+
+import signal
+import time
+
+import pytest
+
+from leasehold import Leasehold, RedisWorkQueue, State
+from leasehold.core.engine import Timing
+from leasehold.engines.redis_work_queue.config import RedisWorkQueueConfig
+from tests.wire.redis_work_queue.originals import Original
+
+CONFIG = RedisWorkQueueConfig(timing=Timing(maintain_ms=300), stray_ms=500)
+JOBS = """
+import os
+import time
+from leasehold import Leasehold, RedisWorkQueue, current_job
+from leasehold.core.engine import Timing
+from leasehold.engines.redis_work_queue.config import RedisWorkQueueConfig
+
+config = RedisWorkQueueConfig(timing=Timing(maintain_ms=300), stray_ms=500)
+app = Leasehold(protocol=RedisWorkQueue("jobs", config=config))
+
+@app.handler("default")
+def work(job):
+    print("begun", job.id, flush=True)
+    while job.payload == b"until killed":
+        time.sleep(0.02)
+
+@app.task(name="shop.add")
+def add(a: int, b: int) -> int:
+    current_job().progress(1, 2)
+    while not os.path.exists("told"):
+        time.sleep(0.02)
+    print("added", a + b, flush=True)
+    return a + b
+"""
+
+
+@pytest.fixture
+def app(redis_url, tmp_path):
+    (tmp_path / "jobs.py").write_text(JOBS)
+    with Leasehold(redis_url, protocol=RedisWorkQueue("jobs", config=CONFIG)) as app:
+        yield app
+
+
+def test_each_side_takes_over_what_the_other_held_when_it_was_killed(app, server, leasehold, redis_url, tmp_path):
+    theirs, others = Original("python", redis_url, "jobs"), Original("python", redis_url, "jobs")
+    try:
+        theirs.add("a", b"until killed")
+        ours = leasehold("worker", "jobs:app", "-c", "1", url=redis_url).wait_for("begun a", "out")
+        theirs.add("b", b"x")
+        assert theirs.lease(1) == ("b", b"x")
+        theirs.close()
+        ours.signal(signal.SIGKILL)
+        killed = time.monotonic()
+        assert others.lease(30, timeout=20) == ("a", b"until killed")
+        assert time.monotonic() - killed < 3 + 5, "its keeper gives it back at once; the rest is for a busy machine"
+        # Ours waits until the lease of the dead client has ended, and a moment more.
+        second = leasehold("worker", "jobs:app", "-c", "1", url=redis_url).wait_for("begun b", "out")
+        assert [worker.queues for worker in app.inspect.workers()] == [("default",)]
+        held = app.inspect.job("default", "a")
+        assert held is not None
+        assert held.state is State.ACTIVE, "what the other client holds is left alone"
+        assert others.do("complete", "a") is True
+        others.add("c", b'{"leasehold":1,"task":"shop.add","args":[3],"kwargs":{"b":4}}')
+        second.wait_for("progress_not_told")
+        (tmp_path / "told").touch()
+        second.wait_for("added 7", "out").signal(signal.SIGTERM).end()
+    finally:
+        others.close()
+    assert "begun a" not in second.out
+    assert not any(app.inspect.queue("default").counts.values())
+    assert server.command("KEYS", "jobs:item:*") == []

@@ -1,0 +1,110 @@
+"""What engines share, without a Redis: calls cut to size, queues that are refused, scripts that are put together."""
+
+import pytest
+
+from leasehold.core import limits
+from leasehold.core.errors import AccessDenied, QueueFull, ReplyError, Unreachable, UnsupportedFeature
+from leasehold.core.job import NewJob
+from leasehold.core.shape import Shape
+from leasehold.core.steps import Draw, Invoke, Nonce
+from leasehold.engines.calls import Failures, Part, chunks, sooner
+from leasehold.engines.lacking import check_plain
+from leasehold.engines.native import NativeEngine
+from leasehold.engines.native import scripts as native
+from leasehold.engines.redis_work_queue import RedisWorkQueueEngine
+from leasehold.engines.redis_work_queue import scripts as redis_work_queue
+
+
+def run(steps, answer):
+    """Run an operation; `answer(call)` is the reply to a script, or raises what Redis answered."""
+    call = next(steps)
+    try:
+        while True:
+            try:
+                reply = Nonce("s", 1) if isinstance(call, Draw) else answer(call)
+            except Exception as error:
+                call = steps.throw(error)
+                continue
+            call = steps.send(reply)
+    except StopIteration as stop:
+        return stop.value
+
+
+def sizes(*parts):
+    return [[part.size for part in chunk] for chunk in chunks([Part(n, (), size) for n, size in enumerate(parts)])]
+
+
+def test_calls_are_cut_by_count_and_by_size():
+    most = limits.MAX_CALL_BYTES
+    assert sizes() == []
+    assert sizes(most + 1, 1, most - 1, 1) == [[most + 1], [1, most - 1], [1]]
+    assert [len(chunk) for chunk in sizes(*[0] * (limits.MAX_BATCH + 1))] == [limits.MAX_BATCH, 1]
+
+
+def test_the_sooner_of_two_times():
+    assert [sooner(1, 2), sooner(2, 1), sooner(None, 2), sooner(0, None), sooner(None, None)] == [1, 1, 2, 0, None]
+
+
+def asking(reply):
+    answered = yield Invoke(native.SCRIPTS["show"], ("{n:q}",), ())
+    return answered if reply is None else reply
+
+
+def test_the_first_refusal_is_raised_at_the_end():
+    failures = Failures()
+
+    def refuse(call):
+        raise AccessDenied("first" if not failures._first else "second")
+
+    assert run(failures.guard(asking(None)), refuse) is None
+    assert run(failures.guard(asking(None)), refuse) is None
+    assert run(failures.guard(asking(7)), lambda call: None) == 7
+    with pytest.raises(AccessDenied, match="first"):
+        failures.end()
+
+
+def test_a_redis_that_is_away_is_away_for_all_queues():
+    def away(call):
+        raise Unreachable("gone")
+
+    with pytest.raises(Unreachable):
+        run(Failures().guard(asking(None)), away)
+
+
+@pytest.mark.parametrize("sent", [0, 1])
+def test_a_queue_that_is_full_says_what_the_others_have_got(sent):
+    def answer(call):
+        if call.script.name == "enqueue" and call.keys == ("{leasehold:full}",):
+            raise ReplyError("LHFULL", "LHFULL 5 5 1")
+        return b"1"
+
+    jobs = [NewJob("free", "a", b"")] * sent + [NewJob("full", "b", b"")]
+    with pytest.raises(QueueFull) as caught:
+        run(NativeEngine().enqueue(jobs), answer)
+    assert "Nothing was added to it." in str(caught.value)
+    assert ("Of 2 jobs, 1 had been enqueued before that." in str(caught.value)) == bool(sent)
+
+
+def test_what_a_protocol_lacks_is_refused_by_name():
+    check_plain("old", NewJob("q", "a", b""))
+    for job, what in (
+        (NewJob("q", "a", b"", delay_ms=1), "a delay"),
+        (NewJob("q", "a", b"", shape=Shape("L")), "lanes"),
+    ):
+        with pytest.raises(UnsupportedFeature, match=f"'old' cannot hold {what}"):
+            check_plain("old", job)
+    with pytest.raises(UnsupportedFeature, match="'redis-work-queue' cannot hold quiet workers"):
+        RedisWorkQueueEngine("p").quiet("w")
+
+
+def test_an_engines_own_operation_comes_before_the_shared_one():
+    assert "key('quiet')" in native.SCRIPTS["announce"].text
+    assert "key('quiet')" not in redis_work_queue.SCRIPTS["announce"].text
+    assert native.SCRIPTS["register"] == redis_work_queue.SCRIPTS["register"]
+
+
+def test_a_library_stands_once_in_a_script_and_speaks_the_words_of_the_engine():
+    ours, theirs = native.SCRIPTS["settle"].text, redis_work_queue.SCRIPTS["settle"].text
+    assert ours.count("local function clock()") == ours.count("local rare =") == 1
+    assert "key('call:' .. session)" in ours
+    assert "key('done:' .. session)" in theirs

@@ -1,0 +1,202 @@
+"""The command line on queues of redis-work-queue: in this process, on a real server."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from leasehold.cli import commands
+from leasehold.cli.errors import run
+from leasehold.core.job import NewJob, State
+from leasehold.core.outcome import Completed
+from leasehold.engines.native import NativeEngine
+from leasehold.redis.sync import SyncDriver
+from tests.acceptance.test_cli_json import told
+from tests.wire.redis_work_queue.bench import STRAY_MS, Bench, P
+
+pytestmark = pytest.mark.one_server
+Cli = Callable[..., tuple[str, str]]
+
+
+@pytest.fixture
+def cli(bench: Bench, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Cli:
+    """Runs a command with these queues as its own; answers what it wrote on stdout and on stderr."""
+    monkeypatch.setenv("LEASEHOLD_URL", bench.server.url)
+    monkeypatch.setenv("LEASEHOLD_PROTOCOL", f"redis-work-queue:{P}")
+    monkeypatch.setenv("LEASEHOLD_PATIENCE", "3")  # which a command with --app would set, for the rest of the process
+
+    def cli(*args: str, expect: int = 0) -> tuple[str, str]:
+        status = run(commands, list(args))
+        wrote = capsys.readouterr()
+        assert status == expect, f"ended with {status}, expected {expect}:\n{wrote.out}\n{wrote.err}"
+        return wrote.out, wrote.err
+
+    return cli
+
+
+def shown(cli: Cli, *args: str, expect: int = 0) -> Any:
+    return json.loads(cli(*args, "--json", expect=expect)[0])
+
+
+def test_the_life_of_a_job(bench: Bench, cli: Cli) -> None:
+    out, err = cli("enqueue", "--queue", "default", "--payload", "hello", "--id", "a")
+    assert (out, err) == ("Job 'a' is in queue 'default'.\n", "Note: To follow it: leasehold job default a\n")
+    assert bench.command("GET", "jobs:item:a") == b"hello"
+    assert shown(cli, "job", "default", "a", "--payload")["payload"] == "hello"
+    assert shown(cli, "cancel", "default", "a")["answer"] == "cancelled"
+    assert shown(cli, "retry", "default", "a", "--payload", "again")["payload_changed"]
+    assert bench.command("GET", "jobs:item:a") == b"again"
+    assert shown(cli, "jobs", "default")["totals"]["ready"] == 1
+    assert shown(cli, "discard", "default", "a")["discarded"]
+    bench.put("b")
+    assert shown(cli, "purge", "default", "--state", "ready", "--yes")["removed"] == 1
+    assert bench.items() == 0
+
+
+def test_what_only_other_clients_use_is_seen(bench: Bench, cli: Cli) -> None:
+    assert shown(cli, "info")["queues"] == []
+    bench.foreign_add("a")
+    bench.foreign_add("b")
+    bench.foreign_lease()
+    (queue,) = shown(cli, "info")["queues"]
+    assert (queue["name"], queue["counts"]["ready"], queue["counts"]["active"]) == ("default", 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["enqueue", "--queue", "q", "--payload", "x", "--delay", "5"], "a delay"),
+        (["enqueue", "--queue", "q", "--payload", "x", "--lane", "l"], "lanes"),
+        (["enqueue", "--queue", "q", "--payload", "x", "--priority", "5"], "priorities"),
+        (["enqueue", "--queue", "q", "--payload", "x", "--unique", "k"], "unique jobs"),
+        (["info", "q", "--lanes", "parked"], "lanes"),
+        (["info", "q", "--lane", "l"], "lanes"),
+        (["jobs", "q", "--lane", "l"], "lanes"),
+        (["job", "q", "a", "--watch"], "keeps no record of a job that completed"),
+        (["cancel", "q", "--lane", "l"], "lanes"),
+        (["cancel", "q", "held"], "cancel a job that runs"),
+        (["pause", "q"], "paused queues"),
+        (["pause", "q", "--lane", "l"], "lanes"),
+        (["resume", "q"], "paused queues"),
+        (["resume", "q", "--all-lanes"], "lanes"),
+        (["configure", "q", "--max-length", "5"], "a maximum length"),
+        (["configure", "q", "--lane-failure", "park"], "lanes"),
+        (["quiet", "w"], "quiet workers"),
+        (["info", "--namespace", "shop"], "--namespace is for the native protocol"),
+        (["info", "item"], "'item' is the name of a key"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_what_the_protocol_has_not_is_said(bench: Bench, cli: Cli, args: list[str], words: str) -> None:
+    bench.run(bench.engine.enqueue([NewJob("q", "held", b"x")]))
+    assert bench.run(bench.engine.lease("w", ["q"], 1)).leases
+    out, err = cli(*args, expect=2)
+    assert out == ""
+    assert err.startswith("Error: ")
+    assert words in err
+    assert "redis-work-queue" in err or "prefix" in err
+
+
+def test_cancelling_all_leaves_what_runs(bench: Bench, cli: Cli) -> None:
+    bench.put("held", "a", "b")
+    bench.take_one()
+    out, err = cli("cancel", "default", "--all", "--yes")
+    assert out == "Queue 'default': 2 jobs cancelled.\n"
+    assert "Held by workers, and left alone: 1 job." in err
+    out, err = cli("cancel", "default", "--all", "--yes", expect=1)
+    assert "has no job that waits" in err
+    assert bench.state("held") is State.ACTIVE
+
+
+def test_the_protocol_by_an_option_and_by_an_app(
+    bench: Bench, cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("LEASEHOLD_PROTOCOL")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "wire_cli_app.py").write_text(
+        "from leasehold import Leasehold, RedisWorkQueue\n"
+        "app = Leasehold(protocol=RedisWorkQueue('jobs', queues={'images': 'pictures'}))\n"
+    )
+    by_app, by_option = ("--app", "wire_cli_app:app"), ("--protocol", "redis-work-queue:pictures")
+    bench.command("SET", "pictures:item:a", "x")
+    bench.command("LPUSH", "pictures:queue", "a")
+    assert shown(cli, "jobs", "images", *by_app)["totals"]["ready"] == 1
+    assert shown(cli, "jobs", "default", *by_option)["totals"]["ready"] == 1
+    assert shown(cli, "jobs", "images")["totals"]["ready"] == 0, "the native protocol, where nothing is said"
+    cli("enqueue", "wire_cli_app:app", "--queue", "images", "--payload", "y", "--id", "b")
+    assert bench.command("LRANGE", "pictures:queue", 0, -1) == [b"b", b"a"]
+    _, err = cli("info", *by_app, *by_option, expect=2)
+    assert "wire_cli_app:app says itself what --protocol would say" in err
+    _, err = cli("info", "--protocol", "redis-work-queue", expect=2)
+    assert "redis-work-queue:PREFIX" in err
+
+
+def test_clean(bench: Bench, cli: Cli) -> None:
+    bench.foreign_add("taken")
+    bench.foreign_pop()
+    bench.foreign_push("ghost")
+    bench.foreign_pop()
+    bench.foreign_item("unlisted")
+    first = shown(cli, "clean", "default", "--deep")
+    assert (first["requeued"], first["dropped"], first["noted"]) == (0, 1, 1)
+    assert set(first) == told("`clean`")
+    bench.pass_time(STRAY_MS + 1)
+    out, err = cli("clean", "default")
+    assert out == "Queue 'default': 1 looked at, 1 put back, 0 dropped.\n"
+    assert err == ""
+    assert shown(cli, "clean", "default", "--deep")["requeued"] == 1
+    assert sorted(bench.queue()) == [b"taken", b"unlisted"]
+    _, err = cli("clean", "emails", "--protocol", "native", expect=2)
+    assert "for queues of redis-work-queue" in err
+
+
+def test_migrate(bench: Bench, cli: Cli) -> None:
+    bench.put("held", "a", "b")
+    bench.take_one()
+    native = NativeEngine("shop")
+    bench.run(native.enqueue([NewJob("images", "a", b"another", own_id=True)]))
+    args = ("migrate", "default", "--to", "images", "--namespace", "shop")
+    _, err = cli(*args, expect=2)
+    assert "It moves every job of the queue that waits, 2 at present; expected --yes" in err
+    assert [one.id for one in bench.run(native.page("images", State.READY)).jobs] == ["a"]
+    seen = shown(cli, *args, "--yes", expect=1)
+    assert set(seen) == told("`migrate`")
+    assert (seen["moved"], seen["left"], seen["refused"]) == (1, {"active": 1}, ["a"])
+    bench.run(native.discard("images", "a"))
+    out, err = cli(*args, "--yes")
+    assert out == "Queue 'default': 1 job moved to queue 'images' of the native protocol, namespace 'shop'.\n"
+    assert err == "Note: Left: 1 held by workers.\n"
+    assert [one.id for one in bench.run(native.page("images", State.READY)).jobs] == ["b", "a"]
+    assert bench.processing() == [b"held"]
+
+
+def test_a_user_with_just_the_rights_that_are_needed(bench: Bench, cli: Cli) -> None:
+    rules = ["on", ">pw", "resetchannels", "resetkeys", "+@all", "-@dangerous", "+info", "+client|setname"]
+    bench.command("ACL", "SETUSER", "app", *rules, "~jobs*")
+    url = bench.server.url.replace("unix://", "unix://app:pw@")
+    driver = SyncDriver(url)
+    try:
+        assert not {one["level"] for one in shown(cli, "check", "--url", url)["findings"]} & {"error", "unknown"}
+        engine = bench.engine
+        driver.run(engine.enqueue([NewJob("default", "a", b"x")]))
+        assert driver.run(engine.wait(["default"], 1_000)) == "default"
+        leases = driver.run(engine.lease("w", ["default"], 1)).leases
+        driver.run(engine.heartbeat("w", ["default"], [one.ref for one in leases]))
+        driver.run(engine.maintain(["default"], []))
+        assert driver.run(engine.settle([(one, Completed(b"", 0)) for one in leases])) == [True]
+        cli("clean", "default", "--deep", "--url", url)
+        out, _ = cli("check", "--url", url, "--protocol", "redis-work-queue:other", expect=1)
+        assert "needed: ~other*." in out
+        assert "all keys begin with other." in out
+        bench.command("ACL", "SETUSER", "app", "resetkeys", "~jobs:*", "-lset", "-blmove")
+        out, _ = cli("check", "--url", url, expect=1)
+        assert "+lset +blmove ~jobs*" in out
+    finally:
+        driver.close()
+        bench.command("ACL", "DELUSER", "app")
+    assert bench.command("KEYS", "*probe*") == []
