@@ -2,10 +2,9 @@
 
 import os
 import re
-import time
-from collections.abc import Callable
 
 from leasehold import Leasehold
+from tests.support.waiting import until
 
 SLEEP = """
 @app.task
@@ -38,13 +37,6 @@ def with_tasks(app: Leasehold) -> Leasehold:
     return app
 
 
-def until(condition: Callable[[], object], seconds: float = 30) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it did not happen in time"
-        time.sleep(0.02)
-
-
 def pids(run, what: str = "child_ready") -> list[int]:
     """Of the processes of which something was logged, in that order."""
     return [int(pid) for pid in re.findall(rf"{what} place=\d+ child=(\d+)", run.err)]
@@ -58,7 +50,7 @@ def ready(run, count: int):
 
 def ended(run, expect: int = 0):
     """Starting some processes takes its time on a busy machine."""
-    until(lambda: run.process.poll() is not None, 50)
+    until(lambda: run.process.poll() is not None)
     return run.end(expect)
 
 

@@ -5,12 +5,13 @@
 import math
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 import leasehold as product
 from leasehold import Leasehold, State, Unique
@@ -265,7 +266,7 @@ def other_tokens(s: Scene) -> object:
     answers = set()
     before = timeless(dump(s.server))
     for token in (0, -1, s.held.token - 1, s.held.token + 1, "", "x" * 10_000, f"{s.held.token} ", f"0{s.held.token}"):
-        other = HeldJob(s.queue, replace(s.held.lease, token=token))
+        other = HeldJob(s.queue, structs.replace(s.held.lease, token=token))
         answers |= {act(other) for act in (s.queue.complete, s.queue.fail, s.queue.release, s.queue.retry)}
         answers |= {s.queue.extend(other, 60), s.queue.progress(other, 1)}
     changed = timeless(dump(s.server)) != before

@@ -9,7 +9,8 @@ import pytest
 
 from leasehold import Leasehold
 from tests.acceptance.conftest import SOURCE
-from tests.acceptance.crews import gone, pids, ready, until
+from tests.acceptance.crews import gone, pids, ready
+from tests.support.waiting import until
 
 pytest.importorskip("watchfiles")
 

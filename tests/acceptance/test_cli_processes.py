@@ -7,7 +7,8 @@ import signal
 import pytest
 
 from leasehold import State
-from tests.acceptance.crews import SLEEP, ended, gone, pids, ready, until, view, with_tasks, written
+from tests.acceptance.crews import SLEEP, ended, gone, pids, ready, view, with_tasks, written
+from tests.support.waiting import until
 
 JOBS = f"""
 import os, signal, time
@@ -80,7 +81,7 @@ def test_poison_ends_in_broken_and_the_others_go_on(leasehold, app, redis_url, t
     run = ready(leasehold("worker", "jobs:app", "--processes", "2", url=redis_url), 2)
     poison = app.tasks[task].enqueue()
     good = [app.tasks["jobs.where"].enqueue() for _ in range(20)]
-    until(lambda: view(app, poison).state is State.BROKEN, 50)
+    until(lambda: view(app, poison).state is State.BROKEN)
     for job in good:
         job.result(timeout=20)
         assert view(app, job).failures == 0

@@ -9,7 +9,8 @@ import urllib.request
 import pytest
 
 from leasehold import Leasehold
-from tests.acceptance.crews import pids, ready, until
+from tests.acceptance.crews import pids, ready
+from tests.support.waiting import until
 
 JOBS = """
 import asyncio, time

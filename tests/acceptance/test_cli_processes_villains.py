@@ -6,7 +6,8 @@ from functools import partial
 import pytest
 
 from leasehold import State
-from tests.acceptance.crews import SLEEP, pids, ready, until, view, with_tasks, written
+from tests.acceptance.crews import SLEEP, pids, ready, view, with_tasks, written
+from tests.support.waiting import until
 
 JOBS = f"""
 import os, sys, threading, time
@@ -95,6 +96,6 @@ def test_those_that_take_the_process_with_them_are_counted_and_end_in_broken(lea
     for job in neighbours:
         assert job.result(timeout=40) in pids(run)
         assert view(app, job).failures == 0
-    until(lambda: view(app, poison).state is State.BROKEN, 50)
+    until(lambda: view(app, poison).state is State.BROKEN)
     assert run.process.poll() is None
     assert run.signal(signal.SIGTERM).process.wait(30) == 0  # its log has the last words of the processes that died

@@ -7,6 +7,7 @@ import time
 import pytest
 
 from leasehold import Leasehold, State
+from tests.support.waiting import until
 
 JOBS = """
 import asyncio, time
@@ -119,7 +120,7 @@ def test_a_quiet_worker_starts_nothing_new(leasehold, app, worker, redis_url):
     worker[0].wait_for("sleeping", "out")
     out = leasehold("quiet", name, url=redis_url).end().out
     assert out == f"Worker '{name}' starts nothing new. To undo: leasehold quiet {name} --undo\n"
-    wait_until(lambda: app.inspect.workers()[0].quiet)
+    until(lambda: app.inspect.workers()[0].quiet)
     waits = app.tasks["jobs.add"].enqueue(1, 2)
     running.result(timeout=20)
     assert waits.state() is State.READY
@@ -139,7 +140,7 @@ def test_a_quiet_worker_keeps_its_persistent_jobs(leasehold, app, redis_url, tmp
     add = app.task(name="bots.add", queue="bots")(lambda a, b: None)
     listen.using(id="bot").enqueue()
     first = leasehold(*command, url=redis_url).wait_for("listening", "out")
-    wait_until(lambda: len(app.inspect.workers()) == 1)
+    until(lambda: len(app.inspect.workers()) == 1)
     name = app.inspect.workers()[0].id
     leasehold("quiet", name, url=redis_url).end()
     first.wait_for(" quiet ")
@@ -147,14 +148,14 @@ def test_a_quiet_worker_keeps_its_persistent_jobs(leasehold, app, redis_url, tmp
     # What is new goes to the other worker, and the first one goes on with its bot.
     before = job.refresh()
     assert add.enqueue(1, 2).result(timeout=20) == 3
-    wait_until(lambda: job.refresh().progress.current > before.progress.current)
+    until(lambda: job.refresh().progress.current > before.progress.current)
     assert (job.refresh().worker, job.refresh().token, "stopped" in first.out) == (name, before.token, False)
     # Only its end moves the bot.
     first.signal(signal.SIGTERM).end()
     assert "stopped" in first.out
     second.wait_for("listening", "out")
     job.cancel()
-    wait_until(lambda: job.state() is State.CANCELLED)
+    until(lambda: job.state() is State.CANCELLED)
 
 
 def test_a_worker_that_is_not_there(leasehold, worker, redis_url):
@@ -175,10 +176,3 @@ def test_a_running_job_is_cancelled(leasehold, app, worker, redis_url, task):
     watched.end(expect=1)
     assert watched.out.splitlines()[-1].endswith("cancelled Cancelled: too slow")
     assert job.state() is State.CANCELLED
-
-
-def wait_until(true):
-    until = time.monotonic() + 20
-    while not true():
-        assert time.monotonic() < until, "it did not come to be"
-        time.sleep(0.02)

@@ -13,6 +13,7 @@ from typing import cast
 import pytest
 
 from leasehold import JobHandle, Leasehold, State
+from tests.support.waiting import until
 
 JOBS = """
 import asyncio, os, re, signal, subprocess, sys, time
@@ -158,13 +159,6 @@ def said(tmp_path: Path, word: str) -> list[list[str]]:
     file = tmp_path / "said"
     lines = file.read_text().splitlines() if file.exists() else []
     return [line.split()[1:] for line in lines if line.split()[0] == word]
-
-
-def until(condition: Callable[[], bool], seconds: float = 50) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it did not come to be"
-        time.sleep(0.02)
 
 
 def alive(pid: int) -> bool:

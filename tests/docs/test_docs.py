@@ -66,7 +66,7 @@ def shell_lines(text: str) -> list[str]:
 
 
 def run(command: list[str], folder: Path, environment: dict[str, str]) -> None:
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=50)
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=150)
     assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
 
 

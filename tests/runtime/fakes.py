@@ -6,8 +6,10 @@ import asyncio
 import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import structs
 
 from leasehold.core.backoff import Backoff
 from leasehold.core.engine import CancelAsked, Heartbeat, Maintained, Timing
@@ -110,7 +112,7 @@ class FakeEngine:
             for queue in queues:
                 while self.ready[queue] and len(got) < limit:
                     self._token += 1
-                    claimed = replace(self.ready[queue].popleft(), worker=worker, token=self._token)
+                    claimed = structs.replace(self.ready[queue].popleft(), worker=worker, token=self._token)
                     self.held[claimed.ref] = claimed
                     got.append(claimed)
             return Leased(tuple(got))
@@ -147,7 +149,7 @@ class FakeEngine:
             return False
         self.settled.append(Settled(lease, outcome))
         if isinstance(outcome, Retried) and outcome.delay_ms == 0:
-            self.ready[lease.record.queue].append(replace(lease, failures=lease.failures + 1))
+            self.ready[lease.record.queue].append(structs.replace(lease, failures=lease.failures + 1))
             self._woken.set()
         if isinstance(outcome, Unroutable):
             self.parked.append(lease)

@@ -29,6 +29,7 @@ from leasehold.redis.sync import SyncDriver
 from leasehold.runtime import KeeperGone
 from leasehold.runtime.clones import CLONE_STATUS
 from tests.support import processes
+from tests.support.waiting import until
 
 HERE = Path(__file__).parent
 
@@ -323,13 +324,6 @@ def add(driver: SyncDriver, *jobs: tuple[str, str]) -> None:
 
 def state(driver: SyncDriver, id: str) -> Any:
     return driver.run(NativeEngine("lh").job("q", id))
-
-
-def until(condition: Callable[[], bool], seconds: float = 15) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it did not happen in time"
-        time.sleep(0.01)
 
 
 class TestWorkers:

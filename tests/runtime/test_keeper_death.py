@@ -14,7 +14,8 @@ from leasehold.core import limits
 from leasehold.core.job import NewJob, State
 from leasehold.engines.native import NativeEngine
 from leasehold.redis.sync import SyncDriver
-from tests.runtime.test_keeper import WorkerProcess, until
+from tests.runtime.test_keeper import WorkerProcess
+from tests.support.waiting import until
 
 
 @pytest.fixture
@@ -148,7 +149,7 @@ def test_a_redis_that_is_away_at_that_moment_is_waited_for(start, private_server
     victim.process.wait()
     time.sleep(1.5)
     private_server.start()
-    until(lambda: view(driver, "a").state is State.READY, 30)
+    until(lambda: view(driver, "a").state is State.READY)
     assert view(driver, "a").crashes == 1
     driver.close()
 

@@ -1,6 +1,7 @@
 """Payloads and results: what goes in comes back, and what would not is refused."""
 
 import enum
+import inspect
 import math
 import uuid
 from dataclasses import dataclass
@@ -352,6 +353,32 @@ class TestSignature:
         assert caught.value.__cause__ is None
         assert caught.value.__suppress_context__
         assert "'value'" in str(caught.value)
+
+    @pytest.mark.parametrize(
+        "function",
+        [
+            lambda: None,
+            lambda a, b: None,
+            lambda a, b=1: None,
+            lambda a, /, b, *, c=1: None,
+            lambda a=1, *, c: None,
+            lambda *rest: None,
+            lambda a, *rest, c: None,
+            lambda a, **named: None,
+        ],
+    )
+    @pytest.mark.parametrize("count", range(4))
+    @pytest.mark.parametrize("named", [{}, {"c": 1}, {"b": 1}])
+    def test_a_call_fits_where_python_says_so(self, function, count, named):
+        args = tuple(range(count))
+        try:
+            inspect.signature(function).bind(*args, **named)
+        except TypeError:
+            with pytest.raises(PayloadInvalid):
+                Signature("t", function).encode(args, named)
+        else:
+            signature = Signature("t", function)
+            assert signature.decode(signature.encode(args, named)) == (args, named)
 
     def test_defaults_are_the_functions_own(self):
         def task(when: datetime = datetime(2020, 1, 1), many: object = object):

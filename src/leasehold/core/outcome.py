@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from msgspec import Struct
+
 from leasehold.core.job import ErrorInfo
 from leasehold.core.limits import COMPLETED_TTL_MS
 
 
-@dataclass(frozen=True, slots=True)
-class Completed:
+class Completed(Struct, frozen=True):
     """Done. `result` is encoded; `result_ttl_ms` 0 keeps no record at all."""
 
     result: bytes = b""

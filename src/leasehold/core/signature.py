@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import inspect
 import math
+import sys
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -72,14 +73,16 @@ class Signature:
         self._named: dict[str, Slot] = {}
         self._more: Slot | None = None
         self._more_named: Slot | None = None
+        self._least = self._most = 0
         for name, parameter in self._signature.parameters.items():
             slot = Slot(name, hints.get(name, Any))
             _check_usable(task, slot)
             self._place(parameter.kind, slot)
+        self._count_positional()
 
     def encode(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
         """The payload of one call. Raises `PayloadInvalid`, naming the task and the parameter."""
-        self._check_call(args, kwargs, _hint(kwargs))
+        self._check_call(args, kwargs, _hint)
         plain_args = [self._apply(Slot.dump, self._nth(n), value) for n, value in enumerate(args)]
         plain_kwargs = {name: self._apply(Slot.dump, self._by_name(name), value) for name, value in kwargs.items()}
         try:
@@ -98,7 +101,9 @@ class Signature:
                 pass
             case _:
                 raise PayloadInvalid(f"Task {self.task}: the payload is not [[positional...], {{named...}}].")
-        self._check_call(tuple(args), kwargs)
+        self._check_call(args, kwargs)
+        if not args and not kwargs:
+            return (), {}
         return (
             tuple(self._apply(Slot.load, self._nth(n), value) for n, value in enumerate(args)),
             {name: self._apply(Slot.load, self._by_name(name), value) for name, value in kwargs.items()},
@@ -118,11 +123,25 @@ class Signature:
             case _:
                 self._more_named = slot
 
-    def _check_call(self, args: tuple[Any, ...], kwargs: dict[str, Any], hint: str = "") -> None:
+    def _count_positional(self) -> None:
+        """With how many positional arguments and no others a call is right: never, if one must be given by its name."""
+        parameters = self._signature.parameters.values()
+        needed = [each for each in parameters if each.default is each.empty]
+        if any(each.kind is each.KEYWORD_ONLY for each in needed):
+            self._least, self._most = 1, 0
+            return
+        self._least = sum(each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD) for each in needed)
+        self._most = len(self._positional) if self._more is None else sys.maxsize
+
+    def _check_call(
+        self, args: Sequence[Any], kwargs: dict[str, Any], hint: Callable[[dict[str, Any]], str] = lambda _: ""
+    ) -> None:
+        if not kwargs and self._least <= len(args) <= self._most:
+            return  # what bind() would say, at a tenth of its price
         try:
             self._signature.bind(*args, **kwargs)
         except TypeError as exc:
-            raise PayloadInvalid(f"Task {self.task}: {str(exc)[:200]}.{hint}") from None
+            raise PayloadInvalid(f"Task {self.task}: {str(exc)[:200]}.{hint(kwargs)}") from None
 
     def _nth(self, position: int) -> Slot:
         slot = self._positional[position] if position < len(self._positional) else self._more

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from leasehold.core import limits
 from leasehold.core.errors import LeaseholdError, Unreachable
 from leasehold.core.steps import Arg, Steps, T
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(Struct, frozen=True):
     """What one job contributes to a call for many: where its answer belongs, its arguments, about how many bytes."""
 
     position: int

@@ -131,8 +131,9 @@ class ScriptedEngine(Scripted):
         groups: dict[tuple[str, str], list[Part]] = {}
         seen: set[LeaseRef] = set()
         for position, (lease, outcome) in enumerate(settlements):
-            if lease.ref not in seen:
-                seen.add(lease.ref)
+            ref = lease.ref
+            if ref not in seen:
+                seen.add(ref)
                 parts = groups.setdefault((lease.record.queue, lease.worker), [])
                 parts.append(self._outcome_part(position, lease, outcome))
         for (queue, worker), parts in groups.items():

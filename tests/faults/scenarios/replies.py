@@ -37,7 +37,7 @@ def lossy(stage: Stage, what: str, *scripts: str) -> Iterator[Proxy]:
 @scenario(
     "S09",
     "replies to enqueues are lost, cut or late",
-    Bounds({"enqueue lost": 3, "enqueue late": 3}, repeats=0, drained_s=20),
+    Bounds({"enqueue lost": 1, "enqueue late": 1}, repeats=0, drained_s=20),
     jobs=60,
 )
 def of_enqueue(stage: Stage) -> None:
@@ -68,7 +68,7 @@ def of_enqueue(stage: Stage) -> None:
 @scenario(
     "S10",
     "replies to claims are lost, cut or late",
-    Bounds({"claim lost": 3, "claim late": 3}, repeats=0, drained_s=20),
+    Bounds({"claim lost": 1, "claim late": 1}, repeats=0, drained_s=20),
     jobs=120,
 )
 def of_claim(stage: Stage) -> None:
@@ -90,7 +90,7 @@ def of_claim(stage: Stage) -> None:
 @scenario(
     "S11",
     "replies to completions, retries and extensions are lost, cut or late",
-    Bounds({"settle lost": 3, "settle late": 3}, repeats=0, drained_s=20),
+    Bounds({"settle lost": 1, "settle late": 1}, repeats=0, drained_s=20),
     jobs=80,
 )
 def of_settle(stage: Stage) -> None:

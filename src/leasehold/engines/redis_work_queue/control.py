@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
+
+from msgspec import structs
 
 from leasehold.core import limits
 from leasehold.core.job import JobRecord, State
@@ -58,4 +59,4 @@ class RedisWorkQueueController(ScriptedController):
 
 def _edited(record: JobRecord, payload: bytes) -> bytes:
     """The data of the same job with another payload."""
-    return write_data(replace(record, payload=payload, malformed=""))
+    return write_data(structs.replace(record, payload=payload, malformed=""))
