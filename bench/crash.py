@@ -10,20 +10,17 @@ from __future__ import annotations
 
 import argparse
 import fcntl
-import os
-import signal
 import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from types import FrameType
 from typing import Final
 from uuid import uuid4
 
 from bench.crash_scene import SCENES, observe
 from bench.crash_table import PAGE, Row, cell, load, merge, save, table, written
 from bench.environments import CACHE, known_pins
-from bench.processes import kill_members
+from bench.processes import end_with_all_that_was_started
 from bench.roster import NAMES, Adapter, Facts, Variant, adapters
 
 LIMIT_S: Final = 180.0
@@ -86,17 +83,6 @@ def main() -> None:
             keep(row, dry=asked.dry)
     if failed:
         raise SystemExit(f"not observed: {', '.join(failed)}")
-
-
-def end_with_all_that_was_started(name_of_run: str) -> None:
-    """On Ctrl-C and SIGTERM: workers have sessions of their own, and the scenes wait in threads."""
-
-    def end(number: int, frame: FrameType | None) -> None:
-        kill_members(name_of_run, "BENCH_RUN")
-        os._exit(128 + number)
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, end)
 
 
 def keep(row: Row, *, dry: bool) -> None:

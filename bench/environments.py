@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -17,6 +18,8 @@ from typing import Final
 
 VERSIONS: Final = Path(__file__).parent / "peers" / "versions.txt"
 CACHE: Final = Path(".bench")
+NODE: Final = frozenset({"bullmq"})
+"""Those whose packages are npm's."""
 INSTALL_TIMEOUT_S: Final = 900.0
 _SECTION: Final = re.compile(r"\[([a-z]+)\]")
 _PIN: Final = re.compile(r"[A-Za-z0-9._-]+==[A-Za-z0-9._!+-]+")
@@ -62,12 +65,48 @@ def environment_for(name: str, pins: Pins, cache: Path) -> Path:
     return python
 
 
+class Unavailable(Exception):
+    """What a peer needs is not on this machine: it is left out, and the reason is shown."""
+
+
+def packages_for(name: str, pins: Pins, cache: Path) -> Path:
+    """The folder of a peer's packages for Node, which are installed when they are missing or have other versions."""
+    node, npm = shutil.which("node"), shutil.which("npm")
+    if node is None or npm is None:
+        raise Unavailable("Node is not here (node and npm)")
+    folder = (cache / name).resolve()
+    packages, stamp = folder / "node_modules", folder / ".versions"
+    version = subprocess.run([node, "--version"], check=True, capture_output=True, text=True, timeout=INSTALL_TIMEOUT_S)
+    wanted = "\n".join((version.stdout.strip(), *pins))
+    if packages.exists() and stamp.exists() and stamp.read_text(encoding="utf-8") == wanted:
+        return packages
+    print(f"making the environment of {name} ...", file=sys.stderr)
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    install = [npm, "install", "--silent", "--no-audit", "--no-fund", "--no-package-lock", "--prefix", str(folder)]
+    done = subprocess.run(
+        [*install, *(pin.replace("==", "@") for pin in pins)],
+        cwd=folder,
+        capture_output=True,
+        timeout=INSTALL_TIMEOUT_S,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise Unavailable("its packages could not be installed from npm")
+    stamp.write_text(wanted, encoding="utf-8")
+    return packages
+
+
 def chosen(names: list[str], pins: Mapping[str, Pins]) -> list[str]:
     """These names, or all; an unknown one is refused."""
     unknown = sorted(set(names) - pins.keys())
     if unknown:
         raise SystemExit(f"unknown: {', '.join(unknown)}. Known are {', '.join(pins)}.")
     return names or list(pins)
+
+
+def made(name: str, pins: Pins, cache: Path) -> Path:
+    return packages_for(name, pins, cache) if name in NODE else environment_for(name, pins, cache)
 
 
 def main() -> None:
@@ -77,7 +116,7 @@ def main() -> None:
     asked = parser.parse_args()
     pins = known_pins()
     for name in chosen(asked.names, pins):
-        print(environment_for(name, pins[name], asked.cache))
+        print(made(name, pins[name], asked.cache))
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ import subprocess
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import Final, Self
 from uuid import uuid4
 
@@ -104,3 +104,14 @@ def signal_all(pids: set[int], number: signal.Signals) -> None:
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, number)
+
+
+def end_with_all_that_was_started(name_of_run: str) -> None:
+    """On Ctrl-C and SIGTERM: workers have sessions of their own, and the scenes wait in threads."""
+
+    def end(number: int, frame: FrameType | None) -> None:
+        kill_members(name_of_run, "BENCH_RUN")
+        os._exit(128 + number)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, end)

@@ -12,10 +12,18 @@ from typing import Final
 
 import msgspec
 
-from bench.environments import Pins, environment_for
+from bench.environments import NODE, Pins, environment_for, packages_for
 
 PEERS: Final = Path(__file__).parent / "peers"
 NAMES: Final = ("leasehold", "rq", "saq", "arq", "dramatiq", "huey", "celery", "taskiq", "streaq")
+OTHERS: Final = ("redisworkqueue", "bullmq")
+"""Peers whose speed is measured, but not how they recover: the first waits for a clean that somebody must call."""
+LOOPS: Final = ("bare", "batch")
+"""No queues, but what any queue on redis-py could reach at most."""
+OURS: Final = ("leasehold", "wire", "dropin")
+"""Leasehold, and Leasehold on the layout of redis-work-queue: its worker, and its drop-in for the client."""
+ALL: Final = ("leasehold", *LOOPS, *NAMES[1:], *OTHERS, "dropin", "wire")
+"""All whose speed is measured, in the order of the tables."""
 FACTS_TIMEOUT_S: Final = 60.0
 
 
@@ -29,17 +37,22 @@ class Variant:
 
 @dataclass(frozen=True)
 class Facts:
-    """What an adapter says of its peer."""
+    """What an adapter says of its peer. `fast`: the settings of the variant that is measured for speed; `no_bulk`,
+    `no_single`: why many jobs, or one, cannot be put with one call."""
 
     title: str
     kinds: tuple[str, ...]
     versions: dict[str, str]
     variants: tuple[Variant, ...]
+    fast: str = ""
+    no_bulk: str = ""
+    no_single: str = ""
 
 
 @dataclass(frozen=True)
 class Adapter:
-    """A peer that can be run: its name, the Python of its environment, and the run that its processes belong to."""
+    """A peer that can be run: its name, the program of its environment (a Python, or where Node's packages are), and
+    the run that its processes belong to."""
 
     name: str
     python: Path
@@ -47,7 +60,9 @@ class Adapter:
 
     def command(self, *words: str) -> list[str]:
         """The command line of the adapter. Its names are ours: nothing in it comes from data."""
-        assert self.name in NAMES, f"{self.name!r} is no peer: expected one of {', '.join(NAMES)}"
+        assert self.name in ALL, f"{self.name!r} is no peer: expected one of {', '.join(ALL)}"
+        if self.name in NODE:
+            return ["node", str(PEERS / f"{self.name}_peer.mjs"), *words]
         program = f"from contract import run; from {self.name}_peer import PEER; run(PEER)"
         return [str(self.python), "-c", program, *words]
 
@@ -55,6 +70,8 @@ class Adapter:
         """The variables that an adapter reads; those of Leasehold and of this environment are left out."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("LEASEHOLD_", "BENCH_"))}
         path = f"{self.python.parent}{os.pathsep}{os.environ.get('PATH', '')}"
+        if self.name in NODE:
+            kept["NODE_PATH"] = str(self.python)
         ours = {"PATH": path, "PYTHONPATH": str(PEERS), "PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1"}
         return {**kept, **ours, "BENCH_RUN": self.run, "BENCH_URL": url, "BENCH_VARIANT": variant, **more}
 
@@ -76,9 +93,14 @@ class Adapter:
 def adapters(names: Sequence[str], pins: Mapping[str, Pins], cache: Path, run: str = "") -> list[Adapter]:
     """The adapters of these peers, in the order of the tables. Environments are made where they are missing."""
     found = []
-    for name in NAMES:
+    for name in ALL:
         if name in names:
-            # Leasehold runs from the checkout: in the environment of whoever asks.
-            python = environment_for(name, pins[name], cache) if name in pins else Path(sys.executable)
-            found.append(Adapter(name, python, run))
+            found.append(Adapter(name, program(name, pins, cache), run))
     return found
+
+
+def program(name: str, pins: Mapping[str, Pins], cache: Path) -> Path:
+    if name in NODE:
+        return packages_for(name, pins[name], cache)
+    # Leasehold runs from the checkout, and the bare loops beside it: in the environment of whoever asks.
+    return environment_for(name, pins[name], cache) if name in pins else Path(sys.executable)

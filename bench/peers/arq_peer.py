@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Any, ClassVar
 
 import contract
@@ -24,9 +24,16 @@ class WorkerSettings:
     functions: ClassVar = [mark, nothing]
     redis_settings = RedisSettings.from_dsn(contract.url())
     job_timeout = 30 if contract.variant() == "timeout" else 300
+    if contract.variant() == contract.FAST:
+        max_jobs = 100
+        poll_delay = 0.01
+        keep_result = 0
 
 
-async def put(kind: str, jobs: Sequence[Arguments], bulk: bool) -> None:
+quiet = {"version": 1, "disable_existing_loggers": False}
+
+
+async def put(kind: str, jobs: Iterable[Arguments], bulk: bool) -> None:
     name = {"mark": "mark", "async": "nothing"}[kind]
     pool = await create_pool(WorkerSettings.redis_settings)
     if bulk:
@@ -38,12 +45,13 @@ async def put(kind: str, jobs: Sequence[Arguments], bulk: bool) -> None:
     await pool.aclose()
 
 
-def enqueue(kind: str, jobs: Sequence[Arguments], bulk: bool) -> None:
+def enqueue(kind: str, jobs: Iterable[Arguments], bulk: bool) -> None:
     asyncio.run(put(kind, jobs, bulk))
 
 
 def worker() -> list[str]:
-    return [contract.program("arq"), "arq_peer.WorkerSettings"]
+    fast = ["--custom-log-dict", "arq_peer.quiet"] if contract.variant() == contract.FAST else []
+    return [contract.program("arq"), *fast, "arq_peer.WorkerSettings"]
 
 
 PEER = Peer(
@@ -56,4 +64,5 @@ PEER = Peer(
     ),
     enqueue=enqueue,
     worker=worker,
+    fast="`max_jobs=100`, `poll_delay=0.01`, `keep_result=0`, no log of jobs",
 )

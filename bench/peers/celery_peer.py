@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 import contract
 from celery import Celery, group
 from contract import Arguments, Peer, Variant
 
 app = Celery("celery_peer", broker=contract.url())
-if contract.variant() != "default":
+if contract.variant() == contract.FAST:
+    app.conf.worker_prefetch_multiplier = 32
+    app.conf.task_ignore_result = True
+elif contract.variant() != "default":
     app.conf.task_acks_late = True
     app.conf.task_reject_on_worker_lost = True
 if contract.variant() == "visible":
@@ -26,7 +29,7 @@ def sync(journal: str, token: str, seconds: float) -> None:
     contract.noop(journal, token, seconds)
 
 
-def enqueue(kind: str, jobs: Sequence[Arguments], bulk: bool) -> None:
+def enqueue(kind: str, jobs: Iterable[Arguments], bulk: bool) -> None:
     task = {"mark": mark, "sync": sync}[kind]
     if bulk:
         group(task.s(*job) for job in jobs).apply_async()
@@ -36,8 +39,12 @@ def enqueue(kind: str, jobs: Sequence[Arguments], bulk: bool) -> None:
 
 
 def worker() -> list[str]:
+    fast = ["--pool", "solo", "--loglevel", "WARNING"]
+    fast += ["--without-gossip", "--without-mingle", "--without-heartbeat"]
     # Two workers of one host need names of their own.
-    return [contract.program("celery"), "-A", "celery_peer", "worker", "-n", f"{contract.worker_name()}@%h"]
+    named = ["-n", f"{contract.worker_name()}@%h"]
+    more = fast if contract.variant() == contract.FAST else []
+    return [contract.program("celery"), "-A", "celery_peer", "worker", *named, *more]
 
 
 PEER = Peer(
@@ -51,4 +58,5 @@ PEER = Peer(
     ),
     enqueue=enqueue,
     worker=worker,
+    fast="`--pool solo`, `worker_prefetch_multiplier=32`, no gossip, mingle, heartbeat or results",
 )

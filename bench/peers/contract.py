@@ -3,23 +3,29 @@
 It runs in the peer's own environment, as `python -c "from contract import run; from rq_peer import PEER; run(PEER)"`,
 so that a task has the same name where it is enqueued and where it runs, with one of:
 
-    facts                          title, versions and variants, as JSON
+    facts                          title, versions, variants and fast settings, as JSON
     enqueue KIND COUNT [--bulk]    put jobs, one by one or with the peer's own call for many; prints the seconds it took
+            [--warm N]             and N more before that, which are not timed
+    ping KIND COUNT                put one job at a time, each when the one before has run; prints when each was put
+    these KIND [--gap SECONDS]     put the jobs on stdin ([[token, seconds], ...] as JSON), many at once or with gaps
     worker                         become the peer's worker
 
-Jobs are of a kind: `mark` notes its start, sleeps and notes its end; `sync` and `async` do nothing, but the last of
-many notes its end, which is how a benchmark knows that all are done.
+Jobs are of a kind: `mark` notes its start, sleeps and notes its end; `sync` and `async` do nothing. A worker that was
+told how many of those will come (`BENCH_COUNT`) notes when the first and the last of them ran, so that a benchmark
+knows how long they took; one that was not notes the end of each that names a journal.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import itertools
 import json
 import os
+import random
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -30,6 +36,12 @@ WORKER = "BENCH_WORKER"
 JOURNAL = "BENCH_JOURNAL"
 TOKEN = "BENCH_TOKEN"  # noqa: S105  (the name of a job, not a secret)
 SECONDS = "BENCH_SECONDS"
+COUNT = "BENCH_COUNT"
+KIND = "BENCH_KIND"
+FAST = "fast"
+"""The variant with the settings that make the peer fast; crash recovery is watched with the others."""
+PING_GAP_S = (0.02, 0.06)
+PING_WAIT_S = 15.0
 KINDS = ("mark", "sync", "async")
 
 Arguments = tuple[str, str, float]
@@ -46,14 +58,21 @@ class Variant:
 
 @dataclass(frozen=True)
 class Peer:
-    """A queue as the benchmarks see it. `enqueue(kind, jobs, bulk)` returns when all are in Redis."""
+    """A queue as the benchmarks see it. `enqueue(kind, jobs, bulk)` returns when all are in Redis; without `bulk` it
+    takes each of the jobs when the one before is there.
+
+    `fast`: what the variant of that name sets. `no_bulk`: why there is no call for many, `no_single`: for one.
+    """
 
     title: str
     packages: tuple[str, ...]
     kinds: tuple[str, ...]
     variants: tuple[Variant, ...]
-    enqueue: Callable[[str, Sequence[Arguments], bool], None]
+    enqueue: Callable[[str, Iterable[Arguments], bool], None]
     worker: Callable[[], list[str]]
+    fast: str
+    no_bulk: str = ""
+    no_single: str = ""
 
 
 def url() -> str:
@@ -66,6 +85,15 @@ def variant() -> str:
 
 def worker_name() -> str:
     return os.environ.get(WORKER, "worker")
+
+
+def kind() -> str:
+    """What kind of jobs a worker will get, for those that want to know."""
+    return os.environ.get(KIND, "async")
+
+
+def counting() -> bool:
+    return _last > 0
 
 
 def program(name: str) -> str:
@@ -95,23 +123,71 @@ async def amark(journal: str, token: str, seconds: float) -> None:
     note(journal, "end", token)
 
 
+_ended = itertools.count(1)
+_last = int(os.environ.get(COUNT, "0"))
+
+
+def _counted() -> None:
+    number = next(_ended)  # one step of the interpreter, so threads do not disturb each other
+    if number == 1:
+        note(os.environ[JOURNAL], "start", os.environ[TOKEN])
+    if number == _last:
+        note(os.environ[JOURNAL], "end", os.environ[TOKEN])
+
+
 def noop(journal: str, token: str, seconds: float) -> None:
-    if journal:
+    if _last:
+        _counted()
+    elif journal:
         note(journal, "end", token)
 
 
 async def anoop(journal: str, token: str, seconds: float) -> None:
-    if journal:
+    if _last:
+        _counted()
+    elif journal:
         note(journal, "end", token)
 
 
 def jobs_of(kind: str, count: int) -> list[Arguments]:
-    """What to enqueue: every `mark` is noted, of the others only the last."""
+    """What to enqueue: of `mark`, each names the journal."""
     journal, token = os.environ.get(JOURNAL, ""), os.environ.get(TOKEN, "")
     seconds = float(os.environ.get(SECONDS, "0"))
-    if kind == "mark":
-        return [(journal, token, seconds)] * count
-    return [("", token, seconds)] * (count - 1) + [(journal, token, seconds)]
+    return [(journal if kind == "mark" else "", token, seconds)] * count
+
+
+def pings(count: int, sent: list[float]) -> Iterator[Arguments]:
+    """Jobs one at a time, each only when the one before has run and the worker has had time to be idle again."""
+    journal = Path(os.environ[JOURNAL])
+    draw = random.Random(count)  # noqa: S311  (not a secret)
+    for number in range(count):
+        time.sleep(draw.uniform(*PING_GAP_S))
+        before = journal.stat().st_size if journal.exists() else 0
+        sent.append(time.monotonic())
+        yield str(journal), f"p{number}", 0.0
+        until = time.monotonic() + PING_WAIT_S
+        while not journal.exists() or journal.stat().st_size <= before:
+            if time.monotonic() > until:
+                raise TimeoutError(f"job {number} had not run after {PING_WAIT_S:g} s")
+            time.sleep(0.002)
+
+
+def these(peer: Peer, kind: str, gap: float | None) -> list[float]:
+    """Put what stands on stdin; when each was put."""
+    journal = os.environ[JOURNAL]
+    jobs = [(journal, token, seconds) for token, seconds in json.load(sys.stdin)]
+    sent: list[float] = []
+
+    def apart() -> Iterator[Arguments]:
+        for job in jobs:
+            time.sleep(gap or 0)
+            sent.append(time.monotonic())
+            yield job
+
+    if gap is None:
+        sent = [time.monotonic()] * len(jobs)
+    peer.enqueue(kind, jobs if gap is None else apart(), gap is None)
+    return sent
 
 
 def run(peer: Peer) -> None:
@@ -124,16 +200,46 @@ def run(peer: Peer) -> None:
     enqueue.add_argument("kind", choices=peer.kinds)
     enqueue.add_argument("count", type=int)
     enqueue.add_argument("--bulk", action="store_true")
+    enqueue.add_argument("--warm", type=int, default=0)
+    ping = commands.add_parser("ping")
+    ping.add_argument("kind", choices=peer.kinds)
+    ping.add_argument("count", type=int)
+    given = commands.add_parser("these")
+    given.add_argument("kind", choices=peer.kinds)
+    given.add_argument("--gap", type=float)
     asked = parser.parse_args()
     if asked.command == "facts":
-        versions = {package: version(package) for package in peer.packages}
-        variants = [asdict(one) for one in peer.variants]
-        print(json.dumps({"title": peer.title, "kinds": peer.kinds, "versions": versions, "variants": variants}))
+        print(json.dumps(facts(peer)))
     elif asked.command == "enqueue":
-        jobs = jobs_of(asked.kind, asked.count)
-        began = time.perf_counter()
-        peer.enqueue(asked.kind, jobs, asked.bulk)
-        print(json.dumps({"seconds": time.perf_counter() - began}))
+        print(json.dumps({"seconds": timed(peer, asked.kind, asked.count, asked.bulk, asked.warm)}))
+    elif asked.command == "ping":
+        sent: list[float] = []
+        peer.enqueue(asked.kind, pings(asked.count, sent), False)
+        print(json.dumps({"sent": sent}))
+    elif asked.command == "these":
+        print(json.dumps({"sent": these(peer, asked.kind, asked.gap)}))
     else:
         command = peer.worker()
         os.execv(command[0], command)  # noqa: S606  (the peer's own worker, in this very process)
+
+
+def facts(peer: Peer) -> dict[str, object]:
+    return {
+        "title": peer.title,
+        "kinds": peer.kinds,
+        "versions": {package: version(package) for package in peer.packages},
+        "variants": [asdict(one) for one in peer.variants],
+        "fast": peer.fast,
+        "no_bulk": peer.no_bulk,
+        "no_single": peer.no_single,
+    }
+
+
+def timed(peer: Peer, kind: str, count: int, bulk: bool, warm: int) -> float:
+    """The seconds that it took to put the jobs, without those before that make connections and load what is needed."""
+    if warm:
+        peer.enqueue(kind, jobs_of(kind, warm), bulk)
+    jobs = jobs_of(kind, count)
+    began = time.perf_counter()
+    peer.enqueue(kind, jobs, bulk)
+    return time.perf_counter() - began

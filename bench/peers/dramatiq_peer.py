@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 import contract
 import dramatiq
@@ -11,6 +11,7 @@ from dramatiq.brokers.redis import RedisBroker
 
 OPTIONS = {
     "default": {},
+    "fast": {},
     "prompt": {"heartbeat_timeout": 10_000, "maintenance_chance": 100_000},
 }
 broker = RedisBroker(url=contract.url(), **OPTIONS[contract.variant()])
@@ -27,7 +28,7 @@ def sync(journal: str, token: str, seconds: float) -> None:
     contract.noop(journal, token, seconds)
 
 
-def enqueue(kind: str, jobs: Sequence[Arguments], bulk: bool) -> None:
+def enqueue(kind: str, jobs: Iterable[Arguments], bulk: bool) -> None:
     actor = {"mark": mark, "sync": sync}[kind]
     if bulk:
         # A group is its way to send many.
@@ -38,7 +39,8 @@ def enqueue(kind: str, jobs: Sequence[Arguments], bulk: bool) -> None:
 
 
 def worker() -> list[str]:
-    return [contract.program("dramatiq"), "dramatiq_peer"]
+    fast = ["--processes", "1", "--threads", "8"] if contract.variant() == contract.FAST else []
+    return [contract.program("dramatiq"), *fast, "dramatiq_peer"]
 
 
 PEER = Peer(
@@ -51,4 +53,5 @@ PEER = Peer(
     ),
     enqueue=enqueue,
     worker=worker,
+    fast="`--processes 1 --threads 8`",
 )

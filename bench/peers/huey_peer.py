@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 import contract
 from contract import Arguments, Peer, Variant
 from huey import RedisHuey
 
-huey = RedisHuey("bench", url=contract.url())
+huey = RedisHuey("bench", url=contract.url(), results=contract.variant() != contract.FAST)
 
 
 @huey.task(retries=3)
@@ -21,14 +21,15 @@ def sync(journal: str, token: str, seconds: float) -> None:
     contract.noop(journal, token, seconds)
 
 
-def enqueue(kind: str, jobs: Sequence[Arguments], bulk: bool) -> None:
+def enqueue(kind: str, jobs: Iterable[Arguments], bulk: bool) -> None:
     task = {"mark": mark, "sync": sync}[kind]
     for job in jobs:
         task(*job)
 
 
 def worker() -> list[str]:
-    return [contract.program("huey_consumer"), "huey_peer.huey"]
+    fast = ["--workers", "4", "--quiet", "--no-periodic"] if contract.variant() == contract.FAST else []
+    return [contract.program("huey_consumer"), "huey_peer.huey", *fast]
 
 
 PEER = Peer(
@@ -38,4 +39,6 @@ PEER = Peer(
     variants=(Variant("default", "defaults, `retries=3`"),),
     enqueue=enqueue,
     worker=worker,
+    fast="`--workers 4` (threads), `results=False`, `--no-periodic --quiet`",
+    no_bulk="has no call for many",
 )

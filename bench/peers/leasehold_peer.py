@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 import contract
 from contract import Arguments, Peer, Variant
@@ -27,7 +27,7 @@ async def nothing(journal: str, token: str, seconds: float) -> None:
     await contract.anoop(journal, token, seconds)
 
 
-def enqueue(kind: str, jobs: Sequence[Arguments], bulk: bool) -> None:
+def enqueue(kind: str, jobs: Iterable[Arguments], bulk: bool) -> None:
     task = {"mark": mark, "sync": sync, "async": nothing}[kind]
     if bulk:
         task.enqueue_many(task.call(*job) for job in jobs)
@@ -37,7 +37,9 @@ def enqueue(kind: str, jobs: Sequence[Arguments], bulk: bool) -> None:
 
 
 def worker() -> list[str]:
-    return [contract.program("leasehold"), "worker", "leasehold_peer:app"]
+    # Variant `one`: for whoever asks what waits behind what.
+    few = ["-c", "1"] if contract.variant() == "one" else []
+    return [contract.program("leasehold"), "worker", "leasehold_peer:app", "--log-level", "warning", *few]
 
 
 PEER = Peer(
@@ -47,4 +49,5 @@ PEER = Peer(
     variants=(Variant("default", "defaults"),),
     enqueue=enqueue,
     worker=worker,
+    fast="defaults",
 )

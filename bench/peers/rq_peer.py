@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 import contract
 from contract import Arguments, Peer, Variant
@@ -12,18 +12,23 @@ from rq import Queue, Retry
 QUEUE = "bench"
 
 
-def enqueue(kind: str, jobs: Sequence[Arguments], bulk: bool) -> None:
+def enqueue(kind: str, jobs: Iterable[Arguments], bulk: bool) -> None:
     queue = Queue(QUEUE, connection=Redis.from_url(contract.url()))
     function = {"mark": contract.mark, "sync": contract.noop, "async": contract.anoop}[kind]
-    retry = None if contract.variant() == "default" else Retry(max=3)
+    fast = contract.variant() == contract.FAST
+    retry = Retry(max=3) if contract.variant() == "maintained" else None
+    options = {"retry": retry, "result_ttl": 0 if fast else None}
     if bulk:
-        queue.enqueue_many([Queue.prepare_data(function, job, retry=retry) for job in jobs])
+        queue.enqueue_many([Queue.prepare_data(function, job, **options) for job in jobs])
     else:
         for job in jobs:
-            queue.enqueue(function, args=job, retry=retry)
+            queue.enqueue(function, args=job, **options)
 
 
 def worker() -> list[str]:
+    if contract.variant() == contract.FAST:
+        fast = ["--worker-class", "rq.worker.SimpleWorker", "--quiet"]
+        return [contract.program("rq"), "worker", "--url", contract.url(), *fast, QUEUE]
     often = ["--maintenance-interval", "30", "--worker-ttl", "45"] if contract.variant() == "maintained" else []
     return [contract.program("rq"), "worker", "--url", contract.url(), *often, QUEUE]
 
@@ -38,4 +43,5 @@ PEER = Peer(
     ),
     enqueue=enqueue,
     worker=worker,
+    fast="`SimpleWorker` (no process for each job), `result_ttl=0`, `--quiet`",
 )

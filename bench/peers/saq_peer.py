@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import contract
@@ -15,6 +15,7 @@ OPTIONS = {
     "default": {},
     "retries": {"retries": 3},
     "sweep": {"retries": 3},
+    "fast": {"ttl": -1},
 }
 
 
@@ -30,14 +31,15 @@ settings = {
     "queue": queue,
     "functions": [mark, nothing],
     **({"timers": {"sweep": 5}} if contract.variant() == "sweep" else {}),
+    **({"concurrency": 100} if contract.variant() == contract.FAST else {}),
 }
 
 
-async def put(kind: str, jobs: Sequence[Arguments], bulk: bool) -> None:
+async def put(kind: str, jobs: Iterable[Arguments], bulk: bool) -> None:
     name = {"mark": "mark", "async": "nothing"}[kind]
     options = OPTIONS[contract.variant()]
     await queue.connect()
-    calls = [{"journal": journal, "token": token, "seconds": seconds, **options} for journal, token, seconds in jobs]
+    calls = ({"journal": journal, "token": token, "seconds": seconds, **options} for journal, token, seconds in jobs)
     if bulk:
         # There is no call for many: side by side on one pool of connections is its way.
         await asyncio.gather(*(queue.enqueue(name, **call) for call in calls))
@@ -47,7 +49,7 @@ async def put(kind: str, jobs: Sequence[Arguments], bulk: bool) -> None:
     await queue.disconnect()
 
 
-def enqueue(kind: str, jobs: Sequence[Arguments], bulk: bool) -> None:
+def enqueue(kind: str, jobs: Iterable[Arguments], bulk: bool) -> None:
     asyncio.run(put(kind, jobs, bulk))
 
 
@@ -66,4 +68,5 @@ PEER = Peer(
     ),
     enqueue=enqueue,
     worker=worker,
+    fast="`concurrency=100`, `ttl=-1` (no results)",
 )

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 import contract
 from contract import Arguments, Peer, Variant
 from streaq import Worker
 
-worker_ = Worker(redis_url=contract.url(), **({"idle_timeout": 10} if contract.variant() == "idle" else {}))
+OPTIONS = {"idle": {"idle_timeout": 10}, contract.FAST: {"concurrency": 100, "prefetch": 100}}
+worker_ = Worker(redis_url=contract.url(), **OPTIONS.get(contract.variant(), {}))
 
 
 @worker_.task
@@ -27,7 +28,7 @@ async def nothing(journal: str, token: str, seconds: float) -> None:
     await contract.anoop(journal, token, seconds)
 
 
-async def put(kind: str, jobs: Sequence[Arguments], bulk: bool) -> None:
+async def put(kind: str, jobs: Iterable[Arguments], bulk: bool) -> None:
     task = {"mark": mark, "sync": sync, "async": nothing}[kind]
     async with worker_:
         if bulk:
@@ -37,7 +38,7 @@ async def put(kind: str, jobs: Sequence[Arguments], bulk: bool) -> None:
                 await task.enqueue(*job)
 
 
-def enqueue(kind: str, jobs: Sequence[Arguments], bulk: bool) -> None:
+def enqueue(kind: str, jobs: Iterable[Arguments], bulk: bool) -> None:
     asyncio.run(put(kind, jobs, bulk))
 
 
@@ -55,4 +56,5 @@ PEER = Peer(
     ),
     enqueue=enqueue,
     worker=worker,
+    fast="`concurrency=100`, `prefetch=100`",
 )

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 import contract
 from contract import Arguments, Peer, Variant
 from taskiq_redis import ListQueueBroker, RedisStreamBroker
 
-if contract.variant() == "list":
+if contract.variant() in ("list", contract.FAST):
     broker = ListQueueBroker(contract.url())
 elif contract.variant() == "idle":
     broker = RedisStreamBroker(contract.url(), idle_timeout=30_000)
@@ -32,7 +32,7 @@ async def nothing(journal: str, token: str, seconds: float) -> None:
     await contract.anoop(journal, token, seconds)
 
 
-async def put(kind: str, jobs: Sequence[Arguments], bulk: bool) -> None:
+async def put(kind: str, jobs: Iterable[Arguments], bulk: bool) -> None:
     task = {"mark": mark, "sync": sync, "async": nothing}[kind]
     await broker.startup()
     if bulk:
@@ -44,12 +44,14 @@ async def put(kind: str, jobs: Sequence[Arguments], bulk: bool) -> None:
     await broker.shutdown()
 
 
-def enqueue(kind: str, jobs: Sequence[Arguments], bulk: bool) -> None:
+def enqueue(kind: str, jobs: Iterable[Arguments], bulk: bool) -> None:
     asyncio.run(put(kind, jobs, bulk))
 
 
 def worker() -> list[str]:
-    return [contract.program("taskiq"), "worker", "taskiq_peer:broker"]
+    fast = ["--workers", "1", "--max-async-tasks", "100", "--log-level", "WARNING"]
+    more = fast if contract.variant() == contract.FAST else []
+    return [contract.program("taskiq"), "worker", "taskiq_peer:broker", *more]
 
 
 PEER = Peer(
@@ -63,4 +65,5 @@ PEER = Peer(
     ),
     enqueue=enqueue,
     worker=worker,
+    fast="`ListQueueBroker`, `--workers 1 --max-async-tasks 100`, no results",
 )

@@ -6,8 +6,8 @@ import pytest
 
 from leasehold.core import limits
 from leasehold.core.engine import Feature
-from leasehold.core.job import State
-from leasehold.core.outcome import Broken, Completed, Failed, Released, Retried
+from leasehold.core.job import JobView, State
+from leasehold.core.outcome import Broken, Completed, Crashed, Failed, Released, Retried
 from tests.support.engines import AMNESTY_MS, GRACE_MS, LEASE_MS, OUTAGE_MS
 from tests.support.world import BOOM, World
 
@@ -426,3 +426,36 @@ def test_poison_that_kills_its_worker_at_once_ends_in_broken(world: World) -> No
         assert world.take_ids(1, f"w{crash}") == ["a"]
         assert world.run(world.engine.leave(f"w{crash}", ["q"], crashed=True)) == 1
     assert world.state("a") is State.BROKEN
+
+
+@pytest.mark.parametrize("by", ["silence", "settle", "leave"])
+def test_who_took_down_its_workers_is_told_of_once(world: World, by: str) -> None:
+    """Whoever notices it: whoever maintains the queue next tells of it, and of no other job."""
+    world = world.with_options(max_crashes=2)
+    world.put("poison", "good")
+    told: list[JobView] = []
+    for _ in range(2):
+        leases = {lease.record.id: lease for lease in world.take()}
+        if by == "settle":
+            world.settle(leases["poison"], Crashed())
+            world.settle(leases["good"], Released())
+        elif by == "leave":
+            world.settle(leases["good"], Released())
+            world.leave(crashed=True)
+        else:
+            world.settle(leases["good"], Released())
+            world.pass_time(LEASE_MS + 50)
+            told += world.maintain().poisoned
+            world.pass_time(GRACE_MS + 50)
+        told += world.maintain().poisoned
+    (view,) = told
+    assert (view.id, view.state, view.crashes) == ("poison", State.BROKEN, 2)
+    assert world.maintain().poisoned == ()
+
+
+def test_news_of_what_was_discarded_meanwhile_is_no_news(world: World) -> None:
+    world = world.with_options(max_crashes=1)
+    world.put("poison")
+    world.settle(world.take_one(), Crashed())
+    world.discard("poison")
+    assert world.maintain().poisoned == ()

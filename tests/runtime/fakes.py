@@ -13,7 +13,7 @@ from msgspec import structs
 
 from leasehold.core.backoff import Backoff
 from leasehold.core.engine import CancelAsked, Heartbeat, Maintained, Timing
-from leasehold.core.job import JobRecord, Lease, Leased, LeaseRef, WorkerView
+from leasehold.core.job import JobRecord, JobView, Lease, Leased, LeaseRef, WorkerView
 from leasehold.core.outcome import Outcome, Released, Retried, Unroutable
 from leasehold.core.shape import PLAIN, Progress, Shape
 from leasehold.core.steps import Steps
@@ -48,6 +48,8 @@ class FakeEngine:
     batches: list[int] = field(default_factory=list)
     parked: list[Lease] = field(default_factory=list)
     raw_queues: set[str] = field(default_factory=set)
+    poisoned: list[JobView] = field(default_factory=list)
+    """What the next maintenance tells of."""
     ghosts: int = 0
     """Claims that find nothing and ask for another at once."""
     left: int | None = None
@@ -174,7 +176,8 @@ class FakeEngine:
 
         def maintain() -> Maintained:
             self._note("maintain")
-            return Maintained()
+            told, self.poisoned = tuple(self.poisoned), []
+            return Maintained(poisoned=told)
 
         return one_call(maintain)
 

@@ -11,20 +11,14 @@ from collections.abc import Callable
 from typing import Any
 
 from leasehold.core import events, limits
-from leasehold.core.engine import Feature
 from leasehold.core.errors import Fail, Retry, Unreachable
 from leasehold.core.events import EVENTS, Event, Listener
 from leasehold.core.job import ErrorInfo, JobView, State
-from leasehold.core.outcome import Completed, Crashed, Released
+from leasehold.core.outcome import Completed
 from leasehold.core.shape import Shape
 from leasehold.core.task import TaskSpec
 from leasehold.runtime import ExitStatus, Job, current_job
-from leasehold.runtime.herald import Herald
-from leasehold.runtime.inflight import Inflight
-from leasehold.runtime.loops import supervised
-from leasehold.runtime.ports import Env
-from leasehold.runtime.settler import Settler
-from tests.runtime.fakes import FakeDriver, FakeEngine, Gate, Rig, gated, one_call, task
+from tests.runtime.fakes import FakeEngine, Gate, Rig, gated, task
 
 SECRET = b"card 4242"
 
@@ -388,55 +382,17 @@ async def test_completed_jobs_are_settled_the_same_with_listeners_and_hooks():
     assert len(completed) == len(heard.all) == 200
 
 
-class CountingEngine(FakeEngine):
-    """Counts crashes as Redis does: the second one ends a job in `broken`."""
-
-    def __init__(self) -> None:
-        super().__init__(features=frozenset({Feature.COUNTS, Feature.RECORDS}))
-
-    def result(self, queue: str, id: str) -> Any:
-        def result() -> JobView | None:
-            one = next(one for one in reversed(self.settled) if one.lease.record.id == id)
-            if one.lease.crashes == 0:
-                return JobView(id, queue, State.READY)
-            error = ErrorInfo("Crashed", "What ran this job died or stalled 2 times.")
-            return JobView(id, queue, State.BROKEN, token=one.lease.token, crashes=2, error=error)
-
-        return one_call(result)
-
-
 async def test_a_job_that_crashed_once_too_often_is_told_of_as_broken(caplog):
-    heard, faults = Heard(events.Ended), ["result"]
-    engine, driver, env, inflight = CountingEngine(), FakeDriver(), Env(), Inflight(4)
-    engine.add("first")
-    engine.add("last", "again", crashes=1)
-    leased = await driver.run(engine.lease("w", ["q"], 3))
-    herald = Herald([heard.listener], "w", env)
-    settler = Settler(engine, driver, inflight, herald)  # type: ignore[arg-type]
-    for lease in leased.leases:
-        held = inflight.add(lease, task(failing), 0.0)
-        assert held is not None
-        settler.put(held, Crashed() if lease.record.id != "again" else Released())
-
-    def fault(call: str) -> None:
-        if call in faults:
-            faults.remove(call)
-            raise Unreachable("no Redis")
-
-    driver.fault = fault
-    loops = [
-        asyncio.create_task(herald.run()),
-        asyncio.create_task(supervised("settle", settler.run, lambda: False, env)),
-    ]
+    """By whoever maintains the queue next: those that ran it are dead."""
+    view = JobView("poison", "q", State.BROKEN, "t", failures=1, crashes=5, shape=Shape(lane="A"))
+    heard = Heard(events.Broken)
     with caplog.at_level(logging.WARNING, logger="leasehold.worker"):
-        await settler.flushed()
-        await herald.flushed()
-    for loop in loops:
-        loop.cancel()
-    told = [(one.id, type(one).__name__) for one in heard.all]
-    assert sorted(told) == [("again", "Released"), ("first", "Crashed"), ("last", "Broken"), ("last", "Crashed")]
-    broken = heard.of(events.Broken)[0]
-    assert (broken.error_type, broken.place) == ("Crashed", None)
-    assert [record.message.split()[:4] for record in caplog.records if record.message.startswith("broken")] == [
-        ["broken", "queue=q", "task=t", "id=last"]
-    ]
+        engine = FakeEngine()
+        engine.poisoned = [view]
+        async with Rig(lambda: None, engine=engine, listeners=[heard.listener]):
+            await heard.until(lambda: bool(heard.all))
+    (broken,) = heard.of(events.Broken)
+    assert (broken.id, broken.queue, broken.task, broken.lane, broken.attempt) == ("poison", "q", "t", "A", 6)
+    assert (broken.error_type, broken.place, broken.seconds) == ("Crashed", None, 0.0)
+    (said,) = [record.message for record in caplog.records if record.message.startswith("broken")]
+    assert said == "broken queue=q task=t id=poison attempt=6 error=Crashed"

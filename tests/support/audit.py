@@ -73,7 +73,7 @@ class Audit:
         plain |= {b"ended", b"kept", *ENDS, *FIXED, *SHAPE_KEYS}
         wrong = []
         for suffix, key in self.found.items():
-            if suffix == b"watched" or suffix.startswith(b"call:"):
+            if suffix in (b"watched", b"poison") or suffix.startswith(b"call:"):
                 if key.ttl_ms < 0:
                     wrong.append(f"{suffix!r} has no time to live")
             elif suffix not in plain and not suffix.startswith((b"held:", b"unroutable:", b"lane:", b"ready:")):

@@ -126,8 +126,8 @@ class World:
         heartbeat: Heartbeat = self.run(self.engine.heartbeat(worker, queues, [lease.ref for lease in leases]))
         return heartbeat
 
-    def leave(self, worker: str = "w") -> int:
-        back: int = self.run(self.engine.leave(worker, ["q"]))
+    def leave(self, worker: str = "w", crashed: bool = False) -> int:
+        back: int = self.run(self.engine.leave(worker, ["q"], crashed))
         return back
 
     def maintain(self, tasks: Sequence[str] = (), queue: str = "q", **limit: int) -> Maintained:

@@ -108,13 +108,18 @@ class Heartbeat:
 
 @dataclass(frozen=True, slots=True)
 class Maintained:
-    """How many jobs one round of maintenance moved. `more`: the limit was reached, call again soon."""
+    """How many jobs one round of maintenance moved. `more`: the limit was reached, call again soon.
+
+    `poisoned`: jobs that ended in `broken` since somebody last asked, because they took down what ran them once too
+    often; each is named once, and not at all when the answer is lost.
+    """
 
     promoted: int = 0
     reclaimed: int = 0
     pruned: int = 0
     unparked: int = 0
     more: bool = False
+    poisoned: tuple[JobView, ...] = ()
 
 
 class Engine(Protocol):

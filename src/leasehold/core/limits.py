@@ -68,6 +68,8 @@ MAX_CRASHES = 5
 """A job whose worker died this often while holding it ends in `broken`."""
 ISOLATE_AFTER_CRASHES = 2
 """From this many crashes on, a worker holds only one such job at a time, so that poison cannot drag others along."""
+POISON_MAX, POISON_TTL_MS = 100, DAY
+"""How many of the last jobs that ended so are remembered, and for how long, until some worker has told of them."""
 MAX_LOOK = 200
 """Entries of the list of ready jobs, beyond its limit, that one claim looks through for jobs that it can take."""
 

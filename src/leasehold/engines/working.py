@@ -14,7 +14,18 @@ import msgspec
 from leasehold.core import limits
 from leasehold.core.engine import CancelAsked, Heartbeat, Maintained, Timing
 from leasehold.core.errors import InvalidArgument, LeaseholdError, QueueFull, Unreachable
-from leasehold.core.job import Dropped, Enqueued, JobRecord, Lease, Leased, LeaseRef, NewJob, Refused, WorkerView
+from leasehold.core.job import (
+    Dropped,
+    Enqueued,
+    JobRecord,
+    JobView,
+    Lease,
+    Leased,
+    LeaseRef,
+    NewJob,
+    Refused,
+    WorkerView,
+)
 from leasehold.core.outcome import Outcome
 from leasehold.core.steps import Arg, Invoke, Reply, Steps
 from leasehold.engines.calls import Failures, Part, chunks, known, sooner
@@ -190,6 +201,7 @@ class ScriptedEngine(Scripted):
     ) -> Steps[Maintained]:
         promoted = reclaimed = pruned = unparked = 0
         more = False
+        poisoned: list[JobView] = []
         failures = Failures()
         for queue in queues:
             offered = (*tasks, RAW) if queue in raw_queues else tuple(tasks)
@@ -200,8 +212,9 @@ class ScriptedEngine(Scripted):
                 pruned += done.pruned
                 unparked += done.unparked
                 more = more or done.more
+                poisoned += done.poisoned
         failures.end()
-        return Maintained(promoted, reclaimed, pruned, unparked, more)
+        return Maintained(promoted, reclaimed, pruned, unparked, more, tuple(poisoned))
 
     def announce(self, worker: WorkerView) -> Steps[bool]:
         lasting = (limits.PRESENCE_TTL_MS, limits.META_TTL_MS)

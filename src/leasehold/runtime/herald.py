@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from leasehold.core import events, limits
 from leasehold.core.events import EVENTS, Event, Listener
-from leasehold.core.job import Lease
+from leasehold.core.job import JobView, Lease
 from leasehold.core.outcome import (
     Broken,
     Cancelled,
@@ -100,6 +100,12 @@ class Herald:
         if self._listeners[events.Lost]:
             seconds = self._seconds(held)
             self._tell(events.Lost(**self._of(held.lease), seconds=seconds, noticed=noticed, certain=certain))
+
+    def poisoned(self, view: JobView) -> None:
+        """A job took down what ran it once too often, here or elsewhere."""
+        about: dict[str, Any] = {"id": view.id, "queue": view.queue, "task": view.task, "lane": view.shape.lane}
+        about |= {"attempt": view.failures + view.crashes, "seconds": 0.0, "error_type": "Crashed", "place": None}
+        self._tell(events.Broken(worker=self._worker, at=self._wall(), **about))
 
     def worker_started(self, queues: tuple[str, ...], slots: int) -> None:
         self._tell(events.WorkerStarted(worker=self._worker, at=self._wall(), queues=queues, slots=slots))

@@ -11,8 +11,9 @@ from collections.abc import Collection, Sequence
 
 from leasehold.core import limits
 from leasehold.core.engine import Engine
-from leasehold.core.job import WorkerView
+from leasehold.core.job import JobView, WorkerView
 from leasehold.runtime.fetcher import Fetcher
+from leasehold.runtime.herald import Herald
 from leasehold.runtime.inflight import Inflight
 from leasehold.runtime.log import event
 from leasehold.runtime.ports import Driver, Env
@@ -35,6 +36,7 @@ class Maintainer:
         inflight: Inflight,
         fetcher: Fetcher,
         env: Env,
+        herald: Herald | None = None,
     ) -> None:
         self._engine = engine
         self._driver = driver
@@ -46,6 +48,7 @@ class Maintainer:
         self._fetcher = fetcher
         self._announcing = asyncio.Lock()
         self._env = env
+        self._herald = herald
         self._started_ms = _wall_ms()
 
     async def run(self) -> None:
@@ -57,12 +60,21 @@ class Maintainer:
                     self._engine.maintain(self._queues, self._tasks, raw_queues=self._raw_queues)
                 )
                 unparked += done.unparked
+                for view in done.poisoned:
+                    self._tell_of(view)
                 if done.reclaimed or done.unparked:
                     event(logging.INFO, "maintained", reclaimed=done.reclaimed, unparked=done.unparked)
                 if not done.more:
                     break
             pause_ms = limits.UNPARKED_MS if unparked else self._engine.timing.maintain_ms
             await self._env.sleep(pause_ms / limits.SECOND * (0.75 + self._env.random() / 2))
+
+    def _tell_of(self, view: JobView) -> None:
+        """Whoever ran it is dead, so it is for us to say how it ended."""
+        attempt = view.failures + view.crashes
+        event(logging.WARNING, "broken", queue=view.queue, task=view.task, id=view.id, attempt=attempt, error="Crashed")
+        if self._herald is not None:
+            self._herald.poisoned(view)
 
     async def present(self) -> None:
         while True:

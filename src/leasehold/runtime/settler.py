@@ -8,16 +8,16 @@ from collections import deque
 from typing import TypeAlias
 
 from leasehold.core import limits
-from leasehold.core.engine import Engine, Feature
+from leasehold.core.engine import Engine
 from leasehold.core.errors import LeaseholdError, QueueFull, RedisError, Unreachable
-from leasehold.core.job import ErrorInfo, Lease, LeaseRef, State
-from leasehold.core.outcome import Broken, Completed, Crashed, Outcome, Released
+from leasehold.core.job import Lease, LeaseRef
+from leasehold.core.outcome import Completed, Outcome, Released
 from leasehold.core.steps import durably
 from leasehold.runtime.held import Held
 from leasehold.runtime.herald import Herald
 from leasehold.runtime.hooks import Hooks
 from leasehold.runtime.inflight import Inflight
-from leasehold.runtime.log import ended, event
+from leasehold.runtime.log import event
 from leasehold.runtime.ports import Driver
 
 Item: TypeAlias = tuple[Lease, Outcome, Held | None]
@@ -46,9 +46,6 @@ class Settler:
         self._quiet = asyncio.Event()
         self._quiet.set()
         self._doubtful: set[LeaseRef] = set()
-        self._crashed: deque[Held] = deque()
-        """Those of which it is not known yet whether they crashed once too often."""
-        self._counted = {Feature.COUNTS, Feature.RECORDS} <= engine.features
         self.settled = 0
         self.lost = 0
 
@@ -75,9 +72,7 @@ class Settler:
             self._wake.clear()
             while self._queue:
                 await self._round(self._take())
-            await self._ask_of_crashed()
-            if not self._queue:
-                self._quiet.set()
+            self._quiet.set()
 
     def _add(self, item: Item) -> None:
         if not self._queue:  # else this was done for the first in it, and the loop goes on until it is empty
@@ -137,8 +132,6 @@ class Settler:
             if ours:
                 if self._herald is not None:
                     self._herald.ended(held, outcome)
-                if type(outcome) is Crashed and self._counted:
-                    self._crashed.append(held)
                 if self.hooks is not None:
                     self.hooks.ended(held, outcome)
             else:
@@ -146,24 +139,6 @@ class Settler:
             self._inflight.gone(held)
         if self._doubtful:
             self._doubtful.difference_update([lease.ref for lease, _, _ in batch])
-
-    async def _ask_of_crashed(self) -> None:
-        """Crashes are counted in Redis, and so it is there that a job is found to have crashed once too often."""
-        while self._crashed:
-            held = self._crashed[0]
-            try:
-                view = await self._driver.run(self._engine.result(held.ref.queue, held.ref.id))
-            except (RedisError, QueueFull) as error:
-                if isinstance(error, Unreachable):
-                    self._wake.set()  # this loop is run again
-                    raise
-                view = None  # somebody may still look; the job has ended either way
-            self._crashed.popleft()
-            if view is not None and view.state is State.BROKEN and view.token == held.lease.token:
-                outcome = Broken(view.error or ErrorInfo("Crashed", ""))
-                ended(held.lease, outcome)
-                if self._herald is not None:
-                    self._herald.ended(held, outcome)
 
     async def _tell(self, settlements: list[tuple[Lease, Outcome]]) -> list[bool]:
         """Settle; with replicas that are to have it, wait for them. Too few of them change no outcome: it is logged."""

@@ -230,7 +230,9 @@ class Worker:
             self._keeper, self.id, queues, engine.timing, inflight, fetcher, executor, self._settler, env
         )
         tasks, handlers = list(known.tasks), list(known.handlers)
-        self._maintainer = Maintainer(engine, link, self.id, queues, tasks, handlers, inflight, fetcher, env)
+        self._maintainer = Maintainer(
+            engine, link, self.id, queues, tasks, handlers, inflight, fetcher, env, self._herald
+        )
 
     def _start_loops(self) -> None:
         self._fetching = self._loop("fetch", self._fetcher.run, lambda: self._fetcher.stopping)

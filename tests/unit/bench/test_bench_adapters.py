@@ -1,16 +1,18 @@
 """The adapters: one for each peer, and the only one that can be loaded here says what the contract asks for."""
 
 import ast
+import re
 import sys
 from pathlib import Path
 
 import pytest
 
+from bench.environments import NODE
 from bench.peers.contract import KINDS
-from bench.roster import NAMES, PEERS, Adapter, adapters
+from bench.roster import ALL, NAMES, OURS, PEERS, Adapter, adapters
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [name for name in ALL if name not in NODE])
 def test_every_peer_has_an_adapter_that_says_what_it_is(name):
     tree = ast.parse((PEERS / f"{name}_peer.py").read_text(encoding="utf-8"))
     assert ast.get_docstring(tree)
@@ -19,7 +21,16 @@ def test_every_peer_has_an_adapter_that_says_what_it_is(name):
 
 
 def test_there_is_no_adapter_that_nobody_runs():
-    assert {path.stem.removesuffix("_peer") for path in PEERS.glob("*_peer.py")} == set(NAMES)
+    assert {path.stem.removesuffix("_peer") for path in PEERS.glob("*_peer.*")} == set(ALL)
+    assert {path.stem.removesuffix("_peer") for path in PEERS.glob("*_peer.mjs")} == NODE
+    assert set(NAMES) <= set(ALL)
+    assert set(OURS) <= set(ALL)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_every_adapter_says_how_it_is_set_to_be_fast(name):
+    text = (PEERS / f"{name}_peer{'.mjs' if name in NODE else '.py'}").read_text(encoding="utf-8")
+    assert re.search(r"fast(=| = )[\"'`(]", text)
 
 
 def test_leasehold_runs_in_the_environment_of_whoever_asks():

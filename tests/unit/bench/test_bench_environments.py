@@ -2,8 +2,8 @@
 
 import pytest
 
-from bench.environments import chosen, known_pins, read_pins
-from bench.roster import NAMES
+from bench.environments import NODE, Unavailable, chosen, known_pins, packages_for, read_pins
+from bench.roster import LOOPS, NAMES, OTHERS, OURS
 
 
 def test_a_section_holds_the_versions_of_one_peer():
@@ -27,11 +27,20 @@ def test_anything_but_exact_versions_is_refused_with_its_line(text, line):
         read_pins(text)
 
 
-def test_every_peer_but_leasehold_has_its_versions():
+def test_every_peer_has_its_versions_and_leasehold_and_the_loops_have_none():
     pins = known_pins()
-    assert list(pins) == [name for name in NAMES if name != "leasehold"]
+    assert list(pins) == [*(name for name in NAMES if name != "leasehold"), *OTHERS, "plot"]
+    assert not {*OURS, *LOOPS} & pins.keys()
+    packages = {"redisworkqueue": "redis-work-queue", "plot": "matplotlib"}
     for name, versions in pins.items():
-        assert any(version.startswith(f"{name}==") for version in versions)
+        assert any(version.startswith(f"{packages.get(name, name)}==") for version in versions)
+
+
+def test_without_node_its_peers_are_left_out_with_the_reason(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert known_pins().keys() >= NODE
+    with pytest.raises(Unavailable, match="Node is not here"):
+        packages_for("bullmq", ("bullmq==1.0",), tmp_path)
 
 
 def test_no_name_is_all_and_an_unknown_one_is_refused():

@@ -36,8 +36,24 @@ def test_waiting_answers_the_line_asked_for_or_none_when_the_time_is_over(tmp_pa
     assert journal.wait("start", "t", 3, 9) is None
 
 
-def test_only_the_last_of_many_jobs_that_do_nothing_is_noted(monkeypatch):
+def test_jobs_that_do_nothing_name_no_journal_and_all_others_do(monkeypatch):
     monkeypatch.setenv("BENCH_JOURNAL", "journal")
     monkeypatch.setenv("BENCH_TOKEN", "t")
-    assert contract.jobs_of("sync", 3) == [("", "t", 0.0), ("", "t", 0.0), ("journal", "t", 0.0)]
+    assert contract.jobs_of("sync", 3) == [("", "t", 0.0)] * 3
     assert contract.jobs_of("mark", 2) == [("journal", "t", 0.0)] * 2
+
+
+def test_a_ping_waits_until_the_one_before_has_run(monkeypatch, tmp_path):
+    journal = tmp_path / "journal"
+    monkeypatch.setenv("BENCH_JOURNAL", str(journal))
+    sent: list[float] = []
+    pings = contract.pings(2, sent)
+    assert next(pings) == (str(journal), "p0", 0.0)
+    monkeypatch.setattr(contract, "PING_WAIT_S", 0.05)
+    with pytest.raises(TimeoutError, match="job 0 had not run"):
+        next(pings)
+    pings = contract.pings(2, sent)
+    next(pings)
+    contract.note(str(journal), "end", "p0")
+    assert next(pings)[1] == "p1"
+    assert len(sent) == 3

@@ -93,8 +93,13 @@ class NativeEngine(ScriptedEngine, NativeInspector, NativeController):
 
     def _tidy(self, queue: str, tasks: Sequence[str], limit: int) -> Steps[Maintained]:
         reply = yield from self._ask("maintain", queue, self._config, limit, limits.META_TTL_MS, *tasks)
-        promoted, reclaimed, pruned, unparked, more = reply
-        return Maintained(promoted, reclaimed, pruned, unparked, more == 1)
+        promoted, reclaimed, pruned, unparked, more, poison = reply
+        poisoned = []
+        for raw_id in poison:
+            view = yield from self.job(queue, as_text(raw_id))
+            if view is not None and view.state is State.BROKEN:
+                poisoned.append(view)
+        return Maintained(promoted, reclaimed, pruned, unparked, more == 1, tuple(poisoned))
 
     def result(self, queue: str, id: str) -> Steps[JobView | None]:
         raw_id = as_bytes(id)

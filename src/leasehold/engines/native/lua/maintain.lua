@@ -1,7 +1,8 @@
 -- maintain: do what is due, forget records past their time, and bring back parked jobs whose task is offered here.
 -- KEYS[1] prefix
 -- ARGV config limit meta_ttl_ms task...
--- Returns: {promoted, reclaimed, pruned, unparked, 1 when a limit was reached}
+-- Returns: {promoted, reclaimed, pruned, unparked, 1 when a limit was reached, {id...} that ended in broken since the last
+-- time, because they took down what ran them}
 -- Invariant: at most `limit` jobs of each kind are moved. Sending it again is harmless by nature.
 --@include begin types config back silence tend
 local config, limit, meta_ttl_ms = configure(ARGV[1]), tonumber(ARGV[2]), ARGV[3]
@@ -40,4 +41,5 @@ if call('EXISTS', key('unroutable')) == 1 then
 end
 -- The counters of a queue that nobody uses any more are forgotten in the end.
 call('PEXPIRE', key('meta'), meta_ttl_ms)
-return { promoted, reclaimed, pruned, unparked, more and 1 or 0 }
+local poison = redis.pcall('LPOP', key('poison'), @POISON_MAX@)
+return { promoted, reclaimed, pruned, unparked, more and 1 or 0, poison and not poison.err and poison or {} }

@@ -1,6 +1,14 @@
 -- lib back: how claims that were not settled come back: to the front, in the order in which they were made.
 --@include wake shape unique notes forget ends retire
 
+-- No worker saw this job end: the next that maintains the queue tells of it. News, not a record: pcall, as no job may be
+-- kept from its way by another program's key.
+local function tell_of(id)
+  redis.pcall('RPUSH', key('poison'), id)
+  redis.pcall('LTRIM', key('poison'), -@POISON_MAX@, -1)
+  redis.pcall('PEXPIRE', key('poison'), @POISON_TTL_MS@)
+end
+
 -- The one way back to the front of a queue, for entries {token, id, claimed, worker, crashed, shape} with the highest token
 -- first: each goes to the very front, so the order of the claims is the order afterwards. Past the limit of crashes a job
 -- ends in broken; one that has crashed before goes to `isolated`; one that is to be cancelled ends so. One of a lane goes
@@ -28,6 +36,7 @@ local function put_back(config, time, entries)
         local message = 'What ran this job died or stalled ' .. crashes .. ' times.'
         local body = cjson.encode({ type = 'Crashed', message = message, traceback = '' })
         end_badly(config, time, 'broken', id, failures, crashes, token, worker, claimed, body)
+        tell_of(id)
       else
         clear_notes(id)
         if entry[5] then

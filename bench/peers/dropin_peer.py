@@ -1,0 +1,31 @@
+"""Leasehold's drop-in for redis-work-queue: the very same calls, another import."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+
+import lease_loop
+from contract import Arguments, Peer
+
+from leasehold.compat import redis_work_queue
+
+
+def enqueue(kind: str, jobs: Iterable[Arguments], bulk: bool) -> None:
+    lease_loop.enqueue(redis_work_queue, jobs, bulk)
+
+
+def worker() -> list[str]:
+    program = "import lease_loop; from leasehold.compat import redis_work_queue; lease_loop.work(redis_work_queue)"
+    return [sys.executable, "-c", program]
+
+
+PEER = Peer(
+    title="Leasehold's drop-in",
+    packages=("leasehold", "redis"),
+    kinds=("sync",),
+    variants=(),
+    enqueue=enqueue,
+    worker=worker,
+    fast="the same calls as redis-work-queue, on its layout",
+)

@@ -1,0 +1,46 @@
+"""Leasehold's worker on the layout of redis-work-queue."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import contract
+from contract import Arguments, Peer
+
+from leasehold import Leasehold, RedisWorkQueue
+
+app = Leasehold(contract.url(), protocol=RedisWorkQueue(prefix="bench"))
+
+
+@app.task(queue="default")
+def sync(journal: str, token: str, seconds: float) -> None:
+    contract.noop(journal, token, seconds)
+
+
+@app.task(queue="default")
+async def nothing(journal: str, token: str, seconds: float) -> None:
+    await contract.anoop(journal, token, seconds)
+
+
+def enqueue(kind: str, jobs: Iterable[Arguments], bulk: bool) -> None:
+    task = {"sync": sync, "async": nothing}[kind]
+    if bulk:
+        task.enqueue_many(task.call(*job) for job in jobs)
+    else:
+        for job in jobs:
+            task.enqueue(*job)
+
+
+def worker() -> list[str]:
+    return [contract.program("leasehold"), "worker", "wire_peer:app", "--log-level", "warning"]
+
+
+PEER = Peer(
+    title="Leasehold on redis-work-queue",
+    packages=("leasehold", "redis"),
+    kinds=("sync", "async"),
+    variants=(),
+    enqueue=enqueue,
+    worker=worker,
+    fast="defaults, on the layout of redis-work-queue",
+)

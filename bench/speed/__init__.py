@@ -1,0 +1,1 @@
+"""How fast each queue is: measured side by side in one run, shown as ratios."""

@@ -1,0 +1,95 @@
+"""How long a job waits when a hundred idle workers could take it, beside one: one of them is to be woken, not all."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from bench.environments import CACHE, known_pins
+from bench.roster import adapters
+from bench.speed.gauges import fields, info, read
+from bench.speed.latency import latency
+from bench.speed.results import Machine, this_machine
+from bench.speed.rounds import told
+from bench.speed.stage import Failed, Stage, staged
+from leasehold.redis.binary import find_server
+from leasehold.testing.server import RedisServer
+
+SIZES: Final = (1, 100)
+QUICK_SIZES: Final = (1, 5)
+ROUNDS: Final = 3
+PINGS: Final = 100
+READY_S: Final = 600.0
+AT_ONCE: Final = 8
+"""Workers that are started at one time: the start of one takes a second of processor time."""
+REST_S: Final = 3.0
+
+
+@dataclass(frozen=True)
+class Crowded:
+    """Medians of the rounds, in milliseconds. `commands`: what Redis did for a job, those of idle workers included."""
+
+    workers: int
+    p50: float
+    p99: float
+    commands: float
+
+
+@dataclass(frozen=True)
+class CrowdFound:
+    machine: Machine
+    sizes: tuple[Crowded, ...]
+
+
+def measure(quick: bool = False, name_of_run: str = "", cache: Path = CACHE) -> CrowdFound:
+    (adapter,) = adapters(["leasehold"], known_pins(), cache, name_of_run)
+    found = []
+    with RedisServer(find_server(), aof=False, tcp=True, args=["--maxclients", "10000"]) as server:
+        for size in QUICK_SIZES if quick else SIZES:
+            with staged(adapter, server, "async") as stage:
+                start(stage, size)
+                time.sleep(REST_S)
+                found.append(wait_times(stage, size, quick))
+                told(f"crowd: {found[-1]}")
+        return CrowdFound(this_machine(fields(info(server, "server"))["redis_version"]), tuple(found))
+
+
+def start(stage: Stage, size: int) -> None:
+    """So many idle workers: each of them waits in a blocking command."""
+    until = time.monotonic() + READY_S
+    for number in range(size):
+        stage.workers.start()
+        while blocked(stage) < min(number + 2 - AT_ONCE, size) or (number == size - 1 and blocked(stage) < size):
+            if time.monotonic() > until:
+                raise Failed(f"of {size} workers {blocked(stage)} were ready after {READY_S:g} s")
+            time.sleep(0.1)
+
+
+def blocked(stage: Stage) -> int:
+    return int(fields(info(stage.server, "clients"))["blocked_clients"])
+
+
+def wait_times(stage: Stage, size: int, quick: bool) -> Crowded:
+    rounds, pings = (1, 20) if quick else (ROUNDS, PINGS)
+    before = read(stage.server).commands
+    found = [latency(stage, "async", pings) for _ in range(rounds)]
+    commands = (read(stage.server).commands - before) / (rounds * pings)
+    p50, p99 = (statistics.median(one[name] for one in found) for name in ("latency_p50", "latency_p99"))
+    return Crowded(size, p50, p99, commands)
+
+
+def table(found: CrowdFound) -> str:
+    one = found.sizes[0]
+    lines = [
+        "| idle workers | p50, to one worker | p99, to one worker | p50 (ms) | p99 (ms) | commands a job |",
+        "|---:|---:|---:|---:|---:|---:|",
+    ]
+    lines += [
+        f"| {size.workers} | {size.p50 / one.p50:.2f} | {size.p99 / one.p99:.2f} | {size.p50:.2f} | {size.p99:.2f} | "
+        f"{size.commands:.1f} |"
+        for size in found.sizes
+    ]
+    return "\n".join(lines)

@@ -1,0 +1,45 @@
+"""How fast one worker process empties a full queue, and what it and Redis spend on each job.
+
+Timed from the moment when the first job runs to the moment when the last has run, as the jobs themselves note it: the
+start of the worker is not in it.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Final
+
+from bench.processes import members_of
+from bench.roster import Adapter, Facts
+from bench.speed.gauges import read
+from bench.speed.proc import cpu_s
+from bench.speed.stage import START_S, Failed, staged
+from leasehold.testing.server import RedisServer
+
+DRAIN_S: Final = 180.0
+SETTLE_S: Final = 0.3
+"""After the last job ran: its worker may still have to end it."""
+
+
+def drain(adapter: Adapter, facts: Facts, server: RedisServer, kind: str, count: int) -> dict[str, float]:
+    if kind not in facts.kinds:
+        raise Failed(f"has no {kind} handlers" if facts.kinds else "runs nothing")
+    with staged(adapter, server, kind, count=count) as stage:
+        stage.put(kind, count, bulk=not facts.no_bulk)
+        before = read(server)
+        worker = stage.workers.start()
+        start = stage.wait("start", START_S)
+        worked = cpu_s(members_of(worker))
+        end = stage.wait("end", DRAIN_S)
+        worked = cpu_s(members_of(worker)) - worked
+        time.sleep(SETTLE_S)
+        spent = read(server).since(before)
+    # The first job had begun when the clock was started.
+    found = {f"drain_{kind}": (count - 1) / (end.at - start.at)}
+    if kind == "async" or "async" not in facts.kinds:
+        found |= {
+            "commands_drain": spent.commands / count,
+            "server_drain": spent.cpu_s / count * 1e6,
+            "worker_drain": worked / count * 1e6,
+        }
+    return found

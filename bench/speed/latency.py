@@ -1,0 +1,59 @@
+"""How long a job waits when nothing else is to be done, and what a worker costs that has nothing to do."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from typing import Final
+
+from bench.processes import members_of
+from bench.roster import Adapter, Facts
+from bench.speed.enqueue import kind_of
+from bench.speed.gauges import sent
+from bench.speed.proc import proportional_mb, resident_mb, spent_s, threads_ns
+from bench.speed.results import percentile
+from bench.speed.stage import START_S, Failed, Stage, staged
+from leasehold.testing.server import RedisServer
+
+WARM: Final = 5
+"""The first jobs find connections that are just being made."""
+REST_S: Final = 2.0
+
+
+def quiet(adapter: Adapter, facts: Facts, server: RedisServer, count: int, seconds: float) -> dict[str, float]:
+    """Both of one worker: first some jobs one at a time, then nothing for some seconds."""
+    with staged(adapter, server, kind_of(facts)) as stage:
+        worker = stage.workers.start()
+        found = latency(stage, kind_of(facts), count)
+        time.sleep(REST_S)
+        return found | idle(stage, worker, seconds)[0]
+
+
+def latency(stage: Stage, kind: str, count: int) -> dict[str, float]:
+    """From just before the call that enqueues a job to the first line of its handler, in milliseconds."""
+    first_of_all = stage.ping(kind, 1)
+    stage.wait("end", START_S, "p0")
+    assert len(first_of_all) == 1
+    stage.journal.path.unlink()
+    put = stage.ping(kind, count + WARM)
+    waits = []
+    for number, at in enumerate(put):
+        waits.append((stage.wait("end", START_S, f"p{number}").at - at) * 1e3)
+    if min(waits) < 0:
+        raise Failed("a job ran before it was put: the clocks of its processes do not agree")
+    return {"latency_p50": percentile(waits[WARM:], 0.5), "latency_p99": percentile(waits[WARM:], 0.99)}
+
+
+def idle(stage: Stage, worker: str, seconds: float) -> tuple[dict[str, float], Counter[str]]:
+    """What the worker does in these seconds, in which there are no jobs; and its commands by name."""
+    members = list(members_of(worker))
+    before, began = threads_ns(members), time.monotonic()
+    commands = sent(stage.server, seconds)
+    cpu, took = spent_s(before, threads_ns(members)), time.monotonic() - began
+    found = {
+        "idle_commands": commands.total() / took,
+        "idle_cpu": cpu / took * 100,
+        "worker_memory": max(map(resident_mb, members)),
+        "worker_total": sum(map(proportional_mb, members)),
+    }
+    return found, commands

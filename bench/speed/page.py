@@ -1,0 +1,81 @@
+"""The page, written from what was kept: everything between its marks, and the picture."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from bench.environments import environment_for, known_pins
+from bench.roster import ALL
+from bench.speed import sections
+from bench.speed.goals import Kept, table, verdicts
+from bench.speed.picture import bars
+from bench.speed.results import FOLDER, Run, described, load
+from bench.speed.rounds import told
+from bench.speed.tables import absent, measured, settings
+from bench.speed.tables import table as measure_table
+
+PAGE: Final = Path(__file__).parents[2] / "docs" / "explanation" / "performance.md"
+PICTURE: Final = PAGE.with_suffix(".png")
+DRAW: Final = Path(__file__).parent / "draw.py"
+BEGIN: Final = "<!-- figures: written by `make bench` -->"
+END: Final = "<!-- end of the figures -->"
+DRAW_S: Final = 120.0
+
+
+def kept(folder: Path = FOLDER) -> Kept:
+    return Kept(load("performance", Run, folder), **{name: sections.kept(name, folder) for name in sections.NAMES})
+
+
+def write(cache: Path) -> None:
+    """Replace what stands between the marks, and draw the picture. Nothing is measured."""
+    found = kept()
+    PAGE.write_text(written(PAGE.read_text(encoding="utf-8"), found), encoding="utf-8")
+    if found.run is not None:
+        draw(found.run, cache)
+    told(f"written: {PAGE.name}, {PICTURE.name}")
+
+
+def draw(run: Run, cache: Path) -> None:
+    """In an environment of its own: nothing else here needs what draws."""
+    python = environment_for("plot", known_pins()["plot"], cache)
+    given = msgspec.json.encode(bars(run))
+    subprocess.run([str(python), str(DRAW), str(PICTURE)], input=given, check=True, timeout=DRAW_S)
+
+
+def written(page: str, found: Kept) -> str:
+    before, begin, rest = page.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise ValueError(f"the page has no place for the figures: expected the lines {BEGIN!r} and {END!r}")
+    return f"{before}{BEGIN}\n\n{figures(found)}\n\n{END}{after}"
+
+
+def figures(found: Kept) -> str:
+    parts = ["## Goals", table(verdicts(found))]
+    if found.run is not None:
+        parts += _compared(found.run)
+    for section in sections.SECTIONS:
+        value = getattr(found, section.name)
+        if value is not None:
+            parts += [f"## {section.title}", section.about, section.table(value), f"{described(value.machine)}."]
+    return "\n\n".join(parts)
+
+
+def _compared(run: Run) -> list[str]:
+    rounds = f"{run.rounds} {'round' if run.rounds == 1 else 'rounds'} of about {run.seconds:g} s each"
+    parts = [
+        "## Beside other queues",
+        f"{described(run.machine)}. Medians of {rounds}.",
+        f"![Each queue as a ratio to the best peer]({PICTURE.name})",
+    ]
+    for measure in measured(run):
+        parts += [f"### {measure.title}", measure.about, measure_table(run, measure)]
+    parts += ["### Who was measured", settings(run)]
+    missing = absent(run, ALL)
+    if missing:
+        parts.append("Not measured: " + "; ".join(f"{name} ({reason})" for name, reason in missing.items()) + ".")
+    return parts

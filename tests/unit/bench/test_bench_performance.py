@@ -1,0 +1,191 @@
+"""What to measure, how much of it, what the goals say of it; and one small run of a bare loop from end to end."""
+
+from typing import Any
+
+import pytest
+
+from bench.performance import arguments, parse_only, plan_of
+from bench.roster import ALL, Facts, adapters
+from bench.speed import drain, latency, sections
+from bench.speed.crowd import Crowded, CrowdFound
+from bench.speed.fairness import Fairness, Waits
+from bench.speed.flat import Cost, Flatness
+from bench.speed.flat import table as flat_table
+from bench.speed.goals import Kept, Verdict, table, verdicts
+from bench.speed.page import BEGIN, END, PAGE, PICTURE, kept, written
+from bench.speed.rounds import LEAST, MOST, Findings, Part, Plan, count_for, run_round
+from bench.speed.stage import Failed, staged
+from bench.speed.starts import Starts
+from leasehold.redis.binary import find_server
+from leasehold.testing.server import RedisServer
+from tests.unit.bench.test_bench_results import MACHINE, a_run, samples
+
+
+def test_peers_sections_and_parts_are_chosen_by_name():
+    everything = parse_only("")
+    assert everything.whole
+    assert (everything.peers, everything.sections) == (ALL, sections.NAMES)
+    pair = parse_only("rq,leasehold")
+    assert (pair.peers, pair.sections, pair.whole) == (("leasehold", "rq"), (), False)
+    assert parse_only("flat").peers == ()
+    assert parse_only("rq", "async,quiet").parts == ("async", "quiet")
+    assert not parse_only("", "async").whole
+    with pytest.raises(ValueError, match="no sidekiq: expected some of leasehold"):
+        parse_only("sidekiq")
+    with pytest.raises(ValueError, match="--parts: no speed"):
+        parse_only("", "speed")
+
+
+def test_a_plan_is_what_was_said_or_the_usual():
+    assert plan_of(arguments().parse_args([])) == Plan()
+    assert plan_of(arguments().parse_args(["--quick"])).rounds == 1
+    asked = plan_of(arguments().parse_args(["--quick", "--rounds", "5", "--seconds", "0.5"]))
+    assert (asked.rounds, asked.seconds) == (5, 0.5)
+    for wrong in (["--rounds", "0"], ["--seconds", "0"], ["--jobs", "0"], ["--rounds", "101"]):
+        with pytest.raises(ValueError, match="expected 1 to 100 rounds"):
+            plan_of(arguments().parse_args(wrong))
+
+
+def part(run, name="part", rate="speed"):
+    return Part(name, ("speed",), rate, run)
+
+
+def test_a_peer_gets_as_many_jobs_as_it_does_in_the_time():
+    findings, plan = Findings(), Plan(seconds=2.0, jobs=500)
+    assert count_for(findings, "rq", part(None), plan) == 500
+    for rate, count in ((1_000.0, 2_000), (1.0, LEAST), (1e9, MOST)):
+        findings.rates["rq", "speed"] = rate
+        assert count_for(findings, "rq", part(None), plan) == count
+
+
+class Named:
+    def __init__(self, name):
+        self.name = name
+
+
+def test_rounds_go_to_and_fro_and_the_first_is_not_kept(capsys):
+    met = []
+
+    def measure(adapter, facts, server, count, plan):
+        met.append((adapter.name, count))
+        if adapter.name == "b":
+            raise Failed("has none", "its own words")
+        return {"speed": 100.0}
+
+    findings, plan = Findings(), Plan(rounds=2, seconds=3.0, jobs=7)
+    peers: list[Any] = [(Named("a"), None), (Named("b"), None)]
+    server: Any = None
+    for number in range(3):
+        run_round(
+            number, peers, [part(measure), part(measure, "idle", None)][: 1 + (number > 0)], server, plan, findings
+        )
+    assert [name for name, _ in met] == ["a", "b", "b", "b", "a", "a", "a", "a", "b", "b"]
+    assert met[0] == ("a", 7)
+    assert met[4] == ("a", 300)
+    assert {(one.peer, one.round) for one in findings.samples} == {("a", 1), ("a", 2)}
+    assert {(one.peer, one.reason) for one in findings.missing} == {("b", "has none")}
+    assert "its own words" in capsys.readouterr().err
+
+
+def test_whatever_goes_wrong_with_a_peer_does_not_end_the_run(capsys):
+    def measure(adapter, facts, server, count, plan):
+        raise KeyError("what nobody thought of")
+
+    findings, server = Findings(), None
+    peers: list[Any] = [(Named("a"), None)]
+    run_round(1, peers, [part(measure)], server, Plan(), findings)  # type: ignore[arg-type]
+    assert [one.reason for one in findings.missing] == ["failed with KeyError"]
+    assert "what nobody thought of" in capsys.readouterr().err
+
+
+COMPARED = a_run(
+    samples("drain_async", leasehold=[30.0], batch=[60.0], bullmq=[29.0], wire=[20.0]),
+    samples("drain_sync", leasehold=[10.0], rq=[2.0], huey=[1.0], redisworkqueue=[2.0], dropin=[4.0]),
+    samples("enqueue_one", leasehold=[10.0], bare=[12.0]),
+    samples("latency_p50", leasehold=[3.0], huey=[2.0]),
+    peers=("leasehold", "bare", "batch", "rq", "huey", "bullmq", "redisworkqueue", "wire", "dropin"),
+)
+FLAT = Flatness(
+    MACHINE,
+    tuple(
+        Cost("held", size, "claim", 1, us, slow, slow) for size, us, slow in ((1_000, 10.0, 0.0), (9_000, 15.0, 4.0))
+    ),
+)
+ALL_KEPT = Kept(
+    COMPARED,
+    FLAT,
+    Fairness(MACHINE, (Waits("all at once", 10, 20.0, 500.0), Waits("apart", 10, 40.0, 90.0))),
+    CrowdFound(MACHINE, (Crowded(1, 3.0, 4.0, 20.0), Crowded(100, 1.0, 5.0, 90.0))),
+    Starts(MACHINE, {"python": (20.0,), "import leasehold": (60.0,), "leasehold --help": (170.0,)}),
+)
+
+
+def value(goal):
+    (found,) = (one for one in verdicts(ALL_KEPT) if goal in one.goal)
+    return found
+
+
+def test_goals_are_ratios_of_the_right_things():
+    assert value("drain, async: to the fastest Python peer").value == 15  # not to BullMQ, and the best of either kind
+    assert value("drain, async: to the fastest Python peer").met
+    assert value("100 a call").value == 0.5
+    assert value("drain, sync").value == 5
+    assert not value("drain, sync").met
+    assert value("one by one").value == pytest.approx(1.2)
+    assert value("pick-up p50: to the best peer").met is False
+    assert value("pick-up p50 with 100").met is True
+    assert value("drop-in").value == 2
+    assert value("worker on its layout").met
+    assert value("any cost grows").value == 1.5
+    assert value("longest script").met
+    assert value("worst wait").value == 0.04
+    assert value("import leasehold").value == 40
+    assert value("--help").met is False
+    assert value("Redis memory").met is None
+
+
+def test_a_goal_that_was_not_measured_is_shown_as_that():
+    assert {one.met for one in verdicts(Kept())} == {None}
+    shown = table([Verdict("speed", "times", 3, False, None), Verdict("wait", "ms", 1, True, 2.0)])
+    assert "| speed (times) | at least 3 | - | not measured |" in shown
+    assert "| wait (ms) | at most 1 | 2.00 | **missed** |" in shown
+
+
+def test_a_large_crowd_is_compared_with_the_small_one():
+    assert "| held | claim | 1 | 1.50 | 15.0 | 4.0 ms | 4.0 ms |" in flat_table(FLAT)
+
+
+def test_figures_go_between_their_marks_and_every_section_is_shown():
+    page = written(f"before\n{BEGIN}\nold\n{END}\nafter\n", ALL_KEPT)
+    assert page.startswith(f"before\n{BEGIN}\n\n## Goals\n")
+    assert page.endswith(f"\n\n{END}\nafter\n")
+    assert all(f"## {section.title}\n" in page for section in sections.SECTIONS)
+    assert page.count("2026-01-02, 2 cores") == 1 + len(sections.SECTIONS)
+    assert "old" not in page.split("after")[0].split(BEGIN)[1].split("## Goals")[0]
+    with pytest.raises(ValueError, match="no place for the figures"):
+        written("a page", ALL_KEPT)
+
+
+def test_the_page_shows_what_was_kept():
+    page, found = PAGE.read_text(encoding="utf-8"), kept()
+    assert written(page, found) == page
+    assert found.run is None or PICTURE.exists()
+
+
+def test_a_bare_loop_is_measured_from_end_to_end(tmp_path):
+    (adapter,) = adapters(["bare"], {}, tmp_path)
+    facts = Facts("bare", ("sync", "async"), {}, ())
+    with RedisServer(find_server(), aof=False, tcp=True) as server:
+        found = drain.drain(adapter, facts, server, "async", 50)
+        assert found["drain_async"] > 0
+        # Per job: a call of the script, and what it does in it.
+        assert 5 < found["commands_drain"] < 12
+        with pytest.raises(Failed, match="has no other handlers"):
+            drain.drain(adapter, facts, server, "other", 1)
+        with staged(adapter, server, "async") as stage:
+            worker = stage.workers.start()
+            waits = latency.latency(stage, "async", 3)
+            assert 0 < waits["latency_p50"] <= waits["latency_p99"]
+            figures, sent = latency.idle(stage, worker, 0.1)
+            assert figures["worker_memory"] > 5
+            assert set(sent) <= {"blpop", "evalsha"}
