@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from leasehold.core import limits
-from leasehold.core.errors import AccessDenied, LeaseholdError, ReplyError, Unreachable, UnsupportedFeature
+from leasehold.core.errors import AccessDenied, LeaseholdError, RedisError, ReplyError, Unreachable, UnsupportedFeature
 from leasehold.core.steps import Command, Steps
 from leasehold.protocols import NATIVE, REDIS_WORK_QUEUE
 from leasehold.runtime.log import event
@@ -140,6 +140,9 @@ def failed(error: LeaseholdError) -> Inspection:
     ('There was no connection.',)
     """
     name = "connection" if isinstance(error, Unreachable) else "rights" if isinstance(error, AccessDenied) else "server"
+    # What its message says besides is of a call that was to do something.
+    if isinstance(error, RedisError) and error.found:
+        return Inspection((Finding(name, Level.ERROR, error.found, error.remedy),))
     return Inspection((Finding(name, Level.ERROR, str(error)),))
 
 

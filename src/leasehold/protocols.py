@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
 from leasehold.core import names
@@ -68,20 +68,17 @@ class RedisWorkQueue:
     The queue `default` is the one that other clients call `KeyPrefix("jobs")`; `images` lies at `jobs:images`, unless
     `queues` gives it a prefix of its own: `queues={"images": "pictures"}`. What an item cannot hold (a delay, lanes,
     priorities, unique jobs, results) is refused with `UnsupportedFeature`. `config` has the numbers of the engine.
-    Raises `InvalidArgument` for prefixes whose keys would be those of another queue.
+    Raises `InvalidArgument` for prefixes whose keys would be those of another queue, and for two queues of one prefix.
     """
 
     prefix: str
-    queues: Mapping[str, str] = field(default_factory=dict)
+    queues: Mapping[str, str] | None = None
     config: RedisWorkQueueConfig | None = None
 
     def __post_init__(self) -> None:
-        from leasehold.engines.redis_work_queue.keys import check_prefix
+        from leasehold.engines.redis_work_queue.keys import check_prefix, check_queues
 
-        check_prefix(self.prefix)
-        for name, prefix in self.queues.items():
-            names.queue_name(name)
-            check_prefix(prefix, f"the prefix of {name!r}")
+        check_queues(check_prefix(self.prefix), self.queues)
 
     @property
     def text(self) -> str:

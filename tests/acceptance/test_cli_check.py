@@ -132,6 +132,8 @@ def test_no_connection_is_a_finding(run, leasehold):
     found = run(None, expect=1, url=url)
     assert {name: one["level"] for name, one in found.items()} == {"connection": "error"}
     assert "gave no answer" in found["connection"]["found"]
+    assert found["connection"]["remedy"].startswith("Check the URL, and that Redis runs")
+    assert not re.search("nothing was|Check", found["connection"]["found"])
     ended = leasehold("check", url=url).end(expect=1)
     assert ended.out.split()[:2] == ["error", "connection"]
     assert (ended.err, "s3cret" in ended.out) == ("", False)
@@ -142,6 +144,8 @@ def test_a_user_who_is_not_let_in_is_a_finding(run, leasehold, make_server):
     found = run(server, expect=1, url=server.url.replace("right", "wrong"))
     assert {name: one["level"] for name, one in found.items()} == {"rights": "error"}
     assert "refused access" in found["rights"]["found"]
+    assert found["rights"]["remedy"].startswith("Check the user name and the password")
+    assert "Check" not in found["rights"]["found"]
     assert "s3cret" not in str(found)
     server.command("ACL", "SETUSER", "nobody", "on", ">s3cret", "resetchannels", "-@all")
     out = leasehold("check", url=server.url.replace(":right-s3cret", "nobody:s3cret")).end(expect=1).out

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.fixtures import configure, deselect, driver, entry, generate, world
+from tests.support.fixtures import configure, deselect, driver, entry, generate, shared_server, world
 
-__all__ = ["driver", "entry", "world"]
+__all__ = ["driver", "entry", "shared_server", "world"]
 
 
 def pytest_configure(config: pytest.Config) -> None:

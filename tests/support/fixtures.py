@@ -71,6 +71,13 @@ def native_entry(request: pytest.FixtureRequest) -> Entry:
     return found
 
 
+@pytest.fixture(scope="session")
+def shared_server(redis_binary: str) -> Iterator[RedisServer]:
+    """A server for the suites that look through all keys: elsewhere a process of an earlier test may still write."""
+    with RedisServer(redis_binary, tcp=True, aof=False) as server:
+        yield server
+
+
 @pytest.fixture
 def driver(server: RedisServer) -> Iterator[SyncDriver]:
     driver = SyncDriver(server.url, patience_ms=20_000, reply_timeout_ms=20_000)

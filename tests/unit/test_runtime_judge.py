@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from datetime import timedelta
 from typing import Any
 
@@ -14,6 +15,7 @@ from leasehold.core.errors import Fail, JobCancelled, PayloadInvalid, Retry
 from leasehold.core.job import JobRecord, Lease
 from leasehold.core.outcome import Broken, Cancelled, Completed, Failed, Retried
 from leasehold.core.shape import Shape
+from leasehold.core.signature import Results
 from leasehold.runtime import judge
 from tests.runtime.fakes import task
 
@@ -144,11 +146,21 @@ def _exit(value: object) -> bytes:
 
 
 @pytest.mark.parametrize("encode", [_refuse, _exit, lambda value: "text", lambda value: b"x" * (limits.MAX_RESULT + 1)])
-def test_a_result_that_cannot_be_kept_leaves_a_note_and_the_job_completed(encode):
+def test_a_result_that_cannot_be_kept_leaves_a_note_and_the_job_completed(encode, caplog):
     outcome = judge.judge_value(task(lambda: None, encode_result=encode), lease(), set(), half)
     assert isinstance(outcome, Completed)
     assert b"leasehold_note" in outcome.result
     assert len(outcome.result) < limits.MAX_RESULT
+    (told,) = caplog.messages
+    assert told.startswith("result_dropped queue=q task=t id=")
+
+
+@pytest.mark.parametrize("encode", [Results("t").encode, lambda value: value.encode()])
+def test_of_a_result_that_is_too_large_the_sizes_are_told(encode, caplog):
+    judge.judge_value(task(lambda: None, encode_result=encode), lease(), "x" * 2 * limits.MAX_RESULT, half)
+    (told,) = caplog.messages
+    assert re.search(rf" size={2 * limits.MAX_RESULT // 100}\d\d most={limits.MAX_RESULT}$", told)
+    assert "xxx" not in told
 
 
 async def test_a_coroutine_from_a_sync_handler_is_a_failure():

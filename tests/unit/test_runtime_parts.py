@@ -12,11 +12,12 @@ import pytest
 
 from leasehold.core import limits
 from leasehold.core.job import ErrorInfo, JobRecord, Lease
+from leasehold.core.lines import escaped, line
 from leasehold.core.outcome import Broken, Completed, Failed, Retried
 from leasehold.runtime import judge
 from leasehold.runtime.held import Phase
 from leasehold.runtime.inflight import Inflight
-from leasehold.runtime.log import ended, escaped, line, place
+from leasehold.runtime.log import ended, place
 from leasehold.runtime.loops import LoopFailed, Strikes, pause_s, supervised
 from leasehold.runtime.pace import Pace
 from leasehold.runtime.pools import ThreadPool

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import closing
 from typing import Final
 
@@ -16,6 +17,7 @@ from leasehold.cli.jobs import dump
 from leasehold.cli.reach import Where, note_unknown, reach, reaching
 from leasehold.connections import Connections
 from leasehold.core import limits, names
+from leasehold.core.errors import QueueFull
 from leasehold.core.job import State
 from leasehold.engines.native import NativeEngine
 from leasehold.engines.redis_work_queue.migrate import Moved, migrate_page
@@ -64,17 +66,28 @@ def migrate(queue: str, to: str | None, yes: bool, where: Where, as_json: bool) 
         if as_json:
             shown = {"queue": queue, "to": target, "namespace": namespace, "moved": moved.count}
             stay = {state.value: n for state, n in left.items()}
-            click.echo(dump({**shown, "left": stay, "refused": list(moved.refused)}))
+            click.echo(dump({**shown, "left": stay, "refused": [*moved.refused, *moved.stay]}))
         else:
             click.echo(safe(f"Queue {queue!r}: {jobs_text(moved.count)} moved to {there}."))
             if left:
                 note("Left: " + ", ".join(f"{n:,} {_STAYING[state]}" for state, n in left.items()) + ".")
         if not moved.count:
             note_unknown(app, queue)
+    if moved.refused or moved.stay:
+        raise NotDone(" ".join(_not_moved(moved, queue, target)))
+
+
+def _not_moved(moved: Moved, queue: str, target: str) -> Iterator[str]:
     if moved.refused:
-        raise NotDone(
+        yield (
             f"Of {jobs_text(len(moved.refused))} the id is taken in queue {target!r}, by another job: the first is "
             f"{moved.refused[0]!r}. They are set aside; migrate again when that job has ended and its record is gone."
+        )
+    if moved.stay:
+        yield (
+            f"Of {jobs_text(len(moved.stay))} the id is taken in queue {queue!r} itself, by another job that is set "
+            f"aside there: the first is {moved.stay[0]!r}. They stay in the queue; migrate again when the other job is "
+            "gone, or discard it (`leasehold discard`)."
         )
 
 
@@ -83,10 +96,22 @@ def move(app: Leasehold, queue: str, to: str) -> Moved:
     source, target = redis_work_queue(app, "leasehold migrate"), NativeEngine(app.settings.namespace)
     count = 0
     refused: tuple[str, ...] = ()
+    stay: tuple[str, ...] = ()
     with closing(Connections(app.settings)) as connections:
         for _ in range(limits.PURGE_ROUNDS):
-            page = connections.run(migrate_page(source, queue, target, to))
-            count, refused = count + page.count, page.refused
+            try:
+                page = connections.run(migrate_page(source, queue, target, to))
+            except QueueFull as error:
+                raise NotDone(_full(error, count)) from None
+            count, refused, stay = count + page.count, page.refused, page.stay
             if not page.count:
                 break
-    return Moved(count, refused)
+    return Moved(count, refused, stay)
+
+
+def _full(error: QueueFull, count: int) -> str:
+    """The error says that nothing was changed, which is true of the one call."""
+    return (
+        f"{error} {jobs_text(count)} moved before that. Some others may be set aside on their way: they are counted "
+        "among those that wait, no worker takes them, and the next migrate goes on with them."
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import sys
@@ -23,7 +24,7 @@ from leasehold.core.names import LOG_FORMATS
 from leasehold.preflight import log
 from leasehold.runtime.sturdy import run
 from leasehold.runtime.worker import ExitStatus
-from leasehold.working import WorkerOptions, inspect_redis, queues_of, run_worker
+from leasehold.working import Finished, WorkerOptions, inspect_redis, queues_of, run_worker
 
 if TYPE_CHECKING:
     from leasehold.app import Leasehold
@@ -165,7 +166,10 @@ async def _work(app: Leasehold, options: WorkerOptions, allow_eviction: bool, te
         hint = ["(--allow-eviction starts the worker all the same.)"] if not found.refusals(True) else []
         raise UserError("\n".join([*refused, *hint]))
     log(found)
-    finished = await run_worker(app, options, tether)
+    try:
+        finished = await run_worker(app, options, tether)
+    except asyncio.CancelledError:  # by a handler: nobody else has this task. The log has told of it
+        finished = Finished(ExitStatus.FAILED)
     status = _EXITS[finished.status]
     if status is Exit.OK and finished.retired:
         status = Exit.RECYCLED

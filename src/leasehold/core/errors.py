@@ -59,7 +59,12 @@ class PayloadTooLarge(InvalidArgument):
 
 
 class PayloadInvalid(InvalidArgument, TypeError):
-    """Arguments that cannot be encoded, or bytes that cannot be decoded to what the task expects."""
+    """Arguments that cannot be encoded, or bytes that cannot be decoded to what the task expects.
+
+    `size`: how many bytes there were, where that were too many; else None.
+    """
+
+    size: int | None = None
 
 
 class UnsupportedFeature(InvalidArgument):
@@ -91,7 +96,14 @@ class NotUnique(DuplicateJob):
 
 
 class RedisError(LeaseholdError):
-    """Redis could not be reached or refused."""
+    """Redis could not be reached or refused.
+
+    `found`: the part of the message that says what was found; `remedy`: the part that says what to do. Empty where the
+    message is not made of such parts.
+    """
+
+    found: str = ""
+    remedy: str = ""
 
 
 class Unreachable(RedisError):

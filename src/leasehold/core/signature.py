@@ -175,10 +175,12 @@ class Results:
         except Misfit as exc:
             raise PayloadInvalid(f"The result of {self.task} cannot be encoded: {exc}.") from None
         if len(data) > limits.MAX_RESULT:
-            raise PayloadInvalid(
+            error = PayloadInvalid(
                 f"The result of {self.task} has {len(data):,} bytes, the limit is {limits.MAX_RESULT:,}. Store it "
                 "elsewhere and return a reference to it."
             )
+            error.size = len(data)
+            raise error
         return data
 
     def decode(self, data: bytes | None) -> Any:

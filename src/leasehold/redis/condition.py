@@ -9,11 +9,9 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from typing import Final
 
 from leasehold.redis import replies
-
-LOGGER: Final = logging.getLogger("leasehold.redis")
+from leasehold.redis.log import event
 
 
 class Condition:
@@ -45,16 +43,15 @@ class Condition:
             if self._told or (replies.timed_out(error) and self._good_at() > now - silent_s):
                 return
             self._told = True
-        if LOGGER.hasHandlers():
-            LOGGER.warning("redis_lost at=%s error=%r", self._where, replies.cause_of(error))
+        event(logging.WARNING, "redis_lost", at=self._where, error=replies.cause_of(error))
 
     def back(self) -> None:
         """An attempt went through. To be called when `failed_at` is set; else it costs a lock for nothing."""
         with self._lock:
             since, self.failed_at = self.failed_at, None
             told, self._told = self._told, False
-        if told and since is not None and LOGGER.hasHandlers():
-            LOGGER.warning("redis_back at=%s after_s=%.1f", self._where, self._clock() - since)
+        if told and since is not None:
+            event(logging.WARNING, "redis_back", at=self._where, after_s=self._clock() - since)
 
     def forked(self) -> None:
         """Start afresh in a child process: another thread of the parent may have held the lock."""

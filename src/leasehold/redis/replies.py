@@ -11,11 +11,21 @@ import re
 import shlex
 import socket
 from enum import Enum
-from typing import Final, TypeGuard
+from typing import Final, TypeGuard, TypeVar
 
 import redis.exceptions as client
 
-from leasehold.core.errors import AccessDenied, LeaseholdError, QueueFull, ReplyError, Unreachable, WrongState
+from leasehold.core.errors import (
+    AccessDenied,
+    LeaseholdError,
+    QueueFull,
+    RedisError,
+    ReplyError,
+    Unreachable,
+    WrongState,
+)
+
+Trouble = TypeVar("Trouble", bound=RedisError)
 
 
 class Action(Enum):
@@ -183,15 +193,25 @@ def unreachable(where: str, patience_s: float, last: Exception) -> Unreachable:
     """The error to raise when patience is at its end. `last` is the last failure."""
     why = cause_of(last)
     if never_connected(last):
-        return Unreachable(
-            f"Redis at {where} gave no answer for {patience_s:g} s: there was no connection ({why}). So nothing was "
-            "done, unless an earlier try of this call had got through. Check the URL, and that Redis runs and can be "
-            "reached from here, then try again."
+        return told(
+            Unreachable,
+            f"Redis at {where} gave no answer for {patience_s:g} s: there was no connection ({why}).",
+            "Check the URL, and that Redis runs and can be reached from here, then try again.",
+            "So nothing was done, unless an earlier try of this call had got through.",
         )
-    return Unreachable(
-        f"Redis at {where} gave no answer for {patience_s:g} s ({why}). What was asked for may or may not have been "
-        "done. Check that Redis runs and can be reached from here, then try again."
+    return told(
+        Unreachable,
+        f"Redis at {where} gave no answer for {patience_s:g} s ({why}).",
+        "Check that Redis runs and can be reached from here, then try again.",
+        "What was asked for may or may not have been done.",
     )
+
+
+def told(kind: type[Trouble], found: str, remedy: str, meaning: str = "") -> Trouble:
+    """The error that says what was found, what this means for the call, and what to do."""
+    error = kind(" ".join(part for part in (found, meaning, remedy) if part))
+    error.found, error.remedy = found, remedy
+    return error
 
 
 def never_connected(error: BaseException) -> bool:
@@ -217,9 +237,10 @@ def error_of(error: Exception, where: str, key: str = "") -> LeaseholdError:
                 "raise its limit (`maxmemory`)."
             )
         case Action.DENIED:
-            return AccessDenied(
-                f"Redis at {where} refused access: {message} Check the user name and the password in the URL, and the "
-                "user's rights (`ACL`)."
+            return told(
+                AccessDenied,
+                f"Redis at {where} refused access: {message}",
+                "Check the user name and the password in the URL, and the user's rights (`ACL`).",
             )
         case Action.WRONG_TYPE:
             which = f" that begins with {key!r}" if key else ""

@@ -18,10 +18,10 @@ from leasehold.core import limits
 from leasehold.core.errors import AccessDenied
 from leasehold.core.steps import Arg
 from leasehold.redis import replies
+from leasehold.redis.log import event
 from leasehold.redis.replies import Action
 from leasehold.redis.target import Address, Target, master_of, sentinel_of, shown
 
-LOGGER: Final = logging.getLogger("leasehold.redis")
 _SENTINEL_S: Final = limits.SENTINEL_MS / limits.SECOND
 # HELLO without arguments changes nothing, tells the role, and unlike ROLE is allowed to every user.
 _WHO_ARE_YOU: Final = ("HELLO",)
@@ -89,8 +89,8 @@ class Sentinels:
 
     def _found(self, position: int, address: Address) -> None:
         before, self.master, self._first = self.master, address, position
-        if before is not None and before != address and LOGGER.hasHandlers():
-            LOGGER.warning("redis_master at=%s now=%s before=%s", self._target, shown(address), shown(before))
+        if before is not None and before != address:
+            event(logging.WARNING, "redis_master", at=self._target, now=shown(address), before=shown(before))
 
 
 def is_master(reply: Any) -> bool:
@@ -107,9 +107,11 @@ def is_master(reply: Any) -> bool:
 def _of_sentinel(sentinel: Address, error: Exception) -> Exception:
     """The failure with the sentinel's name. What a sentinel refuses has to do with its own user, not with Redis'."""
     if replies.is_reply(error) and replies.action_of(error) is Action.DENIED:
-        return AccessDenied(
-            f"The sentinel at {shown(sentinel)} refused access: {replies.read(replies.text_of(error))[1]} Check "
-            "`sentinel_username` and `sentinel_password` in the URL; the user and password before the @ are Redis' own."
+        return replies.told(
+            AccessDenied,
+            f"The sentinel at {shown(sentinel)} refused access: {replies.read(replies.text_of(error))[1]}",
+            "Check `sentinel_username` and `sentinel_password` in the URL; the user and password before the @ are "
+            "Redis' own.",
         )
     if isinstance(error, client.ConnectionError) and "knows no service" in str(error):
         return error

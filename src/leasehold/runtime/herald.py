@@ -11,7 +11,7 @@ import inspect
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
 from leasehold.core import events, limits
@@ -63,6 +63,7 @@ class Herald:
         self._told: set[tuple[str, str]] = set()
         self.dropped = 0
         """Events that nobody heard, because listeners were too slow."""
+        self._hearing = False
         self._claimed = bool(self._listeners[events.Claimed])
         self._started = bool(self._listeners[events.Started])
 
@@ -132,7 +133,9 @@ class Herald:
             try:
                 while self._waiting:
                     for _ in range(min(len(self._waiting), limits.EVENTS_ROUND)):
+                        self._hearing = True
                         await self._hear(self._waiting.popleft())
+                        self._hearing = False
                     await asyncio.sleep(0)  # jobs first: whoever is ready has its turn
             finally:
                 if self._waiting:
@@ -140,6 +143,11 @@ class Herald:
                 else:
                     self._idle.set()
                     self._caught_up()
+
+    @property
+    def unheard(self) -> int:
+        """Events that some listener has not heard so far, or never will."""
+        return self.dropped + len(self._waiting) + self._hearing
 
     async def flushed(self) -> None:
         """Until everything so far has been heard."""
@@ -190,13 +198,26 @@ class Herald:
                 if seconds * limits.SECOND > limits.LISTENER_SLOW_MS:
                     self._slow(listener, seconds)
                 if inspect.isawaitable(answer):
-                    async with asyncio.timeout(limits.LISTENER_MS / limits.SECOND):
-                        await answer
-            except (Exception, asyncio.CancelledError, SystemExit) as error:
-                task = asyncio.current_task()
-                if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
+                    await self._awaited(listener, answer)
+            except BaseException as error:  # a real Ctrl-C comes as a signal, and never as an error in here
+                if _meant_for_us(error):
                     raise
                 self._failed(listener, one, error)
+
+    async def _awaited(self, listener: Listener, answer: Awaitable[object]) -> None:
+        most_ms = limits.LISTENER_MS
+        late_s = (most_ms + limits.CANCEL_MS) / limits.SECOND
+        late = asyncio.get_running_loop().call_later(late_s, self._hangs, listener)
+        try:
+            async with asyncio.timeout(most_ms / limits.SECOND):
+                await answer
+        finally:
+            late.cancel()
+
+    def _hangs(self, listener: Listener) -> None:
+        """It took too long, was cancelled, and goes on: nobody hears of anything until it ends."""
+        if self._news(listener.name, "hangs"):
+            event(logging.ERROR, "listener_hangs", listener=listener.name, waiting=len(self._waiting))
 
     def _slow(self, listener: Listener, seconds: float) -> None:
         """It kept the event loop, and with it every async job here."""
@@ -215,3 +236,19 @@ class Herald:
             return False
         self._told.add(key)
         return True
+
+
+def _meant_for_us(error: BaseException) -> bool:
+    """Whether the telling itself is to end, by a cancellation or, with the event loop, for good. Else a listener
+    raised it."""
+    if isinstance(error, GeneratorExit):
+        return not _in_a_task()
+    task = asyncio.current_task() if isinstance(error, asyncio.CancelledError) else None
+    return task is not None and task.cancelling() > 0
+
+
+def _in_a_task() -> bool:
+    try:
+        return asyncio.current_task() is not None
+    except RuntimeError:  # no loop runs
+        return False

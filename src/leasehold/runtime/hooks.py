@@ -89,7 +89,7 @@ class Hooks:
                     await hook(job, error)  # type: ignore[misc]
                 else:
                     await self._in_thread(lambda: hook(job, error), copy_context())
-        except (Exception, asyncio.CancelledError, SystemExit) as fault:
+        except BaseException as fault:
             ref = held.ref
             trouble(logging.ERROR, "hook_failed", fault, hook, queue=ref.queue, task=held.lease.record.task, id=ref.id)
 

@@ -1,6 +1,7 @@
 """How an attempt ended, as an outcome: functions from what a handler returned or raised to what is settled.
 
-They are pure but for one thing: they ask the functions of a task's options, and log it when one of these fails.
+They are pure but for one thing: they ask the functions of a task's options, and log it when one of these fails or
+a result is dropped.
 """
 
 from __future__ import annotations
@@ -13,14 +14,14 @@ from types import CoroutineType
 
 from leasehold.core import limits
 from leasehold.core.backoff import Backoff, OwnBackoff
-from leasehold.core.errors import Fail, JobCancelled, Retry
+from leasehold.core.errors import Fail, JobCancelled, PayloadInvalid, Retry
 from leasehold.core.job import ErrorInfo, Lease
 from leasehold.core.outcome import Broken, Cancelled, Completed, Failed, Outcome, Retried
 from leasehold.core.retries import RetryRule
 from leasehold.core.task import TaskSpec
 from leasehold.core.text import cut
 from leasehold.runtime.describe import describe as describe
-from leasehold.runtime.log import trouble
+from leasehold.runtime.log import event, trouble
 
 Random = Callable[[], float]
 
@@ -39,7 +40,7 @@ def judge_value(spec: TaskSpec, lease: Lease, value: object, random: Random, ask
         return Cancelled(asked)
     if spec.result_ttl_ms == 0:
         return Completed(b"", 0)
-    return Completed(_encoded(spec, value), spec.result_ttl_ms)
+    return Completed(_encoded(spec, lease, value), spec.result_ttl_ms)
 
 
 def closed(value: object) -> bool:
@@ -139,18 +140,27 @@ def _warn(spec: TaskSpec, lease: Lease, what: str, error: BaseException, functio
         trouble(logging.WARNING, what, error, function, queue=lease.record.queue, task=spec.name)
 
 
-def _encoded(spec: TaskSpec, value: object) -> bytes:
+def _encoded(spec: TaskSpec, lease: Lease, value: object) -> bytes:
     """The result as bytes, or a note that says why there is none: the work was done, so it is not run again."""
     try:
         result: object = spec.encode_result(value)
     except BaseException as error:  # a hostile __iter__ or __str__ must not kill the worker
-        return note(describe(error))
+        return _dropped(lease, describe(error), error.size if isinstance(error, PayloadInvalid) else None)
     if not isinstance(result, bytes):
-        return note(ErrorInfo("TypeError", f"encode_result gave {type(result).__name__}, expected bytes"))
+        text = f"encode_result gave {type(result).__name__}, expected bytes"
+        return _dropped(lease, ErrorInfo("TypeError", text))
     if len(result) > limits.MAX_RESULT:
         text = f"The result has {len(result):,} bytes, the limit is {limits.MAX_RESULT:,}."
-        return note(ErrorInfo("ResultTooLarge", text))
+        return _dropped(lease, ErrorInfo("ResultTooLarge", text), len(result))
     return result
+
+
+def _dropped(lease: Lease, error: ErrorInfo, size: int | None = None) -> bytes:
+    """Say that a result cannot be kept, and leave a note in its place. `size`: its bytes, where they are too many."""
+    record, most = lease.record, None if size is None else limits.MAX_RESULT
+    about: dict[str, object] = {"queue": record.queue, "task": record.task, "id": record.id}
+    event(logging.WARNING, "result_dropped", **about, error=error.type, size=size, most=most)
+    return note(error)
 
 
 def _reason(error: JobCancelled) -> str:

@@ -2,15 +2,18 @@
 
 The worker's death is seen by the end of the line and, where the system has a pidfd, by that: a process that a handler
 forked in the worker may hold the line open. This process leads a session of its own, and takes along what it started.
+One that is stopped (SIGSTOP) sees nothing: it is woken.
 """
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import select
 import signal
 import socket
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -38,6 +41,7 @@ from leasehold.runtime.frames import (
 )
 
 _CHUNK: Final = 1 << 20
+_PR_SET_PDEATHSIG: Final = 1
 _LOOK_S: Final = 1.0
 """Where there is no pidfd: how often it is looked whether the worker lives."""
 
@@ -71,7 +75,8 @@ class Line:
         self.cancel: Callable[[int, str], None] = lambda number, reason: None
 
     def begin(self) -> Setup:
-        """Wait for the first word, and follow the line from then on."""
+        """Wait for the first word, and follow the line from then on. To be called from the main thread."""
+        _wake_with_parents_death()
         while True:
             for frame in self._unpacker.feed(self._receive()):
                 if not isinstance(frame, Setup):
@@ -189,3 +194,12 @@ class Line:
         if os.getpgrp() == os.getpid():
             os.killpg(0, signal.SIGKILL)
         os._exit(CLONE_STATUS)
+
+
+def _wake_with_parents_death() -> None:
+    """Where the system can: have this process go on when the worker dies, to end itself with all that it started.
+
+    Not SIGKILL: that would end this process alone, before it can take the others along.
+    """
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGCONT, 0, 0, 0)

@@ -15,13 +15,11 @@ from itertools import takewhile
 from typing import Any, Final
 
 from leasehold.core.job import ErrorInfo, Lease
-from leasehold.core.limits import MAX_LOG_TEXT
+from leasehold.core.lines import PARTS, line, log_line
 from leasehold.core.outcome import Broken, Cancelled, Completed, Crashed, Failed, Outcome, Released, Retried, Unroutable
 from leasehold.runtime.describe import describe
 
 LOGGER = logging.getLogger("leasehold.worker")
-PARTS: Final = "leasehold_parts"
-"""The attribute of a record of ours that has the name of the event and its fields."""
 TRACEBACK: Final = "traceback"
 """The one field that is not cut to `MAX_LOG_TEXT`: it is bounded already."""
 _FRAME = re.compile(r'  File "(?P<file>.*)", line (?P<line>\d+), in (?P<function>.*)')
@@ -32,8 +30,7 @@ _OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 def event(level: int, name: str, /, **fields: object) -> None:
     """Log one event. Never give it a payload."""
     if LOGGER.isEnabledFor(level):
-        # The line for people; its parts for a formatter that writes something else of them.
-        LOGGER.log(level, "%s", line(name, fields), extra={PARTS: (name, fields)})
+        log_line(LOGGER, level, name, fields)
 
 
 def trouble(level: int, name: str, error: BaseException, function: Callable[..., Any], /, **fields: object) -> None:
@@ -118,23 +115,6 @@ def _users(file: str) -> bool:
 
 def _printable(text: str) -> str:
     return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
-
-
-def line(name: str, fields: dict[str, object]) -> str:
-    return " ".join([name, *(f"{key}={escaped(value)}" for key, value in fields.items() if value is not None)])
-
-
-def escaped(value: object) -> str:
-    """The value as one word: quoted when it has spaces, quotes or anything that does not print."""
-    if isinstance(value, float):
-        return f"{value:.3f}"
-    text = shortened(str(value))
-    plain = text and text.isprintable() and not any(char in text for char in " \"'=\\")
-    return text if plain else repr(text)
-
-
-def shortened(text: str) -> str:
-    return text if len(text) <= MAX_LOG_TEXT else text[:MAX_LOG_TEXT] + "..."
 
 
 def brief(error: BaseException) -> str:

@@ -9,8 +9,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from leasehold.core import names
+from leasehold.core.lines import PARTS, shortened
 from leasehold.runtime.context import current_job
-from leasehold.runtime.log import PARTS, TRACEBACK, shortened
+from leasehold.runtime.log import TRACEBACK
 
 
 class HumanFormatter(logging.Formatter):

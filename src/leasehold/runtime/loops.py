@@ -77,11 +77,18 @@ class Strikes:
         return len(self._at) > self._most and now - self._at[0] < minute
 
 
-async def supervised(name: str, run: Callable[[], Awaitable[None]], stopping: Callable[[], bool], env: Env) -> None:
+async def supervised(
+    name: str,
+    run: Callable[[], Awaitable[None]],
+    stopping: Callable[[], bool],
+    env: Env,
+    ending: Callable[[], bool] = lambda: True,
+) -> None:
     """Run a loop until it returns; when it raises, run it again after a growing pause.
 
     Errors of Redis are waited out for as long as they last (`Link` logs those that mean it is away). Anything else is a
-    bug of somebody's, also a cancellation that nobody asked for: after `LOOP_FAILURES` of them in a minute it raises
+    bug of somebody's, also a cancellation that nobody asked for, as when a handler cancels all tasks there are: one
+    counts only when it is `stopping` or `ending`. After `LOOP_FAILURES` of them in a minute it raises
     `LoopFailed`.
     """
     strikes = Strikes(limits.LOOP_FAILURES - 1)
@@ -99,7 +106,9 @@ async def supervised(name: str, run: Callable[[], Awaitable[None]], stopping: Ca
                 event(logging.ERROR, "redis_refused", loop=name, error=text)
         except (Exception, asyncio.CancelledError, SystemExit) as error:
             if isinstance(error, asyncio.CancelledError) and _asked_for():
-                raise
+                if stopping() or ending():
+                    raise
+                _withdraw()
             event(logging.ERROR, "loop_failed", loop=name, error=brief(error))
             if strikes.strike(env.clock()):
                 raise LoopFailed(f"The {name} loop failed {limits.LOOP_FAILURES} times in a minute.") from error
@@ -119,6 +128,13 @@ def _asked_for() -> bool:
     """Whether somebody cancelled this task, and not only something that it waits for."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
+
+
+def _withdraw() -> None:
+    """Go on as if this task had not been cancelled."""
+    task = asyncio.current_task()
+    while task is not None and task.uncancel():
+        pass
 
 
 def pause_s(tries: int, random: Callable[[], float]) -> float:

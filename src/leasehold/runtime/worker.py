@@ -39,6 +39,7 @@ from leasehold.runtime.settler import Settler
 from leasehold.runtime.signals import on_signals
 from leasehold.runtime.sturdy import guarded
 from leasehold.runtime.turns import Turns
+from leasehold.runtime.waits import unless, within
 
 
 class ExitStatus(IntEnum):
@@ -120,7 +121,7 @@ class Worker:
         self._stop = asyncio.Event()
         self._hurry = asyncio.Event()
         """A stop was asked for, and not only that it retires."""
-        self._asked = False
+        self._asked = self._ending = False
         self._hard = asyncio.Event()
         self._worn = worn
         self.retiring: str | None = None
@@ -188,9 +189,15 @@ class Worker:
             self._start_loops()
             self._begun.set()
             try:
-                await self._stop.wait()
+                try:
+                    await self._stop.wait()
+                except asyncio.CancelledError:  # a handler may have cancelled all tasks there are, or its caller this
+                    self._fail("worker", LoopFailed("It was cancelled, and not by Leasehold."))
+                    await self._shut_down()
+                    raise
                 return await self._shut_down()
             finally:
+                self._ending = True
                 for task in self._loops:
                     task.cancel()
                 self._executor.close()
@@ -265,7 +272,7 @@ class Worker:
     def _loop(
         self, name: str, run: Callable[[], Awaitable[None]], stopping: Callable[[], bool] = lambda: False
     ) -> asyncio.Task[None]:
-        return self._add(name, supervised(name, run, stopping, self._env))
+        return self._add(name, supervised(name, run, stopping, self._env, lambda: self._ending))
 
     def _add(self, name: str, loop: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(loop, name=f"leasehold-{name}")
@@ -274,14 +281,17 @@ class Worker:
         return task
 
     def _loop_ended(self, task: asyncio.Task[None]) -> None:
-        error = LoopFailed("It was cancelled.") if task.cancelled() else task.exception()
+        error = LoopFailed("It was cancelled, and not by Leasehold.") if task.cancelled() else task.exception()
         if error is None and task is not self._fetching:
             error = LoopFailed("It ended by itself.")
         if self._stop.is_set() and isinstance(error, LoopFailed):
             return
+        self._fail(task.get_name(), error)
+
+    def _fail(self, loop: str, error: BaseException | None) -> None:
         if error is not None and self._fatal is None:
             self._fatal = error
-            event(logging.CRITICAL, "stopping", loop=task.get_name(), error=brief(error))
+            event(logging.CRITICAL, "stopping", loop=loop, error=brief(error))
         self._stop.set()
 
     async def _watch(self) -> None:
@@ -319,7 +329,7 @@ class Worker:
             self._herald.worker_stopping(running)
         if self._fatal is None:
             if self.retiring is not None:
-                await self._unless(self._hurry, self._worked_off(), limits.RECYCLE_DRAIN_MS / limits.SECOND)
+                await unless(self._hurry, self._worked_off(), limits.RECYCLE_DRAIN_MS / limits.SECOND)
             await self._or_hard(self._drained(), self._grace_s)
         if not self._hard.is_set():
             self._executor.cancel_running()
@@ -330,18 +340,20 @@ class Worker:
         hard = self._hard.is_set()
         if hard:
             self._executor.cancel_running()
-            await _within(self._settler.flushed(), limits.HARD_STOP_MS / 2 / limits.SECOND)
+            await within(self._settler.flushed(), limits.HARD_STOP_MS / 2 / limits.SECOND)
         self._fetching.cancel()
         if self._executor.apart is not None:
             await self._or_hard(self._executor.apart.close(), limits.PROCESS_BYE_MS / limits.SECOND)
-        await _within(self._heart.stop(), limits.HARD_STOP_MS / limits.SECOND)
+        await within(self._heart.stop(), limits.HARD_STOP_MS / limits.SECOND)
         leave = self._link.run(self._engine.leave(self.id, self.queues))
-        given_back = await _within(leave, (limits.HARD_STOP_MS if hard else limits.LEAVE_MS) / limits.SECOND)
-        going_on = len(self._inflight.running)
-        event(logging.INFO, "stopped", worker=self.id, given_back=given_back, hard=hard, handlers_going_on=going_on)
+        given_back = await within(leave, (limits.HARD_STOP_MS if hard else limits.LEAVE_MS) / limits.SECOND)
+        going_on, unheard = len(self._inflight.running), None
         if self._herald is not None:
             self._herald.worker_stopped(given_back, hard)
-            await _within(self._herald.flushed(), (limits.HARD_STOP_MS if hard else limits.TELL_MS) / limits.SECOND)
+            await within(self._herald.flushed(), (limits.HARD_STOP_MS if hard else limits.TELL_MS) / limits.SECOND)
+            unheard = self._herald.unheard
+        about: dict[str, object] = {"given_back": given_back, "hard": hard, "handlers_going_on": going_on}
+        event(logging.INFO, "stopped", worker=self.id, **about, unheard=unheard)
         if hard:
             return ExitStatus.HARD
         if self._fatal is not None:
@@ -360,32 +372,11 @@ class Worker:
         """All but persistent jobs, which were told to end, and handlers that would not."""
         while any(not run.abandoned and not run.persistent for run in self._inflight.running):
             self._inflight.changed.clear()
-            await self._unless(self._hurry, self._inflight.changed.wait(), 1.0)
+            await unless(self._hurry, self._inflight.changed.wait(), 1.0)
 
     async def _or_hard(self, waiting: Coroutine[Any, Any, Any], seconds: float) -> None:
         """Wait for this, for so long at most, and not after a hard stop was asked for."""
-        await self._unless(self._hard, waiting, seconds)
-
-    async def _unless(self, end: asyncio.Event, waiting: Coroutine[Any, Any, Any], seconds: float) -> None:
-        done = asyncio.ensure_future(waiting)
-        ended = asyncio.ensure_future(end.wait())
-        await asyncio.wait({done, ended}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-        for task in (done, ended):
-            task.cancel()
-
-
-async def _within(waiting: Coroutine[Any, Any, Any], seconds: float) -> Any:
-    """Its answer, or None when it raised or took too long: at the end there is nobody left to tell."""
-    task = asyncio.ensure_future(waiting)
-    await asyncio.wait({task}, timeout=seconds)
-    if not task.done():
-        task.cancel()
-        return None
-    error = None if task.cancelled() else task.exception()
-    if error is not None:
-        event(logging.WARNING, "while_stopping", error=brief(error))
-        return None
-    return None if task.cancelled() else task.result()
+        await unless(self._hard, waiting, seconds)
 
 
 def fresh_worker_id() -> str:

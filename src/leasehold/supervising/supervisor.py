@@ -54,8 +54,12 @@ class Supervisor:
         self._status: int = Status.DONE
         self._reloading = False
         self._rolling: deque[Place] = deque()
+        self._turn: Place | None = None
+        """In a rolling restart: the place whose turn it is."""
         self._rolled: Child | None = None
         """In a rolling restart: the process whose end is waited for before the next place has its turn."""
+        self._roll_again = False
+        """It was asked for another one meanwhile: the code may have changed since it began."""
         self._ever_ready = False
         self._failures = 0
         """How many in a row ended before they were ready."""
@@ -111,7 +115,8 @@ class Supervisor:
         except OSError as error:
             place.starting = False
             event(logging.ERROR, "child_not_started", place=place.number, error=brief(error))
-            self._rolling.clear()
+            if successor:
+                self._give_up_rolling(place, "the system could not start it")
             if not self._stopping:
                 self._later(place, 0.0)
             self._end_if_over()
@@ -124,7 +129,7 @@ class Supervisor:
             place.current = child
         event(logging.INFO, "child_started", place=place.number, child=child.pid)
         self._at(limits.CHILD_START_MS / limits.SECOND, lambda: self._slow(child))
-        if self._stopping or self._reloading:
+        if self._stopping or self._reloading or (successor and self._roll_again):
             self._dismiss(child)
 
     def _fill(self) -> None:
@@ -160,7 +165,7 @@ class Supervisor:
             self._failures = 0
             worker = child.condition.worker
             event(logging.INFO, "child_ready", place=child.slot, child=child.pid, worker=worker)
-            if place.successor is child:
+            if place.successor is child and not child.leaving:
                 self._succeed(place)
             if not self._stopping and not self._reloading:
                 self._fill()  # the first one came through: so will the others
@@ -190,9 +195,10 @@ class Supervisor:
             self._end_if_over()
             self._begin_if_reloaded()
             return
-        if was_successor:
-            event(logging.ERROR, "rolling_given_up", place=child.slot, reason="the new process was not ready")
-            self._rolling.clear()
+        if was_successor and self._roll_again:
+            self._begin_rolling()
+        elif was_successor:
+            self._give_up_rolling(place, "the new process was not ready")
         if was_current:
             self._replace(place, child, status, lived_s)
         elif place.empty:
@@ -232,20 +238,50 @@ class Supervisor:
     # ------------------------------------------------------------------------------------- rolling and reloading
 
     def _roll(self) -> None:
-        if self._stopping or self._rolling or self._rolled is not None:
+        if self._stopping or self._reloading:
+            return  # all of them are ending already
+        if self._turn is None:
+            event(logging.INFO, "rolling", processes=len(self._places))
+            self._begin_rolling()
             return
-        event(logging.INFO, "rolling", processes=len(self._places))
-        self._rolling = deque(place for place in self._places if place.current is not None)
+        then = "after this place" if self._rolled is not None else "with a new process for this place"
+        event(logging.INFO, "rolling_again", place=self._turn.number, then=then)
+        self._roll_again = True
+        if self._turn.successor is not None:
+            self._supersede(self._turn.successor)
+
+    def _begin_rolling(self) -> None:
+        """The oldest first: when this comes again and again, each has its turn."""
+        self._roll_again = False
+        present = [(place.current.began_at, place.number) for place in self._places if place.current is not None]
+        self._rolling = deque(self._places[number] for _, number in sorted(present))
         self._roll_next()
 
     def _roll_next(self) -> None:
         """A fresh process beside the old one; when it is ready, the old one is told to stop. Then the next place."""
-        self._rolled = None
+        self._turn = self._rolled = None
+        if self._roll_again:
+            self._begin_rolling()
+            return
         while self._rolling:
             place = self._rolling.popleft()
             if place.current is not None and not place.starting and place.successor is None:
+                self._turn = place
                 self._launch(place, successor=True)
                 return
+
+    def _supersede(self, successor: Child) -> None:
+        """It may have loaded the code of before, or hang in it. It was never ready, so it has no job to finish."""
+        self._dismiss(successor, limits.RELOAD_GRACE_MS / limits.SECOND)
+
+    def _give_up_rolling(self, place: Place, reason: str) -> None:
+        event(logging.ERROR, "rolling_given_up", place=place.number, reason=reason)
+        self._forget_rolling()
+
+    def _forget_rolling(self) -> None:
+        self._rolling.clear()
+        self._turn = self._rolled = None
+        self._roll_again = False
 
     def _succeed(self, place: Place) -> None:
         old, place.current, place.successor = place.current, place.successor, None
@@ -271,8 +307,7 @@ class Supervisor:
         """All that ran the old code have ended: the first place tries the new."""
         if self._reloading and not self._stopping and not self._children and not self._any_starting:
             self._reloading = False
-            self._rolling.clear()
-            self._rolled = None
+            self._forget_rolling()
             self._launch(self._places[0])
 
     # ------------------------------------------------------------------------------------------------------ the end

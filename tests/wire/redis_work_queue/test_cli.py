@@ -166,7 +166,7 @@ def test_migrate(bench: Bench, cli: Cli) -> None:
     assert [one.id for one in bench.run(native.page("images", State.READY)).jobs] == ["a"]
     seen = shown(cli, *args, "--yes", expect=1)
     assert set(seen) == told("`migrate`")
-    assert (seen["moved"], seen["left"], seen["refused"]) == (1, {"active": 1}, ["a"])
+    assert (seen["moved"], seen["left"], seen["refused"]) == (1, {"ready": 1, "active": 1}, ["a"])
     bench.run(native.discard("images", "a"))
     out, err = cli(*args, "--yes")
     assert out == "Queue 'default': 1 job moved to queue 'images' of the native protocol, namespace 'shop'.\n"

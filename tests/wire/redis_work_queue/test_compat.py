@@ -13,6 +13,7 @@ import redis
 import redis.asyncio
 
 from leasehold.compat.redis_work_queue import AsyncWorkQueue, Item, KeyPrefix, WorkQueue
+from leasehold.compat.redis_work_queue.calls import Nonces
 from leasehold.core.errors import InvalidArgument
 from tests.wire.redis_work_queue.bench import Bench
 
@@ -158,6 +159,8 @@ def test_completing_elsewhere_by_token_and_by_data(bench: Bench, db: redis.Redis
     assert other.complete(db, Item(b"x", "a"), token=a.token)
     assert other.complete(db, Item.from_dict(b))
     assert not queue.complete(db, a)
+    queue.add_item(db, Item(b"x", "c"))
+    assert other.complete(db, {"id": "c", "data": "x"}), "a dict made by hand, of an item that waits"  # type: ignore[arg-type]
     bench.audit()
 
 
@@ -226,6 +229,78 @@ def test_a_call_whose_reply_was_lost_is_made_again(bench: Bench, db: redis.Redis
     assert queue.complete(lossy, leased) is True
     assert queue.complete(lossy, leased) is False
     assert bench.lengths() == (1, 0)
+
+
+def lost(make) -> None:
+    with pytest.raises(redis.exceptions.ConnectionError):
+        make()
+
+
+def warmed(db: redis.Redis, queue: WorkQueue) -> None:
+    """The scripts are known from now on."""
+    queue.add_item(db, Item(b"warm", "w"))
+    item = queue.lease(db, 5)
+    assert item is not None
+    item.token = None
+    queue.complete(db, item)
+
+
+def test_another_item_of_the_same_id_is_another_call(bench: Bench, db: redis.Redis, queue: WorkQueue) -> None:
+    warmed(db, queue)
+    lost(lambda: queue.add_item(Lossy(db, 1), Item(b"A", "daily")))
+    assert bench.drain() == ["daily"]
+    assert queue.add_item(db, Item(b"B", "daily")) is True
+    assert bench.queue() == [b"daily"]
+
+    first = queue.lease(db, 60)
+    assert first is not None
+    lost(lambda: queue.complete(Lossy(db, 1), Item.from_dict(first)))
+    assert queue.add_item(db, Item(b"C", "daily")) is True
+    second = queue.lease(db, 60)
+    assert second is not None
+    assert queue.complete(db, Item.from_dict(second)) is True
+    assert bench.items() == 0
+
+
+def test_a_call_in_doubt_is_not_the_same_after_a_while(bench: Bench, db: redis.Redis, queue: WorkQueue) -> None:
+    warmed(db, queue)
+    now = 1_000.0
+    queue._nonces = Nonces(lambda: now)
+    lost(lambda: queue.add_item(Lossy(db, 1), Item(b"A", "daily")))
+    assert bench.drain() == ["daily"]
+    now += 31
+    assert queue.add_item(db, Item(b"A", "daily")) is True
+    assert bench.queue() == [b"daily"]
+
+
+def test_a_lease_whose_reply_was_lost_lasts_as_long_as_asked_for(
+    bench: Bench, db: redis.Redis, queue: WorkQueue
+) -> None:
+    warmed(db, queue)
+    queue.add_item(db, Item(b"x", "a"))
+    lost(lambda: queue.lease(Lossy(db, 1), 2))
+    item = queue.lease(db, 60)
+    assert item is not None
+    assert 55 <= bench.command("TTL", "jobs:lease:a") <= 60
+    bench.pass_time(30_000)
+    assert bench.light().requeued == 0
+    assert queue.complete(db, item)
+    bench.audit()
+
+
+def test_a_lease_that_ended_on_its_way_is_not_given_out(bench: Bench, db: redis.Redis, queue: WorkQueue) -> None:
+    warmed(db, queue)
+    queue.add_item(db, Item(b"x", "a"))
+    queue.add_item(db, Item(b"x", "b"))
+    lost(lambda: queue.lease(Lossy(db, 1), 2))
+    bench.pass_time(2_001)
+    item = queue.lease(db, 60)
+    assert item is not None
+    assert item.id() == "b"
+    assert bench.command("EXISTS", "jobs:lease:b", "jobs:lease:a") == 1
+    bench.light()
+    assert queue.lease(db, 60) == {"data": b"x", "id": "a"}
+    bench.audit()
 
 
 def test_errors_are_those_of_the_client(bench: Bench, db: redis.Redis, queue: WorkQueue) -> None:

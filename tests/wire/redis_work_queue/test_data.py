@@ -75,6 +75,8 @@ def test_the_call_of_a_task_is_one_object() -> None:
         b'{"leasehold":"x","task":"t"}',
         b'{"leasehold":null}',
         b'{"leasehold":1,"text":5}',
+        b'{"leasehold":2,"task":"t"}',
+        b'{"leasehold":-5,"task":"t"}',
     ],
 )
 def test_an_envelope_that_is_none_comes_out_whole_and_says_so(data: bytes) -> None:
@@ -82,6 +84,11 @@ def test_an_envelope_that_is_none_comes_out_whole_and_says_so(data: bytes) -> No
     assert record.malformed
     assert (record.task, record.payload) == (None, data)
     assert b"os.system" not in record.malformed.encode()
+
+
+def test_an_envelope_of_another_version_is_not_run() -> None:
+    record = read_record("q", b"id", b'{"leasehold":2,"task":"t","args":[]}')
+    assert (record.task, record.malformed) == (None, "The envelope cannot be read: its version is 2; expected 1.")
 
 
 def test_deep_nesting_is_no_envelope_and_no_crash() -> None:

@@ -6,11 +6,13 @@ from collections.abc import Iterator
 
 import pytest
 
+from leasehold.cli import commands
+from leasehold.cli.errors import run
 from leasehold.compat.redis_work_queue import Item, KeyPrefix, WorkQueue
 from leasehold.core.errors import QueueFull
 from leasehold.core.job import State
 from leasehold.core.outcome import Broken, Cancelled, Completed, Failed, Outcome, Released, Retried, Unroutable
-from tests.wire.redis_work_queue.bench import BOOM, STRAY_MS, Bench
+from tests.wire.redis_work_queue.bench import BOOM, STRAY_MS, Bench, P
 
 
 @pytest.fixture
@@ -62,6 +64,15 @@ def test_cleaning_and_acting_go_on(full: Bench) -> None:
     assert full.run(full.engine.retry("default", "a"))
     assert full.run(full.engine.discard("default", "a"))
     assert sorted(full.drain()) == ["b", "c", "lost"]
+
+
+def test_a_migration_says_what_became_of_the_items(full: Bench, capsys: pytest.CaptureFixture[str]) -> None:
+    status = run(
+        commands, ["migrate", "default", "--yes", "--protocol", f"redis-work-queue:{P}", "--url", full.server.url]
+    )
+    assert status == 1
+    assert "0 jobs moved before that. Some others may be set aside" in capsys.readouterr().err
+    assert full.run(full.engine.queue("default")).counts[State.READY] == 4
 
 
 def test_waiting_goes_on(full: Bench) -> None:

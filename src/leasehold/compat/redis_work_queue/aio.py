@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from leasehold.compat.redis_work_queue.base import Base, lease_ms, slice_s, timeout_s
+from leasehold.compat.redis_work_queue.base import Base, add_key, complete_key, lease_ms, slice_s, timeout_s
 from leasehold.compat.redis_work_queue.calls import arun
 from leasehold.compat.redis_work_queue.item import Item
 
@@ -19,7 +19,7 @@ class AsyncWorkQueue(Base):
 
     async def add_item(self, db: Any, item: Item) -> bool:
         """Add an item. False: there is one of this id already, and nothing was changed."""
-        return await arun(db, self._add(item), self._nonces.turn(("add", item.id())))
+        return await arun(db, self._add(item), self._nonces.turn(add_key(item)))
 
     async def add_unique_item(self, db: Any, item: Item) -> bool:
         """Add an item whose id nobody else has. Should there be one all the same, it is left alone: False."""
@@ -50,8 +50,7 @@ class AsyncWorkQueue(Base):
 
     async def complete(self, db: Any, item: Item, token: str | None = None) -> bool:
         """Remove an item for good. True for one call per item; False: somebody else did, or holds it now."""
-        key = ("complete", f"{item['id']} {token or getattr(item, 'token', None) or ''}")
-        return await arun(db, self._complete(item, token), self._nonces.turn(key))
+        return await arun(db, self._complete(item, token), self._nonces.turn(complete_key(item, token)))
 
     async def light_clean(self, db: Any) -> None:
         """Put back what was taken by somebody who has died."""

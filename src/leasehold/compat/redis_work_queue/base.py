@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import uuid
 from typing import Any, Final
 
-from leasehold.compat.redis_work_queue.calls import Nonces
+from leasehold.compat.redis_work_queue.calls import Key, Nonces
 from leasehold.compat.redis_work_queue.item import Item
 from leasehold.compat.redis_work_queue.prefix import KeyPrefix
 from leasehold.core import limits, names
@@ -16,8 +17,8 @@ from leasehold.core.outcome import Completed
 from leasehold.core.steps import Command, Draw, Invoke, Nonce, Steps
 from leasehold.engines.redis_work_queue import clean
 from leasehold.engines.redis_work_queue.config import RedisWorkQueueConfig
-from leasehold.engines.redis_work_queue.engine import DEFAULT_QUEUE, RedisWorkQueueEngine
-from leasehold.engines.redis_work_queue.keys import check_prefix
+from leasehold.engines.redis_work_queue.engine import RedisWorkQueueEngine
+from leasehold.engines.redis_work_queue.keys import DEFAULT_QUEUE, check_prefix
 from leasehold.engines.redis_work_queue.scripts import SCRIPTS
 from leasehold.engines.texts import as_bytes, as_text
 
@@ -115,6 +116,22 @@ class Base:
     def _length(self, suffix: str) -> Steps[int]:
         length: int = yield Command(("LLEN", f"{self._prefix}:{suffix}"))
         return length
+
+
+def add_key(item: Item) -> Key:
+    """An item with other data is another one, though its id be the same."""
+    return ("add", item.id(), _digest(item.data()))
+
+
+def complete_key(item: Item, token: str | None) -> Key:
+    """A lease is known by its token; without one, an item by its data."""
+    token = token or getattr(item, "token", None)
+    return ("complete", item["id"], token or f"data {_digest(item['data'])}")
+
+
+def _digest(data: object) -> str:
+    """An item is a dict: who makes one by hand may have text there."""
+    return hashlib.sha256(data if isinstance(data, bytes) else str(data).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def lease_ms(lease_secs: object) -> int:

@@ -1,13 +1,14 @@
 """Runs the engine's steps on a client of the redis package that belongs to the caller.
 
 Errors are those of the client, as they come. A call whose reply was lost may have been done: when the caller makes the
-same call again, it is sent as the same one, and gets the answer of the first.
+same call again soon, it is sent as the same one, and gets the answer of the first.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Generator
+import time
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
@@ -18,12 +19,14 @@ from leasehold.redis.replies import Action
 from leasehold.redis.sessions import Session, Sessions
 
 T = TypeVar("T")
-Key = tuple[str, str]
-"""What a call is about: an operation and an id. The same again may be the same call again."""
+Key = tuple[str, ...]
+"""What a call is about: an operation, an id, and the data where it decides. The same may be the same call again."""
 
 RAW: Final = {"NEVER_DECODE": True}
 """Data and ids are bytes, also on a client that decodes replies."""
 _DOUBTS_MAX: Final = 1_000
+_DOUBT_S: Final = 30.0
+"""For how long. Who adds an item like one that it has added long ago means another one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +35,14 @@ class Doubt:
 
     session: Session
     nonce: Nonce
+    since: float
 
 
 class Nonces:
     """Sessions for nonces, and the calls in doubt. For any number of threads."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
         self._begin()
 
     def _begin(self) -> None:
@@ -49,7 +54,8 @@ class Nonces:
         if os.getpid() != self._pid:
             # Two processes must not draw the same numbers.
             self._begin()
-        return Turn(self, key, self._doubts.pop(key, None))
+        doubt = self._doubts.pop(key, None)
+        return Turn(self, key, doubt if doubt and self._clock() - doubt.since < _DOUBT_S else None)
 
     def take(self) -> Session:
         return self._sessions.take()
@@ -57,9 +63,12 @@ class Nonces:
     def give(self, session: Session) -> None:
         self._sessions.give(session)
 
-    def doubt(self, key: Key, doubt: Doubt) -> None:
+    def doubt(self, key: Key, session: Session, nonce: Nonce) -> None:
+        now = self._clock()
+        if len(self._doubts) >= _DOUBTS_MAX:
+            self._doubts = {key: doubt for key, doubt in list(self._doubts.items()) if now - doubt.since < _DOUBT_S}
         if len(self._doubts) < _DOUBTS_MAX:
-            self._doubts[key] = doubt
+            self._doubts[key] = Doubt(session, nonce, now)
 
 
 class Turn:
@@ -83,7 +92,7 @@ class Turn:
 
     def in_doubt(self) -> None:
         if self._session is not None and self._last is not None:
-            self._nonces.doubt(self._key, Doubt(self._session, self._last))
+            self._nonces.doubt(self._key, self._session, self._last)
 
 
 def exchange(steps: Steps[T], turn: Turn) -> Generator[tuple[Any, ...], Any, T]:

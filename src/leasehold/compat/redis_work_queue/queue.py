@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from leasehold.compat.redis_work_queue.base import Base, lease_ms, slice_s, timeout_s
+from leasehold.compat.redis_work_queue.base import Base, add_key, complete_key, lease_ms, slice_s, timeout_s
 from leasehold.compat.redis_work_queue.calls import run
 from leasehold.compat.redis_work_queue.item import Item
 
@@ -23,7 +23,7 @@ class WorkQueue(Base):
 
     def add_item(self, db: Any, item: Item) -> bool:
         """Add an item. False: there is one of this id already, and nothing was changed."""
-        return run(db, self._add(item), self._nonces.turn(("add", item.id())))
+        return run(db, self._add(item), self._nonces.turn(add_key(item)))
 
     def add_unique_item(self, db: Any, item: Item) -> bool:
         """Add an item whose id nobody else has. Should there be one all the same, it is left alone: False."""
@@ -61,8 +61,7 @@ class WorkQueue(Base):
         A call whose reply was lost may be made again: it then gets the answer of the first. `token`: that of the item,
         where it is not known here, `item.token` of what `lease` gave.
         """
-        key = ("complete", f"{item['id']} {token or getattr(item, 'token', None) or ''}")
-        return run(db, self._complete(item, token), self._nonces.turn(key))
+        return run(db, self._complete(item, token), self._nonces.turn(complete_key(item, token)))
 
     def light_clean(self, db: Any) -> None:
         """Put back what was taken by somebody who has died: at once if our lease has ended, else after `grace`.

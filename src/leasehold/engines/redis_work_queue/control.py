@@ -16,7 +16,8 @@ from leasehold.engines.redis_work_queue.records import read_record, write_data
 from leasehold.engines.redis_work_queue.wire import NAME
 from leasehold.engines.texts import as_bytes, cancelled
 
-_WAITING: Final = (State.SCHEDULED, State.UNROUTABLE, State.READY)
+_WAITING: Final = (State.UNROUTABLE, State.SCHEDULED, State.READY)
+"""In this order: while a job is unroutable, another of its id cannot be set aside."""
 
 
 class RedisWorkQueueController(ScriptedController):

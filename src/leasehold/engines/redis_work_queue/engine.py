@@ -16,15 +16,19 @@ from leasehold.engines.redis_work_queue.clean import DeepPass, leftovers, light_
 from leasehold.engines.redis_work_queue.config import RedisWorkQueueConfig
 from leasehold.engines.redis_work_queue.control import RedisWorkQueueController
 from leasehold.engines.redis_work_queue.inspect import RedisWorkQueueInspector
-from leasehold.engines.redis_work_queue.keys import SHARED, check_prefix, check_suffix
+from leasehold.engines.redis_work_queue.keys import (
+    DEFAULT_QUEUE,
+    SHARED,
+    check_prefix,
+    check_queues,
+    check_suffix,
+    shared_prefix,
+)
 from leasehold.engines.redis_work_queue.records import read_record
 from leasehold.engines.redis_work_queue.scripts import SCRIPTS
 from leasehold.engines.redis_work_queue.wire import NAME, new_part, outcome_part
 from leasehold.engines.texts import as_bytes, as_text
 from leasehold.engines.working import ScriptedEngine
-
-DEFAULT_QUEUE = "default"
-"""The queue whose keys begin with the prefix itself."""
 
 
 class RedisWorkQueueEngine(
@@ -69,17 +73,22 @@ class RedisWorkQueueEngine(
         self, base: str, config: RedisWorkQueueConfig | None = None, queues: Mapping[str, str] | None = None
     ) -> None:
         self.base = check_prefix(base)
-        self.named = {name: check_prefix(prefix, f"the prefix of {name!r}") for name, prefix in (queues or {}).items()}
+        self.named = check_queues(self.base, queues)
+        self._owners = {prefix: name for name, prefix in self.named.items()}
         self.config = config or RedisWorkQueueConfig()
         super().__init__(self.config.timing, self.config.as_argument())
         self._passes: dict[str, DeepPass] = {}
         self._waits = 0
 
     def prefix(self, queue: str) -> str:
-        """The beginning of all keys of a queue. Raises `InvalidArgument` for a name that cannot lie beneath."""
+        """The beginning of all keys of a queue. Raises `InvalidArgument` for a name that cannot lie beneath, or whose
+        place there is that of a queue with a prefix of its own."""
         if queue in self.named:
             return self.named[queue]
-        return self.base if queue == DEFAULT_QUEUE else f"{self.base}:{check_suffix(queue)}"
+        prefix = self.base if queue == DEFAULT_QUEUE else f"{self.base}:{check_suffix(queue)}"
+        if prefix in self._owners:
+            raise shared_prefix(queue, self._owners[prefix], prefix)
+        return prefix
 
     def shared(self) -> str:
         return f"{self.base}:{SHARED}"

@@ -7,8 +7,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Final
 
+from leasehold.core import names
 from leasehold.core.errors import InvalidArgument
 
 OURS: Final = (
@@ -18,6 +20,9 @@ OURS: Final = (
 """The suffixes that only Leasehold uses. None of them begins as the names of items and leases do, which others list."""
 SHARED: Final = "leasehold"
 """Beneath the prefix of the protocol: which queues and workers there are."""
+
+DEFAULT_QUEUE: Final = "default"
+"""The queue whose keys begin with the prefix itself."""
 
 _ITEMS: Final = ("item", "lease", "leased_by_session")
 _TAKEN: Final = frozenset({"queue", "processing", "cleaning", SHARED, *_ITEMS, *OURS})
@@ -33,6 +38,10 @@ def check_prefix(prefix: object, field: str = "prefix") -> str:
         raise InvalidArgument(f"{field} is a {type(prefix).__name__}; expected a str.")
     if not prefix:
         raise InvalidArgument(f"{field} is empty; expected the beginning of the queue's keys.")
+    try:
+        prefix.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        raise InvalidArgument(f"{field} is {names.shown(prefix)}, which cannot be written as UTF-8.") from None
     words = prefix.split(":")[1:]
     bad = next((word for word in words if word in _ITEMS), None)
     if bad is not None:
@@ -41,6 +50,30 @@ def check_prefix(prefix: object, field: str = "prefix") -> str:
             "deleted with them. Choose a prefix without it."
         )
     return prefix
+
+
+def check_queues(base: str, queues: Mapping[str, str] | None) -> dict[str, str]:
+    """The prefixes of queues that have their own, by name. Raises `InvalidArgument` when two queues would have the
+    same: each of them would take the other's leases for its own and run its jobs again."""
+    if queues is not None and not isinstance(queues, Mapping):
+        raise InvalidArgument(f"queues is a {type(queues).__name__}; expected a dict of names and prefixes.")
+    named = {
+        names.queue_name(name): check_prefix(own, f"the prefix of {name!r}") for name, own in (queues or {}).items()
+    }
+    seen: dict[str, str] = {}
+    for name, own in {DEFAULT_QUEUE: base, **named}.items():
+        if own in seen:
+            raise shared_prefix(name, seen[own], own)
+        seen[own] = name
+    return named
+
+
+def shared_prefix(name: str, other: str, prefix: str) -> InvalidArgument:
+    """The error for two queues that would be one in Redis."""
+    return InvalidArgument(
+        f"The queues {other!r} and {name!r} have the same prefix, {prefix!r}: in Redis they would be one queue, and "
+        "its jobs would run twice. Give each a prefix of its own (`queues=`), or use one name for both."
+    )
 
 
 def check_suffix(name: str) -> str:

@@ -16,7 +16,7 @@ from leasehold.core.steps import Invoke, Steps
 from leasehold.engines.redis_work_queue.engine import RedisWorkQueueEngine
 from leasehold.engines.redis_work_queue.records import read_record
 from leasehold.engines.redis_work_queue.scripts import SCRIPTS
-from leasehold.engines.texts import as_bytes
+from leasehold.engines.texts import as_bytes, as_text
 
 
 class Target(Engine, Inspector, Protocol):
@@ -25,10 +25,12 @@ class Target(Engine, Inspector, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """How many items arrived. `refused`: ids that another job has there; these items stay aside."""
+    """How many items arrived. `refused`: ids that another job has there; these items stay aside. `stay`: ids of which
+    another item is aside here already; these items stay in the queue."""
 
     count: int = 0
     refused: tuple[str, ...] = ()
+    stay: tuple[str, ...] = ()
 
 
 def migrate_page(source: RedisWorkQueueEngine, queue: str, target: Target, to: str) -> Steps[Moved]:
@@ -38,9 +40,10 @@ def migrate_page(source: RedisWorkQueueEngine, queue: str, target: Target, to: s
     call: it can move when the other job has ended, and its record is gone.
     """
     prefix = source.prefix(queue)
-    rows = yield Invoke(SCRIPTS["depart"], (prefix,), (limits.MAX_BATCH,))
+    rows, left = yield Invoke(SCRIPTS["depart"], (prefix,), (limits.MAX_BATCH,))
+    stay = tuple(map(as_text, left))
     if not rows:
-        return Moved()
+        return Moved(stay=stay)
     records = [read_record(queue, id, data) for id, data in rows]
     answers = yield from target.enqueue([_job(record, to) for record in records])
     refused: dict[str, None] = {}
@@ -49,7 +52,7 @@ def migrate_page(source: RedisWorkQueueEngine, queue: str, target: Target, to: s
             refused[record.id] = None
     arrived = tuple(as_bytes(record.id) for record in records if record.id not in refused)
     yield Invoke(SCRIPTS["arrive"], (prefix,), arrived)
-    return Moved(len(arrived), tuple(refused))
+    return Moved(len(arrived), tuple(refused), stay)
 
 
 def _is_there(target: Target, to: str, record: JobRecord) -> Steps[bool]:

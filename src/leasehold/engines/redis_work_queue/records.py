@@ -23,10 +23,12 @@ from typing import Any, Final
 
 import msgspec
 
-from leasehold.core import limits
+from leasehold.core import limits, names
 from leasehold.core.job import ErrorInfo, JobRecord, JobView, NewJob, State
 from leasehold.engines.texts import as_text, number_of
 
+_VERSION: Final = 1
+"""Of the envelope: the number that its key `leasehold` has."""
 _MARK: Final = b'"leasehold"'
 _TASK: Final = re.compile(r"[A-Za-z0-9_.:][A-Za-z0-9_.:-]*")
 _encode_json = msgspec.json.Encoder().encode
@@ -70,6 +72,8 @@ def read_record(queue: str, id: bytes, data: bytes) -> JobRecord:
         return JobRecord(name, queue, None, data, 0)
     try:
         envelope = _decode_envelope(data)
+        if envelope.leasehold != _VERSION:
+            raise ValueError(f"its version is {names.shown(envelope.leasehold)}; expected {_VERSION}")
         if envelope.task is not None and not (_TASK.fullmatch(envelope.task) and len(envelope.task) <= limits.MAX_NAME):
             raise ValueError("its task has no name that a task can have")
         timeout_ms = _within(envelope.timeout_ms, limits.MAX_TIMEOUT_MS, "timeout_ms")

@@ -3,7 +3,7 @@
 -- ARGV id...
 -- Returns: 1
 -- Invariant: nothing is left of them here. Sending it again is harmless by nature.
---@include begin types leases ends
+--@include begin types leases claims ends
 allow_when_full()
 check_types()
 call('ZCARD', key('moving'))

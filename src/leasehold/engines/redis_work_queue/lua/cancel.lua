@@ -10,9 +10,12 @@ allow_when_full()
 --@include once
 check_types()
 local place, ended = place_of(id)
+if place == 'failed' or place == 'broken' or place == 'cancelled' then
+  place, ended = live_place(id), nil -- that one has ended; there may be another by now
+end
 if place == 'active' then
   return remember(session, number, '2')
-elseif place ~= 'ready' and place ~= 'scheduled' and place ~= 'unroutable' then
+elseif place ~= 'ready' and place ~= 'scheduled' and place ~= 'unroutable' and place ~= 'moving' then
   return remember(session, number, '0')
 end
 cancel(config, clock(), id, place, ended, body)

@@ -13,17 +13,40 @@ local default_timeout, overdue = tonumber(ARGV[8]), tonumber(ARGV[9])
 local by_hand = tonumber(kind) == nil
 local held_key = key('held:' .. worker)
 
+-- A lease by hand that was given before has the time that is now asked for, from now on; never less than it had. False: it
+-- has ended, and somebody may be about to take the item: then another one is claimed.
+local lapsed_before = false
+local function renewed(id, token, claim, data)
+  local lease, whole = lease_of(id)
+  if not data or not whole or wire_token(lease) ~= token or not claim or claim.token ~= token then
+    return false
+  end
+  local now = clock()
+  claim.deadline = math.max(claim.deadline, now + lease_ms)
+  call('ZADD', key('due'), claim.deadline + config.grace, id)
+  set_lease(id, claim.token .. ' ' .. worker, claim.deadline - now)
+  call('HSET', key('leased'), id, claim_text(claim))
+  return true
+end
+
 allow_when_full()
 local again = recall(session, number)
 if again then
-  return claimed_before(again, function(id, token)
+  local answer = claimed_before(again, function(id, token)
     local claim = claim_of(call('HGET', key('leased'), id))
     local data = call('MGET', key('item:' .. id))[1]
+    if by_hand and not renewed(id, token, claim, data) then
+      lapsed_before = true
+      return nil
+    end
     if claim and claim.token == token and data then
       local failures, crashes = counted(call('HGET', key('attempts'), id), claim.hash)
       return { id, data, token, failures, crashes, claim.deadline }
     end
   end)
+  if not lapsed_before or #answer[2] > 0 then
+    return answer
+  end
 end
 
 check_types()

@@ -2,7 +2,7 @@
 -- KEYS[1] prefix
 -- ARGV session number id
 -- Returns: '1', or '0' when there is no such item, or it is held.
--- Invariant: nothing of the item is left.
+-- Invariant: nothing of the item is left. Of one that is aside only that goes: `item:<id>` is another one by now.
 --@include begin types remember leases claims ends remove
 local session, number, id = ARGV[1], ARGV[2], ARGV[3]
 allow_when_full()
@@ -13,5 +13,5 @@ if not place or place == 'active' then
   return remember(session, number, '0')
 end
 unlist(id, place, ended)
-erase(id)
+erase(id, ended)
 return remember(session, number, '1')

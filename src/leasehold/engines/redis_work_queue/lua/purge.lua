@@ -2,41 +2,54 @@
 -- KEYS[1] prefix
 -- ARGV session number config state limit cancel body
 -- Returns: '<looked at> <removed>'
--- Invariant: nothing of what was removed is left; what was cancelled is aside in `kept` and in `cancelled`.
+-- Invariant: nothing of what was removed is left; what was cancelled is aside in `kept` and in `cancelled`. Where an id has an
+-- item aside and another that other clients see, only the one in this state goes. Those that stay are not counted as
+-- looked at.
 --@include begin types remember config leases claims ends remove
 local session, number, state, limit = ARGV[1], ARGV[2], ARGV[4], tonumber(ARGV[5])
 local config, cancelling, body = configure(ARGV[3]), ARGV[6] == '1', ARGV[7]
 allow_when_full()
 --@include once
 check_types()
-local time, ids = clock(), {}
+local time, ids, parked = clock(), {}, nil
 if state == 'ready' then
   ids = call('RPOP', key('queue'), limit) or {}
 elseif state == 'scheduled' then
   ids = call('ZRANGE', key('later'), 0, limit - 1)
 elseif state == 'unroutable' then
   local task = call('SRANDMEMBER', key('unroutable'))
-  ids = task and call('ZRANGE', key('unroutable:' .. task), 0, limit - 1) or {}
+  parked = task and 'unroutable:' .. task
+  ids = parked and call('ZRANGE', key(parked), 0, limit - 1) or {}
 else
   ids = call('ZRANGE', key(state), 0, limit - 1)
 end
-local removed = 0
+local removed, stay = 0, 0
+local live = state == 'ready' or state == 'scheduled'
 for _, id in ipairs(ids) do
   local held = state == 'ready' and lease_of(id)
-  local there = call('EXISTS', key('item:' .. id)) == 1 or call('HEXISTS', key('ended'), id) == 1
+  local ended = not live and end_of(id) == state and call('HGET', key('ended'), id) or nil
+  local there = ended or live and call('EXISTS', key('item:' .. id)) == 1
   if held then
     -- Somebody holds it, and the queue has a second copy: it is left to its holder.
     call('LREM', key('processing'), 0, id)
     call('LPUSH', key('processing'), id)
   elseif cancelling and there then
-    cancel(config, time, id, state == 'ready' and 'popped' or state, call('HGET', key('ended'), id), body)
-    removed = removed + 1
+    if cancel(config, time, id, state == 'ready' and 'popped' or state, ended, body) then
+      removed = removed + 1
+    else
+      stay = stay + 1
+      if state == 'ready' then
+        call('LPUSH', key('queue'), id)
+      end
+    end
+  elseif not live and not ended then
+    call('ZREM', key(parked or state), id) -- listed, and of another state by now
   else
     if state ~= 'ready' then
-      unlist(id, state, call('HGET', key('ended'), id))
+      unlist(id, state, ended)
     end
-    erase(id)
+    erase(id, ended)
     removed = removed + (there and 1 or 0)
   end
 end
-return remember(session, number, #ids .. ' ' .. removed)
+return remember(session, number, (#ids - stay) .. ' ' .. removed)

@@ -9,7 +9,7 @@ allow_when_full()
 --@include once
 check_types()
 local place, ended = place_of(id)
-if not place or place == 'ready' or place == 'active' then
+if not place or place == 'ready' or place == 'active' or place == 'moving' then
   return remember(session, number, '0')
 end
 if edited ~= '1' then
@@ -20,7 +20,8 @@ if not data or (ended and call('EXISTS', key('item:' .. id)) == 1) then
   return remember(session, number, '0')
 end
 unlist(id, place, ended)
-erase(id)
+erase(id, ended)
+call('HDEL', key('attempts'), id)
 call('SET', key('item:' .. id), data)
 call('LPUSH', key('queue'), id)
 return remember(session, number, '1')

@@ -51,6 +51,15 @@ end
 local function set_down(id, claim, tried, kind, task, body)
   local data = call('GET', key('item:' .. id))
   local failures, crashes = counted(tried, claim.hash)
+  local before = end_of(id)
+  if before and (kind == 'u' or is_awaited(id)) then
+    if kind == 'u' then
+      local message = 'Its task is not known here, and it cannot be set aside: another job of this id is.'
+      body = cjson.encode({ type = 'IdTaken', message = message, traceback = '' })
+    end
+    unlist(id)
+    return postpone(config, time, id, data, failures + (kind == 'f' and 1 or 0), crashes, body)
+  end
   if kind == 'u' then
     local line = table.concat({ time, 0, failures, crashes, claim.token, claim.claimed, task }, ' ')
     set_aside('unroutable', id, data, line, '')

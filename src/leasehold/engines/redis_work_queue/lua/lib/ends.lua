@@ -48,19 +48,59 @@ local function prune(config, state, time, limit)
   return #old
 end
 
--- Set an item aside. Written before it is taken from where it was: an error between the two leaves it in both, not in none.
-local function set_aside(state, id, data, line, body)
+-- How the item of this id ended that is aside: failed, broken or cancelled; unroutable, or ready when it is on its way to
+-- another queue; nil when there is none. Another client may have added another item of the id since.
+local function end_of(id)
+  return string.match(call('HGET', key('ended'), id) or '', '^%S+')
+end
+
+-- One that is aside and still to run is not written over by a later item of its id.
+local function is_awaited(id)
+  local state = end_of(id)
+  return state == 'unroutable' or state == 'ready'
+end
+
+-- For how long a later item waits for the one that is aside, before it is tried again.
+local TAKEN_MS = 600000
+
+-- Leave an item that has no place aside where it is: in `processing`, as one that waits for a retry. It says why.
+local function postpone(config, time, id, data, failures, crashes, body)
+  call('HSET', key('attempts'), id, attempts_text(failures, crashes, hash_of(data), '\n' .. body))
+  call('LREM', key('processing'), -1, id)
+  call('LPUSH', key('processing'), id)
+  set_lease(id, '~' .. digits(time + TAKEN_MS), TAKEN_MS + config.wire)
+  call('ZADD', key('later'), time + TAKEN_MS, id)
+end
+
+-- Write down an end. It replaces that of an earlier item of the id.
+local function keep_end(state, id, data, line, body)
+  local before = end_of(id)
+  if before == 'failed' or before == 'broken' or before == 'cancelled' then
+    call('ZREM', key(before), id)
+  end
   call('HSET', key('kept'), id, data)
   call('HSET', key('ended'), id, state .. ' ' .. line .. '\n' .. body)
+end
+
+-- Set an item aside. Written before it is taken from where it was: an error between the two leaves it in both, not in none.
+local function set_aside(state, id, data, line, body)
+  keep_end(state, id, data, line, body)
   call('DEL', key('item:' .. id))
   end_lease(id)
   call('HDEL', key('attempts'), id)
 end
 
--- End in failed, broken or cancelled: the item is kept whole, with the reason.
-local function end_badly(config, time, state, id, data, failures, crashes, token, worker, claimed, body)
+-- End in failed, broken or cancelled: the item is kept whole, with the reason. `aside`: it is aside already, and what is in
+-- `item:<id>` is another one.
+local function end_badly(config, time, state, id, data, failures, crashes, token, worker, claimed, body, aside)
   local line = table.concat({ time, time + config.failed_ttl, failures, crashes, token, claimed, worker }, ' ')
-  set_aside(state, id, data, line, body)
+  if aside then
+    keep_end(state, id, data, line, body)
+  elseif is_awaited(id) then
+    return postpone(config, time, id, data, failures, crashes, body)
+  else
+    set_aside(state, id, data, line, body)
+  end
   call('ZADD', key(state), time + config.failed_ttl, id)
   call('HINCRBY', key('meta'), state, 1)
   prune(config, state, time, 100)

@@ -1,11 +1,8 @@
 -- lib remove: take an item that nobody holds out of the place where it waits, or from among those that are aside.
 
--- The place of an id that nobody holds: ready, scheduled, unroutable, failed, broken, cancelled; 'active'; or nil.
-local function place_of(id)
-  local ended = call('HGET', key('ended'), id)
-  if ended then
-    return string.match(ended, '^(%S*)'), ended
-  elseif call('EXISTS', key('item:' .. id)) == 0 then
+-- Where the item is that other clients see: ready, scheduled, active; nil when there is none.
+local function live_place(id)
+  if call('EXISTS', key('item:' .. id)) == 0 then
     return nil
   elseif call('ZSCORE', key('later'), id) then
     return 'scheduled'
@@ -13,6 +10,17 @@ local function place_of(id)
     return 'active'
   end
   return 'ready'
+end
+
+-- The place of an id: that of the item that is aside (unroutable, moving, failed, broken, cancelled) and how it ended;
+-- else that of the one other clients see. Where there are both they are two items: the one is not touched for the other.
+local function place_of(id)
+  local ended = call('HGET', key('ended'), id)
+  if ended then
+    local state = string.match(ended, '^(%S*)')
+    return state == 'ready' and 'moving' or state, ended
+  end
+  return live_place(id)
 end
 
 -- The task of a parked item.
@@ -42,17 +50,31 @@ local function unlist(id, place, ended)
   end
 end
 
-local function erase(id)
-  call('DEL', key('item:' .. id))
-  call('HDEL', key('attempts'), id)
-  call('HDEL', key('kept'), id)
-  call('HDEL', key('ended'), id)
+-- `ended`: of the item that is aside; else of the other one.
+local function erase(id, ended)
+  if ended then
+    call('HDEL', key('kept'), id)
+    call('HDEL', key('ended'), id)
+  else
+    call('DEL', key('item:' .. id))
+    call('HDEL', key('attempts'), id)
+  end
 end
 
--- End one that waits in cancelled.
+-- End one that waits in cancelled. False: one of its id is aside and still to run, so it stays.
 local function cancel(config, time, id, place, ended, body)
-  local data = ended and call('HGET', key('kept'), id) or call('GET', key('item:' .. id))
-  local failures, crashes = counted(call('HGET', key('attempts'), id))
+  local data, failures, crashes
+  if ended then
+    data = call('HGET', key('kept'), id)
+    failures, crashes = string.match(ended, '^%S+ %d+ %d+ (%d+) (%d+)')
+  elseif is_awaited(id) then
+    return false
+  else
+    data = call('GET', key('item:' .. id))
+    failures, crashes = counted(call('HGET', key('attempts'), id))
+  end
   unlist(id, place, ended)
-  end_badly(config, time, 'cancelled', id, data or '', failures, crashes, '0', '-', '0', body)
+  local aside = ended and true
+  end_badly(config, time, 'cancelled', id, data or '', failures or 0, crashes or 0, '0', '-', '0', body, aside)
+  return true
 end

@@ -14,8 +14,9 @@ local function state_of(id, lease)
   return 'ready'
 end
 
+-- `state`: of the item that other clients see. Without it the one that is aside comes first.
 local function view_of(id, state)
-  local ended = call('HGET', key('ended'), id)
+  local ended = not state and call('HGET', key('ended'), id)
   if ended then
     return { string.match(ended, '^(%S*)'), text_of(call('HGET', key('kept'), id)), '', '', '', '', ended }
   end

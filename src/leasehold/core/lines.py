@@ -1,0 +1,39 @@
+"""A line of the log: `event key=value`, safe against values that try to be more than one line; and its parts."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Final
+
+from leasehold.core.limits import MAX_LOG_TEXT
+
+PARTS: Final = "leasehold_parts"
+"""The attribute of a record of ours that has the name of the event and its fields."""
+
+
+def log_line(logger: logging.Logger, level: int, name: str, fields: Mapping[str, object]) -> None:
+    """Log one event: the line for people, its parts for a formatter that writes something else of them."""
+    logger.log(level, "%s", line(name, fields), extra={PARTS: (name, fields)}, stacklevel=3)
+
+
+def line(name: str, fields: Mapping[str, object]) -> str:
+    """The event in one line. A field that is None is left out.
+
+    >>> line("retried", {"id": "a b", "at": None, "delay_ms": 840})
+    "retried id='a b' delay_ms=840"
+    """
+    return " ".join([name, *(f"{key}={escaped(value)}" for key, value in fields.items() if value is not None)])
+
+
+def escaped(value: object) -> str:
+    """The value as one word: quoted when it has spaces, quotes or anything that does not print."""
+    if isinstance(value, float):
+        return f"{value:.3f}"
+    text = shortened(str(value))
+    plain = text and text.isprintable() and not any(char in text for char in " \"'=\\")
+    return text if plain else repr(text)
+
+
+def shortened(text: str) -> str:
+    return text if len(text) <= MAX_LOG_TEXT else text[:MAX_LOG_TEXT] + "..."

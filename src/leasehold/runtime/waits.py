@@ -1,0 +1,33 @@
+"""Waits that come to an end, whatever they wait for."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from typing import Any
+
+from leasehold.runtime.log import brief, event
+
+
+async def unless(end: asyncio.Event, waiting: Coroutine[Any, Any, Any], seconds: float) -> None:
+    """Wait for this, for so long at most, and not after that event."""
+    done = asyncio.ensure_future(waiting)
+    ended = asyncio.ensure_future(end.wait())
+    await asyncio.wait({done, ended}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+    for task in (done, ended):
+        task.cancel()
+
+
+async def within(waiting: Coroutine[Any, Any, Any], seconds: float) -> Any:
+    """Its answer, or None when it raised or took too long: at the end there is nobody left to tell."""
+    task = asyncio.ensure_future(waiting)
+    await asyncio.wait({task}, timeout=seconds)
+    if not task.done():
+        task.cancel()
+        return None
+    error = None if task.cancelled() else task.exception()
+    if error is not None:
+        event(logging.WARNING, "while_stopping", error=brief(error))
+        return None
+    return None if task.cancelled() else task.result()

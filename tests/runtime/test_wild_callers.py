@@ -1,0 +1,146 @@
+"""Code of the user's that goes for the worker itself: with what it raises, by hanging, by cancelling all there is."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any
+
+import pytest
+
+from leasehold.core import events, limits
+from leasehold.core.errors import Fail
+from leasehold.core.events import Listener
+from leasehold.runtime import ExitStatus
+from tests.runtime.fakes import Gate, Rig, gated, task
+
+
+def stopped(caplog: pytest.LogCaptureFixture) -> str:
+    (line,) = (one for one in caplog.messages if one.startswith("stopped "))
+    return line
+
+
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, GeneratorExit, asyncio.CancelledError])
+@pytest.mark.parametrize("is_async", [True, False])
+async def test_no_listener_ends_the_worker_by_what_it_raises(kind, is_async, caplog):
+    caplog.set_level(logging.INFO)
+    heard: list[str] = []
+
+    def sync(event: Any) -> None:
+        raise kind
+
+    async def on_loop(event: Any) -> None:
+        raise kind
+
+    listeners = [
+        Listener((events.Completed,), on_loop if is_async else sync),
+        Listener((events.Completed,), lambda event: heard.append(event.id)),
+    ]
+    async with Rig(lambda: None, listeners=listeners, burst=True) as rig:
+        rig.engine.add("a", "b")
+        assert await rig.ended() is ExitStatus.OK
+    assert sorted(heard) == ["a", "b"]
+    failed = [line for line in caplog.messages if line.startswith("listener_failed")]
+    assert [f"{kind.__name__} at=" in line for line in failed] == [True]
+    assert "loop_failed" not in caplog.text
+    assert stopped(caplog).endswith(" unheard=0")
+
+
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, GeneratorExit])
+@pytest.mark.parametrize("is_async", [True, False])
+async def test_no_hook_ends_the_worker_by_what_it_raises(kind, is_async, caplog):
+    async def failing() -> None:
+        raise Fail("no")
+
+    def sync(job: object, error: object) -> None:
+        raise kind
+
+    async def on_loop(job: object, error: object) -> None:
+        raise kind
+
+    spec = task(failing, on_failure=on_loop if is_async else sync)
+    async with Rig(spec, burst=True) as rig:
+        rig.engine.add("a", "b")
+        assert await rig.ended() is ExitStatus.OK
+    assert caplog.text.count("hook_failed") == 2
+
+
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, GeneratorExit])
+@pytest.mark.parametrize("is_async", [True, False])
+async def test_no_middleware_ends_the_worker_by_what_it_raises(kind, is_async, caplog):
+    def sync(jobs: object, call_next: object) -> None:
+        raise kind
+
+    async def on_loop(jobs: object, call_next: object) -> None:
+        raise kind
+
+    spec = task(lambda: None, retries=0)
+    async with Rig(spec, middleware=[on_loop if is_async else sync], burst=True) as rig:
+        rig.engine.add("a", "b")
+        assert await rig.ended() is ExitStatus.OK
+    assert caplog.text.count(f"error={kind.__name__}") == 2
+
+
+async def test_a_listener_that_hangs_is_told_of_and_so_is_what_nobody_heard(monkeypatch, caplog):
+    monkeypatch.setattr(limits, "LISTENER_MS", 20)
+    monkeypatch.setattr(limits, "CANCEL_MS", 20)
+    monkeypatch.setattr(limits, "TELL_MS", 50)
+    caplog.set_level(logging.INFO)
+    told, over = asyncio.Event(), asyncio.Event()
+
+    class Told(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            if "listener_hangs" in record.getMessage():
+                told.set()
+
+    async def stuck(event: Any) -> None:
+        while not over.is_set():
+            try:
+                await over.wait()
+            except asyncio.CancelledError:
+                continue  # as one does that catches everything
+
+    handler = Told()
+    logging.getLogger("leasehold.worker").addHandler(handler)
+    try:
+        async with Rig(lambda: None, listeners=[Listener((events.Completed,), stuck)]) as rig:
+            rig.engine.add("a", "b", "c")
+            async with asyncio.timeout(30):
+                await told.wait()
+            await rig.settled(3)
+            rig.worker.stop()
+            assert await rig.ended() is ExitStatus.OK
+            over.set()
+    finally:
+        logging.getLogger("leasehold.worker").removeHandler(handler)
+    assert caplog.text.count("listener_hangs") == 1
+    assert stopped(caplog).endswith(" unheard=3")
+
+
+async def test_a_handler_that_cancels_all_tasks_ends_the_worker_in_order(caplog, monkeypatch):
+    monkeypatch.setattr(limits, "REDIS_BACKOFF_CAP_MS", 1)
+    caplog.set_level(logging.INFO)
+    gate = Gate()
+    ours = asyncio.current_task()
+
+    async def wild() -> None:
+        for one in asyncio.all_tasks():
+            if one not in (asyncio.current_task(), ours):
+                one.cancel()
+
+    rig = Rig(gated(gate), more=[task(wild, name="wild")], concurrency=2)
+
+    async def worked() -> None:
+        async with rig:
+            rig.engine.add("long")
+            await gate.begun.get()
+            rig.engine.add("wild", task="wild")
+            await rig.ended()
+
+    with pytest.raises(asyncio.CancelledError):
+        await worked()
+    assert rig.engine.left is not None  # it said goodbye, which gives back what it held
+    assert not rig.engine.held
+    assert [record.levelname for record in caplog.records].count("CRITICAL") == 1
+    assert "not by Leasehold" in caplog.text
+    assert stopped(caplog)

@@ -1,0 +1,146 @@
+"""A rolling restart of worker processes that are played by a test: what a SIGHUP means while one is under way."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from leasehold.supervising import supervisor as module
+from leasehold.supervising.child import Child
+from leasehold.supervising.condition import Condition, State
+from leasehold.supervising.places import Plan
+from leasehold.supervising.supervisor import Supervisor
+
+
+class Played:
+    """A worker process that does what the test says."""
+
+    def __init__(self, crew: Crew, slot: int, heard: Callable[[Any], None], ended: Callable[[Any, int], None]) -> None:
+        self.slot, self.pid, self.began_at = slot, len(crew.all) + 1, float(len(crew.all))
+        self.condition = Condition(self.pid, State.STARTING, 0.0)
+        self.was_ready = self.leaving = False
+        self._heard, self._ended = heard, ended
+
+    def order(self, *, hard: bool = False) -> None:
+        self.leaving = True
+
+    def kill(self) -> None: ...
+
+    def ready(self) -> None:
+        self.condition = Condition(self.pid, State.RUNNING, 0.0)
+        self._heard(self)
+
+    def end(self, status: int = 0) -> None:
+        self._ended(self, status)
+
+
+class Crew:
+    """A supervisor and all processes that it has started so far."""
+
+    def __init__(self, processes: int) -> None:
+        self.all: list[Played] = []
+        self.supervisor = Supervisor(Plan(lambda descriptor: [], processes), clock=lambda: 0.0)
+        self._started = asyncio.Event()
+
+    async def start(self, slot: int, _command: object, heard: Any, ended: Any, *, alone: bool = False) -> Played:
+        self.all.append(Played(self, slot, heard, ended))
+        self._started.set()
+        return self.all[-1]
+
+    async def next(self) -> Played:
+        """The process that is started next."""
+        count = len(self.all)
+        async with asyncio.timeout(30):
+            while len(self.all) == count:
+                self._started.clear()
+                await self._started.wait()
+        await asyncio.sleep(0)  # the supervisor has it in hand
+        return self.all[-1]
+
+    def hup(self) -> None:
+        self.supervisor._signalled(signal.SIGHUP)
+
+    @property
+    def places(self) -> list[int | None]:
+        return [None if place.current is None else place.current.pid for place in self.supervisor._places]
+
+
+@pytest.fixture
+async def crew(monkeypatch):
+    """Two processes that are ready."""
+    crew = Crew(2)
+    monkeypatch.setattr(Child, "start", crew.start)
+    monkeypatch.setattr(module, "_has_terminal", lambda: False)
+    running = asyncio.create_task(crew.supervisor.run())
+    (await crew.next()).ready()
+    (await crew.next()).ready()
+    assert crew.places == [1, 2]
+    yield crew
+    running.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await running
+
+
+async def test_a_hup_while_an_old_process_finishes_its_jobs_rolls_all_of_them_again(crew, caplog):
+    first, second = crew.all
+    crew.hup()
+    third = await crew.next()
+    third.ready()
+    assert first.leaving
+    crew.hup()
+    crew.hup()  # one remembered ask is enough
+    assert not third.leaving
+    first.end()
+    fourth = await crew.next()
+    assert fourth.slot == 1  # the oldest first
+    fourth.ready()
+    second.end()
+    fifth = await crew.next()
+    assert fifth.slot == 0
+    fifth.ready()
+    third.end()
+    assert crew.places == [fifth.pid, fourth.pid]
+    crew.hup()  # all is over: a roll like any other
+    assert (await crew.next()).slot == 1
+
+
+async def test_a_new_process_that_hangs_is_superseded(crew, caplog):
+    caplog.set_level("INFO")
+    crew.hup()
+    hanging = await crew.next()
+    crew.hup()
+    assert hanging.leaving
+    assert "rolling_again place=0" in caplog.text
+    hanging.ready()  # too late: nothing of the code of before takes over
+    assert crew.places == [1, 2]
+    hanging.end()
+    for slot, old in ((0, 1), (1, 2)):
+        fresh = await crew.next()
+        assert fresh.slot == slot
+        fresh.ready()
+        crew.all[old - 1].end()
+    assert crew.places == [4, 5]
+    assert "rolling_given_up" not in caplog.text
+
+
+async def test_a_hup_while_the_system_starts_the_new_process_is_not_forgotten(crew):
+    crew.hup()
+    crew.hup()
+    early = await crew.next()
+    assert early.leaving
+    early.end()
+    assert (await crew.next()).slot == 0
+
+
+async def test_after_one_that_was_given_up_it_can_be_asked_for_anew(crew, caplog):
+    crew.hup()
+    (await crew.next()).end(1)
+    assert "rolling_given_up place=0" in caplog.text
+    assert crew.places == [1, 2]
+    crew.hup()
+    assert (await crew.next()).slot == 0
