@@ -6,6 +6,7 @@ from typing import Final
 
 from hypothesis import strategies as st
 
+from leasehold.core import limits
 from leasehold.core.engine import Timing
 from leasehold.core.job import ErrorInfo, State
 from leasehold.core.outcome import Broken, Cancelled, Completed, Crashed, Failed, Outcome, Released, Retried, Unroutable
@@ -19,14 +20,14 @@ WORKERS: Final = ("w1", "w2")
 RECENT: Final = 4
 """So many of the last leases are used."""
 ERROR: Final = ErrorInfo("Boom", "no")
-HAND_MS: Final = 35_000
-WINDOW_MS: Final = 25_000
-WAIT_MS: Final = 15_000
+HAND_MS: Final = 350_000
+WINDOW_MS: Final = 250_000
+WAIT_MS: Final = 150_000
 OUTCOMES: Final[list[Outcome]] = [
-    Completed(b"r", 35_000),
+    Completed(b"r", 350_000),
     Completed(b"", 0),
     Retried(ERROR),
-    Retried(ERROR, 15_000),
+    Retried(ERROR, 150_000),
     Failed(ERROR),
     Broken(ERROR),
     Released(),
@@ -51,8 +52,9 @@ tasks = st.sampled_from([None, "t", "u"])
 outcomes = st.sampled_from(OUTCOMES)
 batches = st.sampled_from([1, 3, 2])
 picks = st.integers(0, 2 * RECENT - 1)
-delays = st.sampled_from([0, 0, 0, 0, 15_000])
-timeouts = st.sampled_from([0, 15_000])
+delays = st.sampled_from([0, 0, 0, 0, 150_000])
+timeouts = st.sampled_from([0, 15 * spans.QUANTUM_MS // 10 - limits.OVERDUE_GRACE_MS])
+"""A job is overdue half a step off."""
 purgeable: Final = [state for state in State if state is not State.ACTIVE]
 lanes = st.sampled_from(LANES)
 many = st.one_of(lanes, lanes, st.sampled_from([None, *purgeable]))

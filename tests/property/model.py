@@ -12,14 +12,14 @@ from leasehold.core.shape import PLAIN, CancelAnswer, CancelCount, LaneFailure, 
 from tests.property.model_keys import Keys
 from tests.property.model_lines import Job, Lines
 
-QUANTUM_MS: Final = 10_000
-"""Time passes in such steps. Every span below lies half a step off, so that the real time which a test takes decides
-nothing."""
-LEASE_MS: Final = 25_000
-GRACE_MS: Final = 15_000
-OUTAGE_MS: Final = 55_000
-AMNESTY_MS: Final = 25_000
-KEEP_MS: Final = 205_000
+QUANTUM_MS: Final = 100_000
+"""Time passes in such steps. Every span lies half a step off, so that the real time that a history takes decides
+nothing: it may take most of a minute."""
+LEASE_MS: Final = 250_000
+GRACE_MS: Final = 150_000
+OUTAGE_MS: Final = 550_000
+AMNESTY_MS: Final = 250_000
+KEEP_MS: Final = 2_050_000
 MAX_CRASHES: Final = 4
 ISOLATE: Final = 2
 NEVER: Final = 10**15
