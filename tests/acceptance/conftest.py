@@ -10,31 +10,25 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Self
 
 import pytest
 
 from leasehold import Leasehold as App
+from tests.support.nursery import Child, Nursery
 
 SOURCE = Path(__file__).parents[2] / "src"
 LIMIT_S = 60.0
+_PROGRAMS = {"dev", "demo"}
 
 
 class Run:
     """One run of the command. What it writes on stdout and stderr is collected while it runs."""
 
-    def __init__(self, args: tuple[str, ...], folder: Path, environment: dict[str, str]) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-P", "-W", "error", "-m", "leasehold", *args],
-            cwd=folder,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+    def __init__(self, process: Child | subprocess.Popen[str]) -> None:
+        self.process = process
         self._grew = threading.Condition()
         self._texts = {"out": "", "err": ""}
         self._readers = [self._read("out"), self._read("err")]
@@ -127,9 +121,32 @@ def terminal() -> Iterator[Terminal]:
 Leasehold = Callable[..., Run]
 
 
+@pytest.fixture(scope="session")
+def nursery() -> Iterator[Nursery]:
+    nursery = Nursery()
+    yield nursery
+    nursery.close()
+
+
+def _program(args: Sequence[str], folder: Path, environment: dict[str, str]) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-P", "-W", "error", "-m", "leasehold", *args],
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
 @pytest.fixture
-def leasehold(tmp_path: Path) -> Iterator[Leasehold]:
-    """Starts the command: `leasehold("worker", "jobs:app", url=server.url)`. Ended at the end of the test."""
+def leasehold(tmp_path: Path, nursery: Nursery) -> Iterator[Leasehold]:
+    """Starts the command: `leasehold("worker", "jobs:app", url=server.url)`. Ended at the end of the test.
+
+    Most runs are forks of the `nursery`, as they are many; what follows the code, and what tells Python itself
+    something, is a program from its first line on.
+    """
     runs: list[Run] = []
     outside = {name: value for name, value in os.environ.items() if not name.startswith(("LEASEHOLD_", "REDIS_"))}
 
@@ -137,7 +154,9 @@ def leasehold(tmp_path: Path) -> Iterator[Leasehold]:
         environment = {**outside, "PYTHONPATH": str(SOURCE), "COLUMNS": "200", **variables}
         if url is not None:
             environment["LEASEHOLD_URL"] = url
-        runs.append(Run(args, tmp_path, environment))
+        own = not _PROGRAMS.isdisjoint(args[:1]) or any(name.startswith("PYTHON") for name in variables)
+        begin = _program if own else nursery.spawn
+        runs.append(Run(begin(list(args), tmp_path, environment)))
         return runs[-1]
 
     yield start
