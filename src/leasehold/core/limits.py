@@ -164,6 +164,8 @@ STOP_GRACE_MS = 20 * SECOND
 """After a first signal: how long running jobs have to finish."""
 CANCEL_MS = 1 * SECOND
 """How long an async handler has to end after it was cancelled. Then it is given up; its slot stays busy."""
+SETTLE_CROWD, SETTLE_FULL, GATHER_MS = 8, 100, 2
+"""From so many ended jobs at once a worker waits so long for more, up to so many, and settles all in one call."""
 FLUSH_MS = 5 * SECOND
 """At a stop: how long outcomes may take to reach Redis."""
 LEAVE_MS = 2 * SECOND

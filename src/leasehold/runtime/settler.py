@@ -18,7 +18,7 @@ from leasehold.runtime.herald import Herald
 from leasehold.runtime.hooks import Hooks
 from leasehold.runtime.inflight import Inflight
 from leasehold.runtime.log import event
-from leasehold.runtime.ports import Driver
+from leasehold.runtime.ports import Driver, Env
 
 Item: TypeAlias = tuple[Lease, Outcome, Held | None]
 """A lease, how it ended, and its entry in the table (None: a stray that was never in it)."""
@@ -31,7 +31,7 @@ class Settler:
     """
 
     def __init__(
-        self, engine: Engine, driver: Driver, inflight: Inflight, herald: Herald | None = None, replicas: int = 0
+        self, engine: Engine, driver: Driver, inflight: Inflight, env: Env, herald: Herald | None = None, replicas: int = 0
     ) -> None:
         self._engine = engine
         self._herald = herald
@@ -39,6 +39,7 @@ class Settler:
         """Where there are any."""
         self._driver = driver
         self._inflight = inflight
+        self._env = env
         self._queue: deque[Item] = deque()
         self._wake = asyncio.Event()
         self._replicas = replicas
@@ -71,6 +72,9 @@ class Settler:
             await self._wake.wait()
             self._wake.clear()
             while self._queue:
+                if limits.SETTLE_CROWD <= len(self._queue) < limits.SETTLE_FULL:
+                    # So many at once: jobs are short, and more will have ended in a moment.
+                    await self._env.sleep(limits.GATHER_MS / limits.SECOND)
                 await self._round(self._take())
             self._quiet.set()
 

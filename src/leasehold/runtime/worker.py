@@ -208,7 +208,7 @@ class Worker:
         env, engine, link, queues = self._env, self._engine, self._link, self.queues
         pace = Pace()
         self._inflight = Inflight(self._concurrency)
-        self._settler = Settler(engine, link, self._inflight, self._herald, self._durable)
+        self._settler = Settler(engine, link, self._inflight, env, self._herald, self._durable)
         self._reporter = Reporter(engine, link, env)
         self._layers = Layers(self._middleware, self._concurrency)
         known = self._known.behind(self._layers)

@@ -56,31 +56,46 @@ local jobs, claims, answer, dropped, looked = {}, {}, {}, {}, 0
 local token = math.max(tonumber(call('HGET', key('meta'), 'token') or 0), micros)
 local taken, took_isolated = {}, false
 
+-- Until when a job may run that has so much time. The deadline of a kept lease is the job's own: past it, even a worker
+-- that beats has lost the job.
+local function deadline_of(timeout)
+  return by_hand == '1' and time + lease_ms or timeout > 0 and time + timeout + config.overdue or 0
+end
+
+-- What a claim says after its token.
+local function rest_of(deadline)
+  return ' ' .. deadline .. ' ' .. time .. ' ' .. (by_hand == '1' and 'h' or slots)
+end
+
+local usual = deadline_of(config.default_timeout)
+local usual_rest = rest_of(usual)
+
 local function take(id, record, failures, crashes)
   taken[id] = true
   token = token + 1
-  -- The deadline of a kept lease is the job's own: past it, even a worker that beats has lost the job.
-  local head, timeout, shape = string.match(record, '^[^\n]*'), config.default_timeout, ''
-  if string.find(head, '=', 1, true) then
-    -- More digits than a time has would be written with an exponent, and the claim could not be read again.
-    timeout, shape = math.min(tonumber(string.match(head, ' t=(%d+)') or timeout), @NEVER_MS@), shape_of(head)
+  local text, deadline, rest, shape = digits(token), usual, usual_rest, ''
+  local equals = string.find(record, '=', 1, true)
+  if equals and equals < (string.find(record, '\n', 1, true) or #record + 1) then
+    local head = string.match(record, '^[^\n]*')
+    local timeout = string.match(head, ' t=(%d+)')
+    if timeout then
+      -- More digits than a time has would be written with an exponent, and the claim could not be read again.
+      deadline = deadline_of(math.min(tonumber(timeout), @NEVER_MS@))
+      rest = rest_of(deadline)
+    end
+    shape = shape_of(head)
   end
-  local deadline = timeout > 0 and time + timeout + config.overdue or 0
-  if by_hand == '1' then
-    deadline = time + lease_ms
-  end
-  local claim = digits(token) .. ' ' .. deadline .. ' ' .. time .. ' ' .. (by_hand == '1' and 'h' or slots)
   if shape ~= '' then
-    claim = claim .. ' ' .. shape
+    rest = rest .. ' ' .. shape
     if uniques.key_of(shape) == 's' then
       uniques.free_key(shape, id, false)
     end
   end
-  jobs[#jobs + 1] = { id, record, digits(token), failures, crashes, deadline }
+  jobs[#jobs + 1] = { id, record, text, failures, crashes, deadline }
   claims[#claims + 1] = id
-  claims[#claims + 1] = claim
+  claims[#claims + 1] = text .. rest
   answer[#answer + 1] = id
-  answer[#answer + 1] = digits(token)
+  answer[#answer + 1] = text
 end
 
 -- One job of `isolated`, where this worker holds none of them.

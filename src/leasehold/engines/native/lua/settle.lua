@@ -29,13 +29,19 @@ end
 local answers, gone, front = {}, {}, {}
 local ended, expiries, completed, shaped, woken = {}, {}, {}, {}, false
 
+-- Most are kept for the same time: what is the same in their records is made once.
+local kept_until, kept_for, times = nil, nil, nil
+
 local function complete(id, failures, crashes, token, claimed, ttl, head, body)
   completed[#completed + 1] = id
-  if ttl > 0 then
-    local line = end_line('completed', time, time + ttl, failures, crashes, token, worker, claimed)
+  if ttl ~= '0' then
+    if ttl ~= kept_for then
+      kept_for, kept_until = ttl, digits(time + ttl)
+      times = time .. ' ' .. kept_until
+    end
     ended[#ended + 1] = id
-    ended[#ended + 1] = line .. '\n' .. head .. '\n' .. body
-    expiries[#expiries + 1] = time + ttl
+    ended[#ended + 1] = end_line('completed', times, failures, crashes, token, worker, claimed) .. '\n' .. head .. '\n' .. body
+    expiries[#expiries + 1] = kept_until
     expiries[#expiries + 1] = id
   end
 end
@@ -67,7 +73,7 @@ end
 local bad_ends = { f = 'failed', b = 'broken', x = 'cancelled' }
 for n, id in ipairs(ids) do
   local at = 5 + (n - 1) * 6
-  local token, kind, ms, head, body = ARGV[at + 1], ARGV[at + 2], tonumber(ARGV[at + 3]), ARGV[at + 4], ARGV[at + 5]
+  local token, kind, ms, head, body = ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], ARGV[at + 4], ARGV[at + 5]
   local mine, claimed = string.match(held[n] or '', '^(%d+) %d+ (%d+)')
   local shape = mine and string.find(held[n], '=', 1, true) and shape_of(held[n]) or ''
   answers[n] = 0
@@ -95,7 +101,7 @@ for n, id in ipairs(ids) do
       end
     elseif kind == 'r' then
       clear_notes(id)
-      retry(id, failures, crashes, ms, body, shape)
+      retry(id, failures, crashes, tonumber(ms), body, shape)
     elseif kind == 'l' or kind == 'k' then
       front[#front + 1] = { tonumber(token), id, claimed, worker, kind == 'k', shape }
     elseif kind == 'u' then

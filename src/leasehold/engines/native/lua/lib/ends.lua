@@ -32,8 +32,10 @@ local function trim(state, max)
 end
 
 -- The first line of an end; the second is the record's own first line (completed jobs only), the rest is the body.
-local function end_line(state, time, expires, failures, crashes, token, worker, claimed)
-  return table.concat({ state, time, expires, failures, crashes, token, worker, claimed }, ' ')
+-- `times`: when it ended, and when that is forgotten.
+local function end_line(state, times, failures, crashes, token, worker, claimed)
+  local tries = failures + crashes == 0 and ' 0 0 ' or ' ' .. failures .. ' ' .. crashes .. ' '
+  return state .. ' ' .. times .. tries .. token .. ' ' .. worker .. ' ' .. claimed
 end
 
 -- End in failed, broken or cancelled: the whole record is kept, with the reason.
@@ -45,7 +47,7 @@ local function end_badly(config, time, state, id, failures, crashes, token, work
   if record then
     call('HSET', key('kept'), id, record)
   end
-  local line = end_line(state, time, expires, failures, crashes, token, worker, claimed)
+  local line = end_line(state, time .. ' ' .. digits(expires), failures, crashes, token, worker, claimed)
   call('HSET', key('ended'), id, line .. '\n\n' .. body)
   call('ZADD', key(state), expires, id)
   call('HDEL', key('jobs'), id)
