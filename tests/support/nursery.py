@@ -89,13 +89,12 @@ class Child:
 
 def _mother(line: socket.socket) -> dict[str, Any]:
     """Forks a child for each order until nobody asks any more. Returns in the children, with their order."""
-    import importlib
-    import pkgutil
+    import click
 
-    import leasehold.cli
+    from leasehold.cli import COMMANDS, commands
 
-    for module in pkgutil.walk_packages(leasehold.cli.__path__, "leasehold.cli."):
-        importlib.import_module(module.name)
+    for name in COMMANDS:
+        commands.get_command(click.Context(commands), name)
     gc.collect()
     gc.freeze()  # else each child would copy most of this memory as it looks for garbage
     while True:
