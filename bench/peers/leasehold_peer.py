@@ -10,6 +10,8 @@ from contract import Arguments, Peer, Variant
 from leasehold import Leasehold
 
 app = Leasehold(contract.url())
+if contract.variant() == contract.FAST:
+    app.queue_defaults("bench", result_ttl=0)
 
 
 @app.task(queue="bench")
@@ -38,8 +40,8 @@ def enqueue(kind: str, jobs: Iterable[Arguments], bulk: bool) -> None:
 
 def worker() -> list[str]:
     # Variant `one`: for whoever asks what waits behind what.
-    few = ["-c", "1"] if contract.variant() == "one" else []
-    return [contract.program("leasehold"), "worker", "leasehold_peer:app", "--log-level", "warning", *few]
+    slots = {"one": ["-c", "1"], contract.FAST: ["-c", "100"]}.get(contract.variant(), [])
+    return [contract.program("leasehold"), "worker", "leasehold_peer:app", "--log-level", "warning", *slots]
 
 
 PEER = Peer(
@@ -49,5 +51,5 @@ PEER = Peer(
     variants=(Variant("default", "defaults"),),
     enqueue=enqueue,
     worker=worker,
-    fast="defaults",
+    fast="`-c 100`, `result_ttl=0`",
 )

@@ -6,9 +6,10 @@ import inspect
 import json
 import sys
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, ParamSpec, TypeVar
+
+from msgspec import Struct
 
 from leasehold.core import names
 from leasehold.core.codec import JsonCodec
@@ -32,13 +33,15 @@ R = TypeVar("R")
 C = TypeVar("C")
 
 
-@dataclass(frozen=True, slots=True)
-class TaskCall(Generic[R]):
+class TaskCall(Struct, Generic[R], frozen=True, gc=False):
     """One call of a task that is yet to be enqueued, made by `Task.call`. Its arguments are checked and encoded."""
 
     task: str
-    payload: bytes = field(repr=False)
+    payload: bytes
     options: Options
+
+    def __repr__(self) -> str:
+        return f"TaskCall(task={self.task!r}, options={self.options!r})"
 
     def payload_for(self, task: str) -> bytes:
         """The arguments, for a job of this task that is there already. Raises `InvalidArgument`."""

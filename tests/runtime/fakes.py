@@ -48,6 +48,8 @@ class FakeEngine:
     batches: list[int] = field(default_factory=list)
     parked: list[Lease] = field(default_factory=list)
     raw_queues: set[str] = field(default_factory=set)
+    offered: set[str] = field(default_factory=set)
+    """The tasks whose parked jobs the last maintenance asked for."""
     poisoned: list[JobView] = field(default_factory=list)
     """What the next maintenance tells of."""
     ghosts: int = 0
@@ -124,7 +126,8 @@ class FakeEngine:
     def wait(self, queues: Sequence[str], timeout_ms: int) -> Steps[str | None]:
         async def wait() -> str | None:
             self._note("wait")
-            self._woken.clear()
+            if not any(self.ready[queue] for queue in queues):  # as a wake-up that was left in Redis
+                self._woken.clear()
             try:
                 await asyncio.wait_for(self._woken.wait(), timeout_ms / 1000)
             except TimeoutError:
@@ -175,6 +178,7 @@ class FakeEngine:
         self.raw_queues = set(raw_queues)
 
         def maintain() -> Maintained:
+            self.offered = set(tasks)
             self._note("maintain")
             told, self.poisoned = tuple(self.poisoned), []
             return Maintained(poisoned=told)

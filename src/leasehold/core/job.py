@@ -42,7 +42,7 @@ class State(StrEnum):
 ENDS = frozenset({State.COMPLETED, State.FAILED, State.BROKEN, State.CANCELLED})
 
 
-class NewJob(Struct, frozen=True):
+class NewJob(Struct, frozen=True, gc=False):
     """A job to be enqueued. `task` None: a raw payload for the queue's handler.
 
     `delay_ms` counts from Redis' clock at the enqueue; `run_at_ms` is a time since 1970; at most one of them is set.
@@ -63,7 +63,7 @@ class NewJob(Struct, frozen=True):
     shape: Shape = PLAIN
 
 
-class Enqueued(Struct, frozen=True):
+class Enqueued(Struct, frozen=True, gc=False):
     """What became of a `NewJob`.
 
     `created` False and no `conflict`: a job with this id existed and nothing was changed. With a `conflict`, another
@@ -76,7 +76,7 @@ class Enqueued(Struct, frozen=True):
     conflict: Conflict | None = None
 
 
-class JobRecord(Struct, frozen=True):
+class JobRecord(Struct, frozen=True, gc=False):
     """A job as it lies in Redis, without its history.
 
     `timeout_ms` and `retries` None: what the task says where it runs; `timeout_ms` 0: no limit. `malformed` is not
@@ -98,7 +98,7 @@ Token: TypeAlias = int | str
 """A fencing token. For engines that can count, a number that grows with every claim of a job."""
 
 
-class LeaseRef(Struct, frozen=True):
+class LeaseRef(Struct, frozen=True, gc=False):
     """Names one lease: enough to keep it or to ask whether it is still ours."""
 
     queue: str
@@ -106,7 +106,7 @@ class LeaseRef(Struct, frozen=True):
     token: Token
 
 
-class Lease(Struct, frozen=True):
+class Lease(Struct, frozen=True, gc=False):
     """A claim on a job by a worker. `attempt` counts from 1: earlier failures and crashes, plus this one.
 
     `deadline_ms` (Redis' clock) is when the job is taken back even from a live worker, 0 for never.

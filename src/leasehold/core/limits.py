@@ -17,6 +17,8 @@ MAX_JSON_DEPTH = 64
 MAX_BATCH = 500
 """Jobs in one script call. Lua's unpack fails near 8,000 values; the widest script uses four values a job."""
 MAX_CALL_BYTES = 4 * 1024 * 1024
+HEADS_KEPT = 256
+"""First lines of records, without their times, that need not be read again: those of a task are mostly alike."""
 ANSWER_TTL_MS = 10 * MINUTE
 """How long Redis remembers the answer of a call, so that sending it again is harmless."""
 
@@ -166,6 +168,8 @@ CANCEL_MS = 1 * SECOND
 """How long an async handler has to end after it was cancelled. Then it is given up; its slot stays busy."""
 SETTLE_CROWD, SETTLE_FULL, GATHER_MS = 8, 100, 2
 """From so many ended jobs at once a worker waits so long for more, up to so many, and settles all in one call."""
+SLOTS_LOST_MS = 5 * SECOND
+"""When handlers that would not end have occupied every slot for so long, the worker retires."""
 FLUSH_MS = 5 * SECOND
 """At a stop: how long outcomes may take to reach Redis."""
 LEAVE_MS = 2 * SECOND
@@ -268,7 +272,9 @@ PROCESS_START_MS = MINUTE
 PROCESS_STARTING_MOST = 4
 """So many are started at one moment: each takes up a core until it has loaded the app."""
 PROCESS_STARTS = 7
-"""So many in a row that could not be started stop the worker with an error."""
+"""After so many in a row that could not be started, jobs that need one are parked until one can be."""
+PROCESS_PROBE_MS = 30 * SECOND
+"""How often one is tried then."""
 PROCESS_BACKOFF_MS = 250
 PROCESS_BACKOFF_CAP_MS = 5 * SECOND
 PROCESS_CANCEL_MS = 5 * SECOND

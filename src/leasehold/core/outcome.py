@@ -11,7 +11,7 @@ from leasehold.core.job import ErrorInfo
 from leasehold.core.limits import COMPLETED_TTL_MS
 
 
-class Completed(Struct, frozen=True):
+class Completed(Struct, frozen=True, gc=False):
     """Done. `result` is encoded; `result_ttl_ms` 0 keeps no record at all."""
 
     result: bytes = b""

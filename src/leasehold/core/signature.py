@@ -33,6 +33,11 @@ class Slot:
     name: str
     annotation: Any
 
+    @property
+    def kind(self) -> type | None:
+        """The type whose values need no conversion, if there is such a one."""
+        return self.annotation if self.annotation in _SAME or self.annotation is float else None
+
     def dump(self, value: Any) -> Any:
         """The value as plain data, if it comes back from there as it is."""
         kind = self.annotation
@@ -79,14 +84,17 @@ class Signature:
             _check_usable(task, slot)
             self._place(parameter.kind, slot)
         self._count_positional()
+        self._kinds = tuple(slot.kind for slot in self._positional)
 
     def encode(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
         """The payload of one call. Raises `PayloadInvalid`, naming the task and the parameter."""
         self._check_call(args, kwargs, _hint)
-        plain_args = [self._apply(Slot.dump, self._nth(n), value) for n, value in enumerate(args)]
+        plain_args: Sequence[Any] = args
+        if not self._fit(args):
+            plain_args = [self._apply(Slot.dump, self._nth(n), value) for n, value in enumerate(args)]
         plain_kwargs = {name: self._apply(Slot.dump, self._by_name(name), value) for name, value in kwargs.items()}
         try:
-            return self._codec.write([plain_args, plain_kwargs])
+            return self._codec.write((plain_args, plain_kwargs))
         except Misfit as exc:
             raise PayloadInvalid(f"Task {self.task}: the arguments cannot be encoded: {exc}.") from None
 
@@ -102,12 +110,19 @@ class Signature:
             case _:
                 raise PayloadInvalid(f"Task {self.task}: the payload is not [[positional...], {{named...}}].")
         self._check_call(args, kwargs)
-        if not args and not kwargs:
-            return (), {}
-        return (
-            tuple(self._apply(Slot.load, self._nth(n), value) for n, value in enumerate(args)),
-            {name: self._apply(Slot.load, self._by_name(name), value) for name, value in kwargs.items()},
-        )
+        if not self._fit(args):
+            args = [self._apply(Slot.load, self._nth(n), value) for n, value in enumerate(args)]
+        if kwargs:
+            kwargs = {name: self._apply(Slot.load, self._by_name(name), value) for name, value in kwargs.items()}
+        return tuple(args), kwargs
+
+    def _fit(self, args: Sequence[Any]) -> bool:
+        """Whether each is of the very type that its parameter says, so that there is nothing to convert."""
+        for value, kind in zip(args, self._kinds, strict=False):
+            same = type(value) is kind
+            if not same or (kind is float and not math.isfinite(value)):
+                return False
+        return len(args) <= len(self._kinds)
 
     def _place(self, kind: inspect._ParameterKind, slot: Slot) -> None:
         match kind:

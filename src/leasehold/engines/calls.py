@@ -11,7 +11,7 @@ from leasehold.core.errors import LeaseholdError, Unreachable
 from leasehold.core.steps import Arg, Steps, T
 
 
-class Part(Struct, frozen=True):
+class Part(Struct, frozen=True, gc=False):
     """What one job contributes to a call for many: where its answer belongs, its arguments, about how many bytes."""
 
     position: int

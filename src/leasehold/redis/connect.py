@@ -58,13 +58,16 @@ class AsyncConnection(Protocol):
     async def read_response(self, *, disconnect_on_error: bool = True) -> Any: ...
 
 
+_TEXTS: Final = (str, bytes)
+
+
 def pack(args: tuple[Arg, ...]) -> bytes:
     """A command as bytes for the wire.
 
     Numbers are written here: making text of one can run a signal handler, and when that raises (Ctrl-C), hiredis goes
     on with a null pointer and the process dies.
     """
-    plain = tuple([arg if isinstance(arg, str | bytes) else str(arg) for arg in args])
+    plain = tuple([arg if isinstance(arg, _TEXTS) else str(arg) for arg in args])
     return cast(bytes, hiredis.pack_command(plain))  # type: ignore[arg-type]
 
 

@@ -31,7 +31,13 @@ class Settler:
     """
 
     def __init__(
-        self, engine: Engine, driver: Driver, inflight: Inflight, env: Env, herald: Herald | None = None, replicas: int = 0
+        self,
+        engine: Engine,
+        driver: Driver,
+        inflight: Inflight,
+        env: Env,
+        herald: Herald | None = None,
+        replicas: int = 0,
     ) -> None:
         self._engine = engine
         self._herald = herald

@@ -10,6 +10,7 @@ error    JSON: {"type", "message", "traceback"}
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
@@ -73,24 +74,28 @@ def _read_shape(values: dict[str, str]) -> Shape:
 def read_record(queue: str, id: bytes, raw: bytes) -> JobRecord:
     """The record of a job. One that nobody of ours has written comes back whole, with `malformed` saying why."""
     head, newline, payload = raw.partition(b"\n")
+    enqueued, _, words = head.partition(b" ")
     name = as_text(id)
     try:
-        enqueued, task, *options = head.decode().split(" ")
-        if not newline:
+        if not newline or not words:
             raise ValueError
-        values = dict(option.split("=", 1) for option in options)
-        return JobRecord(
-            name,
-            queue,
-            None if task == RAW else task,
-            payload,
-            int(enqueued),
-            timeout_ms=_timeout(values["t"]) if "t" in values else None,
-            retries=int(values["r"]) if "r" in values else None,
-            shape=_read_shape(values),
-        )
+        task, timeout_ms, retries, shape = _read_words(words)
+        return JobRecord(name, queue, task, payload, int(enqueued), timeout_ms, retries, shape=shape)
     except ValueError:
         return JobRecord(name, queue, None, raw, 0, malformed="the job's record does not begin as a record does")
+
+
+@lru_cache(maxsize=limits.HEADS_KEPT)
+def _read_words(words: bytes) -> tuple[str | None, int | None, int | None, Shape]:
+    """Task, timeout, retries and shape: what the first lines of most jobs have in common."""
+    task, *options = words.decode().split(" ")
+    values = dict(option.split("=", 1) for option in options)
+    return (
+        None if task == RAW else task,
+        _timeout(values["t"]) if "t" in values else None,
+        int(values["r"]) if "r" in values else None,
+        _read_shape(values),
+    )
 
 
 def _timeout(text: str) -> int:
