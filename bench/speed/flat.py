@@ -31,7 +31,7 @@ QUEUE: Final = "bench"
 PAYLOAD: Final = b"x" * 100
 SIZES: Final = (1_000, 1_000_000)
 QUICK_SIZES: Final = (1_000, 20_000)
-BATCHES: Final = (1, 100, limits.MAX_BATCH)
+BATCHES: Final = (1, 100, limits.ROUND_MOST)
 JOBS: Final = 2_000
 """Of each operation, in each repetition, with batches; one by one it is a tenth of that."""
 REPEATED: Final = 7

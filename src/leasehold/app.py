@@ -21,6 +21,7 @@ from leasehold.protocols import FullEngine, WireProtocol, spoken
 from leasehold.queues import Queue
 from leasehold.rules import (
     OF_RUN,
+    OF_TASK,
     Defaults,
     Policy,
     Rules,
@@ -235,7 +236,7 @@ class Leasehold:
         """
         if callable(queue):
             raise InvalidArgument('@app.handler needs the name of its queue: @app.handler("emails").')
-        policy = Policy(names.queue_name(queue), Rules.of(options), self._defaults)
+        policy = Policy(self._queue_name(queue), Rules.of(options), self._defaults)
         rule, place = _batch_rule(batch, linger, one_lane), Place.of(run_in, max_memory)
         if one_lane:
             self._client.require(Feature.LANES, "lanes")
@@ -261,7 +262,7 @@ class Leasehold:
         counts is the queue of the task, also for a job that `using(queue=...)` sends elsewhere. Raises
         `InvalidArgument`.
         """
-        self._defaults.set(names.queue_name(queue), Rules.of(options))
+        self._defaults.set(self._queue_name(queue), Rules.of(options))
 
     @overload
     def on(self, kind: type[E], /) -> Callable[[Callable[[E], R]], Callable[[E], R]]: ...
@@ -328,7 +329,7 @@ class Leasehold:
 
         app.queue("emails").enqueue(b"...")
         """
-        checked = names.queue_name(name)
+        checked = self._queue_name(name)
         return Queue(self._client, checked, lambda: self._raw_policy(checked))
 
     def close(self) -> None:
@@ -355,8 +356,14 @@ class Leasehold:
 
     def _policy(self, queue: str, options: TaskOptions) -> Policy:
         shape: Any = {name: value for name, value in options.items() if name in OF_SHAPE}
-        own = Rules.of(options, OF_RUN | OF_SHAPE)
-        return Policy(names.queue_name(queue), own, self._defaults, Options().using(OF_SHAPE, **shape).check())
+        own = Rules.of(options, OF_RUN | OF_SHAPE, OF_TASK)
+        return Policy(self._queue_name(queue), own, self._defaults, Options().using(OF_SHAPE, **shape).check())
+
+    def _queue_name(self, queue: object) -> str:
+        """A name that a queue can have, also in the keys of the protocol in use."""
+        checked = names.queue_name(queue)
+        self.engine.prefix(checked)
+        return checked
 
     def _raw_policy(self, queue: str) -> Policy | None:
         handler = self._handlers.get(queue)

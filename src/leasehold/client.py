@@ -28,9 +28,12 @@ _NO_SIGNS: Final = bytes.maketrans(b"+/", b"ab")
 
 
 def new_id() -> str:
-    """A job id of 16 letters and digits that nobody else draws."""
+    """A job id of 14 letters and digits that nobody else draws: 83 bits of chance.
+
+    With one character more, Redis would need eight bytes more for each job.
+    """
     # Letters and digits alone: an id stays one word under a double click and is never taken for an option.
-    return b2a_base64(secrets.token_bytes(12), newline=False).translate(_NO_SIGNS).decode()
+    return b2a_base64(secrets.token_bytes(11), newline=False)[:14].translate(_NO_SIGNS).decode()
 
 
 class Client:

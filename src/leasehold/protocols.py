@@ -22,6 +22,17 @@ REDIS_WORK_QUEUE: Final = "redis-work-queue"
 class FullEngine(Engine, Inspector, Controller, Protocol):
     """An engine with its reading and its acting side."""
 
+    def prefix(self, queue: str) -> str:
+        """The beginning of the keys of a queue. Raises `InvalidArgument` for a name that no queue can have here."""
+        ...
+
+    def granting(self, timeout_ms: int) -> FullEngine:
+        """The engine for a worker that lets a job run for so long, 0: for any time, when the job itself says nothing.
+
+        From one that holds it much longer, a job is taken back.
+        """
+        ...
+
 
 class WireProtocol(Protocol):
     """How jobs are written in Redis."""

@@ -219,8 +219,10 @@ class Queue:
 
     def _new_job(self, payload: object, options: Options) -> NewJob:
         policy = self._policy()
-        if policy is not None:
-            timeout_ms: int | None = policy.wire_timeout_ms(options)
+        if Feature.USUAL_TIMEOUT not in self._client.engine.features:
+            timeout_ms: int | None = None  # it is for the worker alone: others read the payload as it was given
+        elif policy is not None:
+            timeout_ms = policy.wire_timeout_ms(options)
         else:
             # Where the handler is not known, its timeout counts; a job that never completes has none by default.
             timeout_ms = NO_TIMEOUT_MS if options.persistent else None

@@ -53,6 +53,8 @@ class TaskOptions(RunOptions, ShapeOptions, total=False):
     """What `@app.task` takes besides a name and a queue."""
 
 
+OF_TASK: Final = frozenset({"name", "queue", "run_in", "max_memory"})
+"""What only `@app.task` takes, and nothing else says for it."""
 OF_RUN: Final = frozenset(RunOptions.__annotations__)
 
 
@@ -69,11 +71,13 @@ class Rules:
     on_failure: FailureHook | None = None
 
     @classmethod
-    def of(cls, options: RunOptions, known: frozenset[str] = OF_RUN) -> Rules:
-        """Raises `InvalidArgument`, naming the option that is wrong. `known`: those that may be asked for here."""
+    def of(cls, options: RunOptions, known: frozenset[str] = OF_RUN, others: frozenset[str] = frozenset()) -> Rules:
+        """Raises `InvalidArgument`, naming the option that is wrong. `known`: those that may be asked for here; beside
+        them there are `others`, which were taken out before."""
         unknown = sorted(options.keys() - known)
         if unknown:
-            raise InvalidArgument(f"There is no option {unknown[0]!r} here; expected {', '.join(sorted(known))}.")
+            expected = ", ".join(sorted(known | others))
+            raise InvalidArgument(f"There is no option {unknown[0]!r} here; expected {expected}.")
         retries, ttl = options.get("retries"), options.get("result_ttl")
         retry_on, fail_on, hook = options.get("retry_on"), options.get("fail_on"), options.get("on_failure")
         return cls(

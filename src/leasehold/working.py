@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 
 from leasehold.app import Leasehold
 from leasehold.core import limits, names
 from leasehold.core.errors import InvalidArgument
+from leasehold.core.task import TaskSpec
 from leasehold.keeping import ProcessKeeper
 from leasehold.preflight import Inspection, inspection, rights_of
 from leasehold.recipes import recipe_of
@@ -86,7 +87,8 @@ async def run_worker(app: Leasehold, options: WorkerOptions, tether: Tether | No
     On any other status than `OK` handlers may still be running: end the process at once. `tether`: the line to the
     supervisor that started this process. Raises `NotConfigured` when the health port cannot be had.
     """
-    recipe = recipe_of(app.engine)
+    engine = app.engine.granting(_longest(app.specs()))
+    recipe = recipe_of(engine)
     if app.settings.url.removeprefix("embedded:").strip("/") == "":
         raise InvalidArgument(
             "The URL is `embedded:` without a path: each process would get an empty Redis of its own. Give a path that "
@@ -97,7 +99,7 @@ async def run_worker(app: Leasehold, options: WorkerOptions, tether: Tether | No
     driver = _driver(app, limits.PATIENCE_MS)
     try:
         worker = Worker(
-            app.engine,
+            engine,
             driver,
             tasks,
             handlers,
@@ -161,7 +163,8 @@ class _Watched:
             state = State.RETIRING
         elif worker.stopping:
             state = State.STOPPING
-        return Condition(os.getpid(), state, worker.good_at, worker.active, worker.id, self._embedded)
+        about = (worker.active, worker.id, self._embedded, worker.trouble or "")
+        return Condition(os.getpid(), state, worker.good_at, *about)
 
 
 def _on(loop: asyncio.AbstractEventLoop, act: Callable[[], None]) -> None:
@@ -178,6 +181,12 @@ def queues_of(app: Leasehold) -> Sequence[str]:
             "@app.handler in the module of the app, or in modules that it imports."
         )
     return queues
+
+
+def _longest(specs: Iterable[TaskSpec]) -> int:
+    """For how long some task or handler may run, in milliseconds; 0: for any time."""
+    timeouts = [spec.timeout_ms for spec in specs]
+    return 0 if None in timeouts or 0 in timeouts else max((ms for ms in timeouts if ms), default=0)
 
 
 def _driver(app: Leasehold, patience_ms: int) -> AsyncDriver:

@@ -76,6 +76,14 @@ def test_nothing_to_cancel(app, run):
     assert "Did you mean 'emails'?" in err
     out, err = run("cancel", "emails", "two", "--json", expect=1)
     assert json.loads(out) == {"queue": "emails", "job": "two", "answer": "nothing"}
+    assert json.loads(run("job", "emails", "two", "--json", expect=1)[0]) == {
+        "queue": "emails",
+        "id": "two",
+        "state": None,
+    }
+    assert json.loads(run("discard", "emails", "two", "--json", expect=1)[0])["discarded"] is False
+    assert json.loads(run("retry", "emails", "two", "--json", expect=1)[0])["retried"] is False
+    assert json.loads(run("quiet", "nobody", "--json", expect=1)[0]) == {"worker": "nobody", "quiet": None}
     assert run("cancel", "emails", "--lane", "usr:42", expect=1) == (
         "",
         "Error: Lane 'usr:42' of queue 'emails' has no job that has not ended; there is nothing to cancel.\n",

@@ -62,8 +62,14 @@ def test_reload_follows_the_code_and_waits_where_it_is_broken(leasehold, version
     assert all(gone(pid) for pid in pids(run))
 
 
-def test_a_module_that_is_not_there_at_the_start_ends_it(leasehold, redis_url):
-    assert "no module 'none'" in leasehold("worker", "none:app", "--reload", url=redis_url).end(expect=2).err
+def test_what_cannot_be_loaded_at_the_start_is_waited_for(leasehold, version, redis_url, tmp_path):
+    write(tmp_path, "(")
+    run = leasehold("dev", "jobs:app", url=redis_url).wait_for("waiting_for_changes")
+    assert "SyntaxError" in run.err
+    write(tmp_path, 2)
+    ready(run, 1)
+    assert version() == 2
+    run.signal(signal.SIGTERM).end()
 
 
 def test_without_watchfiles_it_says_what_to_install(leasehold, redis_url, tmp_path):
@@ -104,5 +110,7 @@ def test_dev_uses_the_redis_that_is_set(leasehold, version, redis_url, tmp_path)
     run.signal(signal.SIGINT).end()
 
 
-def test_dev_is_for_one_app(leasehold):
-    assert "There is no module 'none'" in leasehold("dev", "none:app").end(expect=2).err
+def test_a_module_that_is_not_there_is_waited_for(leasehold):
+    run = leasehold("dev", "none:app").wait_for("waiting_for_changes")
+    assert "There is no module 'none'" in run.err
+    run.signal(signal.SIGTERM).end()

@@ -167,6 +167,16 @@ def test_an_overdue_job_is_taken_from_a_worker_that_beats(world: World) -> None:
     assert (again.record.id, again.crashes) == ("slow", 1)
 
 
+@pytest.mark.needs(Feature.TIMEOUT)
+@pytest.mark.parametrize("granted_ms", [2 * limits.DEFAULT_TIMEOUT_MS, 0])
+def test_a_job_that_says_no_timeout_is_its_workers_for_as_long_as_that_grants(world: World, granted_ms: int) -> None:
+    world.put("a")
+    (lease,) = world.run(world.engine.granting(granted_ms).lease("w", ["q"], 1)).leases
+    world.pass_time(limits.DEFAULT_TIMEOUT_MS + limits.OVERDUE_GRACE_MS + 1_000)
+    assert not world.beat("w", [lease]).lost
+    assert world.settle(lease)
+
+
 @pytest.mark.needs(Feature.TIMEOUT, Feature.EXTEND)
 def test_extend_moves_the_deadline_of_a_kept_lease(world: World) -> None:
     world.put("slow", timeout_ms=1_000)

@@ -357,15 +357,36 @@ async def test_one_that_has_nothing_to_do_ends(launch, monkeypatch):
         await here.settled(2)
 
 
-async def test_when_none_can_be_started_the_worker_stops_and_gives_its_jobs_back(said, monkeypatch, caplog):
+async def test_when_none_can_be_started_only_jobs_that_need_one_are_parked(said, monkeypatch, caplog):
     monkeypatch.setattr(limits, "PROCESS_BACKOFF_MS", 10)
-    async with rig(launch_of(said, "fails")) as here:
+    monkeypatch.setattr(limits, "PROCESS_PROBE_MS", 300)
+    broken = said.path.with_name("broken")
+    broken.touch()
+    sound = launch_of(said)
+    program = f'test -e {broken} && exit 1; exec "$@"'
+    launch = Launch(lambda number: ["/bin/sh", "-c", program, "-", *sound.command(number)], sound.environment)
+    first, *more = job_program.specs()
+    healthy = task(lambda: None, name="healthy")
+    async with Rig(first, more=[*more, healthy], launch=launch) as here:
         here.engine.add("a", task="pid")
         async with asyncio.timeout(40):
-            assert await here.ended() is ExitStatus.FAILED
-    assert here.engine.settled == []
-    assert here.engine.left == 1
-    assert "could not be started" in caplog.text
+            await here.settled(1)
+            assert here.engine.outcomes("a") == [Unroutable()]
+            assert "no job process can be started" in (here.worker.trouble or "")
+            here.engine.add("b", task="pid")
+            here.engine.add("h", task="healthy")
+            await here.settled(3)
+            assert here.engine.outcomes("b") == [Unroutable()]
+            assert isinstance(here.engine.outcomes("h")[0], Completed)
+            await here.engine.until(lambda: here.engine.offered == {"healthy"})  # the others stay where they are
+            broken.unlink()
+            await here.engine.until(lambda: "pid" in here.engine.offered)
+            here.engine.add("c", task="pid")
+            await here.settled(4)
+        assert isinstance(here.engine.outcomes("c")[0], Completed)
+        assert here.worker.trouble is None
+    assert caplog.text.count("processes_failing") == 1
+    assert "processes_work" in caplog.text
 
 
 async def test_a_stop_waits_for_them_and_then_kills_them(launch, said):

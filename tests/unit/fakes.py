@@ -32,6 +32,9 @@ class FakeEngine:
     def engine(self, settings: Any) -> Any:
         return self
 
+    def prefix(self, queue: str) -> str:
+        return queue
+
     def enqueue(self, jobs: Any) -> Steps[list[Enqueued]]:
         yield from ()
         known = {job.id for job in self.enqueued}

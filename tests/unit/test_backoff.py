@@ -55,3 +55,17 @@ def test_no_wait_at_all():
 def test_numbers_that_cannot_be_right(wrong):
     with pytest.raises(InvalidArgument, match=next(iter(wrong))):
         Backoff(**wrong)
+
+
+@pytest.mark.parametrize(
+    ("options", "field"),
+    [
+        ({"jitter": 2}, "jitter"),
+        ({"jitter": None}, "jitter"),
+        ({"base": 10, "cap": 5}, "cap"),
+        ({"base": 7_200}, "cap"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(options, field):
+    with pytest.raises(InvalidArgument, match=rf"backoff .*\b{field}\b"):
+        Backoff(**options)

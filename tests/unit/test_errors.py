@@ -57,3 +57,9 @@ def test_a_delay_that_cannot_be(delay: Any) -> None:
 def test_a_reason_that_is_none() -> None:
     with pytest.raises(InvalidArgument, match=r"Retry\(delay=30\)"):
         Retry(30)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("reason", [None, b"x", 5, ValueError("x")])
+def test_the_reason_of_a_fail_is_text(reason: Any) -> None:
+    with pytest.raises(InvalidArgument, match="reason of a Fail"):
+        Fail(reason)

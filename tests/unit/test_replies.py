@@ -156,3 +156,34 @@ def test_a_connection_is_kept_only_after_a_complete_error_reply() -> None:
     assert not replies.keeps_connection(client.BusyLoadingError("loading"))
     assert not replies.keeps_connection(client.ConnectionError("lost"))
     assert not replies.keeps_connection(KeyboardInterrupt())
+
+
+def test_who_was_refused_until_the_end_did_nothing() -> None:
+    text = str(
+        replies.unreachable("redis://host:6379/0", 10, client.ReadOnlyError("You can't write against a replica."))
+    )
+    assert "no good answer for 10 s (READONLY You can't write against a replica)" in text
+    assert "nothing was done" in text
+    assert "may or may not" not in text
+    assert "URL of the master" in text
+
+
+@pytest.mark.parametrize(
+    ("url", "last", "hint"),
+    [
+        ("rediss://host:6379/0", client.TimeoutError(), "begins with redis://"),
+        ("redis://host:6379/0", client.ConnectionError("Connection reset by peer"), "begins with rediss://"),
+        ("redis://host:6379/0", client.TimeoutError(), ""),
+        ("unix:///run/redis.sock", client.ConnectionError("Connection reset by peer"), ""),
+    ],
+)
+def test_a_port_that_speaks_tls_or_not_is_thought_of(url: str, last: Exception, hint: str) -> None:
+    text = str(replies.unreachable(url, 10, last))
+    assert hint in text if hint else "TLS" not in text
+
+
+def test_every_sentence_ends() -> None:
+    text = str(
+        replies.error_of(client.NoPermissionError("this user may not run the 'evalsha' command"), "redis://host")
+    )
+    assert "'evalsha' command. Check the user name" in text

@@ -44,6 +44,21 @@ def half() -> float:
     return 0.5
 
 
+@pytest.mark.parametrize(("kind", "outcome"), [(Retry, Retried), (Fail, Failed), (JobCancelled, Cancelled)])
+def test_a_class_that_is_returned_means_what_it_means_when_it_is_raised(kind, outcome):
+    assert type(judge.judge_value(SPEC, lease(0), kind, half)) is outcome
+
+
+def test_one_that_cannot_be_made_without_arguments_is_an_error():
+    class Picky(Retry):
+        def __init__(self, what: str) -> None:
+            super().__init__(what)
+
+    outcome = judge.judge_value(SPEC, lease(0), Picky, half)
+    assert isinstance(outcome, Retried)
+    assert outcome.error.type == "TypeError"
+
+
 @pytest.mark.parametrize(
     ("error", "failures", "retries", "kind", "delay_ms"),
     [

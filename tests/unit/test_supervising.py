@@ -58,6 +58,11 @@ class TestHealth:
         assert not Health.of([condition(state)], 100.0).ready
         assert Health.of([condition(state)], 100.0).live
 
+    def test_it_says_why_one_is_not_as_it_should_be(self):
+        health = Health.of([Condition(7, State.RETIRING, 100.0, reason="all slots are occupied")], 100.0)
+        assert not health.ready
+        assert json.loads(health.text)["workers"][0]["reason"] == "all slots are occupied"
+
     def test_one_of_several_is_enough_and_none_is_not(self):
         deaf = condition(good_at=0.0)
         assert Health.of([deaf, condition()], 100.0).ready
@@ -77,6 +82,19 @@ class TestOutlets:
     def test_anything_else_is_refused(self, text):
         with pytest.raises(InvalidArgument, match="HOST"):
             Outlets.of(None, text)
+
+    def test_a_port_that_is_taken_is_found_out_before_anything_else(self):
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            port = taken.getsockname()[1]
+            with pytest.raises(NotConfigured, match=f"127.0.0.1:{port} cannot be opened"):
+                Outlets(address=("127.0.0.1", port)).check()
+        Outlets(address=("127.0.0.1", port)).check()
+        Outlets().check()
+
+    def test_the_file_needs_a_folder_that_can_be_written_to(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(os, "access", lambda *_: False)
+        with pytest.raises(InvalidArgument, match="may write to"):
+            Outlets.of(str(tmp_path / "health.json"), None)
 
     def test_the_file_needs_a_folder(self, tmp_path):
         assert Outlets.of(str(tmp_path / "health.json"), None)

@@ -12,6 +12,7 @@ from typing import Final
 import click
 
 from leasehold.core.errors import InvalidArgument, LeaseholdError, NotConfigured
+from leasehold.supervising.status import Status
 
 _CREDENTIALS: Final = re.compile(r"(?<=://)(?!\[user:password@\]host:6379/0(?:[\s,]|$))\S*@")
 """Greedy: a password may hold an @. Only the example of a URL in our own texts is left as it is."""
@@ -26,15 +27,16 @@ class Exit(IntEnum):
     1    it could not be done, or a check failed: no Redis, no such job, a job that did not complete. Later it may work
     2    the command line, the app or a setting is wrong: the same call will fail again
     3    a worker was told a second time to stop, and did not wait for its jobs
-    4    a worker process has run enough jobs, or grown too large: its supervisor is to start the next
+    4    a worker process has run enough jobs, has grown too large, or has all slots occupied by handlers that do not
+         end: whoever runs it is to start the next
     130  stopped with Ctrl-C
     """
 
-    OK = 0
-    FAILED = 1
-    WRONG = 2
-    HARD = 3
-    RECYCLED = 4
+    OK = Status.DONE
+    FAILED = Status.FAILED
+    WRONG = Status.WRONG
+    HARD = Status.HARD
+    RECYCLED = Status.RECYCLED
     INTERRUPTED = 130
 
 

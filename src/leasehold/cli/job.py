@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import click
 
@@ -55,7 +56,7 @@ def job(
                     "nobody. Leave out --watch: as long as the job is there, it is shown."
                 )
             context.exit(watch(app, queue, job_id, content=payload, as_json=as_json))
-        view = known_job(app, queue, job_id)
+        view = known_job(app, queue, job_id, {"queue": queue, "id": job_id, "state": None} if as_json else None)
         if as_json:
             click.echo(jobs.dump(jobs.to_json(view, content=payload)))
         else:
@@ -63,10 +64,15 @@ def job(
     context.exit(Exit.OK)
 
 
-def known_job(app: Leasehold, queue: str, job_id: str) -> JobView:
-    """A job that is there. Raises `JobNotFound`, after a note if the name of the queue may be a slip of the pen."""
+def known_job(app: Leasehold, queue: str, job_id: str, document: dict[str, Any] | None = None) -> JobView:
+    """A job that is there. Raises `JobNotFound`, after a note if the name of the queue may be a slip of the pen.
+
+    `document`: what is printed as JSON then.
+    """
     view = app.inspect.job(queue, job_id)
     if view is None:
+        if document is not None:
+            click.echo(jobs.dump(document))
         note_unknown(app, queue)
         raise JobNotFound(f"There is no job {job_id!r} in queue {queue!r}, or its record is no longer kept.")
     return view

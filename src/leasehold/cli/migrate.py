@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import closing
 from typing import Final
 
@@ -20,7 +19,9 @@ from leasehold.core import limits, names
 from leasehold.core.errors import QueueFull
 from leasehold.core.job import State
 from leasehold.engines.native import NativeEngine
+from leasehold.engines.native.rights import missing_rights as target_rights
 from leasehold.engines.redis_work_queue.migrate import Moved, migrate_page
+from leasehold.engines.redis_work_queue.rights import missing_rights as source_rights
 
 _STAYING: Final = {
     State.READY: "waiting",
@@ -47,14 +48,15 @@ def migrate(queue: str, to: str | None, yes: bool, where: Where, as_json: bool) 
     Both are on the same Redis; --namespace is that of the native queue. Nothing has to stop: let producers enqueue to
     the native queue first, keep a worker on each, and migrate. A job keeps its id, its place in the order, its timeout
     and its retries. What is held is left to its holder; run it again when that is through. It may be stopped, or die,
-    at any time: nothing is lost or there twice, and the next run goes on from there.
+    at any time: each job is in one of the two queues, and the next run goes on from there.
 
     Exit status: 0 done, also when nothing waited; 1 it was not meant, ids of some jobs are taken in the native queue,
-    or Redis could not be reached; 2 the command line or a setting is wrong.
+    Redis does not let this user write both, or could not be reached; 2 the command line or a setting is wrong.
     """
     target = queue if to is None else names.queue_name(to)
     with reach(where, any_namespace=True) as app:
         redis_work_queue(app, "leasehold migrate")
+        _check_rights(app, queue)
         namespace = app.settings.namespace
         there = f"queue {target!r} of the native protocol, namespace {namespace!r}"
         count = app.inspect.queue(queue).counts.get(State.READY, 0)
@@ -66,28 +68,31 @@ def migrate(queue: str, to: str | None, yes: bool, where: Where, as_json: bool) 
         if as_json:
             shown = {"queue": queue, "to": target, "namespace": namespace, "moved": moved.count}
             stay = {state.value: n for state, n in left.items()}
-            click.echo(dump({**shown, "left": stay, "refused": [*moved.refused, *moved.stay]}))
+            click.echo(dump({**shown, "left": stay, "refused": list(moved.refused)}))
         else:
             click.echo(safe(f"Queue {queue!r}: {jobs_text(moved.count)} moved to {there}."))
             if left:
                 note("Left: " + ", ".join(f"{n:,} {_STAYING[state]}" for state, n in left.items()) + ".")
         if not moved.count:
             note_unknown(app, queue)
-    if moved.refused or moved.stay:
-        raise NotDone(" ".join(_not_moved(moved, queue, target)))
-
-
-def _not_moved(moved: Moved, queue: str, target: str) -> Iterator[str]:
     if moved.refused:
-        yield (
-            f"Of {jobs_text(len(moved.refused))} the id is taken in queue {target!r}, by another job: the first is "
-            f"{moved.refused[0]!r}. They are set aside; migrate again when that job has ended and its record is gone."
+        raise NotDone(
+            f"Of {jobs_text(len(moved.refused))} the id is taken in queue {target!r}, by another job or its record: "
+            f"the first is {moved.refused[0]!r}. They wait in queue {queue!r}, at its end, for its workers; migrate "
+            f"again when the other job has ended and its record is gone (`leasehold discard {target} ID`)."
         )
-    if moved.stay:
-        yield (
-            f"Of {jobs_text(len(moved.stay))} the id is taken in queue {queue!r} itself, by another job that is set "
-            f"aside there: the first is {moved.stay[0]!r}. They stay in the queue; migrate again when the other job is "
-            "gone, or discard it (`leasehold discard`)."
+
+
+def _check_rights(app: Leasehold, queue: str) -> None:
+    """A script that is refused half-way is not undone. Raises `NotDone` for a user who may not write both queues."""
+    source, namespace = redis_work_queue(app, "leasehold migrate"), app.settings.namespace
+    with closing(Connections(app.settings)) as connections:
+        lacking = connections.run(source_rights([source.prefix(queue)]))
+        lacking += connections.run(target_rights(namespace))
+    if lacking:
+        raise NotDone(
+            f"This user of Redis lacks rights that are needed: {' '.join(dict.fromkeys(lacking))}. Nothing was moved. "
+            f"Grant them with `ACL SETUSER`; all keys begin with {source.prefix(queue)} or {{{namespace}."
         )
 
 
@@ -95,23 +100,18 @@ def move(app: Leasehold, queue: str, to: str) -> Moved:
     """Move page by page until nothing is left that could be moved."""
     source, target = redis_work_queue(app, "leasehold migrate"), NativeEngine(app.settings.namespace)
     count = 0
-    refused: tuple[str, ...] = ()
-    stay: tuple[str, ...] = ()
+    refused: dict[str, None] = {}
     with closing(Connections(app.settings)) as connections:
         for _ in range(limits.PURGE_ROUNDS):
             try:
                 page = connections.run(migrate_page(source, queue, target, to))
             except QueueFull as error:
-                raise NotDone(_full(error, count)) from None
-            count, refused, stay = count + page.count, page.refused, page.stay
-            if not page.count:
+                raise NotDone(
+                    f"{error} {jobs_text(count)} moved before that; the others wait where they were."
+                ) from None
+            count, known = count + page.count, len(refused)
+            refused |= dict.fromkeys(page.refused)
+            # What is refused goes to the end of the queue. Where nothing but that comes again, all has been seen.
+            if not page.looked or (page.refused and not page.count and len(refused) == known):
                 break
-    return Moved(count, refused, stay)
-
-
-def _full(error: QueueFull, count: int) -> str:
-    """The error says that nothing was changed, which is true of the one call."""
-    return (
-        f"{error} {jobs_text(count)} moved before that. Some others may be set aside on their way: they are counted "
-        "among those that wait, no worker takes them, and the next migrate goes on with them."
-    )
+    return Moved(0, count, tuple(refused))

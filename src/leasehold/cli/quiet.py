@@ -29,6 +29,8 @@ def quiet(worker: str, undo: bool, where: Where, as_json: bool) -> None:
     with reach(where) as app:
         done = app.control.unquiet(worker) if undo else app.control.quiet(worker)
         if not done:
+            if as_json:
+                click.echo(dump({"worker": worker, "quiet": None}))
             near = difflib.get_close_matches(worker, [view.id for view in app.inspect.workers()], 1)
             meant = f"Did you mean {near[0]!r}?" if near else "`leasehold info` shows those that there are."
             raise NotDone(f"There is no worker {worker!r}. {meant}")

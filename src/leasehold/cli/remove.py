@@ -31,7 +31,8 @@ def discard(queue: str, job_id: str, where: Where, as_json: bool) -> None:
     line or a setting is wrong.
     """
     with reach(where) as app:
-        before = known_job(app, queue, job_id)
+        nothing = {"queue": queue, "job": job_id, "discarded": False} if as_json else None
+        before = known_job(app, queue, job_id, nothing)
         done = app.control.discard(queue, job_id)
         if as_json:
             click.echo(dump({"queue": queue, "job": job_id, "discarded": done}))

@@ -15,6 +15,7 @@ from leasehold.cli.jobs import dump
 from leasehold.cli.payloads import edited, given
 from leasehold.cli.reach import Where, note_unknown, reach, reaching
 from leasehold.core import limits
+from leasehold.core.engine import Feature
 from leasehold.core.errors import InvalidArgument
 from leasehold.core.job import JobView, State
 
@@ -75,7 +76,8 @@ def retry(
             _retry_all(reached, queue, State(state), limit, yes, as_json)
         else:
             assert job_id is not None, "checked above"
-            view = known_job(reached, queue, job_id)
+            nothing = {"queue": queue, "job": job_id, "retried": False, "payload_changed": False} if as_json else None
+            view = known_job(reached, queue, job_id, nothing)
             if edit:
                 _check_state(view)
                 done = _edit(reached, view)
@@ -108,7 +110,8 @@ def _say(app: Leasehold, before: JobView, done: bool, *, changed: bool, as_json:
     if not done:
         view = known_job(app, queue, job_id)
         _check_state(view)
-        raise NotDone(f"Job {job_id!r} of queue {queue!r} was not retried: another job has its unique key now.")
+        key = "its unique key now" if Feature.UNIQUE in app.engine.features else "its id now, and waits or is held"
+        raise NotDone(f"Job {job_id!r} of queue {queue!r} was not retried: another job has {key}.")
     if not as_json:
         what = " with the new payload" if changed else ""
         click.echo(safe(f"Job {job_id!r} of queue {queue!r} waits for a worker{what}; it was {before.state.value}."))
@@ -145,7 +148,7 @@ def _retry_all(app: Leasehold, queue: str, state: State, limit: int, yes: bool, 
     if done < len(ids):
         raise NotDone(
             f"{jobs_text(len(ids) - done)} of queue {queue!r} could not be retried: no longer {state.value}, or "
-            "another job has the unique key now."
+            "another job has the unique key, or the id, now."
         )
 
 

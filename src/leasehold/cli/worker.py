@@ -22,6 +22,7 @@ from leasehold.cli.weights import misread, parse_queues, spelled
 from leasehold.core import limits
 from leasehold.core.names import LOG_FORMATS
 from leasehold.preflight import log
+from leasehold.runtime.log import event
 from leasehold.runtime.sturdy import run
 from leasehold.runtime.worker import ExitStatus
 from leasehold.working import Finished, WorkerOptions, inspect_redis, queues_of, run_worker
@@ -88,11 +89,12 @@ def worker(
     seconds. A second one stops hard: running jobs are handed back and run again elsewhere.
 
     With --processes, --reload, --max-jobs or --max-memory this process is a supervisor of worker processes and does not
-    load the app. SIGHUP: new processes take the places of the old, one after the other.
+    load the app. SIGHUP: new processes take the places of the old, one after the other; a single worker stops.
 
     Exit status: 0 stopped in good order, or nothing left to do (--burst); 1 Redis could not be reached at the start, or
-    a part of the worker could not be kept alive; 2 the command line, the app or a setting is wrong; 3 stopped hard.
-    Handlers that do not end are not waited for: they end with the process, and the exit status is the same.
+    a part of the worker could not be kept alive; 2 the command line, the app or a setting is wrong; 3 stopped hard; 4
+    all slots were occupied by handlers that do not end: start it again. Handlers that do not end are not waited for:
+    they end with the process.
     """
     set_up_logging(log_level, log_format)
     if log_format is not None:
@@ -110,10 +112,13 @@ def worker(
     if url is not None and loaded.settings.url != url:
         raise UserError(f"{app} says itself where its Redis is, so --url cannot. Leave out one of the two.")
     if weights:
+        for name in weights:
+            loaded.queue(name)  # raises for a name that the protocol cannot have
         _refuse_misread(loaded, queues)
         _warn_of_unnamed(loaded, weights)
     else:
         queues_of(loaded)
+    fleet.outlets.check()
     options = replace(options, launch=launch(app))
     run(_work(loaded, options, allow_eviction, tether)).cancel()
     context.exit(Exit.OK)
@@ -133,7 +138,7 @@ def _refuse_misread(app: Leasehold, values: Sequence[str]) -> None:
         )
         if not set(read) <= set(named):
             raise UserError(text)
-        logging.getLogger("leasehold").warning("%s", safe(text))
+        event(logging.WARNING, "queue_misread", queue=name, about=safe(text))
 
 
 def _named(app: Leasehold) -> list[str]:
@@ -148,7 +153,7 @@ def _warn_of_unnamed(app: Leasehold, queues: Iterable[str]) -> None:
             known = ", ".join(map(repr, named[:_MAX_NAMES])) or "none"
             more = ", ..." if len(named) > _MAX_NAMES else ""
             text = f"No task or handler of the app names the queue {queue!r}; those that are named: {known}{more}."
-            logging.getLogger("leasehold").warning("%s", safe(text))
+            event(logging.WARNING, "queue_unnamed", queue=queue, about=safe(text))
 
 
 _EXITS: Final = {

@@ -26,7 +26,7 @@ class Backoff:
         Backoff(base=5, cap=60)         # up to 5 s, 10 s, 20 s, 40 s, 60 s, 60 s, ...
         Backoff.fixed(30)               # 30 s, always
 
-    Raises `InvalidArgument` when a number is negative, not finite or, for `cap`, above ten years.
+    Raises `InvalidArgument` when a number is negative, not finite or above ten years, and when `base` is above `cap`.
     """
 
     base: float = 1.0
@@ -39,6 +39,13 @@ class Backoff:
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, (int, float)) or not _within(value, least):
                 raise InvalidArgument(f"backoff {name} is {value!r}; expected a number from {least:g} to {_MOST:,.0f}.")
+        if self.base > self.cap:
+            raise InvalidArgument(
+                f"backoff base is {self.base:g} s and cap {self.cap:g} s; expected a cap that is not below the base, "
+                f"as in Backoff(base={self.base:g}, cap={self.base * 8:g}), or Backoff.fixed({self.base:g})."
+            )
+        if not isinstance(self.jitter, bool):
+            raise InvalidArgument(f"backoff jitter is {self.jitter!r}; expected True or False.")
 
     @classmethod
     def fixed(cls, seconds: float, *, jitter: bool = False) -> Backoff:

@@ -212,11 +212,15 @@ class Retry(Exception):
 class Fail(Exception):
     """Raise or return this from a handler to end the job in `failed`, without another try.
 
-    raise Fail("no such customer")
+    Raises `InvalidArgument` for a reason that is no text.
+
+        raise Fail("no such customer")
     """
 
     def __init__(self, reason: str = "") -> None:
         super().__init__(reason)
+        if not isinstance(reason, str):
+            raise InvalidArgument(f"The reason of a Fail is a {type(reason).__name__}; expected text.")
         self.reason = reason
 
 

@@ -16,6 +16,9 @@ MAX_JSON_DEPTH = 64
 # One call to Redis.
 MAX_BATCH = 500
 """Jobs in one script call. Lua's unpack fails near 8,000 values; the widest script uses four values a job."""
+ROUND_MOST = 200
+"""Jobs that a worker claims or settles in one call: Redis serves nobody else meanwhile. A batch of one lane is claimed
+whole."""
 MAX_CALL_BYTES = 4 * 1024 * 1024
 HEADS_KEPT = 256
 """First lines of records, without their times, that need not be read again: those of a task are mostly alike."""

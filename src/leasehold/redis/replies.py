@@ -95,6 +95,7 @@ _LOST: Final = (client.ConnectionError, client.TimeoutError, client.InvalidRespo
 # Each of them comes before the first byte of a call is sent.
 _NO_CONNECTION: Final = (ConnectionRefusedError, socket.gaierror, FileNotFoundError)
 _MAX_LINKS: Final = 5
+_FOR_REPLICAS: Final = "It is a replica: expected the URL of the master, or of the sentinels (redis+sentinel://...)."
 
 _PREFIX: Final = re.compile(r"-?([A-Z][A-Z0-9_]*)(?: |$)")
 # An error inside a script, as Redis 6.2 puts it, "Error running script (call to f_<sha>): @user_script:12: ...", and as
@@ -192,6 +193,13 @@ def says_why(error: Exception) -> bool:
 def unreachable(where: str, patience_s: float, last: Exception) -> Unreachable:
     """The error to raise when patience is at its end. `last` is the last failure."""
     why = cause_of(last)
+    if is_reply(last):
+        return told(
+            Unreachable,
+            f"Redis at {where} gave no good answer for {patience_s:g} s ({why}).",
+            _FOR_REPLICAS if read(text_of(last))[0] == "READONLY" else "Try again when it is able to.",
+            "It refused, so nothing was done, unless another try of this call had got through.",
+        )
     if never_connected(last):
         return told(
             Unreachable,
@@ -202,9 +210,18 @@ def unreachable(where: str, patience_s: float, last: Exception) -> Unreachable:
     return told(
         Unreachable,
         f"Redis at {where} gave no answer for {patience_s:g} s ({why}).",
-        "Check that Redis runs and can be reached from here, then try again.",
+        f"Check that Redis runs and can be reached from here, then try again.{_about_tls(where, last)}",
         "What was asked for may or may not have been done.",
     )
+
+
+def _about_tls(where: str, error: Exception) -> str:
+    """Who speaks TLS to a port without it, or the other way round, gets silence or a closed connection."""
+    if where.startswith("rediss://"):
+        return " If this port speaks no TLS, the URL begins with redis://."
+    if where.startswith("redis://") and was_closed(error):
+        return " If this port speaks TLS, the URL begins with rediss://."
+    return ""
 
 
 def told(kind: type[Trouble], found: str, remedy: str, meaning: str = "") -> Trouble:
@@ -230,29 +247,30 @@ def error_of(error: Exception, where: str, key: str = "") -> LeaseholdError:
     `key`: the first key of the call, where there is one. In a script the beginning of all its keys: that of a queue.
     """
     prefix, message = read(text_of(error))
+    sentence = f"{message.rstrip('.')}."
     match action_for(prefix):
         case Action.FULL:
             return QueueFull(
-                f"Redis at {where} refused to write: {message} Nothing was changed. Free memory or disk space, or "
+                f"Redis at {where} refused to write: {sentence} Nothing was changed. Free memory or disk space, or "
                 "raise its limit (`maxmemory`)."
             )
         case Action.DENIED:
             return told(
                 AccessDenied,
-                f"Redis at {where} refused access: {message}",
+                f"Redis at {where} refused access: {sentence}",
                 "Check the user name and the password in the URL, and the user's rights (`ACL`).",
             )
         case Action.WRONG_TYPE:
             which = f" that begins with {key!r}" if key else ""
             look = f" To find it, list them: {_listing(key)}, and ask for the TYPE of each." if key else ""
             return WrongState(
-                f"A key{which} at {where} holds something else than expected: {message} Another program may use the "
+                f"A key{which} at {where} holds something else than expected: {sentence} Another program may use the "
                 f"same names: choose another namespace or database.{look}"
             )
         case Action.CLUSTER:
             return ReplyError(
                 prefix,
-                f"Redis at {where} is part of a cluster, which is not supported yet: {message} Use a Redis of its own.",
+                f"Redis at {where} is part of a cluster, which is not supported yet: {sentence} Use one of its own.",
             )
         case _:
             return ReplyError(prefix, message)

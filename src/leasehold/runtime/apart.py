@@ -35,6 +35,11 @@ class Apart:
         self.close = self._pool.close
         self.end = self._pool.end
 
+    @property
+    def trouble(self) -> str | None:
+        """Why it refuses jobs, when it does."""
+        return self._pool.trouble
+
     def start(self, run: Held) -> None:
         """Have it run. Its time begins when a process has it: to start one may take longer than the job."""
         run.ends_at = math.inf

@@ -51,6 +51,8 @@ class Caller:
             return self._raised(run, error)
 
     def _returned(self, run: Held | Batch, value: object) -> Judged:
+        if run.stop is Stop.TIMEOUT:  # it was told that its time is over: what it returns after that does not count
+            return self._raised(run, TimeoutError())
         if type(run) is Held:
             return [(run, judge.judge_value(run.spec, run.lease, value, self._random, run.cancelled))]
         return judge_answers(run, value, self._random)

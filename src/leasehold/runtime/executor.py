@@ -30,6 +30,7 @@ from leasehold.runtime.herald import Herald
 from leasehold.runtime.inflight import Inflight
 from leasehold.runtime.known import Known
 from leasehold.runtime.log import ended, event
+from leasehold.runtime.overtime import LostSlots, take_verdict, waits
 from leasehold.runtime.pace import Pace
 from leasehold.runtime.pools import ThreadPool
 from leasehold.runtime.ports import Driver, Env
@@ -69,7 +70,7 @@ class Executor:
         self._loop = asyncio.get_running_loop()
         self._context = copy_context()
         self._caller = Caller(env.random, env.clock, self._finished)
-        self.reach = Reach(self._loop, env.clock, env.random, self.extend, reporter.tell, self._settle)
+        self.reach = Reach(self._loop, env.clock, env.random, self.extend, reporter.tell, self._answer)
         self._threads: ThreadPool[Held | Batch, tuple[Held | Batch, Judged, float]] = ThreadPool(
             inflight.slots, self._in_thread, self._from_thread
         )
@@ -80,6 +81,7 @@ class Executor:
             self.apart = Apart(launch, inflight.slots, env.random, env.clock, finished, extend, tell)
         self._unroutable = TaskSpec(None, "", _never, is_async=False, encode_result=_never)
         self._warned: set[tuple[str, str | None]] = set()
+        self.lost_slots = LostSlots(inflight)
         self._bell: asyncio.TimerHandle | None = None
         self.started = 0
         self.stopping = False
@@ -207,7 +209,7 @@ class Executor:
         """Free the slot, settle, start the next."""
         self._own.end_clone()
         self._inflight.leave_slot(run)
-        for held, outcome in judged:
+        for held, outcome in judged if run.verdict is None else take_verdict(run):
             self._settle(held, outcome)
         run.task = None
         if type(run) is Held:
@@ -221,6 +223,11 @@ class Executor:
             ended(held.lease, outcome)
         else:
             _of(held, logging.WARNING, "ignored", reason="ended too late")
+
+    def _answer(self, held: Held, outcome: Outcome) -> None:
+        """A handler answers for one of its batch. Not when its time is over: how it ends is decided then."""
+        if held.run.verdict is None:
+            self._settle(held, outcome)
 
     # --------------------------------------------------------------------------------------------------- ending them
 
@@ -289,11 +296,13 @@ class Executor:
         now = self._env.clock()
         for run in list(self._inflight.running):
             self._stop(run, Stop.SHUTDOWN, now)
+            for held, outcome in take_verdict(run):  # else an attempt over its time would not count
+                self._settle(held, outcome)
 
     def watch(self, now: float) -> None:
         """Find attempts that are over time, and handlers that did not end when they were told to."""
         for run in list(self._inflight.running):
-            if run.ends_at <= now and (run.stop is None or run.stop is Stop.CANCEL):
+            if run.ends_at <= now:
                 self._time_out(run, now)
             elif run.give_up_at <= now:
                 self._abandon(run)
@@ -304,7 +313,8 @@ class Executor:
             if run.ends_at > now:
                 return
         run.ends_at = math.inf
-        self._stop(run, Stop.TIMEOUT, now)
+        if run.stop is None or run.stop is Stop.CANCEL:
+            self._stop(run, Stop.TIMEOUT, now)
         if run.task is None and run.spec.run_in is not PROCESS:
             self._abandon(run)
 
@@ -326,23 +336,36 @@ class Executor:
                 self._loop.call_soon(run.task.cancel)
 
     def _abandon(self, run: Held | Batch) -> None:
-        """The handler goes on although its attempt is over: settle the attempt, leave the slot to it. Logged once."""
+        """The handler goes on although its attempt is over: settle the attempt, leave the slot to it. Logged once.
+
+        What others must not run beside it is settled when it has ended. Its lease is kept until then.
+        """
         run.give_up_at = math.inf
         if run.abandoned:
             return
         members = run.open() if isinstance(run, Batch) else [run]
         run.abandoned = True
-        kind = "thread" if run.task is None else "task"
+        self._inflight.changed.set()
+        kind, over = "thread" if run.task is None else "task", run.stop is Stop.TIMEOUT
         for held in members:
-            _of(held, logging.WARNING, "handler_goes_on", slot="busy", kind=kind)
-            if run.stop is Stop.TIMEOUT:
-                outcome = judge.judge_timeout(held.spec, held.lease, held.timeout_s, self._env.random, held.cancelled)
-                if self._settler.put(held, outcome):
-                    ended(held.lease, outcome)
+            kept = over and waits(held)
+            _of(held, logging.WARNING, "handler_goes_on", slot="busy", kind=kind, job="kept" if kept else "given up")
+            if not over:
+                continue
+            outcome = judge.judge_timeout(held.spec, held.lease, held.timeout_s, self._env.random, held.cancelled)
+            if kept:
+                run.verdict = [*(run.verdict or ()), (held, outcome)]
+            elif self._settler.put(held, outcome):
+                ended(held.lease, outcome)
+
+    @property
+    def able(self) -> bool:
+        """Whether jobs that need a process of their own can have one."""
+        return self.apart is None or self.apart.trouble is None
 
     async def extend(self, held: Held, ms: int) -> bool:
         """Let an attempt go on for so long from now. False: it is ours no longer."""
-        if held.phase is not Phase.RUNNING:
+        if held.phase is not Phase.RUNNING or held.run.verdict is not None:
             return False
         ours = await self._driver.run(self._engine.extend(held.lease, ms))
         if not ours:

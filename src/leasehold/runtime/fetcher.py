@@ -99,7 +99,7 @@ class Fetcher:
                 await self._rest(self.ready.wait())
                 continue
             if not any(self._room(part) for part in self._parts()):
-                if self._burst and self._inflight.lasting:
+                if self._burst and self._inflight.lasting and all(run.persistent for run in self._inflight.running):
                     return
                 self._inflight.room.clear()
                 await self._rest(self._inflight.room.wait())
@@ -195,9 +195,8 @@ class Fetcher:
         if pending >= most and (pending > inflight.low_water or ahead == 0):
             return 0
         wanted = most + ahead - pending
-        if rule is not None and rule.one_lane:
-            wanted = min(wanted, rule.size)
-        return max(0, min(wanted, limits.MAX_BATCH, limits.MAX_HELD - inflight.held))
+        at_once = rule.size if rule is not None and rule.one_lane else limits.ROUND_MOST
+        return max(0, min(wanted, at_once, limits.MAX_HELD - inflight.held))
 
     async def _claim(self) -> tuple[Leased, int]:
         """Claim from all queues for which there is room. Answers also how many there was room for."""

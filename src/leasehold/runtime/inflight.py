@@ -54,8 +54,9 @@ class Inflight:
 
     @property
     def lasting(self) -> bool:
-        """Whether nothing is held but persistent jobs, if anything: nothing that will come to an end."""
-        return len(self._table) == self._persistent and all(run.persistent for run in self.running)
+        """Whether nothing is held but persistent jobs, if anything: nothing that will come to an end. Nor may handlers
+        that go on when their attempts are over."""
+        return len(self._table) == self._persistent and all(run.persistent or run.dead for run in self.running)
 
     def queues(self) -> frozenset[str]:
         """Those of which something is held."""

@@ -11,6 +11,7 @@ import logging
 import math
 from collections.abc import Callable
 from types import CoroutineType
+from typing import Final
 
 from leasehold.core import limits
 from leasehold.core.backoff import Backoff, OwnBackoff
@@ -24,6 +25,7 @@ from leasehold.runtime.describe import describe as describe
 from leasehold.runtime.log import event, trouble
 
 Random = Callable[[], float]
+_CHOICES: Final = (Retry, Fail, JobCancelled)
 
 
 def judge_value(spec: TaskSpec, lease: Lease, value: object, random: Random, asked: str | None = None) -> Outcome:
@@ -31,7 +33,9 @@ def judge_value(spec: TaskSpec, lease: Lease, value: object, random: Random, ask
 
     Not that of a persistent job: it would be run again, and to return is how its handler does what it was asked for.
     """
-    if isinstance(value, (Retry, Fail, JobCancelled)):
+    if isinstance(value, type) and issubclass(value, _CHOICES):
+        return judge_error(spec, lease, _made(value), random, asked)
+    if isinstance(value, _CHOICES):
         return judge_error(spec, lease, value, random, asked)
     if isinstance(value, CoroutineType) and closed(value):
         error = TypeError("a sync handler returned a coroutine: declare it `async def`")
@@ -41,6 +45,14 @@ def judge_value(spec: TaskSpec, lease: Lease, value: object, random: Random, ask
     if spec.result_ttl_ms == 0:
         return Completed(b"", 0)
     return Completed(_encoded(spec, lease, value), spec.result_ttl_ms)
+
+
+def _made(kind: type[BaseException]) -> BaseException:
+    """`return Retry` means what `raise Retry` does. A class that cannot be made without arguments fails as it would."""
+    try:
+        return kind()
+    except BaseException as error:
+        return error
 
 
 def closed(value: object) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from leasehold.core.job import Lease
-from leasehold.core.task import BatchRule, TaskSpec
+from leasehold.core.task import BatchRule, RunIn, TaskSpec
 from leasehold.runtime.middleware import Layers
 
 
@@ -21,6 +21,11 @@ class Known:
         record = lease.record
         return self.handlers.get(record.queue) if record.task is None else self.tasks.get(record.task)
 
+    def offered(self, processes: bool) -> tuple[list[str], list[str]]:
+        """The tasks, and the queues with handlers, whose parked jobs it would have back. `processes`: also those that
+        run in a process of their own."""
+        return _offered(self.tasks, processes), _offered(self.handlers, processes)
+
     def batch_rules(self) -> dict[str, BatchRule]:
         """Of the queues whose raw payloads are handled in batches."""
         return {queue: spec.batch for queue, spec in self.handlers.items() if spec.batch is not None}
@@ -34,3 +39,7 @@ class Known:
 
     def have_hooks(self) -> bool:
         return any(spec.on_failure is not None for spec in (*self.tasks.values(), *self.handlers.values()))
+
+
+def _offered(specs: Mapping[str, TaskSpec], processes: bool) -> list[str]:
+    return [name for name, spec in specs.items() if processes or spec.run_in is not RunIn.PROCESS]

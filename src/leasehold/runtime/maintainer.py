@@ -7,7 +7,7 @@ import logging
 import os
 import socket
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from leasehold.core import limits
 from leasehold.core.engine import Engine
@@ -23,7 +23,10 @@ ROUNDS_MAX = 20
 
 
 class Maintainer:
-    """Two loops: `run` tends the queues, `present` tells the inspector of this worker."""
+    """Two loops: `run` tends the queues, `present` tells the inspector of this worker.
+
+    `offered`: the tasks, and the queues with handlers of raw payloads, whose parked jobs can be run here at present.
+    """
 
     def __init__(
         self,
@@ -31,8 +34,7 @@ class Maintainer:
         driver: Driver,
         worker: str,
         queues: Sequence[str],
-        tasks: Sequence[str],
-        raw_queues: Collection[str],
+        offered: Callable[[], tuple[Sequence[str], Collection[str]]],
         inflight: Inflight,
         fetcher: Fetcher,
         env: Env,
@@ -42,8 +44,7 @@ class Maintainer:
         self._driver = driver
         self._worker = worker
         self._queues = tuple(queues)
-        self._tasks = tuple(tasks)
-        self._raw_queues = frozenset(raw_queues)
+        self._offered = offered
         self._inflight = inflight
         self._fetcher = fetcher
         self._announcing = asyncio.Lock()
@@ -56,8 +57,9 @@ class Maintainer:
         while True:
             unparked = 0
             for _ in range(ROUNDS_MAX):
+                tasks, raw_queues = self._offered()
                 done = await self._driver.run(
-                    self._engine.maintain(self._queues, self._tasks, raw_queues=self._raw_queues)
+                    self._engine.maintain(self._queues, tasks, raw_queues=frozenset(raw_queues))
                 )
                 unparked += done.unparked
                 for view in done.poisoned:

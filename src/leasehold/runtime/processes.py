@@ -16,7 +16,7 @@ from typing import Any
 
 from leasehold.core import limits
 from leasehold.core.errors import RedisError, Unreachable
-from leasehold.core.outcome import Outcome
+from leasehold.core.outcome import Outcome, Unroutable
 from leasehold.core.shape import Progress
 from leasehold.runtime.child import Child, Launch
 from leasehold.runtime.frames import Bye, Cancel, Done, Extend, Extended, Ready, Run, Told
@@ -24,16 +24,13 @@ from leasehold.runtime.held import Held
 from leasehold.runtime.log import event
 
 
-class ProcessesGone(Exception):
-    """Job processes cannot be started any more."""
-
-
 @dataclass(frozen=True, slots=True)
 class Ports:
     """What the pool says to the executor.
 
     began    a process has the job now: its time begins
-    ended    with the outcome that its handler was judged to have, or None: its process ended before
+    ended    with the outcome that its handler was judged to have, or None: its process ended before. `Unroutable`
+             when no process can be started for it
     extend   the handler asks for so many milliseconds; whether the job is still ours
     progress how far it says it is
     """
@@ -68,16 +65,15 @@ class ProcessPool:
         self._starting = 0
         self._failures = 0
         self._start_again: asyncio.TimerHandle | None = None
-        self._gone: asyncio.Future[None] = self._loop.create_future()
         self._closed = False
+        self.trouble: str | None = None
+        """Why jobs are refused, when they are: no process can be started. One is tried now and then."""
 
     async def run(self) -> None:
-        """Look after processes that nobody needs. Raises `ProcessesGone` when none can be started."""
+        """Look after processes that nobody needs."""
         most_s = limits.PROCESS_IDLE_MS / limits.SECOND
         while True:
-            await asyncio.wait({self._gone}, timeout=most_s / 5)
-            if self._gone.done():
-                self._gone.result()
+            await asyncio.sleep(most_s / 5)
             now = self._clock()
             while self._idle and now - self._idle[0].idle_since >= most_s:
                 self._dismiss(self._idle.pop(0))
@@ -85,7 +81,10 @@ class ProcessPool:
     def submit(self, run: Held) -> None:
         """Have its handler called in a process."""
         self._waiting.append(run)
-        self._feed()
+        if self.trouble is None:
+            self._feed()
+        else:
+            self._refuse_all()
 
     def cancel(self, run: Held, reason: str) -> None:
         """Tell its handler that the job is to be cancelled. If that does not end it, it is killed after a while."""
@@ -155,18 +154,32 @@ class ProcessPool:
     def _not_started(self, how: str) -> None:
         self._failures += 1
         event(logging.WARNING, "process_not_started", how=how, failures=self._failures)
-        if self._failures >= limits.PROCESS_STARTS and not self._gone.done():
-            self._gone.set_exception(
-                ProcessesGone(f"{self._failures} job processes in a row could not be started; the last: {how}")
-            )
-        elif self._start_again is None and not self._closed:
-            pause_ms = limits.PROCESS_BACKOFF_MS * 2 ** (self._failures - 1)
-            pause_s = min(pause_ms, limits.PROCESS_BACKOFF_CAP_MS) / limits.SECOND
-            self._start_again = self._loop.call_later(pause_s, self._try_again)
+        if self._failures >= limits.PROCESS_STARTS and not any(child.ready for child in self._children):
+            self._give_up(how)
+        if self._start_again is None and not self._closed:
+            pause_ms = min(limits.PROCESS_BACKOFF_MS * 2 ** min(self._failures - 1, 16), limits.PROCESS_BACKOFF_CAP_MS)
+            if self.trouble is not None:
+                pause_ms = limits.PROCESS_PROBE_MS
+            self._start_again = self._loop.call_later(pause_ms / limits.SECOND, self._try_again)
 
     def _try_again(self) -> None:
         self._start_again = None
-        self._feed()
+        if self.trouble is None:
+            self._feed()
+        elif not self._closed:
+            self._start()
+
+    def _give_up(self, how: str) -> None:
+        """Jobs that need a process are refused until one can be started. All other jobs are no concern of ours."""
+        if self.trouble is None:
+            self.trouble = f"no job process can be started ({how})"
+            event(logging.ERROR, "processes_failing", how=how, failures=self._failures, waiting=len(self._waiting))
+        self._refuse_all()
+
+    def _refuse_all(self) -> None:
+        while self._waiting:
+            # Not at once: who submits them is going through a list that this would change.
+            self._loop.call_soon(self._ports.ended, self._waiting.popleft(), Unroutable())
 
     def _give(self, child: Child, run: Held) -> None:
         child.run = run
@@ -190,6 +203,9 @@ class ProcessPool:
                 child.ready = True
                 self._starting -= 1
                 self._failures = 0
+                if self.trouble is not None:
+                    self.trouble = None
+                    event(logging.WARNING, "processes_work")
                 self._free(child)
             case Told(number, progress) if self._runs(child, number):
                 assert child.run is not None

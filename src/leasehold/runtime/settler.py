@@ -94,7 +94,7 @@ class Settler:
         """What is there, up to the limits of one call."""
         batch: list[Item] = []
         queue, size = self._queue, 0
-        while queue and len(batch) < limits.MAX_BATCH:
+        while queue and len(batch) < limits.ROUND_MOST:
             outcome = queue[0][1]
             if type(outcome) is Completed:
                 size += len(outcome.result)

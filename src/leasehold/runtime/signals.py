@@ -1,4 +1,7 @@
-"""Signals: the handler only says that one came; the first asks for a stop, the second for a hard one."""
+"""Signals: the handler only says that one came; the first asks for a stop, the second for a hard one.
+
+A SIGHUP is a first one at the most: a terminal that is closed may send several.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,8 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 @contextlib.contextmanager
 def on_signals(act: Callable[[], None]) -> Iterator[None]:
-    """Call `act` on the loop for each SIGINT or SIGTERM; from the third on, the system's own way: the process ends.
+    """Call `act` on the loop for each SIGINT or SIGTERM, and for a SIGHUP that comes first, unless somebody has said
+    what that means (`nohup`). From the third on, the system's own way: the process ends.
 
     Plain handlers rather than the loop's: they count even while the loop is held up by a handler, so that the third
     Ctrl-C always works. In a child that a handler forked they act as if there were no worker: it must be possible to
@@ -27,6 +31,8 @@ def on_signals(act: Callable[[], None]) -> Iterator[None]:
     loop = asyncio.get_running_loop()
     count = 0
     own = os.getpid()
+    hangs_up = signal.getsignal(signal.SIGHUP) is signal.SIG_DFL
+    numbers = (*SIGNALS, signal.SIGHUP) if hangs_up else SIGNALS
 
     def came(number: int, _frame: FrameType | None) -> None:
         nonlocal count
@@ -34,13 +40,15 @@ def on_signals(act: Callable[[], None]) -> Iterator[None]:
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
             return
+        if number == signal.SIGHUP and count:
+            return
         count += 1
         if count == 2:
             for each in SIGNALS:
                 signal.signal(each, signal.SIG_DFL)
         loop.call_soon_threadsafe(act)
 
-    before = {number: signal.signal(number, came) for number in SIGNALS}
+    before = {number: signal.signal(number, came) for number in numbers}
     try:
         yield
     finally:

@@ -168,6 +168,12 @@ class Worker:
         return self._link.good_at
 
     @property
+    def trouble(self) -> str | None:
+        """Why it retires, or what it cannot do, when there is something."""
+        apart = self._executor.apart if self._begun.is_set() else None
+        return self.retiring or (apart.trouble if apart is not None else None)
+
+    @property
     def stopping(self) -> bool:
         return self._stop.is_set()
 
@@ -236,9 +242,8 @@ class Worker:
         self._heart = Heart(
             self._keeper, self.id, queues, engine.timing, inflight, fetcher, executor, self._settler, env
         )
-        tasks, handlers = list(known.tasks), list(known.handlers)
         self._maintainer = Maintainer(
-            engine, link, self.id, queues, tasks, handlers, inflight, fetcher, env, self._herald
+            engine, link, self.id, queues, lambda: known.offered(executor.able), inflight, fetcher, env, self._herald
         )
 
     def _start_loops(self) -> None:
@@ -308,7 +313,7 @@ class Worker:
             late = now - before > 1.5 * tick
             self._fetcher.watch(now, late)
             self._heart.watch(now, late)
-            reason = self._worn(self._executor.started)
+            reason = self._worn(self._executor.started) or self._executor.lost_slots.reason(now)
             if reason is not None:
                 self.retire(reason)
 
@@ -364,7 +369,8 @@ class Worker:
         self._executor.hand_back(self._inflight.take_pending(lambda _: True))
 
     async def _drained(self) -> None:
-        while self._inflight.running:
+        """All but handlers that would not end, and whose attempts are settled."""
+        while not all(run.dead for run in self._inflight.running):
             self._inflight.changed.clear()
             await self._inflight.changed.wait()
 

@@ -9,21 +9,10 @@ import signal
 import socket
 import time
 from collections.abc import Callable, Sequence
-from enum import IntEnum
 
 from leasehold.core import limits
 from leasehold.supervising.condition import Condition, State
 from leasehold.supervising.tether import HARD, STOP
-
-
-class Status(IntEnum):
-    """How a `leasehold worker` process ended, by its exit status."""
-
-    DONE = 0
-    FAILED = 1
-    WRONG = 2
-    HARD = 3
-    RECYCLED = 4
 
 
 class Child:

@@ -27,6 +27,7 @@ class Condition:
 
     `good_at`: when Redis last gave it a good reply, or when the process began, by the monotonic clock that all
     processes of a machine share. `active`: how many jobs run. `embedded`: whether its Redis is an embedded one.
+    `reason`: what is wrong with it, or why it retires; empty: nothing is.
     """
 
     pid: int
@@ -35,6 +36,7 @@ class Condition:
     active: int = 0
     worker: str = ""
     embedded: bool = False
+    reason: str = ""
 
     def to_line(self) -> bytes:
         return json.dumps(asdict(self), separators=(",", ":")).encode() + b"\n"
@@ -55,13 +57,14 @@ class Condition:
         return self.state is State.RUNNING and now - self.good_at < limits.HEALTH_READY_MS / limits.SECOND
 
     def shown(self, now: float) -> dict[str, Any]:
-        return {
+        about = {
             "worker": self.worker,
             "pid": self.pid,
             "state": str(self.state),
             "last_good_reply_s": round(max(0.0, now - self.good_at), 3),
             "active": self.active,
         }
+        return about | {"reason": self.reason} if self.reason else about
 
 
 @dataclass(frozen=True, slots=True)

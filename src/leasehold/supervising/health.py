@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import socket
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -43,7 +44,20 @@ class Outlets:
             folder = os.path.dirname(file) or "."
             if not os.path.isdir(folder) or os.path.isdir(file):
                 raise InvalidArgument(f"The health file {file!r} cannot be written: expected a path in a folder.")
+            if not os.access(folder, os.W_OK | os.X_OK):
+                raise InvalidArgument(
+                    f"The health file {file!r} cannot be written: expected a folder that this user may write to."
+                )
         return cls(file, None if port is None else _address(port))
+
+    def check(self) -> None:
+        """Whether the port can be had at this moment. Raises `NotConfigured`: before anything else is begun."""
+        if self.address is not None:
+            host, port = self.address
+            try:
+                socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET).close()
+            except OSError as error:
+                raise _not_opened(host, port, error) from None
 
     def __bool__(self) -> bool:
         return self.file is not None or self.address is not None
@@ -54,6 +68,13 @@ def _address(text: str) -> tuple[str, int]:
     if not port.isascii() or not port.isdigit() or int(port) > 65_535:
         raise InvalidArgument(f"The health port is {text!r}; expected [HOST:]PORT, as in 8099 or 0.0.0.0:8099.")
     return host.strip("[]") or HERE, int(port)
+
+
+def _not_opened(host: str, port: int, error: OSError) -> NotConfigured:
+    return NotConfigured(
+        f"The health port {host}:{port} cannot be opened: {error.strerror or error}. Choose one that is free, as in "
+        "--health-port 8099."
+    )
 
 
 class Teller:
@@ -113,11 +134,7 @@ class Teller:
         try:
             server = await asyncio.start_server(self._answer, host, port, limit=limits.HEALTH_REQUEST_MAX)
         except OSError as error:
-            reason = error.strerror or error
-            raise NotConfigured(
-                f"The health port {host}:{port} cannot be opened: {reason}. Choose one that is free, as in "
-                "--health-port 8099."
-            ) from None
+            raise _not_opened(host, port, error) from None
         name = server.sockets[0].getsockname()
         event(logging.INFO, "health", at=f"{name[0]}:{name[1]}")
         return server

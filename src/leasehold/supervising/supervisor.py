@@ -20,12 +20,13 @@ from typing import Any
 
 from leasehold.core import limits
 from leasehold.runtime.log import brief, event
-from leasehold.supervising.child import Child, Status, how_it_ended
+from leasehold.supervising.child import Child, how_it_ended
 from leasehold.supervising.condition import Health, State
 from leasehold.supervising.health import Teller
 from leasehold.supervising.pauses import Pauses
 from leasehold.supervising.places import Place, Plan
 from leasehold.supervising.reload import follow_changes
+from leasehold.supervising.status import Status
 
 
 class Supervisor:
@@ -220,11 +221,11 @@ class Supervisor:
             return
         if not child.was_ready:
             self._failures += 1
-            if not self._ever_ready and status in (Status.FAILED, Status.WRONG):
-                self._stop_all(status)  # it has said why
-                return
             if self._plan.watched is not None and status == Status.WRONG:
                 event(logging.WARNING, "waiting_for_changes", place=place.number)
+                return
+            if not self._ever_ready and status in (Status.FAILED, Status.WRONG):
+                self._stop_all(status)  # it has said why
                 return
             if self._failures >= limits.CHILD_FAILURES and not any(one.was_ready for one in self._children):
                 event(logging.CRITICAL, "giving_up", failures=self._failures, reason="no worker process gets ready")

@@ -30,7 +30,7 @@ WORD: Final = b" z=later"
 def skew(stage: Stage) -> None:
     """Workers of two releases at one queue, replaced one by one while it works; records of a release to come."""
     stage.serve()
-    prefix = stage.app.engine.prefix(jobs.QUEUE)  # type: ignore[attr-defined]
+    prefix = stage.app.engine.prefix(jobs.QUEUE)
     newer = [*stage.add(stage.size // 4, jobs.STEP, 5, 1), stage.add_one(jobs.STEP, 5, 0, True, meant="failed")]
     for id in newer:
         record = stage.server.command("HGET", f"{prefix}:jobs", id)
@@ -103,7 +103,7 @@ def bad(stage: Stage) -> None:
             stage.expect(False, f"{name}: {type(error).__name__}, expected InvalidArgument")
         else:
             stage.expect(False, f"{name} was taken")
-    prefix = stage.app.engine.prefix(jobs.QUEUE)  # type: ignore[attr-defined]
+    prefix = stage.app.engine.prefix(jobs.QUEUE)
     stage.sampling = False  # for a moment these are in `jobs` and in no list, or the other way round
     for n, record in enumerate(GARBAGE):
         id = f"garbage{n}"

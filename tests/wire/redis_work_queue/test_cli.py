@@ -12,11 +12,11 @@ import pytest
 from leasehold.cli import commands
 from leasehold.cli.errors import run
 from leasehold.core.job import NewJob, State
-from leasehold.core.outcome import Completed
+from leasehold.core.outcome import Completed, Failed
 from leasehold.engines.native import NativeEngine
 from leasehold.redis.sync import SyncDriver
 from tests.acceptance.test_cli_json import told
-from tests.wire.redis_work_queue.bench import STRAY_MS, Bench, P
+from tests.wire.redis_work_queue.bench import BOOM, STRAY_MS, Bench, P
 
 pytestmark = pytest.mark.one_server
 Cli = Callable[..., tuple[str, str]]
@@ -101,6 +101,13 @@ def test_what_the_protocol_has_not_is_said(bench: Bench, cli: Cli, args: list[st
     assert "redis-work-queue" in err or "prefix" in err
 
 
+def test_a_retry_beside_a_later_item_says_that_it_has_the_id(bench: Bench, cli: Cli) -> None:
+    bench.put("a")
+    bench.settle(bench.take_one(), Failed(BOOM))
+    bench.foreign_add("a")
+    assert "another job has its id now, and waits or is held." in cli("retry", "default", "a", expect=1)[1]
+
+
 def test_cancelling_all_leaves_what_runs(bench: Bench, cli: Cli) -> None:
     bench.put("held", "a", "b")
     bench.take_one()
@@ -167,6 +174,7 @@ def test_migrate(bench: Bench, cli: Cli) -> None:
     seen = shown(cli, *args, "--yes", expect=1)
     assert set(seen) == told("`migrate`")
     assert (seen["moved"], seen["left"], seen["refused"]) == (1, {"ready": 1, "active": 1}, ["a"])
+    assert "waits for a worker already" in cli("retry", "default", "a", expect=1)[1]
     bench.run(native.discard("images", "a"))
     out, err = cli(*args, "--yes")
     assert out == "Queue 'default': 1 job moved to queue 'images' of the native protocol, namespace 'shop'.\n"
@@ -200,3 +208,17 @@ def test_a_user_with_just_the_rights_that_are_needed(bench: Bench, cli: Cli) -> 
         driver.close()
         bench.command("ACL", "DELUSER", "app")
     assert bench.command("KEYS", "*probe*") == []
+
+
+def test_a_user_who_may_not_write_the_other_queue_takes_nothing_out(bench: Bench, cli: Cli) -> None:
+    bench.command("ACL", "SETUSER", "app", "on", ">pw", "resetchannels", "resetkeys", "+@all", "~jobs*")
+    bench.put("a")
+    try:
+        url = bench.server.url.replace("unix://", "unix://app:pw@")
+        _, err = cli("migrate", "default", "--namespace", "shop", "--yes", "--url", url, expect=1)
+    finally:
+        bench.command("ACL", "DELUSER", "app")
+    assert "lacks rights that are needed: ~{shop*" in err
+    assert "Nothing was moved" in err
+    assert bench.queue() == [b"a"]
+    bench.audit()

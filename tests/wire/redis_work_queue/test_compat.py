@@ -52,6 +52,7 @@ def test_an_item_is_a_dict_with_methods() -> None:
     assert Item.parse('{"data": "x", "id": "q"}') == {"data": b"x", "id": "q"}
     assert Item.from_dict({"data": b"x", "id": "i", "more": 1}) == {"data": b"x", "id": "i"}
     assert Item(b"x", id=5).id() == "5"
+    assert Item("d", b"ab").id() == "b'ab'", "as the original writes it"
     fresh = Item.parse('{"data": "x"}').id()
     assert len(fresh) == 32
     assert int(fresh, 16)
@@ -125,6 +126,7 @@ def test_a_lease_that_ended_is_put_back_by_a_light_clean(bench: Bench, db: redis
     assert queue.lease(db, 1, block=False) is None
     bench.pass_time(1_001)
     queue.light_clean(db)
+    assert not queue.complete(db, first), "it was put back, and is somebody else's to take"
     second = queue.lease(db, 5, block=False)
     assert second is not None
     assert not queue.complete(db, first)
@@ -145,6 +147,19 @@ def test_ten_lapses_do_not_set_an_item_aside(bench: Bench, db: redis.Redis, queu
         bench.maintain()
         queue.light_clean(db)
     assert queue.lease(db, 1, block=False) is not None
+
+
+def test_lapses_of_the_drop_in_are_no_crashes_of_a_worker(bench: Bench, db: redis.Redis, queue: WorkQueue) -> None:
+    queue.add_item(db, Item(b"x", "a"))
+    for put_back in (bench.maintain, lambda: queue.light_clean(db), lambda: bench.foreign_reset("a")):
+        for _ in range(4):
+            assert queue.lease(db, 1, block=False) is not None
+            bench.pass_time(1_001 if put_back != bench.maintain else 10_000)
+            put_back()
+    assert bench.take_one().crashes == 0
+    assert bench.run(bench.engine.leave("w", ["default"], crashed=True)) == 1
+    assert bench.take_one("w2").crashes == 1
+    bench.audit()
 
 
 def test_completing_elsewhere_by_token_and_by_data(bench: Bench, db: redis.Redis, queue: WorkQueue) -> None:

@@ -42,11 +42,31 @@ def test_what_goes_in_comes_out(payload, task, timeout_ms, retries) -> None:
 
 
 @pytest.mark.parametrize(
-    "payload", [b"", b"null", b"0", b'""', b"plain", b"\xff", b'{"task":"x","args":[]}', b"[[],{}]"]
+    "payload",
+    [
+        b"",
+        b"null",
+        b"0",
+        b'""',
+        b"plain",
+        b"\xff",
+        b'{"task":"x","args":[]}',
+        b"[[],{}]",
+        b'{"leasehold":1}',
+        b'{"leasehold":true}',
+        b'{"leasehold":null}',
+        b'{"leasehold":1,"flat":"12b"}',
+        b'{"leasehold":1,"task":5,"args":[1]}',
+        b'{"leasehold":1,"text":null}',
+        b'{"leasehold":"yes","task":"t"}',
+        b'{"leasehold":1.0,"task":"t"}',
+        b'{"leasehold":1,"timeout_ms":50,"kwargs":{"task":"t"}}',
+    ],
 )
 def test_a_raw_payload_is_the_data_as_it_is(payload: bytes) -> None:
     assert write_data(NewJob("q", "id", payload)) == payload
-    assert read_record("q", b"id", payload).payload == payload
+    record = read_record("q", b"id", payload)
+    assert (record.payload, record.task, record.timeout_ms, record.malformed) == (payload, None, None, "")
 
 
 def test_the_call_of_a_task_is_one_object() -> None:
@@ -66,15 +86,13 @@ def test_the_call_of_a_task_is_one_object() -> None:
 @pytest.mark.parametrize(
     "data",
     [
-        b'{"leasehold":1,"task":5}',
         b'{"leasehold":1,"task":"os.system; x"}',
         b'{"leasehold":1,"task":"' + b"x" * 10_000 + b'"}',
-        b'{"leasehold":1,"timeout_ms":-1}',
-        b'{"leasehold":1,"retries":99999999}',
+        b'{"leasehold":1,"timeout_ms":-1,"task":"t"}',
+        b'{"leasehold":1,"retries":99999999,"text":"x"}',
+        b'{"leasehold":99999999999999999999,"task":"t"}',
+        b'{"leasehold":1,"task":"t","text":5}',
         b'{"leasehold":1,"base64":"*"}',
-        b'{"leasehold":"x","task":"t"}',
-        b'{"leasehold":null}',
-        b'{"leasehold":1,"text":5}',
         b'{"leasehold":2,"task":"t"}',
         b'{"leasehold":-5,"task":"t"}',
     ],

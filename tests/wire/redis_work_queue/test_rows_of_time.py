@@ -76,3 +76,38 @@ def test_r19_a_lease_without_end_heeds_the_timeout_of_its_client(bench: Bench) -
         assert item is not None
         assert item.id() == "b"
         client.close()
+
+
+# When a live worker's job is taken back: never before the worker itself would end it.
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"x",
+        b'{"leasehold":1,"task":"t","kwargs":{"timeout_ms":50}}',
+        b'{"leasehold":1,"timeout_ms":50}',
+        b'{"leasehold":1,"timeout_ms":50,"task":"t","timeout_ms":7200000}',
+        b'{"leasehold":1,"timeout_ms":50,"task":"t"',
+        b'{"leasehold":1,"task":"t"}',
+    ],
+)
+def test_no_deadline_is_guessed(bench: Bench, data: bytes) -> None:
+    bench.foreign_add("a", data)
+    lease = bench.take_one()
+    assert lease.deadline_ms == 0
+    for _ in range(3):
+        bench.pass_time(3_600_000)
+        bench.beat("w", [lease])
+        assert bench.take(1, "other") == []
+    assert bench.settle(lease)
+    bench.audit()
+
+
+def test_the_deadline_of_an_envelope_is_that_which_the_worker_reads(bench: Bench) -> None:
+    bench.foreign_add("a", b'{"leasehold":1,"timeout_ms":5000,"task":"t"}')
+    lease = bench.take_one()
+    assert (lease.record.timeout_ms, lease.deadline_ms > 0) == (5_000, True)
+    bench.pass_time(5_000 + 30_000 + 1)
+    bench.beat("w", [])
+    assert [one.record.id for one in bench.take(1, "other")] == ["a"]

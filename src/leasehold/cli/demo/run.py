@@ -38,7 +38,8 @@ class DemoFailed(LeaseholdError):
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What happened, in numbers. `recovered_s`: from the kill until the last of the dead worker's jobs ran again."""
+    """What happened, in numbers. `rerun`: jobs that ran more than once. `held_by_dead`: what the killed worker held; of
+    these some may not have begun. `recovered_s`: from the kill until the last of them began elsewhere."""
 
     files: int
     bytes: int

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
+from types import CoroutineType
 from typing import Any
 
 from leasehold.compat.redis_work_queue.base import Base, add_key, complete_key, lease_ms, slice_s, timeout_s
 from leasehold.compat.redis_work_queue.calls import arun
 from leasehold.compat.redis_work_queue.item import Item
+from leasehold.core.errors import InvalidArgument
 
 
 class AsyncWorkQueue(Base):
@@ -26,14 +28,25 @@ class AsyncWorkQueue(Base):
         return await self.add_item(db, item)
 
     def add_unique_item_to_pipeline(self, pipeline: Any, item: Item) -> None:
-        """Put the command that adds an item whose id nobody else has on a pipeline of the caller's."""
-        pipeline.execute_command(*self._add_command(item))
+        """Put the command that adds an item whose id nobody else has on a pipeline of the caller's.
+
+        Raises `InvalidArgument` on a pipeline that watches keys, before its `multi()`: it would send the command at
+        once, for which this would have to be awaited.
+        """
+        sent = pipeline.execute_command(*self._add_command(item))
+        if isinstance(sent, CoroutineType):
+            sent.close()
+            raise InvalidArgument(
+                "The pipeline watches keys, so a command is sent at once and not put on it; nothing was added. Call "
+                "pipeline.multi() first, or `await queue.add_item(db, item)`."
+            )
 
     add_item_to_pipeline = add_unique_item_to_pipeline
 
     async def lease(self, db: Any, lease_secs: float, block: bool = True, timeout: float = 0) -> Item | None:  # noqa: ASYNC109
         """Take the next item for `lease_secs` (at least 1). Without one: None if not `block`, or after `timeout`
-        seconds; 0: for ever."""
+        seconds; 0: for ever. What was taken by a call that is cancelled is given to the next one within 30 seconds, or
+        else to somebody when its time is up."""
         wanted_ms, slice = lease_ms(lease_secs), slice_s(db)
         until = time.monotonic() + timeout_s(timeout)
         while True:

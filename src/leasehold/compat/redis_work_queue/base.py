@@ -60,7 +60,7 @@ class Base:
         reply = yield Invoke(SCRIPTS["take"], (self._prefix,), short)
         if reply == 0:
             head: tuple[Any, ...] = (nonce.session, nonce.number, self._argument, self._session)
-            _, rows, _ = yield Invoke(SCRIPTS["claim"], (self._prefix,), (*head, 1, lease_ms, "n", 0, 0))
+            _, rows, _ = yield Invoke(SCRIPTS["claim"], (self._prefix,), (*head, 1, lease_ms, "n", 0))
             reply = [rows[0][1], rows[0][0], rows[0][2]] if rows else []
         if not reply:
             return None

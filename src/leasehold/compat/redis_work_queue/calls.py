@@ -6,6 +6,7 @@ same call again soon, it is sent as the same one, and gets the answer of the fir
 
 from __future__ import annotations
 
+import asyncio
 import os
 import time
 from collections.abc import Callable, Generator
@@ -24,6 +25,8 @@ Key = tuple[str, ...]
 
 RAW: Final = {"NEVER_DECODE": True}
 """Data and ids are bytes, also on a client that decodes replies."""
+_WAITS: Final = ("BLMOVE", "BLPOP")
+"""Commands that last until there is something. They take nothing away."""
 _DOUBTS_MAX: Final = 1_000
 _DOUBT_S: Final = 30.0
 """For how long. Who adds an item like one that it has added long ago means another one."""
@@ -168,12 +171,19 @@ def run(db: Any, steps: Steps[T], turn: Turn) -> T:
 
 
 async def arun(db: Any, steps: Steps[T], turn: Turn) -> T:
-    commands = exchange(steps, turn)
+    """A cancellation ends it also where the client swallows it, as one with timeouts can on Python 3.11. What was done
+    by then is in doubt, as when a reply is lost."""
+    commands, task = exchange(steps, turn), asyncio.current_task()
+    asked = task.cancelling() if task else 0
     try:
         args = next(commands)
         while True:
             try:
-                reply = await db.execute_command(*args, **RAW)
+                try:
+                    reply = await _areply(db, args)
+                finally:
+                    if task and task.cancelling() > asked:
+                        raise asyncio.CancelledError
             except BaseException as error:
                 args = commands.throw(error)
             else:
@@ -181,3 +191,17 @@ async def arun(db: Any, steps: Steps[T], turn: Turn) -> T:
     except StopIteration as stop:
         answer: T = stop.value
         return answer
+
+
+async def _areply(db: Any, args: tuple[Any, ...]) -> Any:
+    if args[0] not in _WAITS:
+        return await db.execute_command(*args, **RAW)
+    # Apart, so that a cancellation need not wait until a client that is deaf to it has waited in vain.
+    waiting = asyncio.ensure_future(db.execute_command(*args, **RAW))
+    try:
+        await asyncio.wait({waiting})
+    finally:
+        if not waiting.done():
+            waiting.cancel()
+            waiting.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+    return waiting.result()

@@ -68,6 +68,4 @@ def _bytes(data: object) -> bytes:
 def _id(id: object) -> str:
     if id is None:
         return uuid.uuid4().hex
-    if isinstance(id, bytes):
-        return id.decode("utf-8", "surrogateescape")
     return str(id)

@@ -10,14 +10,19 @@ from leasehold.engines.config import EngineConfig
 
 @dataclass(frozen=True, slots=True)
 class NativeConfig(EngineConfig):
-    """The numbers of a native engine. All clients and workers of a namespace should use the same."""
+    """The numbers of a native engine. All clients and workers of a namespace should use the same.
+
+    `usual_timeout_ms` is a worker's own: how long it may run a job whose record says nothing of a timeout; 0: for any
+    time.
+    """
 
     completed_max: int = limits.COMPLETED_MAX
     failed_ttl_ms: int = limits.FAILED_TTL_MS
     failed_max: int = limits.FAILED_MAX
+    usual_timeout_ms: int = limits.DEFAULT_TIMEOUT_MS
 
     def as_argument(self) -> str:
         """The order is that of lua/lib/config.lua."""
         fixed = (limits.MAX_HELD, limits.TEND_LIMIT, limits.OVERDUE_GRACE_MS)
         kept = (self.completed_max, self.failed_ttl_ms, self.failed_max)
-        return self.joined(*fixed, *kept, limits.DEFAULT_TIMEOUT_MS)
+        return self.joined(*fixed, *kept, self.usual_timeout_ms)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import ClassVar
 
 from leasehold.core import limits
@@ -55,6 +56,9 @@ class NativeEngine(ScriptedEngine, NativeInspector, NativeController):
 
     def shared(self) -> str:
         return namespace_prefix(self.namespace)
+
+    def granting(self, timeout_ms: int) -> NativeEngine:
+        return NativeEngine(self.namespace, replace(self.config, usual_timeout_ms=timeout_ms))
 
     def _add(self, jobs: Sequence[NewJob], queue: str, chunk: list[Part], room: int) -> Steps[Iterable[Enqueued]]:
         try:

@@ -1,64 +1,93 @@
 """Moves what waits in a queue to a queue of another protocol on the same Redis, without losing or doubling an item.
 
-An item is set aside first, so that nobody takes it; then it is added there under its own id, which happens once however
-often it is tried; then it is forgotten here. Whoever dies in between, the next call goes on from there.
+An item leaves the one queue and comes into the other in one script: nobody can die, or take it, in between. That script
+is made of two, ours and what the other protocol enqueues with: it knows best how its jobs are added.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Protocol
 
 from leasehold.core import limits
-from leasehold.core.engine import Engine, Inspector
+from leasehold.core.engine import Engine
 from leasehold.core.job import JobRecord, NewJob
-from leasehold.core.steps import Invoke, Steps
+from leasehold.core.steps import Call, Invoke, Script, Steps
 from leasehold.engines.redis_work_queue.engine import RedisWorkQueueEngine
 from leasehold.engines.redis_work_queue.records import read_record
 from leasehold.engines.redis_work_queue.scripts import SCRIPTS
-from leasehold.engines.texts import as_bytes, as_text
+from leasehold.engines.texts import as_text
 
 
-class Target(Engine, Inspector, Protocol):
-    """An engine that can be looked into."""
+class Target(Engine, Protocol):
+    """An engine whose script `enqueue` takes `session number room (id record due own)...`."""
+
+    @property
+    def scripts(self) -> Mapping[str, Script]: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """How many items arrived. `refused`: ids that another job has there; these items stay aside. `stay`: ids of which
-    another item is aside here already; these items stay in the queue."""
+    """`looked`: how many ids were looked at; none: the queue is empty. `count`: how many items were moved. `refused`:
+    ids that another job has there; these items wait where they were, at the end of the queue."""
 
+    looked: int = 0
     count: int = 0
     refused: tuple[str, ...] = ()
-    stay: tuple[str, ...] = ()
 
 
 def migrate_page(source: RedisWorkQueueEngine, queue: str, target: Target, to: str) -> Steps[Moved]:
-    """Move up to `limits.MAX_BATCH` waiting items, in their order. None arrived: there is none that could.
+    """Move up to `limits.MAX_BATCH` waiting items, in their order.
 
-    What is held is left to its holder. Attempts are counted anew. An item that is refused is tried again by the next
-    call: it can move when the other job has ended, and its record is gone.
+    What is held is left to its holder. Attempts are counted anew. An item that is refused can move when the other job
+    has ended, and its record is gone; until then whoever works on its queue may take it.
     """
     prefix = source.prefix(queue)
-    rows, left = yield Invoke(SCRIPTS["depart"], (prefix,), (limits.MAX_BATCH,))
-    stay = tuple(map(as_text, left))
+    looked, rows = yield Invoke(SCRIPTS["movable"], (prefix,), (limits.MAX_BATCH, limits.MAX_CALL_BYTES))
     if not rows:
-        return Moved(stay=stay)
-    records = [read_record(queue, id, data) for id, data in rows]
-    answers = yield from target.enqueue([_job(record, to) for record in records])
-    refused: dict[str, None] = {}
-    for record, answer in zip(records, answers, strict=True):
-        if not answer.created and not (yield from _is_there(target, to, record)):
-            refused[record.id] = None
-    arrived = tuple(as_bytes(record.id) for record in records if record.id not in refused)
-    yield Invoke(SCRIPTS["arrive"], (prefix,), arrived)
-    return Moved(len(arrived), tuple(refused), stay)
+        return Moved(looked)
+    jobs = [_job(read_record(queue, id, data), to) for id, data, _ in rows]
+    letters = yield from _moved(target, jobs, prefix, [hash for _, _, hash in rows])
+    refused = tuple(as_text(row[0]) for row, letter in zip(rows, letters, strict=True) if letter == ord("0"))
+    return Moved(looked, letters.count(b"1"), refused)
 
 
-def _is_there(target: Target, to: str, record: JobRecord) -> Steps[bool]:
-    """Whether it was added by a call before that died: the same payload, or it has run already."""
-    view = yield from target.job(to, record.id)
-    return view is None or view.payload is None or view.payload == record.payload
+def _moved(target: Target, jobs: Sequence[NewJob], prefix: str, hashes: Sequence[bytes]) -> Steps[bytes]:
+    """Enqueue these, with our script in the place of each one that adds some. Answers what became of each."""
+    letters = b""
+    steps = target.enqueue(jobs)
+    try:
+        call: Call = next(steps)
+        while True:
+            moves = isinstance(call, Invoke) and call.script == target.scripts["enqueue"]
+            try:
+                reply = yield _move(call, prefix, hashes[len(letters) :]) if moves else call
+            except Exception as error:
+                call = steps.throw(error)
+                continue
+            if moves:
+                letters += reply
+            call = steps.send(reply)
+    except StopIteration:
+        return letters
+    finally:
+        steps.close()
+
+
+def _move(call: Call, prefix: str, hashes: Sequence[bytes]) -> Invoke:
+    """The call that takes these jobs out of their queue as well."""
+    assert isinstance(call, Invoke), "asked before"
+    session, number, room, *rest = call.args
+    jobs = zip(rest[::4], hashes, rest[1::4], rest[2::4], rest[3::4], strict=False)
+    args = (session, number, call.keys[0], room, *(arg for job in jobs for arg in job))
+    return Invoke(_script(call.script), (prefix,), args)
+
+
+@cache
+def _script(enqueue: Script) -> Script:
+    return Script("move", f"local function enqueue(KEYS, ARGV)\n{enqueue.text}\nend\n{SCRIPTS['move'].text}")
 
 
 def _job(record: JobRecord, queue: str) -> NewJob:

@@ -4,9 +4,9 @@ A raw payload is the data, as it is. The call of a task is JSON that other clien
 
     {"leasehold":1,"task":"shop.thumbnail","args":["cat.png"],"kwargs":{"size":64}}
 
-with `timeout_ms` and `retries` where the job has its own. Without `args` and `kwargs` there may be `text` or `base64`:
-a payload that is no call. A raw payload is wrapped in this way only when it has a timeout or retries of its own, or
-when it would be taken for such an envelope.
+with `timeout_ms` and `retries` where the job has its own. `text` or `base64` stand for a payload that is no call. A raw
+payload is wrapped in this way only when it has a timeout or retries of its own, or when it would be taken for such an
+envelope. What has a version (a whole number) but no task, text or base64 is somebody else's data, and left as it is.
 
 attempts <failures> <crashes> <hash of the data>[\\n<error>]
 leased   <token> <deadline_ms> <claimed_ms> <slots, h or n> <hash> <worker>
@@ -30,6 +30,8 @@ from leasehold.engines.texts import as_text, number_of
 _VERSION: Final = 1
 """Of the envelope: the number that its key `leasehold` has."""
 _MARK: Final = b'"leasehold"'
+_WHOLE: Final = re.compile(rb"-?\d+")
+_TOLD: Final = re.compile(rb'{"leasehold":1,"timeout_ms":(\d+)[,}]')
 _TASK: Final = re.compile(r"[A-Za-z0-9_.:][A-Za-z0-9_.:-]*")
 _encode_json = msgspec.json.Encoder().encode
 _decode_error = msgspec.json.Decoder(dict[str, str]).decode
@@ -46,6 +48,8 @@ class _Envelope(msgspec.Struct):
     base64: str | None = None
 
 
+_PAYLOADS: Final = ("task", "text", "base64")
+_decode_fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _decode_envelope = msgspec.json.Decoder(_Envelope).decode
 _decode_call = msgspec.json.Decoder(tuple[msgspec.Raw, msgspec.Raw]).decode
 
@@ -85,13 +89,21 @@ def read_record(queue: str, id: bytes, data: bytes) -> JobRecord:
 
 
 def _is_envelope(data: bytes) -> bool:
-    """Whether it says of itself that it is one: a JSON object with the key `leasehold`."""
+    """Whether it has the form of one, of any version: an object with a whole number at `leasehold`, and a payload."""
     if _MARK not in data or not data.lstrip(b" \t\r\n").startswith(b"{"):
         return False
     try:
-        return "leasehold" in msgspec.json.decode(data, type=dict[str, msgspec.Raw])
+        fields = _decode_fields(data)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
         return False
+    version = _WHOLE.fullmatch(bytes(fields.get("leasehold", b"")))
+    return version is not None and any(bytes(fields.get(name, b"")).startswith(b'"') for name in _PAYLOADS)
+
+
+def told_timeout(data: bytes) -> int | None:
+    """The timeout with which the data begins, as lua/claim.lua reads it."""
+    found = _TOLD.match(data)
+    return int(found[1]) if found else None
 
 
 def _body(payload: bytes, call: bool) -> bytes:

@@ -15,7 +15,7 @@ if place == 'failed' or place == 'broken' or place == 'cancelled' then
 end
 if place == 'active' then
   return remember(session, number, '2')
-elseif place ~= 'ready' and place ~= 'scheduled' and place ~= 'unroutable' and place ~= 'moving' then
+elseif place ~= 'ready' and place ~= 'scheduled' and place ~= 'unroutable' then
   return remember(session, number, '0')
 end
 cancel(config, clock(), id, place, ended, body)

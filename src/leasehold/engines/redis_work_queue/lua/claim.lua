@@ -1,15 +1,16 @@
 -- claim: take up to `limit` items from the right end of a queue for a worker.
 -- KEYS[1] prefix
--- ARGV session number config worker limit lease_ms kind default_timeout overdue
+-- ARGV session number config worker limit lease_ms kind overdue
 -- Returns: {ms until something is due or -1, {id, data, token, failures, crashes, deadline}..., {dropped id...}}
 -- Invariant: a claimed id has left `queue`, is once in `processing`, and has a lease on the wire whose value is a token
 -- higher than any before it. An id whose lease somebody holds is not claimed, but stays in `processing`.
--- `kind`: how many jobs the worker runs at one time; or h, a lease by hand; or n, one whose lapses are not limited.
---@include begin types remember claimed config back silence tend
+-- A raw payload that the worker has no handler for is put at the left end of `queue`, for others.
+-- `kind`: how many jobs the worker runs at one time; or h, a lease by hand; or n, one of the drop-in.
+--@include begin types remember claimed config back silence tend plain
 local session, number, worker = ARGV[1], ARGV[2], ARGV[4]
 local config = configure(ARGV[3])
 local limit, lease_ms, kind = tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7]
-local default_timeout, overdue = tonumber(ARGV[8]), tonumber(ARGV[9])
+local overdue = tonumber(ARGV[8])
 local by_hand = tonumber(kind) == nil
 local held_key = key('held:' .. worker)
 
@@ -72,18 +73,17 @@ local function holds_suspect()
   return false
 end
 
--- The timeout that an item brings, where it is one of ours: see records.py.
+-- The timeout with which an item of ours begins: `told_timeout` in records.py. 0: it tells none. The worker knows then how
+-- long the job may take, and a worker that is dead is silent.
 local function timeout_of(data)
-  if not string.find(string.sub(data, 1, 200), '"leasehold"', 1, true) then
-    return default_timeout
-  end
-  return tonumber(string.match(data, '"timeout_ms":%s*(%d+)') or default_timeout)
+  return tonumber(string.match(data, '^{"leasehold":1,"timeout_ms":(%d+)[,}]') or 0)
 end
 
 local jobs, ids, leased, held, due, answer = {}, {}, {}, {}, {}, {}
-local dropped, deferred, kept, taken, looked = {}, {}, {}, {}, 0
+local dropped, deferred, kept, passed, taken, looked = {}, {}, {}, {}, {}, 0
 local token = math.max(tonumber(call('HGET', key('meta'), 'token') or 0), micros)
 local tried = call('EXISTS', key('attempts')) == 1
+local passing = not by_hand and call('EXISTS', key('passing:' .. worker)) == 1
 local suspected = tried and not by_hand and holds_suspect()
 
 local function take(id, data, hash, failures, crashes)
@@ -121,9 +121,12 @@ local function lapsed(id, text, data, failures, crashes)
     return failures, crashes, false
   end
   retire(claim.worker)
+  if not may_crash(claim) then
+    return failures, crashes, false
+  end
   crashes = crashes + 1
   call('HINCRBY', key('meta'), 'crashed', 1)
-  if claim.kind ~= 'n' and crashes >= config.max_crashes then
+  if crashes >= config.max_crashes then
     local message = 'What ran this job died or stalled ' .. crashes .. ' times.'
     local body = cjson.encode({ type = 'Crashed', message = message, traceback = '' })
     end_badly(config, time, 'broken', id, data, failures, crashes, claim.token, claim.worker, claim.claimed, body)
@@ -142,6 +145,9 @@ local function consider(id, data, lease, text, tries)
     return
   elseif is_held(id, lease, claim_of(text), data) then
     kept[#kept + 1] = id
+    return
+  elseif passing and is_plain(data) then
+    passed[#passed + 1] = id
     return
   end
   local hash = hash_of(data)
@@ -163,7 +169,7 @@ local function consider(id, data, lease, text, tries)
   take(id, data, hash, failures, crashes)
 end
 
-while #jobs < limit and looked < limit + @MAX_LOOK@ and #kept < 20 do
+while #jobs < limit and looked < limit + @MAX_LOOK@ and #kept < 20 and #passed < 50 do
   local popped = call('RPOP', key('queue'), math.min(limit - #jobs, 100)) or {}
   if #popped == 0 then
     break
@@ -181,6 +187,9 @@ end
 for _, id in ipairs(kept) do
   call('LREM', key('processing'), 0, id)
   call('LPUSH', key('processing'), id)
+end
+if #passed > 0 then
+  call('LPUSH', key('queue'), unpack(passed))
 end
 if #deferred > 0 then
   call('LPUSH', key('queue'), unpack(deferred))
@@ -204,7 +213,7 @@ if #jobs > 0 then
   call('HSET', key('meta'), 'token', digits(token))
 end
 remember(session, number, cmsgpack.pack(answer))
-if #jobs == 0 and looked > 0 and #deferred == 0 and call('EXISTS', key('queue')) == 1 then
+if #jobs == 0 and looked > 0 and #deferred == 0 and #passed == 0 and call('EXISTS', key('queue')) == 1 then
   next_ms = 0
 end
 return { next_ms, jobs, dropped }

@@ -8,10 +8,9 @@ local unroutable = 0
 for _, task in ipairs(call('SMEMBERS', key('unroutable'))) do
   unroutable = unroutable + call('ZCARD', key('unroutable:' .. task))
 end
--- What was set aside on its way to another queue still waits.
 local later = call('ZCARD', key('later'))
 return {
-  call('LLEN', key('queue')) + call('ZCARD', key('moving')),
+  call('LLEN', key('queue')),
   later,
   math.max(0, call('LLEN', key('processing')) - later),
   unroutable,

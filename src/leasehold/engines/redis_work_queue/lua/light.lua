@@ -49,10 +49,12 @@ end
 
 -- A lease of ours has ended, and its worker has not kept it.
 local function lapse(id, claim)
-  local tries = call('HGET', key('attempts'), id)
-  local failures, crashes = counted(tries, claim.hash)
-  call('HSET', key('attempts'), id, attempts_text(failures, crashes + 1, claim.hash, last_error(tries)))
-  call('HINCRBY', key('meta'), 'crashed', 1)
+  if may_crash(claim) then
+    local tries = call('HGET', key('attempts'), id)
+    local failures, crashes = counted(tries, claim.hash)
+    call('HSET', key('attempts'), id, attempts_text(failures, crashes + 1, claim.hash, last_error(tries)))
+    call('HINCRBY', key('meta'), 'crashed', 1)
+  end
   forget_claim(id, claim)
   retire(claim.worker)
 end

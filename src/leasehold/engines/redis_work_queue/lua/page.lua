@@ -5,7 +5,7 @@
 -- Invariant: changes nothing. Looks through a bounded part of `processing` for what is held.
 --@include begin leases view
 local state, offset, limit = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
-local ids, aside = {}, {}
+local ids = {}
 
 local function from_the_right(list)
   local found = call('LRANGE', key(list), -offset - limit, -offset - 1)
@@ -40,25 +40,8 @@ local function parked()
   end
 end
 
--- What is on its way to another queue was there first.
-local function waiting()
-  local moving = call('ZCARD', key('moving'))
-  if offset >= moving then
-    offset = offset - moving
-  else
-    ids = call('ZRANGE', key('moving'), offset, math.min(moving, offset + limit) - 1)
-    offset, limit = 0, limit - #ids
-  end
-  for n, id in ipairs(ids) do
-    aside[n] = true
-  end
-  if limit > 0 then
-    from_the_right('queue')
-  end
-end
-
 if state == 'ready' then
-  waiting()
+  from_the_right('queue')
 elseif state == 'active' then
   held()
 elseif state == 'unroutable' then
@@ -70,8 +53,8 @@ else
 end
 local rows = {}
 local live = state == 'ready' or state == 'active' or state == 'scheduled'
-for n, id in ipairs(ids) do
-  local row = view_of(id, live and not aside[n] and state or nil)
+for _, id in ipairs(ids) do
+  local row = view_of(id, live and state or nil)
   if row then
     table.insert(row, 1, id)
     rows[#rows + 1] = row

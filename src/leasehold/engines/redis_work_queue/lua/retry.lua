@@ -9,7 +9,7 @@ allow_when_full()
 --@include once
 check_types()
 local place, ended = place_of(id)
-if not place or place == 'ready' or place == 'active' or place == 'moving' then
+if not place or place == 'ready' or place == 'active' then
   return remember(session, number, '0')
 end
 if edited ~= '1' then

@@ -3,8 +3,9 @@
 -- ARGV session number config worker (id token kind ms task body)...
 -- Returns: a string of one character a settlement: 1 settled, 0 no longer ours.
 -- Invariant: a settled job has no lease of ours, and is completed (its item is gone), in `queue`, waiting for a retry (in
--- `processing` with a lease of its own, and in `later`), or aside in `kept`.
---@include begin types remember config back
+-- `processing` with a lease of its own, and in `later`), or aside in `kept`. A raw payload that the worker has no handler
+-- for goes to the left end of `queue`, for others.
+--@include begin types remember config back plain
 local session, number, worker = ARGV[1], ARGV[2], ARGV[4]
 local config = configure(ARGV[3])
 allow_when_full()
@@ -45,6 +46,20 @@ local function retry(id, claim, tried, delay, body)
     end_lease(id)
     unlist(id)
     call('LPUSH', key('queue'), id)
+  end
+end
+
+-- One that has to be read to know that it is raw would be claimed again at once, so it rests for a while.
+local REST_MS = 10000
+local function leave_to_others(id)
+  call('SET', key('passing:' .. worker), '', 'PX', @ANSWER_TTL_MS@)
+  if is_plain(call('GET', key('item:' .. id))) then
+    end_lease(id)
+    unlist(id)
+    call('LPUSH', key('queue'), id)
+  else
+    set_lease(id, '~' .. digits(time + REST_MS), REST_MS + config.wire)
+    call('ZADD', key('later'), time + REST_MS, id)
   end
 end
 
@@ -96,6 +111,8 @@ for n, id in ipairs(ids) do
         unlist(id)
       elseif kind == 'r' then
         retry(id, claim, tries[n], ms, body)
+      elseif kind == 'u' and task == '*' then
+        leave_to_others(id)
       else
         set_down(id, claim, tries[n], kind, task, body)
       end

@@ -13,16 +13,17 @@ local function put_back(config, time, entries)
     if data and mine then
       local tries = call('HGET', key('attempts'), id)
       local failures, crashes = counted(tries, claim.hash)
-      if entry[3] then
+      local crash = entry[3] and may_crash(claim)
+      if crash then
         crashes, crashed = crashes + 1, crashed + 1
       end
       local listed = leave_processing(id)
-      if entry[3] and crashes >= config.max_crashes and claim.kind ~= 'n' then
+      if crash and crashes >= config.max_crashes then
         local message = 'What ran this job died or stalled ' .. crashes .. ' times.'
         local body = cjson.encode({ type = 'Crashed', message = message, traceback = '' })
         end_badly(config, time, 'broken', id, data, failures, crashes, claim.token, claim.worker, claim.claimed, body)
       else
-        if entry[3] then
+        if crash then
           call('HSET', key('attempts'), id, attempts_text(failures, crashes, claim.hash, last_error(tries)))
         end
         end_lease(id)

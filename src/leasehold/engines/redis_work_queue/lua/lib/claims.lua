@@ -19,6 +19,12 @@ local function claim_text(claim)
   return table.concat({ claim.token, digits(claim.deadline), claim.claimed, claim.kind, claim.hash, claim.worker }, ' ')
 end
 
+-- Whether a lease that lapses counts as a crash. One of the drop-in does not: who uses it knows of no limit to them, and the
+-- first crash of a worker must not be the last of many.
+local function may_crash(claim)
+  return claim.kind ~= 'n'
+end
+
 -- Whose lease an id has on the wire: the token if it is one of ours, '' if it is anybody else's, nil if there is none.
 local function wire_token(value)
   if not value then

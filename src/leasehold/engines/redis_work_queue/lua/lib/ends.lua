@@ -48,16 +48,15 @@ local function prune(config, state, time, limit)
   return #old
 end
 
--- How the item of this id ended that is aside: failed, broken or cancelled; unroutable, or ready when it is on its way to
--- another queue; nil when there is none. Another client may have added another item of the id since.
+-- How the item of this id ended that is aside: failed, broken, cancelled or unroutable; nil when there is none. Another
+-- client may have added another item of the id since.
 local function end_of(id)
   return string.match(call('HGET', key('ended'), id) or '', '^%S+')
 end
 
 -- One that is aside and still to run is not written over by a later item of its id.
 local function is_awaited(id)
-  local state = end_of(id)
-  return state == 'unroutable' or state == 'ready'
+  return end_of(id) == 'unroutable'
 end
 
 -- For how long a later item waits for the one that is aside, before it is tried again.

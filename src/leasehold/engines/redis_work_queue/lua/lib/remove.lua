@@ -12,13 +12,12 @@ local function live_place(id)
   return 'ready'
 end
 
--- The place of an id: that of the item that is aside (unroutable, moving, failed, broken, cancelled) and how it ended;
+-- The place of an id: that of the item that is aside (unroutable, failed, broken, cancelled) and how it ended;
 -- else that of the one other clients see. Where there are both they are two items: the one is not touched for the other.
 local function place_of(id)
   local ended = call('HGET', key('ended'), id)
   if ended then
-    local state = string.match(ended, '^(%S*)')
-    return state == 'ready' and 'moving' or state, ended
+    return string.match(ended, '^(%S*)'), ended
   end
   return live_place(id)
 end

@@ -1,0 +1,29 @@
+-- movable: the items that wait at the right end of a queue, those that leave it first.
+-- KEYS[1] prefix
+-- ARGV limit bytes
+-- Returns: {how many ids were looked at, {id, data, sha1 of the data}...}
+-- Invariant: what can be moved stays where it is. An id without an item is dropped, one that somebody holds stays in
+-- `processing` alone. Not more than `bytes` of data, but one item at least. Sending it again is harmless by nature.
+--@include begin types leases claims
+local limit, bytes = tonumber(ARGV[1]), tonumber(ARGV[2])
+allow_when_full()
+check_types()
+local ids, looked, rows = call('LRANGE', key('queue'), -limit, -1), 0, {}
+for n = #ids, 1, -1 do
+  local id = ids[n]
+  local data = call('MGET', key('item:' .. id))[1]
+  if not data then
+    call('LREM', key('queue'), -1, id)
+  elseif is_held(id, lease_of(id), claim_of(call('HGET', key('leased'), id)), data) then
+    call('LREM', key('queue'), -1, id)
+    call('LREM', key('processing'), 0, id)
+    call('LPUSH', key('processing'), id)
+  elseif #rows > 0 and #data > bytes then
+    break
+  else
+    bytes = bytes - #data
+    rows[#rows + 1] = { id, data, redis.sha1hex(data) }
+  end
+  looked = looked + 1
+end
+return { looked, rows }

@@ -1,0 +1,246 @@
+"""Handlers that go on when their time is over: what becomes of their jobs, of their lanes and of their worker."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from leasehold.core import limits
+from leasehold.core.outcome import Cancelled, Completed, Failed, Released, Retried
+from leasehold.core.shape import Shape
+from leasehold.core.task import BatchRule
+from leasehold.runtime import ExitStatus, current_job
+from tests.runtime.fakes import Rig, task
+from tests.runtime.test_cancel import ask
+
+LANE = Shape(lane="a lane")
+
+
+class Stubborn:
+    """Handlers that do not end when their time is over, but when they are let go."""
+
+    def __init__(self) -> None:
+        self.begun: list[str] = []
+        self.release = threading.Event()
+
+    def in_thread(self, *_: Any) -> None:
+        self._begin()
+        self.release.wait(10)
+
+    async def on_loop(self, *_: Any) -> None:
+        self._begin()
+        for _turn in range(1_000):
+            if self.release.is_set():
+                break
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.sleep(0.01)
+
+    def _begin(self) -> None:
+        job = current_job()
+        self.begun.append(job.id if job is not None else "")
+
+    def of(self, kind: str) -> Callable[..., Any]:
+        return self.on_loop if kind == "async" else self.in_thread
+
+
+@pytest.fixture
+def stubborn(monkeypatch) -> Iterator[Stubborn]:
+    monkeypatch.setattr(limits, "CANCEL_MS", 20)
+    made = Stubborn()
+    yield made
+    made.release.set()
+
+
+both = pytest.mark.parametrize("kind", ["async", "sync"])
+
+
+async def logged(caplog: pytest.LogCaptureFixture, text: str) -> None:
+    async with asyncio.timeout(10):
+        while text not in caplog.text:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
+
+# -------------------------------------------------------------------------------------------------------------- lanes
+
+
+@both
+@pytest.mark.parametrize("shape", [LANE, Shape(persistent=True)])
+async def test_its_lane_waits_until_it_has_really_ended(stubborn, caplog, kind, shape):
+    async with Rig(task(stubborn.of(kind), retries=5), concurrency=4) as rig:
+        rig.engine.add("a", shape=shape, timeout_ms=20)
+        await logged(caplog, "job=kept")
+        rig.engine.add("free", timeout_ms=20)
+        await rig.settled(1)  # without a lane: as soon as its time is over
+        assert not rig.engine.outcomes("a")
+        assert "a" in {ref.id for ref in rig.engine.held}
+        stubborn.release.set()
+        await rig.engine.until(lambda: bool(rig.engine.outcomes("a")))
+        first = rig.engine.outcomes("a")[0]
+    assert isinstance(first, Retried)  # decided when its time was over
+    assert first.error.type == "Timeout"
+    assert rig.engine.outcomes("free")[0]
+
+
+async def test_in_a_batch_those_with_a_lane_wait(stubborn, caplog):
+    spec = task(stubborn.in_thread, name=None, decode=None, batch=BatchRule(2), retries=0)
+    async with Rig(spec) as rig:
+        rig.engine.add("a", shape=LANE, task=None, timeout_ms=20)
+        rig.engine.add("b", task=None, timeout_ms=20)
+        await logged(caplog, "job=kept")
+        await rig.settled(1)
+        assert [one.lease.record.id for one in rig.engine.settled] == ["b"]
+        stubborn.release.set()
+        await rig.settled(2)
+    assert isinstance(rig.engine.outcomes("a")[0], Failed)
+
+
+async def test_one_that_is_to_be_cancelled_meanwhile_is(stubborn, caplog):
+    async with Rig(task(stubborn.in_thread)) as rig:
+        rig.engine.add("a", shape=LANE, timeout_ms=20)
+        await logged(caplog, "job=kept")
+        ask(rig, "a")
+        await rig.keeper.heard(1)
+        assert not rig.engine.settled
+        stubborn.release.set()
+        await rig.settled(1)
+    assert rig.engine.outcomes("a") == [Cancelled("not needed")]
+
+
+@both
+async def test_a_worker_that_stops_waits_for_it_within_the_time_of_grace(stubborn, caplog, kind):
+    async with Rig(task(stubborn.of(kind)), grace_ms=30_000) as rig:
+        rig.engine.add("a", shape=LANE, timeout_ms=20)
+        await logged(caplog, "job=kept")
+        rig.worker.stop()
+        await asyncio.sleep(0.2)
+        assert not rig.engine.settled
+        stubborn.release.set()
+        assert await rig.ended() is ExitStatus.OK
+    assert isinstance(rig.engine.outcomes("a")[0], Retried)
+
+
+async def test_when_the_worker_ends_before_it_does_the_attempt_counts(stubborn, caplog):
+    """Else one that always hangs would come back for ever."""
+    async with Rig(task(stubborn.in_thread), grace_ms=0) as rig:
+        rig.engine.add("a", shape=LANE, timeout_ms=20)
+        await logged(caplog, "job=kept")
+        rig.worker.stop()
+        assert await rig.ended() is ExitStatus.ABANDONED
+    assert isinstance(rig.engine.outcomes("a")[0], Retried)
+    assert rig.engine.left == 0
+
+
+# ------------------------------------------------------------------------------------------------------- all the slots
+
+
+@both
+async def test_when_they_take_up_every_slot_the_worker_retires(stubborn, monkeypatch, caplog, kind):
+    monkeypatch.setattr(limits, "SLOTS_LOST_MS", 50)
+    async with Rig(task(stubborn.of(kind), retries=0), grace_ms=60_000) as rig:
+        rig.engine.add("a", "b", timeout_ms=20)
+        async with asyncio.timeout(20):  # neither the time of grace nor that of a recycling is waited for
+            assert await rig.ended() is ExitStatus.ABANDONED
+        assert rig.worker.retiring == "all slots (2) are occupied by handlers that do not end"
+        assert rig.worker.trouble == rig.worker.retiring
+    stubborn.release.set()
+    assert "slots_lost slots=2" in caplog.text
+    assert [type(one.outcome) for one in rig.engine.settled if one.outcome != Released()] == [Failed, Failed]
+
+
+async def test_one_slot_that_is_left_is_enough(stubborn, monkeypatch):
+    monkeypatch.setattr(limits, "SLOTS_LOST_MS", 20)
+
+    def handler() -> None:
+        job = current_job()
+        if job is not None and job.id == "a":
+            stubborn.in_thread()
+
+    async with Rig(task(handler, retries=0), concurrency=2) as rig:
+        rig.engine.add("a", timeout_ms=20)
+        await rig.settled(1)
+        for number in range(10):
+            rig.engine.add(f"b{number}")
+            await rig.settled(number + 2)
+            await asyncio.sleep(0.03)
+        assert rig.worker.retiring is None
+
+
+async def test_handlers_that_are_a_little_over_their_time_are_no_reason(stubborn, caplog):
+    async with Rig(task(stubborn.in_thread, retries=0), concurrency=1) as rig:
+        rig.engine.add("a", timeout_ms=20)
+        await rig.settled(1)
+        await asyncio.sleep(0.2)
+        stubborn.release.set()
+        rig.engine.add("b")
+        await rig.settled(2)
+    assert "slots_lost" not in caplog.text
+
+
+@both
+async def test_a_stop_does_not_wait_for_them(stubborn, kind):
+    async with Rig(task(stubborn.of(kind), retries=0), grace_ms=60_000) as rig:
+        rig.engine.add("a", timeout_ms=20)
+        await rig.settled(1)
+        rig.worker.stop()
+        async with asyncio.timeout(20):
+            assert await rig.ended() is ExitStatus.ABANDONED
+    stubborn.release.set()
+
+
+@both
+async def test_a_burst_does_not_wait_for_them(stubborn, kind):
+    async with Rig(task(stubborn.of(kind), retries=0), burst=True) as rig:
+        rig.engine.add("a", timeout_ms=20)
+        async with asyncio.timeout(20):
+            assert await rig.ended() is ExitStatus.ABANDONED
+    stubborn.release.set()
+    assert isinstance(rig.engine.outcomes("a")[0], Failed)
+
+
+async def test_a_burst_whose_slots_are_lost_is_not_done(stubborn, monkeypatch):
+    monkeypatch.setattr(limits, "SLOTS_LOST_MS", 50)
+    async with Rig(task(stubborn.in_thread, retries=0), burst=True, concurrency=1) as rig:
+        rig.engine.add("a", "b", timeout_ms=20)
+        async with asyncio.timeout(20):
+            assert await rig.ended() is ExitStatus.ABANDONED
+        assert rig.worker.retiring
+    assert [lease.record.id for lease in rig.engine.ready["q"]] == ["b"]
+
+
+async def test_a_thread_whose_job_was_lost_counts_when_its_time_is_over(stubborn, monkeypatch):
+    monkeypatch.setattr(limits, "SLOTS_LOST_MS", 50)
+    async with Rig(task(stubborn.in_thread), concurrency=1, grace_ms=60_000) as rig:
+        rig.engine.add("a", timeout_ms=500)
+        async with asyncio.timeout(20):
+            while not stubborn.begun:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+            rig.keeper.beat(lost=[rig.engine.lose("a")])
+            assert await rig.ended() is ExitStatus.ABANDONED
+    assert rig.engine.settled == []
+
+
+# --------------------------------------------------------------------------------------------------- what it says then
+
+
+async def test_what_an_async_handler_returns_after_its_time_does_not_count():
+    async def handler() -> str:
+        try:
+            await asyncio.sleep(30)
+        except asyncio.CancelledError:
+            return "done all the same"
+        return "in time"
+
+    async with Rig(task(handler, retries=0)) as rig:
+        rig.engine.add("a", timeout_ms=20)
+        rig.engine.add("b", shape=LANE, timeout_ms=20)
+        await rig.settled(2)
+    for id in "ab":
+        (outcome,) = rig.engine.outcomes(id)
+        assert isinstance(outcome, Failed)
+        assert outcome.error.type == "Timeout"
+    assert not any(isinstance(one.outcome, Completed) for one in rig.engine.settled)

@@ -1,0 +1,109 @@
+"""An app on queues of redis-work-queue: what it writes, what it refuses, and what its worker leaves to others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from leasehold import Leasehold, RedisWorkQueue
+from leasehold.cli import commands
+from leasehold.cli.errors import run
+from leasehold.core.errors import InvalidArgument
+from leasehold.core.outcome import Unroutable
+from tests.wire.redis_work_queue.bench import Bench
+
+pytestmark = pytest.mark.one_server
+
+
+@pytest.fixture
+def app(bench: Bench) -> Leasehold:
+    return Leasehold(bench.server.url, protocol=RedisWorkQueue("jobs", queues={"held": "stalled"}))
+
+
+def test_the_timeout_of_a_handler_does_not_change_what_others_read(bench: Bench, app: Leasehold) -> None:
+    app.handler("default", timeout=5, retries=7)(lambda job: None)
+    with app:
+        app.queue("default").enqueue(b"raw", id="a")
+        app.queue("default").enqueue_many([b"many"])
+        app.queue("default").enqueue(b"own", id="b", timeout=9)
+    assert bench.command("GET", "jobs:item:a") == b"raw"
+    assert bench.command("GET", b"jobs:item:" + bench.queue()[1]) == b"many"
+    assert bench.command("GET", "jobs:item:b") == b'{"leasehold":1,"timeout_ms":9000,"text":"own"}'
+
+
+@pytest.mark.parametrize(
+    "say",
+    [
+        lambda app, queue: app.handler(queue)(lambda job: None),
+        lambda app, queue: app.task(queue=queue)(lambda: None),
+        lambda app, queue: app.queue(queue),
+        lambda app, queue: app.queue_defaults(queue, timeout=5),
+    ],
+    ids=["handler", "task", "queue", "queue_defaults"],
+)
+def test_a_queue_that_cannot_lie_there_is_refused_where_it_is_named(
+    app: Leasehold, say: Callable[[Leasehold, str], object]
+) -> None:
+    for name in ("done", "item", "processing", "queue", "failed", "a:lease"):
+        with pytest.raises(InvalidArgument, match="cannot lie beneath this prefix"):
+            say(app, name)
+    app.queue("held")  # has a prefix of its own
+
+
+def test_a_worker_is_refused_a_queue_that_cannot_lie_there_before_anything(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("LEASEHOLD_URL", "unix:///nowhere/redis.sock")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "wire_worker_app.py").write_text(
+        "from leasehold import Leasehold, RedisWorkQueue\n"
+        "app = Leasehold(protocol=RedisWorkQueue('jobs'))\n"
+        "app.handler('default')(lambda job: None)\n"
+    )
+    assert run(commands, ["worker", "wire_worker_app:app", "-q", "processing"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("Error: The queue 'processing' cannot lie beneath this prefix")
+
+
+def test_what_a_worker_has_no_handler_for_is_left_to_others(bench: Bench) -> None:
+    bench.foreign_add("raw")
+    bench.put("task", task="t")
+    for lease in bench.take(1):
+        assert bench.settle(lease, Unroutable())
+    assert (bench.queue(), bench.lengths()) == ([b"task", b"raw"], (2, 0))
+    assert [lease.record.id for lease in bench.take(5)] == ["task"]
+    answer = bench.run(bench.engine.lease("w", ["default"], 5))
+    assert (answer.leases, answer.next_ms != 0) == ((), True), "it does not ask again at once"
+    assert bench.queue() == [b"raw"]
+    (other,) = bench.take(5, "has-a-handler")
+    assert bench.settle(other)
+    bench.audit()
+
+
+def test_what_a_worker_has_no_handler_for_keeps_its_order_for_others(bench: Bench) -> None:
+    ids = [f"r{n}" for n in range(120)]
+    for id in ids:
+        bench.foreign_add(id)
+    for lease in bench.take(1):
+        bench.settle(lease, Unroutable())
+    before = bench.queue()
+    bench.take(5)
+    after = bench.queue()
+    first = after.index(before[0])
+    assert first > 0
+    assert after[first:] + after[:first] == before
+
+
+def test_what_must_be_read_to_be_known_as_raw_is_not_claimed_in_a_circle(bench: Bench) -> None:
+    data = b'{"leasehold":true}'
+    bench.foreign_add("a", data)
+    assert bench.settle(bench.take_one(), Unroutable())
+    assert bench.take(5) == []
+    bench.pass_time(10_001)
+    lease = bench.take_one("has-a-handler")
+    assert (lease.record.payload, lease.attempt) == (data, 1)
+    bench.settle(lease)
+    bench.audit()
