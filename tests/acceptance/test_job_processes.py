@@ -75,6 +75,9 @@ def app(redis_url):
             @app.task(name=f"{module}.work")
             def work(number: int) -> int: ...
 
+            @app.task(name=f"{module}.other")
+            def other(number: int) -> int: ...
+
             @app.task(name=f"{module}.bot", queue="bots", persistent=True)
             def bot() -> int: ...
 
@@ -101,15 +104,15 @@ def test_it_goes_with_middleware_hooks_logs_and_jobs_that_enqueue_jobs(leasehold
     assert app.inspect.queue("default").counts[State.COMPLETED] == 2
 
 
-def test_when_the_app_cannot_be_loaded_there_the_worker_says_why_and_gives_the_job_back(leasehold, app, redis_url):
+def test_when_the_app_cannot_be_loaded_there_its_jobs_are_parked_and_the_others_go_on(leasehold, app, redis_url):
     job = app.tasks["sulky.work"].enqueue(4)
     run = leasehold("worker", "sulky:app", url=redis_url)
-    run.process.wait(60)
-    run.end(expect=1)
+    run.wait_for("processes_failing")
+    assert app.tasks["sulky.other"].enqueue(7).result(timeout=60) == 108
+    run.signal(signal.SIGTERM).end()
     assert "RuntimeError: not here" in run.err
-    assert "could not be started" in run.err
     view = job.refresh()
-    assert (view.state, view.failures, view.crashes) == (State.READY, 0, 0)
+    assert (view.state, view.failures, view.crashes) == (State.UNROUTABLE, 0, 0)
 
 
 def test_a_persistent_job_is_killed_and_handed_back_at_a_stop(leasehold, app, redis_url, tmp_path):

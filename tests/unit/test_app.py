@@ -129,7 +129,7 @@ class TestEnqueue:
     def test_the_job_that_is_sent(self, app, engine):
         job = app.task(queue="images", timeout=30)(double).enqueue(1, b=2)
         assert job.created
-        assert (job.queue, len(job.id)) == ("images", 16)
+        assert (job.queue, len(job.id)) == ("images", 14)
         assert engine.enqueued == [
             NewJob("images", job.id, b'[[1],{"b":2}]', task=f"{double.__module__}.double", timeout_ms=30_000)
         ]

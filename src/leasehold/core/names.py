@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from leasehold.core import limits
 from leasehold.core.errors import InvalidArgument
@@ -149,10 +149,6 @@ def _run_at_ms(value: object) -> int:
             "run_after has no time zone, so it means another moment on every machine; expected an aware datetime, "
             "for example datetime(..., tzinfo=timezone.utc)."
         )
-    ahead = value - datetime.now(UTC)
-    if ahead > timedelta(milliseconds=limits.MAX_DELAY_MS):
-        years = limits.MAX_DELAY_MS // (365 * limits.DAY)
-        raise InvalidArgument(f"run_after is {value.isoformat()}; expected a time within {years} years from now.")
     # A time before 1970 has passed as well; the engine takes numbers from 1 up.
     return max(1, round(value.timestamp() * limits.SECOND))
 
