@@ -245,7 +245,8 @@ class Task(Generic[P, R, C]):
         if not isinstance(calls, Iterable):
             self._refuse(calls, "a list of ")
         calls = list(calls)
-        jobs = [self._new_job(call) for call in calls]
+        usual_ms = self._wire_timeout_ms(self._all_options)
+        jobs = [self._new_job(call, usual_ms) for call in calls]
         asked = [least for call in calls if (least := self._options_of(call).durable) is not None]
         return enqueue_all(self._client, jobs, self._definition.results, max(asked, default=None))
 
@@ -259,17 +260,22 @@ class Task(Generic[P, R, C]):
         """Most calls are made with the options that this task has."""
         return self._all_options if call.options is self._options else call.options.over(self._all_options)
 
-    def _new_job(self, call: object) -> NewJob:
+    def _wire_timeout_ms(self, options: Options) -> int:
+        return self._definition.policy.wire_timeout_ms(options)
+
+    def _new_job(self, call: object, usual_ms: int | None = None) -> NewJob:
+        """`usual_ms`: the timeout of a job with the options that this task has, where that is known."""
         if not isinstance(call, TaskCall) or call.task != self.name:
             self._refuse(call)
         options = self._options_of(call)
+        known = usual_ms is not None and options is self._all_options
         definition = self._definition
         return self._client.job(
             definition.policy.queue,
             call.payload,
             options,
             task=self.name,
-            timeout_ms=definition.policy.wire_timeout_ms(options),
+            timeout_ms=usual_ms if known else self._wire_timeout_ms(options),
             arguments=definition.arguments,
         )
 
