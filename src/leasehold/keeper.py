@@ -5,8 +5,9 @@ later line is a `Snapshot` of what the worker holds. On stdout it writes a line 
 wait for one. It ends when stdin does, or when the worker's process has died.
 
 It outlives a worker that dies without a goodbye (kill -9, out of memory, os._exit in a handler) by a moment, and gives
-back all that the worker held, as crashed. A worker that lives but has closed its files is not kept, and nothing of it
-is given back: it may be running jobs. Its leases lapse.
+back all that the worker held, as crashed. It does so, too, for one that has stopped while handlers go on beside which
+nothing may run. A worker that lives but has closed its files is not kept, and nothing of it is given back: it may be
+running jobs. Its leases lapse.
 
 A worker that is stopped (SIGSTOP, Ctrl-Z) is not kept: it does no work, so its jobs should go to others.
 """
@@ -30,6 +31,7 @@ from leasehold.core.engine import CancelAsked, Engine, Heartbeat
 from leasehold.core.errors import RedisError, Unreachable
 from leasehold.core.job import JobRecord, Lease, LeaseRef
 from leasehold.core.text import cut
+from leasehold.parent import Parent, is_stopped
 from leasehold.recipes import Recipe, engine_of
 from leasehold.redis.sync import SyncDriver
 
@@ -44,10 +46,10 @@ ALIVE_MS: Final = 400
 OUTBOX_MAX: Final = 1024 * 1024
 """Reports that a busy worker has not read yet. Beyond that they are left out; what is lost is said again."""
 
-NO_PIDFD_MS: Final = 50
-"""Where the system has no pidfd: how often it is looked whether the worker lives, when its pipe has ended."""
 GOODBYE: Final = b'"bye"'
 """The last line of a worker that ends in order: nothing is to be given back."""
+BEQUESTS: Final = {False: b'"bequest"', True: b'"bequest of crashed"'}
+"""Or this: handlers go on until its process ends. What it holds is kept as long, and given back then."""
 
 REASON_MAX: Final = 300
 """Bytes of the reason for a cancellation that the worker is told, so that a line of many of them stays bounded."""
@@ -139,34 +141,6 @@ def _line(value: object) -> bytes:
     return json.dumps(value, separators=(",", ":")).encode() + b"\n"
 
 
-class Parent:
-    """The worker's process. A child that it forked may hold the other end of the pipe open after its death."""
-
-    def __init__(self, pid: int) -> None:
-        self.pid = pid
-        self._pidfd: int | None = None
-        # Not on every system, and not when it has died already.
-        with contextlib.suppress(AttributeError, OSError):
-            self._pidfd = os.pidfd_open(pid)
-
-    @property
-    def signs(self) -> list[int]:
-        """What `select` finds readable as soon as the process has died, where the system can say so."""
-        return [] if self._pidfd is None else [self._pidfd]
-
-    @property
-    def dead(self) -> bool:
-        """Asked of the kernel, which gives orphans another parent. The pid alone may be another process by now."""
-        return os.getppid() != self.pid or bool(self.signs and select.select(self.signs, [], [], 0)[0])
-
-    def wait(self, seconds: float) -> bool:
-        """Wait for its death, for so long at most. Whether it is dead."""
-        until = time.monotonic() + seconds
-        while not self.dead and (left := until - time.monotonic()) > 0:
-            select.select(self.signs, [], [], left if self.signs else min(left, NO_PIDFD_MS / limits.SECOND))
-        return self.dead
-
-
 class Pipe:
     """Both directions to the worker. Nothing here blocks, but for `pause`, which waits for stdin or the time."""
 
@@ -230,18 +204,25 @@ class KeeperProcess:
         self._said = -math.inf
         self._pause = 0.0
         self._goodbye = False
+        self._crashed = True
+        """Whether what is given back counts as crashed."""
+        self._until = math.inf
+        """For how long to keep on."""
         self._troubles: dict[str, str] = {}
 
     def run(self) -> None:
         signal.signal(signal.SIGALRM, lambda *_: self._say(None))
         self._keep_on()
         # The worker may live and only have closed its files. Then its leases run out while this waits.
-        if not self._goodbye and self._parent.wait(self._engine.timing.lease_ms / limits.SECOND):
-            self._hand_back()
+        bequeathed = self._until < math.inf
+        if not self._goodbye and (self._parent.wait(self._engine.timing.lease_ms / limits.SECOND) or bequeathed):
+            self._hand_back("bequeathed" if bequeathed else "worker_died")
 
     def _keep_on(self) -> None:
         while not self._goodbye and not self._pipe.closed and not self._parent.dead:
             now = time.monotonic()
+            if now >= self._until:
+                return
             if now < self._due():
                 self._hear(self._due() - now)
             elif is_stopped(self._orders.parent):
@@ -259,23 +240,23 @@ class KeeperProcess:
                     soon = max(min(self._look.values()) - self._said, self._beat_s / 5)
                     self._pause = min(self._beat_s, soon)
 
-    def _hand_back(self) -> None:
+    def _hand_back(self, why: str) -> None:
         """The worker is dead: what it held need not wait for its leases to run out. Redis may be away just now."""
         worker, until = self._orders.worker, time.monotonic() + limits.HAND_BACK_MS / limits.SECOND
         queues = [*self._kept, *(queue for queue in self._orders.queues if queue not in self._kept)]
         while True:
             try:
-                count = self._driver.run(self._engine.leave(worker, queues, crashed=True))
+                count = self._driver.run(self._engine.leave(worker, queues, crashed=self._crashed))
             except Unreachable as error:
                 if time.monotonic() >= until:
-                    _log(worker=worker, not_given_back=str(error))
+                    _log(why, worker=worker, not_given_back=str(error))
                     return
                 time.sleep(RETRY_MS / limits.SECOND)
             except RedisError as error:  # of a queue or two; what is held of the others was given back
-                _log(worker=worker, not_all_given_back=str(error))
+                _log(why, worker=worker, not_all_given_back=str(error))
                 return
             else:
-                _log(worker=worker, given_back=count)
+                _log(why, worker=worker, given_back=count)
                 return
 
     def _due(self) -> float:
@@ -292,6 +273,10 @@ class KeeperProcess:
         for line in self._pipe.pause(seconds):
             if line == GOODBYE:
                 self._goodbye = True
+                continue
+            if line in BEQUESTS.values():
+                self._crashed = line == BEQUESTS[True]
+                self._until = time.monotonic() + limits.BEQUEST_MS / limits.SECOND
                 continue
             told = Snapshot.from_line(line)
             if told.leases is not None:
@@ -346,18 +331,7 @@ class KeeperProcess:
         return now - self._beaten[queue] >= limits.KEEPER_TEND_MS / limits.SECOND - self._beat_s / 2
 
 
-def is_stopped(pid: int) -> bool:
-    """Whether a process is stopped or dead, where the system tells (/proc)."""
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as stat:
-            fields = stat.read()
-    except OSError:
-        return False
-    # "pid (name) state ...": the name may hold anything, also brackets.
-    return fields[fields.rindex(b")") + 2 : fields.rindex(b")") + 3] in (b"T", b"t", b"Z", b"X")
-
-
-def _log(**fields: object) -> None:
+def _log(name: str, **fields: object) -> None:
     """On stderr, which is the worker's, in the form of its log: it cannot say so itself any more."""
     from leasehold.runtime.log import event  # here: most keepers never say a word, and start sooner without
     from leasehold.runtime.logformat import formatter
@@ -366,13 +340,13 @@ def _log(**fields: object) -> None:
         handler = logging.StreamHandler(sys.stderr)
         handler.setFormatter(formatter(os.environ.get("LEASEHOLD_LOG_FORMAT", "human")))
         logging.basicConfig(handlers=[handler])
-        event(logging.WARNING, "worker_died", **fields)
+        event(logging.WARNING, name, **fields)
 
 
 def main() -> int:
-    # Ctrl-C and `kill` go to the whole group: the worker decides when to stop, and tells us by closing stdin.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    # Ctrl-C, `kill` and the end of a terminal go to the whole group: the worker decides when to stop, and tells us.
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
     with open(STDIN, "rb", buffering=0, closefd=False) as stdin:
         first = stdin.readline()
     if not first.endswith(b"\n"):

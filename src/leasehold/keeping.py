@@ -14,7 +14,7 @@ from typing import Final
 from leasehold.core import limits
 from leasehold.core.engine import Heartbeat
 from leasehold.core.job import LeaseRef
-from leasehold.keeper import GOODBYE, Orders, Report, Snapshot
+from leasehold.keeper import BEQUESTS, GOODBYE, Orders, Report, Snapshot
 from leasehold.recipes import Recipe
 from leasehold.runtime.log import event
 from leasehold.runtime.ports import KeeperGone
@@ -103,6 +103,11 @@ class ProcessKeeper:
         if self._process is not None and self._process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 self._process.kill()
+
+    def bequeath(self, crashed: bool) -> None:
+        stdin = None if self._process is None else self._process.stdin
+        if stdin is not None and not stdin.is_closing():
+            stdin.write(BEQUESTS[crashed] + b"\n")
 
     async def stop(self) -> None:
         process, self._process = self._process, None

@@ -26,10 +26,9 @@ class FullEngine(Engine, Inspector, Controller, Protocol):
         """The beginning of the keys of a queue. Raises `InvalidArgument` for a name that no queue can have here."""
         ...
 
-    def granting(self, timeout_ms: int) -> FullEngine:
-        """The engine for a worker that lets a job run for so long, 0: for any time, when the job itself says nothing.
-
-        From one that holds it much longer, a job is taken back.
+    def granting(self, timeout_ms: int, raw_ms: Mapping[str, int]) -> FullEngine:
+        """The engine for a worker that lets a call of a task run for so long when the job itself says nothing, and a
+        raw payload of a queue for `raw_ms`. 0: for any time. From one that holds it much longer, a job is taken back.
         """
         ...
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 
@@ -87,7 +87,7 @@ async def run_worker(app: Leasehold, options: WorkerOptions, tether: Tether | No
     On any other status than `OK` handlers may still be running: end the process at once. `tether`: the line to the
     supervisor that started this process. Raises `NotConfigured` when the health port cannot be had.
     """
-    engine = app.engine.granting(_longest(app.specs()))
+    engine = app.engine.granting(*_granted(app.specs()))
     recipe = recipe_of(engine)
     if app.settings.url.removeprefix("embedded:").strip("/") == "":
         raise InvalidArgument(
@@ -183,10 +183,14 @@ def queues_of(app: Leasehold) -> Sequence[str]:
     return queues
 
 
-def _longest(specs: Iterable[TaskSpec]) -> int:
-    """For how long some task or handler may run, in milliseconds; 0: for any time."""
-    timeouts = [spec.timeout_ms for spec in specs]
-    return 0 if None in timeouts or 0 in timeouts else max((ms for ms in timeouts if ms), default=0)
+def _granted(specs: Sequence[TaskSpec]) -> tuple[int, dict[str, int]]:
+    """How many milliseconds calls of tasks, and raw payloads by queue, may run that say nothing of it; 0: no limit.
+
+    A job says nothing when the task had the usual timeout as it was enqueued; it may have a longer one by now.
+    """
+    longest = max((spec.timeout_ms or 0 for spec in specs if spec.name is not None), default=0)
+    raw = {spec.queue: spec.timeout_ms or 0 for spec in specs if spec.name is None}
+    return max(longest, limits.DEFAULT_TIMEOUT_MS), raw
 
 
 def _driver(app: Leasehold, patience_ms: int) -> AsyncDriver:

@@ -170,11 +170,25 @@ def test_an_overdue_job_is_taken_from_a_worker_that_beats(world: World) -> None:
 @pytest.mark.needs(Feature.TIMEOUT)
 @pytest.mark.parametrize("granted_ms", [2 * limits.DEFAULT_TIMEOUT_MS, 0])
 def test_a_job_that_says_no_timeout_is_its_workers_for_as_long_as_that_grants(world: World, granted_ms: int) -> None:
-    world.put("a")
-    (lease,) = world.run(world.engine.granting(granted_ms).lease("w", ["q"], 1)).leases
+    world.put("call", task="t")
+    world.put("raw")
+    engine = world.engine.granting(granted_ms, {"q": granted_ms})
+    leases = world.run(engine.lease("w", ["q"], 2)).leases
     world.pass_time(limits.DEFAULT_TIMEOUT_MS + limits.OVERDUE_GRACE_MS + 1_000)
-    assert not world.beat("w", [lease]).lost
-    assert world.settle(lease)
+    assert not world.beat("w", leases).lost
+    world.settle_each(leases, Completed(b""), Completed(b""))
+
+
+@pytest.mark.needs(Feature.USUAL_TIMEOUT)
+def test_a_raw_payload_that_says_no_timeout_has_that_of_its_handler(world: World) -> None:
+    world.put("call", task="t")
+    world.put("raw")
+    engine = world.engine.granting(0, {"q": 1_000, "other": 0})
+    call, raw = world.run(engine.lease("w", ["q"], 2)).leases
+    world.pass_time(limits.OVERDUE_GRACE_MS + 1_100)
+    assert world.beat("w", [call, raw]).lost == {raw.ref}
+    assert world.settle(call)
+    world.drain()
 
 
 @pytest.mark.needs(Feature.TIMEOUT, Feature.EXTEND)

@@ -285,6 +285,8 @@ class FakeKeeper:
         self.kills = 0
         self.starts = 0
         self.stopped = False
+        self.bequeathed: bool | None = None
+        """Whether what was left to it counts as crashed; None: nothing was."""
         self.kept_at = time.monotonic()
         self.mute = False
         """While set, the reports that are read do not say that anything is kept."""
@@ -319,6 +321,9 @@ class FakeKeeper:
     def show(self, leases: Sequence[LeaseRef]) -> None:
         self.shown.append(list(leases))
         self._heard.set()
+
+    def bequeath(self, crashed: bool) -> None:
+        self.bequeathed = crashed
 
     def keep(self, queues: frozenset[str]) -> None:
         self.kept.append(queues)

@@ -22,8 +22,9 @@ from leasehold.core.outcome import Completed
 from leasehold.core.steps import Command
 from leasehold.engines.native import NativeEngine
 from leasehold.engines.native.engine import NativeConfig
-from leasehold.keeper import Orders, Report, Snapshot, is_stopped
+from leasehold.keeper import Orders, Report, Snapshot
 from leasehold.keeping import ProcessKeeper
+from leasehold.parent import is_stopped
 from leasehold.recipes import recipe_of
 from leasehold.redis.sync import SyncDriver
 from leasehold.runtime import KeeperGone

@@ -50,8 +50,9 @@ def migrate(queue: str, to: str | None, yes: bool, where: Where, as_json: bool) 
     and its retries. What is held is left to its holder; run it again when that is through. It may be stopped, or die,
     at any time: each job is in one of the two queues, and the next run goes on from there.
 
-    Exit status: 0 done, also when nothing waited; 1 it was not meant, ids of some jobs are taken in the native queue,
-    Redis does not let this user write both, or could not be reached; 2 the command line or a setting is wrong.
+    Exit status: 0 done, also when nothing waited; 1 it was not meant, ids of some jobs are taken in the native queue or
+    cannot be used there, it is full, Redis does not let this user write both, or could not be reached; 2 the command
+    line or a setting is wrong.
     """
     target = queue if to is None else names.queue_name(to)
     with reach(where, any_namespace=True) as app:
@@ -68,19 +69,32 @@ def migrate(queue: str, to: str | None, yes: bool, where: Where, as_json: bool) 
         if as_json:
             shown = {"queue": queue, "to": target, "namespace": namespace, "moved": moved.count}
             stay = {state.value: n for state, n in left.items()}
-            click.echo(dump({**shown, "left": stay, "refused": list(moved.refused)}))
+            click.echo(dump({**shown, "left": stay, "refused": [*moved.refused, *moved.unfit]}))
         else:
             click.echo(safe(f"Queue {queue!r}: {jobs_text(moved.count)} moved to {there}."))
             if left:
                 note("Left: " + ", ".join(f"{n:,} {_STAYING[state]}" for state, n in left.items()) + ".")
         if not moved.count:
             note_unknown(app, queue)
+    if moved.refused or moved.unfit:
+        raise NotDone(_refusal(moved, queue, target))
+
+
+def _refusal(moved: Moved, queue: str, target: str) -> str:
+    words = []
     if moved.refused:
-        raise NotDone(
+        words.append(
             f"Of {jobs_text(len(moved.refused))} the id is taken in queue {target!r}, by another job or its record: "
             f"the first is {moved.refused[0]!r}. They wait in queue {queue!r}, at its end, for its workers; migrate "
             f"again when the other job has ended and its record is gone (`leasehold discard {target} ID`)."
         )
+    if moved.unfit:
+        words.append(
+            f"Of {jobs_text(len(moved.unfit))} the id cannot be used in the native protocol (it is empty, has more "
+            f"than {limits.MAX_ID} bytes, or begins with '@'): the first is {names.shown(moved.unfit[0])}. They wait "
+            f"in queue {queue!r}, at its end, for its workers."
+        )
+    return " ".join(words)
 
 
 def _check_rights(app: Leasehold, queue: str) -> None:
@@ -97,21 +111,27 @@ def _check_rights(app: Leasehold, queue: str) -> None:
 
 
 def move(app: Leasehold, queue: str, to: str) -> Moved:
-    """Move page by page until nothing is left that could be moved."""
+    """Move page by page until nothing is left that could be moved. Where a page has no room, smaller ones may."""
     source, target = redis_work_queue(app, "leasehold migrate"), NativeEngine(app.settings.namespace)
-    count = 0
+    count, size = 0, limits.MAX_BATCH
     refused: dict[str, None] = {}
+    unfit: dict[str, None] = {}
     with closing(Connections(app.settings)) as connections:
         for _ in range(limits.PURGE_ROUNDS):
             try:
-                page = connections.run(migrate_page(source, queue, target, to))
+                page = connections.run(migrate_page(source, queue, target, to, size))
             except QueueFull as error:
+                if size > 1:
+                    size //= 2
+                    continue
                 raise NotDone(
                     f"{error} {jobs_text(count)} moved before that; the others wait where they were."
                 ) from None
-            count, known = count + page.count, len(refused)
+            count, known = count + page.count, len(refused) + len(unfit)
             refused |= dict.fromkeys(page.refused)
+            unfit |= dict.fromkeys(page.unfit)
             # What is refused goes to the end of the queue. Where nothing but that comes again, all has been seen.
-            if not page.looked or (page.refused and not page.count and len(refused) == known):
+            stays = page.refused or page.unfit
+            if not page.looked or (stays and not page.count and len(refused) + len(unfit) == known):
                 break
-    return Moved(0, count, tuple(refused))
+    return Moved(0, count, tuple(refused), tuple(unfit))

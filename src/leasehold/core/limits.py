@@ -176,6 +176,8 @@ SLOTS_LOST_MS = 5 * SECOND
 FLUSH_MS = 5 * SECOND
 """At a stop: how long outcomes may take to reach Redis."""
 LEAVE_MS = 2 * SECOND
+BEQUEST_MS = 30 * SECOND
+"""For how long a keeper waits for the end of a process whose worker has ended before its handlers."""
 LINGER_MS = 2 * SECOND
 """After a worker has ended: how long the process waits for tasks and threads that handlers left behind."""
 HARD_STOP_MS = 1 * SECOND

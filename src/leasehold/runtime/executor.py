@@ -296,8 +296,6 @@ class Executor:
         now = self._env.clock()
         for run in list(self._inflight.running):
             self._stop(run, Stop.SHUTDOWN, now)
-            for held, outcome in take_verdict(run):  # else an attempt over its time would not count
-                self._settle(held, outcome)
 
     def watch(self, now: float) -> None:
         """Find attempts that are over time, and handlers that did not end when they were told to."""

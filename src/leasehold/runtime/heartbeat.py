@@ -16,6 +16,7 @@ from leasehold.core.engine import Heartbeat, Timing
 from leasehold.core.job import Lease, LeaseRef
 from leasehold.runtime.executor import Executor
 from leasehold.runtime.fetcher import Fetcher
+from leasehold.runtime.held import Held
 from leasehold.runtime.inflight import Inflight
 from leasehold.runtime.log import brief, event
 from leasehold.runtime.loops import Strikes
@@ -102,6 +103,14 @@ class Heart:
                 f"The process that keeps the leases died more than {limits.KEEPER_RESTARTS} times in a minute. "
                 "See the log lines before this one; is `python -m leasehold.keeper` able to start here?"
             ) from error
+
+    def bequeath(self, kept: Sequence[Held]) -> None:
+        """Leave to the keeper what is to be given back when this process has ended: see `Keeper.bequeath`."""
+        self._stopping = True
+        self._fetcher.ready.clear()
+        # An attempt that was over its time must count, else a job that always hangs would come back for ever.
+        self._keeper.bequeath(crashed=any(held.run.verdict is not None for held in kept))
+        event(logging.WARNING, "bequeathing", worker=self._worker, jobs=len(kept))
 
     async def stop(self) -> None:
         """End the keeper: no beat after this."""

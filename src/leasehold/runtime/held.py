@@ -63,11 +63,6 @@ class Run:
     verdict: list[tuple[Held, Outcome]] | None = field(init=False, default=None, repr=False)
     """Its attempt is over, but is not settled before its handler has ended, since others wait for that: what it is."""
 
-    @property
-    def dead(self) -> bool:
-        """Whether only its slot is left: its attempt is settled, its handler goes on."""
-        return self.abandoned and not any(held.phase is RUNNING for held, _ in self.verdict or ())
-
 
 @dataclass(slots=True, eq=False)
 class Rest:

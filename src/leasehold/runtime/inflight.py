@@ -56,7 +56,7 @@ class Inflight:
     def lasting(self) -> bool:
         """Whether nothing is held but persistent jobs, if anything: nothing that will come to an end. Nor may handlers
         that go on when their attempts are over."""
-        return len(self._table) == self._persistent and all(run.persistent or run.dead for run in self.running)
+        return len(self._table) == self._persistent and all(run.persistent or run.abandoned for run in self.running)
 
     def queues(self) -> frozenset[str]:
         """Those of which something is held."""

@@ -7,7 +7,7 @@ import logging
 from leasehold.core import limits
 from leasehold.core.outcome import Cancelled
 from leasehold.runtime.batches import Judged
-from leasehold.runtime.held import Batch, Held
+from leasehold.runtime.held import RUNNING, Batch, Held
 from leasehold.runtime.inflight import Inflight
 from leasehold.runtime.log import event
 
@@ -22,6 +22,13 @@ def take_verdict(run: Held | Batch) -> Judged:
     """What was kept back, once. Whoever asked meanwhile for the job to be cancelled is heard."""
     verdict, run.verdict = run.verdict or [], None
     return [(held, outcome if held.cancelled is None else Cancelled(held.cancelled)) for held, outcome in verdict]
+
+
+def outlasting(inflight: Inflight) -> tuple[list[Held], list[Held]]:
+    """What is held by handlers that go on: that beside which nothing may run, and that which may run elsewhere."""
+    runs = (run.members if isinstance(run, Batch) else [run] for run in inflight.running)
+    going_on = [held for members in runs for held in members if held.phase is RUNNING]
+    return [held for held in going_on if waits(held)], [held for held in going_on if not waits(held)]
 
 
 class LostSlots:

@@ -75,6 +75,11 @@ class Keeper(Protocol):
         """End it at once, because it is silent: `report` raises `KeeperGone`. Harmless when it has ended."""
         ...
 
+    def bequeath(self, crashed: bool) -> None:
+        """This process is about to end, and with it handlers beside which nothing may run: keep until then, and give
+        back after that what is held, as crashed or not. In place of `stop`; nothing is said to it any more."""
+        ...
+
     async def stop(self) -> None:
         """End it. Harmless when it has ended."""
         ...

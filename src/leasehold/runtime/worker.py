@@ -32,6 +32,7 @@ from leasehold.runtime.loops import Link, LoopFailed, supervised, unsupervised
 from leasehold.runtime.maintainer import Maintainer
 from leasehold.runtime.middleware import Layers, Middleware
 from leasehold.runtime.needs import launch_needed
+from leasehold.runtime.overtime import outlasting
 from leasehold.runtime.pace import Pace
 from leasehold.runtime.ports import Driver, Env, Keeper
 from leasehold.runtime.reporter import Reporter
@@ -349,9 +350,7 @@ class Worker:
         self._fetching.cancel()
         if self._executor.apart is not None:
             await self._or_hard(self._executor.apart.close(), limits.PROCESS_BYE_MS / limits.SECOND)
-        await within(self._heart.stop(), limits.HARD_STOP_MS / limits.SECOND)
-        leave = self._link.run(self._engine.leave(self.id, self.queues))
-        given_back = await within(leave, (limits.HARD_STOP_MS if hard else limits.LEAVE_MS) / limits.SECOND)
+        given_back = await self._leave((limits.HARD_STOP_MS if hard else limits.LEAVE_MS) / limits.SECOND)
         going_on, unheard = len(self._inflight.running), None
         if self._herald is not None:
             self._herald.worker_stopped(given_back, hard)
@@ -359,18 +358,28 @@ class Worker:
             unheard = self._herald.unheard
         about: dict[str, object] = {"given_back": given_back, "hard": hard, "handlers_going_on": going_on}
         event(logging.INFO, "stopped", worker=self.id, **about, unheard=unheard)
-        if hard:
-            return ExitStatus.HARD
-        if self._fatal is not None:
-            return ExitStatus.FAILED
+        if hard or self._fatal is not None:
+            return ExitStatus.HARD if hard else ExitStatus.FAILED
         return ExitStatus.ABANDONED if going_on else ExitStatus.OK
+
+    async def _leave(self, most_s: float) -> int | None:
+        """Give back what is still held, but what has to wait for the end of this process. How many; None: not known."""
+        kept, free = outlasting(self._inflight)
+        if kept:
+            self._executor.hand_back(free)
+            await within(self._settler.flushed(), most_s)
+            self._heart.bequeath(kept)
+            return len(free)
+        await within(self._heart.stop(), limits.HARD_STOP_MS / limits.SECOND)
+        given_back: int | None = await within(self._link.run(self._engine.leave(self.id, self.queues)), most_s)
+        return given_back
 
     def _hand_back(self) -> None:
         self._executor.hand_back(self._inflight.take_pending(lambda _: True))
 
     async def _drained(self) -> None:
-        """All but handlers that would not end, and whose attempts are settled."""
-        while not all(run.dead for run in self._inflight.running):
+        """All but handlers that would not end, and whose attempts are over."""
+        while not all(run.abandoned for run in self._inflight.running):
             self._inflight.changed.clear()
             await self._inflight.changed.wait()
 

@@ -10,7 +10,9 @@ import pytest
 from leasehold import Leasehold, RedisWorkQueue
 from leasehold.cli import commands
 from leasehold.cli.errors import run
+from leasehold.core import limits
 from leasehold.core.errors import InvalidArgument
+from leasehold.core.job import Lease
 from leasehold.core.outcome import Unroutable
 from tests.wire.redis_work_queue.bench import Bench
 
@@ -97,13 +99,101 @@ def test_what_a_worker_has_no_handler_for_keeps_its_order_for_others(bench: Benc
     assert after[first:] + after[:first] == before
 
 
-def test_what_must_be_read_to_be_known_as_raw_is_not_claimed_in_a_circle(bench: Bench) -> None:
+def test_what_must_be_read_to_be_known_as_raw_is_passed_by_as_well(bench: Bench) -> None:
     data = b'{"leasehold":true}'
     bench.foreign_add("a", data)
     assert bench.settle(bench.take_one(), Unroutable())
-    assert bench.take(5) == []
-    bench.pass_time(10_001)
-    lease = bench.take_one("has-a-handler")
-    assert (lease.record.payload, lease.attempt) == (data, 1)
-    bench.settle(lease)
+    bench.foreign_add("b")
+    assert bench.take(5) == bench.take(5) == []
+    assert (bench.foreign_pop(), bench.foreign_pop()) == (b"a", b"b"), "others get it in its turn"
+    bench.foreign_complete("a")
+    bench.foreign_reset("b")
+    bench.put("a", task="t")
+    assert [lease.record.task for lease in bench.take(5)] == ["t"], "another item of the id"
     bench.audit()
+
+
+def test_another_item_of_the_id_is_not_taken_for_the_raw_one(bench: Bench) -> None:
+    bench.foreign_add("a", b'{"leasehold":true}')
+    assert bench.settle(bench.take_one(), Unroutable())
+    bench.command("SET", "jobs:item:a", b'{"leasehold":1,"task":"t"}')
+    (lease,) = bench.take(5)
+    assert lease.record.task == "t"
+    assert bench.settle(lease)
+    bench.audit()
+
+
+def test_a_worker_that_can_run_it_takes_what_another_has_passed_by(bench: Bench) -> None:
+    bench.foreign_add("a", b'{"leasehold":true}')
+    assert bench.settle(bench.take_one(), Unroutable())
+    lease = bench.take_one("has-a-handler")
+    assert (lease.record.payload, lease.attempt) == (b'{"leasehold":true}', 1)
+    assert bench.settle(lease)
+    assert bench.command("EXISTS", "jobs:passing") == 0
+    bench.audit()
+
+
+def pass_by(bench: Bench) -> None:
+    """From now on the worker leaves raw payloads to others."""
+    bench.foreign_add("first")
+    assert bench.settle(bench.take_one(), Unroutable())
+    assert bench.foreign_complete(bench.foreign_lease())
+
+
+def test_large_payloads_are_passed_by_a_few_at_a_time(bench: Bench) -> None:
+    """Redis serves nobody else while they are read. Those that are known as raw are not read again."""
+    pass_by(bench)
+    ids = [b"%d" % n for n in range(6)]
+    for id in ids:
+        bench.foreign_add(id, b'{"x":"%s"}' % (b"y" * 600_000))
+    assert bench.take(5) == []
+    assert bench.queue() == [*ids[2:], *ids[:2]], "two, of 600 kB each, and then no more"
+    for _ in range(2):
+        assert bench.take(5) == []
+    assert bench.queue() == ids
+    assert bench.take(5) == []
+    assert bench.queue() == ids, "all six, since they are known"
+
+
+def test_payloads_that_no_envelope_begins_like_are_not_read_at_all(bench: Bench) -> None:
+    pass_by(bench)
+    bench.foreign_add("task", b'{"leasehold":1,"task":"t"}')
+    for n in range(10):
+        bench.foreign_add(f"r{n}", b"\xff" * 600_000)
+    bench.command("LMOVE", "jobs:queue", "jobs:queue", "RIGHT", "LEFT")
+    assert [lease.record.id for lease in bench.take(5)] == ["task"]
+
+
+def test_a_claim_takes_no_more_than_one_call_may_carry(bench: Bench) -> None:
+    ids = [f"i{n}" for n in range(6)]
+    for id in ids:
+        bench.foreign_add(id, b"y" * (limits.MAX_CALL_BYTES // 2))
+    assert [lease.record.id for lease in bench.take(5)] == ids[:2]
+    assert bench.queue() == [id.encode() for id in ids[2:]]
+    assert bench.drain() == ids[2:]
+
+
+def test_what_waits_behind_many_raw_payloads_is_found_at_once(bench: Bench) -> None:
+    """A burst asks again while the answer says 0, so it does not end before it has seen all of the queue."""
+    pass_by(bench)
+    for n in range(400):
+        bench.foreign_add(f"r{n}")
+    bench.put("task", task="t")
+    bench.foreign_add("behind")
+
+    def look() -> tuple[list[Lease], int]:
+        for calls in range(1, 20):
+            answer = bench.run(bench.engine.lease("w", ["default"], 5))
+            if answer.leases or answer.next_ms != 0:
+                return list(answer.leases), calls
+        raise AssertionError("it asks again and again")
+
+    (lease,), calls = look()
+    assert calls > 1
+    bench.put("next", task="t")  # by the job itself
+    bench.settle(lease)
+    (lease,), _ = look()
+    assert lease.record.id == "next"
+    bench.settle(lease)
+    assert look()[0] == []
+    assert look() == ([], 1), "then it takes its time"

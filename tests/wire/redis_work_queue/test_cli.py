@@ -183,6 +183,26 @@ def test_migrate(bench: Bench, cli: Cli) -> None:
     assert bench.processing() == [b"held"]
 
 
+def test_migrate_fills_the_room_that_there_is(bench: Bench, cli: Cli) -> None:
+    native = NativeEngine("shop")
+    bench.run(native.configure("images", max_length=5))
+    bench.put(*(f"i{n}" for n in range(7)))
+    _, err = cli("migrate", "default", "--to", "images", "--namespace", "shop", "--yes", expect=1)
+    assert "max_length is 5" in err
+    assert "5 jobs moved before that; the others wait where they were." in err
+    assert bench.queue() == [b"i5", b"i6"]
+
+
+def test_migrate_names_what_cannot_move(bench: Bench, cli: Cli) -> None:
+    bench.foreign_add("@x")
+    bench.put("a")
+    out, err = cli("migrate", "default", "--to", "images", "--namespace", "shop", "--yes", expect=1)
+    assert "1 job moved" in out
+    assert "Of 1 job the id cannot be used in the native protocol" in err
+    assert "the first is '@x'" in err
+    assert bench.queue() == [b"@x"]
+
+
 def test_a_user_with_just_the_rights_that_are_needed(bench: Bench, cli: Cli) -> None:
     rules = ["on", ">pw", "resetchannels", "resetkeys", "+@all", "-@dangerous", "+info", "+client|setname"]
     bench.command("ACL", "SETUSER", "app", *rules, "~jobs*")

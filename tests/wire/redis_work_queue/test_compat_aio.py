@@ -53,6 +53,28 @@ def test_a_cancellation_is_never_swallowed(bench: Bench, error: Exception | None
     bench.audit()
 
 
+def test_what_several_cancelled_calls_took_is_given_to_the_next_ones(bench: Bench) -> None:
+    async def main() -> None:
+        queue = AsyncWorkQueue(KeyPrefix("jobs"))
+        async with redis.asyncio.Redis.from_url(bench.server.url) as db:
+            assert await queue.lease(db, 5, block=False) is None  # Redis knows the script from now on
+            deaf = [Deaf(db) for _ in range(3)]
+            leases = [asyncio.create_task(queue.lease(one, 5)) for one in deaf]
+            await asyncio.gather(*(one.asked.wait() for one in deaf))
+            for id in "abc":
+                await queue.add_item(db, Item(b"x", id))
+            for lease in leases:
+                lease.cancel()
+            await asyncio.wait(leases)
+            assert bench.lengths() == (0, 3), "all were taken"
+            items = [await queue.lease(db, 5, block=False) for _ in range(4)]
+            assert sorted(item.id() for item in items if item) == ["a", "b", "c"]
+            await queue.add_item(db, Item(b"x", "d"))
+            assert await queue.lease(db, 5, block=False)
+
+    asyncio.run(main())
+
+
 def test_a_cancellation_does_not_wait_for_a_wait(bench: Bench) -> None:
     class DeafInWaits(Deaf):
         async def execute_command(self, *args: object, **options: object) -> object:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from leasehold.core import limits
 from leasehold.core.errors import QueueFull
 from leasehold.core.job import NewJob, State
 from leasehold.core.outcome import Completed
@@ -170,3 +171,30 @@ def test_it_may_be_interrupted_anywhere(bench: Bench) -> None:
             migrate(bench)
             assert ran + drained(bench) == ["a", "b", "c"]
             assert (bench.lengths(), bench.items()) == ((0, 0), 0)
+
+
+def test_ids_that_no_native_job_can_have_stay(bench: Bench) -> None:
+    unfit = ["", "@lane", "x" * 256]
+    for id in ["a", *unfit, "b"]:
+        bench.foreign_add(id)
+    assert page(bench) == Moved(5, 2, (), tuple(unfit))
+    assert bench.queue() == [id.encode() for id in unfit]
+    assert page(bench) == Moved(3, 0, (), tuple(unfit))
+    assert drained(bench) == ["a", "b"]
+
+
+def test_what_was_moved_before_redis_was_full_counts(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench.put("a", "b")
+    monkeypatch.setattr(limits, "MAX_BATCH", 1)  # so a page takes two calls
+    seen = []
+
+    def fill(number, call, send):
+        if isinstance(call, Invoke) and call.script.name == "move":
+            seen.append(call)
+            if len(seen) == 2:
+                raise QueueFull("Redis is full.")
+        return send(call)
+
+    steps = migrate_page(bench.engine, "default", NATIVE, "images")
+    assert step(steps, Session("s"), send_with(bench.driver), fill) == Moved(2, 1)
+    assert bench.queue() == [b"b"]

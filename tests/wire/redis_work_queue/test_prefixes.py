@@ -17,6 +17,16 @@ def test_two_queues_of_one_prefix_are_refused(queues: dict[str, str]) -> None:
             make()
 
 
+@pytest.mark.parametrize(
+    ("base", "queues"),
+    [("jobs", {"im": "jobs:done"}), ("jobs:passing:w", {"im": "jobs"}), ("jobs", {"a": "p", "b": "p:x:queue"})],
+)
+def test_a_prefix_that_lies_where_another_queue_has_its_keys_is_refused(base: str, queues: dict[str, str]) -> None:
+    with pytest.raises(InvalidArgument, match="is the name of a key of that queue"):
+        RedisWorkQueue(base, queues=queues)
+    RedisWorkQueue("done:jobs", queues={"a": "done", "b": "jobs:done"})  # beside each other
+
+
 def test_a_name_whose_place_another_queue_has_is_refused() -> None:
     engine = RedisWorkQueueEngine("jobs", None, {"thumbs": "jobs:images"})
     assert (engine.prefix("thumbs"), engine.prefix("default"), engine.prefix("x")) == ("jobs:images", "jobs", "jobs:x")

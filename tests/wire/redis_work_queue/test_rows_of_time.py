@@ -13,9 +13,11 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from leasehold.compat.redis_work_queue import KeyPrefix, WorkQueue
+from leasehold.core.job import State
+from leasehold.core.outcome import Broken
 from leasehold.redis.sync import SyncDriver
 from tests.redis.proxy import Proxy
-from tests.wire.redis_work_queue.bench import Bench, P
+from tests.wire.redis_work_queue.bench import BOOM, Bench, P
 
 pytestmark = pytest.mark.one_server
 
@@ -101,6 +103,17 @@ def test_no_deadline_is_guessed(bench: Bench, data: bytes) -> None:
         bench.beat("w", [lease])
         assert bench.take(1, "other") == []
     assert bench.settle(lease)
+    bench.audit()
+
+
+@pytest.mark.parametrize("digits", [25, 400, 5_000])
+def test_a_timeout_of_any_length_leaves_a_lease_that_can_be_settled(bench: Bench, digits: int) -> None:
+    bench.foreign_add("a", b'{"leasehold":1,"timeout_ms":%s,"task":"t"}' % (b"9" * digits))
+    lease = bench.take_one()
+    assert lease.record.malformed
+    assert lease.deadline_ms == 0
+    assert bench.settle(lease, Broken(BOOM))
+    assert bench.state("a") is State.BROKEN
     bench.audit()
 
 

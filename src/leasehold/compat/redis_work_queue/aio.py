@@ -7,7 +7,7 @@ from types import CoroutineType
 from typing import Any
 
 from leasehold.compat.redis_work_queue.base import Base, add_key, complete_key, lease_ms, slice_s, timeout_s
-from leasehold.compat.redis_work_queue.calls import arun
+from leasehold.compat.redis_work_queue.calls import LEASE, arun
 from leasehold.compat.redis_work_queue.item import Item
 from leasehold.core.errors import InvalidArgument
 
@@ -50,7 +50,7 @@ class AsyncWorkQueue(Base):
         wanted_ms, slice = lease_ms(lease_secs), slice_s(db)
         until = time.monotonic() + timeout_s(timeout)
         while True:
-            item = await arun(db, self._claim(wanted_ms), self._nonces.turn(("lease", "")))
+            item = await arun(db, self._claim(wanted_ms), self._nonces.turn(LEASE))
             left = until - time.monotonic()
             if item is not None or not block or left <= 0:
                 return item

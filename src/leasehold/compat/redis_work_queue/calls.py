@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 import time
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
@@ -23,11 +24,15 @@ T = TypeVar("T")
 Key = tuple[str, ...]
 """What a call is about: an operation, an id, and the data where it decides. The same may be the same call again."""
 
+LEASE: Final[Key] = ("lease", "")
 RAW: Final = {"NEVER_DECODE": True}
 """Data and ids are bytes, also on a client that decodes replies."""
 _WAITS: Final = ("BLMOVE", "BLPOP")
 """Commands that last until there is something. They take nothing away."""
 _DOUBTS_MAX: Final = 1_000
+_LEASES_MAX: Final = 100
+"""Of leases, any number may have been cut off at once, each with an item of its own. Of another call that is about the
+same, the last is kept: an earlier one was that same call."""
 _DOUBT_S: Final = 30.0
 """For how long. Who adds an item like one that it has added long ago means another one."""
 
@@ -51,14 +56,27 @@ class Nonces:
     def _begin(self) -> None:
         self._pid = os.getpid()
         self._sessions = Sessions()
-        self._doubts: dict[Key, Doubt] = {}
+        self._lock = threading.Lock()
+        self._doubts: dict[Key, list[Doubt]] = {}
 
     def turn(self, key: Key) -> Turn:
         if os.getpid() != self._pid:
             # Two processes must not draw the same numbers.
             self._begin()
-        doubt = self._doubts.pop(key, None)
-        return Turn(self, key, doubt if doubt and self._clock() - doubt.since < _DOUBT_S else None)
+        with self._lock:
+            doubts = self._fresh(key)
+            self._keep(key, doubts[1:])
+        return Turn(self, key, doubts[0] if doubts else None)
+
+    def _fresh(self, key: Key) -> list[Doubt]:
+        now = self._clock()
+        return [doubt for doubt in self._doubts.get(key, ()) if now - doubt.since < _DOUBT_S]
+
+    def _keep(self, key: Key, doubts: list[Doubt]) -> None:
+        if doubts:
+            self._doubts[key] = doubts
+        else:
+            self._doubts.pop(key, None)
 
     def take(self) -> Session:
         return self._sessions.take()
@@ -67,11 +85,13 @@ class Nonces:
         self._sessions.give(session)
 
     def doubt(self, key: Key, session: Session, nonce: Nonce) -> None:
-        now = self._clock()
-        if len(self._doubts) >= _DOUBTS_MAX:
-            self._doubts = {key: doubt for key, doubt in list(self._doubts.items()) if now - doubt.since < _DOUBT_S}
-        if len(self._doubts) < _DOUBTS_MAX:
-            self._doubts[key] = Doubt(session, nonce, now)
+        most = _LEASES_MAX if key == LEASE else 1
+        with self._lock:
+            if len(self._doubts) >= _DOUBTS_MAX:
+                for known in list(self._doubts):
+                    self._keep(known, self._fresh(known))
+            if len(self._doubts) < _DOUBTS_MAX or key in self._doubts:
+                self._keep(key, [*self._fresh(key), Doubt(session, nonce, self._clock())][-most:])
 
 
 class Turn:

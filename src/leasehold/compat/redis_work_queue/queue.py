@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 from leasehold.compat.redis_work_queue.base import Base, add_key, complete_key, lease_ms, slice_s, timeout_s
-from leasehold.compat.redis_work_queue.calls import run
+from leasehold.compat.redis_work_queue.calls import LEASE, run
 from leasehold.compat.redis_work_queue.item import Item
 
 
@@ -32,7 +32,8 @@ class WorkQueue(Base):
     def add_unique_item_to_pipeline(self, pipeline: Any, item: Item) -> None:
         """Put the command that adds an item whose id nobody else has on a pipeline of the caller's.
 
-        Its result is 1, or 0 when there was one of this id.
+        Its result is 1, or 0 when there was one of this id. A pipeline that watches keys sends it at once, and not with
+        the others, before its `multi()`.
         """
         pipeline.execute_command(*self._add_command(item))
 
@@ -44,7 +45,7 @@ class WorkQueue(Base):
         wanted_ms, slice = lease_ms(lease_secs), slice_s(db)
         until = time.monotonic() + timeout_s(timeout)
         while True:
-            item = run(db, self._claim(wanted_ms), self._nonces.turn(("lease", "")))
+            item = run(db, self._claim(wanted_ms), self._nonces.turn(LEASE))
             left = until - time.monotonic()
             if item is not None or not block or left <= 0:
                 return item

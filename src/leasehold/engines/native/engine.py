@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import ClassVar
 
@@ -57,8 +57,9 @@ class NativeEngine(ScriptedEngine, NativeInspector, NativeController):
     def shared(self) -> str:
         return namespace_prefix(self.namespace)
 
-    def granting(self, timeout_ms: int) -> NativeEngine:
-        return NativeEngine(self.namespace, replace(self.config, usual_timeout_ms=timeout_ms))
+    def granting(self, timeout_ms: int, raw_ms: Mapping[str, int]) -> NativeEngine:
+        config = replace(self.config, usual_timeout_ms=timeout_ms, raw_timeouts_ms=raw_ms)
+        return NativeEngine(self.namespace, config)
 
     def _add(self, jobs: Sequence[NewJob], queue: str, chunk: list[Part], room: int) -> Steps[Iterable[Enqueued]]:
         try:
@@ -74,7 +75,8 @@ class NativeEngine(ScriptedEngine, NativeInspector, NativeController):
     ) -> Steps[Leased]:
         nonce: Nonce = yield Draw()
         by_hand = int(lease_ms is not None)
-        who: tuple[Arg, ...] = (nonce.session, nonce.number, self._config, as_bytes(worker))
+        config = self.config.as_argument(queue) if self.config.raw_timeouts_ms else self._config
+        who: tuple[Arg, ...] = (nonce.session, nonce.number, config, as_bytes(worker))
         args = (*who, limit, lease_ms or self.timing.lease_ms, by_hand, slots, together)
         next_ms, rows, lost = yield Invoke(SCRIPTS["claim"], (self.prefix(queue),), args)
         leases = [

@@ -80,7 +80,7 @@ class RedisWorkQueueEngine(
         self._passes: dict[str, DeepPass] = {}
         self._waits = 0
 
-    def granting(self, timeout_ms: int) -> RedisWorkQueueEngine:
+    def granting(self, timeout_ms: int, raw_ms: Mapping[str, int]) -> RedisWorkQueueEngine:
         return self  # it takes no job back from a worker that lives but for a time that the item itself says
 
     def prefix(self, queue: str) -> str:

@@ -54,7 +54,8 @@ def check_prefix(prefix: object, field: str = "prefix") -> str:
 
 def check_queues(base: str, queues: Mapping[str, str] | None) -> dict[str, str]:
     """The prefixes of queues that have their own, by name. Raises `InvalidArgument` when two queues would have the
-    same: each of them would take the other's leases for its own and run its jobs again."""
+    same: each of them would take the other's leases for its own and run its jobs again; and when one would lie where
+    another has its keys."""
     if queues is not None and not isinstance(queues, Mapping):
         raise InvalidArgument(f"queues is a {type(queues).__name__}; expected a dict of names and prefixes.")
     named = {
@@ -65,7 +66,21 @@ def check_queues(base: str, queues: Mapping[str, str] | None) -> dict[str, str]:
         if own in seen:
             raise shared_prefix(name, seen[own], own)
         seen[own] = name
+    for own, name in seen.items():
+        for other in seen:
+            if own.startswith(f"{other}:"):
+                _check_beneath(name, own, other)
     return named
+
+
+def _check_beneath(name: str, prefix: str, other: str) -> None:
+    """A queue may lie beneath another one, where no key of that one is."""
+    bad = _taken(prefix[len(other) + 1 :])
+    if bad is not None:
+        raise InvalidArgument(
+            f"The prefix of {name!r}, {prefix!r}, lies beneath {other!r}, where {bad!r} is the name of a key of that "
+            "queue. Give it another prefix."
+        )
 
 
 def shared_prefix(name: str, other: str, prefix: str) -> InvalidArgument:
@@ -78,13 +93,17 @@ def shared_prefix(name: str, other: str, prefix: str) -> InvalidArgument:
 
 def check_suffix(name: str) -> str:
     """The name of a queue that is to follow the prefix. Raises `InvalidArgument` for one whose keys others have."""
-    bad = next((word for word in name.split(":") if word in _TAKEN), None)
+    bad = _taken(name)
     if bad is not None:
         raise InvalidArgument(
             f"The queue {name!r} cannot lie beneath this prefix: {bad!r} is the name of a key of the queue there. "
             "Give it another name, or a prefix of its own (`queues=`)."
         )
     return name
+
+
+def _taken(suffix: str) -> str | None:
+    return next((word for word in suffix.split(":") if word in _TAKEN), None)
 
 
 def escaped(text: str) -> str:

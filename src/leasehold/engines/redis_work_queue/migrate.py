@@ -13,6 +13,7 @@ from typing import Protocol
 
 from leasehold.core import limits
 from leasehold.core.engine import Engine
+from leasehold.core.errors import QueueFull
 from leasehold.core.job import JobRecord, NewJob
 from leasehold.core.steps import Call, Invoke, Script, Steps
 from leasehold.engines.redis_work_queue.engine import RedisWorkQueueEngine
@@ -31,31 +32,40 @@ class Target(Engine, Protocol):
 @dataclass(frozen=True, slots=True)
 class Moved:
     """`looked`: how many ids were looked at; none: the queue is empty. `count`: how many items were moved. `refused`:
-    ids that another job has there; these items wait where they were, at the end of the queue."""
+    ids that another job has there; these items wait where they were, at the end of the queue. `unfit`: the same of ids
+    that no job has outside this protocol."""
 
     looked: int = 0
     count: int = 0
     refused: tuple[str, ...] = ()
+    unfit: tuple[str, ...] = ()
 
 
-def migrate_page(source: RedisWorkQueueEngine, queue: str, target: Target, to: str) -> Steps[Moved]:
-    """Move up to `limits.MAX_BATCH` waiting items, in their order.
+def migrate_page(
+    source: RedisWorkQueueEngine, queue: str, target: Target, to: str, limit: int = limits.MAX_BATCH
+) -> Steps[Moved]:
+    """Move up to `limit` waiting items, in their order. `QueueFull`: none of them was moved.
 
     What is held is left to its holder. Attempts are counted anew. An item that is refused can move when the other job
     has ended, and its record is gone; until then whoever works on its queue may take it.
     """
     prefix = source.prefix(queue)
-    looked, rows = yield Invoke(SCRIPTS["movable"], (prefix,), (limits.MAX_BATCH, limits.MAX_CALL_BYTES))
+    args = (limit, limits.MAX_CALL_BYTES, limits.MAX_ID)
+    looked, rows, others = yield Invoke(SCRIPTS["movable"], (prefix,), args)
+    unfit = tuple(as_text(id) for id in others)
     if not rows:
-        return Moved(looked)
+        return Moved(looked, unfit=unfit)
     jobs = [_job(read_record(queue, id, data), to) for id, data, _ in rows]
     letters = yield from _moved(target, jobs, prefix, [hash for _, _, hash in rows])
     refused = tuple(as_text(row[0]) for row, letter in zip(rows, letters, strict=True) if letter == ord("0"))
-    return Moved(looked, letters.count(b"1"), refused)
+    return Moved(looked, letters.count(b"1"), refused, unfit)
 
 
 def _moved(target: Target, jobs: Sequence[NewJob], prefix: str, hashes: Sequence[bytes]) -> Steps[bytes]:
-    """Enqueue these, with our script in the place of each one that adds some. Answers what became of each."""
+    """Enqueue these, with our script in the place of each one that adds some. Answers what became of each.
+
+    It takes several calls where they are large. When a later one is refused, the rest stays where it is.
+    """
     letters = b""
     steps = target.enqueue(jobs)
     try:
@@ -72,6 +82,10 @@ def _moved(target: Target, jobs: Sequence[NewJob], prefix: str, hashes: Sequence
             call = steps.send(reply)
     except StopIteration:
         return letters
+    except QueueFull:
+        if not letters:
+            raise
+        return letters.ljust(len(jobs), b"-")
     finally:
         steps.close()
 

@@ -31,7 +31,7 @@ _VERSION: Final = 1
 """Of the envelope: the number that its key `leasehold` has."""
 _MARK: Final = b'"leasehold"'
 _WHOLE: Final = re.compile(rb"-?\d+")
-_TOLD: Final = re.compile(rb'{"leasehold":1,"timeout_ms":(\d+)[,}]')
+_TOLD: Final = re.compile(rb'{"leasehold":1,"timeout_ms":(\d{1,13})[,}]')
 _TASK: Final = re.compile(r"[A-Za-z0-9_.:][A-Za-z0-9_.:-]*")
 _encode_json = msgspec.json.Encoder().encode
 _decode_error = msgspec.json.Decoder(dict[str, str]).decode

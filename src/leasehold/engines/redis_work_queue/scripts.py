@@ -21,7 +21,7 @@ ARGUMENTS: Final[dict[str, str]] = {
     "maintain": "config limit meta_ttl_ms deep_ms task...",
     "light": "config start count own",
     "deep": "config most id...",
-    "movable": "limit bytes",
+    "movable": "limit bytes id_most",
     "move": "session number to room (id hash record due own)...",
     "show": "id",
     "page": "state offset limit",

@@ -67,13 +67,17 @@ local function rest_of(deadline)
   return ' ' .. deadline .. ' ' .. time .. ' ' .. (by_hand == '1' and 'h' or slots)
 end
 
-local usual = deadline_of(config.default_timeout)
-local usual_rest = rest_of(usual)
+-- Of calls of tasks, and of raw payloads.
+local usual, usual_raw = deadline_of(config.default_timeout), deadline_of(config.raw_timeout)
+local usual_rest, usual_raw_rest = rest_of(usual), rest_of(usual_raw)
 
 local function take(id, record, failures, crashes)
   taken[id] = true
   token = token + 1
   local text, deadline, rest, shape = digits(token), usual, usual_rest, ''
+  if string.find(record, '^%d+ %*') then
+    deadline, rest = usual_raw, usual_raw_rest
+  end
   local equals = string.find(record, '=', 1, true)
   if equals and equals < (string.find(record, '\n', 1, true) or #record + 1) then
     local head = string.match(record, '^[^\n]*')

@@ -11,4 +11,5 @@ if call('HEXISTS', key('kept'), id) == 1 or call('SETNX', key('item:' .. id), da
 end
 call('LPUSH', key('queue'), id)
 call('HDEL', key('attempts'), id)
+call('HDEL', key('passing'), id)
 return 1

@@ -5,6 +5,7 @@
 -- Invariant: a claimed id has left `queue`, is once in `processing`, and has a lease on the wire whose value is a token
 -- higher than any before it. An id whose lease somebody holds is not claimed, but stays in `processing`.
 -- A raw payload that the worker has no handler for is put at the left end of `queue`, for others.
+-- What is read has a limit: no more than MAX_CALL_BYTES and one item. What was not looked at stays where it was.
 -- `kind`: how many jobs the worker runs at one time; or h, a lease by hand; or n, one of the drop-in.
 --@include begin types remember claimed config back silence tend plain
 local session, number, worker = ARGV[1], ARGV[2], ARGV[4]
@@ -15,8 +16,7 @@ local by_hand = tonumber(kind) == nil
 local held_key = key('held:' .. worker)
 
 -- A lease by hand that was given before has the time that is now asked for, from now on; never less than it had. False: it
--- has ended, and somebody may be about to take the item: then another one is claimed.
-local lapsed_before = false
+-- has ended, and somebody may be about to take the item: then another one is claimed, as when there was none before.
 local function renewed(id, token, claim, data)
   local lease, whole = lease_of(id)
   if not data or not whole or wire_token(lease) ~= token or not claim or claim.token ~= token then
@@ -37,7 +37,6 @@ if again then
     local claim = claim_of(call('HGET', key('leased'), id))
     local data = call('MGET', key('item:' .. id))[1]
     if by_hand and not renewed(id, token, claim, data) then
-      lapsed_before = true
       return nil
     end
     if claim and claim.token == token and data then
@@ -45,7 +44,7 @@ if again then
       return { id, data, token, failures, crashes, claim.deadline }
     end
   end)
-  if not lapsed_before or #answer[2] > 0 then
+  if answer.err or not by_hand or #answer[2] > 0 then
     return answer
   end
 end
@@ -76,7 +75,8 @@ end
 -- The timeout with which an item of ours begins: `told_timeout` in records.py. 0: it tells none. The worker knows then how
 -- long the job may take, and a worker that is dead is silent.
 local function timeout_of(data)
-  return tonumber(string.match(data, '^{"leasehold":1,"timeout_ms":(%d+)[,}]') or 0)
+  local told = string.match(data, '^{"leasehold":1,"timeout_ms":(%d+)[,}]')
+  return told and #told <= 13 and tonumber(told) or 0
 end
 
 local jobs, ids, leased, held, due, answer = {}, {}, {}, {}, {}, {}
@@ -84,6 +84,9 @@ local dropped, deferred, kept, passed, taken, looked = {}, {}, {}, {}, {}, 0
 local token = math.max(tonumber(call('HGET', key('meta'), 'token') or 0), micros)
 local tried = call('EXISTS', key('attempts')) == 1
 local passing = not by_hand and call('EXISTS', key('passing:' .. worker)) == 1
+-- Bytes of items: of all, and of those that were read only to be left to others. Redis serves nobody else meanwhile.
+local IN_VAIN_MAX = 1048576
+local read, in_vain = 0, 0
 local suspected = tried and not by_hand and holds_suspect()
 
 local function take(id, data, hash, failures, crashes)
@@ -137,17 +140,47 @@ local function lapsed(id, text, data, failures, crashes)
   return failures, crashes, false
 end
 
-local function consider(id, data, lease, text, tries)
+-- Whether an item is raw, as far as that can be told without reading it. `noted`: the hash of what was seen to be raw.
+local function is_known_as_raw(id, noted)
+  if is_plain_by_head(id) then
+    return true
+  end
+  local name = key('item:' .. id)
+  local size = noted and redis.pcall('STRLEN', name)
+  if type(size) ~= 'number' or size == 0 then
+    return false
+  end
+  local head = call('GETRANGE', name, 0, 65535)
+  in_vain = in_vain + #head
+  return hash_of(head, size) == noted
+end
+
+local function is_spent()
+  return read >= @MAX_CALL_BYTES@ or in_vain >= IN_VAIN_MAX
+end
+
+local function consider(id, lease, text, tries, noted)
   if taken[id] then
     return -- the same id twice in the queue: it is held once
-  elseif not data then
+  elseif passing and not lease and is_known_as_raw(id, noted) then
+    passed[#passed + 1] = id
+    return
+  end
+  local data = call('MGET', key('item:' .. id))[1]
+  if not data then
     dropped[#dropped + 1] = id
     return
-  elseif is_held(id, lease, claim_of(text), data) then
+  end
+  read = read + #data
+  if is_held(id, lease, claim_of(text), data) then
     kept[#kept + 1] = id
     return
   elseif passing and is_plain(data) then
     passed[#passed + 1] = id
+    in_vain = in_vain + #data
+    if #data > 65536 then
+      note_raw(id, hash_of(data))
+    end
     return
   end
   local hash = hash_of(data)
@@ -169,18 +202,31 @@ local function consider(id, data, lease, text, tries)
   take(id, data, hash, failures, crashes)
 end
 
-while #jobs < limit and looked < limit + @MAX_LOOK@ and #kept < 20 and #passed < 50 do
+-- Those from the n-th on were not looked at.
+local function put_back_unseen(popped, n)
+  local unseen = {}
+  for m = #popped, n, -1 do
+    unseen[#unseen + 1] = popped[m]
+  end
+  call('RPUSH', key('queue'), unpack(unseen))
+end
+
+while #jobs < limit and looked < limit + @MAX_LOOK@ and #kept < 20 and #passed < 50 and not is_spent() do
   local popped = call('RPOP', key('queue'), math.min(limit - #jobs, 100)) or {}
   if #popped == 0 then
     break
   end
-  looked = looked + #popped
-  local data = call('MGET', unpack(keys_of('item:', popped)))
   local leases = leases_of(popped)
   local claims = call('HMGET', key('leased'), unpack(popped))
   local tries = tried and call('HMGET', key('attempts'), unpack(popped)) or {}
+  local noted = passing and call('HMGET', key('passing'), unpack(popped)) or {}
   for n, id in ipairs(popped) do
-    consider(id, data[n], leases[n], claims[n], tries[n])
+    if is_spent() then
+      put_back_unseen(popped, n)
+      break
+    end
+    looked = looked + 1
+    consider(id, leases[n], claims[n], tries[n], noted[n])
   end
 end
 -- Held by somebody: one copy stays, where a cleaner finds it when that lease ends.
@@ -188,8 +234,13 @@ for _, id in ipairs(kept) do
   call('LREM', key('processing'), 0, id)
   call('LPUSH', key('processing'), id)
 end
+-- Until it has looked through the whole queue once since its last job ended, it goes on at once. Then it takes its time.
+local further = #passed == 0
 if #passed > 0 then
   call('LPUSH', key('queue'), unpack(passed))
+  local since = tonumber(call('GET', key('passing:' .. worker)) or nil) or 0
+  call('SET', key('passing:' .. worker), digits(since + #passed), 'KEEPTTL')
+  further = since + #passed < call('LLEN', key('queue'))
 end
 if #deferred > 0 then
   call('LPUSH', key('queue'), unpack(deferred))
@@ -213,7 +264,7 @@ if #jobs > 0 then
   call('HSET', key('meta'), 'token', digits(token))
 end
 remember(session, number, cmsgpack.pack(answer))
-if #jobs == 0 and looked > 0 and #deferred == 0 and #passed == 0 and call('EXISTS', key('queue')) == 1 then
+if #jobs == 0 and looked > 0 and #deferred == 0 and further and call('EXISTS', key('queue')) == 1 then
   next_ms = 0
 end
 return { next_ms, jobs, dropped }

@@ -26,8 +26,9 @@ if call('LREM', prefix .. ':processing', -1, id) == 0 then
 end
 call('DEL', item, old, new)
 call('HDEL', prefix .. ':leased', id)
-if call('EXISTS', prefix .. ':attempts') == 1 then
+if call('EXISTS', prefix .. ':attempts', prefix .. ':passing') > 0 then
   call('HDEL', prefix .. ':attempts', id)
+  call('HDEL', prefix .. ':passing', id)
 end
 call('HINCRBY', prefix .. ':meta', 'completed', 1)
 call('SET', done, number .. ' 1', 'PX', @ANSWER_TTL_MS@)

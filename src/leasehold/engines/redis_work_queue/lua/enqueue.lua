@@ -43,8 +43,9 @@ end
 if #added > 0 then
   call('LPUSH', key('queue'), unpack(added))
   -- What is left of an earlier item of the same id, which another client has completed.
-  if call('EXISTS', key('attempts')) == 1 then
+  if call('EXISTS', key('attempts'), key('passing')) > 0 then
     call('HDEL', key('attempts'), unpack(added))
+    call('HDEL', key('passing'), unpack(added))
   end
 end
 return remember(session, number, table.concat(answers))

@@ -19,6 +19,7 @@ if claim then
   retire(claim.worker)
 end
 call('HDEL', key('attempts'), id)
+call('HDEL', key('passing'), id)
 call('ZREM', key('later'), id)
 if not leave_processing(id) then
   call('LREM', key('queue'), -1, id)

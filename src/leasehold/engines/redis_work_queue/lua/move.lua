@@ -50,6 +50,7 @@ for n, one in ipairs(there) do
       retire(claim.worker)
     end
     call('HDEL', key('attempts'), id)
+    call('HDEL', key('passing'), id)
     call('ZREM', key('stray'), id)
   else
     call('LPUSH', key('queue'), id)

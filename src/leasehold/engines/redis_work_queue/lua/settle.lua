@@ -49,11 +49,12 @@ local function retry(id, claim, tried, delay, body)
   end
 end
 
--- One that has to be read to know that it is raw would be claimed again at once, so it rests for a while.
+-- One that has to be read to know that it is raw is noted as such. It would be claimed again at once if it could not be:
+-- then it rests for a while.
 local REST_MS = 10000
-local function leave_to_others(id)
-  call('SET', key('passing:' .. worker), '', 'PX', @ANSWER_TTL_MS@)
-  if is_plain(call('GET', key('item:' .. id))) then
+local function leave_to_others(id, claim)
+  call('SET', key('passing:' .. worker), '0', 'PX', @ANSWER_TTL_MS@)
+  if is_plain_by_head(id) or note_raw(id, claim.hash) then
     end_lease(id)
     unlist(id)
     call('LPUSH', key('queue'), id)
@@ -112,7 +113,7 @@ for n, id in ipairs(ids) do
       elseif kind == 'r' then
         retry(id, claim, tries[n], ms, body)
       elseif kind == 'u' and task == '*' then
-        leave_to_others(id)
+        leave_to_others(id, claim)
       else
         set_down(id, claim, tries[n], kind, task, body)
       end
@@ -125,6 +126,7 @@ if #done > 0 then
   if #tries > 0 then
     call('HDEL', key('attempts'), unpack(done))
   end
+  call('HDEL', key('passing'), unpack(done))
 end
 -- Released, or crashed: to the front, the order of their claims kept.
 if #front > 0 then
@@ -136,5 +138,9 @@ if #gone > 0 then
   call('ZREM', key('due'), unpack(gone))
   call('ZREM', key('held:' .. worker), unpack(gone))
   retire(worker)
+  -- What it ran may have added more, behind all that it passed by: it looks through the queue once again.
+  if call('EXISTS', key('passing:' .. worker)) == 1 then
+    call('SET', key('passing:' .. worker), '0', 'KEEPTTL')
+  end
 end
 return remember(session, number, table.concat(answers))

@@ -1,7 +1,7 @@
 -- lib config: the engine's numbers, as one argument: see `as_argument` in config.py for their order.
 local function configure(text)
   local lease, grace, outage, amnesty, max_crashes, isolate, max_held, tend, overdue, completed_max, failed_ttl, failed_max,
-    default_timeout = string.match(text, '^' .. string.rep('(%d+) ', 12) .. '(%d+)$')
+    default_timeout, raw_timeout = string.match(text, '^' .. string.rep('(%d+) ', 13) .. '(%d+)$')
   return {
     lease = tonumber(lease),
     grace = tonumber(grace),
@@ -16,5 +16,6 @@ local function configure(text)
     failed_ttl = tonumber(failed_ttl),
     failed_max = tonumber(failed_max),
     default_timeout = tonumber(default_timeout),
+    raw_timeout = tonumber(raw_timeout),
   }
 end

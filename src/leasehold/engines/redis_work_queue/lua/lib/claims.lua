@@ -33,9 +33,10 @@ local function wire_token(value)
   return string.match(value, '^(%d+) ') or ''
 end
 
--- A large payload is told by its beginning and its size: the time that one call takes is bounded.
-local function hash_of(data)
-  return string.sub(redis.sha1hex(#data .. ' ' .. string.sub(data, 1, 65536)), 1, 16)
+-- A large payload is told by its beginning and its size: the time that one call takes is bounded. `size`: of the whole,
+-- when `data` is its beginning alone.
+local function hash_of(data, size)
+  return string.sub(redis.sha1hex((size or #data) .. ' ' .. string.sub(data, 1, 65536)), 1, 16)
 end
 
 -- Forget our record of a lease. What is on the wire is left alone: it may be somebody else's by now.

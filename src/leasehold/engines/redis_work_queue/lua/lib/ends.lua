@@ -87,6 +87,7 @@ local function set_aside(state, id, data, line, body)
   call('DEL', key('item:' .. id))
   end_lease(id)
   call('HDEL', key('attempts'), id)
+  call('HDEL', key('passing'), id)
 end
 
 -- End in failed, broken or cancelled: the item is kept whole, with the reason. `aside`: it is aside already, and what is in

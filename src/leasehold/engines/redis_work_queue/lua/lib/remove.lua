@@ -57,6 +57,7 @@ local function erase(id, ended)
   else
     call('DEL', key('item:' .. id))
     call('HDEL', key('attempts'), id)
+    call('HDEL', key('passing'), id)
   end
 end
 

@@ -4,7 +4,7 @@
 local function check_types()
   call('LLEN', key('queue'))
   call('LLEN', key('processing'))
-  for _, suffix in ipairs({ 'leased', 'attempts', 'meta', 'kept', 'ended' }) do
+  for _, suffix in ipairs({ 'leased', 'attempts', 'passing', 'meta', 'kept', 'ended' }) do
     call('HLEN', key(suffix))
   end
   -- An intersection with a key that is never there reads nothing, but looks at the types of all.
