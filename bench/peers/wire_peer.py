@@ -32,7 +32,7 @@ def enqueue(kind: str, jobs: Iterable[Arguments], bulk: bool) -> None:
 
 
 def worker() -> list[str]:
-    return [contract.program("leasehold"), "worker", "wire_peer:app", "--log-level", "warning"]
+    return [contract.program("leasehold"), "worker", "wire_peer:app", "--log-level", "warning", "-c", "100"]
 
 
 PEER = Peer(
@@ -42,5 +42,5 @@ PEER = Peer(
     variants=(),
     enqueue=enqueue,
     worker=worker,
-    fast="defaults, on the layout of redis-work-queue",
+    fast="`-c 100`, on the layout of redis-work-queue",
 )

@@ -216,7 +216,7 @@ class KeeperProcess:
         # The worker may live and only have closed its files. Then its leases run out while this waits.
         bequeathed = self._until < math.inf
         if not self._goodbye and (self._parent.wait(self._engine.timing.lease_ms / limits.SECOND) or bequeathed):
-            self._hand_back("bequeathed" if bequeathed else "worker_died")
+            self._hand_back(bequeathed)
 
     def _keep_on(self) -> None:
         while not self._goodbye and not self._pipe.closed and not self._parent.dead:
@@ -240,7 +240,7 @@ class KeeperProcess:
                     soon = max(min(self._look.values()) - self._said, self._beat_s / 5)
                     self._pause = min(self._beat_s, soon)
 
-    def _hand_back(self, why: str) -> None:
+    def _hand_back(self, bequeathed: bool) -> None:
         """The worker is dead: what it held need not wait for its leases to run out. Redis may be away just now."""
         worker, until = self._orders.worker, time.monotonic() + limits.HAND_BACK_MS / limits.SECOND
         queues = [*self._kept, *(queue for queue in self._orders.queues if queue not in self._kept)]
@@ -249,14 +249,14 @@ class KeeperProcess:
                 count = self._driver.run(self._engine.leave(worker, queues, crashed=self._crashed))
             except Unreachable as error:
                 if time.monotonic() >= until:
-                    _log(why, worker=worker, not_given_back=str(error))
+                    _log(bequeathed, worker=worker, not_given_back=str(error))
                     return
                 time.sleep(RETRY_MS / limits.SECOND)
             except RedisError as error:  # of a queue or two; what is held of the others was given back
-                _log(why, worker=worker, not_all_given_back=str(error))
+                _log(bequeathed, worker=worker, not_all_given_back=str(error))
                 return
             else:
-                _log(why, worker=worker, given_back=count)
+                _log(bequeathed, worker=worker, given_back=count)
                 return
 
     def _due(self) -> float:
@@ -331,7 +331,7 @@ class KeeperProcess:
         return now - self._beaten[queue] >= limits.KEEPER_TEND_MS / limits.SECOND - self._beat_s / 2
 
 
-def _log(name: str, **fields: object) -> None:
+def _log(bequeathed: bool, **fields: object) -> None:
     """On stderr, which is the worker's, in the form of its log: it cannot say so itself any more."""
     from leasehold.runtime.log import event  # here: most keepers never say a word, and start sooner without
     from leasehold.runtime.logformat import formatter
@@ -340,7 +340,7 @@ def _log(name: str, **fields: object) -> None:
         handler = logging.StreamHandler(sys.stderr)
         handler.setFormatter(formatter(os.environ.get("LEASEHOLD_LOG_FORMAT", "human")))
         logging.basicConfig(handlers=[handler])
-        event(logging.WARNING, name, **fields)
+        event(logging.WARNING, "bequeathed" if bequeathed else "worker_died", **fields)
 
 
 def main() -> int:
