@@ -89,6 +89,8 @@ local IN_VAIN_MAX = 1048576
 local read, in_vain = 0, 0
 local suspected = tried and not by_hand and holds_suspect()
 
+local claimed = digits(time)
+
 local function take(id, data, hash, failures, crashes)
   taken[id] = true
   token = token + 1
@@ -101,9 +103,7 @@ local function take(id, data, hash, failures, crashes)
   jobs[#jobs + 1] = { id, data, text, failures, crashes, deadline }
   ids[#ids + 1] = id
   leased[#leased + 1] = id
-  leased[#leased + 1] = claim_text({
-    token = text, deadline = deadline, claimed = time, kind = kind, hash = hash, worker = worker,
-  })
+  leased[#leased + 1] = claim_line(text, deadline, claimed, kind, hash, worker)
   held[#held + 1] = text
   held[#held + 1] = id
   if deadline > 0 then
@@ -159,14 +159,16 @@ local function is_spent()
   return read >= @MAX_CALL_BYTES@ or in_vain >= IN_VAIN_MAX
 end
 
-local function consider(id, lease, text, tries, noted)
+local function consider(id, lease, text, tries, noted, data)
   if taken[id] then
     return -- the same id twice in the queue: it is held once
   elseif passing and not lease and is_known_as_raw(id, noted) then
     passed[#passed + 1] = id
     return
   end
-  local data = call('MGET', key('item:' .. id))[1]
+  if data == nil then
+    data = call('MGET', key('item:' .. id))[1]
+  end
   if not data then
     dropped[#dropped + 1] = id
     return
@@ -211,11 +213,20 @@ local function put_back_unseen(popped, n)
   call('RPUSH', key('queue'), unpack(unseen))
 end
 
+-- The data of many items at one time, where those before were small and none can be passed by unread.
+local function data_of(popped)
+  if passing or looked == 0 or read / looked > 4096 then
+    return {}
+  end
+  return call('MGET', unpack(keys_of('item:', popped)))
+end
+
 while #jobs < limit and looked < limit + @MAX_LOOK@ and #kept < 20 and #passed < 50 and not is_spent() do
-  local popped = call('RPOP', key('queue'), math.min(limit - #jobs, 100)) or {}
+  local popped = call('RPOP', key('queue'), math.min(limit - #jobs, looked == 0 and 10 or 100)) or {}
   if #popped == 0 then
     break
   end
+  local found = data_of(popped)
   local leases = leases_of(popped)
   local claims = call('HMGET', key('leased'), unpack(popped))
   local tries = tried and call('HMGET', key('attempts'), unpack(popped)) or {}
@@ -226,7 +237,7 @@ while #jobs < limit and looked < limit + @MAX_LOOK@ and #kept < 20 and #passed <
       break
     end
     looked = looked + 1
-    consider(id, leases[n], claims[n], tries[n], noted[n])
+    consider(id, leases[n], claims[n], tries[n], noted[n], found[n])
   end
 end
 -- Held by somebody: one copy stays, where a cleaner finds it when that lease ends.

@@ -15,8 +15,13 @@ local function claim_of(text)
   return { token = token, deadline = tonumber(deadline), claimed = claimed, kind = kind, hash = hash, worker = worker }
 end
 
+local function claim_line(token, deadline, claimed, kind, hash, worker)
+  local until_when = deadline == 0 and ' 0 ' or ' ' .. digits(deadline) .. ' '
+  return token .. until_when .. claimed .. ' ' .. kind .. ' ' .. hash .. ' ' .. worker
+end
+
 local function claim_text(claim)
-  return table.concat({ claim.token, digits(claim.deadline), claim.claimed, claim.kind, claim.hash, claim.worker }, ' ')
+  return claim_line(claim.token, claim.deadline, claim.claimed, claim.kind, claim.hash, claim.worker)
 end
 
 -- Whether a lease that lapses counts as a crash. One of the drop-in does not: who uses it knows of no limit to them, and the

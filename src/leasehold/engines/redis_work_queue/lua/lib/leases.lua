@@ -4,9 +4,9 @@
 
 -- The keys of many ids.
 local function keys_of(kind, ids)
-  local names = {}
+  local names, start = {}, key(kind)
   for n, id in ipairs(ids) do
-    names[n] = key(kind .. id)
+    names[n] = start .. id
   end
   return names
 end
@@ -41,8 +41,8 @@ local function lease_of(id)
 end
 
 local function set_lease(id, value, ms)
-  call('SET', key('lease:' .. id), value, 'PX', ms)
-  call('SET', key('leased_by_session:' .. id), value, 'PX', ms)
+  call('SET', prefix .. ':lease:' .. id, value, 'PX', ms)
+  call('SET', prefix .. ':leased_by_session:' .. id, value, 'PX', ms)
 end
 
 -- Renew one that is ours; under the other name it may have been deleted, or run out.
