@@ -51,6 +51,9 @@ GOODBYE: Final = b'"bye"'
 BEQUESTS: Final = {False: b'"bequest"', True: b'"bequest of crashed"'}
 """Or this: handlers go on until its process ends. What it holds is kept as long, and given back then."""
 
+LAST_READS: Final = 3
+"""Of a megabyte each, when the worker has died: what it said before."""
+
 REASON_MAX: Final = 300
 """Bytes of the reason for a cancellation that the worker is told, so that a line of many of them stays bounded."""
 
@@ -213,6 +216,10 @@ class KeeperProcess:
     def run(self) -> None:
         signal.signal(signal.SIGALRM, lambda *_: self._say(None))
         self._keep_on()
+        # Its last line may have come during a beat.
+        for _ in range(LAST_READS):
+            if not self._pipe.closed:
+                self._hear(0)
         # The worker may live and only have closed its files. Then its leases run out while this waits.
         bequeathed = self._until < math.inf
         if not self._goodbye and (self._parent.wait(self._engine.timing.lease_ms / limits.SECOND) or bequeathed):

@@ -123,6 +123,7 @@ class Definition:
             on_failure=rules.on_failure,
             run_in=self.place.run_in,
             max_memory=self.place.max_memory,
+            persistent=bool(self.policy.options.persistent),
         )
 
 

@@ -186,11 +186,14 @@ def queues_of(app: Leasehold) -> Sequence[str]:
 def _granted(specs: Sequence[TaskSpec]) -> tuple[int, dict[str, int]]:
     """How many milliseconds calls of tasks, and raw payloads by queue, may run that say nothing of it; 0: no limit.
 
-    A job says nothing when the task had the usual timeout as it was enqueued; it may have a longer one by now.
+    A call says nothing when its task had the usual timeout at its enqueue; it may have a longer one by now, or none.
+    Calls of persistent tasks always say that they have none.
     """
-    longest = max((spec.timeout_ms or 0 for spec in specs if spec.name is not None), default=0)
+    tasks = [
+        spec.timeout_ms or 0 for spec in specs if spec.name is not None and (spec.timeout_ms or not spec.persistent)
+    ]
     raw = {spec.queue: spec.timeout_ms or 0 for spec in specs if spec.name is None}
-    return max(longest, limits.DEFAULT_TIMEOUT_MS), raw
+    return 0 if 0 in tasks else max([*tasks, limits.DEFAULT_TIMEOUT_MS]), raw
 
 
 def _driver(app: Leasehold, patience_ms: int) -> AsyncDriver:

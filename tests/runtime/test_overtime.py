@@ -150,6 +150,28 @@ async def test_one_that_outlasts_the_time_of_grace_goes_back_when_the_process_ha
     assert rig.keeper.bequeathed is False
 
 
+async def test_what_ended_with_the_stop_goes_back_at_once(stubborn, caplog):
+    """A job must not be counted as crashed, nor wait, because a neighbour hangs."""
+
+    async def heeds() -> None:
+        await asyncio.sleep(30)
+
+    async def by_id() -> None:
+        job = current_job()
+        assert job is not None
+        await (stubborn.on_loop() if job.id == "a" else heeds())
+
+    async with Rig(task(by_id), grace_ms=0) as rig:
+        rig.engine.add("a", shape=LANE, timeout_ms=20)
+        rig.engine.add("b")
+        await logged(caplog, "job=kept")
+        rig.worker.stop()
+        assert await rig.ended() is ExitStatus.ABANDONED
+    stubborn.release.set()
+    assert rig.engine.outcomes("b") == [Released()]
+    assert {ref.id for ref in rig.engine.held} == {"a"}
+
+
 # ------------------------------------------------------------------------------------------------------- all the slots
 
 

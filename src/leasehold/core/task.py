@@ -45,7 +45,7 @@ class TaskSpec:
     `timeout_ms` None: no limit. A job that carries its own timeout or retries overrides these. `retry_rule` None: every
     error is tried again. `on_failure` is called with the `Job` and an `ErrorInfo` when a job failed for good or broke.
     `run_in` None: `LOOP` when it is async, else `THREAD`. `max_memory`: bytes that a job in a process of its own may
-    take; 0: no limit.
+    take; 0: no limit. `persistent`: its jobs are so by default.
     `warned`: what of its functions (backoff, retry rule) has been told to fail, so that it is told once.
     """
 
@@ -64,4 +64,5 @@ class TaskSpec:
     on_failure: Callable[..., object] | None = None
     run_in: RunIn | None = None
     max_memory: int = 0
+    persistent: bool = False
     warned: set[str] = field(default_factory=set, compare=False, repr=False)

@@ -108,8 +108,8 @@ class Heart:
         """Leave to the keeper what is to be given back when this process has ended: see `Keeper.bequeath`."""
         self._stopping = True
         self._fetcher.ready.clear()
-        # An attempt that was over its time must count, else a job that always hangs would come back for ever.
-        self._keeper.bequeath(crashed=any(held.run.verdict is not None for held in kept))
+        # Attempts over their time must count, else a job that always hangs would come back for ever. Others must not.
+        self._keeper.bequeath(crashed=all(held.run.verdict is not None for held in kept))
         event(logging.WARNING, "bequeathing", worker=self._worker, jobs=len(kept))
 
     async def stop(self) -> None:

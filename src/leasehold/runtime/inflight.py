@@ -58,6 +58,10 @@ class Inflight:
         that go on when their attempts are over."""
         return len(self._table) == self._persistent and all(run.persistent or run.abandoned for run in self.running)
 
+    def everything(self) -> tuple[Held, ...]:
+        """All leases, in the order of their claims."""
+        return tuple(self._table.values())
+
     def queues(self) -> frozenset[str]:
         """Those of which something is held."""
         return frozenset(self._by_queue)

@@ -24,11 +24,10 @@ def take_verdict(run: Held | Batch) -> Judged:
     return [(held, outcome if held.cancelled is None else Cancelled(held.cancelled)) for held, outcome in verdict]
 
 
-def outlasting(inflight: Inflight) -> tuple[list[Held], list[Held]]:
-    """What is held by handlers that go on: that beside which nothing may run, and that which may run elsewhere."""
+def outlasting(inflight: Inflight) -> list[Held]:
+    """What is held by handlers that go on, and beside which nothing may run."""
     runs = (run.members if isinstance(run, Batch) else [run] for run in inflight.running)
-    going_on = [held for members in runs for held in members if held.phase is RUNNING]
-    return [held for held in going_on if waits(held)], [held for held in going_on if not waits(held)]
+    return [held for members in runs for held in members if held.phase is RUNNING and waits(held)]
 
 
 class LostSlots:

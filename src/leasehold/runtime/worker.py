@@ -364,12 +364,12 @@ class Worker:
 
     async def _leave(self, most_s: float) -> int | None:
         """Give back what is still held, but what has to wait for the end of this process. How many; None: not known."""
-        kept, free = outlasting(self._inflight)
-        if kept:
+        if kept := outlasting(self._inflight):
+            free = [held for held in self._inflight.everything() if held not in kept]
             self._executor.hand_back(free)
             await within(self._settler.flushed(), most_s)
             self._heart.bequeath(kept)
-            return len(free)
+            return sum(not self._inflight.knows(held.ref) for held in free)
         await within(self._heart.stop(), limits.HARD_STOP_MS / limits.SECOND)
         given_back: int | None = await within(self._link.run(self._engine.leave(self.id, self.queues)), most_s)
         return given_back
