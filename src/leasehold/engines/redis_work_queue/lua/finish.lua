@@ -3,7 +3,7 @@
 -- ARGV session number id data
 -- Returns: '1', or '0' when there is no such item, or it is another one by now.
 -- Invariant: of any number of calls for one item, one answers '1'.
---@include begin types remember leases retire claims
+--@include begin types remember gone
 local session, number, id, data = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 allow_when_full()
 --@include once
@@ -11,15 +11,7 @@ check_types()
 if call('MGET', key('item:' .. id))[1] ~= data then
   return remember(session, number, '0')
 end
-call('DEL', key('item:' .. id))
-end_lease(id)
-local claim = claim_of(call('HGET', key('leased'), id))
-forget_claim(id, claim)
-if claim then
-  retire(claim.worker)
-end
-call('HDEL', key('attempts'), id)
-call('HDEL', key('passing'), id)
+remove_item(id)
 call('ZREM', key('later'), id)
 if not leave_processing(id) then
   call('LREM', key('queue'), -1, id)

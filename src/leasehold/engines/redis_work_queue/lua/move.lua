@@ -6,7 +6,7 @@
 -- Invariant: an item is in one of the two queues, never in both or in none. One whose id is taken goes to the left end, out
 -- of the way of the others. `hash`: of the data that was seen; what has other data is another item.
 -- Before this text stands `enqueue(KEYS, ARGV)`, which is the script of the other protocol: see migrate.py.
---@include begin types remember leases retire claims
+--@include begin types remember gone
 local session, number, to, room = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 --@include once
 check_types()
@@ -42,15 +42,7 @@ for n, one in ipairs(there) do
   letters[one[2]] = letter
   call('LREM', key('queue'), -1, id)
   if letter == '1' then
-    local claim = claim_of(call('HGET', key('leased'), id))
-    call('DEL', key('item:' .. id))
-    end_lease(id)
-    forget_claim(id, claim)
-    if claim then
-      retire(claim.worker)
-    end
-    call('HDEL', key('attempts'), id)
-    call('HDEL', key('passing'), id)
+    remove_item(id)
     call('ZREM', key('stray'), id)
   else
     call('LPUSH', key('queue'), id)

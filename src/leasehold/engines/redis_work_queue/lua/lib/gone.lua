@@ -1,0 +1,15 @@
+-- lib gone: an item that is done here, whoever held it: its data, its lease, and what was noted of it. Its place in a list is
+-- the caller's.
+--@include leases retire claims
+
+local function remove_item(id)
+  call('DEL', key('item:' .. id))
+  end_lease(id)
+  local claim = claim_of(call('HGET', key('leased'), id))
+  forget_claim(id, claim)
+  if claim then
+    retire(claim.worker)
+  end
+  call('HDEL', key('attempts'), id)
+  call('HDEL', key('passing'), id)
+end
