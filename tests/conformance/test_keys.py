@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from leasehold.core.engine import Feature
 from leasehold.core.job import State, WorkerView
 from leasehold.core.outcome import Broken, Cancelled, Completed, Failed, Outcome, Released, Retried, Unroutable
 from tests.support import native
@@ -64,3 +67,14 @@ def test_a_session_leaves_one_answer_however_many_calls_it_makes(world: World) -
     world.drain()
     answers = [name for name in native.keys(world.server) if b":call:" in name]
     assert len(answers) == 1
+
+
+@pytest.mark.needs(Feature.LANES)
+def test_many_held_jobs_are_kept_as_a_table(world: World) -> None:
+    """As a list, every look at one of them is a search from the front: claims and ends would cost twice as much. (Of the
+    native layout, which is the one with lanes: what is held on others is kept in another way.)"""
+    world.put(*(f"j{n}" for n in range(40)))
+    leases = world.take(40)
+    assert world.command("OBJECT", "ENCODING", world.key("held:w")) == b"hashtable"
+    assert all(world.run(world.engine.settle([(lease, Completed(b"r", 0)) for lease in leases])))
+    world.audit()

@@ -106,8 +106,8 @@ class Fetcher:
                 continue
             was_lasting = self._inflight.lasting
             leased, room = await self._claim()
-            if leased.leases:
-                await asyncio.sleep(0)  # what was just started comes first
+            if 0 < len(leased.leases) < room:
+                await asyncio.sleep(0)  # what was just started comes first; where more waits, Redis works meanwhile
             if any(not lease.record.shape.persistent for lease in leased.leases) or len(leased.leases) >= room > 0:
                 self._hinted, self._encore = 0, False
             elif not leased.dropped and leased.next_ms != 0:  # 0: claim again now, there is more to look through

@@ -4,7 +4,7 @@
 -- Returns: {ms until something is due or -1, {id, record, token, failures, crashes, deadline}..., {dropped id...}}
 -- Invariant: a claimed job is in `held:<worker>` and no longer in line; its worker is in `holders`; its token is higher
 -- than any before it; a lane has no more jobs held than it may (or, `of_lane`, that many of one task that follow each other).
---@include begin types remember claimed config task back silence tend ghosts
+--@include begin types tokens remember claimed config task back silence tend ghosts
 local session, number, worker = ARGV[1], ARGV[2], ARGV[4]
 local config = configure(ARGV[3])
 local limit, lease_ms, by_hand, slots = tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7], ARGV[8]
@@ -74,7 +74,7 @@ local usual_rest, usual_raw_rest = rest_of(usual), rest_of(usual_raw)
 local function take(id, record, failures, crashes)
   taken[id] = true
   token = token + 1
-  local text, deadline, rest, shape = digits(token), usual, usual_rest, ''
+  local text, deadline, rest, shape = token_text(token), usual, usual_rest, ''
   if string.find(record, '^%d+ %*') then
     deadline, rest = usual_raw, usual_raw_rest
   end
@@ -316,6 +316,11 @@ elseif #jobs < limit then
   take_line('ready', limit - #jobs)
 end
 take_isolated()
+if #jobs > 16 then
+  -- Redis keeps a hash of short values as a list, and searches that from its front. One long value makes it a table: zeros
+  -- before the deadline change nothing of it.
+  claims[2] = string.gsub(claims[2], ' ', ' ' .. string.rep('0', 40), 1)
+end
 if #jobs > 0 then
   call('HSET', held_key, unpack(claims))
   call('ZADD', key('holders'), time + lease_ms, worker)

@@ -7,7 +7,7 @@
 -- A raw payload that the worker has no handler for is put at the left end of `queue`, for others.
 -- What is read has a limit: no more than MAX_CALL_BYTES and one item. What was not looked at stays where it was.
 -- `kind`: how many jobs the worker runs at one time; or h, a lease by hand; or n, one of the drop-in.
---@include begin types remember claimed config back silence tend plain
+--@include begin types tokens remember claimed config back silence tend plain
 local session, number, worker = ARGV[1], ARGV[2], ARGV[4]
 local config = configure(ARGV[3])
 local limit, lease_ms, kind = tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7]
@@ -89,15 +89,15 @@ local IN_VAIN_MAX = 1048576
 local read, in_vain = 0, 0
 local suspected = tried and not by_hand and holds_suspect()
 
-local claimed = digits(time)
+local claimed, wire_ms = digits(time), digits(config.wire)
 
 local function take(id, data, hash, failures, crashes)
   taken[id] = true
   token = token + 1
-  local text, deadline, wire = digits(token), time + lease_ms, lease_ms
+  local text, deadline, wire = token_text(token), time + lease_ms, ARGV[6]
   if not by_hand then
     local timeout = timeout_of(data)
-    deadline, wire = timeout > 0 and time + timeout + overdue or 0, config.wire
+    deadline, wire = timeout > 0 and time + timeout + overdue or 0, wire_ms
   end
   set_lease(id, text .. ' ' .. worker, wire)
   jobs[#jobs + 1] = { id, data, text, failures, crashes, deadline }

@@ -20,10 +20,11 @@ for i = 5, #ARGV, 6 do
   end
 end
 local claims = call('HMGET', key('leased'), unpack(ids))
-local leases, whole = leases_of(ids)
+local items = keys_of('item:', ids)
+local leases, whole, older, newer = leases_of(ids)
 local tries = call('EXISTS', key('attempts')) == 1 and call('HMGET', key('attempts'), unpack(ids)) or {}
 local answers, done, names, front, gone = {}, {}, {}, {}, {}
-local all_there = call('EXISTS', unpack(keys_of('item:', ids))) == #ids
+local all_there = call('EXISTS', unpack(items)) == #ids
 
 -- Another client may have completed it.
 local function is_there(id)
@@ -89,12 +90,11 @@ local function set_down(id, claim, tried, kind, task, body)
   unlist(id)
 end
 
-local item, lease, by_session = key('item:'), key('lease:'), key('leased_by_session:')
-local function complete(id)
+local function complete(n, id)
   done[#done + 1] = id
-  names[#names + 1] = item .. id
-  names[#names + 1] = lease .. id
-  names[#names + 1] = by_session .. id
+  names[#names + 1] = items[n]
+  names[#names + 1] = older[n]
+  names[#names + 1] = newer[n]
   unlist(id)
 end
 
@@ -115,7 +115,7 @@ for n, id in ipairs(ids) do
     claims[n] = false
     gone[#gone + 1] = id
     answers[n] = 1
-    complete(id)
+    complete(n, id)
   elseif claim and claim.token == token and claim.worker == worker then
     claims[n] = false
     gone[#gone + 1] = id
@@ -127,7 +127,7 @@ for n, id in ipairs(ids) do
     elseif is_there(id) and stands(id, claim, leases[n], whole[n]) then
       answers[n] = 1
       if kind == 'c' then
-        complete(id)
+        complete(n, id)
       elseif kind == 'r' then
         retry(id, claim, tries[n], ms, body)
       elseif kind == 'u' and task == '*' then

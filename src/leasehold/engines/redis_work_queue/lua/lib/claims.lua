@@ -41,7 +41,8 @@ end
 -- A large payload is told by its beginning and its size: the time that one call takes is bounded. `size`: of the whole,
 -- when `data` is its beginning alone.
 local function hash_of(data, size)
-  return string.sub(redis.sha1hex((size or #data) .. ' ' .. string.sub(data, 1, 65536)), 1, 16)
+  local head = #data > 65536 and string.sub(data, 1, 65536) or data
+  return string.sub(redis.sha1hex((size or #data) .. ' ' .. head), 1, 16)
 end
 
 -- Forget our record of a lease. What is on the wire is left alone: it may be somebody else's by now.
@@ -83,5 +84,5 @@ end
 
 -- Take an id out of `processing`: the oldest are at the right, and it is mostly among them. False: it was not there.
 local function leave_processing(id)
-  return call('LREM', key('processing'), -1, id) > 0
+  return call('LREM', key('processing'), '-1', id) > 0
 end

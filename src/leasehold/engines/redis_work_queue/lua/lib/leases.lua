@@ -24,15 +24,15 @@ local function prevailing(old, new)
   return new or old
 end
 
--- For each id the value that counts, and whether it is under both names.
+-- For each id the value that counts, and whether it is under both names; then the names, the older ones first.
 local function leases_of(ids)
-  local old = call('MGET', unpack(keys_of('leased_by_session:', ids)))
-  local new = call('MGET', unpack(keys_of('lease:', ids)))
+  local older, newer = keys_of('leased_by_session:', ids), keys_of('lease:', ids)
+  local old, new = call('MGET', unpack(older)), call('MGET', unpack(newer))
   local found, whole = {}, {}
   for n = 1, #ids do
     found[n], whole[n] = prevailing(old[n], new[n]) or false, old[n] == new[n]
   end
-  return found, whole
+  return found, whole, older, newer
 end
 
 local function lease_of(id)
@@ -40,6 +40,7 @@ local function lease_of(id)
   return found[1], whole[1]
 end
 
+-- `ms`: better a text, where it is the same for many.
 local function set_lease(id, value, ms)
   call('SET', prefix .. ':lease:' .. id, value, 'PX', ms)
   call('SET', prefix .. ':leased_by_session:' .. id, value, 'PX', ms)
