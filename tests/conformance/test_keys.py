@@ -71,8 +71,10 @@ def test_a_session_leaves_one_answer_however_many_calls_it_makes(world: World) -
 
 @pytest.mark.needs(Feature.LANES)
 def test_many_held_jobs_are_kept_as_a_table(world: World) -> None:
-    """As a list, every look at one of them is a search from the front: claims and ends would cost twice as much. (Of the
-    native layout, which is the one with lanes: what is held on others is kept in another way.)"""
+    """As a list, every look at one of them is a search from the front: claims and ends would cost twice as much.
+
+    Of the native layout, which is the one with lanes: what is held on others is kept in another way.
+    """
     world.put(*(f"j{n}" for n in range(40)))
     leases = world.take(40)
     assert world.command("OBJECT", "ENCODING", world.key("held:w")) == b"hashtable"

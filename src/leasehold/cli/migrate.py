@@ -124,8 +124,9 @@ def move(app: Leasehold, queue: str, to: str) -> Moved:
                 if size > 1:
                     size //= 2
                     continue
+                left = _refusal(Moved(0, count, tuple(refused), tuple(unfit)), queue, to)
                 raise NotDone(
-                    f"{error} {jobs_text(count)} moved before that; the others wait where they were."
+                    f"{error} {jobs_text(count)} moved before that; the others wait where they were. {left}".strip()
                 ) from None
             count, known = count + page.count, len(refused) + len(unfit)
             refused |= dict.fromkeys(page.refused)

@@ -346,9 +346,13 @@ RWQ_LEASE_MS = 10 * SECOND
 """The time to live of a kept lease as other clients see it. Beats renew it; our own workers take over sooner."""
 RWQ_STRAY_MS = MINUTE
 """For so long an id must have been seen without a lease, which was not ours, before it is put back into its queue."""
-RWQ_MARK_FRESH_MS = 10 * MINUTE
-"""What was seen longer ago than this, on top of that, proves nothing any more."""
-RWQ_MARK_TTL_MS = DAY
+RWQ_MARK_MS = 2 * DAY
+"""What was seen longer ago than this, on top of that, proves nothing any more, and is forgotten. Those who clean by a
+timetable do it once a day at least."""
+RWQ_MARKS_MAX = 10_000
+"""Items that were added again, of which it is noted that they may be in no list. A deep clean looks at the others."""
+RWQ_COPIES_MAX = 50_000
+"""Ids in `processing` that one call looks at for second copies of what it ends: about two milliseconds."""
 RWQ_DEEP_MS = 10 * MINUTE
 """How often items that are in no list are looked for."""
 RWQ_PAGE = 1_000

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, TypeVar
 
+import redis
+
 from leasehold.core.job import ErrorInfo, Lease, NewJob, State
 from leasehold.core.outcome import Completed, Outcome
 from leasehold.core.steps import Steps
@@ -38,6 +40,10 @@ class Bench:
 
     def command(self, *args: Any) -> Any:
         return self.server.command(*args)
+
+    def client(self) -> redis.Redis:
+        """A client of a caller's."""
+        return redis.Redis.from_url(self.server.url)
 
     # Ours.
 
@@ -110,6 +116,12 @@ class Bench:
         gone = self.command("DEL", self._name("item", id)) == 1
         self.command("DEL", self._name(self.lease_key, id))
         return gone
+
+    def foreign_complete_by_list(self, id: bytes | str) -> bool:
+        """As clients up to 0.2 do it: the place in `processing` decides."""
+        found: int = self.command("LREM", f"{P}:processing", 0, id)
+        self.command("DEL", self._name("item", id), self._name(self.lease_key, id))
+        return found > 0
 
     def foreign_reset(self, id: bytes | str) -> None:
         """What a light clean of theirs does to an id that had no lease when it looked."""

@@ -193,6 +193,16 @@ def test_migrate_fills_the_room_that_there_is(bench: Bench, cli: Cli) -> None:
     assert bench.queue() == [b"i5", b"i6"]
 
 
+def test_migrate_into_a_full_queue_names_what_cannot_move_at_all(bench: Bench, cli: Cli) -> None:
+    native = NativeEngine("shop")
+    bench.run(native.enqueue([NewJob("images", "i0", b"another", own_id=True)]))
+    bench.run(native.configure("images", max_length=3))
+    bench.put(*(f"i{n}" for n in range(7)))
+    _, err = cli("migrate", "default", "--to", "images", "--namespace", "shop", "--yes", expect=1)
+    assert "2 jobs moved before that" in err
+    assert "the id is taken in queue 'images'" in err and "the first is 'i0'" in err
+
+
 def test_migrate_names_what_cannot_move(bench: Bench, cli: Cli) -> None:
     bench.foreign_add("@x")
     bench.put("a")

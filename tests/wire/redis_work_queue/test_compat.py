@@ -318,6 +318,23 @@ def test_a_lease_that_ended_on_its_way_is_not_given_out(bench: Bench, db: redis.
     bench.audit()
 
 
+def test_to_extend_again_looks_at_the_lease_again(bench: Bench, db: redis.Redis, queue: WorkQueue) -> None:
+    """What the first of them was told, and nobody heard, is not true any more."""
+    warmed(db, queue)
+    queue.add_item(db, Item(b"x", "a"))
+    item = queue.lease(db, 5)
+    assert item is not None
+    assert queue.extend(db, item, 2)
+    lost(lambda: queue.extend(Lossy(db, 1), item, 2))
+    assert queue.extend(db, item, 60)
+    assert bench.command("PTTL", "jobs:lease:a") > 50_000
+    lost(lambda: queue.extend(Lossy(db, 1), item, 2))
+    bench.pass_time(2_001)
+    bench.light()
+    assert WorkQueue(KeyPrefix("jobs")).lease(db, 60, block=False) is not None
+    assert not queue.extend(db, item, 2)
+
+
 def test_errors_are_those_of_the_client(bench: Bench, db: redis.Redis, queue: WorkQueue) -> None:
     bench.command("SET", "jobs:queue", "x")
     with pytest.raises(redis.exceptions.ResponseError, match="WRONGTYPE"):
@@ -347,6 +364,8 @@ def test_scripts_that_redis_has_forgotten_are_sent_again(bench: Bench, db: redis
 def test_ids_that_cannot_be_are_refused(db: redis.Redis, queue: WorkQueue, id: str) -> None:
     with pytest.raises(InvalidArgument, match="id"):
         queue.add_item(db, Item(b"x", id))
+    with pytest.raises(InvalidArgument, match="id"):
+        queue.add_unique_item_to_pipeline(db.pipeline(), Item(b"x", id))
 
 
 @pytest.mark.parametrize("decode", [False, True])

@@ -111,10 +111,49 @@ def test_r3_a_mark_of_another_time_proves_nothing(bench: Bench) -> None:
     bench.foreign_add("a")
     bench.foreign_pop()
     bench.light()
-    bench.pass_time(STRAY_MS + limits.RWQ_MARK_FRESH_MS + 1)
+    bench.pass_time(STRAY_MS + limits.RWQ_MARK_MS + 1)
     assert bench.light().requeued == 0
     bench.pass_time(STRAY_MS + 1)
     assert bench.light().requeued == 1
+
+
+def test_r3_cleans_that_are_hours_apart_put_it_back_too(bench: Bench) -> None:
+    bench.foreign_add("a")
+    bench.foreign_pop()
+    bench.light()
+    bench.pass_time(24 * 3_600_000)
+    assert bench.light().requeued == 1
+    assert bench.drain() == ["a"]
+
+
+def test_r5_what_was_marked_and_then_leased_is_not_listed_at_once_when_its_id_comes_again(bench: Bench) -> None:
+    bench.foreign_add("a")
+    bench.put("a")  # known already: it is noted
+    queue = WorkQueue(KeyPrefix("jobs"))
+    with bench.client() as db:
+        item = queue.lease(db, 5)
+        assert item is not None
+        assert queue.complete(db, item)
+    bench.pass_time(STRAY_MS + 1)
+    bench.foreign_item("a")  # and its producer is about to list it
+    assert bench.deep().requeued == 0
+
+
+def test_marks_are_forgotten(bench: Bench) -> None:
+    """Producers add again what waits, all the time; no worker of ours tidies up here."""
+    bench.foreign_add("a")
+    bench.foreign_add("b")
+    bench.put("a")
+    bench.foreign_pop()
+    bench.light()
+    assert bench.command("EXISTS", "jobs:stray", "jobs:unleased") == 2
+    bench.foreign_complete("a")
+    bench.pass_time(STRAY_MS + limits.RWQ_MARK_MS + 1)
+    bench.put("b")
+    assert bench.command("ZRANGE", "jobs:stray", 0, -1) == [b"b"]
+    bench.foreign_pop()
+    bench.light()
+    assert bench.command("ZRANGE", "jobs:unleased", 0, -1) == [b"b"]
 
 
 def test_r3_a_lease_that_was_seen_takes_the_mark_away(bench: Bench) -> None:

@@ -54,12 +54,12 @@ class AsyncWorkQueue(Base):
             left = until - time.monotonic()
             if item is not None or not block or left <= 0:
                 return item
-            await arun(db, self._wait(min(left, slice)), self._nonces.turn(("wait", "")))
+            await arun(db, self._wait(min(left, slice)), self._nonces.turn())
 
     async def extend(self, db: Any, item: Item, lease_secs: float, token: str | None = None) -> bool:
         """Hold a leased item for `lease_secs` from now. False: it is ours no longer, and nothing was changed."""
         steps = self._extend(item, lease_ms(lease_secs), token)
-        return await arun(db, steps, self._nonces.turn(("extend", item["id"])))
+        return await arun(db, steps, self._nonces.turn())
 
     async def complete(self, db: Any, item: Item, token: str | None = None) -> bool:
         """Remove an item for good. True for one call per item; False: somebody else did, or holds it now."""
@@ -67,16 +67,16 @@ class AsyncWorkQueue(Base):
 
     async def light_clean(self, db: Any) -> None:
         """Put back what was taken by somebody who has died."""
-        await arun(db, self._light(), self._nonces.turn(("light", "")))
+        await arun(db, self._light(), self._nonces.turn())
 
     async def deep_clean(self, db: Any) -> None:
         """The same, and put back items that are in no list."""
-        await arun(db, self._deep(), self._nonces.turn(("deep", "")))
+        await arun(db, self._deep(), self._nonces.turn())
 
     async def queue_len(self, db: Any) -> int:
         """How many items wait."""
-        return await arun(db, self._length("queue"), self._nonces.turn(("queue_len", "")))
+        return await arun(db, self._length("queue"), self._nonces.turn())
 
     async def processing(self, db: Any) -> int:
         """How many items are leased, or were and wait to be put back."""
-        return await arun(db, self._length("processing"), self._nonces.turn(("processing", "")))
+        return await arun(db, self._length("processing"), self._nonces.turn())

@@ -43,16 +43,14 @@ class Base:
         return f"<{type(self).__name__} {self._prefix!r}>"
 
     def _add(self, item: Item) -> Steps[bool]:
-        id = names.known_id(item.id())
-        if not 1 <= len(as_bytes(id)) <= limits.MAX_ID:
-            raise InvalidArgument(f"The id of an item has {len(as_bytes(id))} bytes; expected 1 to {limits.MAX_ID}.")
+        id = _checked_id(item)
         nonce: Nonce = yield Draw()
-        args = (nonce.session, nonce.number, self._config.stray_ms, as_bytes(id), item.data())
+        args = (nonce.session, nonce.number, self._config.stray_ms, id, item.data())
         reply: bytes = yield Invoke(SCRIPTS["enqueue"], (self._prefix,), args)
         return reply == b"1"
 
     def _add_command(self, item: Item) -> tuple[Any, ...]:
-        return ("EVAL", SCRIPTS["add"].text, 1, self._prefix, as_bytes(names.known_id(item.id())), item.data())
+        return ("EVAL", SCRIPTS["add"].text, 1, self._prefix, _checked_id(item), item.data())
 
     def _claim(self, lease_ms: int) -> Steps[Item | None]:
         nonce: Nonce = yield Draw()
@@ -116,6 +114,13 @@ class Base:
     def _length(self, suffix: str) -> Steps[int]:
         length: int = yield Command(("LLEN", f"{self._prefix}:{suffix}"))
         return length
+
+
+def _checked_id(item: Item) -> bytes:
+    id = as_bytes(names.known_id(item.id()))
+    if not 1 <= len(id) <= limits.MAX_ID:
+        raise InvalidArgument(f"The id of an item has {len(id)} bytes; expected 1 to {limits.MAX_ID}.")
+    return id
 
 
 def add_key(item: Item) -> Key:

@@ -59,11 +59,12 @@ class Nonces:
         self._lock = threading.Lock()
         self._doubts: dict[Key, list[Doubt]] = {}
 
-    def turn(self, key: Key) -> Turn:
+    def turn(self, key: Key | None = None) -> Turn:
+        """For one call. Without a key it is no continuation of another: it looks at how things are, each time."""
         if os.getpid() != self._pid:
             # Two processes must not draw the same numbers.
             self._begin()
-        if key not in self._doubts:  # as for most
+        if key is None or key not in self._doubts:  # as for most
             return Turn(self, key, None)
         with self._lock:
             doubts = self._fresh(key)
@@ -99,7 +100,7 @@ class Nonces:
 class Turn:
     """The nonces of one operation, which may be the continuation of one in doubt."""
 
-    def __init__(self, nonces: Nonces, key: Key, doubt: Doubt | None) -> None:
+    def __init__(self, nonces: Nonces, key: Key | None, doubt: Doubt | None) -> None:
         self._nonces = nonces
         self._key = key
         self._session = doubt.session if doubt else None
@@ -116,7 +117,7 @@ class Turn:
             self._nonces.give(self._session)
 
     def in_doubt(self) -> None:
-        if self._session is not None and self._last is not None:
+        if self._session is not None and self._last is not None and self._key is not None:
             self._nonces.doubt(self._key, self._session, self._last)
 
 

@@ -49,12 +49,12 @@ class WorkQueue(Base):
             left = until - time.monotonic()
             if item is not None or not block or left <= 0:
                 return item
-            run(db, self._wait(min(left, slice)), self._nonces.turn(("wait", "")))
+            run(db, self._wait(min(left, slice)), self._nonces.turn())
 
     def extend(self, db: Any, item: Item, lease_secs: float, token: str | None = None) -> bool:
         """Hold a leased item for `lease_secs` from now. False: it is ours no longer, and nothing was changed."""
         steps = self._extend(item, lease_ms(lease_secs), token)
-        return run(db, steps, self._nonces.turn(("extend", item["id"])))
+        return run(db, steps, self._nonces.turn())
 
     def complete(self, db: Any, item: Item, token: str | None = None) -> bool:
         """Remove an item for good. True for one call per item; False: somebody else did, or holds it now.
@@ -69,16 +69,16 @@ class WorkQueue(Base):
 
         Call it now and then; a worker of ours does it by itself.
         """
-        run(db, self._light(), self._nonces.turn(("light", "")))
+        run(db, self._light(), self._nonces.turn())
 
     def deep_clean(self, db: Any) -> None:
         """The same, and put back items that are in no list: their producer, or a cleaner, died half-way."""
-        run(db, self._deep(), self._nonces.turn(("deep", "")))
+        run(db, self._deep(), self._nonces.turn())
 
     def queue_len(self, db: Any) -> int:
         """How many items wait."""
-        return run(db, self._length("queue"), self._nonces.turn(("queue_len", "")))
+        return run(db, self._length("queue"), self._nonces.turn())
 
     def processing(self, db: Any) -> int:
         """How many items are leased, or were and wait to be put back."""
-        return run(db, self._length("processing"), self._nonces.turn(("processing", "")))
+        return run(db, self._length("processing"), self._nonces.turn())

@@ -19,6 +19,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
+from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
@@ -30,6 +31,8 @@ from leasehold.engines.texts import as_text, number_of
 _VERSION: Final = 1
 """Of the envelope: the number that its key `leasehold` has."""
 _MARK: Final = b'"leasehold"'
+_HEAD: Final = b'{"leasehold":1,'
+"""How an envelope of ours begins."""
 _WHOLE: Final = re.compile(rb"-?\d+")
 _TOLD: Final = re.compile(rb'{"leasehold":1,"timeout_ms":(\d{1,13})[,}]')
 _TASK: Final = re.compile(r"[A-Za-z0-9_.:][A-Za-z0-9_.:-]*")
@@ -72,20 +75,29 @@ def write_data(job: NewJob | JobRecord) -> bytes:
 def read_record(queue: str, id: bytes, data: bytes) -> JobRecord:
     """The job in an item. An envelope that cannot be read is `malformed`, and comes back whole."""
     name = as_text(id)
-    if not _is_envelope(data):
+    # Most are as ours writes them, and then a second look at their form is saved.
+    if not data.startswith(_HEAD) and not _is_envelope(data):
         return JobRecord(name, queue, None, data, 0)
     try:
         envelope = _decode_envelope(data)
         if envelope.leasehold != _VERSION:
             raise ValueError(f"its version is {names.shown(envelope.leasehold)}; expected {_VERSION}")
-        if envelope.task is not None and not (_TASK.fullmatch(envelope.task) and len(envelope.task) <= limits.MAX_NAME):
+        payload = _payload(envelope)
+        if envelope.task is not None and not _names_a_task(envelope.task):
             raise ValueError("its task has no name that a task can have")
         timeout_ms = _within(envelope.timeout_ms, limits.MAX_TIMEOUT_MS, "timeout_ms")
         retries = _within(envelope.retries, limits.MAX_RETRIES, "retries")
-        return JobRecord(name, queue, envelope.task, _payload(envelope), 0, timeout_ms, retries)
+        return JobRecord(name, queue, envelope.task, payload, 0, timeout_ms, retries)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        if not _is_envelope(data):
+            return JobRecord(name, queue, None, data, 0)
         reason = str(error) if type(error) is ValueError else "it is not what an envelope is made of"
         return JobRecord(name, queue, None, data, 0, malformed=f"The envelope cannot be read: {reason}.")
+
+
+@lru_cache(maxsize=256)
+def _names_a_task(name: str) -> bool:
+    return bool(_TASK.fullmatch(name)) and len(name) <= limits.MAX_NAME
 
 
 def _is_envelope(data: bytes) -> bool:
@@ -94,7 +106,9 @@ def _is_envelope(data: bytes) -> bool:
         return False
     try:
         fields = _decode_fields(data)
-    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+    except RecursionError:  # nobody nests data so deep by chance
+        return data.startswith(_HEAD)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
         return False
     version = _WHOLE.fullmatch(bytes(fields.get("leasehold", b"")))
     return version is not None and any(bytes(fields.get(name, b"")).startswith(b'"') for name in _PAYLOADS)
@@ -121,6 +135,8 @@ def _body(payload: bytes, call: bool) -> bytes:
 
 
 def _payload(envelope: _Envelope) -> bytes:
+    if envelope.task is None and envelope.text is None and envelope.base64 is None:
+        raise ValueError("it holds neither a call nor a payload")
     if envelope.text is not None:
         return envelope.text.encode()
     if envelope.base64 is not None:

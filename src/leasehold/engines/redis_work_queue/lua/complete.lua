@@ -20,8 +20,14 @@ local claim = call('HGET', prefix .. ':leased', id)
 if not claim or not string.match(claim, '^' .. ARGV[4] .. ' %d+ %d+ [hn] ') then
   return ''
 end
+-- Where there is more in the list than our own leases, it is left to `settle` to look for second copies of this one.
+local processing = prefix .. ':processing'
+local listed, ours = call('LLEN', processing), call('HLEN', prefix .. ':leased')
+if listed > ours and listed > ours + call('ZCARD', prefix .. ':later') then
+  return ''
+end
 call('ZREM', prefix .. ':due', id)
-if call('LREM', prefix .. ':processing', -1, id) == 0 then
+if call('LREM', processing, '-1', id) == 0 then
   return ''
 end
 call('DEL', item, old, new)

@@ -5,7 +5,7 @@
 -- Invariant: an item goes to the left end of `queue` when it has no lease and was in no list twice, `stray` ms apart, and
 -- is in none now. (A producer that is not ours makes an item and lists it in two steps.) At most `most` are searched for
 -- in the lists. Sending it again is harmless by nature.
---@include begin types config leases
+--@include begin types config marks leases
 local config, most = configure(ARGV[1]), tonumber(ARGV[2])
 allow_when_full()
 check_types()
@@ -28,7 +28,7 @@ for n, id in ipairs(ids) do
     if not items[n] and cleaning then
       call('LREM', key('cleaning'), 0, id)
     end
-  elseif not since then
+  elseif not since or time - since >= config.stray + @RWQ_MARK_MS@ then
     marked[#marked + 1] = time
     marked[#marked + 1] = id
   elseif time - since >= config.stray and searched >= most then
@@ -49,5 +49,6 @@ if #back > 0 then
 end
 if #marked > 0 then
   call('ZADD', key('stray'), unpack(marked))
+  forget_marks(config, time)
 end
 return { #back, #marked / 2, left }

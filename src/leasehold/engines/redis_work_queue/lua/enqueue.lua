@@ -4,7 +4,7 @@
 -- Returns: a string of one character an item: 1 added, 0 existed.
 -- Invariant: an item that was added is in `item:<id>` and once in `queue`. One that existed and has been in no list for a
 -- time (its producer died half-way) is put into `queue`.
---@include begin types remember leases
+--@include begin types remember leases claims fresh
 local session, number, stray_ms = ARGV[1], ARGV[2], tonumber(ARGV[3])
 --@include once
 check_types()
@@ -17,8 +17,11 @@ local function adopt(id)
     return
   end
   local since = tonumber(call('ZSCORE', key('stray'), id) or nil)
-  if not since then
-    call('ZADD', key('stray'), time, id)
+  if not since or time - since >= stray_ms + @RWQ_MARK_MS@ then
+    call('ZREMRANGEBYSCORE', key('stray'), '-inf', time - stray_ms - @RWQ_MARK_MS@)
+    if call('ZCARD', key('stray')) < @RWQ_MARKS_MAX@ then
+      call('ZADD', key('stray'), time, id)
+    end
   elseif time - since >= stray_ms then
     if not call('LPOS', key('queue'), id) and not call('LPOS', key('processing'), id) then
       call('LPUSH', key('queue'), id)
@@ -41,11 +44,7 @@ for i = 4, #ARGV, 2 do
   end
 end
 if #added > 0 then
+  forget_earlier(added)
   call('LPUSH', key('queue'), unpack(added))
-  -- What is left of an earlier item of the same id, which another client has completed.
-  if call('EXISTS', key('attempts'), key('passing')) > 0 then
-    call('HDEL', key('attempts'), unpack(added))
-    call('HDEL', key('passing'), unpack(added))
-  end
 end
 return remember(session, number, table.concat(answers))

@@ -11,10 +11,9 @@ check_types()
 if call('MGET', key('item:' .. id))[1] ~= data then
   return remember(session, number, '0')
 end
-remove_item(id)
-call('ZREM', key('later'), id)
 if not leave_processing(id) then
   call('LREM', key('queue'), -1, id)
 end
+remove_item(id)
 call('HINCRBY', key('meta'), 'completed', 1)
 return remember(session, number, '1')

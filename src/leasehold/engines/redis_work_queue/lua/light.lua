@@ -6,7 +6,7 @@
 -- Invariant: an id without a lease goes to the left end of `queue` when it was seen like this twice, `stray` ms apart.
 -- (Another client takes an id and makes its lease in two steps.) One whose lease was ours goes at once if `own` is 1, and
 -- else with what is due. `start` -1: where the last page ended, whoever asked for it. Sending it again is harmless.
---@include begin types config leases retire claims ends
+--@include begin types config marks leases retire claims ends
 local config, start, count, own = configure(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4] == '1'
 allow_when_full()
 check_types()
@@ -36,7 +36,7 @@ local function is_abandoned(id, claim)
     return own
   end
   local since = marks and tonumber(call('ZSCORE', key('unleased'), id) or nil)
-  if since and time - since >= config.stray and time - since < config.stray + @RWQ_MARK_FRESH_MS@ then
+  if since and time - since >= config.stray and time - since < config.stray + @RWQ_MARK_MS@ then
     return true
   end
   -- A mark that is old is of another time: it has been leased and completed since, perhaps.
@@ -97,6 +97,7 @@ if #back > 0 then
 end
 if #marked > 0 then
   call('ZADD', key('unleased'), unpack(marked))
+  forget_marks(config, time)
 end
 if marks and #alive > 0 then
   call('ZREM', key('unleased'), unpack(alive))

@@ -3,7 +3,7 @@
 -- ARGV config limit meta_ttl_ms deep_ms task...
 -- Returns: {promoted, reclaimed, pruned, unparked, 1 when a limit was reached, 1 when it is time for a deep clean}
 -- Invariant: at most `limit` items of each kind are moved. Sending it again is harmless by nature.
---@include begin types config back silence tend
+--@include begin types config marks back silence tend
 local config, limit, meta_ttl_ms, deep_ms = configure(ARGV[1]), tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4])
 allow_when_full()
 check_types()
@@ -15,9 +15,7 @@ for _, state in ipairs({ 'failed', 'broken', 'cancelled' }) do
   pruned = pruned + gone
   more = more or gone >= limit
 end
--- Marks that nobody came back to.
-call('ZREMRANGEBYSCORE', key('unleased'), '-inf', time - @RWQ_MARK_TTL_MS@)
-call('ZREMRANGEBYSCORE', key('stray'), '-inf', time - @RWQ_MARK_TTL_MS@)
+forget_marks(config, time)
 
 -- Counts of items that other clients have completed.
 local cursor = call('HGET', key('meta'), 'attempts_cursor') or '0'

@@ -42,8 +42,9 @@ for n, one in ipairs(there) do
   letters[one[2]] = letter
   call('LREM', key('queue'), -1, id)
   if letter == '1' then
+    -- Who held it once, and is late, must not find a copy of it.
+    leave_processing(id)
     remove_item(id)
-    call('ZREM', key('stray'), id)
   else
     call('LPUSH', key('queue'), id)
   end

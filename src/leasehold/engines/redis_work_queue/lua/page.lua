@@ -3,7 +3,7 @@
 -- ARGV state offset limit
 -- Returns: {id, state, data, attempts, due ms, value of the lease, our record of it, end}...
 -- Invariant: changes nothing. Looks through a bounded part of `processing` for what is held.
---@include begin leases view
+--@include begin leases claims view
 local state, offset, limit = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local ids = {}
 

@@ -26,13 +26,17 @@ end
 local removed, stay = 0, 0
 local live = state == 'ready' or state == 'scheduled'
 for _, id in ipairs(ids) do
-  local held = state == 'ready' and lease_of(id)
+  local data, lease = live and call('MGET', key('item:' .. id))[1], live and lease_of(id)
+  local held = state == 'ready' and lease and data and is_held(id, lease, claim_of(call('HGET', key('leased'), id)), data)
   local ended = not live and end_of(id) == state and call('HGET', key('ended'), id) or nil
-  local there = ended or live and call('EXISTS', key('item:' .. id)) == 1
+  local there = ended or data
   if held then
     -- Somebody holds it, and the queue has a second copy: it is left to its holder.
     call('LREM', key('processing'), 0, id)
     call('LPUSH', key('processing'), id)
+  elseif state == 'scheduled' and data and not waits_for_retry(id, data) then
+    -- Of an earlier item of the id, which another client has completed.
+    call('ZREM', key('later'), id)
   elseif cancelling and there then
     if cancel(config, time, id, state == 'ready' and 'popped' or state, ended, body) then
       removed = removed + 1

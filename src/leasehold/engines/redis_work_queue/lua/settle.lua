@@ -20,6 +20,7 @@ for i = 5, #ARGV, 6 do
   end
 end
 local claims = call('HMGET', key('leased'), unpack(ids))
+look_for_copies()
 local items = keys_of('item:', ids)
 local leases, whole, older, newer = leases_of(ids)
 local tries = call('EXISTS', key('attempts')) == 1 and call('HMGET', key('attempts'), unpack(ids)) or {}

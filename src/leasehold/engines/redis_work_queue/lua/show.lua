@@ -3,5 +3,5 @@
 -- ARGV id
 -- Returns: {state, data, attempts, due ms, value of the lease, our record of it, end}, or nothing
 -- Invariant: changes nothing.
---@include begin leases view
+--@include begin leases claims view
 return view_of(ARGV[1])

@@ -32,6 +32,10 @@ local hash = string.sub(redis.sha1hex(#data .. ' ' .. string.sub(data, 1, 65536)
 call('ZADD', prefix .. ':due', deadline + ARGV[5], id)
 call('HSET', leased, id, token .. ' ' .. deadline .. ' ' .. time .. ' n ' .. hash .. ' ' .. worker)
 call('HSET', prefix .. ':meta', 'token', token)
+if call('EXISTS', prefix .. ':stray', prefix .. ':unleased') > 0 then
+  call('ZREM', prefix .. ':stray', id)
+  call('ZREM', prefix .. ':unleased', id)
+end
 call('SET', new, token .. ' ' .. worker, 'PX', lease_ms)
 call('SET', old, token .. ' ' .. worker, 'PX', lease_ms)
 call('SET', prefix .. ':done:' .. session, number .. ' ' .. cmsgpack.pack({ id, token }), 'PX', @ANSWER_TTL_MS@)

@@ -5,6 +5,8 @@
 -- the very front, so the order of the claims is the order afterwards. Past the limit of crashes a job ends in broken.
 local function put_back(config, time, entries)
   local front, crashed = {}, 0
+  look_for_copies()
+  look_for_copies()
   for _, entry in ipairs(entries) do
     local id, claim = entry[1], entry[2]
     local data = call('MGET', key('item:' .. id))[1]

@@ -69,20 +69,47 @@ local function stands(id, claim, lease, whole)
   return data and hash_of(data) == claim.hash
 end
 
+-- What `attempts` has of the item that is there; nil for none. What belongs to an earlier item of the id does not count.
+local function tries_of(id, data)
+  local text = call('HGET', key('attempts'), id)
+  return text and string.match(text, '^%d+ %d+ (%x+)') == hash_of(data) and text or nil
+end
+
+-- Whether the item that is there waits for a retry, and is not a later one of the id, with other data.
+local function waits_for_retry(id, data)
+  if not call('ZSCORE', key('later'), id) then
+    return false
+  end
+  return call('HEXISTS', key('attempts'), id) == 0 or tries_of(id, data) ~= nil
+end
+
 -- Whether an item that is met in the queue is held by somebody after all. A lease of ours without a record that goes with it
 -- is what is left of an earlier item of the same id, which another client completed.
 local function is_held(id, lease, claim, data)
   if not lease then
     return false
-  elseif string.sub(lease, 1, 1) == '~' then
-    return call('ZSCORE', key('later'), id) ~= false
+  elseif is_waiting(lease) then
+    return waits_for_retry(id, data)
   elseif not is_ours(lease) then
     return true
   end
   return claim ~= nil and wire_token(lease) == claim.token and hash_of(data) == claim.hash
 end
 
+-- Whether there may be second copies in `processing`: there is more in it than our own leases. Other clients take a copy for
+-- the proof that an item is not completed. To be asked before anything of ours is changed.
+local listed, copies_left
+local function look_for_copies()
+  if not listed then
+    listed = call('LLEN', key('processing'))
+    local ours = call('HLEN', key('leased')) + call('ZCARD', key('later'))
+    copies_left = listed > ours and @RWQ_COPIES_MAX@ or 0
+  end
+end
+
 -- Take an id out of `processing`: the oldest are at the right, and it is mostly among them. False: it was not there.
 local function leave_processing(id)
-  return call('LREM', key('processing'), '-1', id) > 0
+  look_for_copies()
+  copies_left = copies_left - listed
+  return call('LREM', key('processing'), copies_left < 0 and '-1' or '0', id) > 0
 end

@@ -12,4 +12,7 @@ local function remove_item(id)
   end
   call('HDEL', key('attempts'), id)
   call('HDEL', key('passing'), id)
+  call('ZREM', key('later'), id)
+  call('ZREM', key('unleased'), id)
+  call('ZREM', key('stray'), id)
 end

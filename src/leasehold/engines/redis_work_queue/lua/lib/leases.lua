@@ -56,3 +56,8 @@ end
 local function end_lease(id)
   call('DEL', key('lease:' .. id), key('leased_by_session:' .. id))
 end
+
+-- Whether a value is that of a job that waits for its retry.
+local function is_waiting(lease)
+  return lease and string.sub(lease, 1, 1) == '~'
+end

@@ -2,11 +2,12 @@
 
 -- Where the item is that other clients see: ready, scheduled, active; nil when there is none.
 local function live_place(id)
-  if call('EXISTS', key('item:' .. id)) == 0 then
+  local data, lease = call('MGET', key('item:' .. id))[1], lease_of(id)
+  if not data then
     return nil
-  elseif call('ZSCORE', key('later'), id) then
+  elseif waits_for_retry(id, data) then
     return 'scheduled'
-  elseif lease_of(id) or call('LPOS', key('processing'), id) then
+  elseif (lease and not is_waiting(lease)) or call('LPOS', key('processing'), id) then
     return 'active'
   end
   return 'ready'
@@ -35,9 +36,9 @@ local function unlist(id, place, ended)
   elseif place == 'ready' then
     call('LREM', key('queue'), 0, id)
   elseif place == 'scheduled' then
+    leave_processing(id)
     call('ZREM', key('later'), id)
     end_lease(id)
-    leave_processing(id)
   elseif place == 'unroutable' then
     local task = task_of(ended)
     call('ZREM', key('unroutable:' .. task), id)
@@ -58,6 +59,10 @@ local function erase(id, ended)
     call('DEL', key('item:' .. id))
     call('HDEL', key('attempts'), id)
     call('HDEL', key('passing'), id)
+    call('ZREM', key('later'), id)
+    if is_waiting(lease_of(id)) then
+      end_lease(id)
+    end
   end
 end
 

@@ -4,10 +4,13 @@
 -- on the wire, so that no cleaner touches them; one that lost it was moved by somebody else, and needs nothing.
 local function promote(time, limit)
   local ids = call('ZRANGEBYSCORE', key('later'), '-inf', time, 'LIMIT', 0, limit)
+  if #ids > 0 then
+    look_for_copies()
+  end
   for _, id in ipairs(ids) do
     call('ZREM', key('later'), id)
     local lease = lease_of(id)
-    if not lease or string.sub(lease, 1, 1) == '~' then
+    if not lease or is_waiting(lease) then
       end_lease(id)
       if leave_processing(id) and call('EXISTS', key('item:' .. id)) == 1 then
         call('LPUSH', key('queue'), id)

@@ -5,10 +5,10 @@ local function text_of(value)
 end
 
 -- The state of an id that has an item. One in no list waits for a deep clean; it is shown with those that wait.
-local function state_of(id, lease)
-  if call('ZSCORE', key('later'), id) then
+local function state_of(id, lease, waiting)
+  if waiting then
     return 'scheduled'
-  elseif lease or call('LPOS', key('processing'), id, 'RANK', -1, 'MAXLEN', 10000) then
+  elseif (lease and not is_waiting(lease)) or call('LPOS', key('processing'), id, 'RANK', -1, 'MAXLEN', 10000) then
     return 'active'
   end
   return 'ready'
@@ -24,11 +24,12 @@ local function view_of(id, state)
   if not data then
     return nil
   end
+  local waiting = waits_for_retry(id, data)
   return {
-    state or state_of(id, lease),
+    state or state_of(id, lease, waiting),
     data,
-    text_of(call('HGET', key('attempts'), id)),
-    text_of(call('ZSCORE', key('later'), id)),
+    text_of(tries_of(id, data)),
+    text_of(waiting and call('ZSCORE', key('later'), id)),
     text_of(lease),
     text_of(call('HGET', key('leased'), id)),
     '',
