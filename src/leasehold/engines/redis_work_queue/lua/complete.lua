@@ -32,10 +32,12 @@ if call('LREM', processing, '-1', id) == 0 then
 end
 call('DEL', item, old, new)
 call('HDEL', prefix .. ':leased', id)
-if call('EXISTS', prefix .. ':attempts', prefix .. ':passing') > 0 then
+if call('EXISTS', prefix .. ':attempts', prefix .. ':passing', prefix .. ':stray', prefix .. ':unleased') > 0 then
   call('HDEL', prefix .. ':attempts', id)
   call('HDEL', prefix .. ':passing', id)
+  call('ZREM', prefix .. ':stray', id)
+  call('ZREM', prefix .. ':unleased', id)
 end
-call('HINCRBY', prefix .. ':meta', 'completed', 1)
-call('SET', done, number .. ' 1', 'PX', @ANSWER_TTL_MS@)
+call('HINCRBY', prefix .. ':meta', 'completed', '1')
+call('SET', done, number .. ' 1', 'PX', '@ANSWER_TTL_MS@')
 return '1'

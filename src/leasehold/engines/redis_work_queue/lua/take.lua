@@ -8,35 +8,37 @@ call('DEL', prefix .. ':full') -- so that it runs at the memory limit as well
 if tonumber(string.match(call('GET', prefix .. ':done:' .. session) or '0', '^%d+')) >= tonumber(number) then
   return 0
 end
-local leased = prefix .. ':leased'
--- A wrong type is an error here, before anything has changed.
-call('ZINTER', 2, prefix .. ':full', prefix .. ':due')
-call('HLEN', leased)
-local top = call('HGET', prefix .. ':meta', 'token') or 0
-local id = call('LMOVE', prefix .. ':queue', prefix .. ':processing', 'RIGHT', 'LEFT')
+local leased, meta = prefix .. ':leased', prefix .. ':meta'
+local id = call('LINDEX', prefix .. ':queue', '-1')
 if not id then
   return {}
 end
 local old, new = prefix .. ':leased_by_session:' .. id, prefix .. ':lease:' .. id
-local data = call('MGET', prefix .. ':item:' .. id, old, new)
-if not data[1] or data[2] or data[3] or call('HEXISTS', leased, id) == 1 then
-  call('LMOVE', prefix .. ':processing', prefix .. ':queue', 'LEFT', 'RIGHT')
+local found = call('MGET', prefix .. ':item:' .. id, old, new)
+local data = found[1]
+if not data or found[2] or found[3] or call('HEXISTS', leased, id) == 1 then
   return 0
 end
-data = data[1]
-local t = call('TIME')
-local time, micros = t[1] * 1000 + math.floor(t[2] / 1000), t[1] * 1000000 + t[2]
-local token = string.format('%.0f', math.max(top + 1, micros))
-local deadline, lease_ms = string.format('%.0f', time + ARGV[4]), ARGV[4]
-local hash = string.sub(redis.sha1hex(#data .. ' ' .. string.sub(data, 1, 65536)), 1, 16)
-call('ZADD', prefix .. ':due', deadline + ARGV[5], id)
-call('HSET', leased, id, token .. ' ' .. deadline .. ' ' .. time .. ' n ' .. hash .. ' ' .. worker)
-call('HSET', prefix .. ':meta', 'token', token)
-if call('EXISTS', prefix .. ':stray', prefix .. ':unleased') > 0 then
-  call('ZREM', prefix .. ':stray', id)
-  call('ZREM', prefix .. ':unleased', id)
+-- Numbers are made of the texts of the clock where that can be done: to write a long one is slow.
+local t, top = call('TIME'), call('HGET', meta, 'token')
+local micros = string.rep('0', 6 - #t[2]) .. t[2]
+local time, token = t[1] .. string.sub(micros, 1, 3), t[1] .. micros
+if top and (#top > #token or #top == #token and top >= token) then
+  token = string.format('%.0f', top + 1)
 end
-call('SET', new, token .. ' ' .. worker, 'PX', lease_ms)
-call('SET', old, token .. ' ' .. worker, 'PX', lease_ms)
-call('SET', prefix .. ':done:' .. session, number .. ' ' .. cmsgpack.pack({ id, token }), 'PX', @ANSWER_TTL_MS@)
+local deadline = time + ARGV[4]
+local hash = string.sub(redis.sha1hex(#data .. ' ' .. string.sub(data, 1, 65536)), 1, 16)
+local value, line = token .. ' ' .. worker, token .. ' ' .. deadline .. ' ' .. time .. ' n ' .. hash .. ' ' .. worker
+call('LMOVE', prefix .. ':queue', prefix .. ':processing', 'RIGHT', 'LEFT')
+-- The only key of which the type is not known by now: another program's data there is an error that changes nothing.
+local noted = redis.pcall('ZADD', prefix .. ':due', deadline + ARGV[5], id)
+if type(noted) == 'table' then
+  call('LMOVE', prefix .. ':processing', prefix .. ':queue', 'LEFT', 'RIGHT')
+  return noted
+end
+call('HSET', leased, id, line)
+call('HSET', meta, 'token', token)
+call('SET', new, value, 'PX', ARGV[4])
+call('SET', old, value, 'PX', ARGV[4])
+call('SET', prefix .. ':done:' .. session, number .. ' ' .. cmsgpack.pack({ id, token }), 'PX', '@ANSWER_TTL_MS@')
 return { data, id, token }
