@@ -20,11 +20,12 @@ if full then
   return full
 end
 local answers, ready, scheduled, later = {}, {}, {}, {}
+local begun, jobs = time .. ' ', key('jobs')
 for i = 4, #ARGV, 4 do
   local id, record, due, own = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]
   local added = 0
   if own == '0' or not has_ended(id, time) then
-    added = call('HSETNX', key('jobs'), id, time .. ' ' .. record)
+    added = call('HSETNX', jobs, id, begun .. record)
   end
   if added == 1 then
     local at = due == '' and 0 or due_time(due, time)
@@ -36,7 +37,7 @@ for i = 4, #ARGV, 4 do
       ready[#ready + 1] = id
     end
   end
-  answers[#answers + 1] = added
+  answers[#answers + 1] = added == 1 and '1' or '0'
 end
 --@include queued
 return remember(session, number, table.concat(answers))
