@@ -200,7 +200,8 @@ def test_migrate_into_a_full_queue_names_what_cannot_move_at_all(bench: Bench, c
     bench.put(*(f"i{n}" for n in range(7)))
     _, err = cli("migrate", "default", "--to", "images", "--namespace", "shop", "--yes", expect=1)
     assert "2 jobs moved before that" in err
-    assert "the id is taken in queue 'images'" in err and "the first is 'i0'" in err
+    assert "the id is taken in queue 'images'" in err
+    assert "the first is 'i0'" in err
 
 
 def test_migrate_names_what_cannot_move(bench: Bench, cli: Cli) -> None:

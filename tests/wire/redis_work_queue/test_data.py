@@ -117,4 +117,5 @@ def test_deep_nesting_is_no_envelope_and_no_crash() -> None:
 def test_an_envelope_that_is_nested_too_deeply_is_not_taken_for_a_raw_payload() -> None:
     data = b'{"leasehold":1,"task":"t","args":[' + b"[" * 5_000 + b"]" * 5_000 + b"]}"
     record = read_record("q", b"id", data)
-    assert record.malformed and record.payload == data
+    assert record.malformed
+    assert record.payload == data
