@@ -147,28 +147,32 @@ def _line(value: object) -> bytes:
 class Pipe:
     """Both directions to the worker. Nothing here blocks, but for `pause`, which waits for stdin or the time."""
 
-    def __init__(self, parent: Parent) -> None:
-        os.set_blocking(STDIN, False)
-        os.set_blocking(STDOUT, False)
+    def __init__(self, parent: Parent, stdin: int = STDIN, stdout: int = STDOUT) -> None:
+        os.set_blocking(stdin, False)
+        os.set_blocking(stdout, False)
         self._parent = parent
+        self._stdin, self._stdout = stdin, stdout
         self._inbox = b""
         self._outbox = b""
-        self.closed = False
+        self.ended = False
+        """The worker says nothing more."""
+        self.unheard = False
+        """It does not listen any more. What it said before may still have to be read."""
 
     def pause(self, seconds: float) -> list[bytes]:
         """Wait so long, or less when something comes in or the worker dies. The whole lines that came."""
-        writers = [STDOUT] if self._outbox else []
-        readable, writable, _ = select.select([STDIN, *self._parent.signs], writers, [], max(0.0, seconds))
+        writers = [self._stdout] if self._outbox and not self.unheard else []
+        readable, writable, _ = select.select([self._stdin, *self._parent.signs], writers, [], max(0.0, seconds))
         if writable:
             self.send(b"")
-        if STDIN not in readable:
+        if self._stdin not in readable:
             return []
         try:
-            chunk = os.read(STDIN, 1 << 20)
+            chunk = os.read(self._stdin, 1 << 20)
         except BlockingIOError:
             return []
         if not chunk:
-            self.closed = True
+            self.ended = True
         *lines, self._inbox = (self._inbox + chunk).split(b"\n")
         return lines
 
@@ -176,11 +180,11 @@ class Pipe:
         if len(self._outbox) < OUTBOX_MAX:
             self._outbox += line
         try:
-            self._outbox = self._outbox[os.write(STDOUT, self._outbox) :]
+            self._outbox = self._outbox[os.write(self._stdout, self._outbox) :]
         except BlockingIOError:
             pass
         except OSError:
-            self.closed = True
+            self.unheard = True
 
 
 class KeeperProcess:
@@ -216,17 +220,22 @@ class KeeperProcess:
     def run(self) -> None:
         signal.signal(signal.SIGALRM, lambda *_: self._say(None))
         self._keep_on()
-        # Its last line may have come during a beat.
-        for _ in range(LAST_READS):
-            if not self._pipe.closed:
-                self._hear(0)
+        self._hear_out()
         # The worker may live and only have closed its files. Then its leases run out while this waits.
-        bequeathed = self._until < math.inf
-        if not self._goodbye and (self._parent.wait(self._engine.timing.lease_ms / limits.SECOND) or bequeathed):
-            self._hand_back(bequeathed)
+        ended = self._goodbye or self._parent.wait(self._engine.timing.lease_ms / limits.SECOND)
+        self._hear_out()
+        if not self._goodbye and (ended or time.monotonic() >= self._until):
+            self._hand_back(bequeathed=self._until < math.inf)
+
+    def _hear_out(self) -> None:
+        """What it said last may have come during a beat, and whoever does not listen any more may have said it."""
+        for _ in range(LAST_READS):
+            if not self._pipe.ended:
+                self._hear(0)
 
     def _keep_on(self) -> None:
-        while not self._goodbye and not self._pipe.closed and not self._parent.dead:
+        pipe = self._pipe
+        while not (self._goodbye or pipe.ended or pipe.unheard or self._parent.dead):
             now = time.monotonic()
             if now >= self._until:
                 return

@@ -10,8 +10,11 @@ from typing import Final
 
 from leasehold.core import limits
 
-NO_PIDFD_MS: Final = 50
-"""Where the system has no pidfd: how often it is looked whether the process lives, when its pipe has ended."""
+LOOK_MS: Final = 50
+"""How often it is looked whether the process is still the worker, when its pipe has ended."""
+PROC: Final = "/proc"
+OVER: Final = "--worker-is-over"
+"""On the command line of what a worker's process becomes when it has ended: no thread of the worker lives any more."""
 
 
 class Parent:
@@ -34,18 +37,32 @@ class Parent:
         """Asked of the kernel, which gives orphans another parent. The pid alone may be another process by now."""
         return os.getppid() != self.pid or bool(self.signs and select.select(self.signs, [], [], 0)[0])
 
+    @property
+    def over(self) -> bool:
+        """Whether it is dead, or another program by now."""
+        return self.dead or is_over(self.pid)
+
     def wait(self, seconds: float) -> bool:
-        """Wait for its death, for so long at most. Whether it is dead."""
+        """Wait until it is over, for so long at most. Whether it is."""
         until = time.monotonic() + seconds
-        while not self.dead and (left := until - time.monotonic()) > 0:
-            select.select(self.signs, [], [], left if self.signs else min(left, NO_PIDFD_MS / limits.SECOND))
-        return self.dead
+        while not self.over and (left := until - time.monotonic()) > 0:
+            select.select(self.signs, [], [], min(left, LOOK_MS / limits.SECOND))
+        return self.over
+
+
+def is_over(pid: int) -> bool:
+    """Whether a worker's process has become the program that waits for its keeper, where the system tells (/proc)."""
+    try:
+        with open(f"{PROC}/{pid}/cmdline", "rb") as words:
+            return OVER.encode() in words.read().split(b"\0")
+    except OSError:
+        return False
 
 
 def is_stopped(pid: int) -> bool:
     """Whether a process is stopped or dead, where the system tells (/proc)."""
     try:
-        with open(f"/proc/{pid}/stat", "rb") as stat:
+        with open(f"{PROC}/{pid}/stat", "rb") as stat:
             fields = stat.read()
     except OSError:
         return False

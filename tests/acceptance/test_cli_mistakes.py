@@ -181,7 +181,7 @@ def test_to_look_makes_no_embedded_redis(leasehold, tmp_path, path):
         ("retry q --all --state failed --payload x", ["goes with JOB_ID"]),
         ("retry q id --payload x --edit", ["--payload and --edit"]),
         ("discard q", ["JOB_ID"]),
-        ("purge q", ["--state"]),
+        ("purge q", ["--state", "Expected one of 'scheduled', 'ready',"]),
         ("purge q --state active", ["--state", "'active'"]),
         ("purge q --state failed", ["expected --yes"]),
         ("enqueue", ["MODULE:APP and TASK", "--queue and --payload"]),

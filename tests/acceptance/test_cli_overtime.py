@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
 from leasehold import Leasehold
+from leasehold.core.job import State
+from tests.support import processes
+
+APART = ["unshare", "--map-root-user", "--pid", "--fork", "--mount-proc"]
+"""As in a container: the first process has the pid 1, and its end is the end of all."""
 
 JOBS = """
 import time, os
@@ -17,11 +26,13 @@ app = Leasehold()
 
 def hold() -> None:
     here = Path("holder")
-    command = Path("/proc", here.read_text(), "cmdline") if here.exists() else here
-    beside = command.exists() and command.read_text() != ""
-    here.write_text(str(os.getpid()))
+    before = here.read_text() if here.exists() else ""
+    time.sleep(0.1)
+    beside = here.exists() and here.read_text() != before
     print("beside another" if beside else "alone", flush=True)
-    time.sleep(60)
+    for turn in range(6_000):
+        here.write_text(f"{os.getpid()} {turn}")
+        time.sleep(0.01)
 
 @app.task(timeout=0.3, retries=5, backoff=Backoff.fixed(0))
 def hang() -> None:
@@ -52,3 +63,39 @@ def test_a_lane_goes_on_when_the_process_of_its_handler_has_ended(leasehold, red
         view = job.refresh()
         assert view is not None
         assert view.crashes == (1 if task == "hang" else 0)
+
+
+def _namespaces() -> bool:
+    try:
+        return subprocess.run([*APART, "true"], capture_output=True, check=False).returncode == 0
+    except OSError:
+        return False
+
+
+@pytest.mark.skipif(not _namespaces(), reason="this system does not let a user have PID namespaces")
+@pytest.mark.usefixtures("jobs")
+def test_the_first_process_of_a_container_gives_back_before_it_ends(tmp_path, redis_url):
+    with Leasehold(redis_url) as app:
+
+        @app.task(name="jobs.last")
+        def last() -> None: ...
+
+        job = last.using(lane="L").enqueue()
+        words = [sys.executable, "-P", "-m", "leasehold", "worker", "jobs:app", "-c", "2", "--grace", "0.1"]
+        source = str(Path(__file__).parents[2] / "src")
+        environment = {**os.environ, "PYTHONPATH": source, "LEASEHOLD_URL": redis_url}
+        with subprocess.Popen(
+            [*APART, *words], cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True
+        ) as outside:
+            try:
+                assert outside.stdout is not None
+                assert outside.stdout.readline() == "alone\n"
+                (first,) = processes.children(outside.pid)
+                os.kill(first, signal.SIGTERM)
+                assert outside.wait(30) == 0
+            finally:
+                processes.end(outside)
+        # At once, and not when its lease has lapsed; nobody is to blame.
+        view = job.refresh()
+        assert view is not None
+        assert (view.state, view.crashes) == (State.READY, 0)

@@ -55,6 +55,7 @@ class FakeEngine:
     ghosts: int = 0
     """Claims that find nothing and ask for another at once."""
     left: int | None = None
+    crashed: set[str] = field(default_factory=set)
     announced: list[WorkerView] = field(default_factory=list)
     quiet: bool = False
     """What workers are told when they announce themselves."""
@@ -163,9 +164,10 @@ class FakeEngine:
     def extend(self, lease: Lease, ms: int) -> Steps[bool]:
         return one_call(lambda: lease.ref in self.held)
 
-    def leave(self, worker: str, queues: Sequence[str]) -> Steps[int]:
+    def leave(self, worker: str, queues: Sequence[str], crashed: bool = False) -> Steps[int]:
         def leave() -> int:
             self.left = len(self.held)
+            self.crashed = {ref.id for ref in self.held} if crashed else set()
             self.held.clear()
             self._note("leave")
             return self.left
@@ -292,6 +294,10 @@ class FakeKeeper:
         """While set, the reports that are read do not say that anything is kept."""
         self._ready = ready
         self._heard = asyncio.Event()
+
+    @property
+    def pid(self) -> int | None:
+        return None
 
     async def start(self, worker: str, queues: Sequence[str]) -> None:
         self.starts += 1

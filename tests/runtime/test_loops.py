@@ -19,7 +19,7 @@ from leasehold.core.engine import Feature
 from leasehold.core.errors import Fail
 from leasehold.core.outcome import Completed
 from leasehold.runtime import ExitStatus, KeeperGone, Worker
-from leasehold.runtime.sturdy import SturdyLoop
+from leasehold.runtime.sturdy import SturdyLoop, run
 from tests.runtime.fakes import FakeEngine, FakeKeeper, Gate, Rig, gated, task
 
 SUPERVISED = ("fetch", "settle", "watch", "maintain", "present", "report", "listen", "events", "hooks")
@@ -200,3 +200,47 @@ def test_a_loop_whose_files_a_handler_has_closed_ends_the_process_with_one_line(
     (record,) = caplog.records
     assert record.levelname == "CRITICAL"
     assert record.message.startswith("loop_broken cause='a handler closed files")
+
+
+def test_a_handler_cannot_stop_the_loop(caplog):
+    gate = Gate()
+
+    async def wild() -> None:
+        asyncio.get_running_loop().stop()
+        gate.open.set()
+
+    async def work() -> FakeEngine:
+        async with Rig(gated(gate, retries=0), more=[task(wild, name="wild")]) as rig:
+            rig.engine.add("a")
+            await gate.begun.get()
+            rig.engine.add("b", task="wild")
+            await rig.settled(2)
+        return rig.engine
+
+    engine = run(work())
+    assert [type(one.outcome) for one in engine.settled] == [Completed, Completed]
+    assert "exit_ignored error=loop.stop()" in caplog.text
+
+
+@pytest.mark.parametrize("culprit", ["a handler", "whoever runs the loop"])
+def test_a_loop_that_ends_beneath_the_worker_fails_no_job(culprit):
+    """Not one of ours: a worker in somebody's own program."""
+    gate, engine = Gate(), FakeEngine()
+
+    async def wild() -> None:
+        asyncio.get_running_loop().stop()
+
+    async def work() -> None:
+        rig = Rig(gated(gate, retries=0), more=[task(wild, name="wild")], engine=engine)
+        working = asyncio.ensure_future(rig.worker.run())
+        rig.engine.add("a")
+        await gate.begun.get()
+        if culprit == "a handler":
+            rig.engine.add("b", task="wild")
+            await working
+
+    with contextlib.suppress(RuntimeError, asyncio.CancelledError):
+        asyncio.run(work())
+    assert engine.outcomes("a") == []
+    assert engine.crashed == {"a"}
+    assert not engine.held

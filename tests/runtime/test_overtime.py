@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 
 from leasehold.core import limits
+from leasehold.core.errors import Unreachable
 from leasehold.core.outcome import Cancelled, Completed, Failed, Released, Retried
 from leasehold.core.shape import Shape
 from leasehold.core.task import BatchRule
 from leasehold.runtime import ExitStatus, current_job
-from tests.runtime.fakes import Rig, task
+from tests.runtime.fakes import Gate, Rig, gated, task
 from tests.runtime.test_cancel import ask
 
 LANE = Shape(lane="a lane")
@@ -147,6 +148,26 @@ async def test_one_that_outlasts_the_time_of_grace_goes_back_when_the_process_ha
         assert await rig.ended() is ExitStatus.ABANDONED
     assert rig.engine.outcomes("free") == [Released()]
     assert rig.engine.outcomes("a") == []
+    assert rig.keeper.bequeathed is False
+
+
+async def test_one_that_hangs_does_not_blame_others_that_redis_keeps_from_going_back(stubborn, caplog, monkeypatch):
+    for name in ("FLUSH_MS", "LEAVE_MS"):
+        monkeypatch.setattr(limits, name, 10)
+
+    def fault(call: str) -> None:
+        raise Unreachable("gone")
+
+    gate = Gate()
+    async with Rig(task(stubborn.in_thread), more=[gated(gate, name="other")], grace_ms=0) as rig:
+        rig.engine.add("a", shape=LANE, timeout_ms=20)
+        await logged(caplog, "job=kept")
+        rig.engine.add("b", task="other")
+        await gate.begun.get()
+        rig.driver.fault = fault
+        rig.worker.stop()
+        assert await rig.ended() is ExitStatus.ABANDONED
+    stubborn.release.set()
     assert rig.keeper.bequeathed is False
 
 

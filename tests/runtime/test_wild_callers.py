@@ -141,6 +141,8 @@ async def test_a_handler_that_cancels_all_tasks_ends_the_worker_in_order(caplog,
         await worked()
     assert rig.engine.left is not None  # it said goodbye, which gives back what it held
     assert not rig.engine.held
+    assert rig.engine.outcomes("long") == []  # nobody asked for its end, so it has not failed
+    assert rig.engine.crashed == {"long"}
     assert [record.levelname for record in caplog.records].count("CRITICAL") == 1
     assert "not by Leasehold" in caplog.text
     assert stopped(caplog)

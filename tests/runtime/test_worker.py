@@ -780,10 +780,17 @@ async def test_a_stop_ends_although_redis_is_away(monkeypatch):
     def fault(call: str) -> None:
         raise Unreachable("gone")
 
-    async with Rig(lambda: None) as rig:
+    gate = Gate()
+    async with Rig(gated(gate)) as rig:
+        rig.engine.add("a")
+        await gate.begun.get()
         rig.driver.fault = fault
+        gate.open.set()
         rig.worker.stop()
-        assert await rig.ended() is ExitStatus.OK
+        assert await rig.ended() is ExitStatus.ABANDONED
+    # Its outcome has not arrived. The keeper can give the job back, and nobody is to blame.
+    assert rig.keeper.bequeathed is False
+    assert not rig.keeper.stopped
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from leasehold.core import limits
 from leasehold.supervising import supervisor as module
 from leasehold.supervising.child import Child
 from leasehold.supervising.condition import Condition, State
@@ -23,13 +24,15 @@ class Played:
     def __init__(self, crew: Crew, slot: int, heard: Callable[[Any], None], ended: Callable[[Any, int], None]) -> None:
         self.slot, self.pid, self.began_at = slot, len(crew.all) + 1, float(len(crew.all))
         self.condition = Condition(self.pid, State.STARTING, 0.0)
-        self.was_ready = self.leaving = False
+        self.was_ready = self.leaving = self.over = False
+        self.killed = asyncio.Event()
         self._heard, self._ended = heard, ended
 
     def order(self, *, hard: bool = False) -> None:
         self.leaving = True
 
-    def kill(self) -> None: ...
+    def kill(self) -> None:
+        self.killed.set()
 
     def ready(self) -> None:
         self.condition = Condition(self.pid, State.RUNNING, 0.0)
@@ -75,7 +78,7 @@ async def crew(monkeypatch):
     """Two processes that are ready."""
     crew = Crew(2)
     monkeypatch.setattr(Child, "start", crew.start)
-    monkeypatch.setattr(module, "_has_terminal", lambda: False)
+    monkeypatch.setattr(module, "has_terminal", lambda: False)
     running = asyncio.create_task(crew.supervisor.run())
     (await crew.next()).ready()
     (await crew.next()).ready()
@@ -144,3 +147,22 @@ async def test_after_one_that_was_given_up_it_can_be_asked_for_anew(crew, caplog
     assert crew.places == [1, 2]
     crew.hup()
     assert (await crew.next()).slot == 0
+
+
+async def test_a_process_that_waits_for_its_keeper_is_not_killed_as_soon_as_others(crew, monkeypatch):
+    monkeypatch.setattr(limits, "CHILD_KILL_MS", 10)
+    monkeypatch.setattr(module, "WAIT_MS", 60_000)
+    stuck, waiting = crew.all
+    waiting.over = True
+    for _ in range(2):
+        crew.supervisor._signalled(signal.SIGTERM)
+    async with asyncio.timeout(30):
+        await stuck.killed.wait()
+    await asyncio.sleep(0.05)
+    assert not waiting.killed.is_set()
+    monkeypatch.setattr(module, "WAIT_MS", 10)
+    waiting.over = False
+    crew.supervisor._dismiss_hard(waiting)
+    waiting.over = True
+    async with asyncio.timeout(30):  # but not for ever
+        await waiting.killed.wait()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from leasehold.cli.choices import OneOf
 from leasehold.core import limits
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ SHELLS: Final = ("bash", "zsh", "fish")
 
 
 @click.command()
-@click.argument("shell", type=click.Choice(SHELLS))
+@click.argument("shell", type=OneOf(SHELLS))
 def completion(shell: str) -> None:
     """Print a script that completes words in your shell.
 

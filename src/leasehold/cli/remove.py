@@ -7,6 +7,7 @@ from typing import Final
 import click
 
 from leasehold.cli.asking import jobs_text, sure
+from leasehold.cli.choices import OneOf
 from leasehold.cli.completion import queue_names
 from leasehold.cli.errors import NotDone, safe
 from leasehold.cli.job import known_job
@@ -46,7 +47,7 @@ def discard(queue: str, job_id: str, where: Where, as_json: bool) -> None:
 
 @click.command()
 @click.argument("queue", shell_complete=queue_names)
-@click.option("--state", required=True, type=click.Choice([state.value for state in _PURGED]), help="Which jobs.")
+@click.option("--state", required=True, type=OneOf([state.value for state in _PURGED]), help="Which jobs.")
 @click.option("--yes", is_flag=True, help="Do not ask whether it is meant.")
 @reaching
 def purge(queue: str, state: str, yes: bool, where: Where, as_json: bool) -> None:

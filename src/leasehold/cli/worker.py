@@ -23,8 +23,9 @@ from leasehold.core import limits
 from leasehold.core.names import LOG_FORMATS
 from leasehold.preflight import log
 from leasehold.runtime.log import event
-from leasehold.runtime.sturdy import run
+from leasehold.runtime.sturdy import heir, run
 from leasehold.runtime.worker import ExitStatus
+from leasehold.supervising.ending import become_waiter
 from leasehold.working import Finished, WorkerOptions, inspect_redis, queues_of, run_worker
 
 if TYPE_CHECKING:
@@ -182,6 +183,8 @@ async def _work(app: Leasehold, options: WorkerOptions, allow_eviction: bool, te
         # Here, because the end of the loop and of the interpreter would wait for handlers that are still running.
         logging.shutdown()
         sys.stdout.flush()
+        if (keeper := heir()) is not None:
+            become_waiter(keeper, status)
         os._exit(status)
     # What handlers left behind (a task, a thread of `asyncio.to_thread`) would be waited for as well.
     last = threading.Timer(limits.LINGER_MS / limits.SECOND, os._exit, [int(Exit.OK)])

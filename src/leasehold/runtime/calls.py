@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from asyncio import CancelledError
 from collections.abc import Callable
 from typing import TypeAlias
 
@@ -17,12 +18,16 @@ Done: TypeAlias = Callable[[Held | Batch, Judged, float], None]
 
 
 class Caller:
-    """Neither method raises, whatever the handler does. `done` is told when a call on the loop has ended."""
+    """Neither method raises, whatever the handler does. `done` is told when a call on the loop has ended.
+    `torn` says whether the whole worker is being cancelled."""
 
-    def __init__(self, random: judge.Random, clock: Callable[[], float], done: Done) -> None:
+    def __init__(
+        self, random: judge.Random, clock: Callable[[], float], done: Done, torn: Callable[[], bool] = lambda: False
+    ) -> None:
         self._random = random
         self._clock = clock
         self._done = done
+        self._torn = torn
 
     async def on_loop(self, run: Held | Batch) -> None:
         run.began = True
@@ -58,6 +63,11 @@ class Caller:
         return judge_answers(run, value, self._random)
 
     def _raised(self, run: Held | Batch, error: BaseException) -> Judged:
+        if isinstance(error, CancelledError) and run.stop is None and run.task is not None and self._torn():
+            # All tasks were cancelled, by a handler or at the end of the loop. Nobody asked for the end of this job.
+            run.torn = run.task.cancelling() > 0
+            if run.torn:
+                return []
         if isinstance(run, Batch):
             info = judge.describe(error)  # once, not for each of them
             return judge_all(run, lambda held: self._after(run, held, error, info))

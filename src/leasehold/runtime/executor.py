@@ -69,7 +69,8 @@ class Executor:
         self._own = Own()
         self._loop = asyncio.get_running_loop()
         self._context = copy_context()
-        self._caller = Caller(env.random, env.clock, self._finished)
+        worker = asyncio.current_task()
+        self._caller = Caller(env.random, env.clock, self._finished, lambda: bool(worker and worker.cancelling()))
         self.reach = Reach(self._loop, env.clock, env.random, self.extend, reporter.tell, self._answer)
         self._threads: ThreadPool[Held | Batch, tuple[Held | Batch, Judged, float]] = ThreadPool(
             inflight.slots, self._in_thread, self._from_thread

@@ -16,12 +16,12 @@ from leasehold.core.engine import Heartbeat, Timing
 from leasehold.core.job import Lease, LeaseRef
 from leasehold.runtime.executor import Executor
 from leasehold.runtime.fetcher import Fetcher
-from leasehold.runtime.held import Held
 from leasehold.runtime.inflight import Inflight
 from leasehold.runtime.log import brief, event
 from leasehold.runtime.loops import Strikes
 from leasehold.runtime.ports import Env, Keeper, KeeperGone
 from leasehold.runtime.settler import Settler
+from leasehold.runtime.sturdy import tell_heir
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,18 +104,23 @@ class Heart:
                 "See the log lines before this one; is `python -m leasehold.keeper` able to start here?"
             ) from error
 
-    def bequeath(self, kept: Sequence[Held]) -> None:
-        """Leave to the keeper what is to be given back when this process has ended: see `Keeper.bequeath`."""
+    def lay_down(self) -> None:
+        """What the keeper says does not count from now on: all that is held is about to be given back."""
         self._stopping = True
         self._fetcher.ready.clear()
+
+    def bequeath(self) -> None:
+        """Leave to the keeper what is to be given back when this process has ended: see `Keeper.bequeath`."""
+        self.lay_down()
+        held = self._inflight.everything()
         # Attempts over their time must count, else a job that always hangs would come back for ever. Others must not.
-        self._keeper.bequeath(crashed=all(held.run.verdict is not None for held in kept))
-        event(logging.WARNING, "bequeathing", worker=self._worker, jobs=len(kept))
+        self._keeper.bequeath(crashed=bool(held) and all(one.run.verdict is not None for one in held))
+        tell_heir(self._keeper.pid)
+        event(logging.WARNING, "bequeathing", worker=self._worker, jobs=len(held))
 
     async def stop(self) -> None:
         """End the keeper: no beat after this."""
-        self._stopping = True
-        self._fetcher.ready.clear()
+        self.lay_down()
         await self._keeper.stop()
 
     def watch(self, now: float, late: bool) -> None:
@@ -157,7 +162,7 @@ class Heart:
                 # Once may be our own doing: this process was stopped, or its loop was held up.
                 silent += 1
                 starting = not self._spoke and silent * limits.KEEPER_SILENCE_MS < limits.KEEPER_START_MS
-                if silent > self._patience and not starting:
+                if silent > self._patience and not starting and not self._stopping:
                     self._lose_patience()
                     await self._keeper.stop()
                     raise KeeperGone("it said nothing for too long and was ended") from None
@@ -168,9 +173,12 @@ class Heart:
                 self._patience = 1
             if beat is not None:
                 self._hear(beat)
-            self._keeper.show(self._inflight.snapshot(self._env.clock() - self._young_s))
+            if not self._stopping:  # its last word must not wait behind these
+                self._keeper.show(self._inflight.snapshot(self._env.clock() - self._young_s))
 
     def _hear(self, beat: Heartbeat) -> None:
+        if self._stopping:
+            return
         self.beats += 1
         self._kept_at = max(self._kept_at, self._keeper.kept_at)
         for ref in beat.lost:

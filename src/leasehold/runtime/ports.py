@@ -40,6 +40,11 @@ class KeeperGone(Exception):
 class Keeper(Protocol):
     """The process that keeps this worker's leases, from outside of the event loop and of the handlers' GIL."""
 
+    @property
+    def pid(self) -> int | None:
+        """Its process, a child of this one; None when there is none."""
+        ...
+
     async def start(self, worker: str, queues: Sequence[str]) -> None:
         """Start it, also again after it has ended. Its first heartbeat says that it is ready."""
         ...
@@ -76,8 +81,9 @@ class Keeper(Protocol):
         ...
 
     def bequeath(self, crashed: bool) -> None:
-        """This process is about to end, and with it handlers beside which nothing may run: keep until then, and give
-        back after that what is held, as crashed or not. In place of `stop`; nothing is said to it any more."""
+        """This process is about to end, and with it handlers beside which nothing may run, or it could not give back
+        what it holds: keep until then, and give back after that what is held, as crashed or not. In place of `stop`;
+        nothing is said to it any more."""
         ...
 
     async def stop(self) -> None:

@@ -29,6 +29,8 @@ class SturdyLoop(asyncio.SelectorEventLoop):
     def __init__(self) -> None:
         super().__init__()
         self._guards = 0
+        self.heir: int | None = None
+        """The child process that has something to do when this one ends, and has to outlive it for that."""
 
     @contextlib.contextmanager
     def guarded(self) -> Iterator[None]:
@@ -37,6 +39,13 @@ class SturdyLoop(asyncio.SelectorEventLoop):
             yield
         finally:
             self._guards -= 1
+
+    def stop(self) -> None:
+        # While this is guarded, whoever runs the loop is not through: that was a handler.
+        if self._guards:
+            event(logging.ERROR, "exit_ignored", error="loop.stop()")
+        else:
+            super().stop()
 
     def run_forever(self) -> None:
         while True:
@@ -67,6 +76,19 @@ def guarded() -> Iterator[None]:
     loop = asyncio.get_running_loop()
     with loop.guarded() if isinstance(loop, SturdyLoop) else contextlib.nullcontext():
         yield
+
+
+def tell_heir(pid: int | None) -> None:
+    """Say which child outlives this process, to whoever runs the loop, if it is one of ours."""
+    loop = asyncio.get_running_loop()
+    if isinstance(loop, SturdyLoop):
+        loop.heir = pid
+
+
+def heir() -> int | None:
+    """The child that was told of."""
+    loop = asyncio.get_running_loop()
+    return loop.heir if isinstance(loop, SturdyLoop) else None
 
 
 def run(main: Coroutine[Any, Any, T]) -> T:

@@ -26,13 +26,13 @@ from leasehold.runtime.herald import Herald
 from leasehold.runtime.hooks import Hooks
 from leasehold.runtime.inflight import Inflight
 from leasehold.runtime.known import Known
+from leasehold.runtime.leaving import Leaving
 from leasehold.runtime.listener import Listener
 from leasehold.runtime.log import brief, event
 from leasehold.runtime.loops import Link, LoopFailed, supervised, unsupervised
 from leasehold.runtime.maintainer import Maintainer
 from leasehold.runtime.middleware import Layers, Middleware
 from leasehold.runtime.needs import launch_needed
-from leasehold.runtime.overtime import outlasting
 from leasehold.runtime.pace import Pace
 from leasehold.runtime.ports import Driver, Env, Keeper
 from leasehold.runtime.reporter import Reporter
@@ -52,8 +52,8 @@ class ExitStatus(IntEnum):
     HARD = 2
     """Stopped without waiting: handlers may still be running. End the process with `os._exit`."""
     ABANDONED = 3
-    """Stopped in good order, but for handlers that would not end; their jobs were given back. End the process with
-    `os._exit`: the end of the event loop and of the interpreter would wait for them."""
+    """Stopped in good order, but for handlers that would not end, or for jobs that are left to the keeper. End the
+    process with `os._exit`: the end of the loop and of the interpreter would wait for the ones and end the other."""
 
 
 class Worker:
@@ -243,6 +243,7 @@ class Worker:
         self._heart = Heart(
             self._keeper, self.id, queues, engine.timing, inflight, fetcher, executor, self._settler, env
         )
+        self._leaving = Leaving(self.id, queues, engine, link, inflight, fetcher, executor, self._settler, self._heart)
         self._maintainer = Maintainer(
             engine, link, self.id, queues, lambda: known.offered(executor.able), inflight, fetcher, env, self._herald
         )
@@ -350,7 +351,7 @@ class Worker:
         self._fetching.cancel()
         if self._executor.apart is not None:
             await self._or_hard(self._executor.apart.close(), limits.PROCESS_BYE_MS / limits.SECOND)
-        given_back = await self._leave((limits.HARD_STOP_MS if hard else limits.LEAVE_MS) / limits.SECOND)
+        given_back = await self._leaving.run((limits.HARD_STOP_MS if hard else limits.LEAVE_MS) / limits.SECOND)
         going_on, unheard = len(self._inflight.running), None
         if self._herald is not None:
             self._herald.worker_stopped(given_back, hard)
@@ -360,19 +361,7 @@ class Worker:
         event(logging.INFO, "stopped", worker=self.id, **about, unheard=unheard)
         if hard or self._fatal is not None:
             return ExitStatus.HARD if hard else ExitStatus.FAILED
-        return ExitStatus.ABANDONED if going_on else ExitStatus.OK
-
-    async def _leave(self, most_s: float) -> int | None:
-        """Give back what is still held, but what has to wait for the end of this process. How many; None: not known."""
-        if kept := outlasting(self._inflight):
-            free = [held for held in self._inflight.everything() if held not in kept]
-            self._executor.hand_back(free)
-            await within(self._settler.flushed(), most_s)
-            self._heart.bequeath(kept)
-            return sum(not self._inflight.knows(held.ref) for held in free)
-        await within(self._heart.stop(), limits.HARD_STOP_MS / limits.SECOND)
-        given_back: int | None = await within(self._link.run(self._engine.leave(self.id, self.queues)), most_s)
-        return given_back
+        return ExitStatus.ABANDONED if going_on or self._leaving.bequeathed else ExitStatus.OK
 
     def _hand_back(self) -> None:
         self._executor.hand_back(self._inflight.take_pending(lambda _: True))

@@ -32,6 +32,8 @@ class Child:
         """Whether it has ever been running."""
         self.leaving = False
         """It was told to stop."""
+        self.over = False
+        """It has closed its end of the line: it has ended, or only waits for its keeper to give back its jobs."""
         self._process = process
         self._writer = writer
 
@@ -100,6 +102,7 @@ class Child:
             except (OSError, ValueError):  # ValueError: longer than any line of ours
                 return
             if not line:
+                self.over = True
                 return
             with contextlib.suppress(ValueError, KeyError, TypeError):
                 self.condition = Condition.from_line(line)

@@ -11,22 +11,22 @@ import logging
 import os
 import random
 import signal
-import sys
 import time
 from collections import deque
 from collections.abc import Callable, Coroutine
-from contextlib import suppress
 from typing import Any
 
 from leasehold.core import limits
 from leasehold.runtime.log import brief, event
 from leasehold.supervising.child import Child, how_it_ended
 from leasehold.supervising.condition import Health, State
+from leasehold.supervising.ending import WAIT_MS
 from leasehold.supervising.health import Teller
 from leasehold.supervising.pauses import Pauses
 from leasehold.supervising.places import Place, Plan
 from leasehold.supervising.reload import follow_changes
 from leasehold.supervising.status import Status
+from leasehold.supervising.terminal import has_terminal
 
 
 class Supervisor:
@@ -315,7 +315,7 @@ class Supervisor:
 
     def _signalled(self, number: signal.Signals) -> None:
         # A terminal that is closed sends SIGHUP as well: then nobody is there to go on for.
-        if number is signal.SIGHUP and not _has_terminal():
+        if number is signal.SIGHUP and not has_terminal():
             self._roll()
             return
         self._asks += 1
@@ -352,8 +352,10 @@ class Supervisor:
             child.order(hard=True)
             self._at(limits.CHILD_KILL_MS / limits.SECOND, lambda: self._kill(child))
 
-    def _kill(self, child: Child) -> None:
-        if child in self._children:
+    def _kill(self, child: Child, *, waited: bool = False) -> None:
+        if child in self._children and child.over and not waited:  # its keeper gives back what it held
+            self._at(WAIT_MS / limits.SECOND, lambda: self._kill(child, waited=True))
+        elif child in self._children:
             event(logging.WARNING, "child_killed", place=child.slot, child=child.pid)
             child.kill()
 
@@ -392,9 +394,3 @@ class Supervisor:
         if error is not None:
             event(logging.CRITICAL, "stopping", error=brief(error))
             self._stop_all(Status.FAILED)
-
-
-def _has_terminal() -> bool:
-    with suppress(OSError, ValueError):
-        return os.isatty(sys.stdin.fileno())
-    return False

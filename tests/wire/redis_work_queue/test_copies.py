@@ -8,6 +8,7 @@ import pytest
 
 from leasehold.compat.redis_work_queue import Item, KeyPrefix, WorkQueue
 from leasehold.core import limits
+from leasehold.core.job import State
 from leasehold.core.outcome import Retried
 from leasehold.engines.native import NativeEngine
 from leasehold.engines.redis_work_queue.migrate import migrate_page
@@ -88,8 +89,7 @@ def test_what_waited_for_a_retry_says_nothing_of_a_later_item(bench: Bench) -> N
         assert bench.settle(bench.take_one(), Retried(BOOM, 600_000))
         assert bench.foreign_complete("a")
         add("a", data=b"second")
-        state = bench.state("a")
-        assert state is not None and state.value == "ready"
+        assert bench.state("a") is State.READY
         lease = bench.take_one()
         assert (lease.record.payload, lease.failures) == (b"second", 0)
         assert bench.settle(lease)

@@ -1,0 +1,70 @@
+"""The end of a worker's leases: what it still holds is given back, by itself where it can be, else by its keeper.
+
+Some of it must wait for the end of this process, since handlers go on here beside which nothing may run. And Redis may
+be away just now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from leasehold.core import limits
+from leasehold.core.engine import Engine
+from leasehold.runtime.executor import Executor
+from leasehold.runtime.fetcher import Fetcher
+from leasehold.runtime.heartbeat import Heart
+from leasehold.runtime.held import Held
+from leasehold.runtime.inflight import Inflight
+from leasehold.runtime.overtime import outlasting
+from leasehold.runtime.ports import Driver
+from leasehold.runtime.settler import Settler
+from leasehold.runtime.waits import within
+
+
+@dataclass(slots=True, eq=False)
+class Leaving:
+    """See the module. To be run once, when nothing new is taken up."""
+
+    worker: str
+    queues: Sequence[str]
+    engine: Engine
+    driver: Driver
+    inflight: Inflight
+    fetcher: Fetcher
+    executor: Executor
+    settler: Settler
+    heart: Heart
+    bequeathed: bool = False
+    """Something was left to the keeper, which acts when this process has ended: it must not be ended with it."""
+
+    async def run(self, most_s: float) -> int | None:
+        """Within about so many seconds. How many were given back; None: not known."""
+        self.heart.lay_down()
+        if kept := outlasting(self.inflight):
+            put_back = await self._put_back(kept, most_s)
+            self._bequeath()
+            return put_back
+        torn = [held for held in self.inflight.everything() if held.run.torn]
+        if torn:
+            await self._put_back(torn, most_s)
+        # Before the keeper is told goodbye: until then it can still do this in our place. A beat that comes after it
+        # finds nothing to keep.
+        leave = self.engine.leave(self.worker, self.queues, crashed=bool(torn))
+        given_back: int | None = await within(self.driver.run(leave), most_s)
+        if given_back is None and self.fetcher.keeping_since is not None:
+            self._bequeath()
+        else:
+            await within(self.heart.stop(), limits.HARD_STOP_MS / limits.SECOND)
+        return given_back
+
+    async def _put_back(self, but: Sequence[Held], most_s: float) -> int:
+        """Give back all but these, by settling it. How many that were."""
+        others = [held for held in self.inflight.everything() if held not in but]
+        self.executor.hand_back(others)
+        await within(self.settler.flushed(), most_s)
+        return sum(not self.inflight.knows(held.ref) for held in others)
+
+    def _bequeath(self) -> None:
+        self.heart.bequeath()
+        self.bequeathed = True
