@@ -250,6 +250,13 @@ async def aextend() -> list[Any]:
     return [before, await one.aextend(100), one.remaining]
 
 
+async def linger() -> None:
+    """Longer than it had."""
+    remaining = job().remaining or 0.0
+    assert await job().aextend(100)
+    await asyncio.sleep(remaining + 0.1)
+
+
 HERE = {
     name: value for name, value in globals().items() if callable(value) and getattr(value, "__module__", "") == __name__
 }

@@ -321,7 +321,7 @@ async def test_it_can_ask_for_more_time(launch, name):
 
 async def test_more_time_counts(launch, said):
     async with rig(launch) as here:
-        here.engine.add("a", task="aextend", timeout_ms=500)
+        here.engine.add("a", task="linger", timeout_ms=2_000)
         await here.settled(1)
     assert isinstance(here.engine.outcomes("a")[0], Completed)
 

@@ -353,6 +353,8 @@ RWQ_MARKS_MAX = 10_000
 """Items that were added again, of which it is noted that they may be in no list. A deep clean looks at the others."""
 RWQ_COPIES_MAX = 50_000
 """Ids in `processing` that one call looks at for second copies of what it ends: about two milliseconds."""
+RWQ_COPIES_FEW = 2_000
+"""Where others are not known to be about."""
 RWQ_DEEP_MS = 10 * MINUTE
 """How often items that are in no list are looked for."""
 RWQ_PAGE = 1_000

@@ -8,13 +8,11 @@ import pytest
 
 from leasehold.compat.redis_work_queue import Item, KeyPrefix, WorkQueue
 from leasehold.core import limits
-from leasehold.core.job import State
-from leasehold.core.outcome import Retried
 from leasehold.engines.native import NativeEngine
 from leasehold.engines.redis_work_queue.migrate import migrate_page
 from leasehold.redis.sync import SyncDriver
 from leasehold.testing.server import RedisServer
-from tests.wire.redis_work_queue.bench import BOOM, LEASE_KEYS, Bench
+from tests.wire.redis_work_queue.bench import LEASE_KEYS, Bench
 
 
 @pytest.fixture(params=LEASE_KEYS)
@@ -82,25 +80,11 @@ def test_the_copies_of_many_are_looked_for_as_far_as_one_call_may(bench: Bench) 
     assert b"a" not in bench.processing()
 
 
-def test_what_waited_for_a_retry_says_nothing_of_a_later_item(bench: Bench) -> None:
-    """Another client completes it, and somebody adds other data under its id."""
-    for add in (bench.put, bench.foreign_add):
-        bench.put("a", data=b"first")
-        assert bench.settle(bench.take_one(), Retried(BOOM, 600_000))
-        assert bench.foreign_complete("a")
-        add("a", data=b"second")
-        assert bench.state("a") is State.READY
-        lease = bench.take_one()
-        assert (lease.record.payload, lease.failures) == (b"second", 0)
-        assert bench.settle(lease)
-        bench.audit()
-
-
-def test_a_later_item_is_discarded_whole(bench: Bench) -> None:
-    bench.put("a", data=b"first")
-    assert bench.settle(bench.take_one(), Retried(BOOM, 600_000))
-    assert bench.foreign_complete("a")
-    bench.foreign_add("a", data=b"second")
-    assert bench.run(bench.engine.discard("default", "a"))
-    assert bench.lengths() == (0, 0)
-    bench.audit()
+def test_what_is_left_of_another_item_does_not_hide_a_copy(bench: Bench) -> None:
+    """Our record of an item that another client has completed makes the list look as if it were all ours."""
+    bench.put("s")
+    bench.take_one("one", lease_ms=600_000)
+    assert bench.foreign_complete("s")
+    held_elsewhere(bench)
+    assert by_drop_in(bench)
+    assert not bench.foreign_complete_by_list("a")

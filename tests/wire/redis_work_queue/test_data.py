@@ -114,6 +114,13 @@ def test_deep_nesting_is_no_envelope_and_no_crash() -> None:
     assert read_record("q", b"id", data).payload == data
 
 
+@pytest.mark.parametrize("key", [b"\xff", b"\xed\xa0\x80"])
+def test_what_is_no_text_is_no_envelope(key: bytes) -> None:
+    data = b'{"leasehold":1,"task":"t","args":[],"' + key + b'":1}'
+    record = read_record("q", b"id", data)
+    assert (record.task, record.payload, record.malformed) == (None, data, "")
+
+
 def test_an_envelope_that_is_nested_too_deeply_is_not_taken_for_a_raw_payload() -> None:
     data = b'{"leasehold":1,"task":"t","args":[' + b"[" * 5_000 + b"]" * 5_000 + b"]}"
     record = read_record("q", b"id", data)

@@ -51,9 +51,14 @@ class _Envelope(msgspec.Struct):
     base64: str | None = None
 
 
+class _Own(_Envelope, forbid_unknown_fields=True):
+    """One with nothing else in it."""
+
+
 _PAYLOADS: Final = ("task", "text", "base64")
 _decode_fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _decode_envelope = msgspec.json.Decoder(_Envelope).decode
+_decode_own = msgspec.json.Decoder(_Own).decode
 _decode_call = msgspec.json.Decoder(tuple[msgspec.Raw, msgspec.Raw]).decode
 
 
@@ -75,24 +80,30 @@ def write_data(job: NewJob | JobRecord) -> bytes:
 def read_record(queue: str, id: bytes, data: bytes) -> JobRecord:
     """The job in an item. An envelope that cannot be read is `malformed`, and comes back whole."""
     name = as_text(id)
-    # Most are as ours writes them, and then a second look at their form is saved.
-    if not data.startswith(_HEAD) and not _is_envelope(data):
+    if data.startswith(_HEAD):
+        # Most are as ours writes them: a second look at their form is saved.
+        try:
+            return _record(name, queue, _decode_own(data))
+        except (msgspec.MsgspecError, ValueError, RecursionError):
+            pass
+    if not _is_envelope(data):
         return JobRecord(name, queue, None, data, 0)
     try:
-        envelope = _decode_envelope(data)
-        if envelope.leasehold != _VERSION:
-            raise ValueError(f"its version is {names.shown(envelope.leasehold)}; expected {_VERSION}")
-        payload = _payload(envelope)
-        if envelope.task is not None and not _names_a_task(envelope.task):
-            raise ValueError("its task has no name that a task can have")
-        timeout_ms = _within(envelope.timeout_ms, limits.MAX_TIMEOUT_MS, "timeout_ms")
-        retries = _within(envelope.retries, limits.MAX_RETRIES, "retries")
-        return JobRecord(name, queue, envelope.task, payload, 0, timeout_ms, retries)
+        return _record(name, queue, _decode_envelope(data))
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        if not _is_envelope(data):
-            return JobRecord(name, queue, None, data, 0)
         reason = str(error) if type(error) is ValueError else "it is not what an envelope is made of"
         return JobRecord(name, queue, None, data, 0, malformed=f"The envelope cannot be read: {reason}.")
+
+
+def _record(id: str, queue: str, envelope: _Envelope) -> JobRecord:
+    if envelope.leasehold != _VERSION:
+        raise ValueError(f"its version is {names.shown(envelope.leasehold)}; expected {_VERSION}")
+    payload = _payload(envelope)
+    if envelope.task is not None and not _names_a_task(envelope.task):
+        raise ValueError("its task has no name that a task can have")
+    timeout_ms = _within(envelope.timeout_ms, limits.MAX_TIMEOUT_MS, "timeout_ms")
+    retries = _within(envelope.retries, limits.MAX_RETRIES, "retries")
+    return JobRecord(id, queue, envelope.task, payload, 0, timeout_ms, retries)
 
 
 @lru_cache(maxsize=256)

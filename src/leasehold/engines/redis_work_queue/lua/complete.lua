@@ -20,24 +20,19 @@ local claim = call('HGET', prefix .. ':leased', id)
 if not claim or not string.match(claim, '^' .. ARGV[4] .. ' %d+ %d+ [hn] ') then
   return ''
 end
--- Where there is more in the list than our own leases, it is left to `settle` to look for second copies of this one.
+-- With its second copies, see lib/claims. In a long list that has more than our own leases this is left to `settle`.
 local processing = prefix .. ':processing'
-local listed, ours = call('LLEN', processing), call('HLEN', prefix .. ':leased')
-if listed > ours and listed > ours + call('ZCARD', prefix .. ':later') then
+local listed = call('LLEN', processing)
+if call('EXISTS', prefix .. ':attempts', prefix .. ':passing', prefix .. ':stray', prefix .. ':unleased') > 0
+  or listed > @RWQ_COPIES_FEW@ and listed > call('HLEN', prefix .. ':leased') then
   return ''
 end
-call('ZREM', prefix .. ':due', id)
-if call('LREM', processing, '-1', id) == 0 then
+call('ZREM', prefix .. ':due', id) -- the last of which the type is not known
+if call('LREM', processing, listed > @RWQ_COPIES_FEW@ and '-1' or '0', id) == 0 then
   return ''
 end
 call('DEL', item, old, new)
 call('HDEL', prefix .. ':leased', id)
-if call('EXISTS', prefix .. ':attempts', prefix .. ':passing', prefix .. ':stray', prefix .. ':unleased') > 0 then
-  call('HDEL', prefix .. ':attempts', id)
-  call('HDEL', prefix .. ':passing', id)
-  call('ZREM', prefix .. ':stray', id)
-  call('ZREM', prefix .. ':unleased', id)
-end
-call('HINCRBY', prefix .. ':meta', 'completed', '1')
+redis.pcall('HINCRBY', prefix .. ':meta', 'completed', '1') -- whatever somebody else has put there: the item is done
 call('SET', done, number .. ' 1', 'PX', '@ANSWER_TTL_MS@')
 return '1'

@@ -16,19 +16,18 @@ for i = 3, #ARGV do
 end
 local items = call('MGET', unpack(keys_of('item:', ids)))
 local leases = leases_of(ids)
-local claims = call('HMGET', key('leased'), unpack(ids))
 local cleaning = call('LLEN', key('cleaning')) > 0
 local back, marked, left, searched = {}, {}, {}, 0
 for n, id in ipairs(ids) do
   local since = tonumber(call('ZSCORE', key('stray'), id) or nil)
-  if not items[n] or leases[n] or claims[n] then
+  if not items[n] or leases[n] then
     if since then
       call('ZREM', key('stray'), id)
     end
     if not items[n] and cleaning then
       call('LREM', key('cleaning'), 0, id)
     end
-  elseif not since or time - since >= config.stray + @RWQ_MARK_MS@ then
+  elseif not since or since > time or time - since >= config.stray + @RWQ_MARK_MS@ then
     marked[#marked + 1] = time
     marked[#marked + 1] = id
   elseif time - since >= config.stray and searched >= most then

@@ -13,11 +13,11 @@ local aside = call('EXISTS', key('kept')) == 1
 
 -- Seen without a lease twice, a time apart: now it is worth looking through the lists.
 local function adopt(id)
-  if lease_of(id) or call('HEXISTS', key('leased'), id) == 1 then
+  if lease_of(id) then
     return
   end
   local since = tonumber(call('ZSCORE', key('stray'), id) or nil)
-  if not since or time - since >= stray_ms + @RWQ_MARK_MS@ then
+  if not since or since > time or time - since >= stray_ms + @RWQ_MARK_MS@ then
     call('ZREMRANGEBYSCORE', key('stray'), '-inf', time - stray_ms - @RWQ_MARK_MS@)
     if call('ZCARD', key('stray')) < @RWQ_MARKS_MAX@ then
       call('ZADD', key('stray'), time, id)

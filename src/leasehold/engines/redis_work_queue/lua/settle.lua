@@ -146,6 +146,8 @@ if #done > 0 then
     call('HDEL', key('attempts'), unpack(done))
   end
   call('HDEL', key('passing'), unpack(done))
+  call('ZREM', key('unleased'), unpack(done))
+  call('ZREM', key('stray'), unpack(done))
 end
 -- Released, or crashed: to the front, the order of their claims kept.
 if #front > 0 then

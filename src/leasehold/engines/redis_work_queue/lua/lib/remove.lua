@@ -2,15 +2,8 @@
 
 -- Where the item is that other clients see: ready, scheduled, active; nil when there is none.
 local function live_place(id)
-  local data, lease = call('MGET', key('item:' .. id))[1], lease_of(id)
-  if not data then
-    return nil
-  elseif waits_for_retry(id, data) then
-    return 'scheduled'
-  elseif (lease and not is_waiting(lease)) or call('LPOS', key('processing'), id) then
-    return 'active'
-  end
-  return 'ready'
+  local data = call('MGET', key('item:' .. id))[1]
+  return data and place_in_line(id, data)
 end
 
 -- The place of an id: that of the item that is aside (unroutable, failed, broken, cancelled) and how it ended;

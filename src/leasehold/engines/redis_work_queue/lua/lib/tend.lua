@@ -8,11 +8,13 @@ local function promote(time, limit)
     look_for_copies()
   end
   for _, id in ipairs(ids) do
+    local lease, data = lease_of(id), call('MGET', key('item:' .. id))[1]
+    local same = waits_for_retry(id, data)
     call('ZREM', key('later'), id)
-    local lease = lease_of(id)
     if not lease or is_waiting(lease) then
       end_lease(id)
-      if leave_processing(id) and call('EXISTS', key('item:' .. id)) == 1 then
+      -- Else another client has completed it, and what is there now is a later item, which somebody may be about to lease.
+      if (same or not data) and leave_processing(id) and data then
         call('LPUSH', key('queue'), id)
       end
     end
