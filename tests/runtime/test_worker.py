@@ -685,7 +685,8 @@ async def test_jobs_that_arrive_with_a_claim_under_way_at_a_stop_go_back():
     assert [lease.record.id for lease in rig.engine.ready["q"]] == ["a"]
 
 
-async def test_what_a_late_claim_brings_goes_back_in_order_with_what_had_not_started():
+async def test_what_a_late_claim_brings_goes_back_in_order_with_what_had_not_started(monkeypatch):
+    monkeypatch.setattr(limits, "ROUND_MOST", 2)
     gate = Gate()
     gate.open.set()
     late = asyncio.Event()
@@ -700,10 +701,8 @@ async def test_what_a_late_claim_brings_goes_back_in_order_with_what_had_not_sta
             return late.wait() if call == "lease" and "d" in {ref.id for ref in rig.engine.held} else None
 
         rig.driver.after = after
-        rig.engine.add("a", "b")
-        await rig.engine.until(lambda: "b" in {ref.id for ref in rig.engine.held})
+        rig.engine.add("a", "b", "c", "d")
         await gate.begun.get()
-        rig.engine.add("c", "d")
         await rig.engine.until(lambda: "d" in {ref.id for ref in rig.engine.held})
         rig.worker.stop()
         await asyncio.sleep(0.02)

@@ -173,8 +173,20 @@ class Fetcher:
         return parts
 
     def _roomy(self) -> tuple[str, ...]:
-        """The queues from which something may be claimed now."""
-        return tuple(queue for part in self._parts() if self._room(part) for queue in part)
+        """The queues of which a job could be started now.
+
+        A worker that could not must not wait for one: it would be woken in the place of another that is idle.
+        """
+        return tuple(queue for part in self._parts() if self._startable(part) > 0 for queue in part)
+
+    def _startable(self, part: tuple[str, ...]) -> int:
+        """How many more could be started now than are pending."""
+        inflight, gathering = self._inflight, self._inflight.gathering
+        rule = self._batches.get(part[0])
+        if rule is None:
+            return inflight.free - gathering.groups() - len(inflight.pending)
+        idle = inflight.free - len(inflight.pending) - gathering.groups(but=part[0])
+        return max(0, idle) * rule.size - gathering.count(part[0])
 
     def _room(self, part: tuple[str, ...]) -> int:
         """How many to claim now. 0: enough is pending, and no slot is idle.
@@ -182,19 +194,15 @@ class Fetcher:
         Of a queue with a batch handler, as many as fill a batch for each idle slot. Of one whose batches are of one
         lane each, as many as fill one: nobody knows how many lanes they will be.
         """
-        inflight, gathering = self._inflight, self._inflight.gathering
+        inflight = self._inflight
         ahead = self._pace.ahead(inflight.lively(self._env.clock() - limits.STUCK_MS / limits.SECOND))
         inflight.low_water = ahead // 2
         rule = self._batches.get(part[0])
-        if rule is None:
-            pending, most = len(inflight.pending), inflight.free - gathering.groups()
-        else:
-            idle = inflight.free - len(inflight.pending) - gathering.groups(but=part[0])
-            pending, most = gathering.count(part[0]), idle * rule.size
-        most = max(0, most)
-        if pending >= most and (pending > inflight.low_water or ahead == 0):
+        pending = len(inflight.pending) if rule is None else inflight.gathering.count(part[0])
+        startable = self._startable(part)
+        if startable <= 0 and (pending > inflight.low_water or ahead == 0):
             return 0
-        wanted = most + ahead - pending
+        wanted = max(startable, -pending) + ahead
         at_once = rule.size if rule is not None and rule.one_lane else limits.ROUND_MOST
         return max(0, min(wanted, at_once, limits.MAX_HELD - inflight.held))
 
@@ -274,6 +282,9 @@ class Fetcher:
                 queue = await self._rest(self._driver.run(self._engine.wait(self._waits_for, wait_ms)))
                 self._hinted = 0 if queue is None else self._hinted + 1
                 self._turns.woken(queue)
+            else:
+                self._inflight.room.clear()
+                await self._rest(self._inflight.room.wait(), wait_ms)
         finally:
             self._waits_for = None
 
