@@ -713,6 +713,24 @@ async def test_what_a_late_claim_brings_goes_back_in_order_with_what_had_not_sta
         assert await rig.ended() is ExitStatus.OK
 
 
+async def test_a_worker_without_a_free_slot_is_not_woken_in_the_place_of_another():
+    """It claims ahead while its jobs are short; to wait for more would take the wake-up from one that is idle."""
+    gate = Gate()
+    gate.open.set()
+    async with Rig(gated(gate), concurrency=1) as rig:
+        rig.engine.add(*(f"warm{number}" for number in range(20)))
+        await rig.settled(20)
+        gate.begun = asyncio.Queue()
+        gate.open.clear()
+        rig.engine.add("a")
+        await gate.begun.get()
+        rig.engine.calls.clear()
+        await rig.engine.until(lambda: rig.engine.calls.count("maintain") >= 3)
+        assert "wait" not in rig.engine.calls
+        gate.open.set()
+        await rig.engine.until(lambda: "wait" in rig.engine.calls)
+
+
 @pytest.mark.parametrize("kind", ["async", "sync"])
 async def test_a_handler_that_will_not_end_is_told_of(monkeypatch, caplog, kind):
     monkeypatch.setattr(limits, "CANCEL_MS", 10)

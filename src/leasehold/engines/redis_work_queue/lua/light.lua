@@ -28,11 +28,11 @@ local marks = call('EXISTS', key('unleased')) == 1
 local gone, back, ghosts, marked, alive, seen = {}, {}, 0, {}, {}, {}
 
 -- Whether an id without a lease may be put back now.
-local function is_abandoned(id, claim, data)
+local function is_abandoned(id, claim)
   if claim then
     -- What is due finds those that it knows of.
     return own or not (call('ZSCORE', key('due'), id) or call('ZSCORE', key('holders'), claim.worker))
-  elseif waits_for_retry(id, data) then
+  elseif waits_for_retry(id) then
     return own
   end
   local since = marks and tonumber(call('ZSCORE', key('unleased'), id) or nil)
@@ -72,11 +72,12 @@ for n = #page, 1, -1 do
     ghosts = ghosts + 1
     forget_claim(id, claim_of(claims[n]))
   else
-    local data, claim = call('MGET', key('item:' .. id))[1], claim_of(claims[n])
-    if claim and data and claim.hash ~= hash_of(data) then
+    local claim = claim_of(claims[n])
+    local data = claim and call('MGET', key('item:' .. id))[1]
+    if data and claim.hash ~= hash_of(data) then
       claim = nil -- of an earlier item of the id
     end
-    if seen[id] or is_abandoned(id, claim, data) then
+    if seen[id] or is_abandoned(id, claim) then
       gone[#gone + 1] = -start - 1 - (#page - n)
       if not seen[id] then
         seen[id] = true

@@ -18,7 +18,7 @@ local function held()
   local found, passed = call('LRANGE', key('processing'), -@MAX_GHOST_LOOK@, -1), 0
   local later = call('EXISTS', key('later')) == 1
   for n = #found, 1, -1 do
-    if not (later and waits_for_retry(found[n], call('MGET', key('item:' .. found[n]))[1])) then
+    if not (later and waits_for_retry(found[n])) then
       passed = passed + 1
       if passed > offset and #ids < limit then
         ids[#ids + 1] = found[n]

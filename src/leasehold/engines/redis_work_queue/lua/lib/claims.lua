@@ -75,12 +75,14 @@ local function tries_of(id, data)
   return text and string.match(text, '^%d+ %d+ (%x+)') == hash_of(data) and text or nil
 end
 
--- Whether the item that is there waits for a retry, and is not a later one of the id, with other data.
+-- Whether the item that is there waits for a retry, and is not a later one of the id, with other data. `data`: where it is
+-- known already.
 local function waits_for_retry(id, data)
-  if not data or not call('ZSCORE', key('later'), id) then
+  if not call('ZSCORE', key('later'), id) then
     return false
   end
-  return call('HEXISTS', key('attempts'), id) == 0 or tries_of(id, data) ~= nil
+  data = data or call('MGET', key('item:' .. id))[1]
+  return data and (call('HEXISTS', key('attempts'), id) == 0 or tries_of(id, data) ~= nil)
 end
 
 -- Whether an item that is met in the queue is held by somebody after all. A lease of ours without a record that goes with it
@@ -96,6 +98,17 @@ local function is_held(id, lease, claim, data)
   return claim ~= nil and wire_token(lease) == claim.token and hash_of(data) == claim.hash
 end
 
+-- The state of an item that other clients see. One in no list waits for a deep clean; it is shown with those that wait.
+local function place_in_line(id, data)
+  local lease = lease_of(id)
+  if waits_for_retry(id, data) then
+    return 'scheduled'
+  elseif is_held(id, lease, claim_of(call('HGET', key('leased'), id)), data) then
+    return 'active'
+  end
+  return call('LPOS', key('processing'), id, 'RANK', -1, 'MAXLEN', 10000) and 'active' or 'ready'
+end
+
 -- In how many ids of `processing` second copies may be looked for: other clients take a copy for the proof that an item is not
 -- completed. Where there is no more in the list than our own leases, few. To be asked before anything of ours is changed.
 local listed, copies_left
@@ -105,17 +118,6 @@ local function look_for_copies()
     local ours = call('HLEN', key('leased')) + call('ZCARD', key('later'))
     copies_left = listed > ours and @RWQ_COPIES_MAX@ or @RWQ_COPIES_FEW@
   end
-end
-
--- What an item waits for that is in place: its retry, its holder, or nothing.
-local function place_in_line(id, data)
-  local lease = lease_of(id)
-  if waits_for_retry(id, data) then
-    return 'scheduled'
-  elseif is_held(id, lease, claim_of(call('HGET', key('leased'), id)), data) then
-    return 'active'
-  end
-  return call('LPOS', key('processing'), id, 'RANK', -1, 'MAXLEN', 10000) and 'active' or 'ready'
 end
 
 -- Take an id out of `processing`: the oldest are at the right, and it is mostly among them. False: it was not there.

@@ -14,7 +14,6 @@ local function view_of(id, state)
   if not data then
     return nil
   end
-  -- One in no list waits for a deep clean; it is shown with those that wait.
   state = state or place_in_line(id, data)
   return {
     state,
