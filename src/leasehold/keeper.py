@@ -31,7 +31,7 @@ from leasehold.core.engine import CancelAsked, Engine, Heartbeat
 from leasehold.core.errors import RedisError, Unreachable
 from leasehold.core.job import JobRecord, Lease, LeaseRef
 from leasehold.core.text import cut
-from leasehold.parent import Parent, is_stopped
+from leasehold.parent import LOOK_MS, Parent, is_stopped
 from leasehold.recipes import Recipe, engine_of
 from leasehold.redis.sync import SyncDriver
 
@@ -235,12 +235,13 @@ class KeeperProcess:
 
     def _keep_on(self) -> None:
         pipe = self._pipe
-        while not (self._goodbye or pipe.ended or pipe.unheard or self._parent.dead):
+        while not (self._goodbye or pipe.ended or pipe.unheard or self._over()):
             now = time.monotonic()
             if now >= self._until:
                 return
             if now < self._due():
-                self._hear(self._due() - now)
+                bequeathed = self._until < math.inf
+                self._hear(min(self._due() - now, LOOK_MS / limits.SECOND if bequeathed else math.inf))
             elif is_stopped(self._orders.parent):
                 self._hear(self._beat_s / 2)
             elif not self._kept:
@@ -255,6 +256,11 @@ class KeeperProcess:
                     # A dead worker's jobs come back when they are due, not with the next beat.
                     soon = max(min(self._look.values()) - self._said, self._beat_s / 5)
                     self._pause = min(self._beat_s, soon)
+
+    def _over(self) -> bool:
+        """Whether the worker is. After a bequest it becomes another program, and a child that a handler has forked may
+        hold its ends of the pipe."""
+        return self._parent.dead or (self._until < math.inf and self._parent.over)
 
     def _hand_back(self, bequeathed: bool) -> None:
         """The worker is dead: what it held need not wait for its leases to run out. Redis may be away just now."""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Callable, Iterator, Sequence
 from types import FrameType
 from typing import Any, cast
 
 import pytest
 
+from leasehold.core import limits
 from leasehold.core.engine import Heartbeat, Timing
 from leasehold.engines.native import NativeEngine
 from leasehold.engines.native.engine import NativeConfig
@@ -90,3 +92,33 @@ def test_they_are_heard_though_nobody_reads_its_reports_any_more(ends, said, lef
     if order == "stdout first":  # as when the process takes its time to end
         os.close(to_keeper)
     assert redis.left == left
+
+
+class Replaced(Dying):
+    """A worker that goes on as the program that waits for its keeper, while a child of a handler holds its pipes."""
+
+    @property
+    def over(self) -> bool:
+        return self.ended
+
+    @property
+    def dead(self) -> bool:
+        return False
+
+
+def test_a_child_that_a_handler_forked_does_not_hide_that_the_worker_is_over(ends):
+    stdin, to_keeper, from_keeper, stdout = ends
+    parent = Replaced()
+
+    def replaced() -> None:
+        os.write(to_keeper, BEQUESTS[False] + b"\n")
+        parent.ended = True
+
+    engine, redis = Engine("lh", NativeConfig(timing=Timing(lease_ms=10_000))), Redis(replaced)
+    orders = Orders("redis://unused", recipe_of(NativeEngine("lh")), "w", ("q",), parent.pid)
+    began = time.monotonic()
+    KeeperProcess(orders, parent, Pipe(parent, stdin, stdout), engine, cast("Any", redis)).run()
+    assert redis.left == [False]
+    assert time.monotonic() - began < limits.BEQUEST_MS / limits.SECOND / 2
+    for one in (to_keeper, from_keeper):
+        os.close(one)

@@ -11,6 +11,7 @@ import pytest
 from leasehold.core import events, limits
 from leasehold.core.errors import Fail
 from leasehold.core.events import Listener
+from leasehold.core.outcome import Completed, Crashed, Released
 from leasehold.runtime import ExitStatus
 from tests.runtime.fakes import Gate, Rig, gated, task
 
@@ -117,7 +118,9 @@ async def test_a_listener_that_hangs_is_told_of_and_so_is_what_nobody_heard(monk
     assert stopped(caplog).endswith(" unheard=3")
 
 
-async def test_a_handler_that_cancels_all_tasks_ends_the_worker_in_order(caplog, monkeypatch):
+@pytest.mark.parametrize("goes_on", [False, True])
+async def test_a_handler_that_cancels_all_tasks_ends_the_worker_in_order(caplog, monkeypatch, goes_on):
+    """What ran counts as crashed, also the culprit when it is ended then; what had not begun does not."""
     monkeypatch.setattr(limits, "REDIS_BACKOFF_CAP_MS", 1)
     caplog.set_level(logging.INFO)
     gate = Gate()
@@ -127,22 +130,26 @@ async def test_a_handler_that_cancels_all_tasks_ends_the_worker_in_order(caplog,
         for one in asyncio.all_tasks():
             if one not in (asyncio.current_task(), ours):
                 one.cancel()
+        if goes_on:
+            await asyncio.sleep(60)
 
-    rig = Rig(gated(gate), more=[task(wild, name="wild")], concurrency=2)
+    rig = Rig(gated(gate), more=[task(wild, name="wild")], concurrency=4)
 
     async def worked() -> None:
         async with rig:
             rig.engine.add("long")
             await gate.begun.get()
             rig.engine.add("wild", task="wild")
+            rig.engine.add("late", "later")
             await rig.ended()
 
     with pytest.raises(asyncio.CancelledError):
         await worked()
     assert rig.engine.left is not None  # it said goodbye, which gives back what it held
     assert not rig.engine.held
-    assert rig.engine.outcomes("long") == []  # nobody asked for its end, so it has not failed
-    assert rig.engine.crashed == {"long"}
+    assert rig.engine.outcomes("long") == [Crashed()]  # nobody asked for its end, so it has not failed
+    assert [type(one) for one in rig.engine.outcomes("wild")] == [Crashed if goes_on else Completed]
+    assert rig.engine.outcomes("late") == rig.engine.outcomes("later") == [Released()]
     assert [record.levelname for record in caplog.records].count("CRITICAL") == 1
     assert "not by Leasehold" in caplog.text
     assert stopped(caplog)

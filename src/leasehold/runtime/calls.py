@@ -63,11 +63,9 @@ class Caller:
         return judge_answers(run, value, self._random)
 
     def _raised(self, run: Held | Batch, error: BaseException) -> Judged:
-        if isinstance(error, CancelledError) and run.stop is None and run.task is not None and self._torn():
-            # All tasks were cancelled, by a handler or at the end of the loop. Nobody asked for the end of this job.
-            run.torn = run.task.cancelling() > 0
-            if run.torn:
-                return []
+        ours = run.stop is not None or run.task is None or run.task.cancelling() == 0
+        if isinstance(error, CancelledError) and not ours and self._torn():
+            return []  # all tasks were cancelled, by a handler or at the end of the loop: that says nothing of this one
         if isinstance(run, Batch):
             info = judge.describe(error)  # once, not for each of them
             return judge_all(run, lambda held: self._after(run, held, error, info))

@@ -30,12 +30,13 @@ from leasehold.runtime.herald import Herald
 from leasehold.runtime.inflight import Inflight
 from leasehold.runtime.known import Known
 from leasehold.runtime.log import ended, event
-from leasehold.runtime.overtime import LostSlots, take_verdict, waits
+from leasehold.runtime.overtime import LostSlots, take_verdict, unbegun, unless_asked, waits
 from leasehold.runtime.pace import Pace
 from leasehold.runtime.pools import ThreadPool
 from leasehold.runtime.ports import Driver, Env
 from leasehold.runtime.reporter import Reporter
 from leasehold.runtime.settler import Settler
+from leasehold.runtime.sturdy import told_of_cancellation
 
 PROCESS: Final = RunIn.PROCESS
 QUICK_S: Final = 1.0
@@ -69,8 +70,9 @@ class Executor:
         self._own = Own()
         self._loop = asyncio.get_running_loop()
         self._context = copy_context()
-        worker = asyncio.current_task()
-        self._caller = Caller(env.random, env.clock, self._finished, lambda: bool(worker and worker.cancelling()))
+        self.is_torn = told_of_cancellation()
+        """Whether a handler has cancelled all tasks, and with them the worker's own."""
+        self._caller = Caller(env.random, env.clock, self._finished, self.is_torn)
         self.reach = Reach(self._loop, env.clock, env.random, self.extend, reporter.tell, self._answer)
         self._threads: ThreadPool[Held | Batch, tuple[Held | Batch, Judged, float]] = ThreadPool(
             inflight.slots, self._in_thread, self._from_thread
@@ -204,7 +206,7 @@ class Executor:
         assert run.rest is not None
         run.rest.timer.cancel()
         judged, run.rest = run.rest.outcomes, None
-        self._end(run, [(held, _unless_asked(held, outcome)) for held, outcome in judged])
+        self._end(run, [(held, unless_asked(held, outcome)) for held, outcome in judged])
 
     def _end(self, run: Held | Batch, judged: Judged) -> None:
         """Free the slot, settle, start the next."""
@@ -301,7 +303,9 @@ class Executor:
     def watch(self, now: float) -> None:
         """Find attempts that are over time, and handlers that did not end when they were told to."""
         for run in list(self._inflight.running):
-            if run.ends_at <= now:
+            if (judged := unbegun(run)) is not None:
+                self._end(run, judged)
+            elif run.ends_at <= now:
                 self._time_out(run, now)
             elif run.give_up_at <= now:
                 self._abandon(run)
@@ -322,6 +326,8 @@ class Executor:
             run.stop = why
         if run.rest is not None:
             self._rested(run)
+        elif (judged := unbegun(run)) is not None:
+            self._end(run, judged)
         elif run.spec.run_in is PROCESS and type(run) is Held and self.apart is not None:
             self.apart.stop(run, why)
         elif run.task is not None:
@@ -386,10 +392,6 @@ class Executor:
 
 def _of(held: Held, level: int, name: str, **fields: object) -> None:
     event(level, name, queue=held.ref.queue, task=held.lease.record.task, id=held.ref.id, **fields)
-
-
-def _unless_asked(held: Held, outcome: Outcome) -> Outcome:
-    return outcome if held.cancelled is None else Cancelled(held.cancelled)
 
 
 def _never(*_: Any) -> Any:

@@ -58,8 +58,6 @@ class Run:
     give_up_at: float = field(init=False, default=math.inf)
     stop: Stop | None = field(init=False, default=None)
     abandoned: bool = field(init=False, default=False)
-    torn: bool = field(init=False, default=False)
-    """Somebody cancelled it together with the whole worker, and was not us."""
     task: asyncio.Task[None] | None = field(init=False, default=None, repr=False)
     rest: Rest | None = field(init=False, default=None, repr=False)
     verdict: list[tuple[Held, Outcome]] | None = field(init=False, default=None, repr=False)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from leasehold.core import limits
 from leasehold.core.engine import Engine
+from leasehold.core.outcome import Crashed
 from leasehold.runtime.executor import Executor
 from leasehold.runtime.fetcher import Fetcher
 from leasehold.runtime.heartbeat import Heart
@@ -45,12 +46,12 @@ class Leaving:
             put_back = await self._put_back(kept, most_s)
             self._bequeath()
             return put_back
-        torn = [held for held in self.inflight.everything() if held.run.torn]
+        torn = self.executor.is_torn()
         if torn:
-            await self._put_back(torn, most_s)
+            await self._put_back((), most_s)
         # Before the keeper is told goodbye: until then it can still do this in our place. A beat that comes after it
         # finds nothing to keep.
-        leave = self.engine.leave(self.worker, self.queues, crashed=bool(torn))
+        leave = self.engine.leave(self.worker, self.queues, crashed=torn)
         given_back: int | None = await within(self.driver.run(leave), most_s)
         if given_back is None and self.fetcher.keeping_since is not None:
             self._bequeath()
@@ -61,7 +62,11 @@ class Leaving:
     async def _put_back(self, but: Sequence[Held], most_s: float) -> int:
         """Give back all but these, by settling it. How many that were."""
         others = [held for held in self.inflight.everything() if held not in but]
-        self.executor.hand_back(others)
+        # Nobody knows which of them it was that tore the worker down: it counts for all that had begun.
+        culprits = [held for held in others if held.run.began] if self.executor.is_torn() else []
+        for held in culprits:
+            self.settler.put(held, Crashed())
+        self.executor.hand_back([held for held in others if held not in culprits])
         await within(self.settler.flushed(), most_s)
         return sum(not self.inflight.knows(held.ref) for held in others)
 

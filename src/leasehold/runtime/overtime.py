@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 
 from leasehold.core import limits
-from leasehold.core.outcome import Cancelled
+from leasehold.core.outcome import Cancelled, Outcome, Released
 from leasehold.runtime.batches import Judged
 from leasehold.runtime.held import RUNNING, Batch, Held
 from leasehold.runtime.inflight import Inflight
@@ -21,13 +22,27 @@ def waits(held: Held) -> bool:
 def take_verdict(run: Held | Batch) -> Judged:
     """What was kept back, once. Whoever asked meanwhile for the job to be cancelled is heard."""
     verdict, run.verdict = run.verdict or [], None
-    return [(held, outcome if held.cancelled is None else Cancelled(held.cancelled)) for held, outcome in verdict]
+    return [(held, unless_asked(held, outcome)) for held, outcome in verdict]
+
+
+def unless_asked(held: Held, outcome: Outcome) -> Outcome:
+    return outcome if held.cancelled is None else Cancelled(held.cancelled)
 
 
 def outlasting(inflight: Inflight) -> list[Held]:
     """What is held by handlers that go on, and beside which nothing may run."""
-    runs = (run.members if isinstance(run, Batch) else [run] for run in inflight.running)
-    return [held for members in runs for held in members if held.phase is RUNNING and waits(held)]
+    return [held for run in inflight.running for held in _all_of(run) if held.phase is RUNNING and waits(held)]
+
+
+def unbegun(run: Held | Batch) -> Judged | None:
+    """How it ends when somebody has cancelled its task before the first step: nobody is told of that. None: not so."""
+    if run.began or run.task is None or not run.task.done():
+        return None
+    return [(held, Released()) for held in _all_of(run)]
+
+
+def _all_of(run: Held | Batch) -> Sequence[Held]:
+    return run.members if isinstance(run, Batch) else [run]
 
 
 class LostSlots:

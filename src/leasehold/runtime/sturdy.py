@@ -12,7 +12,7 @@ import contextlib
 import errno
 import logging
 import os
-from collections.abc import Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from typing import Any, Final, NoReturn, TypeVar
 
 from leasehold.runtime.log import brief, event
@@ -89,6 +89,12 @@ def heir() -> int | None:
     """The child that was told of."""
     loop = asyncio.get_running_loop()
     return loop.heir if isinstance(loop, SturdyLoop) else None
+
+
+def told_of_cancellation() -> Callable[[], bool]:
+    """Tells at any time whether the task that runs now is being cancelled."""
+    task = asyncio.current_task()
+    return lambda: task is not None and task.cancelling() > 0
 
 
 def run(main: Coroutine[Any, Any, T]) -> T:

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from leasehold.core import limits
+from leasehold.parent import is_over
 from leasehold.supervising.condition import Condition, State
 from leasehold.supervising.tether import HARD, STOP
 
@@ -32,8 +33,7 @@ class Child:
         """Whether it has ever been running."""
         self.leaving = False
         """It was told to stop."""
-        self.over = False
-        """It has closed its end of the line: it has ended, or only waits for its keeper to give back its jobs."""
+        self._silent = False
         self._process = process
         self._writer = writer
 
@@ -71,6 +71,11 @@ class Child:
 
     _following: asyncio.Task[None]
 
+    @property
+    def over(self) -> bool:
+        """Whether it has ended, or only waits for its keeper to give back its jobs."""
+        return self._silent or is_over(self.pid)
+
     def order(self, *, hard: bool = False) -> None:
         """Tell it to stop. Harmless when it has ended, or was told before."""
         self.leaving = True
@@ -102,7 +107,7 @@ class Child:
             except (OSError, ValueError):  # ValueError: longer than any line of ours
                 return
             if not line:
-                self.over = True
+                self._silent = True
                 return
             with contextlib.suppress(ValueError, KeyError, TypeError):
                 self.condition = Condition.from_line(line)
