@@ -17,7 +17,7 @@ import pytest
 from leasehold.core import events, limits
 from leasehold.core.engine import Feature
 from leasehold.core.errors import Fail
-from leasehold.core.outcome import Completed
+from leasehold.core.outcome import Completed, Crashed
 from leasehold.runtime import ExitStatus, KeeperGone, Worker
 from leasehold.runtime.sturdy import SturdyLoop, run
 from tests.runtime.fakes import FakeEngine, FakeKeeper, Gate, Rig, gated, task
@@ -241,6 +241,5 @@ def test_a_loop_that_ends_beneath_the_worker_fails_no_job(culprit):
 
     with contextlib.suppress(RuntimeError, asyncio.CancelledError):
         asyncio.run(work())
-    assert engine.outcomes("a") == []
-    assert engine.crashed == {"a"}
+    assert engine.outcomes("a") == [Crashed()]
     assert not engine.held
