@@ -31,7 +31,7 @@ from leasehold.core.engine import CancelAsked, Engine, Heartbeat
 from leasehold.core.errors import RedisError, Unreachable
 from leasehold.core.job import JobRecord, Lease, LeaseRef
 from leasehold.core.text import cut
-from leasehold.parent import LOOK_MS, Parent, is_stopped
+from leasehold.parent import Parent, is_stopped
 from leasehold.recipes import Recipe, engine_of
 from leasehold.redis.sync import SyncDriver
 
@@ -241,7 +241,7 @@ class KeeperProcess:
                 return
             if now < self._due():
                 bequeathed = self._until < math.inf
-                self._hear(min(self._due() - now, LOOK_MS / limits.SECOND if bequeathed else math.inf))
+                self._hear(min(self._due() - now, limits.PARENT_LOOK_MS / limits.SECOND if bequeathed else math.inf))
             elif is_stopped(self._orders.parent):
                 self._hear(self._beat_s / 2)
             elif not self._kept:

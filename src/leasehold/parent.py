@@ -10,8 +10,6 @@ from typing import Final
 
 from leasehold.core import limits
 
-LOOK_MS: Final = 50
-"""How often it is looked whether the process is still the worker, when its pipe has ended."""
 PROC: Final = "/proc"
 OVER: Final = "--worker-is-over"
 """On the command line of what a worker's process becomes when it has ended: no thread of the worker lives any more."""
@@ -46,7 +44,7 @@ class Parent:
         """Wait until it is over, for so long at most. Whether it is."""
         until = time.monotonic() + seconds
         while not self.over and (left := until - time.monotonic()) > 0:
-            select.select(self.signs, [], [], min(left, LOOK_MS / limits.SECOND))
+            select.select(self.signs, [], [], min(left, limits.PARENT_LOOK_MS / limits.SECOND))
         return self.over
 
 

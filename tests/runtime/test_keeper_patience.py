@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+import time
 from collections.abc import Sequence
 
 import pytest
@@ -69,3 +71,32 @@ async def test_those_that_fall_silent_are_replaced_later_and_later_and_the_worke
         await rig.settled(1)
     assert rig.worker.stopping
     assert await rig.ended() is not ExitStatus.FAILED
+
+
+async def test_what_it_says_while_the_interpreter_is_held_again_and_again_is_not_silence(monkeypatch, caplog):
+    """Each turn of the event loop takes longer than a keeper may be silent, so its words are always read late."""
+    monkeypatch.setattr(limits, "KEEPER_LATE_MS", 80)
+    monkeypatch.setattr(limits, "KEEPER_GONE_MS", 100)
+    monkeypatch.setattr(limits, "KEEPER_SILENCE_MS", 60_000)
+    monkeypatch.setattr(limits, "WATCH_MS", 20)
+    keeper, over, loop = FakeKeeper(), threading.Event(), asyncio.get_running_loop()
+
+    async def holds() -> None:
+        for _ in range(12):
+            time.sleep(0.12)
+            await asyncio.sleep(0)
+
+    def speaks() -> None:
+        while not over.wait(0.01):
+            loop.call_soon_threadsafe(keeper.beat)
+
+    speaker = threading.Thread(target=speaks)
+    async with Rig(holds, keeper=keeper) as rig:
+        rig.engine.timing = rig.engine.timing.__class__(beat_ms=1, lease_ms=60_000)
+        speaker.start()
+        rig.engine.add("a")
+        await rig.settled(1)
+        over.set()
+        speaker.join()
+    assert keeper.kills == 0
+    assert "keeper_silent" not in caplog.text

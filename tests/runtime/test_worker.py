@@ -255,6 +255,15 @@ async def test_a_claim_that_asks_for_another_gets_it_at_once_and_does_not_end_a_
 # --------------------------------------------------------------------------------------------------- claiming ahead
 
 
+async def warmed_up(rig, gate):
+    """Until the worker has seen that its jobs are short, and claims ahead. After this the gate is closed."""
+    gate.open.set()
+    rig.engine.add(*(f"short{number}" for number in range(20)))
+    await rig.settled(20)
+    gate.begun = asyncio.Queue()
+    gate.open.clear()
+
+
 async def test_nothing_is_claimed_before_the_keeper_keeps():
     keeper = FakeKeeper(ready=False)
     async with Rig(lambda: None, keeper=keeper) as rig:
@@ -267,11 +276,8 @@ async def test_nothing_is_claimed_before_the_keeper_keeps():
 
 async def test_what_waits_behind_long_jobs_is_handed_back_in_order():
     gate = Gate()
-    gate.open.set()
     async with Rig(gated(gate), concurrency=1) as rig:
-        rig.engine.add(*(f"short{number}" for number in range(20)))
-        await rig.settled(20)
-        gate.open.clear()
+        await warmed_up(rig, gate)
         rig.engine.add("long", *(f"next{number}" for number in range(5)))
         await rig.engine.until(
             lambda: [lease.record.id for lease in rig.engine.ready["q"]] == [f"next{number}" for number in range(5)]
@@ -691,10 +697,7 @@ async def test_what_a_late_claim_brings_goes_back_in_order_with_what_had_not_sta
     gate.open.set()
     late = asyncio.Event()
     async with Rig(gated(gate), concurrency=1) as rig:
-        rig.engine.add(*(f"warm{number}" for number in range(20)))
-        await rig.settled(20)
-        gate.begun = asyncio.Queue()
-        gate.open.clear()
+        await warmed_up(rig, gate)
 
         def after(call: str) -> Any:
             # The claim of the first two is answered; the one after it is under way at the stop.
@@ -716,12 +719,8 @@ async def test_what_a_late_claim_brings_goes_back_in_order_with_what_had_not_sta
 async def test_a_worker_without_a_free_slot_is_not_woken_in_the_place_of_another():
     """It claims ahead while its jobs are short; to wait for more would take the wake-up from one that is idle."""
     gate = Gate()
-    gate.open.set()
     async with Rig(gated(gate), concurrency=1) as rig:
-        rig.engine.add(*(f"warm{number}" for number in range(20)))
-        await rig.settled(20)
-        gate.begun = asyncio.Queue()
-        gate.open.clear()
+        await warmed_up(rig, gate)
         rig.engine.add("a")
         await gate.begun.get()
         rig.engine.calls.clear()

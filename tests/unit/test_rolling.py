@@ -151,7 +151,7 @@ async def test_after_one_that_was_given_up_it_can_be_asked_for_anew(crew, caplog
 
 async def test_a_process_that_waits_for_its_keeper_is_not_killed_as_soon_as_others(crew, monkeypatch):
     monkeypatch.setattr(limits, "CHILD_KILL_MS", 10)
-    monkeypatch.setattr(module, "WAIT_MS", 60_000)
+    monkeypatch.setattr(limits, "WAITER_MS", 60_000)
     stuck, waiting = crew.all
     waiting.over = True
     for _ in range(2):
@@ -160,7 +160,7 @@ async def test_a_process_that_waits_for_its_keeper_is_not_killed_as_soon_as_othe
         await stuck.killed.wait()
     await asyncio.sleep(0.05)
     assert not waiting.killed.is_set()
-    monkeypatch.setattr(module, "WAIT_MS", 10)
+    monkeypatch.setattr(limits, "WAITER_MS", 10)
     waiting.over = False
     crew.supervisor._dismiss_hard(waiting)
     waiting.over = True

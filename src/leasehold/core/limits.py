@@ -226,6 +226,10 @@ TOLD_MAX = 100
 # When a worker's process has died, its keeper gives back what it held.
 HAND_BACK_MS = 10 * SECOND
 """For this long it tries, when Redis does not answer. After that the lease decides."""
+WAITER_MS = HAND_BACK_MS + 4 * SECOND
+"""For this long it is waited for, by those whose end would be its own: it may have been doing something else before."""
+PARENT_LOOK_MS = 50
+"""How often a keeper looks whether its worker's process has become another program."""
 
 # Keepers that do not speak. A machine that is short of processor time must not end a worker.
 KEEPER_START_MS = 20 * SECOND

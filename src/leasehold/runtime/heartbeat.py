@@ -71,6 +71,8 @@ class Heart:
         self._strays: dict[LeaseRef, _Seen] = {}
         self._heard_at: float | None = None
         self._kept_at = -math.inf
+        self._deaf_s = 0.0
+        """For how long since its last word the event loop was held up, and could not have heard another one."""
         self._was_late = False
         self._stopping = False
         self.beats = 0
@@ -123,21 +125,26 @@ class Heart:
         self.lay_down()
         await self._keeper.stop()
 
-    def watch(self, now: float, late: bool) -> None:
+    def watch(self, now: float, held_up_s: float) -> None:
         """Called now and then while jobs are held: a keeper that is silent then (stopped, wedged) is replaced, and what
         must not run twice is stopped when no beat has gone through for too long.
 
         It says something every beat, also while Redis does not answer. The limits leave the next one the time to start
-        and to beat before the leases are gone; soon after one that was silent, it gets more. `late`: the event loop was
-        held up, so that what the keeper said may be unread; it has been read by the next call.
+        and to beat before the leases are gone; soon after one that was silent, it gets more. `held_up_s`: by how much
+        this call comes late. In that time nothing was read, and as long as one handler after the other holds the
+        interpreter, what is read comes a call later still: such time is nobody's silence.
         """
+        late = held_up_s > 0
         unread, self._was_late = late and not self._was_late, late
-        if not unread and not self._stopping:
+        self._deaf_s += held_up_s
+        if self._stopping:
+            return
+        if not unread:
             self._executor.silence(now, self._kept_at, self._lease_s)
         since = self._fetcher.keeping_since
-        if unread or since is None or self._heard_at is None or self._stopping:
+        if since is None or self._heard_at is None:
             return
-        silent = now - max(since, self._heard_at)
+        silent = now - max(since, self._heard_at) - self._deaf_s
         if silent >= self._late_s:
             self._fetcher.ready.clear()
         if silent >= self._gone_s * self._patience:
@@ -168,7 +175,7 @@ class Heart:
                     raise KeeperGone("it said nothing for too long and was ended") from None
                 continue
             silent = 0
-            self._heard_at, self._spoke = self._env.clock(), True
+            self._heard_at, self._deaf_s, self._spoke = self._env.clock(), 0.0, True
             if self._heard_at - self._impatient_at > limits.KEEPER_PATIENCE_MS / limits.SECOND:
                 self._patience = 1
             if beat is not None:

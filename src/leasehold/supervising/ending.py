@@ -10,14 +10,10 @@ import contextlib
 import os
 import signal
 import sys
-from typing import Final
 
 from leasehold.core import limits
 from leasehold.parent import OVER, PROC
 from leasehold.supervising import waiter
-
-WAIT_MS: Final = limits.HAND_BACK_MS + 4 * limits.SECOND
-"""As long as the keeper tries, and for what it was doing before."""
 
 
 def become_waiter(keeper: int, status: int) -> None:
@@ -28,6 +24,6 @@ def become_waiter(keeper: int, status: int) -> None:
     # Until the other program answers them itself.
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    words = [OVER, str(keeper), str(status), str(WAIT_MS / limits.SECOND)]
+    words = [OVER, str(keeper), str(status), str(limits.WAITER_MS / limits.SECOND)]
     with contextlib.suppress(OSError):
         os.execv(sys.executable, [sys.executable, "-I", "-S", waiter.__file__, *words])  # noqa: S606

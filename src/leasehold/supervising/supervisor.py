@@ -20,7 +20,6 @@ from leasehold.core import limits
 from leasehold.runtime.log import brief, event
 from leasehold.supervising.child import Child, how_it_ended
 from leasehold.supervising.condition import Health, State
-from leasehold.supervising.ending import WAIT_MS
 from leasehold.supervising.health import Teller
 from leasehold.supervising.pauses import Pauses
 from leasehold.supervising.places import Place, Plan
@@ -354,7 +353,7 @@ class Supervisor:
 
     def _kill(self, child: Child, *, waited: bool = False) -> None:
         if child in self._children and child.over and not waited:  # its keeper gives back what it held
-            self._at(WAIT_MS / limits.SECOND, lambda: self._kill(child, waited=True))
+            self._at(limits.WAITER_MS / limits.SECOND, lambda: self._kill(child, waited=True))
         elif child in self._children:
             event(logging.WARNING, "child_killed", place=child.slot, child=child.pid)
             child.kill()

@@ -24,9 +24,7 @@ for i = 1, #page[2], 2 do
   local id = page[2][i]
   if call('EXISTS', key('item:' .. id)) == 0 then
     call('HDEL', key('attempts'), id)
-    if call('ZREM', key('later'), id) == 1 and is_waiting(lease_of(id)) then
-      end_lease(id)
-    end
+    forget_retry(id)
   end
 end
 if page[1] ~= cursor then

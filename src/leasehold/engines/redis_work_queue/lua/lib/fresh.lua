@@ -12,10 +12,7 @@ local function forget_earlier(ids)
   for _, id in ipairs(call('EXISTS', key('later')) == 1 and ids or {}) do
     if call('ZSCORE', key('later'), id) then
       leave_processing(id)
-      call('ZREM', key('later'), id)
-      if is_waiting(lease_of(id)) then
-        end_lease(id)
-      end
+      forget_retry(id)
     end
   end
 end

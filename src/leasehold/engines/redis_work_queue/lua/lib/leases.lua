@@ -61,3 +61,11 @@ end
 local function is_waiting(lease)
   return lease and string.sub(lease, 1, 1) == '~'
 end
+
+-- Forget that this id waits for its retry, as far as it does.
+local function forget_retry(id)
+  call('ZREM', key('later'), id)
+  if is_waiting(lease_of(id)) then
+    end_lease(id)
+  end
+end

@@ -52,10 +52,7 @@ local function erase(id, ended)
     call('DEL', key('item:' .. id))
     call('HDEL', key('attempts'), id)
     call('HDEL', key('passing'), id)
-    call('ZREM', key('later'), id)
-    if is_waiting(lease_of(id)) then
-      end_lease(id)
-    end
+    forget_retry(id)
   end
 end
 
