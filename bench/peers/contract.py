@@ -173,7 +173,7 @@ def pings(count: int, sent: list[float]) -> Iterator[Arguments]:
 
 
 def these(peer: Peer, kind: str, gap: float | None) -> list[float]:
-    """Put what stands on stdin; when each was put."""
+    """Put what stands on stdin; when each lay in the queue, as its put had ended then. To connect is not to wait."""
     journal = os.environ[JOURNAL]
     jobs = [(journal, token, seconds) for token, seconds in json.load(sys.stdin)]
     sent: list[float] = []
@@ -181,13 +181,11 @@ def these(peer: Peer, kind: str, gap: float | None) -> list[float]:
     def apart() -> Iterator[Arguments]:
         for job in jobs:
             time.sleep(gap or 0)
-            sent.append(time.monotonic())
             yield job
+            sent.append(time.monotonic())
 
-    if gap is None:
-        sent = [time.monotonic()] * len(jobs)
     peer.enqueue(kind, jobs if gap is None else apart(), gap is None)
-    return sent
+    return sent or [time.monotonic()] * len(jobs)
 
 
 def run(peer: Peer) -> None:

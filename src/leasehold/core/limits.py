@@ -158,12 +158,12 @@ MAX_MESSAGES = 100
 # The worker.
 CONCURRENCY = 16
 MAX_CONCURRENCY = 500
-AHEAD_MS = 30
+AHEAD_MS = 15
 """How much work a worker claims ahead of its free slots, by measured job time."""
 MAX_AHEAD = 500
-STUCK_MS = 50
+STUCK_MS = 25
 """A claimed job that has waited this long while every slot was busy is handed back, for another worker to run."""
-WATCH_MS = 50
+WATCH_MS = 20
 """How often running jobs are looked at for timeouts: the precision of a job's timeout."""
 STOP_GRACE_MS = 20 * SECOND
 """After a first signal: how long running jobs have to finish."""
