@@ -7,12 +7,13 @@ import time
 
 import pytest
 
+from leasehold.compat.redis_work_queue import Item, KeyPrefix, WorkQueue
 from leasehold.core import limits
 from leasehold.core.steps import Command
 from leasehold.engines.redis_work_queue import clean
 from leasehold.engines.redis_work_queue.clean import DeepPass
 from tests.support.stepping import Session, send_with, step
-from tests.wire.redis_work_queue.bench import STRAY_MS, Bench, P
+from tests.wire.redis_work_queue.bench import LEASE_KEYS, STRAY_MS, Bench, P
 
 MANY = 100_000
 FILL = """
@@ -161,4 +162,42 @@ def test_a_clean_reads_no_names_of_keys_but_by_scan(bench: Bench) -> None:
         return send(call)
 
     step(clean.deep_clean(P, bench.engine.config), Session("s"), send_with(bench.driver), see)
-    assert set(asked) <= {"LLEN", "LRANGE", "SCAN", "light", "deep"}
+    assert set(asked) <= {"LLEN", "LRANGE", "SCAN", "light", "deep", "maintain"}
+
+
+def test_a_fleet_of_the_drop_in_alone_leaves_nothing_behind(bench: Bench) -> None:
+    """Its leases lapse, others put the items back and complete them; marks of another time are in the way."""
+    queue = WorkQueue(KeyPrefix(P))
+    with bench.client() as db:
+        for id in ("a", "b", "c"):
+            assert queue.add_item(db, Item(b"data", id))
+            assert queue.lease(db, 5, block=False) is not None
+        for id in ("a", "b", "c"):
+            bench.foreign_complete(id)
+        for kind in ("unleased", "stray"):
+            bench.command("ZADD", f"{P}:{kind}", 1, "old")
+        bench.pass_time(60_000)
+        bench.command("DEL", *(f"{P}:{kind}:{id}" for kind in LEASE_KEYS for id in "abc"))
+        queue.light_clean(db)
+    left = {name.decode() for name in bench.command("KEYS", f"{P}:*") if b":done:" not in name}
+    assert left == {f"{P}:meta"}
+    assert bench.command("PTTL", f"{P}:meta") > 0
+
+
+def test_a_lease_of_the_drop_in_first_takes_back_what_has_lapsed(bench: Bench) -> None:
+    queue = WorkQueue(KeyPrefix(P))
+    with bench.client() as db:
+        bench.put("a", "b")
+        assert queue.lease(db, 5, block=False) is not None
+        bench.pass_time(60_000)
+        bench.command("DEL", *(f"{P}:{kind}:a" for kind in LEASE_KEYS))
+        again = queue.lease(db, 5, block=False)
+        assert again is not None
+        assert again.id() == "a"
+    assert bench.lengths() == (1, 1)
+
+
+def test_a_light_clean_says_what_it_may_put_back_later(bench: Bench) -> None:
+    bench.foreign_add("a")
+    bench.foreign_pop()
+    assert bench.light().noted == 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from leasehold.compat.redis_work_queue import Item, KeyPrefix, WorkQueue
+from leasehold.core.errors import WrongState
 from leasehold.core.job import State
 from leasehold.core.outcome import Retried
 from leasehold.core.shape import CancelAnswer
@@ -125,17 +126,78 @@ def test_marks_of_a_clock_that_was_set_back_are_made_anew(bench: Bench) -> None:
     assert bench.deep().requeued == 2
 
 
+@pytest.mark.parametrize("spoil", ["SET", "SADD"])
 @pytest.mark.parametrize("key", ["attempts", "passing", "stray", "unleased", "due"])
-def test_to_complete_beside_a_key_of_another_type_changes_nothing(bench: Bench, key: str) -> None:
+def test_to_complete_beside_a_key_of_another_type_changes_nothing(bench: Bench, key: str, spoil: str) -> None:
     bench.put("a")
     queue = WorkQueue(KeyPrefix("jobs"))
     with bench.client() as db:
         item = queue.lease(db, 60)
         assert item is not None
         bench.command("DEL", f"jobs:{key}")
-        bench.command("SET", f"jobs:{key}", "x")
+        bench.command(spoil, f"jobs:{key}", "x")
         with pytest.raises(Exception, match="WRONGTYPE"):
             queue.complete(db, item)
         assert bench.items() == 1
         bench.command("DEL", f"jobs:{key}")
         assert queue.complete(db, Item.from_dict(item))
+
+
+@pytest.mark.parametrize("key", ["unleased", "stray", "later", "holders", "failed"])
+def test_a_set_in_the_place_of_a_sorted_set_is_noticed_before_anything_is_changed(bench: Bench, key: str) -> None:
+    bench.put("a", "b")
+    lease = bench.take_one()
+    bench.command("DEL", f"jobs:{key}")
+    bench.command("SADD", f"jobs:{key}", "x")
+    for act in (bench.take_one, lambda: bench.settle(lease)):
+        with pytest.raises(WrongState):
+            act()
+        assert (bench.queue(), bench.processing(), bench.items()) == ([b"b"], [b"a"], 2)
+    bench.command("DEL", f"jobs:{key}")
+    assert bench.settle(lease)
+
+
+@pytest.mark.parametrize("how", ["worker", "drop-in"])
+def test_an_item_that_others_add_over_a_held_one_does_not_end_with_its_lease(bench: Bench, how: str) -> None:
+    bench.put("a", data=b"first")
+    queue = WorkQueue(KeyPrefix("jobs"))
+    with bench.client() as db:
+        lease = bench.take_one() if how == "worker" else None
+        item = queue.lease(db, 5, block=False)
+        bench.command("SET", "jobs:item:a", b"second")
+        bench.foreign_push("a")
+        if lease is not None:
+            assert not bench.settle(lease)
+        else:
+            assert item is not None
+            assert not queue.complete(db, item)
+    assert bench.command("GET", "jobs:item:a") == b"second"
+    assert bench.queue() == [b"a"]
+
+
+@pytest.mark.parametrize("holder", ["another client", "the drop-in"])
+@pytest.mark.parametrize("end", ["discard", "purge", "cancel all", "retry"])
+def test_one_that_others_hold_by_now_does_not_wait_for_its_retry(bench: Bench, holder: str, end: str) -> None:
+    """Our workers went away; a cleaner of theirs put it into the queue when the lease that waits had ended."""
+    bench.put("a")
+    assert bench.settle(bench.take_one(), Retried(BOOM, RETRY_MS))
+    bench.command("DEL", "jobs:lease:a", "jobs:leased_by_session:a")
+    assert bench.state("a") is State.SCHEDULED
+    bench.foreign_reset("a")
+    assert bench.state("a") is State.READY
+    with bench.client() as db:
+        if holder == "another client":
+            bench.foreign_lease()
+        else:
+            assert WorkQueue(KeyPrefix("jobs")).lease(db, 5, block=False) is not None
+    assert bench.state("a") is State.ACTIVE
+    if end == "discard":
+        assert not bench.run(bench.engine.discard("default", "a"))
+    elif end == "purge":
+        assert bench.run(bench.engine.purge("default", State.SCHEDULED)) == 0
+    elif end == "cancel all":
+        bench.run(bench.engine.cancel_all("default"))
+    else:
+        assert not bench.run(bench.engine.retry("default", "a"))
+    assert (bench.state("a"), bench.queue(), bench.processing()) == (State.ACTIVE, [], [b"a"])
+    assert bench.command("EXISTS", f"jobs:{bench.lease_key if holder == 'another client' else 'lease'}:a") == 1

@@ -50,19 +50,31 @@ def _search(prefix: str, config: RedisWorkQueueConfig, ids: Sequence[bytes]) -> 
     return total
 
 
+def _due(prefix: str, config: RedisWorkQueueConfig) -> Steps[Cleaned]:
+    """What workers do by themselves: without any, what is noted of leases and items would stay for ever."""
+    args: tuple[Arg, ...] = (config.as_argument(), limits.MAX_BATCH, limits.META_TTL_MS, limits.NEVER_MS)
+    total = Cleaned()
+    for _ in range(limits.RWQ_STEPS):
+        _, reclaimed, *_, more, _ = yield Invoke(SCRIPTS["maintain"], (prefix,), args)
+        total += Cleaned(requeued=reclaimed)
+        if not more:
+            break
+    return total
+
+
 def light_page(
     prefix: str, config: RedisWorkQueueConfig, start: int = -1, own: bool = False
 ) -> Steps[tuple[Cleaned, int]]:
     """One page of `processing`, and where the next one begins; -1: that was the last. `start` -1: where the last call
     of anybody ended. `own`: leases of ours that have ended are taken back at once."""
     args = (config.as_argument(), start, limits.RWQ_LIGHT_PAGE, int(own))
-    looked, requeued, dropped, following = yield Invoke(SCRIPTS["light"], (prefix,), args)
-    return Cleaned(looked, requeued, dropped), following
+    *found, following = yield Invoke(SCRIPTS["light"], (prefix,), args)
+    return Cleaned(*found), following
 
 
 def light_clean(prefix: str, config: RedisWorkQueueConfig) -> Steps[Cleaned]:
-    """All of `processing`, page by page."""
-    total, start = (yield from leftovers(prefix, config)), 0
+    """What is due, and all of `processing`, page by page."""
+    total, start = (yield from _due(prefix, config)) + (yield from leftovers(prefix, config)), 0
     size: int = yield Command(("LLEN", f"{prefix}:processing"))
     # New ids come in on the other side: what was there when this began is enough.
     for _ in range(size // limits.RWQ_LIGHT_PAGE + 1):

@@ -17,7 +17,7 @@ NEEDED: Final = (
     "ZREM 1", "ZREMRANGEBYSCORE 0 0", "ZREVRANGE 0 0", "ZSCORE 1", "BLMOVE KEY RIGHT RIGHT 0.001", "BLPOP 0.001",
 )  # fmt: skip
 """The commands of the engine whose first argument is a key, with examples of the others."""
-NO_KEY: Final = ("TIME", "ZINTER 1 KEY", "EVALSHA - 0", "SCAN 0")
+NO_KEY: Final = ("TIME", "EVALSHA - 0", "SCAN 0")
 
 
 def missing_rights(prefixes: Sequence[str]) -> Steps[tuple[str, ...]]:

@@ -240,11 +240,7 @@ while #jobs < limit and looked < limit + @MAX_LOOK@ and #kept < 20 and #passed <
     consider(id, leases[n], claims[n], tries[n], noted[n], found[n])
   end
 end
--- Held by somebody: one copy stays, where a cleaner finds it when that lease ends.
-for _, id in ipairs(kept) do
-  call('LREM', key('processing'), 0, id)
-  call('LPUSH', key('processing'), id)
-end
+leave_to_holders(kept)
 -- Until it has looked through the whole queue once since its last job ended, it goes on at once. Then it takes its time.
 local further = #passed == 0
 if #passed > 0 then

@@ -16,19 +16,19 @@ if tonumber(last or 0) > tonumber(number) or not found[1] or found[2] ~= value o
   return ''
 end
 local claim = call('HGET', prefix .. ':leased', id)
--- A lease by hand is in no list of a worker's.
-if not claim or not string.match(claim, '^' .. ARGV[4] .. ' %d+ %d+ [hn] ') then
+-- A lease by hand is in no list of a worker's. One item must not end with the lease of another.
+local hash = string.match(claim or '', '^' .. ARGV[4] .. ' %d+ %d+ [hn] (%x+) ')
+if not hash or hash ~= string.sub(redis.sha1hex(#found[1] .. ' ' .. string.sub(found[1], 1, 65536)), 1, 16) then
   return ''
 end
--- With its second copies, see lib/claims. In a long list that has more than our own leases this is left to `settle`.
+-- With its second copies, see lib/claims.
 local processing = prefix .. ':processing'
-local listed = call('LLEN', processing)
-if call('EXISTS', prefix .. ':attempts', prefix .. ':passing', prefix .. ':stray', prefix .. ':unleased') > 0
-  or listed > @RWQ_COPIES_FEW@ and listed > call('HLEN', prefix .. ':leased') then
+if call('LLEN', processing) > @RWQ_COPIES_FEW@
+  or call('EXISTS', prefix .. ':attempts', prefix .. ':passing', prefix .. ':stray', prefix .. ':unleased') > 0 then
   return ''
 end
 call('ZREM', prefix .. ':due', id) -- the last of which the type is not known
-if call('LREM', processing, listed > @RWQ_COPIES_FEW@ and '-1' or '0', id) == 0 then
+if call('LREM', processing, '0', id) == 0 then
   return ''
 end
 call('DEL', item, old, new)

@@ -11,7 +11,9 @@ check_types()
 local time = clock()
 local aside = call('EXISTS', key('kept')) == 1
 
--- Seen without a lease twice, a time apart: now it is worth looking through the lists.
+-- Seen without a lease twice, a time apart: now it is worth looking through the lists, for a few in one call. The others
+-- keep their marks.
+local searched = 0
 local function adopt(id)
   if lease_of(id) then
     return
@@ -22,7 +24,8 @@ local function adopt(id)
     if call('ZCARD', key('stray')) < @RWQ_MARKS_MAX@ then
       call('ZADD', key('stray'), time, id)
     end
-  elseif time - since >= stray_ms then
+  elseif time - since >= stray_ms and searched < @RWQ_SEARCHED@ then
+    searched = searched + 1
     if not call('LPOS', key('queue'), id) and not call('LPOS', key('processing'), id) then
       call('LPUSH', key('queue'), id)
     end

@@ -11,7 +11,7 @@ check_types()
 if call('MGET', key('item:' .. id))[1] ~= data then
   return remember(session, number, '0')
 end
-if not leave_processing(id) then
+if not leave_processing({ id })[id] then
   call('LREM', key('queue'), -1, id)
 end
 remove_item(id)

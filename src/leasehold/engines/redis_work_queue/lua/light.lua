@@ -1,8 +1,8 @@
 -- light: look through a page of `processing`, from the oldest on, for ids that nobody holds.
 -- KEYS[1] prefix
 -- ARGV config start count own
--- Returns: {how many were looked at, put back into the queue, dropped since they have no item, where the next page begins
--- or -1 at the end of the list}
+-- Returns: {how many were looked at, put back into the queue, dropped since they have no item, noted for the next time, where
+-- the next page begins or -1 at the end of the list}
 -- Invariant: an id without a lease goes to the left end of `queue` when it was seen like this twice, `stray` ms apart.
 -- (Another client takes an id and makes its lease in two steps.) One whose lease was ours goes at once if `own` is 1, and
 -- else with what is due. `start` -1: where the last page ended, whoever asked for it. Sending it again is harmless.
@@ -20,7 +20,7 @@ if #page == 0 then
   if shared and start > 0 then
     call('HSET', key('meta'), 'light_cursor', 0)
   end
-  return { 0, 0, 0, -1 }
+  return { 0, 0, 0, 0, -1 }
 end
 local leases = leases_of(page)
 local claims = call('HMGET', key('leased'), unpack(page))
@@ -89,14 +89,7 @@ for n = #page, 1, -1 do
     end
   end
 end
-if #gone > 0 then
-  -- A list has no way to delete by place: what goes is overwritten first, then taken out in one sweep. No id is like it.
-  local tombstone = '\0leasehold gone ' .. digits(time)
-  for _, place in ipairs(gone) do
-    call('LSET', key('processing'), place, tombstone)
-  end
-  call('LREM', key('processing'), -#gone, tombstone)
-end
+strike(key('processing'), gone)
 if #back > 0 then
   call('LPUSH', key('queue'), unpack(back))
   call('ZREM', key('unleased'), unpack(back))
@@ -113,4 +106,4 @@ local following = #page < count and -1 or start + #page - #gone
 if shared then
   call('HSET', key('meta'), 'light_cursor', math.max(0, following))
 end
-return { #page, #back, ghosts, following }
+return { #page, #back, ghosts, #marked / 2, following }

@@ -10,7 +10,7 @@
 local limit, bytes, id_most = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 allow_when_full()
 check_types()
-local ids, looked, rows, unfit = call('LRANGE', key('queue'), -limit, -1), 0, {}, {}
+local ids, looked, rows, unfit, held = call('LRANGE', key('queue'), -limit, -1), 0, {}, {}, {}
 for n = #ids, 1, -1 do
   local id = ids[n]
   local data = call('MGET', key('item:' .. id))[1]
@@ -18,8 +18,7 @@ for n = #ids, 1, -1 do
     call('LREM', key('queue'), -1, id)
   elseif is_held(id, lease_of(id), claim_of(call('HGET', key('leased'), id)), data) then
     call('LREM', key('queue'), -1, id)
-    call('LREM', key('processing'), 0, id)
-    call('LPUSH', key('processing'), id)
+    held[#held + 1] = id
   elseif id == '' or #id > id_most or string.sub(id, 1, 1) == '@' then
     call('LREM', key('queue'), -1, id)
     call('LPUSH', key('queue'), id)
@@ -32,4 +31,5 @@ for n = #ids, 1, -1 do
   end
   looked = looked + 1
 end
+leave_to_holders(held)
 return { looked, rows, unfit }

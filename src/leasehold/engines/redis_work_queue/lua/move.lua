@@ -37,16 +37,21 @@ local answer = #there > 0 and enqueue({ to }, jobs) or ''
 if type(answer) == 'table' then
   return answer
 end
+local off, moved = {}, {}
+for n, one in ipairs(there) do
+  off[n] = one[1]
+end
+take_out(key('queue'), off, call('LLEN', key('queue')) <= @RWQ_COPIES_FEW@)
 for n, one in ipairs(there) do
   local id, letter = one[1], string.sub(answer, n, n)
   letters[one[2]] = letter
-  call('LREM', key('queue'), -1, id)
   if letter == '1' then
-    -- Who held it once, and is late, must not find a copy of it.
-    leave_processing(id)
+    moved[#moved + 1] = id
     remove_item(id)
   else
     call('LPUSH', key('queue'), id)
   end
 end
+-- Who held one once, and is late, must not find a copy of it.
+leave_processing(moved)
 return remember(session, number, table.concat(letters))

@@ -16,9 +16,9 @@ end
 
 local function held()
   local found, passed = call('LRANGE', key('processing'), -@MAX_GHOST_LOOK@, -1), 0
-  local later = call('EXISTS', key('later')) == 1
+  local leases = #found > 0 and call('EXISTS', key('later')) == 1 and leases_of(found)
   for n = #found, 1, -1 do
-    if not (later and waits_for_retry(found[n])) then
+    if not (leases and waits_for_retry(found[n], leases[n])) then
       passed = passed + 1
       if passed > offset and #ids < limit then
         ids[#ids + 1] = found[n]

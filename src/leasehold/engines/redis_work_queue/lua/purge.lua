@@ -23,23 +23,34 @@ elseif state == 'unroutable' then
 else
   ids = call('ZRANGE', key(state), 0, limit - 1)
 end
-local removed, stay = 0, 0
+local removed, stay, held, off = 0, 0, {}, {}
 local live = state == 'ready' or state == 'scheduled'
+look_for_copies()
+
+-- Whether one in line is somebody's by now, or is not the item that was to be tried again.
+local function is_other(id, data)
+  local place = data and place_in_line(id, data)
+  if state == 'scheduled' then
+    return data and place ~= 'scheduled'
+  end
+  local lease = data and lease_of(id)
+  return lease and is_held(id, lease, claim_of(call('HGET', key('leased'), id)), data)
+end
+
 for _, id in ipairs(ids) do
-  local data, lease = live and call('MGET', key('item:' .. id))[1], live and lease_of(id)
-  local held = state == 'ready' and lease and data and is_held(id, lease, claim_of(call('HGET', key('leased'), id)), data)
+  local data = live and call('MGET', key('item:' .. id))[1]
   local ended = not live and end_of(id) == state and call('HGET', key('ended'), id) or nil
   local there = ended or data
-  if held then
-    -- Somebody holds it, and the queue has a second copy: it is left to its holder.
-    call('LREM', key('processing'), 0, id)
-    call('LPUSH', key('processing'), id)
-  elseif state == 'scheduled' and data and not waits_for_retry(id, data) then
-    -- Of an earlier item of the id, which another client has completed.
-    call('ZREM', key('later'), id)
+  if live and is_other(id, data) then
+    if state == 'ready' then
+      held[#held + 1] = id -- the queue had a second copy
+    else
+      call('ZREM', key('later'), id)
+    end
   elseif cancelling and there then
-    if cancel(config, time, id, state == 'ready' and 'popped' or state, ended, body) then
+    if cancel(config, time, id, live and 'popped' or state, ended, body) then
       removed = removed + 1
+      off[#off + 1] = id
     else
       stay = stay + 1
       if state == 'ready' then
@@ -49,11 +60,19 @@ for _, id in ipairs(ids) do
   elseif not live and not ended then
     call('ZREM', key(parked or state), id) -- listed, and of another state by now
   else
-    if state ~= 'ready' then
+    if not live then
       unlist(id, state, ended)
     end
     erase(id, ended)
+    off[#off + 1] = id
     removed = removed + (there and 1 or 0)
+  end
+end
+leave_to_holders(held)
+if state == 'scheduled' then
+  leave_processing(off)
+  for _, id in ipairs(off) do
+    forget_retry(id)
   end
 end
 return remember(session, number, (#ids - stay) .. ' ' .. removed)

@@ -24,18 +24,7 @@ look_for_copies()
 local items = keys_of('item:', ids)
 local leases, whole, older, newer = leases_of(ids)
 local tries = call('EXISTS', key('attempts')) == 1 and call('HMGET', key('attempts'), unpack(ids)) or {}
-local answers, done, names, front, gone = {}, {}, {}, {}, {}
-local all_there = call('EXISTS', unpack(items)) == #ids
-
--- Another client may have completed it.
-local function is_there(id)
-  return all_there or call('EXISTS', key('item:' .. id)) == 1
-end
-
--- It may have been moved from `processing` to `queue`, by somebody else's cleaner.
-local function unlist(id)
-  return leave_processing(id) or call('LREM', key('queue'), -1, id) > 0
-end
+local answers, done, names, front, gone, others, off = {}, {}, {}, {}, {}, {}, {}
 
 local function retry(id, claim, tried, delay, body)
   local failures, crashes = counted(tried, claim.hash)
@@ -46,7 +35,6 @@ local function retry(id, claim, tried, delay, body)
     call('ZADD', key('later'), time + delay, id)
   else
     end_lease(id)
-    unlist(id)
     call('LPUSH', key('queue'), id)
   end
 end
@@ -58,9 +46,9 @@ local function leave_to_others(id, claim)
   call('SET', key('passing:' .. worker), '0', 'PX', @ANSWER_TTL_MS@)
   if is_plain_by_head(id) or note_raw(id, claim.hash) then
     end_lease(id)
-    unlist(id)
     call('LPUSH', key('queue'), id)
   else
+    call('LPUSH', key('processing'), id)
     set_lease(id, '~' .. digits(time + REST_MS), REST_MS + config.wire)
     call('ZADD', key('later'), time + REST_MS, id)
   end
@@ -75,10 +63,8 @@ local function set_down(id, claim, tried, kind, task, body)
       local message = 'Its task is not known here, and it cannot be set aside: another job of this id is.'
       body = cjson.encode({ type = 'IdTaken', message = message, traceback = '' })
     end
-    unlist(id)
-    return postpone(config, time, id, data, failures + (kind == 'f' and 1 or 0), crashes, body)
-  end
-  if kind == 'u' then
+    postpone(config, time, id, data, failures + (kind == 'f' and 1 or 0), crashes, body)
+  elseif kind == 'u' then
     local line = table.concat({ time, 0, failures, crashes, claim.token, claim.claimed, task }, ' ')
     set_aside('unroutable', id, data, line, '')
     call('ZADD', key('unroutable:' .. task), claim.token, id)
@@ -88,55 +74,65 @@ local function set_down(id, claim, tried, kind, task, body)
     failures = failures + (kind == 'f' and 1 or 0)
     end_badly(config, time, state, id, data, failures, crashes, claim.token, worker, claim.claimed, body)
   end
-  unlist(id)
 end
 
-local function complete(n, id)
-  done[#done + 1] = id
-  names[#names + 1] = items[n]
-  names[#names + 1] = older[n]
-  names[#names + 1] = newer[n]
-  unlist(id)
-end
-
--- Whether nothing is special about a lease of this token: it is on the wire as it was given, and ours in our record.
+-- Whether nothing is special about a lease of this token: it is on the wire as it was given, ours in our record, and the item
+-- is the one that it was given for.
 local mine = ' ' .. worker
 local function is_plainly_held(n, token)
-  return all_there and whole[n] and leases[n] == token .. mine
-    and claims[n] and string.find(claims[n], token .. ' ', 1, true) == 1 and string.sub(claims[n], -#mine) == mine
+  local claim = claims[n]
+  return claim and whole[n] and leases[n] == token .. mine
+    and string.find(claim, token .. ' ', 1, true) == 1 and string.sub(claim, -#mine) == mine
+    and string.match(claim, '^%d+ %d+ %d+ %w+ (%x+) ') == seen_hash(ids[n])
 end
 
 for n, id in ipairs(ids) do
   local at = 5 + (n - 1) * 6
-  local token, kind, ms, task, body = ARGV[at + 1], ARGV[at + 2], tonumber(ARGV[at + 3]), ARGV[at + 4], ARGV[at + 5]
+  local token, kind = ARGV[at + 1], ARGV[at + 2]
   local plainly = kind == 'c' and is_plainly_held(n, token)
   local claim = not plainly and claim_of(claims[n])
   answers[n] = 0
-  if plainly then
+  if plainly or claim and claim.token == token and claim.worker == worker then
     claims[n] = false
     gone[#gone + 1] = id
-    answers[n] = 1
-    complete(n, id)
-  elseif claim and claim.token == token and claim.worker == worker then
-    claims[n] = false
-    gone[#gone + 1] = id
-    if kind == 'l' or kind == 'k' then
-      if is_there(id) and stands(id, claim, leases[n], whole[n]) then
-        answers[n] = 1
-      end
-      front[#front + 1] = { id, claim, kind == 'k' }
-    elseif is_there(id) and stands(id, claim, leases[n], whole[n]) then
+    if plainly or stands(id, claim, leases[n]) then
       answers[n] = 1
-      if kind == 'c' then
-        complete(n, id)
-      elseif kind == 'r' then
-        retry(id, claim, tries[n], ms, body)
-      elseif kind == 'u' and task == '*' then
-        leave_to_others(id, claim)
-      else
-        set_down(id, claim, tries[n], kind, task, body)
-      end
     end
+    if kind == 'l' or kind == 'k' then
+      front[#front + 1] = { id, claim, kind == 'k' }
+    elseif answers[n] == 1 and kind == 'c' then
+      off[#off + 1], done[#done + 1] = id, id
+      names[#names + 1] = items[n]
+      names[#names + 1] = older[n]
+      names[#names + 1] = newer[n]
+    elseif answers[n] == 1 then
+      -- One that waits for a retry stays where it is.
+      if kind ~= 'r' or ARGV[at + 3] == '0' then
+        off[#off + 1] = id
+      end
+      others[#others + 1] = { n, id, claim }
+    end
+  end
+end
+local there, moved = leave_processing(off), {}
+for _, id in ipairs(off) do
+  if not there[id] then
+    moved[#moved + 1] = id -- by somebody else's cleaner
+  end
+end
+if #moved > 0 then
+  take_out(key('queue'), moved, false)
+end
+for _, other in ipairs(others) do
+  local n, id, claim = unpack(other)
+  local at = 5 + (n - 1) * 6
+  local kind, ms, task, body = ARGV[at + 2], tonumber(ARGV[at + 3]), ARGV[at + 4], ARGV[at + 5]
+  if kind == 'r' then
+    retry(id, claim, tries[n], ms, body)
+  elseif kind == 'u' and task == '*' then
+    leave_to_others(id, claim)
+  else
+    set_down(id, claim, tries[n], kind, task, body)
   end
 end
 if #done > 0 then
@@ -146,6 +142,7 @@ if #done > 0 then
     call('HDEL', key('attempts'), unpack(done))
   end
   call('HDEL', key('passing'), unpack(done))
+  call('ZREM', key('later'), unpack(done))
   call('ZREM', key('unleased'), unpack(done))
   call('ZREM', key('stray'), unpack(done))
 end

@@ -26,16 +26,16 @@ local time, token = t[1] .. string.sub(micros, 1, 3), t[1] .. micros
 if top and (#top > #token or #top == #token and top >= token) then
   token = string.format('%.0f', top + 1)
 end
+-- What is due comes first, and a retry that somebody's cleaner has put here is looked at.
+local due = prefix .. ':due'
+if #call('ZRANGEBYSCORE', due, '-inf', time, 'LIMIT', 0, 1) > 0 or call('ZSCORE', prefix .. ':later', id) then
+  return 0
+end
 local deadline = time + ARGV[4]
 local hash = string.sub(redis.sha1hex(#data .. ' ' .. string.sub(data, 1, 65536)), 1, 16)
 local value, line = token .. ' ' .. worker, token .. ' ' .. deadline .. ' ' .. time .. ' n ' .. hash .. ' ' .. worker
 call('LMOVE', prefix .. ':queue', prefix .. ':processing', 'RIGHT', 'LEFT')
--- The only key of which the type is not known by now: another program's data there is an error that changes nothing.
-local noted = redis.pcall('ZADD', prefix .. ':due', deadline + ARGV[5], id)
-if type(noted) == 'table' then
-  call('LMOVE', prefix .. ':processing', prefix .. ':queue', 'LEFT', 'RIGHT')
-  return noted
-end
+call('ZADD', due, deadline + ARGV[5], id)
 call('HSET', leased, id, line)
 call('HSET', meta, 'token', token)
 call('SET', new, value, 'PX', ARGV[4])

@@ -4,35 +4,43 @@
 -- The one way back to the front of a queue, for entries {id, claim, crashed} with the highest token first: each goes to
 -- the very front, so the order of the claims is the order afterwards. Past the limit of crashes a job ends in broken.
 local function put_back(config, time, entries)
-  local front, crashed = {}, 0
-  look_for_copies()
+  local front, back, off, elsewhere, crashed = {}, {}, {}, {}, 0
   look_for_copies()
   for _, entry in ipairs(entries) do
     local id, claim = entry[1], entry[2]
-    local data = call('MGET', key('item:' .. id))[1]
-    local mine = stands(id, claim, lease_of(id))
+    if stands(id, claim, lease_of(id)) then
+      back[#back + 1], off[#off + 1] = entry, id
+    end
     forget_claim(id, claim)
-    if data and mine then
-      local tries = call('HGET', key('attempts'), id)
-      local failures, crashes = counted(tries, claim.hash)
-      local crash = entry[3] and may_crash(claim)
+  end
+  local there = leave_processing(off)
+  for _, id in ipairs(off) do
+    if not there[id] then
+      elsewhere[#elsewhere + 1] = id
+    end
+  end
+  -- Somebody else's cleaner may have put some into the queue already, when their leases had ended.
+  local queued = find(key('queue'), elsewhere, false)
+  for _, entry in ipairs(back) do
+    local id, claim = entry[1], entry[2]
+    local tries = call('HGET', key('attempts'), id)
+    local failures, crashes = counted(tries, claim.hash)
+    local crash = entry[3] and may_crash(claim)
+    if crash then
+      crashes, crashed = crashes + 1, crashed + 1
+    end
+    if crash and crashes >= config.max_crashes then
+      local message = 'What ran this job died or stalled ' .. crashes .. ' times.'
+      local body = cjson.encode({ type = 'Crashed', message = message, traceback = '' })
+      local data = call('GET', key('item:' .. id))
+      end_badly(config, time, 'broken', id, data, failures, crashes, claim.token, claim.worker, claim.claimed, body)
+    else
       if crash then
-        crashes, crashed = crashes + 1, crashed + 1
+        call('HSET', key('attempts'), id, attempts_text(failures, crashes, claim.hash, last_error(tries)))
       end
-      local listed = leave_processing(id)
-      if crash and crashes >= config.max_crashes then
-        local message = 'What ran this job died or stalled ' .. crashes .. ' times.'
-        local body = cjson.encode({ type = 'Crashed', message = message, traceback = '' })
-        end_badly(config, time, 'broken', id, data, failures, crashes, claim.token, claim.worker, claim.claimed, body)
-      else
-        if crash then
-          call('HSET', key('attempts'), id, attempts_text(failures, crashes, claim.hash, last_error(tries)))
-        end
-        end_lease(id)
-        -- Somebody else's cleaner may have put it into the queue already, when the lease had ended.
-        if listed or not call('LPOS', key('queue'), id) then
-          front[#front + 1] = id
-        end
+      end_lease(id)
+      if there[id] or #queued[id] == 0 then
+        front[#front + 1] = id
       end
     end
   end

@@ -2,6 +2,7 @@
 -- value, see lib/leases. Beside it `leased` has id -> "<token> <deadline> <claimed> <slots or h or n> <hash> <worker>",
 -- `held:<worker>` the ids by token, `holders` until when each worker that beats is believed alive, and `due` when a lease
 -- that has an end of its own is looked at.
+--@include lists
 
 -- token, deadline, claimed, kind, hash, worker; nil for what is none.
 local function claim_of(text)
@@ -54,19 +55,25 @@ local function forget_claim(id, claim)
   end
 end
 
--- Whether a claim of ours still stands. A live lease on the wire decides by its token. When there is none (its time was
--- up and no cleaner of ours came by), or only one of its two names is left (another client completed the item, and knows
--- the other name), the claim stands as long as the item is the one that was claimed: another item of the same id must not
--- end with a lease that was never on it.
-local function stands(id, claim, lease, whole)
+-- The hash of the item that is there now; nil for none. No more of a large one is read than counts.
+local function seen_hash(id)
+  local name = key('item:' .. id)
+  local head = redis.pcall('GETRANGE', name, 0, 65536)
+  if type(head) ~= 'string' or head == '' and call('EXISTS', name) == 0 then
+    return nil
+  end
+  return hash_of(head, #head > 65536 and call('STRLEN', name) or nil)
+end
+
+-- Whether a claim of ours still stands: nobody else's lease is on the wire, and the item is the one that was claimed. There
+-- may be no lease (its time was up and no cleaner of ours came by), or another item, which a client has added under the
+-- same id: that must not end with a lease that was never on it.
+local function stands(id, claim, lease)
   local token = wire_token(lease)
   if token and token ~= claim.token then
     return false
-  elseif token and whole then
-    return true
   end
-  local data = call('MGET', key('item:' .. id))[1]
-  return data and hash_of(data) == claim.hash
+  return seen_hash(id) == claim.hash
 end
 
 -- What `attempts` has of the item that is there; nil for none. What belongs to an earlier item of the id does not count.
@@ -75,10 +82,10 @@ local function tries_of(id, data)
   return text and string.match(text, '^%d+ %d+ (%x+)') == hash_of(data) and text or nil
 end
 
--- Whether the item that is there waits for a retry, and is not a later one of the id, with other data. `data`: where it is
--- known already.
-local function waits_for_retry(id, data)
-  if not call('ZSCORE', key('later'), id) then
+-- Whether the item that is there waits for a retry: it is nobody's, and not a later one of the id, with other data. `data`:
+-- where it is known already.
+local function waits_for_retry(id, lease, data)
+  if lease and not is_waiting(lease) or not call('ZSCORE', key('later'), id) then
     return false
   end
   data = data or call('MGET', key('item:' .. id))[1]
@@ -91,7 +98,7 @@ local function is_held(id, lease, claim, data)
   if not lease then
     return false
   elseif is_waiting(lease) then
-    return waits_for_retry(id, data)
+    return waits_for_retry(id, lease, data)
   elseif not is_ours(lease) then
     return true
   end
@@ -101,12 +108,15 @@ end
 -- The state of an item that other clients see. One in no list waits for a deep clean; it is shown with those that wait.
 local function place_in_line(id, data)
   local lease = lease_of(id)
-  if waits_for_retry(id, data) then
+  local waiting = waits_for_retry(id, lease, data)
+  if lease and waiting then
     return 'scheduled'
   elseif is_held(id, lease, claim_of(call('HGET', key('leased'), id)), data) then
     return 'active'
   end
-  return call('LPOS', key('processing'), id, 'RANK', -1, 'MAXLEN', 10000) and 'active' or 'ready'
+  -- The lease of one that waits for a retry may have ended, and somebody's cleaner may have put it into the queue since.
+  local listed = call('LPOS', key('processing'), id, 'RANK', -1, 'MAXLEN', 10000)
+  return listed and (waiting and 'scheduled' or 'active') or 'ready'
 end
 
 -- In how many ids of `processing` second copies may be looked for: other clients take a copy for the proof that an item is not
@@ -120,9 +130,20 @@ local function look_for_copies()
   end
 end
 
--- Take an id out of `processing`: the oldest are at the right, and it is mostly among them. False: it was not there.
-local function leave_processing(id)
+-- Take ids out of `processing`. Answers which were there: id -> true.
+local function leave_processing(ids)
+  if #ids == 0 then
+    return {}
+  end
   look_for_copies()
   copies_left = copies_left - listed
-  return call('LREM', key('processing'), copies_left < 0 and '-1' or '0', id) > 0
+  return take_out(key('processing'), ids, copies_left >= 0)
+end
+
+-- Leave those that somebody holds to their holders: one copy stays, where a cleaner finds it when that lease ends.
+local function leave_to_holders(ids)
+  if #ids > 0 then
+    leave_processing(ids)
+    call('LPUSH', key('processing'), unpack(ids))
+  end
 end

@@ -9,10 +9,14 @@ local function forget_earlier(ids)
   call('HDEL', key('passing'), unpack(ids))
   call('ZREM', key('stray'), unpack(ids))
   call('ZREM', key('unleased'), unpack(ids))
+  local off = {}
   for _, id in ipairs(call('EXISTS', key('later')) == 1 and ids or {}) do
     if call('ZSCORE', key('later'), id) then
-      leave_processing(id)
-      forget_retry(id)
+      off[#off + 1] = id
     end
+  end
+  leave_processing(off)
+  for _, id in ipairs(off) do
+    forget_retry(id)
   end
 end

@@ -21,15 +21,15 @@ local function task_of(ended)
   return string.match(ended or '', '^%S+ %d+ %d+ %d+ %d+ %d+ %d+ ([^\n]*)') or ''
 end
 
--- Take it out of its list; what is kept of it (`item:<id>`, or `kept` and `ended`) is left to the caller. `popped`: it is
--- in no list any more.
+-- Take it out of its list; what is kept of it (`item:<id>`, or `kept` and `ended`) is left to the caller. `popped`: the
+-- caller sees to its list.
 local function unlist(id, place, ended)
   if place == 'popped' then
     return
   elseif place == 'ready' then
     call('LREM', key('queue'), 0, id)
   elseif place == 'scheduled' then
-    leave_processing(id)
+    leave_processing({ id })
     call('ZREM', key('later'), id)
     end_lease(id)
   elseif place == 'unroutable' then

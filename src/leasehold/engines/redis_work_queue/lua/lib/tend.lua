@@ -4,19 +4,27 @@
 -- on the wire, so that no cleaner touches them; one that lost it was moved by somebody else, and needs nothing.
 local function promote(time, limit)
   local ids = call('ZRANGEBYSCORE', key('later'), '-inf', time, 'LIMIT', 0, limit)
-  if #ids > 0 then
-    look_for_copies()
+  if #ids == 0 then
+    return 0
   end
+  look_for_copies()
+  local off, lives = {}, {}
   for _, id in ipairs(ids) do
     local lease, data = lease_of(id), call('MGET', key('item:' .. id))[1]
-    local same = waits_for_retry(id, data)
+    local same = waits_for_retry(id, lease, data)
     call('ZREM', key('later'), id)
     if not lease or is_waiting(lease) then
       end_lease(id)
       -- Else another client has completed it, and what is there now is a later item, which somebody may be about to lease.
-      if (same or not data) and leave_processing(id) and data then
-        call('LPUSH', key('queue'), id)
+      if same or not data then
+        off[#off + 1], lives[id] = id, data and true
       end
+    end
+  end
+  local there = leave_processing(off)
+  for _, id in ipairs(off) do
+    if there[id] and lives[id] then
+      call('LPUSH', key('queue'), id)
     end
   end
   return #ids

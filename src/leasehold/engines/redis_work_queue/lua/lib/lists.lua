@@ -1,0 +1,73 @@
+-- lib lists: the two lists that clients share. They may be long, and to look through one costs the same for one id as for
+-- hundreds: so many are looked for at one time, from both ends, as an id is mostly near one of them.
+
+-- Where ids are in a list: for each the places of its copies, from the left, or from the right where negative. `whole`: all
+-- copies are looked for, else until each was seen once.
+local function find(list, ids, whole)
+  local places, missing = {}, 0
+  for _, id in ipairs(ids) do
+    if not places[id] then
+      places[id], missing = {}, missing + 1
+    end
+  end
+  local size, left, right, page, from_right = call('LLEN', list), 0, 0, 125, false
+  while left + right < size and (whole or missing > 0) do
+    local count = math.min(page, size - left - right)
+    local first = from_right and -right - count or left
+    for n, id in ipairs(call('LRANGE', list, first, first + count - 1)) do
+      local at = places[id]
+      if at then
+        missing = missing - (#at == 0 and 1 or 0)
+        at[#at + 1] = first + n - 1
+      end
+    end
+    if from_right then
+      right, page = right + count, math.min(2 * page, 1000)
+    else
+      left = left + count
+    end
+    from_right = not from_right
+  end
+  return places
+end
+
+-- Take what is at these places out of a list. A list has no way to delete by place: what goes is overwritten first, and then
+-- taken out in one sweep from each end. No id is like that.
+local function strike(list, places)
+  local gone, left, right = '\0leasehold gone', 0, 0
+  for _, place in ipairs(places) do
+    call('LSET', list, place, gone)
+    if place < 0 then
+      right = right + 1
+    else
+      left = left + 1
+    end
+  end
+  if left > 0 then
+    call('LREM', list, left, gone)
+  end
+  if right > 0 then
+    call('LREM', list, -right, gone)
+  end
+end
+
+-- Take ids out of a list, all their copies if `whole`. Answers which of them were there: id -> true.
+local function take_out(list, ids, whole)
+  local there, places = {}, {}
+  local size = call('LLEN', list)
+  -- Few are found sooner by Redis itself.
+  if whole and (#ids < 8 or size < 50) and #ids * size <= @RWQ_COPIES_MAX@ then
+    for _, id in ipairs(ids) do
+      there[id] = call('LREM', list, 0, id) > 0 or there[id]
+    end
+    return there
+  end
+  for id, found in pairs(find(list, ids, whole)) do
+    there[id] = #found > 0
+    for _, place in ipairs(found) do
+      places[#places + 1] = place
+    end
+  end
+  strike(list, places)
+  return there
+end
