@@ -22,7 +22,7 @@ if #ids > 0 then
     local mine = claim and claim.worker == worker
     if mine and whole[n] and wire_token(leases[n]) == claim.token then
       keep_lease(id, claim.token .. ' ' .. worker, config.wire)
-    elseif mine and stands(id, claim, leases[n], whole[n]) then
+    elseif mine and stands(id, claim, leases[n]) then
       -- Its time was up while this worker, or Redis, was away, and nobody has taken it since.
       set_lease(id, claim.token .. ' ' .. worker, config.wire)
     elseif mine then

@@ -23,6 +23,7 @@ local claims = call('HMGET', key('leased'), unpack(ids))
 look_for_copies()
 local items = keys_of('item:', ids)
 local leases, whole, older, newer = leases_of(ids)
+local hashes = seen_hashes(items)
 local tries = call('EXISTS', key('attempts')) == 1 and call('HMGET', key('attempts'), unpack(ids)) or {}
 local answers, done, names, front, gone, others, off = {}, {}, {}, {}, {}, {}, {}
 
@@ -83,7 +84,7 @@ local function is_plainly_held(n, token)
   local claim = claims[n]
   return claim and whole[n] and leases[n] == token .. mine
     and string.find(claim, token .. ' ', 1, true) == 1 and string.sub(claim, -#mine) == mine
-    and string.match(claim, '^%d+ %d+ %d+ %w+ (%x+) ') == seen_hash(ids[n])
+    and string.match(claim, '^%d+ %d+ %d+ %w+ (%x+) ') == hashes[n]
 end
 
 for n, id in ipairs(ids) do
@@ -95,7 +96,7 @@ for n, id in ipairs(ids) do
   if plainly or claim and claim.token == token and claim.worker == worker then
     claims[n] = false
     gone[#gone + 1] = id
-    if plainly or stands(id, claim, leases[n]) then
+    if plainly or stands_on(claim, leases[n], hashes[n]) then
       answers[n] = 1
     end
     if kind == 'l' or kind == 'k' then

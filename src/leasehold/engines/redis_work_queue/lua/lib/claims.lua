@@ -41,9 +41,12 @@ end
 
 -- A large payload is told by its beginning and its size: the time that one call takes is bounded. `size`: of the whole,
 -- when `data` is its beginning alone.
+local sizes = {}
 local function hash_of(data, size)
   local head = #data > 65536 and string.sub(data, 1, 65536) or data
-  return string.sub(redis.sha1hex((size or #data) .. ' ' .. head), 1, 16)
+  size = size or #data
+  sizes[size] = sizes[size] or size .. ' ' -- to write a number is slow
+  return string.sub(redis.sha1hex(sizes[size] .. head), 1, 16)
 end
 
 -- Forget our record of a lease. What is on the wire is left alone: it may be somebody else's by now.
@@ -55,25 +58,42 @@ local function forget_claim(id, claim)
   end
 end
 
--- The hash of the item that is there now; nil for none. No more of a large one is read than counts.
-local function seen_hash(id)
-  local name = key('item:' .. id)
-  local head = redis.pcall('GETRANGE', name, 0, 65536)
-  if type(head) ~= 'string' or head == '' and call('EXISTS', name) == 0 then
-    return nil
+-- The hash of what `item:<id>` has now, and how much was read; nil for none. No more of a large one is read than counts.
+local function seen_hash(item)
+  local head = redis.pcall('GETRANGE', item, 0, 65536)
+  if type(head) ~= 'string' or head == '' and call('EXISTS', item) == 0 then
+    return nil, 0
   end
-  return hash_of(head, #head > 65536 and call('STRLEN', name) or nil)
+  return hash_of(head, #head > 65536 and call('STRLEN', item) or nil), #head
+end
+
+-- The same of many: small ones are read together.
+local function seen_hashes(items)
+  local hashes, read, n = {}, 0, 1
+  while n <= #items do
+    if n == 1 or read / (n - 1) > 4096 then
+      local hash, size = seen_hash(items[n])
+      hashes[n], read, n = hash or false, read + size, n + 1
+    else
+      for _, data in ipairs(call('MGET', unpack(items, n, math.min(n + 99, #items)))) do
+        hashes[n], read, n = data and hash_of(data), read + #(data or ''), n + 1
+      end
+    end
+  end
+  return hashes
 end
 
 -- Whether a claim of ours still stands: nobody else's lease is on the wire, and the item is the one that was claimed. There
 -- may be no lease (its time was up and no cleaner of ours came by), or another item, which a client has added under the
 -- same id: that must not end with a lease that was never on it.
-local function stands(id, claim, lease)
+local function stands_on(claim, lease, hash)
   local token = wire_token(lease)
-  if token and token ~= claim.token then
-    return false
-  end
-  return seen_hash(id) == claim.hash
+  return (token == nil or token == claim.token) and hash == claim.hash
+end
+
+local function stands(id, claim, lease)
+  local hash = seen_hash(key('item:' .. id))
+  return stands_on(claim, lease, hash)
 end
 
 -- What `attempts` has of the item that is there; nil for none. What belongs to an earlier item of the id does not count.

@@ -51,12 +51,32 @@ local function strike(list, places)
   end
 end
 
+-- Write a list anew without these ids.
+local function rewrite(list, ids)
+  local goes, there, stay = {}, {}, {}
+  for _, id in ipairs(ids) do
+    goes[id] = true
+  end
+  for _, id in ipairs(call('LRANGE', list, 0, -1)) do
+    if goes[id] then
+      there[id] = true
+    else
+      stay[#stay + 1] = id
+    end
+  end
+  call('DEL', list)
+  if #stay > 0 then
+    call('RPUSH', list, unpack(stay))
+  end
+  return there
+end
+
 -- Take ids out of a list, all their copies if `whole`. Answers which of them were there: id -> true.
 local function take_out(list, ids, whole)
-  local there, places = {}, {}
-  local size = call('LLEN', list)
-  -- Few are found sooner by Redis itself.
-  if whole and (#ids < 8 or size < 50) and #ids * size <= @RWQ_COPIES_MAX@ then
+  local there, places, size = {}, {}, call('LLEN', list)
+  if whole and size <= 1000 and size <= 4 * #ids then
+    return rewrite(list, ids)
+  elseif whole and #ids < 8 and #ids * size <= @RWQ_COPIES_MAX@ then
     for _, id in ipairs(ids) do
       there[id] = call('LREM', list, 0, id) > 0 or there[id]
     end
