@@ -8,10 +8,12 @@ call('DEL', prefix .. ':full') -- so that it runs at the memory limit as well
 if tonumber(string.match(call('GET', prefix .. ':done:' .. session) or '0', '^%d+')) >= tonumber(number) then
   return 0
 end
-local leased, meta = prefix .. ':leased', prefix .. ':meta'
+local leased, meta, due = prefix .. ':leased', prefix .. ':meta', prefix .. ':due'
 local id = call('LINDEX', prefix .. ':queue', '-1')
 if not id then
-  return {}
+  -- Nothing else to do: what has lapsed is taken back by `claim`.
+  local first = call('ZRANGE', due, 0, 0, 'WITHSCORES')[2]
+  return first and tonumber(first) <= call('TIME')[1] * 1000 and 0 or {}
 end
 local old, new = prefix .. ':leased_by_session:' .. id, prefix .. ':lease:' .. id
 local found = call('MGET', prefix .. ':item:' .. id, old, new)
@@ -26,16 +28,16 @@ local time, token = t[1] .. string.sub(micros, 1, 3), t[1] .. micros
 if top and (#top > #token or #top == #token and top >= token) then
   token = string.format('%.0f', top + 1)
 end
--- What is due comes first, and a retry that somebody's cleaner has put here is looked at.
-local due = prefix .. ':due'
-if #call('ZRANGEBYSCORE', due, '-inf', time, 'LIMIT', 0, 1) > 0 or call('ZSCORE', prefix .. ':later', id) then
-  return 0
-end
 local deadline = time + ARGV[4]
 local hash = string.sub(redis.sha1hex(#data .. ' ' .. string.sub(data, 1, 65536)), 1, 16)
 local value, line = token .. ' ' .. worker, token .. ' ' .. deadline .. ' ' .. time .. ' n ' .. hash .. ' ' .. worker
 call('LMOVE', prefix .. ':queue', prefix .. ':processing', 'RIGHT', 'LEFT')
-call('ZADD', due, deadline + ARGV[5], id)
+-- The only key of which the type is not known by now: another program's data there is an error that changes nothing.
+local noted = redis.pcall('ZADD', due, deadline + ARGV[5], id)
+if type(noted) == 'table' then
+  call('LMOVE', prefix .. ':processing', prefix .. ':queue', 'LEFT', 'RIGHT')
+  return noted
+end
 call('HSET', leased, id, line)
 call('HSET', meta, 'token', token)
 call('SET', new, value, 'PX', ARGV[4])
