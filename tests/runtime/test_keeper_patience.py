@@ -100,3 +100,27 @@ async def test_what_it_says_while_the_interpreter_is_held_again_and_again_is_not
         speaker.join()
     assert keeper.kills == 0
     assert "keeper_silent" not in caplog.text
+
+
+@pytest.mark.parametrize("held_s", [0.0, 0.06])
+async def test_a_silence_is_as_long_while_handlers_hold_the_loop_piece_by_piece(monkeypatch, held_s):
+    """Before it is judged, what may lie in the pipe is read: that takes some turns, of a piece each."""
+    monkeypatch.setattr(limits, "KEEPER_LATE_MS", 200)
+    monkeypatch.setattr(limits, "KEEPER_GONE_MS", 300)
+    monkeypatch.setattr(limits, "KEEPER_SILENCE_MS", 60_000)
+    monkeypatch.setattr(limits, "WATCH_MS", 20)
+    keeper = FakeKeeper()  # says one word
+    held: list[float] = []
+
+    async def holds() -> None:
+        while not keeper.kills and len(held) < 100:
+            held.append(time.monotonic())
+            time.sleep(held_s)
+            await asyncio.sleep(0 if held_s else 0.06)
+
+    async with Rig(holds, keeper=keeper) as rig:
+        rig.engine.timing = rig.engine.timing.__class__(beat_ms=1, lease_ms=60_000)
+        rig.engine.add("a")
+        await rig.settled(1)
+    assert keeper.kills
+    assert len(held) <= 5 + 6 + 4  # its silence; to look again and to catch up; a slow machine

@@ -22,6 +22,7 @@ from leasehold.runtime.loops import Strikes
 from leasehold.runtime.ports import Env, Keeper, KeeperGone
 from leasehold.runtime.settler import Settler
 from leasehold.runtime.sturdy import tell_heir
+from leasehold.runtime.waits import catch_up
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +72,6 @@ class Heart:
         self._strays: dict[LeaseRef, _Seen] = {}
         self._heard_at: float | None = None
         self._kept_at = -math.inf
-        self._deaf_s = 0.0
-        """For how long since its last word the event loop was held up, and could not have heard another one."""
-        self._was_late = False
         self._stopping = False
         self.beats = 0
 
@@ -125,31 +123,39 @@ class Heart:
         self.lay_down()
         await self._keeper.stop()
 
-    def watch(self, now: float, held_up_s: float) -> None:
+    async def watch(self) -> None:
         """Called now and then while jobs are held: a keeper that is silent then (stopped, wedged) is replaced, and what
         must not run twice is stopped when no beat has gone through for too long.
 
         It says something every beat, also while Redis does not answer. The limits leave the next one the time to start
-        and to beat before the leases are gone; soon after one that was silent, it gets more. `held_up_s`: by how much
-        this call comes late. In that time nothing was read, and as long as one handler after the other holds the
-        interpreter, what is read comes a call later still: such time is nobody's silence.
+        and to beat before the leases are gone; soon after one that was silent, it gets more. While handlers hold the
+        event loop, what it said lies in the pipe: that is read first. Whatever is not there then was not said.
         """
-        late = held_up_s > 0
-        unread, self._was_late = late and not self._was_late, late
-        self._deaf_s += held_up_s
+        if not self._doubtful(self._env.clock()):
+            return
+        heard = self._heard_at
+        await catch_up()
         if self._stopping:
             return
-        if not unread:
-            self._executor.silence(now, self._kept_at, self._lease_s)
+        now = self._env.clock()
+        self._executor.silence(now, self._kept_at, self._lease_s)
+        if self._heard_at == heard:
+            self._judge(self._silent_s(now))
+
+    def _doubtful(self, now: float) -> bool:
+        return not self._stopping and (self._silent_s(now) >= self._late_s or now - self._kept_at >= self._lease_s)
+
+    def _silent_s(self, now: float) -> float:
+        """For how long it has said nothing although it should have."""
         since = self._fetcher.keeping_since
-        if since is None or self._heard_at is None:
-            return
-        silent = now - max(since, self._heard_at) - self._deaf_s
-        if silent >= self._late_s:
+        return 0.0 if since is None or self._heard_at is None else now - max(since, self._heard_at)
+
+    def _judge(self, silent_s: float) -> None:
+        if silent_s >= self._late_s:
             self._fetcher.ready.clear()
-        if silent >= self._gone_s * self._patience:
+        if silent_s >= self._gone_s * self._patience:
             self._heard_at = None
-            event(logging.WARNING, "keeper_silent", silent_s=silent)
+            event(logging.WARNING, "keeper_silent", silent_s=silent_s)
             self._lose_patience()
             self._keeper.kill()
 
@@ -175,7 +181,7 @@ class Heart:
                     raise KeeperGone("it said nothing for too long and was ended") from None
                 continue
             silent = 0
-            self._heard_at, self._deaf_s, self._spoke = self._env.clock(), 0.0, True
+            self._heard_at, self._spoke = self._env.clock(), True
             if self._heard_at - self._impatient_at > limits.KEEPER_PATIENCE_MS / limits.SECOND:
                 self._patience = 1
             if beat is not None:

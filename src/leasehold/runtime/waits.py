@@ -5,9 +5,20 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Coroutine
-from typing import Any
+from typing import Any, Final
 
 from leasehold.runtime.log import brief, event
+
+CATCH_UP_TURNS: Final = 4
+"""Of the event loop, until whoever waits for a line has what lies in a pipe: in the first it is taken out, in the
+second it comes to the protocol (that of a subprocess is called a turn later), in the third the reader goes on, behind
+us in the line. So in the fourth it is known."""
+
+
+async def catch_up() -> None:
+    """Let others have what has come in, however late the event loop is. What it costs is turns, not time."""
+    for _ in range(CATCH_UP_TURNS):
+        await asyncio.sleep(0)
 
 
 async def unless(end: asyncio.Event, waiting: Coroutine[Any, Any, Any], seconds: float) -> None:

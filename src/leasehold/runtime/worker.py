@@ -312,10 +312,8 @@ class Worker:
             await self._env.sleep(tick)
             now = self._env.clock()
             self._executor.watch(now)
-            held_up = now - before - tick
-            late = held_up > tick / 2
-            self._fetcher.watch(now, late)
-            self._heart.watch(now, held_up if late else 0.0)
+            self._fetcher.watch(now, late=now - before > 1.5 * tick)
+            await self._heart.watch()
             reason = self._worn(self._executor.started) or self._executor.lost_slots.reason(now)
             if reason is not None:
                 self.retire(reason)
