@@ -15,6 +15,7 @@ from leasehold.core import limits
 from leasehold.core.engine import Heartbeat
 from leasehold.core.job import LeaseRef
 from leasehold.keeper import BEQUESTS, GOODBYE, Orders, Report, Snapshot
+from leasehold.parent import is_stopped
 from leasehold.recipes import Recipe
 from leasehold.runtime.log import event
 from leasehold.runtime.ports import KeeperGone
@@ -104,10 +105,15 @@ class ProcessKeeper:
             with contextlib.suppress(ProcessLookupError):
                 self._process.kill()
 
-    def bequeath(self, crashed: bool) -> None:
-        stdin = None if self._process is None else self._process.stdin
-        if stdin is not None and not stdin.is_closing():
-            stdin.write(BEQUESTS[crashed] + b"\n")
+    def bequeath(self, crashed: bool) -> bool:
+        process = self._process
+        if process is None or process.stdin is None or process.stdin.is_closing():
+            return False
+        # The event loop may not have heard yet that it has died: the system is asked.
+        if process.returncode is not None or not _is_at_work(process.pid):
+            return False
+        process.stdin.write(BEQUESTS[crashed] + b"\n")
+        return True
 
     async def stop(self) -> None:
         process, self._process = self._process, None
@@ -124,6 +130,14 @@ class ProcessKeeper:
             with contextlib.suppress(ProcessLookupError):
                 process.kill()
             await process.wait()
+
+
+def _is_at_work(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return not is_stopped(pid)
 
 
 def _environment() -> dict[str, str]:

@@ -289,6 +289,8 @@ class FakeKeeper:
         self.stopped = False
         self.bequeathed: bool | None = None
         """Whether what was left to it counts as crashed; None: nothing was."""
+        self.ended = False
+        """Whether it cannot be left anything any more."""
         self.kept_at = time.monotonic()
         self.mute = False
         """While set, the reports that are read do not say that anything is kept."""
@@ -328,8 +330,11 @@ class FakeKeeper:
         self.shown.append(list(leases))
         self._heard.set()
 
-    def bequeath(self, crashed: bool) -> None:
+    def bequeath(self, crashed: bool) -> bool:
+        if self.ended:
+            return False
         self.bequeathed = crashed
+        return True
 
     def keep(self, queues: frozenset[str]) -> None:
         self.kept.append(queues)

@@ -438,3 +438,15 @@ async def test_a_worker_survives_a_restart_of_redis(private_server):
         driver.close()
     finally:
         worker.close()
+
+
+@pytest.mark.one_server
+async def test_one_that_is_dead_or_stopped_is_left_nothing(redis_url):
+    for number in (signal.SIGKILL, signal.SIGSTOP):
+        keeper = keeper_of(redis_url)
+        await keeper.start("w", ("q",))
+        assert keeper.pid is not None
+        os.kill(keeper.pid, number)
+        until(lambda pid=keeper.pid: is_stopped(pid) or not os.path.exists(f"/proc/{pid}"))  # type: ignore[misc]
+        assert keeper.bequeath(crashed=False) is False
+        await keeper.stop()

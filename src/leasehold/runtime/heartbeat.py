@@ -77,14 +77,23 @@ class Heart:
 
     async def run(self) -> None:
         """Until `stop`. Raises `KeeperGone` when keepers die one after the other, or none of them gets to speak."""
-        while not self._stopping:
-            try:
-                self._heard_at = None
-                self._silenced = self._spoke = False
-                await self._keeper.start(self._worker, self._queues)
-                await self._listen()
-            except (KeeperGone, OSError) as error:
-                self._ended(error)
+        try:
+            while not self._stopping:
+                await self._one_keeper()
+        finally:
+            # A handler may have cancelled this. Nobody listens any more, so no silence may be judged: the keeper keeps
+            # on, and takes what the worker leaves to it at its end.
+            self._heard_at = None
+            self._fetcher.ready.clear()
+
+    async def _one_keeper(self) -> None:
+        try:
+            self._heard_at = None
+            self._silenced = self._spoke = False
+            await self._keeper.start(self._worker, self._queues)
+            await self._listen()
+        except (KeeperGone, OSError) as error:
+            self._ended(error)
 
     def _ended(self, error: KeeperGone | OSError) -> None:
         self._fetcher.ready.clear()
@@ -109,14 +118,21 @@ class Heart:
         self._stopping = True
         self._fetcher.ready.clear()
 
-    def bequeath(self) -> None:
-        """Leave to the keeper what is to be given back when this process has ended: see `Keeper.bequeath`."""
+    def bequeath(self, torn: bool) -> bool:
+        """Leave to the keeper what is to be given back when this process has ended: see `Keeper.bequeath`.
+
+        `torn`: a handler has cancelled all tasks. False: there is no keeper to leave it to.
+        """
         self.lay_down()
         held = self._inflight.everything()
-        # Attempts over their time must count, else a job that always hangs would come back for ever. Others must not.
-        self._keeper.bequeath(crashed=bool(held) and all(one.run.verdict is not None for one in held))
-        tell_heir(self._keeper.pid)
-        event(logging.WARNING, "bequeathing", worker=self._worker, jobs=len(held))
+        # Attempts over their time must count, and so must those that may have torn the worker down: else a job that
+        # always does so would come back for ever. Others must not.
+        over = bool(held) and all(one.run.verdict is not None for one in held)
+        taken = self._keeper.bequeath(crashed=torn or over)
+        if taken:
+            tell_heir(self._keeper.pid)
+        event(logging.WARNING, "bequeathing" if taken else "leases_lapse", worker=self._worker, jobs=len(held))
+        return taken
 
     async def stop(self) -> None:
         """End the keeper: no beat after this."""

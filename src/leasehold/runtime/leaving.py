@@ -42,34 +42,31 @@ class Leaving:
     async def run(self, most_s: float) -> int | None:
         """Within about so many seconds. How many were given back; None: not known."""
         self.heart.lay_down()
-        if kept := outlasting(self.inflight):
-            put_back = await self._put_back(kept, most_s)
-            self._bequeath()
-            return put_back
-        torn = self.executor.is_torn()
-        if torn:
-            await self._put_back((), most_s)
+        torn, kept = self.executor.is_torn(), outlasting(self.inflight)
         # Before the keeper is told goodbye: until then it can still do this in our place. A beat that comes after it
         # finds nothing to keep.
-        leave = self.engine.leave(self.worker, self.queues, crashed=torn)
-        given_back: int | None = await within(self.driver.run(leave), most_s)
-        if given_back is None and self.fetcher.keeping_since is not None:
-            self._bequeath()
-        else:
+        given_back = await self._give_back(kept, most_s, torn)
+        if kept or (given_back is None and self.fetcher.keeping_since is not None):
+            self.bequeathed = self.heart.bequeath(torn)
+        if not self.bequeathed:
             await within(self.heart.stop(), limits.HARD_STOP_MS / limits.SECOND)
         return given_back
 
-    async def _put_back(self, but: Sequence[Held], most_s: float) -> int:
+    async def _give_back(self, kept: Sequence[Held], most_s: float, torn: bool) -> int | None:
+        put_back = await self._put_back(kept, most_s, torn) if kept or torn else 0
+        if kept:
+            return put_back
+        leave = self.engine.leave(self.worker, self.queues, crashed=torn)
+        given_back: int | None = await within(self.driver.run(leave), most_s)
+        return given_back
+
+    async def _put_back(self, but: Sequence[Held], most_s: float, torn: bool) -> int:
         """Give back all but these, by settling it. How many that were."""
         others = [held for held in self.inflight.everything() if held not in but]
         # Nobody knows which of them it was that tore the worker down: it counts for all that had begun.
-        culprits = [held for held in others if held.run.began] if self.executor.is_torn() else []
+        culprits = [held for held in others if held.run.began] if torn else []
         for held in culprits:
             self.settler.put(held, Crashed())
         self.executor.hand_back([held for held in others if held not in culprits])
         await within(self.settler.flushed(), most_s)
         return sum(not self.inflight.knows(held.ref) for held in others)
-
-    def _bequeath(self) -> None:
-        self.heart.bequeath()
-        self.bequeathed = True

@@ -80,10 +80,10 @@ class Keeper(Protocol):
         """End it at once, because it is silent: `report` raises `KeeperGone`. Harmless when it has ended."""
         ...
 
-    def bequeath(self, crashed: bool) -> None:
+    def bequeath(self, crashed: bool) -> bool:
         """This process is about to end, and with it handlers beside which nothing may run, or it could not give back
         what it holds: keep until then, and give back after that what is held, as crashed or not. In place of `stop`;
-        nothing is said to it any more."""
+        nothing is said to it any more. False: it has ended, or is stopped, and cannot."""
         ...
 
     async def stop(self) -> None:
