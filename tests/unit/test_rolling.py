@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import signal
 from collections.abc import Callable
 from typing import Any
@@ -26,10 +27,14 @@ class Played:
         self.condition = Condition(self.pid, State.STARTING, 0.0)
         self.was_ready = self.leaving = self.over = False
         self.killed = asyncio.Event()
+        self.hurried = 0
         self._heard, self._ended = heard, ended
 
     def order(self, *, hard: bool = False) -> None:
         self.leaving = True
+
+    def hurry(self) -> None:
+        self.hurried += 1
 
     def kill(self) -> None:
         self.killed.set()
@@ -152,17 +157,29 @@ async def test_after_one_that_was_given_up_it_can_be_asked_for_anew(crew, caplog
 async def test_a_process_that_waits_for_its_keeper_is_not_killed_as_soon_as_others(crew, monkeypatch):
     monkeypatch.setattr(limits, "CHILD_KILL_MS", 10)
     monkeypatch.setattr(limits, "WAITER_MS", 60_000)
+    monkeypatch.setattr(limits, "CHILD_HARD_MS", 0)
+    crew.supervisor._plan = dataclasses.replace(crew.supervisor._plan, grace_s=0)
     stuck, waiting = crew.all
     waiting.over = True
-    for _ in range(2):
-        crew.supervisor._signalled(signal.SIGTERM)
+    crew.supervisor._signalled(signal.SIGTERM)
     async with asyncio.timeout(30):
         await stuck.killed.wait()
     await asyncio.sleep(0.05)
     assert not waiting.killed.is_set()
+    assert not waiting.hurried
     monkeypatch.setattr(limits, "WAITER_MS", 10)
     waiting.over = False
     crew.supervisor._dismiss_hard(waiting)
     waiting.over = True
     async with asyncio.timeout(30):  # but not for ever
         await waiting.killed.wait()
+
+
+async def test_who_asks_twice_does_not_wait_for_those_that_wait_for_their_keepers(crew, caplog):
+    caplog.set_level("INFO")
+    for then in ("stopping", "stopping hard", "killing"):
+        assert all(one.hurried == (then == "killing") for one in crew.all)
+        assert not any(one.killed.is_set() for one in crew.all)
+        crew.supervisor._signalled(signal.SIGTERM)
+        assert caplog.messages[-1] == "signal name=SIGTERM then=" + (repr(then) if " " in then else then)
+    assert all(one.killed.is_set() for one in crew.all)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 
 from leasehold.core import limits
 from leasehold.parent import is_over
+from leasehold.runtime.waits import catch_up
 from leasehold.supervising.condition import Condition, State
 from leasehold.supervising.tether import HARD, STOP
 
@@ -82,6 +83,12 @@ class Child:
         if not self._writer.is_closing():
             self._writer.write(HARD if hard else STOP)
 
+    def hurry(self) -> None:
+        """Tell one that only waits for its keeper to end at once. It has no line to us any more, so by a signal."""
+        if self._process.returncode is None and self.over:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.terminate()
+
     def kill(self) -> None:
         """End it by force. Its keeper gives back what it held."""
         self.leaving = True
@@ -94,8 +101,9 @@ class Child:
     ) -> None:
         listening = asyncio.create_task(self._listen(reader, heard))
         status = await self._process.wait()
-        # What it said last counts as well. Whatever holds its end of the line open now is no worker.
-        await asyncio.wait({listening}, timeout=limits.CANCEL_MS / limits.SECOND)
+        # What it said last counts as well, and lies in the line already. The end of the line is not waited for: what
+        # holds it open now, as a child does that a handler has forked, is no worker.
+        await catch_up()
         listening.cancel()
         self._writer.close()
         ended(self, status)

@@ -318,13 +318,15 @@ class Supervisor:
             self._roll()
             return
         self._asks += 1
-        event(logging.INFO, "signal", name=number.name, then="stopping" if self._asks == 1 else "stopping hard")
+        then = {1: "stopping", 2: "stopping hard"}.get(self._asks, "killing")
+        event(logging.INFO, "signal", name=number.name, then=then)
         if self._asks == 1:
             self._stop_all(Status.DONE)
         elif self._asks == 2:
             self._status = Status.HARD
             for child in self._children:
                 self._dismiss_hard(child)
+                child.hurry()
         else:
             for child in self._children:
                 child.kill()
