@@ -362,7 +362,10 @@ def _log(bequeathed: bool, **fields: object) -> None:
         handler = logging.StreamHandler(sys.stderr)
         handler.setFormatter(formatter(os.environ.get("LEASEHOLD_LOG_FORMAT", "human")))
         logging.basicConfig(handlers=[handler])
-        event(logging.WARNING, "bequeathed" if bequeathed else "worker_died", **fields)
+        if bequeathed:
+            event(logging.WARNING, "bequeathed" if "given_back" in fields else "bequest_lapses", **fields)
+        else:
+            event(logging.WARNING, "worker_died", **fields)
 
 
 def main() -> int:

@@ -13,6 +13,7 @@ import pytest
 
 from leasehold.core import limits
 from leasehold.core.engine import Heartbeat, Timing
+from leasehold.core.errors import Unreachable
 from leasehold.engines.native import NativeEngine
 from leasehold.engines.native.engine import NativeConfig
 from leasehold.keeper import BEQUESTS, GOODBYE, KeeperProcess, Orders, Pipe
@@ -92,6 +93,31 @@ def test_they_are_heard_though_nobody_reads_its_reports_any_more(ends, said, lef
     if order == "stdout first":  # as when the process takes its time to end
         os.close(to_keeper)
     assert redis.left == left
+
+
+@pytest.mark.parametrize("away", [True, False])
+def test_it_says_what_has_become_of_them(ends, monkeypatch, caplog, away):
+    monkeypatch.setattr(limits, "HAND_BACK_MS", 0)
+    stdin, to_keeper, from_keeper, stdout = ends
+    parent = Dying()
+
+    class Away(Redis):
+        def run(self, asked: Any) -> Any:
+            if away and isinstance(asked, bool):
+                raise Unreachable("gone")
+            return super().run(asked)
+
+    def die() -> None:
+        os.write(to_keeper, BEQUESTS[False] + b"\n")
+        for one in (from_keeper, to_keeper):
+            os.close(one)
+        parent.ended = True
+
+    engine, redis = Engine("lh", NativeConfig(timing=Timing(lease_ms=10_000))), Away(die)
+    orders = Orders("redis://unused", recipe_of(NativeEngine("lh")), "w", ("q",), parent.pid)
+    KeeperProcess(orders, parent, Pipe(parent, stdin, stdout), engine, cast("Any", redis)).run()
+    said = "bequest_lapses worker=w not_given_back=gone" if away else "bequeathed worker=w given_back=1"
+    assert caplog.messages == [said]
 
 
 class Replaced(Dying):
