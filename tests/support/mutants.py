@@ -61,13 +61,17 @@ _PLAIN: Final = (
     ),
     Mutant("no-grace", "since + config.grace", "since"),
     Mutant("no-amnesty", "verdict = math.max(verdict, amnesty)", ""),
-    Mutant("give-back-ascending", "return by_token(b, a)", "return by_token(a, b)"),
+    Mutant("give-back-ascending", f"table.sort(entries, {_DOWN})", f"table.sort(entries, {_UP})"),
+    Mutant("part-is-all", "  return done, left", "  return done, false"),
+    Mutant("earliest-first", "for n = first, count do", "for n = 1, count - first + 1 do"),
+    Mutant("part-forgets-the-rest", "no_longer_held(entries)\n", "call('DEL', key('held:' .. workers[1]))\n"),
+    Mutant("claim-between-parts", "if rest then", "if false then", ("claim",)),
     Mutant("release-ascending", f"table.sort(front, {_DOWN})", f"table.sort(front, {_UP})"),
     Mutant("promote-keeps", "call('ZREM', key('scheduled'), unpack(ids))", ""),
     Mutant("settle-keeps-held", "call('HDEL', held_key, unpack(gone))", "", ("settle",)),
     Mutant("complete-keeps-job", "call('HDEL', key('jobs'), unpack(completed))", "", ("settle",)),
     Mutant("ghosts-live", "if not is_ghost(ghost_in(list, id)) then", "if true then", ("claim",)),
-    Mutant("no-crash-limit", "entry[5] and crashes >= config.max_crashes then", "false then"),
+    Mutant("no-crash-limit", "entry[5] and crashes >= config.max_crashes\n", "false\n"),
     Mutant(
         "crash-is-a-failure", "failures .. ' ' .. crashes .. (string", "(failures + 1) .. ' ' .. crashes .. (string"
     ),
@@ -82,7 +86,7 @@ _PLAIN: Final = (
     Mutant("beat-leaves-suspicion", "call('ZREM', key('suspects'), worker)", "", ("heartbeat",)),
     Mutant("overdue-is-kept", "(deadline > 0 and deadline <= overdue)", "false"),
     Mutant("no-isolation", "or holds_suspect() then", "then", ("claim",)),
-    Mutant("all-claims-crash", "n <= 2 * entry[5]", "true"),
+    Mutant("all-claims-crash", "(overdue or n <= 2 * (tonumber(slots) or 1000))", "true"),
     Mutant("two-leases-two-ends", "call('HEXISTS', key('jobs'), id) == 0 then", "false then", ("settle",)),
     Mutant("suspect-leaves-quietly", "woken = woken or crashes >= config.isolate", "", ("settle",)),
     Mutant(
@@ -155,7 +159,7 @@ _LANES: Final = (
         "    local lane",
         ("discard", "purge"),
     ),
-    Mutant("hand-back-is-limited", "elseif entry[5] and crashes", "elseif crashes"),
+    Mutant("hand-back-is-limited", "broken = entry[5] and crashes", "broken = crashes"),
     Mutant("full-for-what-adds-nothing", "or not adds(ARGV[i], i, taken)", ""),
     Mutant("full-for-equal-keys", "not taken['key ' .. unique] and ", "", ("enqueue_shaped",)),
     Mutant("rerun-needs-no-room", "(not other or follows)", "not other", ("enqueue_shaped",)),
@@ -166,7 +170,7 @@ _LANES: Final = (
     Mutant("completed-stays-in-lane", "leave_lane(shaped[id], id)", "", ("settle",)),
     Mutant("discarded-stays-in-lane", "\n  shapes.leave_lane(shape, id)", "", ("discard",)),
     Mutant("purged-stays-in-lane", "      shapes.leave_lane(shape, id)\n", "", ("purge",)),
-    Mutant("collect-loses-shape", "or 1000, shape or '' }", "or 1000, '' }"),
+    Mutant("collect-loses-shape", "crash, shape or '' }", "crash, '' }"),
     Mutant("unpark-loses-shape", "shape_of(call('HGET', key('jobs'), ids[n])), true)", "'', true)", ("maintain",)),
     Mutant("park-again", "if call('HEXISTS', key('parked'), lane) == tonumber(parked) then", "if false then"),
     Mutant("retry-behind-its-lane", "place(id, shape, parked == id or", "place(id, shape, false and", ("retry",)),
@@ -242,9 +246,7 @@ _WISHES: Final = (
     Mutant("cancel-outlives-hold", "call('HDEL', key('cancelling'), id)", ""),
     Mutant("progress-outlives-hold", "call('HDEL', key('progress'), id)", ""),
     Mutant("cancel-lost-by-retry", "(kind == 'r' or kind == 'u' or persists) and cancel_asked(id)", "nil", ("settle",)),
-    Mutant(
-        "cancel-lost-by-crash", "local asked = cancel_asked(id)\n      if entry[5]", "local asked\n      if entry[5]"
-    ),
+    Mutant("cancel-lost-by-crash", "local asked = cancels_asked(ids)", "local asked = {}"),
     Mutant("cancel-in-silence", "call('PUBLISH', signal .. detail, queue)", "", ("cancel",)),
     Mutant("beat-tells-no-wish", "asked[#asked + 1] = { id, tokens[id], body }", "", ("heartbeat",)),
     Mutant("sweep-takes-all-lanes", "return lane == '' or shapes.word(", "return true or shapes.word(", ("sweep",)),
@@ -259,7 +261,7 @@ _WISHES: Final = (
         "local persists = false",
     ),
     Mutant("persistent-counts-on", "call('HDEL', key('tries'), id)\n  call('HINCRBY', key('meta'), 'rounds', 1)", ""),
-    Mutant("steady-is-no-merit", "if entry[6] ~= '' and shapes.word(entry[6], 'k') and time", "if false and time"),
+    Mutant("steady-is-no-merit", "if shape ~= '' and shapes.word(shape, 'k') and time", "if false and time"),
 )
 MUTANTS: Final = _PLAIN + _LANES + _QUEUE + _UNIQUE + _WISHES
 

@@ -1,9 +1,9 @@
--- leave: give back all that a worker holds on a queue, to the front and in order; no attempt is counted. `crashed` 1: the
+-- leave: give back what a worker holds on a queue, to the front and in order; no attempt is counted. `crashed` 1: the
 -- worker is dead, so its earliest claims count as crashed.
 -- KEYS[1] prefix
 -- ARGV session number config worker crashed
--- Returns: how many were given back.
--- Invariant: the worker holds nothing and is no longer in `holders`.
+-- Returns: how many were given back, as text; `+` behind it: it holds more, so call again.
+-- Invariant: what the worker still holds is kept by its lease; without any it is no longer in `holders`.
 --@include begin types remember config back
 local session, number, worker, crashed = ARGV[1], ARGV[2], ARGV[4], ARGV[5]
 local config = configure(ARGV[3])
@@ -12,4 +12,5 @@ allow_when_full()
 check_types()
 local entries, time = {}, clock()
 collect(entries, worker, crashed == '1')
-return remember(session, number, tostring(give_back(config, time, { worker }, entries)))
+local count, rest = give_back(config, time, { worker }, entries)
+return remember(session, number, count .. (rest and '+' or ''))

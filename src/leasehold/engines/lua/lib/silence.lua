@@ -36,7 +36,8 @@ end
 -- Silence is judged in two steps, a grace period apart: a worker that is alive clears the suspicion with its next beat.
 -- Right after an outage nobody is judged but those who were long silent before it (`before`: when it began): else
 -- workers that only come by now and then would forgive a dead one for ever.
--- Answers jobs given back, and when to look again.
+-- Answers jobs given back, when to look again, and whether some of the dead still hold jobs that are to come back: whoever
+-- claimed now would get a later one of them before an earlier one.
 local function reap(config, time, amnesty, before, limit)
   local lapsed = call('ZRANGEBYSCORE', key('holders'), '-inf', time, 'WITHSCORES', 'LIMIT', 0, 100)
   local dead, entries, again = {}, {}, nil
@@ -51,7 +52,8 @@ local function reap(config, time, amnesty, before, limit)
     if deadline > before - config.outage then
       verdict = math.max(verdict, amnesty)
     end
-    -- All of a worker or nothing: a part would come back in the wrong order. What one may hold is limited.
+    -- All of a worker or nothing, for the order. An engine may give back a part of that: the latest claims, so that the
+    -- others come before them. The worker is dead until the last of them is back. What one may hold is limited.
     if time >= verdict and #entries < limit then
       dead[#dead + 1] = worker
       collect(entries, worker, true)
@@ -59,7 +61,8 @@ local function reap(config, time, amnesty, before, limit)
       again = verdict
     end
   end
-  return give_back(config, time, dead, entries), again
+  local reclaimed, rest = give_back(config, time, dead, entries)
+  return reclaimed, rest and time or again, rest
 end
 
 -- Milliseconds until something more is due: a worker's deadline, the end of a grace period (`again`), or what the engine

@@ -25,8 +25,13 @@ end
 
 check_types()
 local time, micros = clock()
-local promoted, reclaimed, next_ms = tend(config, time, math.max(config.tend, limit))
+local promoted, reclaimed, next_ms, rest = tend(config, time, math.max(config.tend, limit))
 rare = rare or promoted + reclaimed > 0
+if rest then
+  -- Earlier jobs of the dead are still to come back, which the next call does: none of the later ones goes before them.
+  remember(session, number, cmsgpack.pack({}))
+  return { 0, {}, {} }
+end
 if rare and call('HGET', key('settings'), 'paused') then
   call('DEL', key('wake'))
   remember(session, number, cmsgpack.pack({}))

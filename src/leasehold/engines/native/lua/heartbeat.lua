@@ -9,20 +9,32 @@ local config, worker = configure(ARGV[1]), ARGV[2]
 local held_key = key('held:' .. worker)
 allow_when_full()
 local time = clock()
-if call('EXISTS', held_key) == 1 then
+
+-- What it holds, as ids and claims in turns; their tokens by id; and whether one of them is past its deadline.
+local function look()
+  local held, tokens, overdue = call('HGETALL', held_key), {}, false
+  for i = 1, #held, 2 do
+    local token, deadline = string.match(held[i + 1], '^(%d+) (%d+) %d+')
+    tokens[held[i]], deadline = token, tonumber(deadline) or 0
+    overdue = overdue or deadline > 0 and deadline <= time
+  end
+  return held, tokens, overdue
+end
+
+local held, tokens, late = look()
+local rest = false
+if #held > 0 then
   call('ZADD', key('holders'), time + config.lease, worker)
   call('ZREM', key('suspects'), worker)
-  local overdue = {}
-  collect(overdue, worker, true, time)
-  give_back(config, time, { worker }, overdue)
+  if late then
+    local overdue = {}
+    collect(overdue, worker, true, time)
+    rest = select(2, give_back(config, time, { worker }, overdue))
+    held, tokens = look()
+  end
 end
 local _, _, next_ms = tend(config, time, config.tend, worker)
-local held = call('HGETALL', held_key)
-local tokens, known = {}, {}
-for i = 1, #held, 2 do
-  tokens[held[i]] = string.match(held[i + 1], '^(%d+)')
-end
-local lost, strays = {}, {}
+local lost, strays, known = {}, {}, {}
 for i = 3, #ARGV, 2 do
   if tokens[ARGV[i]] ~= ARGV[i + 1] then
     lost[#lost + 1] = (i - 3) / 2
@@ -32,9 +44,12 @@ for i = 3, #ARGV, 2 do
 end
 -- A claim younger than two beats may still be on its way to the worker.
 for i = 1, #held, 2 do
-  local id, token, claimed = held[i], string.match(held[i + 1], '^(%d+) %d+ (%d+)')
-  if not known[id] and token and time - tonumber(claimed) >= 2 * @BEAT_MS@ and #strays < 100 then
-    strays[#strays + 1] = { id, token, claimed }
+  local id = held[i]
+  if not known[id] and #strays < 100 then
+    local token, claimed = string.match(held[i + 1], '^(%d+) %d+ (%d+)')
+    if token and time - tonumber(claimed) >= 2 * @BEAT_MS@ then
+      strays[#strays + 1] = { id, token, claimed }
+    end
   end
 end
 local asked = {}
@@ -46,4 +61,4 @@ if #held > 0 and call('EXISTS', key('cancelling')) == 1 then
     end
   end
 end
-return { lost, strays, next_ms, asked }
+return { lost, strays, rest and 0 or next_ms, asked }

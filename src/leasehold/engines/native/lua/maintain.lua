@@ -9,8 +9,8 @@ local config, limit, meta_ttl_ms = configure(ARGV[1]), tonumber(ARGV[2]), ARGV[3
 allow_when_full()
 check_types()
 local time = clock()
-local promoted, reclaimed = tend(config, time, limit)
-local pruned, more = 0, promoted >= limit or reclaimed >= limit
+local promoted, reclaimed, _, rest = tend(config, time, limit)
+local pruned, more = 0, rest or promoted >= limit or reclaimed >= limit
 for _, state in ipairs({ 'completed', 'failed', 'broken', 'cancelled' }) do
   local old = call('ZRANGEBYSCORE', key(state), '-inf', time, 'LIMIT', 0, limit)
   forget(state, old, true)

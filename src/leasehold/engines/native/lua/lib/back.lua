@@ -9,51 +9,79 @@ local function tell_of(id)
   redis.pcall('PEXPIRE', key('poison'), @POISON_TTL_MS@)
 end
 
+-- How much more this call may give back, and whether it leaves some of it for the next.
+local room, left = @BACK_MOST@, false
+
+-- A job that can go back does so: into its lane, to the front of its priority, or to one of the two lists, which are the
+-- caller's to write.
+local function line_up_again(config, id, shape, crashes, front, isolated)
+  local lane = shape ~= '' and shapes.word(shape, 'l')
+  if crashes >= config.isolate and not lane then
+    isolated[#isolated + 1] = id
+  elseif lane or shape ~= '' and shapes.word(shape, 'p') then
+    shapes.place(id, shape, true)
+  else
+    front[#front + 1] = id
+  end
+end
+
+local function end_as_broken(config, time, id, failures, crashes, token, worker, claimed)
+  local message = 'What ran this job died or stalled ' .. crashes .. ' times.'
+  local body = cjson.encode({ type = 'Crashed', message = message, traceback = '' })
+  end_badly(config, time, 'broken', id, failures, crashes, token, worker, claimed, body)
+  tell_of(id)
+end
+
 -- The one way back to the front of a queue, for entries {token, id, claimed, worker, crashed, shape} with the highest token
 -- first: each goes to the very front, so the order of the claims is the order afterwards. Past the limit of crashes a job
 -- ends in broken; one that has crashed before goes to `isolated`; one that is to be cancelled ends so. One of a lane goes
 -- back into it: a claim isolates it when it is its turn, so that of several that were held together only one runs.
-local function put_back(config, time, entries)
-  local ids, front, isolated, counts, crashed = {}, {}, {}, {}, 0
+-- Answers how many it took: with `bounded`, as far as there is room. An end, or a place other than the front, takes several
+-- times as long as to be just next in line.
+local function put_back(config, time, entries, bounded)
+  if #entries == 0 then
+    return 0
+  end
+  local ids, again, front, isolated, counts, crashed = {}, {}, {}, {}, {}, 0
   for n, entry in ipairs(entries) do
     ids[n] = entry[2]
   end
-  local tries = call('EXISTS', key('tries')) == 1 and #ids > 0 and call('HMGET', key('tries'), unpack(ids)) or {}
+  local tries = call('EXISTS', key('tries')) == 1 and call('HMGET', key('tries'), unpack(ids)) or {}
+  local asked = cancels_asked(ids)
+  local jobs, done = key('jobs'), 0
   for n, entry in ipairs(entries) do
-    local token, id, claimed, worker = digits(entry[1]), entry[2], entry[3], entry[4]
-    if call('HEXISTS', key('jobs'), id) == 1 then
+    if bounded and room <= 0 then
+      break
+    end
+    done = n
+    local token, id, claimed, worker, shape = entry[1], entry[2], entry[3], entry[4], entry[6]
+    room = room - 1
+    -- Not with one HMGET for all: records may be large.
+    if call('HEXISTS', jobs, id) == 1 then
       local failures, crashes = counted(tries[n])
-      local asked = cancel_asked(id)
       if entry[5] then
-        if entry[6] ~= '' and shapes.word(entry[6], 'k') and time - tonumber(claimed) > @PERSISTENT_STEADY_MS@ then
+        if shape ~= '' and shapes.word(shape, 'k') and time - tonumber(claimed) > @PERSISTENT_STEADY_MS@ then
           crashes = 0
         end
         crashes, crashed = crashes + 1, crashed + 1
       end
-      if asked then
-        end_badly(config, time, 'cancelled', id, failures, crashes, token, worker, claimed, asked)
-      elseif entry[5] and crashes >= config.max_crashes then
-        local message = 'What ran this job died or stalled ' .. crashes .. ' times.'
-        local body = cjson.encode({ type = 'Crashed', message = message, traceback = '' })
-        end_badly(config, time, 'broken', id, failures, crashes, token, worker, claimed, body)
-        tell_of(id)
+      local broken = entry[5] and crashes >= config.max_crashes
+      room = room - ((asked[n] or broken or shape ~= '') and @BACK_HARD@ - 1 or 0)
+      if asked[n] then
+        end_badly(config, time, 'cancelled', id, failures, crashes, digits(token), worker, claimed, asked[n])
+      elseif broken then
+        end_as_broken(config, time, id, failures, crashes, digits(token), worker, claimed)
       else
-        clear_notes(id)
+        again[#again + 1] = id
         if entry[5] then
           counts[#counts + 1] = id
           counts[#counts + 1] = failures .. ' ' .. crashes .. (string.match(tries[n] or '', '^%d+ %d+(.*)$') or '')
         end
-        local lane = entry[6] ~= '' and shapes.word(entry[6], 'l')
-        if crashes >= config.isolate and not lane then
-          isolated[#isolated + 1] = id
-        elseif lane or entry[6] ~= '' and shapes.word(entry[6], 'p') then
-          shapes.place(id, entry[6], true)
-        else
-          front[#front + 1] = id
-        end
+        line_up_again(config, id, shape, crashes, front, isolated)
       end
     end
   end
+  clear_all_notes(again)
   if crashed > 0 then
     call('HINCRBY', key('meta'), 'crashed', crashed)
   end
@@ -69,40 +97,66 @@ local function put_back(config, time, entries)
   if #front > 0 or #isolated > 0 then
     wake_one()
   end
+  return done
 end
 
-local function by_token(a, b)
-  return a[1] < b[1]
-end
-
--- What a worker holds, added to `entries`: all of it, or what is past its deadline at the time `overdue`. With `crashed` the
--- earliest claims count as crashed: as many as can have been running, twice its slots since some may just have ended. The
--- others were claimed ahead and did no harm.
+-- What a worker holds, added to `entries`: all of it, or what is past its deadline at the time `overdue`. Of more than this
+-- call may give back it is the latest claims. With `crashed` the earliest claims count as crashed: as many as can have been
+-- running, twice its slots since some may just have ended. The others were claimed ahead and did no harm. Those are the
+-- same when a part, which is the latest claims, has been given back.
 local function collect(entries, worker, crashed, overdue)
-  local held, mine = call('HGETALL', key('held:' .. worker)), {}
+  local held = call('HGETALL', key('held:' .. worker))
+  local tokens, sorted, rank, count = {}, {}, {}, 0
   for i = 1, #held, 2 do
-    local token, deadline, claimed, slots, shape = string.match(held[i + 1], '^(%d+) (%d+) (%d+) ?(%w*) ?(.*)$')
-    deadline = tonumber(deadline) or 0
-    if not overdue or (deadline > 0 and deadline <= overdue) then
-      mine[#mine + 1] = { tonumber(token) or 0, held[i], claimed or '0', worker, tonumber(slots) or @MAX_HELD@, shape or '' }
+    local token, deadline = string.match(held[i + 1], '^(%d+) (%d+) %d+')
+    token, deadline = tonumber(token) or 0, tonumber(deadline) or 0
+    local wanted = not overdue or (deadline > 0 and deadline <= overdue)
+    tokens[(i + 1) / 2] = wanted and token
+    if wanted then
+      count = count + 1
+      sorted[count] = token
     end
   end
-  table.sort(mine, by_token)
-  for n, entry in ipairs(mine) do
-    entry[5] = crashed and (overdue or n <= 2 * entry[5])
-    entries[#entries + 1] = entry
+  -- As numbers, which is several times as fast as to sort by a function.
+  table.sort(sorted)
+  local first = math.max(1, count - math.max(room, 0) + 1)
+  left = left or first > 1
+  for n = first, count do
+    rank[sorted[n]] = n
+  end
+  for i, token in ipairs(tokens) do
+    local n = rank[token]
+    if n then
+      local claimed, slots, shape = string.match(held[2 * i], '^%d+ %d+ (%d+) ?(%w*) ?(.*)$')
+      local crash = crashed and (overdue or n <= 2 * (tonumber(slots) or @MAX_HELD@))
+      entries[#entries + 1] = { token, held[2 * i - 1], claimed or '0', worker, crash, shape or '' }
+    end
   end
 end
 
--- Give back these claims of these workers, in one order whoever held them. Answers how many.
-local function give_back(config, time, workers, entries)
-  table.sort(entries, function(a, b) return by_token(b, a) end)
-  put_back(config, time, entries)
+local function no_longer_held(entries)
+  local by_worker = {}
   for _, entry in ipairs(entries) do
-    call('HDEL', key('held:' .. entry[4]), entry[2])
+    local ids = by_worker[entry[4]] or {}
+    by_worker[entry[4]] = ids
+    ids[#ids + 1] = entry[2]
   end
+  for worker, ids in pairs(by_worker) do
+    call('HDEL', key('held:' .. worker), unpack(ids))
+  end
+end
+
+-- Give back these claims of these workers, in one order whoever held them: the latest first, as many as one call may. What
+-- is left is still held, so the next call finds it, and puts it before these. Answers how many, and whether some are left.
+local function give_back(config, time, workers, entries)
+  table.sort(entries, function(a, b) return a[1] > b[1] end)
+  local done = put_back(config, time, entries, true)
+  for n = #entries, done + 1, -1 do
+    entries[n], left = nil, true
+  end
+  no_longer_held(entries)
   for _, worker in ipairs(workers) do
     retire(worker)
   end
-  return #entries
+  return done, left
 end

@@ -19,3 +19,15 @@ local function clear_notes(id)
     call('HDEL', key('progress'), id)
   end
 end
+
+-- The same for many: what is known of each of them, and that nothing is any more.
+local function cancels_asked(ids)
+  return has_notes() and call('HMGET', key('cancelling'), unpack(ids)) or {}
+end
+
+local function clear_all_notes(ids)
+  if #ids > 0 and has_notes() then
+    call('HDEL', key('cancelling'), unpack(ids))
+    call('HDEL', key('progress'), unpack(ids))
+  end
+end

@@ -23,10 +23,11 @@ local function promote(time, limit)
   return #ids
 end
 
--- Do what is due and answer: promoted, reclaimed, milliseconds until something more is due (-1: nothing known).
+-- Do what is due and answer: promoted, reclaimed, milliseconds until something more is due (-1: nothing known), and whether
+-- only a part of what the dead held is back.
 local function tend(config, time, limit, beating)
   local amnesty, before = come_by(config, time, beating)
   local promoted = promote(time, limit)
-  local reclaimed, again = reap(config, time, amnesty, before, limit)
-  return promoted, reclaimed, until_next(time, again, call('ZRANGE', key('scheduled'), 0, 0, 'WITHSCORES')[2])
+  local reclaimed, again, rest = reap(config, time, amnesty, before, limit)
+  return promoted, reclaimed, until_next(time, again, call('ZRANGE', key('scheduled'), 0, 0, 'WITHSCORES')[2]), rest
 end
