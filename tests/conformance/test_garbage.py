@@ -15,10 +15,10 @@ from tests.support.world import BOOM, World
 pytestmark = pytest.mark.garbage
 
 
-def spoil(world: World, suffix: str) -> None:
-    """Another type at one of our keys."""
+def spoil(world: World, suffix: str, kind: str = "string") -> None:
+    """Another type at one of our keys: a set, or a string (a set where we keep a list)."""
     world.command("DEL", world.key(suffix))
-    if suffix in ("ready", "wake"):
+    if kind == "set" or suffix in ("ready", "wake"):
         world.command("SADD", world.key(suffix), "x")
     else:
         world.command("SET", world.key(suffix), "x")
@@ -54,17 +54,19 @@ OPERATIONS: dict[str, Callable[[World, list[Any]], Any]] = {
     "purge": lambda world, held: world.run(world.engine.purge("q", State.FAILED)),
 }
 SUFFIXES = ["jobs", "ready", "scheduled", "holders", "held:w", "tries", "meta", "ghosts", "wake", "suspects"]
-SUFFIXES += ["ended", "kept", "completed", "failed", "unroutable", "unroutable:t", "watched"]
+SUFFIXES += ["ended", "kept", "completed", "failed", "broken", "cancelled", "unroutable", "unroutable:t", "watched"]
+SUFFIXES += ["priorities", "windows"]
 
 
+@pytest.mark.parametrize("kind", ["string", "set"])
 @pytest.mark.parametrize("operation", OPERATIONS)
-def test_a_wrong_type_is_an_error_and_nothing_is_half_done(world: World, operation: str) -> None:
+def test_a_wrong_type_is_an_error_and_nothing_is_half_done(world: World, operation: str, kind: str) -> None:
     half_done = []
     for suffix in SUFFIXES:
         world.server.flush()
         spoilt = World(world.entry, world.server, world.driver)
         held = setup(spoilt)
-        spoil(spoilt, suffix)
+        spoil(spoilt, suffix, kind)
         before = spoilt.entry.timeless(spoilt.dump())
         try:
             OPERATIONS[operation](spoilt, held)
