@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import random
 
 import pytest
 
@@ -205,3 +206,19 @@ def test_a_batch_that_is_retried_after_crashes_keeps_its_order(world: World) -> 
     assert world.take_ids(10, "w4") == []
     world.leave("w3")
     assert world.drain() == list("abc")
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("how", [Retried(BOOM), Released()])
+def test_jobs_that_come_back_in_any_order_run_in_that_of_their_lane(world: World, how: Outcome, seed: int) -> None:
+    ids = [f"j{n:02}" for n in range(40)]
+    chance = random.Random(seed)
+    world.put_in("L", *ids, task="t")
+    leases = world.take(30, of_lane=30)
+    assert [lease.record.id for lease in leases] == ids[:30]
+    chance.shuffle(leases)
+    while leases:
+        some = [leases.pop() for _ in range(min(len(leases), chance.randint(1, 8)))]
+        world.settle_each(some, *[how] * len(some))
+    world.audit()
+    assert world.drain() == ids

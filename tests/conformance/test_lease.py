@@ -230,3 +230,21 @@ def test_a_late_copy_of_extend_does_not_shorten_a_lease(world: World) -> None:
     world.pass_time(GRACE_MS + 50)
     world.maintain()
     assert world.state("a") is State.ACTIVE
+
+
+@pytest.mark.parametrize("small", [0, 1])
+def test_a_claim_of_large_jobs_takes_a_bounded_number_of_them(world: World, small: int) -> None:
+    ids = [f"j{n:02}" for n in range(small + 20)]
+    world.put(*ids[:small])
+    world.put(*ids[small:], payload=b"x" * (limits.MAX_CALL_BYTES // 4))
+    seen: list[str] = []
+    while taken := world.take_ids(100):
+        # Behind a small one some are read before it is known how large they are.
+        assert len(taken) <= (10 if seen == [] and small else 5)
+        seen += taken
+    assert seen == ids
+
+
+def test_a_job_larger_than_a_claim_is_claimed(world: World) -> None:
+    world.put("a", "b", payload=b"x" * (limits.CLAIM_BYTES + 1))
+    assert sum(len(world.take(10)) for _ in range(3)) == 2

@@ -8,11 +8,13 @@ from leasehold.core import limits
 from leasehold.core.job import State
 from leasehold.core.outcome import Broken, Cancelled, Completed, Crashed, Failed, Outcome, Released, Retried, Unroutable
 from leasehold.core.shape import Conflict, LaneFailure, LaneState, Progress, Shape, Until
+from leasehold.engines.calls import weight_of
 from tests.faults.matrix import QUEUES, Operation, act, new, refs, settle
 from tests.faults.shape_scene import LANES, LATER_MS, WINDOW_MS, unique
 from tests.support.world import BOOM, World
 
-MANY: Final = tuple(f"n{n}" for n in range(limits.MAX_BATCH + 1))
+MANY: Final = tuple(f"n{n}" for n in range(limits.MAX_BATCH // (1 + weight_of(Shape(lane="A"))) + 1))
+"""One more than one call takes."""
 HELD: Final = ("a1", "e1", "e2", "u1", "m1", "k1", "x1")
 OUTCOMES: Final[dict[str, Outcome]] = {
     "complete": Completed(b"r", 600_000),

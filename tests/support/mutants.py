@@ -49,8 +49,8 @@ _PLAIN: Final = (
     Mutant("claim-without-holder", "call('ZADD', key('holders'), time + lease_ms, worker)", "", ("claim",)),
     Mutant(
         "claim-keeps-ready",
-        "call('LPOP', key(list), goal - #jobs)",
-        "call('LRANGE', key(list), 0, goal - #jobs - 1)",
+        "call('LPOP', key(list), step_of(goal - #jobs))",
+        "call('LRANGE', key(list), 0, step_of(goal - #jobs) - 1)",
         ("claim",),
     ),
     Mutant(
@@ -107,7 +107,7 @@ _PLAIN: Final = (
     Mutant("trim-nothing", "if over > 0 then", "if false then"),
     Mutant("unchecked-types", "\ncheck_types()\n", "\n"),
     Mutant("ghost-for-ever", "  lay_ghosts()\n", ""),
-    Mutant("suspects-hide-others", "looked < limit + 200 do", "looked < limit do"),
+    Mutant("suspects-hide-others", "looked < limit + 200 and", "looked < limit and"),
     Mutant("task-stays-listed", "call('SREM', key('unroutable'), found)", ""),
     Mutant(
         "outage-for-ever", "amnesty, before = time + config.amnesty, seen", "amnesty, before = time + config.amnesty, 0"
@@ -125,6 +125,10 @@ _LANES: Final = (
     Mutant("parked-lane-runs", "\n      and call('HEXISTS', key('parked'), lane) == 0\n", "\n"),
     Mutant("lane-turns-twice", "if after and not before then", "if after then"),
     Mutant("lane-turn-stays", "call('LREM', key('turns'), 1, lane)", ""),
+    Mutant("lane-returns-at-random", "return other and tonumber(other) <= rank", "return false"),
+    Mutant("lane-hint-is-believed", "if hint and is_before(hint - 1) and not is_before(hint) then", "if hint then"),
+    Mutant("turns-have-no-end", "math.min(goal - #jobs, 100 - turns)", "goal - #jobs", ("claim",)),
+    Mutant("claim-reads-all", "math.min(wanted, math.floor(most))", "wanted", ("claim",)),
     Mutant("lane-limit-stays", "== 0 and busy_of(lane) == 0 then\n      call('HDEL', key('limits'), lane)", "then"),
     Mutant("lane-limit-forgotten", "call('HSET', key('limits'), lane, limit)", ""),
     Mutant("lane-counts-zero", "key('lanes'), lane, -1) <= 0 then", "key('lanes'), lane, -1) < 0 then"),

@@ -5,9 +5,9 @@ import pytest
 from leasehold.core import limits
 from leasehold.core.errors import AccessDenied, QueueFull, ReplyError, Unreachable, UnsupportedFeature
 from leasehold.core.job import NewJob
-from leasehold.core.shape import Shape
+from leasehold.core.shape import Shape, UniqueRule
 from leasehold.core.steps import Draw, Invoke, Nonce
-from leasehold.engines.calls import Failures, Part, chunks, sooner
+from leasehold.engines.calls import Failures, Part, chunks, sooner, weight_of
 from leasehold.engines.lacking import check_plain
 from leasehold.engines.native import NativeEngine
 from leasehold.engines.native import scripts as native
@@ -30,15 +30,40 @@ def run(steps, answer):
         return stop.value
 
 
-def sizes(*parts):
-    return [[part.size for part in chunk] for chunk in chunks([Part(n, (), size) for n, size in enumerate(parts)])]
+def lengths(*parts):
+    """How many of these parts, (size, weight), are in each call."""
+    return [len(chunk) for chunk in chunks([Part(n, (), *part) for n, part in enumerate(parts)])]
 
 
-def test_calls_are_cut_by_count_and_by_size():
-    most = limits.MAX_CALL_BYTES
-    assert sizes() == []
-    assert sizes(most + 1, 1, most - 1, 1) == [[most + 1], [1, most - 1], [1]]
-    assert [len(chunk) for chunk in sizes(*[0] * (limits.MAX_BATCH + 1))] == [limits.MAX_BATCH, 1]
+def test_calls_are_cut_by_what_they_cost():
+    most = limits.MAX_BATCH
+    assert lengths() == []
+    assert lengths(*[(0, 1)] * (most + 1)) == [most, 1]
+    assert lengths(*[(limits.JOB_BYTES - 1, 1)] * (most + 1)) == [most, 1]
+    assert lengths(*[(limits.JOB_BYTES, 1)] * (most + 1)) == [most // 2, most // 2, 1]
+    assert lengths(*[(0, 5)] * (most + 1)) == [most // 5] * 5 + [1]
+
+
+def test_one_job_that_is_more_than_a_call_is_alone():
+    large = limits.MAX_BATCH * limits.JOB_BYTES
+    assert lengths((0, 1), (large, 1), (0, 1), (0, 1)) == [1, 1, 2]
+    assert lengths((large, 1)) == lengths((0, 2 * limits.MAX_BATCH)) == [1]
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [Shape(lane="l"), Shape(priority=-1), Shape(unique=UniqueRule("k")), Shape(lane="l", unique=UniqueRule("k"))],
+)
+def test_a_job_with_a_shape_counts_as_several(shape):
+    assert weight_of(Shape()) == 0 < weight_of(shape)
+    engine, made = NativeEngine("n"), []
+
+    def answer(call):
+        made.append(call.script.name)
+        return b"1" * limits.MAX_BATCH
+
+    run(engine.enqueue([NewJob("q", f"{n}", b"", shape=shape) for n in range(limits.MAX_BATCH)]), answer)
+    assert len(made) > 2, "the queue is registered, and a plain job would need one call"
 
 
 def test_the_sooner_of_two_times():

@@ -14,8 +14,9 @@ MAX_RESULT = 1024 * 1024
 MAX_JSON_DEPTH = 64
 
 # One call to Redis.
-MAX_BATCH = 500
-"""Jobs in one script call. Lua's unpack fails near 8,000 values; the widest script uses four values a job."""
+MAX_BATCH, JOB_BYTES = 500, 1536
+"""Jobs in one script call that are plain and small; one of a lane counts as several, and so many bytes as one more.
+Redis serves nobody else meanwhile. Lua's unpack fails near 8,000 values; the widest script uses four a job."""
 ROUND_MOST = 200
 """Jobs that a worker claims or settles in one call: Redis serves nobody else meanwhile. A batch of one lane is claimed
 whole."""
@@ -78,6 +79,8 @@ ISOLATE_AFTER_CRASHES = 2
 """From this many crashes on, a worker holds only one such job at a time, so that poison cannot drag others along."""
 POISON_MAX, POISON_TTL_MS = 100, DAY
 """How many of the last jobs that ended so are remembered, and for how long, until some worker has told of them."""
+TURNS_MOST, CLAIM_BYTES = 100, 512 * 1024
+"""Turns of lanes in one claim, and bytes from which on it takes no further job. Who has room for more claims again."""
 MAX_LOOK = 200
 """Entries of the list of ready jobs, beyond its limit, that one claim looks through for jobs that it can take."""
 

@@ -8,29 +8,43 @@ from msgspec import Struct
 
 from leasehold.core import limits
 from leasehold.core.errors import LeaseholdError, Unreachable
+from leasehold.core.shape import PLAIN, Shape
 from leasehold.core.steps import Arg, Steps, T
 
 
 class Part(Struct, frozen=True, gc=False):
-    """What one job contributes to a call for many: where its answer belongs, its arguments, about how many bytes."""
+    """What one job contributes to a call for many.
+
+    position: where its answer belongs. size: about how many bytes. weight: as how many jobs it counts, of those that
+    take the least time.
+    """
 
     position: int
     args: tuple[Arg, ...]
     size: int
+    weight: int = 1
 
 
 def chunks(parts: list[Part]) -> Iterator[list[Part]]:
-    """Cut into calls of bounded count and size."""
+    """Cut into calls that do not keep Redis for long. One job may be more than that; then it is alone."""
     chunk: list[Part] = []
-    size = 0
+    load = 0
     for part in parts:
-        if chunk and (len(chunk) >= limits.MAX_BATCH or size + part.size > limits.MAX_CALL_BYTES):
+        weight = part.weight + part.size // limits.JOB_BYTES
+        if chunk and load + weight > limits.MAX_BATCH:
             yield chunk
-            chunk, size = [], 0
+            chunk, load = [], 0
         chunk.append(part)
-        size += part.size
+        load += weight
     if chunk:
         yield chunk
+
+
+def weight_of(shape: Shape) -> int:
+    """What a shape adds to the weight of a job, by the commands that Redis runs for it."""
+    if shape is PLAIN:  # most are
+        return 0
+    return 4 * (shape.lane is not None) + 4 * (shape.unique is not None) + 2 * (shape.priority != 0)
 
 
 class Failures:

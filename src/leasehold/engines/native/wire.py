@@ -9,7 +9,7 @@ from leasehold.core.errors import QueueFull, ReplyError
 from leasehold.core.job import Enqueued, Lease, NewJob
 from leasehold.core.outcome import Outcome
 from leasehold.core.shape import PLAIN, Conflict, Until
-from leasehold.engines.calls import Part
+from leasehold.engines.calls import Part, weight_of
 from leasehold.engines.native.records import head_of, write_record
 from leasehold.engines.outcomes import told
 from leasehold.engines.texts import as_bytes, as_text
@@ -38,7 +38,9 @@ def too_long(queue: str, error: ReplyError) -> QueueFull:
 
 def new_part(position: int, job: NewJob) -> Part:
     """id record due rule, as lua/enqueue.lua takes them."""
-    return Part(position, (as_bytes(job.id), write_record(job), _due(job), _rule(job)), len(job.payload))
+    due = _due(job)
+    args = (as_bytes(job.id), write_record(job), due, _rule(job))
+    return Part(position, args, len(job.payload), 1 + (due != "") + weight_of(job.shape))
 
 
 def enqueue_script(chunk: list[Part]) -> str:
@@ -78,8 +80,15 @@ def _due(job: NewJob) -> str:
     return f"+{job.delay_ms}" if job.delay_ms > 0 else ""
 
 
+_BAD_ENDS, _BAD_END_WEIGHT = frozenset("fbx"), 5
+"""Failed, broken, cancelled, as lua/settle.lua calls them: the whole record is kept, and each is written by itself."""
+
+
 def outcome_part(position: int, lease: Lease, outcome: Outcome) -> Part:
     """id token kind ms head body, as lua/settle.lua takes them."""
     kind, ms, body = told(outcome)
     head = head_of(lease.record) if kind == "c" else ""
-    return Part(position, (as_bytes(lease.record.id), lease.token, kind, ms, head, body), len(body))
+    size, weight = len(body), 1 + weight_of(lease.record.shape)
+    if kind in _BAD_ENDS:
+        size, weight = size + len(lease.record.payload), weight + _BAD_END_WEIGHT
+    return Part(position, (as_bytes(lease.record.id), lease.token, kind, ms, head, body), size, weight)

@@ -59,7 +59,8 @@ if call('ZCARD', key('holders')) >= @MAX_HOLDERS@ and not call('ZSCORE', key('ho
 end
 local jobs, claims, answer, dropped, looked = {}, {}, {}, {}, 0
 local token = math.max(tonumber(call('HGET', key('meta'), 'token') or 0), micros)
-local taken, took_isolated = {}, false
+local taken, took_isolated, read = {}, false, 0
+local has_tries = call('EXISTS', key('tries')) == 1
 
 -- Until when a job may run that has so much time. The deadline of a kept lease is the job's own: past it, even a worker
 -- that beats has lost the job.
@@ -78,6 +79,7 @@ local usual_rest, usual_raw_rest = rest_of(usual), rest_of(usual_raw)
 
 local function take(id, record, failures, crashes)
   taken[id] = true
+  read = read + #record
   token = token + 1
   local text, deadline, rest, shape = token_text(token), usual, usual_rest, ''
   if string.find(record, '^%d+ %*') then
@@ -130,18 +132,25 @@ local function take_isolated()
   end
 end
 
+-- How many records to read next, of those that are wanted: as many as there are bytes left for, if they are as large as
+-- those before. What was read cannot be left in line again.
+local function step_of(wanted)
+  local most = #jobs == 0 and 1 or math.min(8 * #jobs, (@CLAIM_BYTES@ - read) * #jobs / math.max(1, read))
+  return math.max(1, math.min(wanted, math.floor(most)))
+end
+
 -- Take up to `count` jobs from the front of a list. Entries without a job must not hide what waits behind them, so it is
 -- looked further, as far as one call may.
 local function take_line(list, count)
   local goal = #jobs + count
-  while #jobs < goal and looked < limit + @MAX_LOOK@ do
-    local popped = call('LPOP', key(list), goal - #jobs) or {}
+  while #jobs < goal and looked < limit + @MAX_LOOK@ and read < @CLAIM_BYTES@ do
+    local popped = call('LPOP', key(list), step_of(goal - #jobs)) or {}
     if #popped == 0 then
       return
     end
     looked = looked + #popped
     local records = call('HMGET', key('jobs'), unpack(popped))
-    local tries = call('EXISTS', key('tries')) == 1 and call('HMGET', key('tries'), unpack(popped)) or {}
+    local tries = has_tries and call('HMGET', key('tries'), unpack(popped)) or {}
     for i, id in ipairs(popped) do
       local failures, crashes = counted(tries[i])
       if not is_ghost(ghost_in(list, id)) then
@@ -161,6 +170,7 @@ end
 -- Jobs of lanes and of priorities, and those that have neither, in their turns.
 local function take_in_turn()
   local chosen = call('HMGET', key('meta'), 'turn', 'passed', 'level')
+  local turns, unlaned = 0, 0
 
   -- Take the next of a lane whose turn it is: one, or up to `most` that go together. Answers whether its next may run, too.
   local function take_turn(lane, most)
@@ -175,7 +185,7 @@ local function take_in_turn()
       local id, rank = shapes.entry_of(entry)
       if not is_ghost(ghost_in('lane:' .. lane, id)) then
         local record = call('HGET', key('jobs'), id)
-        local failures, crashes = counted(call('HGET', key('tries'), id))
+        local failures, crashes = counted(has_tries and call('HGET', key('tries'), id))
         if not record or taken[id] then
           dropped[#dropped + 1] = id
         elseif first and (task_of(record) ~= first or crashes >= config.isolate) then
@@ -194,7 +204,7 @@ local function take_in_turn()
         end
       end
     end
-    call('HINCRBY', key('meta'), 'laned', 0 - popped)
+    unlaned = unlaned + popped
     if call('EXISTS', list) == 1 then
       return busy < limited
     elseif busy == 0 then
@@ -204,16 +214,18 @@ local function take_in_turn()
   end
 
   -- Up to `count` jobs of lanes, one lane after the other. A lane that may run on goes to the end of the line of lanes.
+  -- A turn takes several times as long as a job that is just next in line, so one call has a number of them.
   local function take_lanes(count)
     local goal = #jobs + count
-    while #jobs < goal and looked < limit + @MAX_LOOK@ do
-      local lanes = call('LPOP', key('turns'), goal - #jobs) or {}
+    while #jobs < goal and looked < limit + @MAX_LOOK@ and turns < @TURNS_MOST@ and read < @CLAIM_BYTES@ do
+      local lanes = call('LPOP', key('turns'), math.min(goal - #jobs, @TURNS_MOST@ - turns)) or {}
       if #lanes == 0 then
         return
       end
+      turns = turns + #lanes
       local on, left = {}, {}
       for _, lane in ipairs(lanes) do
-        if #jobs >= goal or looked >= limit + @MAX_LOOK@ then
+        if #jobs >= goal or looked >= limit + @MAX_LOOK@ or read >= @CLAIM_BYTES@ then
           table.insert(left, 1, lane)
         elseif take_turn(lane, math.min(of_lane, goal - #jobs)) then
           on[#on + 1] = lane
@@ -311,6 +323,9 @@ local function take_in_turn()
     take_levels()
   else
     take_both(limit - #jobs)
+  end
+  if unlaned > 0 then
+    call('HINCRBY', key('meta'), 'laned', 0 - unlaned)
   end
 end
 

@@ -86,24 +86,45 @@ local shapes = setmetatable({ function(my)
     end)
   end
 
+  -- How many jobs with a lower rank are at the front of a lane. They are there in the order of their ranks, and behind them
+  -- what was not out of line yet; they are no more than can have been out of line at one time.
+  local hints = {}
+  local function count_before(list, rank)
+    local low, high = 0, 1
+    local function is_before(n)
+      local _, other = entry_of(call('LINDEX', list, n) or '')
+      return other and tonumber(other) <= rank
+    end
+    -- Those that come back one after the other are mostly next to each other.
+    local hint = hints[list]
+    if hint and is_before(hint - 1) and not is_before(hint) then
+      return hint
+    end
+    while high <= @MAX_LANE_LIMIT@ and is_before(high - 1) do
+      low, high = high, 2 * high
+    end
+    while low + 1 < high do
+      local middle = math.floor((low + high) / 2)
+      if is_before(middle - 1) then
+        low = middle
+      else
+        high = middle
+      end
+    end
+    return low
+  end
+
   -- Put a job back to the front of its lane: behind those that were before it and are back already. One whose rank is
   -- forgotten (it had ended) goes before all, also before those that are still to come back.
   local function back_into_lane(lane, id)
     local list, _, known = key('lane:' .. lane), occupied_by(id)
     local rank = known or '0'
     with_lane(lane, true, function()
-      local before = nil
-      for n = 0, @MAX_BATCH@ do
-        local entry = call('LINDEX', list, n)
-        local _, other = entry_of(entry or '')
-        if not other or tonumber(other) > tonumber(rank) then
-          break
-        end
-        before = entry
-      end
+      local before = count_before(list, tonumber(rank))
+      hints[list] = before + 1
       local entry = '@' .. rank .. '/' .. id
-      if before then
-        call('LINSERT', list, 'AFTER', before, entry)
+      if before > 0 then
+        call('LINSERT', list, 'AFTER', call('LINDEX', list, before - 1), entry)
       else
         call('LPUSH', list, entry)
       end
