@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from leasehold.core import limits
 from leasehold.core.engine import Feature
-from leasehold.core.job import Enqueued, Lease, State
+from leasehold.core.job import Enqueued, Lease, NewJob, State
 from leasehold.core.outcome import Broken, Cancelled, Completed, Failed, Outcome, Released, Retried
-from leasehold.core.shape import Conflict, Until
+from leasehold.core.shape import Conflict, Shape, UniqueRule, Until
 from tests.support.world import BOOM, World
 
 pytestmark = pytest.mark.needs(Feature.UNIQUE)
@@ -197,3 +198,38 @@ def test_nothing_is_left(world: World, until: Until) -> None:
     world.maintain()
     world.take()
     assert world.left() == set()
+
+
+def follow(world: World, count: int) -> list[str]:
+    """So many jobs run, and as many wait, each for one of them."""
+    running, waiting = ([f"{letter}{n}" for n in range(count)] for letter in "rw")
+    for ids in (running, waiting):
+        rules = (UniqueRule(f"k{n}", Until.ENDED, Conflict.RERUN) for n in range(count))
+        world.enqueue([NewJob("q", id, b"", shape=Shape(unique=rule)) for id, rule in zip(ids, rules, strict=True)])
+        while world.take(limits.ROUND_MOST):
+            pass
+    return waiting
+
+
+def test_many_of_them_are_listed_page_by_page_each_once(world: World) -> None:
+    waiting = follow(world, 900)
+    world.put("late", delay_ms=5_000)
+    seen: list[str] = []
+    while page := world.run(world.engine.page("q", State.SCHEDULED, len(seen))).jobs:
+        seen += [view.id for view in page]
+    assert seen[0] == "late"
+    assert sorted(seen[1:]) == sorted(waiting)
+
+
+@pytest.mark.parametrize("act", ["purge", "cancel"])
+def test_many_of_them_are_removed_however_many_there_are(world: World, act: str) -> None:
+    count = 900
+    follow(world, count)
+    world.put("late", delay_ms=5_000)
+    if act == "purge":
+        assert world.purge(State.SCHEDULED) == count + 1
+        assert world.counts() == {"active": count}
+        assert "sweep_again" not in world.totals()
+    else:
+        assert world.cancel_all().cancelled == count + 1
+    world.audit()

@@ -39,7 +39,7 @@ class NativeController(ScriptedController):
         for place in ("active", *_WAITING, "claimed", *_WAITING):
             after = b""
             for _ in range(limits.PURGE_ROUNDS):
-                where: tuple[Arg, ...] = (place, encoded(lane or ""), after, limits.MAX_BATCH, cancelled(reason))
+                where: tuple[Arg, ...] = (place, encoded(lane or ""), after, limits.PURGE_MOST, cancelled(reason))
                 signal: tuple[Arg, ...] = (self.signal_channel(""), as_bytes(queue))
                 reply = yield from self._act("sweep", queue, self._config, *where, *signal)
                 *numbers, after = reply.split(b" ", 3)
@@ -52,7 +52,7 @@ class NativeController(ScriptedController):
 
     def purge(self, queue: str, state: State) -> Steps[int]:
         check_purge(state)
-        return (yield from self._in_rounds("purge", queue, state.value, limits.MAX_BATCH))
+        return (yield from self._in_rounds("purge", queue, state.value, limits.PURGE_MOST))
 
     def configure(
         self,

@@ -26,7 +26,20 @@ _COUNTED = (
     State.CANCELLED,
 )
 _HIDDEN_TOTALS = frozenset(
-    ("token", "seen", "amnesty", "before", "ghosts", "laned", "turn", "passed", "level", "sweep_parked", "sweep_lanes")
+    (
+        "token",
+        "seen",
+        "amnesty",
+        "before",
+        "ghosts",
+        "laned",
+        "turn",
+        "passed",
+        "level",
+        "sweep_parked",
+        "sweep_lanes",
+        "sweep_again",
+    )
 )
 
 

@@ -12,8 +12,11 @@ local ids, looked = {}, 0
 if state == 'ready' then
   ids, looked = pop_waiting(limit)
 elseif state == 'scheduled' then
-  ids = following(0, limit)
-  if #ids == 0 then
+  local more
+  ids, more = some_following(limit)
+  if more then
+    looked = 1
+  elseif #ids == 0 then
     ids = call('ZRANGE', key('scheduled'), 0, limit - 1)
     if #ids > 0 then
       call('ZREM', key('scheduled'), unpack(ids))

@@ -15,14 +15,36 @@ local function lines()
   return found
 end
 
--- Up to `count` jobs that wait for another with their key to end.
+-- Up to `count` jobs that wait for another with their key to end, the first `from` of them passed over. They have no order
+-- by which they could be found, so that only the first FOLLOW_LOOK can be looked at.
 local function following(from, count)
-  local ids = call('HVALS', key('again'))
-  local found = {}
-  for n = from + 1, math.min(#ids, from + count) do
-    found[#found + 1] = ids[n]
-  end
+  local found, looked, cursor = {}, 0, '0'
+  repeat
+    local page = call('HSCAN', key('again'), cursor, 'COUNT', @PAGE_MAX@)
+    for i = 2, #page[2], 2 do
+      looked = looked + 1
+      if looked > from and #found < count then
+        found[#found + 1] = page[2][i]
+      end
+    end
+    cursor = page[1]
+  until cursor == '0' or #found >= count or looked >= @FOLLOW_LOOK@
   return found
+end
+
+-- About `count` of these to be removed, looked for from where the last call stopped. Answers also whether there may be more.
+local function some_following(count)
+  local page = call('HSCAN', key('again'), call('HGET', key('meta'), 'sweep_again') or 0, 'COUNT', count)
+  local ids = {}
+  for i = 2, #page[2], 2 do
+    ids[#ids + 1] = page[2][i]
+  end
+  if page[1] == '0' then
+    call('HDEL', key('meta'), 'sweep_again')
+  else
+    call('HSET', key('meta'), 'sweep_again', page[1])
+  end
+  return ids, page[1] ~= '0'
 end
 
 -- Take up to `limit` entries out of one lane. Answers ids and how many entries they were.
