@@ -53,7 +53,13 @@ def _same_times(model: Model, found: list[str]) -> None:
     expected = model.among(State.SCHEDULED)
     following = {id for id in expected if model.jobs[id].follows}
     timed = len(expected) - len(following)
-    assert found[:timed] == expected[:timed]
+    assert sorted(found[:timed]) == sorted(expected[:timed])
+    dues = [model.jobs[id].due for id in found[:timed]]
+    assert dues == sorted(dues)
+    if found[:timed] != expected[:timed]:
+        # What one step does by several calls is not all of one moment: the order that is found holds from now on.
+        for number, id in enumerate(found[:timed]):
+            model.jobs[id].due += number / 1_000
     assert set(found[timed:]) == following
 
 

@@ -332,6 +332,6 @@ class Model:
             self.lines.lane(job.lane).parked = ""
 
 
-def due_order(job: Job) -> tuple[int, bool, str]:
+def due_order(job: Job) -> tuple[float, bool, str]:
     """Of those due at the same moment, jobs without a shape come first."""
     return job.due, job.shape != PLAIN, job.id

@@ -24,7 +24,7 @@ class Job:
     state: State = State.READY
     failures: int = 0
     crashes: int = 0
-    due: int = 0
+    due: float = 0
     token: int = 0
     worker: str = ""
     claimed: int = 0
