@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Final, Literal
 from uuid import uuid4
 
 from bench.journal import Journal, Line
-from bench.processes import Workers
+from bench.processes import Workers, folder_of_a_scene
 from bench.remains import remains
 from bench.roster import Adapter
 from leasehold.redis.binary import find_server
@@ -83,8 +82,8 @@ class Stage:
 
 def observe(adapter: Adapter, variant: str, scene: Scene, limit: float) -> Observation:
     """Run one scene on a fresh server. Raises `RuntimeError` when the peer does not even run its first job."""
-    with tempfile.TemporaryDirectory(prefix="bench-") as name, RedisServer(find_server(), tcp=True) as server:
-        stage = Stage(adapter, variant, server, Path(name))
+    with folder_of_a_scene() as folder, RedisServer(find_server(), tcp=True) as server:
+        stage = Stage(adapter, variant, server, folder)
         with stage.workers as workers:
             # Before any worker: proves that a job of this peer can be found in Redis by its token.
             first = stage.enqueue(0)

@@ -27,6 +27,10 @@ _PIN: Final = re.compile(r"[A-Za-z0-9._-]+==[A-Za-z0-9._!+-]+")
 Pins = tuple[str, ...]
 
 
+class Unavailable(Exception):
+    """What a peer needs is not on this machine: it is left out, and the reason is shown."""
+
+
 def read_pins(text: str) -> dict[str, Pins]:
     """The versions of each peer: `[name]` on a line, then one `package==version` a line. `#` begins a comment."""
     found: dict[str, list[str]] = {}
@@ -57,16 +61,19 @@ def environment_for(name: str, pins: Pins, cache: Path) -> Path:
     if python.exists() and stamp.exists() and stamp.read_text(encoding="utf-8") == wanted:
         return python
     print(f"making the environment of {name} ...", file=sys.stderr)
-    subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)], check=True, timeout=INSTALL_TIMEOUT_S)
-    # All versions are named, so nothing is left for pip to choose.
-    pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input", "--no-deps"]
-    subprocess.run([*pip, *pins], check=True, timeout=INSTALL_TIMEOUT_S)
+    try:
+        _install(folder, pins)
+    except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
+        raise Unavailable("its packages could not be installed with pip") from error
     stamp.write_text(wanted, encoding="utf-8")
     return python
 
 
-class Unavailable(Exception):
-    """What a peer needs is not on this machine: it is left out, and the reason is shown."""
+def _install(folder: Path, pins: Pins) -> None:
+    subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)], check=True, timeout=INSTALL_TIMEOUT_S)
+    # All versions are named, so nothing is left for pip to choose.
+    pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    subprocess.run([*pip, "--no-input", "--no-deps", *pins], check=True, timeout=INSTALL_TIMEOUT_S)
 
 
 def packages_for(name: str, pins: Pins, cache: Path) -> Path:

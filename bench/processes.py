@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -106,11 +108,28 @@ def signal_all(pids: set[int], number: signal.Signals) -> None:
             os.kill(pid, number)
 
 
+_FOLDERS: Final[set[str]] = set()
+"""Of the scenes that are being played: nobody else knows them when the run is ended."""
+
+
+@contextlib.contextmanager
+def folder_of_a_scene() -> Iterator[Path]:
+    """A folder that is removed with its scene, however that ends."""
+    with tempfile.TemporaryDirectory(prefix=f"bench-{uuid4().hex[:4]}-") as name:
+        _FOLDERS.add(name)
+        try:
+            yield Path(name)
+        finally:
+            _FOLDERS.discard(name)
+
+
 def end_with_all_that_was_started(name_of_run: str) -> None:
     """On Ctrl-C and SIGTERM: workers have sessions of their own, and the scenes wait in threads."""
 
     def end(number: int, frame: FrameType | None) -> None:
         kill_members(name_of_run, "BENCH_RUN")
+        for name in list(_FOLDERS):
+            shutil.rmtree(name, ignore_errors=True)
         os._exit(128 + number)
 
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -56,7 +56,7 @@ def worker() -> list[str]:
 
 PEER = Peer(
     title="taskiq",
-    packages=("taskiq", "taskiq-redis", "redis"),
+    packages=("taskiq", "taskiq-redis", "redis", "uvloop"),
     kinds=("mark", "sync", "async"),
     variants=(
         Variant("default", "`RedisStreamBroker`, defaults (`idle_timeout` 600 s)"),
@@ -65,5 +65,5 @@ PEER = Peer(
     ),
     enqueue=enqueue,
     worker=worker,
-    fast="`ListQueueBroker`, `--workers 1 --max-async-tasks 100`, no results",
+    fast="`ListQueueBroker`, `--workers 1 --max-async-tasks 100`, uvloop, no results",
 )

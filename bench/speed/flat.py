@@ -19,6 +19,7 @@ from bench.speed.tables import NONE
 from leasehold.core import limits
 from leasehold.core.job import ErrorInfo, Lease, NewJob
 from leasehold.core.outcome import Completed, Failed
+from leasehold.core.shape import PLAIN, Shape
 from leasehold.engines.native.config import NativeConfig
 from leasehold.engines.native.engine import NativeEngine
 from leasehold.redis.binary import find_server
@@ -78,8 +79,13 @@ class Bench:
         self.driver = SyncDriver(server.url, patience_ms=limits.PATIENCE_MS, reply_timeout_ms=limits.MINUTE)
         self.engine = NativeEngine("bench", NativeConfig(failed_max=2 * SIZES[-1]))
 
-    def enqueue(self, count: int, delay_ms: int = 0) -> None:
-        jobs = [NewJob(QUEUE, f"{next(_IDS):016x}", PAYLOAD, delay_ms=delay_ms) for _ in range(count)]
+    def enqueue(self, count: int, delay_ms: int = 0, lanes: bool = False) -> None:
+        """`lanes`: each job in a lane of its own."""
+        ids = [f"{next(_IDS):016x}" for _ in range(count)]
+        shapes = [Shape(lane=id) if lanes else PLAIN for id in ids]
+        jobs = [
+            NewJob(QUEUE, id, PAYLOAD, delay_ms=delay_ms, shape=shape) for id, shape in zip(ids, shapes, strict=True)
+        ]
         self.driver.run(self.engine.enqueue(jobs))
 
     def claim(self, worker: str, count: int, by_hand: bool = False) -> Sequence[Lease]:
@@ -92,8 +98,29 @@ class Bench:
         settled = self.driver.run(self.engine.settle([(lease, end) for lease in leases]))
         assert all(settled), "a job was lost beside the crowd"
 
-    def beat(self) -> None:
-        self.driver.run(self.engine.heartbeat("probe", (QUEUE,), ()))
+    def beat(self, leases: Sequence[Lease] = ()) -> None:
+        worker = leases[0].worker if leases else "probe"
+        self.driver.run(self.engine.heartbeat(worker, (QUEUE,), [lease.ref for lease in leases]))
+
+    def hold(self, worker: str, count: int) -> list[Lease]:
+        """As much as one worker may hold takes several claims."""
+        held: list[Lease] = []
+        while len(held) < count:
+            held += self.claim(worker, min(limits.ROUND_MOST, count - len(held)))
+        return held
+
+    def leave(self, worker: str) -> None:
+        """Not as crashed: those that crash a second time, in `bury`, would wait to run one by one."""
+        self.driver.run(self.engine.leave(worker, (QUEUE,)))
+
+    def bury(self, worker: str) -> None:
+        """Whoever comes by next finds that it has been dead for long."""
+        for place in ("holders", "suspects"):
+            self.server.command("ZADD", f"{self.engine.prefix(QUEUE)}:{place}", 1, worker)
+
+    def maintain_all(self) -> None:
+        while self.driver.run(self.engine.maintain((QUEUE,), ())).more:
+            pass
 
     def maintain(self) -> None:
         self.driver.run(self.engine.maintain((QUEUE,), ()))
@@ -157,6 +184,36 @@ def upkeep(bench: Bench) -> Iterator[tuple[str, int, Callable[[], None]]]:
     yield "maintain", CALLS, maintains
 
 
+def heavy(bench: Bench, crowd: Crowd) -> Iterator[tuple[str, int, int, Callable[[], None]]]:
+    """Name, jobs a call, number of jobs, and what does it: what takes the longest of all, once a repetition.
+
+    What is not measured happens between two of them.
+    """
+    most = limits.MAX_HELD
+    bench.enqueue(most)
+    held = bench.hold("heavy", most)
+    yield f"heartbeat, {most:,} held", 0, 1, lambda: bench.beat(held)
+    yield f"leave, {most:,} held", most, most, lambda: bench.leave("heavy")
+    bench.hold("heavy", most)
+    bench.bury("heavy")
+    yield f"reap, {most:,} held", most, most, bench.maintain_all
+    bench.settle(bench.hold("heavy", most))
+    yield "enqueue", limits.MAX_BATCH, limits.MAX_BATCH, lambda: bench.enqueue(limits.MAX_BATCH)
+    bench.settle(bench.hold("heavy", limits.MAX_BATCH))
+    if crowd == "waiting":  # it would take turns with the lanes
+        return
+    yield "enqueue, lanes", limits.MAX_BATCH, limits.MAX_BATCH, lambda: bench.enqueue(limits.MAX_BATCH, lanes=True)
+    taken: list[Lease] = []
+    yield (
+        "claim, lanes",
+        limits.TURNS_MOST,
+        limits.TURNS_MOST,
+        lambda: taken.extend(bench.claim("heavy", limits.TURNS_MOST)),
+    )
+    yield "settle, lanes", limits.TURNS_MOST, limits.TURNS_MOST, lambda: bench.settle(taken)
+    bench.drop_rest()
+
+
 def timed(bench: Bench, run: Callable[[], None]) -> tuple[float, float]:
     """The microseconds that Redis spent in scripts, and those of the longest call."""
     bench.server.command("CONFIG", "RESETSTAT")
@@ -178,6 +235,11 @@ def beside(benches: Mapping[int, Bench], crowd: Crowd) -> list[Cost]:
                 for name, count, run in operations(bench, batch, jobs) if batch else upkeep(bench):
                     spent, slowest = timed(bench, run)
                     seen.setdefault((size, name, batch), []).append((spent / count, slowest / 1e3))
+    for _ in range(REPEATED):
+        for size, bench in benches.items():
+            for name, batch, count, run in heavy(bench, crowd):
+                spent, slowest = timed(bench, run)
+                seen.setdefault((size, name, batch), []).append((spent / count, slowest / 1e3))
     return [_cost(crowd, *key, pairs) for key, pairs in seen.items()]
 
 

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
-from uuid import uuid4
 
 import msgspec
 
 from bench.journal import Journal, Line
-from bench.processes import Workers
+from bench.processes import Workers, folder_of_a_scene
 from bench.roster import Adapter
 from leasehold.testing.server import RedisServer
 
@@ -110,13 +107,13 @@ def staged(adapter: Adapter, server: RedisServer, kind: str, *, count: int = 0, 
     """A stage on an empty server. `count`: how many jobs its worker is to count; 0: it notes the end of each."""
     server.flush()
     server.command("CONFIG", "RESETSTAT")
-    with tempfile.TemporaryDirectory(prefix=f"bench-{uuid4().hex[:4]}-") as name:
+    with folder_of_a_scene() as folder:
         more = {
-            "BENCH_JOURNAL": os.path.join(name, "journal"),
+            "BENCH_JOURNAL": str(folder / "journal"),
             "BENCH_TOKEN": TOKEN,
             "BENCH_KIND": kind,
             "BENCH_COUNT": str(count),
         }
-        stage = Stage(adapter, server, Path(name), adapter.environment(server.tcp_url, variant, more))
+        stage = Stage(adapter, server, folder, adapter.environment(server.tcp_url, variant, more))
         with stage.workers:
             yield stage

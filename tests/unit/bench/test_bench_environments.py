@@ -1,8 +1,11 @@
 """The versions of the peers: what the file may say, and that it names all of them."""
 
+import subprocess
+
 import pytest
 
-from bench.environments import NODE, Unavailable, chosen, known_pins, packages_for, read_pins
+from bench.environments import NODE, Unavailable, chosen, environment_for, known_pins, packages_for, read_pins
+from bench.performance import at_hand
 from bench.roster import LOOPS, NAMES, OTHERS, OURS
 
 
@@ -49,3 +52,14 @@ def test_no_name_is_all_and_an_unknown_one_is_refused():
     assert chosen(["saq"], pins) == ["saq"]
     with pytest.raises(SystemExit, match="unknown: nobody"):
         chosen(["rq", "nobody"], pins)
+
+
+def test_a_peer_that_pip_cannot_install_is_left_out_with_the_reason(monkeypatch, tmp_path):
+    def refuse(command, **how):
+        raise subprocess.CalledProcessError(1, command)
+
+    monkeypatch.setattr(subprocess, "run", refuse)
+    with pytest.raises(Unavailable, match="pip"):
+        environment_for("rq", ("rq==1.0",), tmp_path)
+    found, absent = at_hand(["rq"], tmp_path, "run")
+    assert (found, list(absent)) == ([], ["rq"])
