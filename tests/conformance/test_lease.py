@@ -248,3 +248,12 @@ def test_a_claim_of_large_jobs_takes_a_bounded_number_of_them(world: World, smal
 def test_a_job_larger_than_a_claim_is_claimed(world: World) -> None:
     world.put("a", "b", payload=b"x" * (limits.CLAIM_BYTES + 1))
     assert sum(len(world.take(10)) for _ in range(3)) == 2
+
+
+@pytest.mark.needs(Feature.PERSISTENT)
+def test_a_claim_that_ends_for_its_bytes_says_that_there_is_more(world: World) -> None:
+    """Who gets fewer than it has room for would else take it for the end."""
+    world.put(*(f"n{n}" for n in range(30)), payload=b"x" * 100_000)
+    answer = world.run(world.engine.lease("w", ["q"], 30))
+    assert 0 < len(answer.leases) < 30
+    assert answer.next_ms == 0

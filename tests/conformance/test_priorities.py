@@ -140,6 +140,26 @@ def test_one_of_so_many_claims_is_for_lower_levels(world: World, limit: int) -> 
     assert abs(len(low) - len(done) / turn) <= 1 + limit // turn
 
 
+@pytest.mark.parametrize("kilobytes", [56, 60, 100])
+def test_lower_levels_have_their_turn_also_when_a_claim_ends_for_its_bytes(world: World, kilobytes: int) -> None:
+    turn = limits.PRIORITY_TURN
+    world.put_at(5, *(f"high{n}" for n in range(6 * turn)), payload=b"x" * kilobytes * 1_000)
+    world.put(*(f"plain{n}" for n in range(20)))
+    done = one_by_one(world, 5 * turn, 50)
+    low = [id for id in done if id.startswith("plain")]
+    assert abs(len(low) - len(done) / turn) <= 2
+
+
+def test_a_claim_that_ends_for_its_turns_of_lanes_takes_nothing_of_lower_levels_for_it(world: World) -> None:
+    count = limits.TURNS_MOST * 2
+    for n in range(count):
+        world.put_in(f"lane{n}", f"l{n}")
+    world.put_at(-5, *(f"low{n}" for n in range(300)))
+    got = world.take(limits.ROUND_MOST)
+    low = [lease for lease in got if lease.record.id.startswith("low")]
+    assert len(low) <= len(got) / limits.PRIORITY_TURN + 1
+
+
 def test_every_level_has_its_turn(world: World) -> None:
     world.put_at(50, *(f"high{n}" for n in range(300)))
     for level in (10, 0, -10):

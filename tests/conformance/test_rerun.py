@@ -233,3 +233,18 @@ def test_many_of_them_are_removed_however_many_there_are(world: World, act: str)
     else:
         assert world.cancel_all().cancelled == count + 1
     world.audit()
+
+
+def test_a_purge_that_stopped_half_way_hides_nothing_from_the_next(world: World) -> None:
+    follow(world, 900)
+    world.command("HSET", world.key("meta"), "sweep_again", 2**40 - 1)
+    assert world.run(world.engine.purge("q", State.SCHEDULED)) == 900
+    assert world.command("EXISTS", world.key("again")) == 0
+
+
+def test_one_whose_job_is_gone_does_not_hold_up_a_purge(world: World) -> None:
+    follow(world, 900)
+    (gone, *_) = world.command("HVALS", world.key("again"))
+    world.command("HDEL", world.key("jobs"), gone)
+    assert world.run(world.engine.purge("q", State.SCHEDULED)) == 899
+    assert world.command("EXISTS", world.key("again")) == 0

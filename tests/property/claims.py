@@ -26,6 +26,7 @@ def judge(model: Model, claim: Claim) -> None:
         assert not claim.got, "a paused queue gives nothing"
         return
     assert len(claim.got) == len(set(claim.got)) <= claim.limit
+    _return_the_parked(model, claim)
     lines, jobs = model.lines, model.jobs
     suspects = [id for id in claim.got if jobs[id].crashes >= ISOLATE]
     moved = [id for id in claim.isolated if id not in lines.isolated]
@@ -43,6 +44,17 @@ def judge(model: Model, claim: Claim) -> None:
     assert claim.isolated == expected == lines.isolated
     if len(claim.got) < claim.limit:
         assert not lines.may_run(), "there was more to claim"
+
+
+def _return_the_parked(model: Model, claim: Claim) -> None:
+    """A suspect whose lane has been parked since goes back into it, where a claim meets it."""
+    if any(job.crashes >= ISOLATE for job in model.held_by(claim.worker)):
+        return
+    for job in [model.jobs[id] for id in model.lines.isolated]:
+        if not job.lane or model.lines.lane(job.lane).parked is None:
+            return
+        model.lines.isolated.remove(job.id)
+        model.lines.place(job, first=True)
 
 
 def _judge_suspects(model: Model, claim: Claim, suspects: list[str], moved: list[str]) -> None:

@@ -202,3 +202,24 @@ def test_a_light_clean_says_what_it_may_put_back_later(bench: Bench) -> None:
     bench.foreign_add("a")
     bench.foreign_pop()
     assert bench.light().noted == 1
+
+
+def test_a_clean_of_the_drop_in_keeps_the_records_that_workers_keep(bench: Bench) -> None:
+    queue = WorkQueue(KeyPrefix(P))
+    with bench.client() as db:
+        records = limits.FAILED_MAX + 500
+        names = [f"f{number}" for number in range(records)]
+        for start in range(0, records, 2_000):
+            part = names[start : start + 2_000]
+            bench.command("ZADD", f"{P}:failed", *(word for name in part for word in (9_999_999_999_999, name)))
+        queue.light_clean(db)
+    assert bench.command("ZCARD", f"{P}:failed") == records
+
+
+def test_a_clean_puts_nothing_back_that_another_client_has_completed(bench: Bench) -> None:
+    bench.put("a")
+    bench.take_one("hand", lease_ms=1_000)
+    bench.foreign_complete("a")
+    bench.pass_time(60_000)
+    assert bench.light().requeued == 0
+    assert bench.lengths() == (0, 0)

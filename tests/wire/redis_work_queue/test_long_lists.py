@@ -94,3 +94,42 @@ def test_what_is_completed_costs_about_the_same_beside_many_that_others_hold(ben
     alone = cost(bench)
     held_by_others(bench, 0, FAR)
     assert cost(bench) < 20 * alone
+
+
+def test_an_id_that_is_held_stays_once_however_often_it_is_queued(bench: Bench) -> None:
+    bench.foreign_add("a")
+    bench.foreign_lease()
+    for _ in range(3):
+        bench.foreign_push("a")
+    assert bench.take() == []
+    assert (bench.queue(), bench.processing()) == ([], [b"a"])
+
+
+def test_many_leases_that_lapse_come_back_in_order_from_a_clean(bench: Bench) -> None:
+    ids = [f"i{number:04}" for number in range(1_200)]
+    bench.run(bench.engine.enqueue([NewJob("default", id, b"data") for id in ids]))
+    for number in range(0, 1_200, 100):
+        assert len(bench.take(100, f"hand{number}", lease_ms=1_000)) == 100
+        bench.pass_time(1)
+    bench.pass_time(60_000)
+    assert bench.light().requeued == 1_200
+    assert bench.queue() == [id.encode() for id in ids]
+
+
+@pytest.mark.parametrize("delay", [0, -5])
+def test_a_retry_without_a_delay_is_in_one_place(bench: Bench, delay: int) -> None:
+    bench.put("a")
+    assert bench.settle(bench.take_one(), Retried(BOOM, delay))
+    assert (bench.queue(), bench.processing()) == ([b"a"], [])
+
+
+def test_large_and_small_items_are_settled_together(bench: Bench) -> None:
+    sizes = [1, 300_000, 4_096, 4_097, 65_536, 65_537, 0]
+    leases = []
+    for number, size in enumerate(sizes):
+        bench.put(f"i{number}", data=b"x" * size)
+        leases.append(bench.take_one())
+    bench.command("SET", f"{P}:item:i5", b"y" * 65_537)
+    settled = bench.run(bench.engine.settle([(lease, Completed(b"", 0)) for lease in leases]))
+    assert settled == [True, True, True, True, True, False, True]
+    assert bench.items() == 1

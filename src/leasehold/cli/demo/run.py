@@ -152,19 +152,27 @@ def pace_for(files: int) -> float:
 def _kill_one(app: Leasehold, workers: WorkerProcesses, total: int, tell: Tell) -> Kill:
     """SIGKILL one worker when a part of the work is done and it holds something."""
     busy: list[WorkerView] = []
+    done = 0
 
     def is_time() -> bool:
+        nonlocal done
         done = app.inspect.queue(QUEUE).counts[State.COMPLETED]
         tell("", done, total)
         busy[:] = [worker for worker in app.inspect.workers() if worker.active]
         return done >= total or (done >= int(total * KILL_AT) and bool(busy))
 
-    _until(is_time, FINISH_S, "the work did not get going", workers)
-    victim = busy[0].pid if busy else workers.pids[0]
-    # Stopped for the moment of a look: when it is dead, its keeper has handed everything back before one can look.
-    workers.freeze(victim)
-    names = {worker.id for worker in busy if worker.pid == victim}
-    held = frozenset(view.id for view in _all(app, State.ACTIVE) if view.worker in names)
+    held, victim = frozenset[str](), workers.pids[0]
+    while not held:
+        _until(is_time, FINISH_S, "the work did not get going", workers)
+        victim = busy[0].pid if busy else workers.pids[0]
+        # Stopped for the moment of a look: when it is dead, its keeper has handed everything back before one can look.
+        workers.freeze(victim)
+        names = {worker.id for worker in busy if worker.pid == victim}
+        held = frozenset(view.id for view in _all(app, State.ACTIVE) if view.worker in names)
+        if not held and done >= total:
+            break
+        if not held:  # it had just ended what it held
+            workers.thaw(victim)
     at_ms = time.time() * SECOND
     workers.kill(victim)
     done = app.inspect.queue(QUEUE).counts[State.COMPLETED]

@@ -65,6 +65,10 @@ class WorkerProcesses:
         """SIGSTOP: it goes on holding what it holds, for as long as its lease lasts."""
         os.kill(pid, signal.SIGSTOP)
 
+    def thaw(self, pid: int) -> None:
+        """SIGCONT: it goes on."""
+        os.kill(pid, signal.SIGCONT)
+
     def kill(self, pid: int) -> None:
         """SIGKILL: no handler runs, and it cannot hand anything back."""
         os.kill(pid, signal.SIGKILL)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from leasehold.core import limits
 from leasehold.core.steps import Arg, Command, Invoke, Steps
@@ -52,7 +52,9 @@ def _search(prefix: str, config: RedisWorkQueueConfig, ids: Sequence[bytes]) -> 
 
 def _due(prefix: str, config: RedisWorkQueueConfig) -> Steps[Cleaned]:
     """What workers do by themselves: without any, what is noted of leases and items would stay for ever."""
-    args: tuple[Arg, ...] = (config.as_argument(), limits.MAX_BATCH, limits.META_TTL_MS, limits.NEVER_MS)
+    # How many records are kept is the workers' to say.
+    unbounded = replace(config, failed_max=limits.NEVER_MS).as_argument()
+    args: tuple[Arg, ...] = (unbounded, limits.MAX_BATCH, limits.META_TTL_MS, limits.NEVER_MS)
     total = Cleaned()
     for _ in range(limits.RWQ_STEPS):
         _, reclaimed, *_, more, _ = yield Invoke(SCRIPTS["maintain"], (prefix,), args)

@@ -13,7 +13,7 @@ ARGUMENTS: Final[dict[str, str]] = {
     "claim": "session number config worker limit lease_ms kind overdue",
     "take": "session number worker lease_ms grace_ms",
     "complete": "session number id token worker",
-    "settle": "session number config worker (id token kind ms task body)...",
+    "settle": "session number config worker (id token kind ms task body size)...",
     "extend": "session number config worker id token ms",
     "finish": "session number id data",
     "heartbeat": "config worker (id token)...",

@@ -23,9 +23,10 @@ def new_part(position: int, job: NewJob) -> Part:
 
 
 def outcome_part(position: int, lease: Lease, outcome: Outcome) -> Part:
-    """id token kind ms task body, as lua/settle.lua takes them."""
+    """id token kind ms task body size, as lua/settle.lua takes them."""
     kind, ms, body = told(outcome)
     if kind == "c":
         ms, body = 0, b""  # of what is completed nothing is kept
     task = lease.record.task or RAW if kind == "u" else ""
-    return Part(position, (as_bytes(lease.record.id), lease.token, kind, ms, task, body), len(body))
+    size = len(lease.record.payload)
+    return Part(position, (as_bytes(lease.record.id), lease.token, kind, ms, task, body, size), len(body))

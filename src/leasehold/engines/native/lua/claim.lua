@@ -59,7 +59,7 @@ if call('ZCARD', key('holders')) >= @MAX_HOLDERS@ and not call('ZSCORE', key('ho
 end
 local jobs, claims, answer, dropped, looked = {}, {}, {}, {}, 0
 local token = math.max(tonumber(call('HGET', key('meta'), 'token') or 0), micros)
-local taken, took_isolated, read = {}, false, 0
+local taken, took_isolated, read, turns = {}, false, 0, 0
 local has_tries = call('EXISTS', key('tries')) == 1
 
 -- Until when a job may run that has so much time. The deadline of a kept lease is the job's own: past it, even a worker
@@ -132,6 +132,11 @@ local function take_isolated()
   end
 end
 
+-- Whether this call has done enough: what waits is for the next one, which is made at once.
+local function is_spent()
+  return read >= @CLAIM_BYTES@ or turns >= @TURNS_MOST@
+end
+
 -- How many records to read next, of those that are wanted: as many as there are bytes left for, if they are as large as
 -- those before. What was read cannot be left in line again.
 local function step_of(wanted)
@@ -170,13 +175,13 @@ end
 -- Jobs of lanes and of priorities, and those that have neither, in their turns.
 local function take_in_turn()
   local chosen = call('HMGET', key('meta'), 'turn', 'passed', 'level')
-  local turns, unlaned = 0, 0
+  local unlaned = 0
 
   -- Take the next of a lane whose turn it is: one, or up to `most` that go together. Answers whether its next may run, too.
   local function take_turn(lane, most)
     local list, busy, limited = key('lane:' .. lane), shapes.busy_of(lane), shapes.limit_of(lane)
     local first, goal, popped = nil, #jobs + (limited == 1 and most or math.min(most, limited - busy)), 0
-    while #jobs < goal and looked < limit + @MAX_LOOK@ do
+    while #jobs < goal and looked < limit + @MAX_LOOK@ and (popped == 0 or read < @MAX_CALL_BYTES@) do
       local entry = call('LPOP', list)
       if not entry then
         break
@@ -217,7 +222,7 @@ local function take_in_turn()
   -- A turn takes several times as long as a job that is just next in line, so one call has a number of them.
   local function take_lanes(count)
     local goal = #jobs + count
-    while #jobs < goal and looked < limit + @MAX_LOOK@ and turns < @TURNS_MOST@ and read < @CLAIM_BYTES@ do
+    while #jobs < goal and looked < limit + @MAX_LOOK@ and not is_spent() do
       local lanes = call('LPOP', key('turns'), math.min(goal - #jobs, @TURNS_MOST@ - turns)) or {}
       if #lanes == 0 then
         return
@@ -300,19 +305,22 @@ local function take_in_turn()
   local function take_levels()
     local levels = waiting_levels()
     local passed, served = tonumber(chosen[2] or 0), tonumber(chosen[3] or -1000)
-    while #jobs < limit and #levels > 0 do
+    while #jobs < limit and #levels > 0 and not is_spent() do
       local turn, count, before = 1, limit - #jobs, #jobs
-      if #levels > 1 and passed >= @PRIORITY_TURN@ - 1 then
-        turn, count, passed = next_lower(levels, served), 1, 0
-        served = levels[turn]
+      local is_low = #levels > 1 and passed >= @PRIORITY_TURN@ - 1
+      if is_low then
+        turn, count = next_lower(levels, served), 1
       elseif #levels > 1 then
         count = math.min(count, @PRIORITY_TURN@ - 1 - passed)
       end
       take_level(levels[turn], count)
-      if turn == 1 and #levels > 1 then
-        passed = passed + #jobs - before
+      local took = #jobs - before
+      if is_low and took > 0 then
+        passed, served = 0, levels[turn]
+      elseif not is_low and #levels > 1 then
+        passed = passed + took
       end
-      if #jobs - before < count then
+      if took < count and not is_spent() then
         table.remove(levels, turn)
       end
     end
@@ -355,6 +363,9 @@ if not waiting and not isolated then
 elseif (waiting and (#jobs > 0 or looked == 0)) or (isolated and took_isolated) then
   wake_one()
 elseif waiting then
+  next_ms = 0
+end
+if waiting and is_spent() then
   next_ms = 0
 end
 remember(session, number, cmsgpack.pack(answer))

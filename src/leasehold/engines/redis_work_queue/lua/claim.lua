@@ -132,7 +132,9 @@ local function lapsed(id, text, data, failures, crashes)
   if crashes >= config.max_crashes then
     local message = 'What ran this job died or stalled ' .. crashes .. ' times.'
     local body = cjson.encode({ type = 'Crashed', message = message, traceback = '' })
-    end_badly(config, time, 'broken', id, data, failures, crashes, claim.token, claim.worker, claim.claimed, body)
+    if end_badly(config, time, 'broken', id, data, failures, crashes, claim.token, claim.worker, claim.claimed, body) then
+      call('LPUSH', key('processing'), id)
+    end
     return failures, crashes, true
   end
   local error = last_error(call('HGET', key('attempts'), id))

@@ -29,11 +29,10 @@ look_for_copies()
 
 -- Whether one in line is somebody's by now, or is not the item that was to be tried again.
 local function is_other(id, data)
-  local place = data and place_in_line(id, data)
-  if state == 'scheduled' then
-    return data and place ~= 'scheduled'
-  end
   local lease = data and lease_of(id)
+  if state == 'scheduled' then
+    return data and not waits_for_retry(id, lease, data)
+  end
   return lease and is_held(id, lease, claim_of(call('HGET', key('leased'), id)), data)
 end
 

@@ -1,6 +1,6 @@
 -- settle: end leases of one worker, each with its own outcome. A lease that is ours no longer changes nothing.
 -- KEYS[1] prefix
--- ARGV session number config worker (id token kind ms task body)...
+-- ARGV session number config worker (id token kind ms task body size)...
 -- Returns: a string of one character a settlement: 1 settled, 0 no longer ours.
 -- Invariant: a settled job has no lease of ours, and is completed (its item is gone), in `queue`, waiting for a retry (in
 -- `processing` with a lease of its own, and in `later`), or aside in `kept`. A raw payload that the worker has no handler
@@ -12,9 +12,10 @@ allow_when_full()
 --@include once
 check_types()
 local time = clock()
-local ids = {}
-for i = 5, #ARGV, 6 do
+local ids, small = {}, {}
+for i = 5, #ARGV, 7 do
   ids[#ids + 1] = ARGV[i]
+  small[#ids] = tonumber(ARGV[i + 6]) <= 4096
   if ARGV[i + 2] == 'u' then
     call('ZCARD', key('unroutable:' .. ARGV[i + 4]))
   end
@@ -23,9 +24,9 @@ local claims = call('HMGET', key('leased'), unpack(ids))
 look_for_copies()
 local items = keys_of('item:', ids)
 local leases, whole, older, newer = leases_of(ids)
-local hashes = seen_hashes(items)
+local hashes = seen_hashes(items, small)
 local tries = call('EXISTS', key('attempts')) == 1 and call('HMGET', key('attempts'), unpack(ids)) or {}
-local answers, done, names, front, gone, others, off = {}, {}, {}, {}, {}, {}, {}
+local answers, done, names, front, gone, off, again = {}, {}, {}, {}, {}, {}, {}
 
 local function retry(id, claim, tried, delay, body)
   local failures, crashes = counted(tried, claim.hash)
@@ -36,7 +37,7 @@ local function retry(id, claim, tried, delay, body)
     call('ZADD', key('later'), time + delay, id)
   else
     end_lease(id)
-    call('LPUSH', key('queue'), id)
+    again[#again + 1] = id
   end
 end
 
@@ -47,9 +48,8 @@ local function leave_to_others(id, claim)
   call('SET', key('passing:' .. worker), '0', 'PX', @ANSWER_TTL_MS@)
   if is_plain_by_head(id) or note_raw(id, claim.hash) then
     end_lease(id)
-    call('LPUSH', key('queue'), id)
+    again[#again + 1] = id
   else
-    call('LPUSH', key('processing'), id)
     set_lease(id, '~' .. digits(time + REST_MS), REST_MS + config.wire)
     call('ZADD', key('later'), time + REST_MS, id)
   end
@@ -58,22 +58,22 @@ end
 local function set_down(id, claim, tried, kind, task, body)
   local data = call('GET', key('item:' .. id))
   local failures, crashes = counted(tried, claim.hash)
-  local before = end_of(id)
-  if before and (kind == 'u' or is_awaited(id)) then
-    if kind == 'u' then
-      local message = 'Its task is not known here, and it cannot be set aside: another job of this id is.'
-      body = cjson.encode({ type = 'IdTaken', message = message, traceback = '' })
-    end
-    postpone(config, time, id, data, failures + (kind == 'f' and 1 or 0), crashes, body)
+  if kind == 'u' and end_of(id) then
+    local message = 'Its task is not known here, and it cannot be set aside: another job of this id is.'
+    body = cjson.encode({ type = 'IdTaken', message = message, traceback = '' })
+    postpone(config, time, id, data, failures, crashes, body)
   elseif kind == 'u' then
     local line = table.concat({ time, 0, failures, crashes, claim.token, claim.claimed, task }, ' ')
     set_aside('unroutable', id, data, line, '')
     call('ZADD', key('unroutable:' .. task), claim.token, id)
     call('SADD', key('unroutable'), task)
+    off[#off + 1] = id
   else
     local state = kind == 'f' and 'failed' or kind == 'b' and 'broken' or 'cancelled'
     failures = failures + (kind == 'f' and 1 or 0)
-    end_badly(config, time, state, id, data, failures, crashes, claim.token, worker, claim.claimed, body)
+    if not end_badly(config, time, state, id, data, failures, crashes, claim.token, worker, claim.claimed, body) then
+      off[#off + 1] = id
+    end
   end
 end
 
@@ -88,8 +88,8 @@ local function is_plainly_held(n, token)
 end
 
 for n, id in ipairs(ids) do
-  local at = 5 + (n - 1) * 6
-  local token, kind = ARGV[at + 1], ARGV[at + 2]
+  local at = 5 + (n - 1) * 7
+  local token, kind, ms, task, body = ARGV[at + 1], ARGV[at + 2], tonumber(ARGV[at + 3]), ARGV[at + 4], ARGV[at + 5]
   local plainly = kind == 'c' and is_plainly_held(n, token)
   local claim = not plainly and claim_of(claims[n])
   answers[n] = 0
@@ -101,19 +101,25 @@ for n, id in ipairs(ids) do
     end
     if kind == 'l' or kind == 'k' then
       front[#front + 1] = { id, claim, kind == 'k' }
-    elseif answers[n] == 1 and kind == 'c' then
-      off[#off + 1], done[#done + 1] = id, id
+    elseif answers[n] == 0 then
+      -- Somebody else's by now.
+    elseif kind == 'c' then
+      done[#done + 1], off[#off + 1] = id, id
       names[#names + 1] = items[n]
       names[#names + 1] = older[n]
       names[#names + 1] = newer[n]
-    elseif answers[n] == 1 then
-      -- One that waits for a retry stays where it is.
-      if kind ~= 'r' or ARGV[at + 3] == '0' then
-        off[#off + 1] = id
-      end
-      others[#others + 1] = { n, id, claim }
+    elseif kind == 'r' then
+      retry(id, claim, tries[n], ms, body)
+    elseif kind == 'u' and task == '*' then
+      leave_to_others(id, claim)
+    else
+      set_down(id, claim, tries[n], kind, task, body)
     end
   end
+end
+-- What has an outcome leaves the list: after it was written, so that an error between the two leaves it in both, not in none.
+for _, id in ipairs(again) do
+  off[#off + 1] = id
 end
 local there, moved = leave_processing(off), {}
 for _, id in ipairs(off) do
@@ -124,17 +130,8 @@ end
 if #moved > 0 then
   take_out(key('queue'), moved, false)
 end
-for _, other in ipairs(others) do
-  local n, id, claim = unpack(other)
-  local at = 5 + (n - 1) * 6
-  local kind, ms, task, body = ARGV[at + 2], tonumber(ARGV[at + 3]), ARGV[at + 4], ARGV[at + 5]
-  if kind == 'r' then
-    retry(id, claim, tries[n], ms, body)
-  elseif kind == 'u' and task == '*' then
-    leave_to_others(id, claim)
-  else
-    set_down(id, claim, tries[n], kind, task, body)
-  end
+if #again > 0 then
+  call('LPUSH', key('queue'), unpack(again))
 end
 if #done > 0 then
   call('DEL', unpack(names))

@@ -34,17 +34,23 @@ end
 
 -- About `count` of these to be removed, looked for from where the last call stopped. Answers also whether there may be more.
 local function some_following(count)
-  local page = call('HSCAN', key('again'), call('HGET', key('meta'), 'sweep_again') or 0, 'COUNT', count)
+  local from = call('HGET', key('meta'), 'sweep_again') or '0'
+  local page = call('HSCAN', key('again'), from, 'COUNT', count)
   local ids = {}
   for i = 2, #page[2], 2 do
-    ids[#ids + 1] = page[2][i]
+    if call('HEXISTS', key('jobs'), page[2][i]) == 1 then
+      ids[#ids + 1] = page[2][i]
+    else
+      call('HDEL', key('again'), page[2][i - 1])
+    end
   end
   if page[1] == '0' then
     call('HDEL', key('meta'), 'sweep_again')
   else
     call('HSET', key('meta'), 'sweep_again', page[1])
   end
-  return ids, page[1] ~= '0'
+  -- It may have begun in the middle, where somebody else had stopped.
+  return ids, page[1] ~= '0' or from ~= '0'
 end
 
 -- Take up to `limit` entries out of one lane. Answers ids and how many entries they were.

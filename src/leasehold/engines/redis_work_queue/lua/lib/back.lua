@@ -3,6 +3,7 @@
 
 -- The one way back to the front of a queue, for entries {id, claim, crashed} with the highest token first: each goes to
 -- the very front, so the order of the claims is the order afterwards. Past the limit of crashes a job ends in broken.
+-- Answers how many of the claims still stood.
 local function put_back(config, time, entries)
   local front, back, off, elsewhere, crashed = {}, {}, {}, {}, 0
   look_for_copies()
@@ -33,7 +34,10 @@ local function put_back(config, time, entries)
       local message = 'What ran this job died or stalled ' .. crashes .. ' times.'
       local body = cjson.encode({ type = 'Crashed', message = message, traceback = '' })
       local data = call('GET', key('item:' .. id))
-      end_badly(config, time, 'broken', id, data, failures, crashes, claim.token, claim.worker, claim.claimed, body)
+      local token, worker = claim.token, claim.worker
+      if end_badly(config, time, 'broken', id, data, failures, crashes, token, worker, claim.claimed, body) then
+        call('LPUSH', key('processing'), id)
+      end
     else
       if crash then
         call('HSET', key('attempts'), id, attempts_text(failures, crashes, claim.hash, last_error(tries)))
@@ -50,6 +54,7 @@ local function put_back(config, time, entries)
   if #front > 0 then
     call('RPUSH', key('queue'), unpack(front))
   end
+  return #back
 end
 
 local function by_token(a, b)
@@ -74,9 +79,9 @@ end
 -- Give these back, in one order whoever held them. Answers how many.
 local function give_back(config, time, workers, entries)
   table.sort(entries, by_token)
-  put_back(config, time, entries)
+  local count = put_back(config, time, entries)
   for _, worker in ipairs(workers) do
     retire(worker)
   end
-  return #entries
+  return count
 end

@@ -58,27 +58,27 @@ local function forget_claim(id, claim)
   end
 end
 
--- The hash of what `item:<id>` has now, and how much was read; nil for none. No more of a large one is read than counts.
+-- The hash of what `item:<id>` has now; nil for none. No more of a large one is read than counts.
 local function seen_hash(item)
   local head = redis.pcall('GETRANGE', item, 0, 65536)
   if type(head) ~= 'string' or head == '' and call('EXISTS', item) == 0 then
-    return nil, 0
+    return nil
   end
-  return hash_of(head, #head > 65536 and call('STRLEN', item) or nil), #head
+  return hash_of(head, #head > 65536 and call('STRLEN', item) or nil)
 end
 
--- The same of many: small ones are read together.
-local function seen_hashes(items)
-  local hashes, read, n = {}, 0, 1
-  while n <= #items do
-    if n == 1 or read / (n - 1) > 4096 then
-      local hash, size = seen_hash(items[n])
-      hashes[n], read, n = hash or false, read + size, n + 1
+-- The same of many. Those that are `small`, by their places, are read together.
+local function seen_hashes(items, small)
+  local hashes, together, places = {}, {}, {}
+  for n, item in ipairs(items) do
+    if small[n] then
+      together[#together + 1], places[#places + 1] = item, n
     else
-      for _, data in ipairs(call('MGET', unpack(items, n, math.min(n + 99, #items)))) do
-        hashes[n], read, n = data and hash_of(data), read + #(data or ''), n + 1
-      end
+      hashes[n] = seen_hash(item) or false
     end
+  end
+  for i, data in ipairs(#together > 0 and call('MGET', unpack(together)) or {}) do
+    hashes[places[i]] = data and hash_of(data)
   end
   return hashes
 end
@@ -92,8 +92,7 @@ local function stands_on(claim, lease, hash)
 end
 
 local function stands(id, claim, lease)
-  local hash = seen_hash(key('item:' .. id))
-  return stands_on(claim, lease, hash)
+  return stands_on(claim, lease, seen_hash(key('item:' .. id)))
 end
 
 -- What `attempts` has of the item that is there; nil for none. What belongs to an earlier item of the id does not count.
@@ -134,9 +133,11 @@ local function place_in_line(id, data)
   elseif is_held(id, lease, claim_of(call('HGET', key('leased'), id)), data) then
     return 'active'
   end
-  -- The lease of one that waits for a retry may have ended, and somebody's cleaner may have put it into the queue since.
-  local listed = call('LPOS', key('processing'), id, 'RANK', -1, 'MAXLEN', 10000)
-  return listed and (waiting and 'scheduled' or 'active') or 'ready'
+  if waiting then
+    -- Its lease has ended, and somebody's cleaner may have put it into the queue since.
+    return call('LPOS', key('processing'), id, 'RANK', -1) and 'scheduled' or 'ready'
+  end
+  return call('LPOS', key('processing'), id, 'RANK', -1, 'MAXLEN', 10000) and 'active' or 'ready'
 end
 
 -- In how many ids of `processing` second copies may be looked for: other clients take a copy for the proof that an item is not
@@ -162,8 +163,14 @@ end
 
 -- Leave those that somebody holds to their holders: one copy stays, where a cleaner finds it when that lease ends.
 local function leave_to_holders(ids)
-  if #ids > 0 then
-    leave_processing(ids)
-    call('LPUSH', key('processing'), unpack(ids))
+  local once, seen = {}, {}
+  for _, id in ipairs(ids) do
+    if not seen[id] then
+      once[#once + 1], seen[id] = id, true
+    end
+  end
+  if #once > 0 then
+    leave_processing(once)
+    call('LPUSH', key('processing'), unpack(once))
   end
 end

@@ -62,11 +62,9 @@ end
 -- For how long a later item waits for the one that is aside, before it is tried again.
 local TAKEN_MS = 600000
 
--- Leave an item that has no place aside where it is: in `processing`, as one that waits for a retry. It says why.
+-- Have an item that has no place aside wait, as for a retry. It says why. Its place is in `processing`, which is the caller's.
 local function postpone(config, time, id, data, failures, crashes, body)
   call('HSET', key('attempts'), id, attempts_text(failures, crashes, hash_of(data), '\n' .. body))
-  call('LREM', key('processing'), -1, id)
-  call('LPUSH', key('processing'), id)
   set_lease(id, '~' .. digits(time + TAKEN_MS), TAKEN_MS + config.wire)
   call('ZADD', key('later'), time + TAKEN_MS, id)
 end
@@ -91,13 +89,14 @@ local function set_aside(state, id, data, line, body)
 end
 
 -- End in failed, broken or cancelled: the item is kept whole, with the reason. `aside`: it is aside already, and what is in
--- `item:<id>` is another one.
+-- `item:<id>` is another one. True: it has no place aside, and belongs into `processing`.
 local function end_badly(config, time, state, id, data, failures, crashes, token, worker, claimed, body, aside)
   local line = table.concat({ time, time + config.failed_ttl, failures, crashes, token, claimed, worker }, ' ')
   if aside then
     keep_end(state, id, data, line, body)
   elseif is_awaited(id) then
-    return postpone(config, time, id, data, failures, crashes, body)
+    postpone(config, time, id, data, failures, crashes, body)
+    return true
   else
     set_aside(state, id, data, line, body)
   end

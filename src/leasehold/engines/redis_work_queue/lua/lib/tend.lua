@@ -32,7 +32,8 @@ end
 
 -- Leases by hand whose time is up, and kept ones whose worker does not come to an end with its job.
 local function lapse(config, time, limit)
-  local ids, entries = call('ZRANGEBYSCORE', key('due'), '-inf', time, 'LIMIT', 0, limit), {}
+  -- The latest first: what the next call takes comes before them.
+  local ids, entries = call('ZRANGE', key('due'), time, '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, limit), {}
   for _, id in ipairs(ids) do
     local claim = claim_of(call('HGET', key('leased'), id))
     if claim then
