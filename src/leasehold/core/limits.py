@@ -61,7 +61,7 @@ SILENT_MS = 15_000
 PRESENCE_TTL_MS = 35_000
 TEND_LIMIT = 200
 """Jobs promoted or given back by one call, besides what the call is for."""
-BACK_MOST, BACK_HARD = 150, 3
+BACK_MOST, BACK_HARD = 100, 3
 """Jobs that one call gives back of those that workers held; one that has a shape or ends counts as so many of them.
 The next call goes on with the others."""
 META_TTL_MS = 30 * DAY
