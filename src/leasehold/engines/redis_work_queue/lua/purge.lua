@@ -49,7 +49,10 @@ for _, id in ipairs(ids) do
   elseif cancelling and there then
     if cancel(config, time, id, live and 'popped' or state, ended, body) then
       removed = removed + 1
-      off[#off + 1] = id
+      if live then
+        off[#off + 1] = id
+        call('ZREM', key('later'), id)
+      end
     else
       stay = stay + 1
       if state == 'ready' then
@@ -70,8 +73,5 @@ end
 leave_to_holders(held)
 if state == 'scheduled' then
   leave_processing(off)
-  for _, id in ipairs(off) do
-    forget_retry(id)
-  end
 end
 return remember(session, number, (#ids - stay) .. ' ' .. removed)
