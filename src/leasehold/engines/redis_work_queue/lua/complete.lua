@@ -5,7 +5,6 @@
 -- Invariant: that of `settle`. Whatever needs more than a look is left to it.
 local call, prefix, session, number, id = redis.call, KEYS[1], ARGV[1], ARGV[2], ARGV[3]
 local value, done = ARGV[4] .. ' ' .. ARGV[5], prefix .. ':done:' .. session
-call('DEL', prefix .. ':full') -- so that it runs at the memory limit as well
 local last, answer = string.match(call('GET', done) or '', '^(%d+) (.*)$')
 if last == number then
   return answer
@@ -27,7 +26,8 @@ if call('LLEN', processing) > @RWQ_COPIES_FEW@
   or call('EXISTS', prefix .. ':attempts', prefix .. ':passing', prefix .. ':stray', prefix .. ':unleased') > 0 then
   return ''
 end
-call('ZREM', prefix .. ':due', id) -- the last of which the type is not known
+-- The last of which the type is not known. It adds nothing, so the rest runs at the memory limit as well.
+call('ZREM', prefix .. ':due', id)
 if call('LREM', processing, '0', id) == 0 then
   return ''
 end
