@@ -349,6 +349,18 @@ def test_errors_are_those_of_the_client(bench: Bench, db: redis.Redis, queue: Wo
         bench.command("CONFIG", "SET", "maxmemory", 0)
 
 
+def test_what_waits_can_be_done_at_the_memory_limit(bench: Bench, db: redis.Redis, queue: WorkQueue) -> None:
+    queue.add_item(db, Item(b"x"))
+    bench.command("CONFIG", "SET", "maxmemory", 1)
+    try:
+        item = queue.lease(db, 5, block=False)
+        assert item is not None
+        assert queue.complete(db, item)
+    finally:
+        bench.command("CONFIG", "SET", "maxmemory", 0)
+    assert (bench.lengths(), bench.items()) == ((0, 0), 0)
+
+
 def test_scripts_that_redis_has_forgotten_are_sent_again(bench: Bench, db: redis.Redis, queue: WorkQueue) -> None:
     for n in range(3):
         bench.command("SCRIPT", "FLUSH")
