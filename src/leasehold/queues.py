@@ -243,11 +243,17 @@ class Queue:
             await self._client.arun(self._client.engine.wait([self.name], wait_ms))
 
     def _lease(self, claim: Claim) -> Steps[Leased]:
-        return self._client.engine.lease(claim.worker, [self.name], 1, claim.lease_ms)
+        """One look does not go through all that may be in the way of a job: what was cancelled, or of dead workers."""
+        looks = 0
+        while True:
+            leased = yield from self._client.engine.lease(claim.worker, [self.name], 1, claim.lease_ms)
+            for dropped in leased.dropped:
+                _log.warning("queue %r: entry %r was dropped: %s", dropped.queue, dropped.id, dropped.reason)
+            looks += 1
+            if leased.leases or leased.next_ms != 0 or looks >= limits.LEASE_LOOKS:
+                return leased
 
     def _held(self, leased: Leased) -> MaybeJob:
-        for dropped in leased.dropped:
-            _log.warning("queue %r: entry %r was dropped: %s", dropped.queue, dropped.id, dropped.reason)
         return HeldJob(self, leased.leases[0]) if leased.leases else NoJob()
 
     def _complete(self, job: HeldJob, result: object) -> Steps[bool]:

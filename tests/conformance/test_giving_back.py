@@ -13,7 +13,7 @@ from leasehold.core.job import Lease, State
 from leasehold.core.shape import Shape
 from leasehold.core.steps import Command, Invoke, Reply
 from tests.support.engines import GRACE_MS, LEASE_MS
-from tests.support.stepping import Crashed, Send, Session, send_with, step
+from tests.support.stepping import Send, Session, send_with, step, stop_after
 from tests.support.world import World
 
 MANY = 2 * limits.BACK_MOST + limits.BACK_MOST // 2
@@ -152,15 +152,8 @@ def test_who_dies_between_two_calls_of_a_leave_loses_nothing(world: World, k: in
     ids = names(MANY)
     hold(world, ids)
 
-    def die_after(number: int, call: Command | Invoke, send: Send) -> Reply:
-        if number > k:
-            raise Crashed
-        return send(call)
-
-    try:
-        step(world.engine.leave("w", ["q"]), Session("s"), send_with(world.driver), die_after)
-    except Crashed:
-        world.audit()
+    stop_after(k, world.engine.leave("w", ["q"]), world.driver)
+    world.audit()
     world.pass_time(LEASE_MS + 50)
     maintain_all(world)
     world.pass_time(GRACE_MS + 50)

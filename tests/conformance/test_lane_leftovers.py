@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from leasehold.core import limits
 from leasehold.core.engine import Feature
-from leasehold.core.job import State
+from leasehold.core.job import NewJob, State
 from leasehold.core.outcome import Failed, Retried, Unroutable
 from leasehold.core.shape import CancelCount, LaneFailure, LaneState, Shape
+from tests.support.stepping import stop_after
 from tests.support.world import BOOM, World
 
 pytestmark = pytest.mark.needs(Feature.LANES)
@@ -44,6 +46,22 @@ def test_all_that_waits_may_be_taken_away_while_the_head_runs(world: World, act:
     assert world.take() == []
     world.put_in("L", "d")
     assert world.take_ids() == ["d"]
+
+
+@pytest.mark.parametrize("act", ["purge", "cancel"])
+def test_many_lanes_are_emptied_though_another_has_stopped_half_way(world: World, act: str) -> None:
+    """All their heads run, so that they have to be looked for."""
+    lanes = [f"L{n}" for n in range(900)]
+    for letter in "ab":
+        world.enqueue([NewJob("q", f"{letter}-{lane}", b"", shape=Shape(lane=lane)) for lane in lanes])
+        while world.take(limits.ROUND_MOST):
+            pass
+    stop_after(120, world.engine.purge("q", State.READY), world.driver)
+    left = world.counts()["ready"]
+    assert 0 < left < 900
+    assert (world.purge(State.READY) if act == "purge" else world.cancel_all().cancelled) == left
+    assert world.counts()["active"] == 900
+    world.audit()
 
 
 @pytest.mark.parametrize("act", [*ACTS, "purge"])

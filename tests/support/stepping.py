@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, TypeAlias, TypeVar
 
 from leasehold.core.errors import LeaseholdError, ReplyError
@@ -38,6 +39,18 @@ def send_with(driver: SyncDriver) -> Send:
         return (yield call)
 
     return lambda call: driver.run(one(call))
+
+
+def stop_after(calls: int, steps: Steps[Any], driver: SyncDriver) -> None:
+    """Run so many calls of an operation at most: who ran it is gone then."""
+
+    def fate(number: int, call: Command | Invoke, send: Send) -> Reply:
+        if number > calls:
+            raise Crashed
+        return send(call)
+
+    with suppress(Crashed):
+        step(steps, Session("stopped"), send_with(driver), fate)
 
 
 def attempt(send: Send, call: Command | Invoke) -> tuple[Reply, ReplyError | None]:

@@ -81,6 +81,12 @@ POISON_MAX, POISON_TTL_MS = 100, DAY
 """How many of the last jobs that ended so are remembered, and for how long, until some worker has told of them."""
 TURNS_MOST, CLAIM_BYTES = 100, 512 * 1024
 """Turns of lanes in one claim, and bytes from which on it takes no further job. Who has room for more claims again."""
+LARGE_BYTES, CLAIM_STEP = 2 * 1024, 250
+"""A record with more bytes than this is large: its queue is read by sizes then, and not so many jobs at a time."""
+READ_BYTES = 256 * 1024
+"""Bytes of records from which on a call for many jobs, a claim not included, leaves the others to the next call."""
+LEASE_LOOKS = 1_000
+"""Claims that one lease by hand makes at once, as long as there may be a job right behind what it has looked at."""
 MAX_LOOK = 200
 """Entries of the list of ready jobs, beyond its limit, that one claim looks through for jobs that it can take."""
 

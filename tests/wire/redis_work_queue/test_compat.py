@@ -14,6 +14,7 @@ import redis.asyncio
 
 from leasehold.compat.redis_work_queue import AsyncWorkQueue, Item, KeyPrefix, WorkQueue
 from leasehold.compat.redis_work_queue.calls import Nonces
+from leasehold.core import limits
 from leasehold.core.errors import InvalidArgument
 from tests.wire.redis_work_queue.bench import Bench
 
@@ -114,6 +115,15 @@ def test_a_ghost_does_not_end_the_wait(bench: Bench, db: redis.Redis, queue: Wor
     bench.foreign_push("ghost")
     bench.put("a")
     item = queue.lease(db, 5, timeout=5)
+    assert item is not None
+    assert item.id() == "a"
+
+
+def test_many_ghosts_do_not_hide_what_is_behind_them(bench: Bench, db: redis.Redis, queue: WorkQueue) -> None:
+    for n in range(3 * limits.MAX_LOOK):
+        bench.foreign_push(f"ghost{n}")
+    bench.put("a")
+    item = queue.lease(db, 5, block=False)
     assert item is not None
     assert item.id() == "a"
 

@@ -57,15 +57,23 @@ class Base:
         short = (nonce.session, nonce.number, self._session, lease_ms, self._config.timing.grace_ms)
         reply = yield Invoke(SCRIPTS["take"], (self._prefix,), short)
         if reply == 0:
-            head: tuple[Any, ...] = (nonce.session, nonce.number, self._argument, self._session)
-            _, rows, _ = yield Invoke(SCRIPTS["claim"], (self._prefix,), (*head, 1, lease_ms, "n", 0))
-            reply = [rows[0][1], rows[0][0], rows[0][2]] if rows else []
+            reply = yield from self._claim_at_length(nonce, lease_ms)
         if not reply:
             return None
         data, id, token = reply
         item = Item(data, as_text(id))
         item.token = f"{as_text(token)} {self._session}"
         return item
+
+    def _claim_at_length(self, nonce: Nonce, lease_ms: int) -> Steps[list[Any]]:
+        """One look does not go through all that may be in the way of an item: there may be one right behind."""
+        for _ in range(limits.LEASE_LOOKS):
+            head: tuple[Any, ...] = (nonce.session, nonce.number, self._argument, self._session)
+            next_ms, rows, _ = yield Invoke(SCRIPTS["claim"], (self._prefix,), (*head, 1, lease_ms, "n", 0))
+            if rows or next_ms != 0:
+                return [rows[0][1], rows[0][0], rows[0][2]] if rows else []
+            nonce = yield Draw()
+        return []
 
     def _wait(self, seconds: float) -> Steps[str | None]:
         return self._engine.wait([DEFAULT_QUEUE], max(limits.MIN_WAIT_MS, round(seconds * limits.SECOND)))

@@ -52,7 +52,7 @@ class NativeController(ScriptedController):
 
     def purge(self, queue: str, state: State) -> Steps[int]:
         check_purge(state)
-        return (yield from self._in_rounds("purge", queue, state.value, limits.PURGE_MOST))
+        return (yield from self._in_rounds("purge", queue, state.value, limits.PURGE_MOST, b""))
 
     def configure(
         self,

@@ -36,9 +36,7 @@ _HIDDEN_TOTALS = frozenset(
         "turn",
         "passed",
         "level",
-        "sweep_parked",
-        "sweep_lanes",
-        "sweep_again",
+        "large",
     )
 )
 

@@ -24,7 +24,7 @@ ARGUMENTS: Final[dict[str, str]] = {
     "discard": "session number id",
     "cancel": "session number config id body signal queue",
     "sweep": "session number config state lane after limit body signal queue",
-    "purge": "session number state limit",
+    "purge": "session number state limit after",
     "progress": "worker id token text",
     "lane": "lane",
     "lanes": "state cursor limit",

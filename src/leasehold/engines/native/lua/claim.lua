@@ -4,7 +4,7 @@
 -- Returns: {ms until something is due or -1, {id, record, token, failures, crashes, deadline}..., {dropped id...}}
 -- Invariant: a claimed job is in `held:<worker>` and no longer in line; its worker is in `holders`; its token is higher
 -- than any before it; a lane has no more jobs held than it may (or, `of_lane`, that many of one task that follow each other).
---@include begin types tokens remember claimed config task back silence tend ghosts
+--@include begin types tokens remember claimed config task back silence tend ghosts large
 local session, number, worker = ARGV[1], ARGV[2], ARGV[4]
 local config = configure(ARGV[3])
 local limit, lease_ms, by_hand, slots = tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7], ARGV[8]
@@ -115,14 +115,19 @@ local function take_isolated()
     return
   end
   for _ = 1, @MAX_LOOK@ do
-    local id = call('LPOP', key('isolated'))
+    local id = call('LINDEX', key('isolated'), 0)
     if not id then
       return
     end
     local record = call('HGET', key('jobs'), id)
     local shape = shape_of(record)
     local lane = shape ~= '' and shapes.word(shape, 'l')
-    if lane and call('HEXISTS', key('parked'), lane) == 1 then
+    local parked = lane and call('HEXISTS', key('parked'), lane) == 1
+    if parked then
+      shapes.check(shape)
+    end
+    call('LPOP', key('isolated'))
+    if parked then
       shapes.place(id, shape, true)
     elseif record then
       take(id, record, counted(call('HGET', key('tries'), id)))
@@ -137,11 +142,25 @@ local function is_spent()
   return read >= @CLAIM_BYTES@ or turns >= @TURNS_MOST@
 end
 
--- How many records to read next, of those that are wanted: as many as there are bytes left for, if they are as large as
--- those before. What was read cannot be left in line again.
-local function step_of(wanted)
-  local most = #jobs == 0 and 1 or math.min(8 * #jobs, (@CLAIM_BYTES@ - read) * #jobs / math.max(1, read))
-  return math.max(1, math.min(wanted, math.floor(most)))
+-- Ask for entries of the list of one lane or priority. Another program's data there keeps nobody from the other lists: who
+-- finds nothing in them is told.
+local spoilt = nil
+local function ask(command, list, ...)
+  local answer = redis.pcall(command, key(list), ...)
+  if type(answer) == 'table' and answer.err then
+    spoilt, answer = answer, nil
+  end
+  return answer or nil
+end
+
+-- The next entries of a list, `wanted` at most: as many as may be read with the bytes that are left. What was read cannot
+-- be left in line again.
+local function pop_some(list, wanted)
+  wanted = math.min(wanted, @CLAIM_STEP@)
+  if has_large() then
+    wanted = readable(ask('LRANGE', list, 0, wanted - 1) or {}, @CLAIM_BYTES@ - read)
+  end
+  return wanted > 0 and ask('LPOP', list, wanted) or {}
 end
 
 -- Take up to `count` jobs from the front of a list. Entries without a job must not hide what waits behind them, so it is
@@ -149,7 +168,7 @@ end
 local function take_line(list, count)
   local goal = #jobs + count
   while #jobs < goal and looked < limit + @MAX_LOOK@ and read < @CLAIM_BYTES@ do
-    local popped = call('LPOP', key(list), step_of(goal - #jobs)) or {}
+    local popped = pop_some(list, goal - #jobs)
     if #popped == 0 then
       return
     end
@@ -158,6 +177,7 @@ local function take_line(list, count)
     local tries = has_tries and call('HMGET', key('tries'), unpack(popped)) or {}
     for i, id in ipairs(popped) do
       local failures, crashes = counted(tries[i])
+      read = read + (tries[i] and #tries[i] or 0)
       if not is_ghost(ghost_in(list, id)) then
         if not records[i] or taken[id] then
           dropped[#dropped + 1] = id
@@ -175,26 +195,26 @@ end
 -- Jobs of lanes and of priorities, and those that have neither, in their turns.
 local function take_in_turn()
   local chosen = call('HMGET', key('meta'), 'turn', 'passed', 'level')
-  local unlaned = 0
+  local unlaned, stuck = 0, {}
 
   -- Take the next of a lane whose turn it is: one, or up to `most` that go together. Answers whether its next may run, too.
   local function take_turn(lane, most)
-    local list, busy, limited = key('lane:' .. lane), shapes.busy_of(lane), shapes.limit_of(lane)
+    local list, busy, limited = 'lane:' .. lane, shapes.busy_of(lane), shapes.limit_of(lane)
     local first, goal, popped = nil, #jobs + (limited == 1 and most or math.min(most, limited - busy)), 0
     while #jobs < goal and looked < limit + @MAX_LOOK@ and (popped == 0 or read < @MAX_CALL_BYTES@) do
-      local entry = call('LPOP', list)
+      local entry = ask('LPOP', list)
       if not entry then
         break
       end
       looked, popped = looked + 1, popped + 1
       local id, rank = shapes.entry_of(entry)
-      if not is_ghost(ghost_in('lane:' .. lane, id)) then
+      if not is_ghost(ghost_in(list, id)) then
         local record = call('HGET', key('jobs'), id)
         local failures, crashes = counted(has_tries and call('HGET', key('tries'), id))
         if not record or taken[id] then
           dropped[#dropped + 1] = id
         elseif first and (task_of(record) ~= first or crashes >= config.isolate) then
-          call('LPUSH', list, entry)
+          call('LPUSH', key(list), entry)
           popped = popped - 1
           break
         else
@@ -210,7 +230,11 @@ local function take_in_turn()
       end
     end
     unlaned = unlaned + popped
-    if call('EXISTS', list) == 1 then
+    if call('EXISTS', key(list)) == 1 then
+      if popped == 0 and busy < limited then
+        stuck[#stuck + 1] = lane
+        return false
+      end
       return busy < limited
     elseif busy == 0 then
       call('HDEL', key('limits'), lane)
@@ -332,6 +356,9 @@ local function take_in_turn()
   else
     take_both(limit - #jobs)
   end
+  if #stuck > 0 then
+    call('RPUSH', key('turns'), unpack(stuck))
+  end
   if unlaned > 0 then
     call('HINCRBY', key('meta'), 'laned', 0 - unlaned)
   end
@@ -354,6 +381,9 @@ if #jobs > 0 then
   call('ZADD', key('holders'), time + lease_ms, worker)
   call('ZREM', key('suspects'), worker)
   call('HSET', key('meta'), 'token', digits(token))
+end
+if spoilt and #jobs == 0 then
+  return spoilt
 end
 local waiting = call('EXISTS', key('ready'), key('turns'), key('priorities')) > 0
 local isolated = rare and call('EXISTS', key('isolated')) == 1

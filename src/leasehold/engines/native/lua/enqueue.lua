@@ -4,13 +4,19 @@
 -- Returns: a string of one character a job: 1 added, 0 existed.
 -- Invariant: a job that was added is in `jobs` and in exactly one of `ready` and `scheduled`. Without room for all nothing
 -- is added.
---@include begin remember wake forget admit
+--@include begin remember wake forget admit large
 local session, number, room = ARGV[1], ARGV[2], tonumber(ARGV[3])
 --@include once
 local time = clock()
 -- Reads of the keys that are written below: a wrong type is an error here, before anything has changed.
 call('LLEN', key('ready'))
 call('ZCARD', key('scheduled'))
+for i = 7, #ARGV, 4 do
+  if ARGV[i] ~= '0' then
+    call('HLEN', key('ended'))
+    break
+  end
+end
 is_awake()
 local function is_new(id, own)
   return call('HEXISTS', key('jobs'), id) == 0 and not (own ~= '0' and has_ended(id, time))
@@ -20,13 +26,14 @@ if full then
   return full
 end
 local answers, ready, scheduled, later = {}, {}, {}, {}
-local begun, jobs = time .. ' ', key('jobs')
+local begun, jobs, largest = time .. ' ', key('jobs'), 0
 for i = 4, #ARGV, 4 do
   local id, record, due, own = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]
   local added = 0
   if own == '0' or not has_ended(id, time) then
     added = call('HSETNX', jobs, id, begun .. record)
   end
+  largest = math.max(largest, #record)
   if added == 1 then
     local at = due == '' and 0 or due_time(due, time)
     if at > time then
@@ -39,5 +46,6 @@ for i = 4, #ARGV, 4 do
   end
   answers[#answers + 1] = added == 1 and '1' or '0'
 end
+note_size(largest)
 --@include queued
 return remember(session, number, table.concat(answers))

@@ -5,11 +5,18 @@
 -- unique key (see `resolve`); then `<length>:<id>` of the other job for every letter.
 -- Invariant: a job that was added is in `jobs` and in exactly one of its lane, the list of its priority, `ready`,
 -- `scheduled` and `again`. Without room for all nothing is added.
---@include begin types remember wake task shape unique notes forget ends ghosts find admit
+--@include begin types remember wake task shape unique notes forget ends ghosts find admit large
 local session, number, room = ARGV[1], ARGV[2], tonumber(ARGV[3])
 --@include once
 local time = clock()
 check_types()
+local shape_at = {}
+for i = 4, #ARGV, 4 do
+  if #ARGV[i + 3] > 1 then
+    shape_at[i] = shape_of('0 ' .. ARGV[i + 1])
+    shapes.check(shape_at[i])
+  end
+end
 
 local function is_new(id, own)
   return call('HEXISTS', key('jobs'), id) == 0 and not (own and has_ended(id, time))
@@ -21,7 +28,7 @@ local function adds(id, at, taken)
   if not is_new(id, string.sub(rule, 1, 1) == '1') then
     return false
   end
-  local _, unique = uniques.key_of(shape_of('0 ' .. ARGV[at + 1]))
+  local _, unique = uniques.key_of(shape_at[at] or '')
   local other = unique and uniques.rival(unique, time)
   local follows = other and string.find(rule, '^.w?%d*a') and call('HEXISTS', key('again'), unique) == 0
     and find_owner(unique, other) == 'active'
@@ -117,17 +124,11 @@ for i = 4, #ARGV, 4 do
   local id, record, due, rule = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]
   -- rule: 0 or 1 (an id of the caller's own); for a job with a shape more: - for none, else w<ms> (for how long its key
   -- is unique, mode w) and what to do when another has it: j reject, e existing, p replace, a rerun, d<ms> postpone.
-  local shape, letter, other, follows = '', nil, nil, false
+  local shape, letter, other, follows = shape_at[i] or '', nil, nil, false
   local own = string.sub(rule, 1, 1) == '1'
-  if #rule > 1 then
-    shape = shape_of('0 ' .. record)
-    local lane = shapes.word(shape, 'l')
-    if lane then
-      call('LLEN', key('lane:' .. lane))
-    end
-    if is_new(id, own) then
-      letter, other, follows = contend(id, record, shape, rule)
-    end
+  note_size(#record)
+  if #rule > 1 and is_new(id, own) then
+    letter, other, follows = contend(id, record, shape, rule)
   end
   if letter then
     others[#others + 1] = #other .. ':' .. other

@@ -20,7 +20,7 @@ if string.match(rest, '^ %d+ h') then
   call('ZADD', key('holders'), time + ms, worker)
   call('ZREM', key('suspects'), worker)
   deadline = time + ms
-elseif deadline ~= '0' then
+elseif tonumber(deadline) ~= 0 then
   -- The worker ends the attempt by itself; only one that is wedged does not.
   deadline = time + ms + config.overdue
 end

@@ -4,13 +4,13 @@
 -- Returns: {promoted, reclaimed, pruned, unparked, 1 when a limit was reached, {id...} that ended in broken since the last
 -- time, because they took down what ran them}
 -- Invariant: at most `limit` jobs of each kind are moved. Sending it again is harmless by nature.
---@include begin types config back silence tend
+--@include begin types config back silence tend large
 local config, limit, meta_ttl_ms = configure(ARGV[1]), tonumber(ARGV[2]), ARGV[3]
 allow_when_full()
 check_types()
 local time = clock()
-local promoted, reclaimed, _, rest = tend(config, time, limit)
-local pruned, more = 0, rest or promoted >= limit or reclaimed >= limit
+local promoted, reclaimed, next_ms, rest = tend(config, time, limit)
+local pruned, more = 0, rest or next_ms == 0 or promoted >= limit or reclaimed >= limit
 for _, state in ipairs({ 'completed', 'failed', 'broken', 'cancelled' }) do
   local old = call('ZRANGEBYSCORE', key(state), '-inf', time, 'LIMIT', 0, limit)
   forget(state, old, true)
@@ -23,21 +23,35 @@ for _, unique in ipairs(call('ZRANGEBYSCORE', key('windows'), '-inf', time, 'LIM
 end
 local unparked = 0
 if call('EXISTS', key('unroutable')) == 1 then
+  local most = math.min(limit, @BACK_MOST@)
   for i = 4, #ARGV do
+    if unparked >= most then
+      more = true
+      break
+    end
     local parked = key('unroutable:' .. ARGV[i])
     -- They were at the front when they were parked: they go back there, in their order. The last ones go first, so
     -- that the next round puts the earlier ones before them.
-    local ids = call('ZRANGE', parked, -limit, -1)
-    for n = #ids, 1, -1 do
-      shapes.place(ids[n], shape_of(call('HGET', key('jobs'), ids[n])), true)
-      call('ZREM', parked, ids[n])
+    local ids = some_of(call('ZREVRANGE', parked, 0, most - unparked - 1))
+    local placed = {}
+    for n, id in ipairs(ids) do
+      placed[n] = shape_of(call('HGET', key('jobs'), id))
+      shapes.check(placed[n])
     end
-    if call('EXISTS', parked) == 0 then
-      call('SREM', key('unroutable'), ARGV[i])
+    for n, id in ipairs(ids) do
+      shapes.place(id, placed[n], true)
+      call('ZREM', parked, id)
     end
     unparked = unparked + #ids
-    more = more or #ids >= limit
+    if call('EXISTS', parked) == 0 then
+      call('SREM', key('unroutable'), ARGV[i])
+    else
+      more = true
+    end
   end
+end
+if call('EXISTS', key('jobs')) == 0 then
+  call('HDEL', key('meta'), 'large')
 end
 -- The counters of a queue that nobody uses any more are forgotten in the end.
 call('PEXPIRE', key('meta'), meta_ttl_ms)

@@ -56,8 +56,11 @@ local function entries(from, to, skip)
         end
         if id and skip > 0 then
           skip = skip - 1
-        elseif id and #ids < limit then
+        elseif id then
           ids[#ids + 1] = id
+        end
+        if #ids == limit then
+          return ids
         end
       end
     end
@@ -83,8 +86,11 @@ local function lane_ids()
       -- Passed over.
     elseif haunted and skip > 0 then
       skip = skip - 1
-    elseif #ids < limit then
+    else
       ids[#ids + 1] = id
+    end
+    if #ids == limit then
+      break
     end
   end
   return ids

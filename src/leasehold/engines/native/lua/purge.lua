@@ -1,23 +1,23 @@
 -- purge: remove up to `limit` jobs in one state, with all their records.
 -- KEYS[1] prefix
--- ARGV session number state limit
--- Returns: how many entries were looked at and how many jobs removed, as `looked removed`.
+-- ARGV session number state limit after
+-- Returns: `looked removed after`: how many entries were looked at, 0 at the end, how many jobs were removed, and where the next
+-- call goes on.
 -- Invariant: nothing of the jobs is left.
 --@include begin types remember wake task shape unique notes forget ends ghosts line
-local session, number, state, limit = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
+local session, number, state, limit, after = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]), ARGV[5]
 allow_when_full()
 --@include once
 check_types()
 local ids, looked = {}, 0
 if state == 'ready' then
-  ids, looked = pop_waiting(limit)
+  ids, looked, after = pop_waiting(limit, after)
 elseif state == 'scheduled' then
-  local more
-  ids, more = some_following(limit)
-  if more then
+  if after ~= '0' then
+    ids, after = some_following(after == '' and '0' or after, limit)
     looked = 1
-  elseif #ids == 0 then
-    ids = call('ZRANGE', key('scheduled'), 0, limit - 1)
+  else
+    ids = some_of(call('ZRANGE', key('scheduled'), 0, limit - 1))
     if #ids > 0 then
       call('ZREM', key('scheduled'), unpack(ids))
     end
@@ -27,7 +27,7 @@ elseif state == 'unroutable' then
   if task then
     looked = 1
     local parked = key('unroutable:' .. task)
-    ids = call('ZRANGE', parked, 0, limit - 1)
+    ids = some_of(call('ZRANGE', parked, 0, limit - 1))
     if #ids > 0 then
       call('ZREM', parked, unpack(ids))
     end
@@ -41,7 +41,7 @@ else
     let_go(ids)
   end
   forget(state, ids, false)
-  return remember(session, number, #ids .. ' ' .. #ids)
+  return remember(session, number, #ids .. ' ' .. #ids .. ' ')
 end
 if #ids > 0 then
   local records = call('HMGET', key('jobs'), unpack(ids))
@@ -56,4 +56,4 @@ if #ids > 0 then
     publish_end(id, 'discarded')
   end
 end
-return remember(session, number, math.max(looked, #ids) .. ' ' .. #ids)
+return remember(session, number, math.max(looked, #ids) .. ' ' .. #ids .. ' ' .. after)

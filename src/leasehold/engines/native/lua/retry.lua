@@ -4,7 +4,7 @@
 -- edited 1: the job gets this payload.
 -- Returns: 1, or 0 when there is no such job, it is ready, active or completed, or another job has its unique key now.
 -- Invariant: the job is in `jobs` and ready, and has no end. Where its lane waits for it, it is at the front.
---@include begin types remember wake task shape unique notes ghosts find forget ends
+--@include begin types remember wake task shape unique notes ghosts find forget ends large
 local session, number, id, edited, payload = ARGV[1], ARGV[2], ARGV[3], ARGV[4] == '1', ARGV[5]
 allow_when_full()
 --@include once
@@ -44,21 +44,25 @@ end
 if state == 'failed' or state == 'broken' or state == 'cancelled' then
   record = call('HGET', key('kept'), id)
   local shape = shape_of(record)
+  shapes.check(shape)
   if not record or not take_key(shape) then
     return remember(session, number, '0')
   end
   call('HSET', key('jobs'), id, edit(record))
+  note_size(#record + #payload)
   shapes.unblock(id)
   line_up(shape)
   call('HDEL', key('ended'), id)
   call('HDEL', key('kept'), id)
   call('ZREM', key(state), id)
 elseif (state == 'scheduled' and detail ~= '') or state == 'unroutable' then
-  local found = place_of(id, state, detail, record)
+  local found, shape = place_of(id, state, detail, record), shape_of(record)
+  shapes.check(shape)
   if edited then
     call('HSET', key('jobs'), id, edit(record))
+    note_size(#payload)
   end
-  line_up(shape_of(record))
+  line_up(shape)
   take_out(id, state, found)
 else
   return remember(session, number, '0')

@@ -4,7 +4,7 @@
 -- Returns: a string of one character a settlement: 1 settled, 0 no longer ours.
 -- Invariant: a settled job has left `held:<worker>` and is in exactly one of the ends, its lane, the list of its priority,
 -- `ready`, `isolated`, `scheduled`, `unroutable:*`. One that somebody wants to be cancelled does not wait again.
---@include begin types remember config task back
+--@include begin types remember config task back large
 local session, number, worker = ARGV[1], ARGV[2], ARGV[4]
 local config = configure(ARGV[3])
 local held_key = key('held:' .. worker)
@@ -19,8 +19,12 @@ for i = 5, #ARGV, 6 do
 end
 local held = call('HMGET', held_key, unpack(ids))
 local tries = call('EXISTS', key('tries')) == 1 and call('HMGET', key('tries'), unpack(ids)) or {}
-local tasks = {}
+local tasks, shape_at = {}, {}
 for n, id in ipairs(ids) do
+  if held[n] and string.find(held[n], '=', 1, true) then
+    shape_at[n] = shape_of(held[n])
+    shapes.check(shape_at[n])
+  end
   if ARGV[5 + (n - 1) * 6 + 2] == 'u' then
     tasks[n] = task_of(call('HGET', key('jobs'), id))
     call('ZCARD', key('unroutable:' .. tasks[n]))
@@ -48,6 +52,7 @@ end
 
 local function retry(id, failures, crashes, delay, body, shape)
   call('HSET', key('tries'), id, (failures + 1) .. ' ' .. crashes .. '\n' .. body)
+  note_size(#body)
   call('HINCRBY', key('meta'), 'retried', 1)
   if delay > 0 then
     call('ZADD', key('scheduled'), shape == '' and time + delay or shapes.score_of(time + delay, shape), id)
@@ -75,7 +80,7 @@ for n, id in ipairs(ids) do
   local at = 5 + (n - 1) * 6
   local token, kind, ms, head, body = ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], ARGV[at + 4], ARGV[at + 5]
   local mine, claimed = string.match(held[n] or '', '^(%d+) %d+ (%d+)')
-  local shape = mine and string.find(held[n], '=', 1, true) and shape_of(held[n]) or ''
+  local shape = shape_at[n] or ''
   answers[n] = 0
   -- Two leases of one job can only come from a list that somebody else wrote to: its record goes with the first end.
   if mine == token and call('HEXISTS', key('jobs'), id) == 0 then

@@ -46,7 +46,7 @@ local function start_of(rank)
 end
 
 local function cancel_scheduled(place, first)
-  local ids = call('ZRANGE', place, first, first + limit - 1)
+  local ids = some_of(call('ZRANGE', place, first, first + limit - 1))
   cancel_of(ids, function(id) call('ZREM', place, id) end)
 end
 
@@ -102,7 +102,7 @@ if state == 'active' or state == 'claimed' then
 elseif state == 'ready' then
   local ids
   if lane == '' then
-    ids, looked = pop_waiting(limit)
+    ids, looked, after = pop_waiting(limit, after)
   else
     ids, looked = pop_lane(lane, limit)
   end

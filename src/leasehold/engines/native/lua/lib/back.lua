@@ -45,6 +45,9 @@ local function put_back(config, time, entries, bounded)
   local ids, again, front, isolated, counts, crashed = {}, {}, {}, {}, {}, 0
   for n, entry in ipairs(entries) do
     ids[n] = entry[2]
+    if entry[6] ~= '' then
+      shapes.check(entry[6])
+    end
   end
   local tries = call('EXISTS', key('tries')) == 1 and call('HMGET', key('tries'), unpack(ids)) or {}
   local asked = cancels_asked(ids)

@@ -1,4 +1,5 @@
 -- lib line: all jobs that wait in line, wherever: for those who empty a queue, and who look at it.
+--@include large
 
 -- The lists of waiting jobs but for those of lanes, in the order in which they are served; '' is where lanes come in.
 local function lines()
@@ -32,9 +33,8 @@ local function following(from, count)
   return found
 end
 
--- About `count` of these to be removed, looked for from where the last call stopped. Answers also whether there may be more.
-local function some_following(count)
-  local from = call('HGET', key('meta'), 'sweep_again') or '0'
+-- About `count` of these to be removed, from the cursor `from` on. Answers also where to go on; 0: there are no more.
+local function some_following(from, count)
   local page = call('HSCAN', key('again'), from, 'COUNT', count)
   local ids = {}
   for i = 2, #page[2], 2 do
@@ -44,20 +44,26 @@ local function some_following(count)
       call('HDEL', key('again'), page[2][i - 1])
     end
   end
-  if page[1] == '0' then
-    call('HDEL', key('meta'), 'sweep_again')
-  else
-    call('HSET', key('meta'), 'sweep_again', page[1])
+  return ids, page[1]
+end
+
+-- How many of the first `limit` entries of a list may be taken out by one call.
+local function fitting(list, limit)
+  if not has_large() then
+    return limit
   end
-  -- It may have begun in the middle, where somebody else had stopped.
-  return ids, page[1] ~= '0' or from ~= '0'
+  local ids = {}
+  for n, entry in ipairs(call('LRANGE', key(list), 0, limit - 1)) do
+    ids[n] = shapes.entry_of(entry)
+  end
+  return math.max(1, readable(ids, @READ_BYTES@))
 end
 
 -- Take up to `limit` entries out of one lane. Answers ids and how many entries they were.
 local function pop_lane(lane, limit)
   local ids, looked = {}, 0
   shapes.with_lane(lane, false, function()
-    local entries = call('LPOP', key('lane:' .. lane), limit) or {}
+    local entries = call('LPOP', key('lane:' .. lane), fitting('lane:' .. lane, limit)) or {}
     looked = #entries
     for _, entry in ipairs(entries) do
       local id = shapes.entry_of(entry)
@@ -71,33 +77,32 @@ local function pop_lane(lane, limit)
 end
 
 -- A lane in which something waits: whose turn it is, or one that is parked or busy. These are looked through from where
--- the last call stopped, a bounded number at a time. Answers the lane, or whether there is more to look through.
-local function some_lane()
+-- the caller's last call stopped, `parked <cursor>` or `lanes <cursor>`, a bounded number at a time. Answers the lane, nil
+-- for none, and where to go on; '' at the end.
+local function some_lane(from)
   local turn = call('LINDEX', key('turns'), 0)
   if turn then
-    return turn
+    return turn, from
   end
-  for _, place in ipairs({ 'parked', 'lanes' }) do
-    local field = 'sweep_' .. place
-    local page = call('HSCAN', key(place), call('HGET', key('meta'), field) or 0, 'COUNT', @PAGE_MAX@)
-    for i = 1, #page[2], 2 do
-      if call('EXISTS', key('lane:' .. page[2][i])) == 1 then
-        return page[2][i]
-      end
-    end
-    if page[1] == '0' then
-      call('HDEL', key('meta'), field)
-    else
-      call('HSET', key('meta'), field, page[1])
-      return nil, true
+  local place, cursor = string.match(from, '^(%a+) (%d+)$')
+  place = place or 'parked'
+  local page = call('HSCAN', key(place), cursor or '0', 'COUNT', @PAGE_MAX@)
+  for i = 1, #page[2], 2 do
+    if call('EXISTS', key('lane:' .. page[2][i])) == 1 then
+      return page[2][i], from
     end
   end
+  if page[1] ~= '0' then
+    return nil, place .. ' ' .. page[1]
+  end
+  return nil, place == 'parked' and 'lanes 0' or ''
 end
 
--- Take up to `limit` entries out of the lists of waiting jobs. Answers ids and how many entries were looked at.
-local function pop_waiting(limit)
+-- Take up to `limit` entries out of the lists of waiting jobs. `from`: where the last call stopped, '' for none. Answers ids,
+-- how many entries were looked at, 0 at the end, and where to go on.
+local function pop_waiting(limit, from)
   for _, line in ipairs(lines()) do
-    local entries = line ~= '' and call('LPOP', key(line), limit) or {}
+    local entries = line ~= '' and call('LPOP', key(line), fitting(line, limit)) or {}
     if #entries > 0 then
       local level = string.match(line, '^ready:(.*)$')
       if level and call('EXISTS', key(line)) == 0 then
@@ -109,18 +114,19 @@ local function pop_waiting(limit)
           ids[#ids + 1] = id
         end
       end
-      return ids, #entries
+      return ids, #entries, from
     end
   end
   if call('EXISTS', key('turns'), key('parked'), key('lanes')) > 0 then
-    local lane, more = some_lane()
+    local lane, on = some_lane(from)
     if lane then
-      return pop_lane(lane, limit)
-    elseif more then
-      return {}, 1
+      local ids, looked = pop_lane(lane, limit)
+      return ids, looked, on
+    elseif on ~= '' then
+      return {}, 1, on
     end
   end
   call('DEL', key('wake'))
   lay_ghosts()
-  return {}, 0
+  return {}, 0, ''
 end

@@ -162,6 +162,17 @@ local shapes = setmetatable({ function(my)
     place(id, shape, call('HEXISTS', key('busy'), id) == 1)
   end
 
+  -- Another program's data in the place of the list that a shape says is an error. To be asked for all jobs of a call
+  -- before anything is changed.
+  local checked = {}
+  local function check(shape)
+    local lane, priority = word(shape, 'l'), word(shape, 'p')
+    local list = lane and 'lane:' .. lane or priority and 'ready:' .. priority
+    if list and not checked[list] then
+      checked[list] = call('LLEN', key(list))
+    end
+  end
+
   -- A time in `scheduled` has a half added for a job that has a shape: only its record needs to be looked at when it is due.
   local function score_of(due, shape)
     return shape == '' and due or string.format('%.1f', due + 0.5)
@@ -227,6 +238,7 @@ local shapes = setmetatable({ function(my)
   my.leave_lane = leave_lane
   my.place = place
   my.place_again = place_again
+  my.check = check
   my.score_of = score_of
   my.blockers = blockers
   my.unblock = unblock

@@ -1,19 +1,31 @@
 -- lib tend: what is due, whoever comes by: scheduled jobs whose time has come, and the jobs of workers that died.
 
+-- One that has a shape takes several times as long as one that does not.
 local function promote(time, limit)
   local due = call('ZRANGEBYSCORE', key('scheduled'), '-inf', time + 0.5, 'WITHSCORES', 'LIMIT', 0, limit)
   if #due == 0 then
     return 0
   end
-  local ids, plain = {}, {}
+  local ids, plain, shaped, work, bytes = {}, {}, {}, 0, 0
   for i = 1, #due, 2 do
-    ids[#ids + 1] = due[i]
-    local shape = tonumber(due[i + 1]) % 1 == 0 and '' or shape_of(call('HGET', key('jobs'), due[i]))
-    if shape == '' or not shapes.word(shape, 'l') and not shapes.word(shape, 'p') then
-      plain[#plain + 1] = due[i]
-    else
-      shapes.place_again(due[i], shape)
+    if work >= limit or bytes >= @READ_BYTES@ then
+      break
     end
+    local id, shape = due[i], ''
+    if tonumber(due[i + 1]) % 1 ~= 0 then
+      local record = call('HGET', key('jobs'), id) or ''
+      shape, bytes = shape_of(record), bytes + #record
+    end
+    ids[#ids + 1] = id
+    if shape == '' or not shapes.word(shape, 'l') and not shapes.word(shape, 'p') then
+      plain[#plain + 1], work = id, work + 1
+    else
+      shapes.check(shape)
+      shaped[#shaped + 1], work = { id, shape }, work + @BACK_HARD@
+    end
+  end
+  for _, one in ipairs(shaped) do
+    shapes.place_again(one[1], one[2])
   end
   if #plain > 0 then
     call('RPUSH', key('ready'), unpack(plain))

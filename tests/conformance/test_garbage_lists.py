@@ -1,0 +1,125 @@
+"""Another program's data in the place of the list of one lane, or of one priority."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from leasehold.core.engine import Feature
+from leasehold.core.errors import WrongState
+from leasehold.core.job import Lease, NewJob
+from leasehold.core.outcome import Completed, Failed, Released, Retried, Unroutable
+from leasehold.core.shape import Shape
+from tests.support.engines import GRACE_MS, LEASE_MS
+from tests.support.world import BOOM, World
+
+pytestmark = [pytest.mark.garbage, pytest.mark.needs(Feature.LANES), pytest.mark.needs(Feature.PRIORITIES)]
+
+SHAPES = {"lane:L": Shape(lane="L", lane_limit=10), "ready:5": Shape(priority=5)}
+
+
+@pytest.fixture(params=SHAPES)
+def suffix(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def setup(world: World, shape: Shape) -> list[Lease]:
+    """Jobs with this shape: failed, parked, and three that `w` holds, with a plain one before and behind them."""
+    world.put("f", "u", task="t", shape=shape)
+    world.settle_each(world.take(), Failed(BOOM), Unroutable())
+    world.put("a")
+    held = world.take()
+    world.put("b1", "b2", "b3", shape=shape)
+    held += world.take()
+    world.put("c")
+    held += world.take()
+    assert [lease.record.id for lease in held] == ["a", "b1", "b2", "b3", "c"]
+    return held
+
+
+def settle(outcome: Any) -> Callable[[World, Shape, list[Lease]], Any]:
+    return lambda world, shape, held: world.settle_each(
+        held, *[Completed(b"r", 60_000), outcome, outcome, outcome, outcome]
+    )
+
+
+def enqueue(world: World, shape: Shape, held: list[Lease]) -> None:
+    world.enqueue([NewJob("q", "n1", b""), NewJob("q", "n2", b"", shape=shape)])
+
+
+OPERATIONS: dict[str, Callable[[World, Shape, list[Lease]], Any]] = {
+    "enqueue": enqueue,
+    "retried": settle(Retried(BOOM)),
+    "released": settle(Released()),
+    "leave": lambda world, shape, held: world.leave("w"),
+    "leave, crashed": lambda world, shape, held: world.leave("w", True),
+    "retry": lambda world, shape, held: world.retry("f"),
+    "unpark": lambda world, shape, held: world.maintain(["t"]),
+}
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_nothing_is_half_done(world: World, suffix: str, operation: str) -> None:
+    held = setup(world, SHAPES[suffix])
+    world.command("SET", world.key(suffix), "x")
+    before = world.entry.timeless(world.dump())
+    with pytest.raises(WrongState):
+        OPERATIONS[operation](world, SHAPES[suffix], held)
+    assert world.entry.timeless(world.dump()) == before
+    world.command("DEL", world.key(suffix))
+    OPERATIONS[operation](world, SHAPES[suffix], held)
+    world.audit()
+
+
+def test_who_died_gives_all_back_once(world: World, suffix: str) -> None:
+    setup(world, SHAPES[suffix])
+    world.command("SET", world.key(suffix), "x")
+    world.pass_time(LEASE_MS + 50)
+    world.maintain()
+    world.pass_time(GRACE_MS + 50)
+    for _ in range(3):
+        with pytest.raises(WrongState):
+            world.maintain()
+    world.command("DEL", world.key(suffix))
+    world.maintain()
+    assert world.counts()["ready"] == 5
+    world.audit()
+    assert sorted(world.take_ids()) == ["a", "b1", "b2", "b3", "c"]
+
+
+def test_what_is_due_is_put_into_line_once(world: World, suffix: str) -> None:
+    world.put("s1", "s2", delay_ms=5_000, shape=SHAPES[suffix])
+    world.put("later", delay_ms=5_000)
+    world.pass_time(5_100)
+    world.command("SET", world.key(suffix), "x")
+    for _ in range(3):
+        with pytest.raises(WrongState):
+            world.maintain()
+    world.command("DEL", world.key(suffix))
+    assert sorted(world.take_ids()) == ["later", "s1", "s2"]
+
+
+def test_the_others_are_claimed_all_the_same(world: World) -> None:
+    for n in range(30):
+        world.put_in(f"L{n}", f"l{n}")
+        world.put_at(n % 10 - 5, f"p{n}")
+    wanted = {f"{letter}{n}" for letter in "lp" for n in range(30)}
+    spoilt = {"lane:L7": {"l7"}, "ready:-5": {"p0", "p10", "p20"}, "ready:4": {"p9", "p19", "p29"}}
+    for suffix in spoilt:
+        world.command("RENAME", world.key(suffix), world.key("aside") + suffix)
+        world.command("SET", world.key(suffix), "x")
+    took: set[str] = set()
+    for n in range(100):
+        try:
+            took |= set(world.take_ids(7, f"w{n}"))
+        except WrongState:
+            break
+    else:
+        raise AssertionError("nobody is told")
+    assert took == wanted.difference(*spoilt.values())
+    for suffix in spoilt:
+        world.command("RENAME", world.key("aside") + suffix, world.key(suffix))
+    assert set(world.take_ids(100)) == wanted - took
+    world.audit()
