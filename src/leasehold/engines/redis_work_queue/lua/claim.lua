@@ -130,9 +130,7 @@ local function lapsed(id, text, data, failures, crashes)
   crashes = crashes + 1
   call('HINCRBY', key('meta'), 'crashed', 1)
   if crashes >= config.max_crashes then
-    local message = 'What ran this job died or stalled ' .. crashes .. ' times.'
-    local body = cjson.encode({ type = 'Crashed', message = message, traceback = '' })
-    if end_badly(config, time, 'broken', id, data, failures, crashes, claim.token, claim.worker, claim.claimed, body) then
+    if end_by_crashes(config, time, id, data, failures, crashes, claim) then
       call('LPUSH', key('processing'), id)
     end
     return failures, crashes, true

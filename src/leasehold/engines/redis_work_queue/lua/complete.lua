@@ -26,10 +26,15 @@ if call('LLEN', processing) > @RWQ_COPIES_FEW@
   or call('EXISTS', prefix .. ':attempts', prefix .. ':passing', prefix .. ':stray', prefix .. ':unleased') > 0 then
   return ''
 end
--- The last of which the type is not known. It adds nothing, so the rest runs at the memory limit as well.
-call('ZREM', prefix .. ':due', id)
+-- It adds nothing, so the rest runs at the memory limit as well.
 if call('LREM', processing, '0', id) == 0 then
   return ''
+end
+-- The last of which the type is not known.
+local noted = redis.pcall('ZREM', prefix .. ':due', id)
+if type(noted) == 'table' then
+  call('LPUSH', processing, id)
+  return noted
 end
 call('DEL', item, old, new)
 call('HDEL', prefix .. ':leased', id)

@@ -50,16 +50,36 @@ local function is_abandoned(id, claim)
   return false
 end
 
--- A lease of ours has ended, and its worker has not kept it.
-local function lapse(id, claim)
-  if may_crash(claim) then
+-- Of what a worker held, the earliest claims count as crashed: see `collect` in lib/back.
+local earliest = {}
+local function has_crashed(id, claim)
+  local worker = claim.worker
+  if may_crash(claim) and tonumber(claim.kind) and not earliest[worker] then
+    earliest[worker] = {}
+    for _, held in ipairs(call('ZRANGE', key('held:' .. worker), 0, 2 * tonumber(claim.kind) - 1)) do
+      earliest[worker][held] = true
+    end
+  end
+  return may_crash(claim) and (not earliest[worker] or earliest[worker][id])
+end
+
+-- A lease of ours has ended, and its worker has not kept it. Answers where the item belongs: `queue`, `processing`, or
+-- `aside` when that was a crash too many.
+local function lapse(id, claim, data)
+  local place = 'queue'
+  if has_crashed(id, claim) then
     local tries = call('HGET', key('attempts'), id)
     local failures, crashes = counted(tries, claim.hash)
-    call('HSET', key('attempts'), id, attempts_text(failures, crashes + 1, claim.hash, last_error(tries)))
+    if crashes + 1 < config.max_crashes or not data then
+      call('HSET', key('attempts'), id, attempts_text(failures, crashes + 1, claim.hash, last_error(tries)))
+    else
+      place = end_by_crashes(config, time, id, data, failures, crashes + 1, claim) and 'processing' or 'aside'
+    end
     call('HINCRBY', key('meta'), 'crashed', 1)
   end
   forget_claim(id, claim)
   retire(claim.worker)
+  return place
 end
 
 -- The oldest is the last of the page; its place counts from the right end of the list.
@@ -78,14 +98,14 @@ for n = #page, 1, -1 do
       claim = nil -- of an earlier item of the id
     end
     if seen[id] or is_abandoned(id, claim) then
-      gone[#gone + 1] = -start - 1 - (#page - n)
-      if not seen[id] then
-        seen[id] = true
-        back[#back + 1] = id
-        if claim then
-          lapse(id, claim)
-        end
+      local place = seen[id] or claim and lapse(id, claim, data) or 'queue'
+      if place ~= 'processing' then
+        gone[#gone + 1] = -start - 1 - (#page - n)
       end
+      if place == 'queue' and not seen[id] then
+        back[#back + 1] = id
+      end
+      seen[id] = place
     end
   end
 end

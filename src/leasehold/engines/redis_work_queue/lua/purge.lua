@@ -31,7 +31,7 @@ look_for_copies()
 local function is_other(id, data)
   local lease = data and lease_of(id)
   if state == 'scheduled' then
-    return data and not waits_for_retry(id, lease, data)
+    return data and place_in_line(id, data) ~= 'scheduled'
   end
   return lease and is_held(id, lease, claim_of(call('HGET', key('leased'), id)), data)
 end
@@ -72,6 +72,14 @@ for _, id in ipairs(ids) do
 end
 leave_to_holders(held)
 if state == 'scheduled' then
-  leave_processing(off)
+  local there, moved = leave_processing(off), {}
+  for _, id in ipairs(off) do
+    if not there[id] then
+      moved[#moved + 1] = id
+    end
+  end
+  if #moved > 0 then
+    take_out(key('queue'), moved, false)
+  end
 end
 return remember(session, number, (#ids - stay) .. ' ' .. removed)

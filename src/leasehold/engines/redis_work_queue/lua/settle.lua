@@ -26,7 +26,7 @@ local items = keys_of('item:', ids)
 local leases, whole, older, newer = leases_of(ids)
 local hashes = seen_hashes(items, small)
 local tries = call('EXISTS', key('attempts')) == 1 and call('HMGET', key('attempts'), unpack(ids)) or {}
-local answers, done, names, front, gone, off, again = {}, {}, {}, {}, {}, {}, {}
+local answers, done, names, front, gone, off, again, waits = {}, {}, {}, {}, {}, {}, {}, {}
 
 local function retry(id, claim, tried, delay, body)
   local failures, crashes = counted(tried, claim.hash)
@@ -35,6 +35,7 @@ local function retry(id, claim, tried, delay, body)
   if delay > 0 then
     set_lease(id, '~' .. digits(time + delay), delay + config.wire)
     call('ZADD', key('later'), time + delay, id)
+    waits[id] = true
   else
     end_lease(id)
     again[#again + 1] = id
@@ -52,6 +53,7 @@ local function leave_to_others(id, claim)
   else
     set_lease(id, '~' .. digits(time + REST_MS), REST_MS + config.wire)
     call('ZADD', key('later'), time + REST_MS, id)
+    waits[id] = true
   end
 end
 
@@ -62,6 +64,7 @@ local function set_down(id, claim, tried, kind, task, body)
     local message = 'Its task is not known here, and it cannot be set aside: another job of this id is.'
     body = cjson.encode({ type = 'IdTaken', message = message, traceback = '' })
     postpone(config, time, id, data, failures, crashes, body)
+    waits[id] = true
   elseif kind == 'u' then
     local line = table.concat({ time, 0, failures, crashes, claim.token, claim.claimed, task }, ' ')
     set_aside('unroutable', id, data, line, '')
@@ -71,7 +74,9 @@ local function set_down(id, claim, tried, kind, task, body)
   else
     local state = kind == 'f' and 'failed' or kind == 'b' and 'broken' or 'cancelled'
     failures = failures + (kind == 'f' and 1 or 0)
-    if not end_badly(config, time, state, id, data, failures, crashes, claim.token, worker, claim.claimed, body) then
+    if end_badly(config, time, state, id, data, failures, crashes, claim.token, worker, claim.claimed, body) then
+      waits[id] = true
+    else
       off[#off + 1] = id
     end
   end
@@ -130,6 +135,14 @@ end
 if #moved > 0 then
   take_out(key('queue'), moved, false)
 end
+-- And what waits for a retry belongs there. Where our lease was on the wire as it was made, no cleaner has moved it.
+local astray = {}
+for n, id in ipairs(ids) do
+  if waits[id] and not (leases[n] and whole[n]) then
+    astray[#astray + 1] = id
+  end
+end
+into_processing(astray)
 if #again > 0 then
   call('LPUSH', key('queue'), unpack(again))
 end

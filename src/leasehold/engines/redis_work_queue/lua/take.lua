@@ -16,12 +16,17 @@ local time, token = t[1] .. string.sub(micros, 1, 3), t[1] .. micros
 if top and (#top > #token or #top == #token and top >= token) then
   token = string.format('%.0f', top + 1)
 end
-local queue, processing, due = prefix .. ':queue', prefix .. ':processing', prefix .. ':due'
+local queue, processing, due, later = prefix .. ':queue', prefix .. ':processing', prefix .. ':due', prefix .. ':later'
 local id = call('LMOVE', queue, processing, 'RIGHT', 'LEFT')
 if not id then
-  -- Nothing else to do: what has lapsed is taken back by `claim`.
-  local first = call('ZRANGE', due, 0, 0, 'WITHSCORES')[2]
-  return first and tonumber(first) <= tonumber(time) and 0 or {}
+  -- Nothing else to do. What has lapsed, is to be tried again, or was a dead worker's, comes back with `claim`.
+  for _, times in ipairs({ due, later, prefix .. ':holders' }) do
+    local first = call('ZRANGE', times, 0, 0, 'WITHSCORES')[2]
+    if first and tonumber(first) <= tonumber(time) then
+      return 0
+    end
+  end
+  return {}
 end
 -- From here on, whatever is not as it should be puts the item back first.
 local function back(answer)
@@ -31,7 +36,7 @@ end
 local old, new = prefix .. ':leased_by_session:' .. id, prefix .. ':lease:' .. id
 local found = call('MGET', prefix .. ':item:' .. id, old, new)
 local data = found[1]
-if not data or found[2] or found[3] then
+if not data or found[2] or found[3] or call('EXISTS', later, prefix .. ':unleased', prefix .. ':stray') > 0 then
   return back(0)
 end
 local deadline = time + ARGV[4]

@@ -5,7 +5,7 @@
 -- the very front, so the order of the claims is the order afterwards. Past the limit of crashes a job ends in broken.
 -- Answers how many of the claims still stood.
 local function put_back(config, time, entries)
-  local front, back, off, elsewhere, crashed = {}, {}, {}, {}, 0
+  local front, back, off, elsewhere, over, waits, crashed = {}, {}, {}, {}, {}, {}, 0
   look_for_copies()
   for _, entry in ipairs(entries) do
     local id, claim = entry[1], entry[2]
@@ -31,12 +31,11 @@ local function put_back(config, time, entries)
       crashes, crashed = crashes + 1, crashed + 1
     end
     if crash and crashes >= config.max_crashes then
-      local message = 'What ran this job died or stalled ' .. crashes .. ' times.'
-      local body = cjson.encode({ type = 'Crashed', message = message, traceback = '' })
       local data = call('GET', key('item:' .. id))
-      local token, worker = claim.token, claim.worker
-      if end_badly(config, time, 'broken', id, data, failures, crashes, token, worker, claim.claimed, body) then
-        call('LPUSH', key('processing'), id)
+      if end_by_crashes(config, time, id, data, failures, crashes, claim) then
+        waits[#waits + 1] = id
+      elseif not there[id] and #queued[id] > 0 then
+        over[#over + 1] = id
       end
     else
       if crash then
@@ -50,6 +49,12 @@ local function put_back(config, time, entries)
   end
   if crashed > 0 then
     call('HINCRBY', key('meta'), 'crashed', crashed)
+  end
+  if #over > 0 then
+    take_out(key('queue'), over, false)
+  end
+  if #waits > 0 then
+    into_processing(waits)
   end
   if #front > 0 then
     call('RPUSH', key('queue'), unpack(front))

@@ -161,6 +161,20 @@ local function leave_processing(ids)
   return take_out(key('processing'), ids, copies_left >= 0)
 end
 
+-- Have these ids in `processing`: somebody's cleaner may have put them into the queue.
+local function into_processing(ids)
+  local places, missing = find(key('processing'), ids, false), {}
+  for _, id in ipairs(ids) do
+    if #places[id] == 0 then
+      missing[#missing + 1] = id
+    end
+  end
+  if #missing > 0 then
+    take_out(key('queue'), missing, false)
+    call('LPUSH', key('processing'), unpack(missing))
+  end
+end
+
 -- Leave those that somebody holds to their holders: one copy stays, where a cleaner finds it when that lease ends.
 local function leave_to_holders(ids)
   local once, seen = {}, {}

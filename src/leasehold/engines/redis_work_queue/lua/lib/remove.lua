@@ -28,8 +28,11 @@ local function unlist(id, place, ended)
     return
   elseif place == 'ready' then
     call('LREM', key('queue'), 0, id)
+    call('ZREM', key('later'), id)
   elseif place == 'scheduled' then
-    leave_processing({ id })
+    if not leave_processing({ id })[id] then
+      call('LREM', key('queue'), 0, id)
+    end
     call('ZREM', key('later'), id)
     end_lease(id)
   elseif place == 'unroutable' then

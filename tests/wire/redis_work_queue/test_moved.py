@@ -1,0 +1,208 @@
+"""What another client's cleaner has put into the queue while a worker of ours, late or dead, held it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+
+from leasehold.compat.redis_work_queue import KeyPrefix, WorkQueue
+from leasehold.core import limits
+from leasehold.core.job import Lease, State
+from leasehold.core.outcome import Broken, Completed, Failed, Outcome, Released, Retried, Unroutable
+from leasehold.redis.sync import SyncDriver
+from leasehold.testing.server import RedisServer
+from tests.support.engines import GRACE_MS, LEASE_MS
+from tests.support.world import BOOM
+from tests.wire.redis_work_queue.bench import LEASE_KEYS, Bench, P
+
+LATER_MS = 600_000
+
+
+@pytest.fixture(params=LEASE_KEYS)
+def bench(server: RedisServer, driver: SyncDriver, request: pytest.FixtureRequest) -> Bench:
+    return Bench(server, driver, request.param)
+
+
+def end_lease(bench: Bench, id: str) -> None:
+    """The time of the lease on the wire is up."""
+    bench.command("DEL", *(f"{P}:{key}:{id}" for key in LEASE_KEYS))
+
+
+def late(bench: Bench, id: str = "a") -> Lease:
+    """A worker of ours is stopped for so long that another client puts into the queue what it holds."""
+    bench.put(id, task="t")
+    lease = bench.take_one()
+    end_lease(bench, id)
+    bench.foreign_reset(id)
+    return lease
+
+
+def put_beside(bench: Bench, id: str) -> None:
+    """An item of this id is parked already, so that there is no room aside for another one."""
+    bench.put(id, task="u")
+    assert bench.settle(bench.take_one(), Unroutable())
+    bench.command("SET", f"{P}:item:{id}", "data")
+
+
+@pytest.mark.parametrize("outcome", [Retried(BOOM, LATER_MS), Failed(BOOM), Broken(BOOM), Completed(b"", 0)])
+@pytest.mark.parametrize("beside", [False, True], ids=["alone", "beside a parked one"])
+def test_who_is_late_leaves_the_item_in_one_place(bench: Bench, outcome: Outcome, beside: bool) -> None:
+    if beside:
+        put_beside(bench, "a")
+        bench.foreign_push("a")
+        lease = bench.take_one()
+        end_lease(bench, "a")
+        bench.foreign_reset("a")
+    else:
+        lease = late(bench)
+    assert bench.settle(lease, outcome)
+    waits = isinstance(outcome, Retried) or (beside and not isinstance(outcome, Completed))
+    assert (bench.queue(), bench.processing()) == ([], [b"a"] if waits else [])
+    assert bench.items() == (1 if waits else 0)
+
+
+ACTS: dict[str, Callable[[Bench], object]] = {
+    "retry": lambda bench: bench.run(bench.engine.retry("default", "a")),
+    "discard": lambda bench: bench.run(bench.engine.discard("default", "a")),
+    "cancel": lambda bench: bench.run(bench.engine.cancel("default", "a")),
+    "purge": lambda bench: bench.run(bench.engine.purge("default", State.SCHEDULED)),
+    "cancel all": lambda bench: bench.run(bench.engine.cancel_all("default")),
+}
+
+
+@pytest.mark.parametrize("act", ACTS)
+def test_what_waits_for_its_retry_since_then_goes_as_a_whole(bench: Bench, act: str) -> None:
+    assert bench.settle(late(bench), Retried(BOOM, LATER_MS))
+    assert ACTS[act](bench)
+    assert bench.lengths() == ((1, 0) if act == "retry" else (0, 0))
+    assert bench.items() == (1 if act == "retry" else 0)
+    assert bench.command("EXISTS", f"{P}:later") == 0
+
+
+@pytest.mark.parametrize("act", ACTS)
+def test_one_that_was_moved_while_it_waited_for_its_retry_is_ready(bench: Bench, act: str) -> None:
+    bench.put("a")
+    assert bench.settle(bench.take_one(), Retried(BOOM, LATER_MS))
+    end_lease(bench, "a")
+    bench.foreign_reset("a")
+    assert bench.state("a") is State.READY
+    answer = ACTS[act](bench)
+    if act in ("retry", "purge"):
+        assert not answer
+        assert (bench.queue(), bench.processing(), bench.items()) == ([b"a"], [], 1)
+    else:
+        assert answer
+        assert (bench.lengths(), bench.items()) == ((0, 0), 0)
+        assert bench.command("EXISTS", f"{P}:later") == 0
+
+
+def crash(bench: Bench, times: int, *, by: Callable[[Bench], object]) -> None:
+    """So often does a worker die with the item, and somebody takes it back."""
+    for n in range(times):
+        bench.take_one(f"w{n}")
+        end_lease(bench, "a")
+        by(bench)
+        bench.command("DEL", f"{P}:holders", f"{P}:suspects")
+        view = bench.run(bench.engine.job("default", "a"))
+        assert view is not None
+        assert view.crashes == n + 1
+
+
+def clean(bench: Bench) -> None:
+    WorkQueue(KeyPrefix(P)).light_clean(bench.client())
+
+
+@pytest.mark.parametrize("by", [lambda bench: bench.light(), clean], ids=["leasehold clean", "the drop-in"])
+def test_poison_that_cleaners_take_back_ends_in_broken(bench: Bench, by: Callable[[Bench], object]) -> None:
+    bench.put("a")
+    crash(bench, limits.MAX_CRASHES - 1, by=by)
+    bench.take_one("last")
+    end_lease(bench, "a")
+    by(bench)
+    assert bench.state("a") is State.BROKEN
+    assert (bench.lengths(), bench.items()) == ((0, 0), 0)
+
+
+def test_a_cleaner_counts_a_crash_for_what_may_have_been_running(bench: Bench) -> None:
+    ids = [f"i{n}" for n in range(10)]
+    bench.put(*ids)
+    bench.run(bench.engine.lease("w", ["default"], 10, slots=2))
+    for id in ids:
+        end_lease(bench, id)
+    assert bench.light().requeued == 10
+    crashes = {view.id: view.crashes for view in bench.run(bench.engine.page("default", State.READY)).jobs}
+    assert crashes == {id: int(n < 4) for n, id in enumerate(ids)}
+
+
+def test_the_last_crash_takes_it_out_of_the_queue_too(bench: Bench) -> None:
+    bench.put("a")
+    crash(bench, limits.MAX_CRASHES - 1, by=lambda bench: bench.light())
+    bench.take_one("last")
+    end_lease(bench, "a")
+    bench.foreign_reset("a")
+    bench.pass_time(LEASE_MS + 50)
+    bench.maintain()
+    bench.pass_time(GRACE_MS + 50)
+    bench.maintain()
+    assert bench.state("a") is State.BROKEN
+    assert (bench.lengths(), bench.items()) == ((0, 0), 0)
+
+
+def until_leased(bench: Bench) -> str:
+    """A program that only leases finds it in the end."""
+    queue, db = WorkQueue(KeyPrefix(P)), bench.client()
+    end = time.monotonic() + 60
+    while (item := queue.lease(db, 5, timeout=0.05)) is None:
+        assert time.monotonic() < end, "it is not found"
+    return item.id()
+
+
+def test_a_lease_of_the_drop_in_takes_back_what_a_dead_worker_held(bench: Bench) -> None:
+    bench.put("a")
+    bench.take(1)
+    bench.pass_time(LEASE_MS + GRACE_MS + 100)
+    assert until_leased(bench) == "a"
+
+
+def test_a_lease_of_the_drop_in_finds_what_is_to_be_tried_again(bench: Bench) -> None:
+    bench.put("a")
+    assert bench.settle(bench.take_one(), Retried(BOOM, 5_000))
+    bench.pass_time(5_100)
+    assert until_leased(bench) == "a"
+
+
+def test_a_completion_that_has_to_look_twice_changes_nothing_at_first(bench: Bench) -> None:
+    """The program may end between the two calls."""
+    bench.put("a")
+    queue, db = WorkQueue(KeyPrefix(P)), bench.client()
+    item = queue.lease(db, 5)
+    assert item is not None
+    bench.foreign_reset("a")
+    before = bench.command("ZSCORE", f"{P}:due", "a")
+    token = item.token
+    assert token is not None
+    steps = queue._complete_shortly(item, token)
+    assert bench.run(steps) is False
+    assert bench.command("ZSCORE", f"{P}:due", "a") == before
+
+
+def test_a_mark_of_a_cleaner_does_not_outlive_a_lease(bench: Bench) -> None:
+    """Else the next cleaner would put back at once what another client is just about to lease."""
+    bench.put("a")
+    bench.foreign_pop()
+    bench.light()
+    assert bench.command("ZCARD", f"{P}:unleased") == 1
+    bench.foreign_reset("a")
+    queue, db = WorkQueue(KeyPrefix(P)), bench.client()
+    item = queue.lease(db, 5)
+    assert item is not None
+    assert bench.command("EXISTS", f"{P}:unleased") == 0
+    assert queue.complete(db, item)
+
+
+def test_a_released_one_is_in_the_queue_once(bench: Bench) -> None:
+    lease = late(bench)
+    assert bench.settle(lease, Released())
+    assert (bench.queue(), bench.processing()) == ([b"a"], [])
