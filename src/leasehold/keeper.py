@@ -4,10 +4,10 @@ Its first line on stdin says what to keep (`Orders`; the URL with its password g
 later line is a `Snapshot` of what the worker holds. On stdout it writes a line for every beat, and while Redis lets it
 wait for one. It ends when stdin does, or when the worker's process has died.
 
-It outlives a worker that dies without a goodbye (kill -9, out of memory, os._exit in a handler) by a moment, and gives
-back all that the worker held, as crashed. It does so, too, for one that has stopped while handlers go on beside which
-nothing may run. A worker that lives but has closed its files is not kept, and nothing of it is given back: it may be
-running jobs. Its leases lapse.
+It outlives a worker that dies without a goodbye (kill -9, out of memory, os._exit in a handler) by a moment, ends its
+job processes, and gives back all that it held, as crashed. So it does for one that has stopped while handlers go on
+beside which nothing may run. A worker that lives but has closed its files is not kept, and nothing of it is given back:
+it may be running jobs. Its leases lapse.
 
 A worker that is stopped (SIGSTOP, Ctrl-Z) is not kept: it does no work, so its jobs should go to others.
 """
@@ -31,6 +31,7 @@ from leasehold.core.engine import CancelAsked, Engine, Heartbeat
 from leasehold.core.errors import RedisError, Unreachable
 from leasehold.core.job import JobRecord, Lease, LeaseRef
 from leasehold.core.text import cut
+from leasehold.groups import Group, end
 from leasehold.parent import Parent, is_stopped
 from leasehold.recipes import Recipe, engine_of
 from leasehold.redis.sync import SyncDriver
@@ -111,23 +112,26 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """One line of the worker's: the leases to ask about, the queues of which something may be held, or both.
+    """One line of the worker's: the leases to ask about, the queues of which something may be held, its job processes.
 
     What is None is as it was. `keep` empty: nothing is held, and the worker will tell before it claims.
     """
 
     leases: tuple[LeaseRef, ...] | None = None
     keep: frozenset[str] | None = None
+    groups: tuple[Group, ...] | None = None
 
     def to_line(self) -> bytes:
         rows = None if self.leases is None else [_ref_row(ref) for ref in self.leases]
-        return _line([rows, None if self.keep is None else sorted(self.keep)])
+        groups = None if self.groups is None else [(group.pid, group.began) for group in self.groups]
+        return _line([rows, None if self.keep is None else sorted(self.keep), groups])
 
     @classmethod
     def from_line(cls, line: bytes) -> Snapshot:
-        rows, keep = json.loads(line)
+        rows, keep, pairs = json.loads(line)
         leases = None if rows is None else tuple(LeaseRef(*row) for row in rows)
-        return cls(leases, None if keep is None else frozenset(keep))
+        groups = None if pairs is None else tuple(Group(*pair) for pair in pairs)
+        return cls(leases, None if keep is None else frozenset(keep), groups)
 
 
 def _ref_row(ref: LeaseRef) -> list[str | int]:
@@ -203,6 +207,7 @@ class KeeperProcess:
         self._driver = driver
         self._beat_s = engine.timing.beat_ms / limits.SECOND
         self._leases: tuple[LeaseRef, ...] = ()
+        self._groups: tuple[Group, ...] = ()
         self._kept = dict.fromkeys(orders.queues, -math.inf)  # queue -> since when; all, until we are told
         self._beaten = dict.fromkeys(orders.queues, -math.inf)  # queue -> when last
         self._good = dict.fromkeys(orders.queues, 0.0)  # queue -> when the last beat that went through was sent
@@ -264,6 +269,7 @@ class KeeperProcess:
 
     def _hand_back(self, bequeathed: bool) -> None:
         """The worker is dead: what it held need not wait for its leases to run out. Redis may be away just now."""
+        end(self._groups, limits.GROUPS_MS / limits.SECOND)  # no job is given back that still runs in one of them
         worker, until = self._orders.worker, time.monotonic() + limits.HAND_BACK_MS / limits.SECOND
         queues = [*self._kept, *(queue for queue in self._orders.queues if queue not in self._kept)]
         while True:
@@ -301,8 +307,8 @@ class KeeperProcess:
                 self._until = time.monotonic() + limits.BEQUEST_MS / limits.SECOND
                 continue
             told = Snapshot.from_line(line)
-            if told.leases is not None:
-                self._leases = told.leases
+            self._leases = self._leases if told.leases is None else told.leases
+            self._groups = self._groups if told.groups is None else told.groups
             if told.keep is not None:
                 now = time.monotonic()
                 if not self._kept:

@@ -14,6 +14,7 @@ from typing import Final
 from leasehold.core import limits
 from leasehold.core.engine import Heartbeat
 from leasehold.core.job import LeaseRef
+from leasehold.groups import Group, group_of
 from leasehold.keeper import BEQUESTS, GOODBYE, Orders, Report, Snapshot
 from leasehold.parent import is_stopped
 from leasehold.recipes import Recipe
@@ -38,6 +39,7 @@ class ProcessKeeper:
         self._process: asyncio.subprocess.Process | None = None
         self._trouble = ""
         self._told: frozenset[str] | None = None
+        self._groups: dict[int, Group | None] = {}
         self._kept_at = 0.0
 
     @property
@@ -63,6 +65,7 @@ class ProcessKeeper:
         self._process.stdin.write(orders.to_line())
         if self._told is not None:
             self._process.stdin.write(Snapshot(keep=self._told).to_line())
+        self._tell_groups()
 
     async def report(self) -> Heartbeat | None:
         if self._process is None or self._process.stdout is None:
@@ -99,6 +102,16 @@ class ProcessKeeper:
             # Never left out, however much is unread: leases hang on it. A keeper that does not read is soon replaced.
             stdin.write(Snapshot(keep=queues).to_line())
         self._told = queues
+
+    def guard(self, pids: Sequence[int]) -> None:
+        known, most = self._groups, limits.GUARDED_MOST
+        self._groups = {pid: known[pid] if pid in known else group_of(pid) for pid in pids[:most]}
+        self._tell_groups()
+
+    def _tell_groups(self) -> None:
+        stdin = None if self._process is None else self._process.stdin
+        if stdin is not None and not stdin.is_closing():
+            stdin.write(Snapshot(groups=tuple(group for group in self._groups.values() if group)).to_line())
 
     def kill(self) -> None:
         if self._process is not None and self._process.returncode is None:

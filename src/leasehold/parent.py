@@ -1,4 +1,4 @@
-"""The process that a keeper keeps leases for: whether it lives, and whether it is stopped."""
+"""The process that a keeper keeps leases for: whether it lives, and whether it is stopped; what /proc says of one."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import contextlib
 import os
 import select
 import time
+from dataclasses import dataclass
 from typing import Final
 
 from leasehold.core import limits
@@ -13,6 +14,14 @@ from leasehold.core import limits
 PROC: Final = "/proc"
 OVER: Final = "--worker-is-over"
 """On the command line of what a worker's process becomes when it has ended: no thread of the worker lives any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stat:
+    """The state of a process, a letter, and when it began, in ticks since the machine did."""
+
+    state: bytes
+    began: int
 
 
 class Parent:
@@ -59,10 +68,16 @@ def is_over(pid: int) -> bool:
 
 def is_stopped(pid: int) -> bool:
     """Whether a process is stopped or dead, where the system tells (/proc)."""
+    about = stat_of(pid)
+    return about is not None and about.state in (b"T", b"t", b"Z", b"X")
+
+
+def stat_of(pid: int) -> Stat | None:
+    """What the system tells of a process (/proc); None: nothing."""
     try:
         with open(f"{PROC}/{pid}/stat", "rb") as stat:
-            fields = stat.read()
+            # "pid (name) state ...": the name may hold anything, also brackets.
+            fields = stat.read().rpartition(b")")[2].split()
     except OSError:
-        return False
-    # "pid (name) state ...": the name may hold anything, also brackets.
-    return fields[fields.rindex(b")") + 2 : fields.rindex(b")") + 3] in (b"T", b"t", b"Z", b"X")
+        return None
+    return Stat(fields[0], int(fields[19]))

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import signal
+import time
 from pathlib import Path
 
 import pytest
 
 from leasehold import Leasehold, State
+from tests.support import processes
+from tests.support.waiting import until
 
 JOBS = """
 import logging, os, sys, time
@@ -54,6 +59,28 @@ def bot() -> int:
     return 0
 """
 
+HOLDS = """
+
+@app.task(run_in="process")
+def hold() -> int:
+    if not Path("held").exists():
+        Path("held").write_text(str(os.getpid()))
+        sum(range(10**14))
+    try:
+        before = Path(f"/proc/{Path('held').read_text()}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        before = "Z"
+    say("again", "alone" if before == "Z" else "beside " + before)
+    return 0
+
+@app.task
+async def end(hard: bool) -> int:
+    if hard and not Path("ended").exists():
+        Path("ended").touch()
+        os._exit(9)
+    return 0
+"""
+
 SULKY = """
 import sys
 if sys.argv[0].endswith("child.py"):
@@ -63,7 +90,7 @@ if sys.argv[0].endswith("child.py"):
 
 @pytest.fixture(autouse=True)
 def jobs(tmp_path: Path) -> None:
-    (tmp_path / "jobs.py").write_text(JOBS)
+    (tmp_path / "jobs.py").write_text(JOBS + HOLDS)
     (tmp_path / "sulky.py").write_text(SULKY + JOBS)
 
 
@@ -124,3 +151,45 @@ def test_a_persistent_job_is_killed_and_handed_back_at_a_stop(leasehold, app, re
     view = job.refresh()
     assert (view.state, view.failures, view.crashes) == (State.READY, 0, 0)
     assert not Path(f"/proc/{said(tmp_path)['bot'][0]}").exists()
+
+
+def keepers(pid: int) -> set[int]:
+    return {
+        child for child in processes.children(pid) if b"leasehold.keeper" in Path(f"/proc/{child}/cmdline").read_bytes()
+    }
+
+
+@pytest.mark.parametrize("how", ["killed", "killed, with a new keeper", "by a handler"])
+def test_one_that_holds_the_gil_is_dead_before_its_job_runs_again(leasehold, app, redis_url, tmp_path, how):
+    """By itself it would not see the end of its worker, and hold the GIL for days."""
+
+    @app.task(name="jobs.hold")
+    def hold() -> int: ...
+
+    @app.task(name="jobs.end")
+    def end(hard: bool) -> int: ...
+
+    job = hold.using(lane="L").enqueue()
+    run = leasehold("worker", "jobs:app", "-c", "2", url=redis_url)
+    until(lambda: (tmp_path / "held").exists() and (tmp_path / "held").read_text() != "")
+    pid = int((tmp_path / "held").read_text())
+    time.sleep(0.2)  # it holds the GIL by now
+    if how == "killed, with a new keeper":
+        (keeper,) = keepers(run.process.pid)
+        os.kill(keeper, signal.SIGKILL)
+        run.wait_for("keeper_gone")
+        assert end.enqueue(hard=False).result(timeout=60) == 100
+    try:
+        if how == "by a handler":
+            end.enqueue(hard=True)
+        else:
+            run.signal(signal.SIGKILL)
+        run.wait_for("worker_died")
+        leasehold("worker", "jobs:app", "-c", "2", "--queue", "default", url=redis_url)
+        job.result(timeout=60)
+        assert said(tmp_path)["again"] == ["alone"]
+        view = job.refresh()
+        assert view.crashes == 1
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)

@@ -284,6 +284,7 @@ class FakeKeeper:
         self.reports: asyncio.Queue[Heartbeat | Exception | None] = asyncio.Queue()
         self.shown: list[list[LeaseRef]] = []
         self.kept: list[frozenset[str]] = []
+        self.guarded: list[list[int]] = []
         self.kills = 0
         self.starts = 0
         self.stopped = False
@@ -338,6 +339,9 @@ class FakeKeeper:
 
     def keep(self, queues: frozenset[str]) -> None:
         self.kept.append(queues)
+
+    def guard(self, pids: Sequence[int]) -> None:
+        self.guarded.append(list(pids))
 
     def kill(self) -> None:
         self.kills += 1

@@ -242,6 +242,10 @@ HAND_BACK_MS = 10 * SECOND
 """For this long it tries, when Redis does not answer. After that the lease decides."""
 WAITER_MS = HAND_BACK_MS + 4 * SECOND
 """For this long it is waited for, by those whose end would be its own: it may have been doing something else before."""
+GROUPS_MS = 1 * SECOND
+"""Before that it kills the job processes, and waits until they are dead, but not for longer than this."""
+GUARDED_MOST = 2 * MAX_CONCURRENCY
+"""So many of them it knows: one for each slot, and those that are about to end."""
 PARENT_LOOK_MS = 50
 """How often a keeper looks whether its worker's process has become another program."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 from leasehold.core.outcome import Cancelled, Completed, Crashed, Outcome, Released, Unroutable
 from leasehold.core.shape import Progress
@@ -34,6 +34,10 @@ class Apart:
         self.run = self._pool.run
         self.close = self._pool.close
         self.end = self._pool.end
+
+    def guarded_by(self, guard: Callable[[Sequence[int]], None]) -> None:
+        """Have this told which processes there are: see `Keeper.guard`."""
+        self._pool.guard = guard
 
     @property
     def trouble(self) -> str | None:

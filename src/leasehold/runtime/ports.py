@@ -76,6 +76,11 @@ class Keeper(Protocol):
         """
         ...
 
+    def guard(self, pids: Sequence[int]) -> None:
+        """Tell it which job processes there are, those that may have a job first. When this process dies, it kills
+        them, each with its group, before it gives anything back. Never blocks."""
+        ...
+
     def kill(self) -> None:
         """End it at once, because it is silent: `report` raises `KeeperGone`. Harmless when it has ended."""
         ...

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,6 +66,8 @@ class ProcessPool:
         self._failures = 0
         self._start_again: asyncio.TimerHandle | None = None
         self._closed = False
+        self.guard: Callable[[Sequence[int]], None] = lambda pids: None
+        """Told which processes there are, as soon as there is one more or less, and so before it gets a job."""
         self.trouble: str | None = None
         """Why jobs are refused, when they are: no process can be started. One is tried now and then."""
 
@@ -147,9 +149,13 @@ class ProcessPool:
             self._not_started(str(error))
             return False
         self._children.add(child)
+        self._tell_guard()
         self._starting += 1
         child.after(limits.PROCESS_START_MS, child.kill)
         return True
+
+    def _tell_guard(self) -> None:
+        self.guard([child.pid for child in (*self._children, *self._leaving)])
 
     def _not_started(self, how: str) -> None:
         self._failures += 1
@@ -258,6 +264,7 @@ class ProcessPool:
         """It has died, by itself or by us."""
         self._children.discard(child)
         self._leaving.discard(child)
+        self._tell_guard()
         if not self._leaving:
             self._all_left.set()
         if child in self._idle:

@@ -223,6 +223,8 @@ class Worker:
             engine, link, known, self._inflight, self._settler, self._reporter, pace, env, self._herald, self._launch
         )
         inflight, executor = self._inflight, self._executor
+        if executor.apart is not None:
+            executor.apart.guarded_by(self._keeper.guard)
         self._hooks = Hooks(executor.reach)
         if known.have_hooks():
             self._settler.hooks = self._hooks

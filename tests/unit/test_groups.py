@@ -1,0 +1,102 @@
+"""Job processes as the keeper of a dead worker ends them: with what they started, and never another in their place."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from leasehold import groups, parent
+from leasehold.core import limits
+from leasehold.groups import Group, group_of
+from leasehold.keeper import Snapshot
+from tests.support.waiting import until
+
+pytestmark = pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="it needs /proc")
+
+LEADER = """
+import subprocess, time
+other = subprocess.Popen(["sleep", "600"])
+print(other.pid, flush=True)
+sum(range(10**14))  # holds the GIL
+"""
+
+
+class Leader:
+    """Leads a session, with one process that it has started."""
+
+    def __init__(self) -> None:
+        command = [sys.executable, "-S", "-c", LEADER]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
+        assert self.process.stdout is not None
+        self.other = int(self.process.stdout.readline())
+        found = group_of(self.process.pid)
+        assert found is not None
+        self.group = found
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+
+@pytest.fixture
+def leader() -> Iterator[Leader]:
+    leader = Leader()
+    yield leader
+    groups.end([leader.group], 10)
+    leader.close()
+
+
+def runs(pid: int) -> bool:
+    about = parent.stat_of(pid)
+    return about is not None and about.state not in (b"Z", b"X")
+
+
+def test_it_is_dead_with_all_that_it_started_and_waited_for(leader):
+    assert leader.group.runs
+    groups.end([leader.group], 10)
+    assert not leader.group.runs
+    until(lambda: not runs(leader.other))
+    groups.end([leader.group], 10)  # it is not reaped yet, and nobody waits for it
+    leader.process.wait()
+    assert not leader.group.there
+
+
+def test_one_that_is_dead_and_not_reaped_takes_along_what_it_left(leader):
+    leader.process.kill()
+    until(lambda: not leader.group.runs)
+    assert runs(leader.other)
+    groups.end([leader.group], 10)
+    until(lambda: not runs(leader.other))
+
+
+def test_another_that_has_the_number_by_now_is_left_alone(leader):
+    groups.end([Group(leader.group.pid, leader.group.began - 1)], 0.1)
+    assert leader.process.poll() is None
+    assert runs(leader.other)
+
+
+def test_one_that_cannot_be_ended_is_waited_for_no_longer_than_that(leader, monkeypatch):
+    monkeypatch.setattr(os, "killpg", lambda *_: None)
+    began = time.monotonic()
+    groups.end([leader.group], 0.2)
+    assert 0.2 <= time.monotonic() - began < 5
+    monkeypatch.undo()
+
+
+def test_where_the_system_does_not_tell_nothing_is_known(monkeypatch, tmp_path: Path):
+    monkeypatch.setattr(parent, "PROC", str(tmp_path))
+    assert group_of(os.getpid()) is None
+
+
+def test_they_survive_the_pipe_in_a_bounded_line():
+    told = Snapshot(groups=tuple(Group(2**22 + number, 10**12) for number in range(limits.GUARDED_MOST)))
+    line = told.to_line()
+    assert Snapshot.from_line(line) == told
+    assert line.count(b"\n") == 1
+    assert len(line) < 60_000  # what a pipe holds
