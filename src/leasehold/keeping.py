@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import logging
 import os
 import sys
@@ -49,17 +50,20 @@ class ProcessKeeper:
 
     async def start(self, worker: str, queues: Sequence[str]) -> None:
         await self.stop()
-        # -P: the current directory is not searched for modules, so nothing of the user's is imported by its name.
-        self._process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-P",
-            "-m",
-            "leasehold.keeper",
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            env=_environment(),
-            limit=LINE_MAX,
-        )
+        try:
+            # -P: the current directory is not searched for modules, so nothing of the user's is imported by its name.
+            self._process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-P",
+                "-m",
+                "leasehold.keeper",
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                env=_environment(),
+                limit=LINE_MAX,
+            )
+        except RuntimeError as error:  # no thread to wait for its end: before Python 3.12, asyncio starts one for each
+            raise OSError(errno.EAGAIN, str(error)) from error
         assert self._process.stdin is not None
         orders = Orders(self._url, self._recipe, worker, tuple(queues), os.getpid())
         self._process.stdin.write(orders.to_line())

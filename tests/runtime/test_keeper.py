@@ -450,3 +450,16 @@ async def test_one_that_is_dead_or_stopped_is_left_nothing(redis_url):
         until(lambda pid=keeper.pid: is_stopped(pid) or not os.path.exists(f"/proc/{pid}"))  # type: ignore[misc]
         assert keeper.bequeath(crashed=False) is False
         await keeper.stop()
+
+
+@pytest.mark.parametrize("error", [OSError(24, "Too many open files"), RuntimeError("can't start new thread")])
+async def test_what_the_system_cannot_start_is_told_in_one_way(monkeypatch, error):
+    async def failing(*_: Any, **__: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", failing)
+    keeper = keeper_of("redis://unused")
+    with pytest.raises(OSError, match=re.escape(str(error))):
+        await keeper.start("w", ("q",))
+    assert keeper.pid is None
+    await keeper.stop()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import itertools
 import threading
 import time
 from collections.abc import Sequence
@@ -12,6 +14,24 @@ import pytest
 from leasehold.core import limits
 from leasehold.runtime import ExitStatus
 from tests.runtime.fakes import FakeKeeper, Gate, Rig, gated
+
+
+class Unstartable(FakeKeeper):
+    """The system cannot start it so many times in a row; `first`: but for the first time."""
+
+    def __init__(self, tries: float, first: bool = True) -> None:
+        super().__init__()
+        self._tries = tries
+        self._first = first
+        self.tried: list[float] = []
+
+    async def start(self, worker: str, queues: Sequence[str]) -> None:
+        if not self._first:
+            self.tried.append(time.monotonic())
+            if len(self.tried) <= self._tries:
+                raise OSError(errno.EMFILE, "Too many open files")
+        self._first = False
+        await super().start(worker, queues)
 
 
 class SlowKeeper(FakeKeeper):
@@ -124,3 +144,61 @@ async def test_a_silence_is_as_long_while_handlers_hold_the_loop_piece_by_piece(
         await rig.settled(1)
     assert keeper.kills
     assert len(held) <= 5 + 6 + 4  # its silence; to look again and to catch up; a slow machine
+
+
+async def test_one_that_cannot_be_started_for_a_moment_is_tried_again_and_what_runs_goes_on(monkeypatch, caplog):
+    monkeypatch.setattr(limits, "KEEPER_BACKOFF_MS", 5)
+    monkeypatch.setattr(limits, "KEEPER_BACKOFF_CAP_MS", 40)
+    gate, keeper = Gate(), Unstartable(tries=3 * limits.KEEPER_RESTARTS)
+    async with Rig(gated(gate), keeper=keeper) as rig:
+        rig.engine.add("a")
+        await gate.begun.get()
+        keeper.die()
+        while not keeper.tried:  # noqa: ASYNC110 - the fake has no event for it
+            await asyncio.sleep(0.001)
+        rig.engine.add("b")
+        while keeper.starts < 2:
+            assert not gate.cancelled
+            await asyncio.sleep(0.001)
+        assert await gate.begun.get() == "b"
+        gate.open.set()
+        await rig.settled(2)
+    pauses = [after - before for before, after in itertools.pairwise(keeper.tried)]
+    assert all(pause >= least for pause, least in zip(pauses, (0.004, 0.009, 0.019, 0.039, 0.039), strict=False))
+    said = [line.split()[0] for line in caplog.messages if line.startswith("keeper")]
+    assert said == ["keeper_gone", "keeper_not_started", "keeper_started"]
+
+
+async def test_nothing_is_claimed_while_none_can_be_started():
+    keeper = Unstartable(tries=float("inf"), first=False)
+    async with Rig(lambda: None, keeper=keeper) as rig:
+        rig.engine.add("a")
+        while len(keeper.tried) < 4:  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+        assert rig.engine.outcomes("a") == []
+        assert not rig.worker.stopping
+
+
+async def test_one_that_cannot_be_started_for_long_ends_the_worker_and_the_error_is_told(monkeypatch, caplog):
+    monkeypatch.setattr(limits, "KEEPER_BACKOFF_MS", 1)
+    monkeypatch.setattr(limits, "KEEPER_UNSTARTED_MS", 1_000)
+    keeper = Unstartable(tries=float("inf"), first=False)
+    async with Rig(lambda: None, keeper=keeper) as rig:
+        began = time.monotonic()
+        assert await rig.ended() is ExitStatus.FAILED
+        assert time.monotonic() - began >= 1
+    assert "could not be started for 1 s: [Errno 24] Too many open files" in caplog.text
+    assert "died" not in caplog.text
+
+
+async def test_a_stop_does_not_wait_for_one_that_cannot_be_started():
+    keeper = Unstartable(tries=float("inf"), first=False)
+    async with Rig(lambda: None, keeper=keeper) as rig:
+        while not keeper.tried:  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+        rig.worker.stop()
+        async with asyncio.timeout(5):
+            assert await rig.ended() is ExitStatus.OK
+        tried = len(keeper.tried)
+        await asyncio.sleep(0.6)
+        assert len(keeper.tried) == tried

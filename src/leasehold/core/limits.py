@@ -254,6 +254,11 @@ KEEPER_START_MS = 20 * SECOND
 """A keeper that has been started has this long for its first word. Then it is replaced."""
 KEEPER_STARTS = 5
 """So many keepers in a row that never said a word stop the worker with an error."""
+KEEPER_UNSTARTED_MS = 30 * SECOND
+"""When the system could not start one for so long, time after time, the worker stops with an error."""
+KEEPER_BACKOFF_MS = 50
+KEEPER_BACKOFF_CAP_MS = 500
+"""Between two tries. It doubles up to this."""
 KEEPER_PATIENCE_MOST = 16
 """Each keeper that was replaced for its silence doubles how long the next may be silent, up to so many times."""
 KEEPER_PATIENCE_MS = MINUTE

@@ -76,7 +76,7 @@ class Heart:
         self.beats = 0
 
     async def run(self) -> None:
-        """Until `stop`. Raises `KeeperGone` when keepers die one after the other, or none of them gets to speak."""
+        """Until `stop`. Raises `KeeperGone` when keepers die one after the other, or none gets to speak or to start."""
         try:
             while not self._stopping:
                 await self._one_keeper()
@@ -87,13 +87,39 @@ class Heart:
             self._fetcher.ready.clear()
 
     async def _one_keeper(self) -> None:
+        self._heard_at = None
+        self._silenced = self._spoke = False
+        if not await self._started():
+            return
         try:
-            self._heard_at = None
-            self._silenced = self._spoke = False
-            await self._keeper.start(self._worker, self._queues)
             await self._listen()
         except (KeeperGone, OSError) as error:
             self._ended(error)
+
+    async def _started(self) -> bool:
+        """Start one. That may not go for a while: no process or descriptor is left, or no memory. Such a try is no
+        death, and what runs goes on. False: it is not needed any more."""
+        since, tries = self._env.clock(), 0
+        while not self._stopping:
+            try:
+                await self._keeper.start(self._worker, self._queues)
+            except OSError as error:
+                if not tries:
+                    event(logging.ERROR, "keeper_not_started", error=brief(error))
+                if self._env.clock() - since >= limits.KEEPER_UNSTARTED_MS / limits.SECOND:
+                    raise KeeperGone(
+                        "The process that keeps the leases could not be started for "
+                        f"{limits.KEEPER_UNSTARTED_MS // limits.SECOND} s: {error}. Is this user, or the machine, out "
+                        "of memory, processes or file descriptors?"
+                    ) from error
+            else:
+                if tries:
+                    event(logging.WARNING, "keeper_started", after_s=self._env.clock() - since)
+                return True
+            pause_ms = min(limits.KEEPER_BACKOFF_MS << min(tries, 16), limits.KEEPER_BACKOFF_CAP_MS)
+            tries += 1
+            await self._env.sleep(pause_ms / limits.SECOND)
+        return False
 
     def _ended(self, error: KeeperGone | OSError) -> None:
         self._fetcher.ready.clear()

@@ -46,7 +46,10 @@ class Keeper(Protocol):
         ...
 
     async def start(self, worker: str, queues: Sequence[str]) -> None:
-        """Start it, also again after it has ended. Its first heartbeat says that it is ready."""
+        """Start it, also again after it has ended. Its first heartbeat says that it is ready.
+
+        Raises `OSError` when the system cannot start a process just now.
+        """
         ...
 
     async def report(self) -> Heartbeat | None:
