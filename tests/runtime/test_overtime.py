@@ -151,6 +151,35 @@ async def test_one_that_outlasts_the_time_of_grace_goes_back_when_the_process_ha
     assert rig.keeper.bequeathed is False
 
 
+async def test_at_a_stop_the_log_says_which_jobs_are_kept(stubborn, caplog):
+    async with Rig(task(stubborn.on_loop), concurrency=3, grace_ms=0) as rig:
+        for id, shape in (("lane", LANE), ("persistent", Shape(persistent=True)), ("free", Shape())):
+            rig.engine.add(id, shape=shape)
+        async with asyncio.timeout(10):
+            while len(stubborn.begun) < 3:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+            rig.worker._executor.cancel_running()  # as a stop does, which may end before all is told
+            while caplog.text.count("handler_goes_on") < 3:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        rig.worker.stop()
+        assert await rig.ended() is ExitStatus.ABANDONED
+    stubborn.release.set()
+    kept = {line.partition(" id=")[2].split()[0] for line in caplog.messages if line.endswith("job=kept")}
+    assert kept == {ref.id for ref in rig.engine.held} == {"lane", "persistent"}
+
+
+async def test_a_job_that_was_lost_is_not_kept(stubborn, caplog):
+    async with Rig(task(stubborn.on_loop)) as rig:
+        rig.engine.add("a", shape=LANE)
+        async with asyncio.timeout(10):
+            while not stubborn.begun:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        rig.keeper.beat(lost=tuple(rig.engine.held))
+        await logged(caplog, "handler_goes_on")
+        stubborn.release.set()
+    assert "job='given up'" in caplog.text
+
+
 async def test_one_that_hangs_does_not_blame_others_that_redis_keeps_from_going_back(stubborn, caplog, monkeypatch):
     for name in ("FLUSH_MS", "LEAVE_MS"):
         monkeypatch.setattr(limits, name, 10)

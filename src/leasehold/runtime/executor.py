@@ -353,7 +353,7 @@ class Executor:
         self._inflight.changed.set()
         kind, over = "thread" if run.task is None else "task", run.stop is Stop.TIMEOUT
         for held in members:
-            kept = over and waits(held)
+            kept = held.phase is Phase.RUNNING and waits(held)  # at a stop, by the keeper until this process has ended
             _of(held, logging.WARNING, "handler_goes_on", slot="busy", kind=kind, job="kept" if kept else "given up")
             if not over:
                 continue
