@@ -30,8 +30,9 @@ def test_the_next_job_is_found_behind_many_that_were_cancelled(app: Leasehold, m
         cancelled.cancel()
 
     async def look() -> str | None:
-        job = await queue.alease()
-        return job.id if job else None
+        async with app:
+            job = await queue.alease()
+            return job.id if job else None
 
     if mode == "async":
         assert asyncio.run(look()) == last.id

@@ -81,10 +81,9 @@ POISON_MAX, POISON_TTL_MS = 100, DAY
 """How many of the last jobs that ended so are remembered, and for how long, until some worker has told of them."""
 TURNS_MOST, CLAIM_BYTES = 100, 512 * 1024
 """Turns of lanes in one claim, and bytes from which on it takes no further job. Who has room for more claims again."""
-LARGE_BYTES, CLAIM_STEP = 2 * 1024, 250
-"""A record with more bytes than this is large: its queue is read by sizes then, and not so many jobs at a time."""
-READ_BYTES = 256 * 1024
-"""Bytes of records from which on a call for many jobs, a claim not included, leaves the others to the next call."""
+LARGE_BYTES, CLAIM_STEP, READ_BYTES = 2 * 1024, 250, 256 * 1024
+"""A record with more bytes is large: a queue that has one is read by sizes. Records that a claim reads at one time; bytes
+of records from which on another call for many jobs leaves the rest to the next one."""
 LEASE_LOOKS = 1_000
 """Claims that one lease by hand makes at once, as long as there may be a job right behind what it has looked at."""
 MAX_LOOK = 200
@@ -256,8 +255,7 @@ KEEPER_STARTS = 5
 """So many keepers in a row that never said a word stop the worker with an error."""
 KEEPER_UNSTARTED_MS = 30 * SECOND
 """When the system could not start one for so long, time after time, the worker stops with an error."""
-KEEPER_BACKOFF_MS = 50
-KEEPER_BACKOFF_CAP_MS = 500
+KEEPER_BACKOFF_MS, KEEPER_BACKOFF_CAP_MS = 50, 500
 """Between two tries. It doubles up to this."""
 KEEPER_PATIENCE_MOST = 16
 """Each keeper that was replaced for its silence doubles how long the next may be silent, up to so many times."""
