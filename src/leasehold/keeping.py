@@ -109,7 +109,7 @@ class ProcessKeeper:
 
     def guard(self, pids: Sequence[int]) -> None:
         known, most = self._groups, limits.GUARDED_MOST
-        self._groups = {pid: known[pid] if pid in known else group_of(pid) for pid in pids[:most]}
+        self._groups = {pid: known.get(pid) or group_of(pid) for pid in pids[:most]}
         self._tell_groups()
 
     def _tell_groups(self) -> None:

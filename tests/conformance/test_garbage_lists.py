@@ -10,7 +10,7 @@ import pytest
 from leasehold.core.engine import Feature
 from leasehold.core.errors import WrongState
 from leasehold.core.job import Lease, NewJob
-from leasehold.core.outcome import Completed, Failed, Released, Retried, Unroutable
+from leasehold.core.outcome import Completed, Failed, Outcome, Released, Retried, Unroutable
 from leasehold.core.shape import Shape
 from tests.support.engines import GRACE_MS, LEASE_MS
 from tests.support.world import BOOM, World
@@ -123,3 +123,11 @@ def test_the_others_are_claimed_all_the_same(world: World) -> None:
         world.command("RENAME", world.key("aside") + suffix, world.key(suffix))
     assert set(world.take_ids(100)) == wanted - took
     world.audit()
+
+
+@pytest.mark.parametrize("outcome", [Completed(b"r", 60_000), Failed(BOOM), Retried(BOOM, 60_000)])
+def test_the_end_of_a_job_does_not_ask_for_the_list_of_its_priority(world: World, outcome: Outcome) -> None:
+    world.put_at(5, "a")
+    lease = world.take_one()
+    world.command("SET", world.key("ready:5"), "x")
+    assert world.settle(lease, outcome)

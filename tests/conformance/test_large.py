@@ -10,7 +10,7 @@ from leasehold.core import limits
 from leasehold.core.engine import Feature
 from leasehold.core.job import ErrorInfo, NewJob, State
 from leasehold.core.outcome import Failed, Retried, Unroutable
-from leasehold.core.shape import Shape
+from leasehold.core.shape import Conflict, Shape, UniqueRule, Until
 from leasehold.core.steps import Command, Invoke, Reply
 from tests.support.stepping import Send, Session, send_with, step
 from tests.support.world import World
@@ -130,3 +130,36 @@ def test_a_job_that_is_put_back_with_a_large_payload_counts_as_one(world: World)
     for id in names("j", 20):
         assert world.run(world.engine.retry("q", id, LARGE))
     assert len(world.take(20)) <= limits.CLAIM_BYTES // len(LARGE) + 1
+
+
+def test_records_that_are_just_not_large_count_too(world: World) -> None:
+    world.put(*names("j", 500), payload=b"x" * (limits.LARGE_BYTES - 100))
+    answer = world.run(world.engine.lease("w", ["q"], 500))
+    assert sum(len(lease.record.payload) for lease in answer.leases) <= limits.CLAIM_BYTES
+
+
+def test_what_a_claim_meets_is_known_from_then_on(world: World) -> None:
+    """The counters of a queue that rests for long are forgotten, and with them that its records are large."""
+    put_large(world, 2 * limits.CLAIM_BYTES // len(LARGE))
+    world.command("HDEL", world.key("meta"), "large")
+    world.take(1)
+    assert len(world.take(100)) <= limits.CLAIM_BYTES // len(LARGE) + 1
+
+
+@pytest.mark.parametrize("act", ["purge", "cancel"])
+def test_those_that_wait_for_another_to_end_are_removed_a_few_a_call(world: World, act: str) -> None:
+    """They are in a hash, which has no order."""
+    running, waiting = names("r", MANY), names("w", MANY)
+    for ids in (running, waiting):
+        rules = [UniqueRule(f"k{n}", Until.ENDED, Conflict.RERUN) for n in range(MANY)]
+        shapes = [Shape(unique=rule) for rule in rules]
+        world.enqueue([NewJob("q", id, LARGE, shape=shape) for id, shape in zip(ids, shapes, strict=True)])
+        while world.take(100):
+            pass
+    assert world.counts() == {"active": MANY, "scheduled": MANY}
+    if act == "purge":
+        assert calls_of(world, "purge", world.engine.purge("q", State.SCHEDULED)) > MANY // 3
+    else:
+        assert world.cancel_all().cancelled == MANY
+    assert "scheduled" not in world.counts()
+    world.audit()

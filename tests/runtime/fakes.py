@@ -13,6 +13,7 @@ from msgspec import structs
 
 from leasehold.core.backoff import Backoff
 from leasehold.core.engine import CancelAsked, Heartbeat, Maintained, Timing
+from leasehold.core.errors import WrongState
 from leasehold.core.job import JobRecord, JobView, Lease, Leased, LeaseRef, WorkerView
 from leasehold.core.outcome import Outcome, Released, Retried, Unroutable
 from leasehold.core.shape import PLAIN, Progress, Shape
@@ -52,6 +53,8 @@ class FakeEngine:
     """The tasks whose parked jobs the last maintenance asked for."""
     poisoned: list[JobView] = field(default_factory=list)
     """What the next maintenance tells of."""
+    spoilt: set[str] = field(default_factory=set)
+    """Jobs of a lane with a foreign key in its place: Redis refuses what they are part of."""
     ghosts: int = 0
     """Claims that find nothing and ask for another at once."""
     left: int | None = None
@@ -140,6 +143,8 @@ class FakeEngine:
     def settle(self, settlements: Sequence[tuple[Lease, Outcome]]) -> Steps[list[bool]]:
         def settle() -> list[bool]:
             self.batches.append(len(settlements))
+            if self.spoilt.intersection(lease.record.id for lease, _ in settlements):
+                raise WrongState("a key holds something else than expected")
             answers = [self._settle_one(lease, outcome) for lease, outcome in settlements]
             back = [lease for lease, outcome in settlements if isinstance(outcome, Released)]
             for lease in sorted(back, key=lambda lease: lease.token, reverse=True):

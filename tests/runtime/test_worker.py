@@ -252,6 +252,23 @@ async def test_a_claim_that_asks_for_another_gets_it_at_once_and_does_not_end_a_
     assert "wait" not in engine.calls
 
 
+async def test_a_job_whose_outcome_is_refused_keeps_none_of_the_others():
+    gate = Gate()
+    async with Rig(gated(gate), concurrency=10) as rig:
+        rig.engine.spoilt = {"spoilt"}
+        rig.engine.add("a", "spoilt", "b", "c")
+        for _ in range(4):
+            await gate.begun.get()
+        gate.open.set()
+        await rig.engine.until(lambda: {one.lease.record.id for one in rig.engine.settled} == {"a", "b", "c"})
+        rig.engine.add("d")
+        await rig.engine.until(lambda: bool(rig.engine.outcomes("d")))
+        assert [ref.id for ref in rig.engine.held] == ["spoilt"]
+        rig.engine.spoilt.clear()
+        await rig.engine.until(lambda: bool(rig.engine.outcomes("spoilt")))
+    assert not rig.engine.refused
+
+
 # --------------------------------------------------------------------------------------------------- claiming ahead
 
 

@@ -81,9 +81,9 @@ POISON_MAX, POISON_TTL_MS = 100, DAY
 """How many of the last jobs that ended so are remembered, and for how long, until some worker has told of them."""
 TURNS_MOST, CLAIM_BYTES = 100, 512 * 1024
 """Turns of lanes in one claim, and bytes from which on it takes no further job. Who has room for more claims again."""
-LARGE_BYTES, CLAIM_STEP, READ_BYTES = 2 * 1024, 250, 256 * 1024
-"""A record with more bytes is large: a queue that has one is read by sizes. Records that a claim reads at one time; and
-bytes of records from which on another call for many jobs leaves the rest to the next one."""
+LARGE_BYTES, READ_BYTES = 2 * 1024, 256 * 1024
+"""A record with more bytes is large: a queue that has one is read by sizes. And from so many of them on, a call for
+many jobs that is no claim leaves the rest to the next one."""
 LEASE_LOOKS = 1_000
 """Claims that one lease by hand makes at once, as long as there may be a job right behind what it has looked at."""
 MAX_LOOK = 200

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from leasehold.core import limits
 from leasehold.core.engine import Engine
-from leasehold.core.errors import LeaseholdError, QueueFull, RedisError, Unreachable
+from leasehold.core.errors import LeaseholdError, QueueFull, RedisError, Unreachable, WrongState
 from leasehold.core.job import Lease, LeaseRef
 from leasehold.core.outcome import Completed, Outcome, Released
 from leasehold.core.steps import durably
@@ -121,6 +121,8 @@ class Settler:
                     if isinstance(error, Unreachable):
                         raise
                     refusal = error
+                    if isinstance(error, WrongState):
+                        await self._settle_apart(left[queue])
         except BaseException:
             # It may have been done or not.
             self._doubtful.update(lease.ref for lease, _, _ in left[queue])
@@ -131,6 +133,17 @@ class Settler:
                 self._wake.set()
         if refusal is not None:
             raise refusal
+
+    async def _settle_apart(self, items: list[Item]) -> None:
+        """A foreign key may be that of one lane or priority: the others need not wait. What is refused stays."""
+        refused = []
+        while items:
+            try:
+                await self._settle(items[:1])
+            except WrongState:
+                refused.append(items[0])
+            del items[0]
+        items += refused
 
     async def _settle(self, batch: list[Item]) -> None:
         answers = await self._tell([(lease, outcome) for lease, outcome, _ in batch])

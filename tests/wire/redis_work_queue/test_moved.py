@@ -206,3 +206,54 @@ def test_a_released_one_is_in_the_queue_once(bench: Bench) -> None:
     lease = late(bench)
     assert bench.settle(lease, Released())
     assert (bench.queue(), bench.processing()) == ([b"a"], [])
+
+
+def test_a_worker_that_beats_again_holds_what_was_moved_meanwhile(bench: Bench) -> None:
+    lease = late(bench)
+    assert bench.beat("w", [lease]) == set()
+    assert (bench.queue(), bench.processing()) == ([], [b"a"])
+    assert bench.settle(lease, Retried(BOOM, LATER_MS))
+    assert (bench.queue(), bench.processing()) == ([], [b"a"])
+
+
+@pytest.mark.slow
+def test_a_purge_of_what_waits_is_quick_beside_a_long_list(bench: Bench) -> None:
+    """Ids whose leases are gone are looked for all at once: one by one, that took Redis two seconds."""
+    ids = [f"i{n}" for n in range(500)]
+    bench.put(*ids)
+    bench.run(bench.engine.settle([(lease, Retried(BOOM, LATER_MS)) for lease in bench.take(500)]))
+    for id in ids:
+        end_lease(bench, id)
+    for start in range(0, 100_000, 5_000):
+        bench.command("LPUSH", f"{P}:processing", *(f"x{n}" for n in range(start, start + 5_000)))
+    bench.command("CONFIG", "RESETSTAT")
+    assert bench.run(bench.engine.purge("default", State.SCHEDULED)) == 500
+    stats = bench.command("INFO", "commandstats").decode()
+    assert "cmdstat_lpos:" not in stats
+
+
+def test_a_lease_by_hand_forgets_the_marks_of_an_item(bench: Bench) -> None:
+    for suffix in ("later", "unleased", "stray"):
+        bench.command("ZADD", f"{P}:{suffix}", 9e15, "a", 9e15, "other")
+    queue, db = WorkQueue(KeyPrefix(P)), bench.client()
+    bench.foreign_add("a")
+    item = queue.lease(db, 5)
+    assert item is not None
+    for suffix in ("later", "unleased", "stray"):
+        assert bench.command("ZRANGE", f"{P}:{suffix}", 0, -1) == [b"other"]
+
+
+def test_a_completion_by_hand_forgets_all_of_an_item_and_nothing_of_others(bench: Bench) -> None:
+    queue, db = WorkQueue(KeyPrefix(P)), bench.client()
+    bench.foreign_add("a")
+    item = queue.lease(db, 5)
+    assert item is not None
+    for suffix in ("unleased", "stray"):
+        bench.command("ZADD", f"{P}:{suffix}", 9e15, "a", 9e15, "other")
+    for suffix in ("attempts", "passing"):
+        bench.command("HSET", f"{P}:{suffix}", "a", "1 1 0", "other", "1 1 0")
+    assert queue.complete(db, item)
+    for suffix in ("unleased", "stray"):
+        assert bench.command("ZRANGE", f"{P}:{suffix}", 0, -1) == [b"other"]
+    for suffix in ("attempts", "passing"):
+        assert bench.command("HKEYS", f"{P}:{suffix}") == [b"other"]

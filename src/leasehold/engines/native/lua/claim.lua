@@ -80,6 +80,7 @@ local usual_rest, usual_raw_rest = rest_of(usual), rest_of(usual_raw)
 local function take(id, record, failures, crashes)
   taken[id] = true
   read = read + #record
+  note_size(#record)
   token = token + 1
   local text, deadline, rest, shape = token_text(token), usual, usual_rest, ''
   if string.find(record, '^%d+ %*') then
@@ -156,7 +157,7 @@ end
 -- The next entries of a list, `wanted` at most: as many as may be read with the bytes that are left. What was read cannot
 -- be left in line again.
 local function pop_some(list, wanted)
-  wanted = math.min(wanted, @CLAIM_STEP@)
+  wanted = math.min(wanted, math.max(1, math.floor((@CLAIM_BYTES@ - read) / @LARGE_BYTES@)))
   if has_large() then
     wanted = readable(ask('LRANGE', list, 0, wanted - 1) or {}, @CLAIM_BYTES@ - read)
   end

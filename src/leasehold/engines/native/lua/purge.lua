@@ -14,7 +14,7 @@ if state == 'ready' then
   ids, looked, after = pop_waiting(limit, after)
 elseif state == 'scheduled' then
   if after ~= '0' then
-    ids, after = some_following(after == '' and '0' or after, limit)
+    ids, after = some_following(after, limit)
     looked = 1
   else
     ids = some_of(call('ZRANGE', key('scheduled'), 0, limit - 1))

@@ -20,10 +20,20 @@ end
 local held = call('HMGET', held_key, unpack(ids))
 local tries = call('EXISTS', key('tries')) == 1 and call('HMGET', key('tries'), unpack(ids)) or {}
 local tasks, shape_at = {}, {}
+
+-- What the outcome of a job that has a shape changes: its lane in any case, the list of its priority where it waits again.
+local function check_shape(shape, kind, ms)
+  local again = kind == 'l' or kind == 'k' or kind == 'r' and ms == '0' or kind == 'c' and shapes.word(shape, 'k')
+  if again or shapes.word(shape, 'l') then
+    shapes.check(shape)
+  end
+end
+
 for n, id in ipairs(ids) do
   if held[n] and string.find(held[n], '=', 1, true) then
+    local at = 5 + (n - 1) * 6
     shape_at[n] = shape_of(held[n])
-    shapes.check(shape_at[n])
+    check_shape(shape_at[n], ARGV[at + 2], ARGV[at + 3])
   end
   if ARGV[5 + (n - 1) * 6 + 2] == 'u' then
     tasks[n] = task_of(call('HGET', key('jobs'), id))

@@ -111,19 +111,26 @@ elseif state == 'ready' then
   end
 elseif state == 'isolated' and lane ~= '' then
   local first = start_of(after ~= '' and call('LPOS', key('isolated'), after))
-  local ids = call('LRANGE', key('isolated'), first, first + limit - 1)
+  local ids = some_of(call('LRANGE', key('isolated'), first, first + limit - 1))
   cancel_of(ids, function(id) call('LREM', key('isolated'), 1, id) end)
 elseif state == 'scheduled' then
   cancel_scheduled(key('scheduled'), start_of(after ~= '' and call('ZRANK', key('scheduled'), after)))
 elseif state == 'again' then
-  local page = call('HSCAN', key('again'), after == '' and '0' or after, 'COUNT', limit)
-  for i = 2, #page[2], 2 do
-    if is_wanted(page[2][i]) then
-      cancel(page[2][i])
+  local ids
+  if lane == '' then
+    ids, after = some_following(after, limit)
+  else
+    local page = call('HSCAN', key('again'), after == '' and '0' or after, 'COUNT', limit)
+    ids, after = {}, page[1]
+    for i = 2, #page[2], 2 do
+      ids[#ids + 1] = is_wanted(page[2][i]) and page[2][i] or nil
     end
   end
+  for _, id in ipairs(ids) do
+    cancel(id)
+  end
   -- A page may be empty before the last one is.
-  looked, after = page[1] == '0' and 0 or 1, page[1]
+  looked = after == '0' and 0 or 1
 elseif state == 'unroutable' then
   cancel_unroutable()
 end

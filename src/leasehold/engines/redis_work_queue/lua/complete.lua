@@ -22,9 +22,17 @@ if not hash or hash ~= string.sub(redis.sha1hex(#found[1] .. ' ' .. string.sub(f
 end
 -- With its second copies, see lib/claims.
 local processing = prefix .. ':processing'
-if call('LLEN', processing) > @RWQ_COPIES_FEW@
-  or call('EXISTS', prefix .. ':attempts', prefix .. ':passing', prefix .. ':stray', prefix .. ':unleased') > 0 then
+if call('LLEN', processing) > @RWQ_COPIES_FEW@ then
   return ''
+end
+local attempts, passing, stray, unleased = prefix .. ':attempts', prefix .. ':passing', prefix .. ':stray', prefix .. ':unleased'
+local marked = call('EXISTS', attempts, passing, stray, unleased) > 0
+if marked then
+  -- Of the right type, before anything has changed.
+  call('HLEN', attempts)
+  call('HLEN', passing)
+  call('ZCARD', stray)
+  call('ZCARD', unleased)
 end
 -- It adds nothing, so the rest runs at the memory limit as well.
 if call('LREM', processing, '0', id) == 0 then
@@ -35,6 +43,12 @@ local noted = redis.pcall('ZREM', prefix .. ':due', id)
 if type(noted) == 'table' then
   call('LPUSH', processing, id)
   return noted
+end
+if marked then
+  call('HDEL', attempts, id)
+  call('HDEL', passing, id)
+  call('ZREM', stray, id)
+  call('ZREM', unleased, id)
 end
 call('DEL', item, old, new)
 call('HDEL', prefix .. ':leased', id)

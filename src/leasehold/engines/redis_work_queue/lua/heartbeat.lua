@@ -17,6 +17,7 @@ if #ids > 0 then
   call('ZREM', key('suspects'), worker)
   local found = call('HMGET', key('leased'), unpack(ids))
   local leases, whole = leases_of(ids)
+  local lapsed = {}
   for n, id in ipairs(ids) do
     local claim = claim_of(found[n])
     local mine = claim and claim.worker == worker
@@ -25,12 +26,14 @@ if #ids > 0 then
     elseif mine and stands(id, claim, leases[n]) then
       -- Its time was up while this worker, or Redis, was away, and nobody has taken it since.
       set_lease(id, claim.token .. ' ' .. worker, config.wire)
+      lapsed[#lapsed + 1] = id
     elseif mine then
       forget_claim(id, claim)
     else
       call('ZREM', held_key, id)
     end
   end
+  into_processing(lapsed)
   retire(worker)
 end
 local _, _, next_ms = tend(config, time, @TEND_LIMIT@, worker)

@@ -27,11 +27,20 @@ local removed, stay, held, off = 0, 0, {}, {}
 local live = state == 'ready' or state == 'scheduled'
 look_for_copies()
 
+-- Of those that are to be tried again, the ones that somebody has put into the queue when their lease had ended.
+local leases, astray, moved = state == 'scheduled' and #ids > 0 and leases_of(ids) or {}, {}, {}
+for n, lease in ipairs(leases) do
+  astray[#astray + 1] = not lease and ids[n] or nil
+end
+for _, id in ipairs(not_in_processing(astray)) do
+  moved[id] = true
+end
+
 -- Whether one in line is somebody's by now, or is not the item that was to be tried again.
 local function is_other(id, data)
   local lease = data and lease_of(id)
   if state == 'scheduled' then
-    return data and place_in_line(id, data) ~= 'scheduled'
+    return data and (moved[id] or not waits_for_retry(id, lease, data))
   end
   return lease and is_held(id, lease, claim_of(call('HGET', key('leased'), id)), data)
 end
@@ -72,14 +81,14 @@ for _, id in ipairs(ids) do
 end
 leave_to_holders(held)
 if state == 'scheduled' then
-  local there, moved = leave_processing(off), {}
+  local there, queued = leave_processing(off), {}
   for _, id in ipairs(off) do
     if not there[id] then
-      moved[#moved + 1] = id
+      queued[#queued + 1] = id
     end
   end
-  if #moved > 0 then
-    take_out(key('queue'), moved, false)
+  if #queued > 0 then
+    take_out(key('queue'), queued, false)
   end
 end
 return remember(session, number, (#ids - stay) .. ' ' .. removed)

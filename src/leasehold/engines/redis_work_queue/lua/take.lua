@@ -36,8 +36,17 @@ end
 local old, new = prefix .. ':leased_by_session:' .. id, prefix .. ':lease:' .. id
 local found = call('MGET', prefix .. ':item:' .. id, old, new)
 local data = found[1]
-if not data or found[2] or found[3] or call('EXISTS', later, prefix .. ':unleased', prefix .. ':stray') > 0 then
+if not data or found[2] or found[3] then
   return back(0)
+end
+local unleased, stray = prefix .. ':unleased', prefix .. ':stray'
+if call('EXISTS', later, unleased, stray) > 0 then
+  for _, marks in ipairs({ later, unleased, stray }) do
+    local forgot = redis.pcall('ZREM', marks, id)
+    if type(forgot) == 'table' then
+      return back(forgot)
+    end
+  end
 end
 local deadline = time + ARGV[4]
 local hash = string.sub(redis.sha1hex(#data .. ' ' .. string.sub(data, 1, 65536)), 1, 16)

@@ -33,9 +33,10 @@ local function following(from, count)
   return found
 end
 
--- About `count` of these to be removed, from the cursor `from` on. Answers also where to go on; 0: there are no more.
+-- About `count` of these to be removed, from the cursor `from` on, '' for the first. Answers also where to go on; 0: there are
+-- no more.
 local function some_following(from, count)
-  local page = call('HSCAN', key('again'), from, 'COUNT', count)
+  local page = call('HSCAN', key('again'), from == '' and '0' or from, 'COUNT', count)
   local ids = {}
   for i = 2, #page[2], 2 do
     if call('HEXISTS', key('jobs'), page[2][i]) == 1 then
@@ -44,7 +45,8 @@ local function some_following(from, count)
       call('HDEL', key('again'), page[2][i - 1])
     end
   end
-  return ids, page[1]
+  local few = some_of(ids)
+  return few, #few < #ids and from or page[1]
 end
 
 -- How many of the first `limit` entries of a list may be taken out by one call.

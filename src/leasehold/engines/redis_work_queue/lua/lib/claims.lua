@@ -161,14 +161,20 @@ local function leave_processing(ids)
   return take_out(key('processing'), ids, copies_left >= 0)
 end
 
--- Have these ids in `processing`: somebody's cleaner may have put them into the queue.
-local function into_processing(ids)
-  local places, missing = find(key('processing'), ids, false), {}
+-- Which of these ids are not in `processing`: somebody's cleaner may have put them into the queue.
+local function not_in_processing(ids)
+  local missing, places = {}, #ids > 50 and find(key('processing'), ids, false)
   for _, id in ipairs(ids) do
-    if #places[id] == 0 then
-      missing[#missing + 1] = id
-    end
+    -- Redis itself finds a few sooner.
+    local there = places and #places[id] > 0 or not places and call('LPOS', key('processing'), id)
+    missing[#missing + 1] = not there and id or nil
   end
+  return missing
+end
+
+-- Have these ids in `processing`.
+local function into_processing(ids)
+  local missing = not_in_processing(ids)
   if #missing > 0 then
     take_out(key('queue'), missing, false)
     call('LPUSH', key('processing'), unpack(missing))
