@@ -11,7 +11,7 @@ from leasehold.core.engine import Feature
 from leasehold.core.errors import WrongState
 from leasehold.core.job import Lease, NewJob
 from leasehold.core.outcome import Completed, Failed, Outcome, Released, Retried, Unroutable
-from leasehold.core.shape import Shape
+from leasehold.core.shape import Conflict, Shape, UniqueRule, Until
 from tests.support.engines import GRACE_MS, LEASE_MS
 from tests.support.world import BOOM, World
 
@@ -131,3 +131,24 @@ def test_the_end_of_a_job_does_not_ask_for_the_list_of_its_priority(world: World
     lease = world.take_one()
     world.command("SET", world.key("ready:5"), "x")
     assert world.settle(lease, outcome)
+
+
+@pytest.mark.needs(Feature.UNIQUE)
+@pytest.mark.parametrize("outcome", [Completed(b"", 0), Completed(b"r", 60_000), Failed(BOOM)])
+def test_an_end_that_starts_another_job_is_refused_as_a_whole(world: World, outcome: Outcome) -> None:
+    """The one that waits for its key would be put into the list that is another program's."""
+    shape = Shape(priority=5, unique=UniqueRule("k", Until.ENDED, Conflict.RERUN))
+    world.put("p0", shape=shape)
+    (lease,) = world.take()
+    world.put("p1", shape=shape)
+    world.put("n0", "n1")
+    leases = [lease, *world.take()]
+    world.command("SET", world.key("ready:5"), "x")
+    before = world.entry.timeless(world.dump())
+    with pytest.raises(WrongState):
+        world.settle_each(leases, *[outcome] * 3)
+    assert world.entry.timeless(world.dump()) == before
+    world.command("DEL", world.key("ready:5"))
+    world.settle_each(leases, *[outcome] * 3)
+    assert world.take_ids() == ["p1"]
+    world.audit()

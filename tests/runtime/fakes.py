@@ -13,7 +13,7 @@ from msgspec import structs
 
 from leasehold.core.backoff import Backoff
 from leasehold.core.engine import CancelAsked, Heartbeat, Maintained, Timing
-from leasehold.core.errors import WrongState
+from leasehold.core.errors import LeaseholdError, WrongState
 from leasehold.core.job import JobRecord, JobView, Lease, Leased, LeaseRef, WorkerView
 from leasehold.core.outcome import Outcome, Released, Retried, Unroutable
 from leasehold.core.shape import PLAIN, Progress, Shape
@@ -55,6 +55,8 @@ class FakeEngine:
     """What the next maintenance tells of."""
     spoilt: set[str] = field(default_factory=set)
     """Jobs of a lane with a foreign key in its place: Redis refuses what they are part of."""
+    trouble: dict[int, LeaseholdError] = field(default_factory=dict)
+    """What becomes of a call that settles, by its number from 1."""
     ghosts: int = 0
     """Claims that find nothing and ask for another at once."""
     left: int | None = None
@@ -143,6 +145,8 @@ class FakeEngine:
     def settle(self, settlements: Sequence[tuple[Lease, Outcome]]) -> Steps[list[bool]]:
         def settle() -> list[bool]:
             self.batches.append(len(settlements))
+            if len(self.batches) in self.trouble:
+                raise self.trouble.pop(len(self.batches))
             if self.spoilt.intersection(lease.record.id for lease, _ in settlements):
                 raise WrongState("a key holds something else than expected")
             answers = [self._settle_one(lease, outcome) for lease, outcome in settlements]

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from leasehold.core import limits
-from leasehold.core.errors import InvalidArgument, PayloadInvalid, ReplyError, Unreachable
+from leasehold.core.errors import InvalidArgument, LeaseholdError, PayloadInvalid, QueueFull, ReplyError, Unreachable
 from leasehold.core.job import ErrorInfo, JobRecord, Lease
 from leasehold.core.outcome import Broken, Completed, Failed, Released, Retried, Unroutable
 from leasehold.runtime import ExitStatus, Job, Worker, current_job
@@ -264,6 +264,39 @@ async def test_a_job_whose_outcome_is_refused_keeps_none_of_the_others():
         rig.engine.add("d")
         await rig.engine.until(lambda: bool(rig.engine.outcomes("d")))
         assert [ref.id for ref in rig.engine.held] == ["spoilt"]
+        rig.engine.spoilt.clear()
+        await rig.engine.until(lambda: bool(rig.engine.outcomes("spoilt")))
+    assert not rig.engine.refused
+
+
+async def test_refused_outcomes_keep_none_of_the_others_however_many_they_are():
+    spoilt = [f"s{number}" for number in range(limits.ROUND_MOST + 10)]
+    gate = Gate()
+    async with Rig(gated(gate), concurrency=len(spoilt)) as rig:
+        rig.engine.spoilt = set(spoilt)
+        rig.engine.add(*spoilt)
+        for _ in spoilt:
+            await gate.begun.get()
+        gate.open.set()
+        await rig.engine.until(lambda: len(rig.engine.batches) > 1)
+        rig.engine.add("a", "b")
+        await rig.engine.until(lambda: bool(rig.engine.outcomes("a") and rig.engine.outcomes("b")))
+        rig.engine.spoilt.clear()
+        await rig.settled(len(spoilt) + 2)
+    assert not rig.engine.refused
+
+
+@pytest.mark.parametrize("error", [Unreachable("gone"), QueueFull("full")])
+async def test_refused_outcomes_are_kept_when_redis_goes_away_meanwhile(error: LeaseholdError):
+    gate = Gate()
+    async with Rig(gated(gate), concurrency=10) as rig:
+        rig.engine.spoilt = {"spoilt"}
+        rig.engine.add("spoilt", *"abcd")
+        for _ in range(5):
+            await gate.begun.get()
+        rig.engine.trouble[3] = error
+        gate.open.set()
+        await rig.engine.until(lambda: len(rig.engine.settled) == 4)
         rig.engine.spoilt.clear()
         await rig.engine.until(lambda: bool(rig.engine.outcomes("spoilt")))
     assert not rig.engine.refused

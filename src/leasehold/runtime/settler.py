@@ -11,7 +11,7 @@ from leasehold.core import limits
 from leasehold.core.engine import Engine
 from leasehold.core.errors import LeaseholdError, QueueFull, RedisError, Unreachable, WrongState
 from leasehold.core.job import Lease, LeaseRef
-from leasehold.core.outcome import Completed, Outcome, Released
+from leasehold.core.outcome import Completed, Crashed, Outcome, Released
 from leasehold.core.steps import durably
 from leasehold.runtime.held import Held
 from leasehold.runtime.herald import Herald
@@ -109,6 +109,7 @@ class Settler:
         A refusal may be about one queue alone (a foreign key in its place): the others must not wait for it.
         """
         left: dict[str, list[Item]] = {}
+        refused: list[Item] = []
         for item in batch:
             left.setdefault(item[0].record.queue, []).append(item)
         refusal: LeaseholdError | None = None
@@ -122,7 +123,7 @@ class Settler:
                         raise
                     refusal = error
                     if isinstance(error, WrongState):
-                        await self._settle_apart(left[queue])
+                        await self._settle_apart(left[queue], refused)
         except BaseException:
             # It may have been done or not.
             self._doubtful.update(lease.ref for lease, _, _ in left[queue])
@@ -130,20 +131,23 @@ class Settler:
         finally:
             if left:
                 self._queue.extendleft(item for items in reversed(left.values()) for item in reversed(items))
+                self._queue.extend(refused)  # behind the others, which need not wait for them
                 self._wake.set()
         if refusal is not None:
             raise refusal
 
-    async def _settle_apart(self, items: list[Item]) -> None:
-        """A foreign key may be that of one lane or priority: the others need not wait. What is refused stays."""
-        refused = []
+    async def _settle_apart(self, items: list[Item], refused: list[Item]) -> None:
+        """A foreign key may be that of one lane or priority, which the others need not wait for."""
+        # What goes back to the front of its queue does so one after the other: the first of them last.
+        back = [item for item in items if isinstance(item[1], (Released, Crashed))]
+        others = [item for item in items if not isinstance(item[1], (Released, Crashed))]
+        items[:] = [*others, *sorted(back, key=lambda item: f"{item[0].token:>30}", reverse=True)]
         while items:
             try:
                 await self._settle(items[:1])
             except WrongState:
                 refused.append(items[0])
             del items[0]
-        items += refused
 
     async def _settle(self, batch: list[Item]) -> None:
         answers = await self._tell([(lease, outcome) for lease, outcome, _ in batch])

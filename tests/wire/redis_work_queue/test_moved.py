@@ -257,3 +257,16 @@ def test_a_completion_by_hand_forgets_all_of_an_item_and_nothing_of_others(bench
         assert bench.command("ZRANGE", f"{P}:{suffix}", 0, -1) == [b"other"]
     for suffix in ("attempts", "passing"):
         assert bench.command("HKEYS", f"{P}:{suffix}") == [b"other"]
+
+
+def test_a_retry_that_is_due_comes_back_also_where_there_is_always_an_item(bench: Bench) -> None:
+    bench.put("retried")
+    assert bench.settle(bench.take_one(), Retried(BOOM, 5_000))
+    bench.pass_time(5_100)
+    bench.foreign_add("a")
+    bench.foreign_add("b")
+    queue, db = WorkQueue(KeyPrefix(P)), bench.client()
+    item = queue.lease(db, 5)
+    assert item is not None
+    assert item.id() == "a"
+    assert bench.queue() == [b"b", b"retried"]

@@ -16,7 +16,9 @@ elseif state == 'scheduled' then
   if after ~= '0' then
     ids, after = some_following(after, limit)
     looked = 1
-  else
+  end
+  if #ids == 0 and after == '0' then
+    looked = 0
     ids = some_of(call('ZRANGE', key('scheduled'), 0, limit - 1))
     if #ids > 0 then
       call('ZREM', key('scheduled'), unpack(ids))

@@ -21,11 +21,17 @@ local held = call('HMGET', held_key, unpack(ids))
 local tries = call('EXISTS', key('tries')) == 1 and call('HMGET', key('tries'), unpack(ids)) or {}
 local tasks, shape_at = {}, {}
 
--- What the outcome of a job that has a shape changes: its lane in any case, the list of its priority where it waits again.
+-- What the outcome of a job that has a shape may change: its lane in any case, the list of its priority where it waits again.
 local function check_shape(shape, kind, ms)
   local again = kind == 'l' or kind == 'k' or kind == 'r' and ms == '0' or kind == 'c' and shapes.word(shape, 'k')
   if again or shapes.word(shape, 'l') then
     shapes.check(shape)
+  end
+  -- With its end, the job that waits for its key is next in its own line.
+  local _, unique = uniques.key_of(shape)
+  local following = unique and call('HGET', key('again'), unique)
+  if following then
+    shapes.check(shape_of(call('HGET', key('jobs'), following)))
   end
 end
 

@@ -25,14 +25,16 @@ local processing = prefix .. ':processing'
 if call('LLEN', processing) > @RWQ_COPIES_FEW@ then
   return ''
 end
-local attempts, passing, stray, unleased = prefix .. ':attempts', prefix .. ':passing', prefix .. ':stray', prefix .. ':unleased'
-local marked = call('EXISTS', attempts, passing, stray, unleased) > 0
+local attempts, passing, stray = prefix .. ':attempts', prefix .. ':passing', prefix .. ':stray'
+local unleased, later = prefix .. ':unleased', prefix .. ':later'
+local marked = call('EXISTS', attempts, passing, stray, unleased, later) > 0
 if marked then
   -- Of the right type, before anything has changed.
   call('HLEN', attempts)
   call('HLEN', passing)
   call('ZCARD', stray)
   call('ZCARD', unleased)
+  call('ZCARD', later)
 end
 -- It adds nothing, so the rest runs at the memory limit as well.
 if call('LREM', processing, '0', id) == 0 then
@@ -49,6 +51,7 @@ if marked then
   call('HDEL', passing, id)
   call('ZREM', stray, id)
   call('ZREM', unleased, id)
+  call('ZREM', later, id)
 end
 call('DEL', item, old, new)
 call('HDEL', prefix .. ':leased', id)

@@ -41,6 +41,10 @@ if not data or found[2] or found[3] then
 end
 local unleased, stray = prefix .. ':unleased', prefix .. ':stray'
 if call('EXISTS', later, unleased, stray) > 0 then
+  local first = redis.pcall('ZRANGE', later, 0, 0, 'WITHSCORES')
+  if first.err or first[2] and tonumber(first[2]) <= tonumber(time) then
+    return back(first.err and first or 0) -- one is to be tried again, which `claim` sees to
+  end
   for _, marks in ipairs({ later, unleased, stray }) do
     local forgot = redis.pcall('ZREM', marks, id)
     if type(forgot) == 'table' then

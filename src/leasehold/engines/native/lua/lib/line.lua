@@ -87,17 +87,18 @@ local function some_lane(from)
     return turn, from
   end
   local place, cursor = string.match(from, '^(%a+) (%d+)$')
-  place = place or 'parked'
-  local page = call('HSCAN', key(place), cursor or '0', 'COUNT', @PAGE_MAX@)
-  for i = 1, #page[2], 2 do
-    if call('EXISTS', key('lane:' .. page[2][i])) == 1 then
-      return page[2][i], from
+  for _, hash in ipairs(place == 'lanes' and { 'lanes' } or { 'parked', 'lanes' }) do
+    local page = call('HSCAN', key(hash), hash == place and cursor or '0', 'COUNT', @PAGE_MAX@)
+    for i = 1, #page[2], 2 do
+      if call('EXISTS', key('lane:' .. page[2][i])) == 1 then
+        return page[2][i], from
+      end
+    end
+    if page[1] ~= '0' then
+      return nil, hash .. ' ' .. page[1]
     end
   end
-  if page[1] ~= '0' then
-    return nil, place .. ' ' .. page[1]
-  end
-  return nil, place == 'parked' and 'lanes 0' or ''
+  return nil, ''
 end
 
 -- Take up to `limit` entries out of the lists of waiting jobs. `from`: where the last call stopped, '' for none. Answers ids,
