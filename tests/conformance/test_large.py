@@ -11,7 +11,7 @@ from leasehold.core.engine import Feature
 from leasehold.core.job import ErrorInfo, NewJob, State
 from leasehold.core.outcome import Failed, Retried, Unroutable
 from leasehold.core.shape import Conflict, Shape, UniqueRule, Until
-from leasehold.core.steps import Command, Invoke, Reply
+from leasehold.core.steps import Command, Invoke, Reply, Steps
 from tests.support.stepping import Send, Session, send_with, step
 from tests.support.world import World
 
@@ -31,7 +31,7 @@ def put_large(world: World, count: int = MANY, **options: Any) -> list[str]:
     return ids
 
 
-def calls_of(world: World, script: str, steps: object) -> int:
+def calls_of(world: World, script: str, steps: Steps[Any]) -> int:
     """How many calls of this script it takes."""
     calls = []
 
@@ -40,7 +40,7 @@ def calls_of(world: World, script: str, steps: object) -> int:
             calls.append(number)
         return send(call)
 
-    step(steps, Session("s"), send_with(world.driver), count)  # type: ignore[arg-type]
+    step(steps, Session("s"), send_with(world.driver), count)
     return len(calls)
 
 
