@@ -25,7 +25,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.faults", description=__doc__)
     parser.add_argument("--seed", type=int, default=secrets.randbelow(1_000_000))
     parser.add_argument(
-        "--jobs", type=int, help="jobs of each scenario; more jobs, more faults [default: a short form]"
+        "--jobs", type=int, help="jobs of each scenario, or those of its short form if they are more: the default"
     )
     parser.add_argument("--only", help="S01,S06,... [default: all but those that other tests play]")
     parser.add_argument("--history", type=Path, help="an empty folder in which the histories are kept")

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from leasehold.core import limits
 from leasehold.core.errors import (
     AccessDenied,
     InvalidArgument,
@@ -26,6 +27,8 @@ from leasehold.testing.server import RedisServer
 from tests.redis.conftest import Drive
 from tests.redis.operations import command, draw, invoke, record
 from tests.redis.proxy import Cut, Proxy
+from tests.redis.waits import until_blocked
+from tests.support.waiting import until
 
 MakeDrive = Callable[..., Drive]
 MakeServer = Callable[..., RedisServer]
@@ -110,21 +113,43 @@ def test_a_call_outlives_a_restart(private_server: RedisServer, drive: MakeDrive
     assert down.is_set()
 
 
-def test_a_blocked_call_outlives_a_restart(private_server: RedisServer, drive: MakeDrive) -> None:
+def test_a_wait_that_is_lost_with_its_connection_says_nothing(private_server: RedisServer, drive: MakeDrive) -> None:
+    """Before its time is up, and without an error: who waited looks, and that call is sent until Redis is back."""
     one = drive(private_server.url)
 
-    def restart_then_push() -> None:
-        _wait_for_blocked(private_server)
+    def restart() -> None:
+        until_blocked(private_server)
         private_server.restart(kill=True)
-        _wait_for_blocked(private_server)
-        private_server.command("LPUSH", "list", "x")
 
-    other = threading.Thread(target=restart_then_push)
+    other = threading.Thread(target=restart)
     other.start()
+    before = time.monotonic()
     try:
-        assert one.run(command("BLPOP", "list", 20, block_ms=20_000)) == [b"list", b"x"]
+        assert one.run(command("BLPOP", "list", 60, block_ms=60_000)) is None
+        assert one.run(command("RPUSH", "list", "x")) == 1
+        assert time.monotonic() - before < 30
     finally:
         other.join()
+    assert one.run(command("BLPOP", "list", 60, block_ms=60_000)) == [b"list", b"x"]
+
+
+def test_waits_that_are_lost_again_and_again_pause(server: RedisServer, drive: MakeDrive) -> None:
+    """Something between us and Redis that cuts all that block: nobody spins."""
+    with Proxy(server.socket_path) as proxy:
+        one = drive(proxy.url)
+        proxy.cuts.extend([Cut(b"BLMOVE")] * 20)
+        server.command("RPUSH", "list", "x")
+        before = time.monotonic()
+        while proxy.cuts:
+            assert one.run(command("PING")) == b"PONG"
+            assert one.run(command("BLMOVE", "list", "list", "LEFT", "LEFT", 10, block_ms=10_000)) is None
+        assert time.monotonic() - before >= 20 * limits.RESEND_FIRST_MS / 2 / 1000
+
+
+def test_a_wait_without_redis_raises_when_patience_is_at_its_end(drive: MakeDrive) -> None:
+    one = drive("redis://127.0.0.1:1", patience_ms=0)
+    with pytest.raises(Unreachable):
+        one.run(command("BLPOP", "list", 10, block_ms=10_000))
 
 
 def test_a_frozen_server_is_unreachable_and_comes_back(private_server: RedisServer, drive: MakeDrive) -> None:
@@ -178,7 +203,7 @@ def test_busy_is_waited_out(make_server: MakeServer, drive: MakeDrive) -> None:
     blocker = threading.Thread(target=_run_for_ever, args=(server.url,))
     blocker.start()
     try:
-        _wait_until(lambda: _is_busy(server))
+        until(lambda: _is_busy(server))
         assert drive(server.url, draw_random=kill_script).run(command("PING")) == b"PONG"
     finally:
         blocker.join()
@@ -323,17 +348,6 @@ def test_a_missing_embedded_server_is_not_configured(drive: MakeDrive, tmp_path:
     (tmp_path / "file").write_text("mine")
     with pytest.raises(NotConfigured, match="holds other files"):
         drive(f"embedded:{tmp_path}").run(command("PING"))
-
-
-def _wait_until(condition: Callable[[], bool], seconds: float = 10.0) -> None:
-    until = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < until, "it did not happen in time"
-        time.sleep(0.005)
-
-
-def _wait_for_blocked(server: RedisServer) -> None:
-    _wait_until(lambda: b"blocked_clients:1" in server.command("INFO", "clients"))
 
 
 def _is_busy(server: RedisServer) -> bool:

@@ -20,6 +20,7 @@ from leasehold.testing.server import RedisServer
 from tests.redis.conftest import Drive
 from tests.redis.operations import RECORD, command, record
 from tests.redis.proxy import Proxy
+from tests.redis.waits import until_blocked
 
 pytestmark = pytest.mark.one_server
 MakeDrive = Callable[..., Drive]
@@ -40,22 +41,26 @@ def test_a_call_notices_within_two_seconds(server: RedisServer, drive: MakeDrive
 
 
 def test_a_wait_for_work_notices_within_its_time_and_two_seconds(server: RedisServer, drive: MakeDrive) -> None:
-    """With the reconnect: what blocked is asked for again, and the next claim does not wait for a dead connection."""
+    """What wakes it goes to the dead connection, so it does not wait again: who asked looks, on a new one."""
     with Proxy(server.socket_path) as proxy:
         one = drive(proxy.url)
         one.run(record())
-        silence = threading.Timer(0.3, proxy.hole)
-        silence.start()
-        before = time.monotonic()
         server.command("DEL", "wake")
-        # The push reaches Redis before the second asking; the answer to the first is lost.
-        push = threading.Timer(1.0, server.command, ("RPUSH", "wake", "a", "b"))
-        push.start()
-        assert one.run(command("BLPOP", "wake", "2", block_ms=2_000))[0] == b"wake"
+
+        def vanish_then_push() -> None:
+            until_blocked(server)
+            proxy.hole()
+            server.command("RPUSH", "wake", "a")
+
+        other = threading.Thread(target=vanish_then_push)
+        other.start()
+        before = time.monotonic()
+        assert one.run(command("BLPOP", "wake", "2", block_ms=2_000)) is None
         assert one.run(record())[1] == 2
         assert time.monotonic() - before < 2 + 2 + SLACK_S
-        for timer in (silence, push):
-            timer.join()
+        other.join()
+        assert server.command("EXISTS", "wake") == 0
+        assert proxy.connections == 2
 
 
 def test_a_subscription_notices(server: RedisServer) -> None:

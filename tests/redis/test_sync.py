@@ -16,6 +16,7 @@ from leasehold.core.steps import Nonce
 from leasehold.redis.sync import SyncDriver
 from leasehold.testing.server import RedisServer
 from tests.redis.operations import command, draw, record
+from tests.redis.waits import until_blocked
 
 MakeDriver = Callable[..., SyncDriver]
 
@@ -70,8 +71,7 @@ def test_an_interrupted_call_leaves_no_reply_behind(server: RedisServer, make: M
         raise Interrupt
 
     def push_when_blocked() -> None:
-        while b"blocked_clients:1" not in server.command("INFO", "clients"):
-            time.sleep(0.005)
+        until_blocked(server)
         os.kill(os.getpid(), signal.SIGUSR1)
 
     previous = signal.signal(signal.SIGUSR1, interrupt)

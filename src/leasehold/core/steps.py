@@ -34,7 +34,11 @@ class Script:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One plain command. `block_ms` says how long Redis may hold the reply back (blocking commands)."""
+    """One plain command. `block_ms` says how long Redis may hold the reply back (blocking commands).
+
+    One that blocks is a hint and nothing more. When its connection is lost the answer is None, as if its time were up:
+    Redis may have given what it waited for to the dead connection, and who asks again would wait in vain.
+    """
 
     args: tuple[Arg, ...]
     block_ms: int = 0

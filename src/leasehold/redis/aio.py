@@ -33,7 +33,7 @@ from leasehold.redis.patience import Patience
 from leasehold.redis.replies import Action
 from leasehold.redis.sessions import Session, Sessions
 from leasehold.redis.target import Target
-from leasehold.redis.traffic import acknowledged, first_key, flat, packed, packed_text, packed_wait, time_for
+from leasehold.redis.traffic import acknowledged, blocks, first_key, flat, packed, packed_text, packed_wait, time_for
 
 T = TypeVar("T")
 
@@ -173,20 +173,25 @@ class AsyncDriver:
                 if isinstance(call, Invoke) and call.replicas:
                     reply = await self._wait(link, call.replicas, reply)
             except Exception as error:
-                reused = link is not None and link.used
+                closed = link is not None and link.used and replies.was_closed(error)
                 action = replies.action_of(error)
                 await self._put(link, replies.keeps_connection(error) and action is not Action.RECONNECT)
                 if action is Action.NOSCRIPT and isinstance(call, Invoke):
                     data = packed_text(call)
-                elif reused and replies.was_closed(error):
+                elif closed and not blocks(call):
                     # The server closed it while it was idle, and probably the others too: no reason to wait.
                     await self._drop_idle()
                     fresh = True
                 elif action in (Action.RESEND, Action.RECONNECT):
                     if action is Action.RECONNECT:
                         await self._drop_idle()
+                    if not closed:
+                        self._condition.lost(error, bound)
                     patience = patience or Patience(self._patience, self._random)
-                    await asyncio.sleep(self._delay(patience, error, bound))
+                    await asyncio.sleep(self._delay(patience, error))
+                    if blocks(call):
+                        # What it was to tell may have gone to the lost connection: the caller looks for itself.
+                        return None
                 elif replies.is_reply(error):
                     raise replies.error_of(error, str(self._target), first_key(call)) from None
                 else:
@@ -212,8 +217,7 @@ class AsyncDriver:
             return acknowledged(reply, error)
         return acknowledged(reply, waited)
 
-    def _delay(self, patience: Patience, error: Exception, silent_s: float) -> float:
-        self._condition.lost(error, silent_s)
+    def _delay(self, patience: Patience, error: Exception) -> float:
         last = patience.telling(error, replies.says_why(error))
         delay = patience.failed(time.monotonic())
         if delay is None:

@@ -28,7 +28,7 @@ from leasehold.redis.replies import Action
 from leasehold.redis.sessions import Session, Sessions
 from leasehold.redis.subscription import Subscription
 from leasehold.redis.target import Target
-from leasehold.redis.traffic import acknowledged, first_key, flat, packed, packed_text, packed_wait, time_for
+from leasehold.redis.traffic import acknowledged, blocks, first_key, flat, packed, packed_text, packed_wait, time_for
 
 T = TypeVar("T")
 
@@ -64,7 +64,8 @@ class SyncDriver:
         driver.run(engine.enqueue([job]))
 
     A call that fails is sent again, the same bytes, until `patience_ms` after its first failure; then `Unreachable` is
-    raised into the steps. Every call that an engine yields may be sent twice. `reply_timeout_ms` bounds the silence
+    raised into the steps. Every call that an engine yields may be sent twice, but for commands that block: one whose
+    connection is lost answers None, as if its time were up. `reply_timeout_ms` bounds the silence
     before and within a reply (blocking commands get their own time on top), `connect_timeout_ms` each step of
     connecting.
 
@@ -174,20 +175,25 @@ class SyncDriver:
                 if isinstance(call, Invoke) and call.replicas:
                     reply = self._wait(link, call.replicas, reply)
             except Exception as error:
-                reused = link is not None and link.used
+                closed = link is not None and link.used and replies.was_closed(error)
                 action = replies.action_of(error)
                 self._put(link, replies.keeps_connection(error) and action is not Action.RECONNECT)
                 if action is Action.NOSCRIPT and isinstance(call, Invoke):
                     data = packed_text(call)
-                elif reused and replies.was_closed(error):
+                elif closed and not blocks(call):
                     # The server closed it while it was idle, and probably the others too: no reason to wait.
                     self._drop_idle()
                     fresh = True
                 elif action in (Action.RESEND, Action.RECONNECT):
                     if action is Action.RECONNECT:
                         self._drop_idle()
+                    if not closed:
+                        self._condition.lost(error, bound)
                     patience = patience or Patience(self._patience, self._random)
-                    time.sleep(self._delay(patience, error, bound))
+                    time.sleep(self._delay(patience, error))
+                    if blocks(call):
+                        # What it was to tell may have gone to the lost connection: the caller looks for itself.
+                        return None
                 elif replies.is_reply(error):
                     raise replies.error_of(error, str(self._target), first_key(call)) from None
                 else:
@@ -212,8 +218,7 @@ class SyncDriver:
             return acknowledged(reply, error)
         return acknowledged(reply, waited)
 
-    def _delay(self, patience: Patience, error: Exception, silent_s: float) -> float:
-        self._condition.lost(error, silent_s)
+    def _delay(self, patience: Patience, error: Exception) -> float:
         last = patience.telling(error, replies.says_why(error))
         delay = patience.failed(time.monotonic())
         if delay is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 from leasehold.core import limits
 from leasehold.core.steps import Acknowledged, Command, Invoke, Reply
@@ -25,10 +25,15 @@ def packed_text(call: Invoke) -> bytes:
     return pack(("EVAL", call.script.text, len(call.keys), *call.keys, *call.args))
 
 
+def blocks(call: Command | Invoke) -> TypeGuard[Command]:
+    """Whether Redis may hold the reply back. Such a call is not sent again: see `Command`."""
+    return isinstance(call, Command) and call.block_ms > 0
+
+
 def time_for(call: Command | Invoke, data: bytes, reply_timeout_s: float) -> float:
     """How long the first byte of the reply may take: what blocks, and what is large, gets its own time on top."""
     sending = len(data) / limits.SLOW_BYTES_PER_S if len(data) > _LARGE else 0.0
-    if isinstance(call, Command) and call.block_ms:
+    if blocks(call):
         return sending + call.block_ms / limits.SECOND + min(reply_timeout_s, limits.BLOCK_LATE_MS / limits.SECOND)
     return sending + reply_timeout_s
 

@@ -69,10 +69,13 @@ class Result:
 
 
 def play(scenario: Scenario, seed: int, size: int | None, folder: Path, binary: str) -> Result:
-    """Play it and judge it. The history stays in `folder`, which is empty before."""
+    """Play it and judge it. The history stays in `folder`, which is empty before.
+
+    `size`: so many jobs, and never fewer than in the short form, whose faults its bounds expect.
+    """
     began = time.monotonic()
     stuck: list[Violation] = []
-    with Stage(seed, size or scenario.jobs, folder, binary) as stage:
+    with Stage(seed, max(size or 0, scenario.jobs), folder, binary) as stage:
         try:
             scenario.play(stage)
             stage.sampling = False

@@ -6,6 +6,7 @@ import contextlib
 import itertools
 from typing import Any, Final
 
+from leasehold.core import limits
 from leasehold.core.job import ErrorInfo, Lease, NewJob
 from leasehold.core.outcome import Completed, Failed, Outcome, Released, Retried
 from leasehold.core.steps import Steps
@@ -45,10 +46,13 @@ class Story:
                 assert all(answer.created for answer in self.run(self.engine.enqueue(new)))
 
     def claim(self, worker: str, generation: int, ms: int) -> dict[str, Lease]:
-        leases = self.run(self.engine.lease(worker, [jobs.QUEUE], 100, ms)).leases
-        for lease in leases:
-            self._tell(Op.START, lease, generation, ms=ms, note=BY_HAND)
-        return {lease.record.id: lease for lease in leases}
+        """All that can be had now: one call claims only so many."""
+        claimed: dict[str, Lease] = {}
+        while leases := self.run(self.engine.lease(worker, [jobs.QUEUE], limits.MAX_BATCH, ms)).leases:
+            for lease in leases:
+                self._tell(Op.START, lease, generation, ms=ms, note=BY_HAND)
+                claimed[lease.record.id] = lease
+        return claimed
 
     def settle(self, lease: Lease, generation: int, outcome: Outcome) -> bool:
         kind = "complete" if isinstance(outcome, Completed) else "other"
