@@ -1,8 +1,8 @@
 """The keeper: a process that keeps one worker's leases and runs no user code. `python -m leasehold.keeper`.
 
-Its first line on stdin says what to keep (`Orders`; the URL with its password goes this way, never by argument); every
-later line is a `Snapshot` of what the worker holds. On stdout it writes a line for every beat, and while Redis lets it
-wait for one. It ends when stdin does, or when the worker's process has died.
+Its first line on stdin says what to keep (the URL with its password goes this way, never by argument); every later line
+what the worker holds. On stdout it writes a line for every beat, and while Redis lets it wait for one: all of them are
+in `keeperlines`. It ends when stdin does, or when the worker's process has died.
 
 It outlives a worker that dies without a goodbye (kill -9, out of memory, os._exit in a handler) by a moment, ends its
 job processes, and gives back all that it held, as crashed. So it does for one that has stopped while handlers go on
@@ -15,7 +15,6 @@ A worker that is stopped (SIGSTOP, Ctrl-Z) is not kept: it does no work, so its 
 from __future__ import annotations
 
 import contextlib
-import json
 import logging
 import math
 import os
@@ -23,17 +22,16 @@ import select
 import signal
 import sys
 import time
-from dataclasses import asdict, dataclass
-from typing import Any, Final
+from typing import Final
 
 from leasehold.core import limits
 from leasehold.core.engine import CancelAsked, Engine, Heartbeat
 from leasehold.core.errors import RedisError, Unreachable
-from leasehold.core.job import JobRecord, Lease, LeaseRef
-from leasehold.core.text import cut
+from leasehold.core.job import Lease, LeaseRef
 from leasehold.groups import Group, end
+from leasehold.keeperlines import BEQUESTS, GOODBYE, Orders, Report, Snapshot
 from leasehold.parent import Parent, is_stopped
-from leasehold.recipes import Recipe, engine_of
+from leasehold.recipes import engine_of
 from leasehold.redis.sync import SyncDriver
 
 STDIN: Final = 0
@@ -47,105 +45,8 @@ ALIVE_MS: Final = 400
 OUTBOX_MAX: Final = 1024 * 1024
 """Reports that a busy worker has not read yet. Beyond that they are left out; what is lost is said again."""
 
-GOODBYE: Final = b'"bye"'
-"""The last line of a worker that ends in order: nothing is to be given back."""
-BEQUESTS: Final = {False: b'"bequest"', True: b'"bequest of crashed"'}
-"""Or this: handlers go on until its process ends. What it holds is kept as long, and given back then."""
-
 LAST_READS: Final = 3
 """Of a megabyte each, when the worker has died: what it said before."""
-
-REASON_MAX: Final = 300
-"""Bytes of the reason for a cancellation that the worker is told, so that a line of many of them stays bounded."""
-
-
-@dataclass(frozen=True, slots=True)
-class Orders:
-    """What to keep, for whom, and where."""
-
-    url: str
-    recipe: Recipe
-    worker: str
-    queues: tuple[str, ...]
-    parent: int
-
-    def to_line(self) -> bytes:
-        return _line(asdict(self))
-
-    @classmethod
-    def from_line(cls, line: bytes) -> Orders:
-        fields = json.loads(line)
-        fields["queues"] = tuple(fields["queues"])
-        return cls(**fields)
-
-
-@dataclass(frozen=True, slots=True)
-class Report:
-    """One line of the keeper's: a beat (None when nothing came back), and what is wrong, if anything is.
-
-    `kept_at`: when the oldest of the beats was sent by which all leases are kept (by the clock that all processes of a
-    machine share); 0 when there was none. To a reader that was stopped meanwhile, an old report must not look new.
-    """
-
-    beat: Heartbeat | None
-    trouble: str = ""
-    kept_at: float = 0.0
-
-    def to_line(self) -> bytes:
-        fields: dict[str, Any] = {"trouble": self.trouble, "kept_at": self.kept_at}
-        if self.beat is not None:
-            fields["lost"] = [_ref_row(ref) for ref in self.beat.lost]
-            fields["strays"] = [[*_ref_row(lease.ref), lease.worker] for lease in self.beat.strays]
-            fields["cancelled"] = [[*_ref_row(one.ref), cut(one.reason, REASON_MAX)] for one in self.beat.cancelled]
-        return _line(fields)
-
-    @classmethod
-    def from_line(cls, line: bytes) -> Report:
-        fields = json.loads(line)
-        if "lost" not in fields:
-            return cls(None, fields["trouble"], fields["kept_at"])
-        lost = frozenset(LeaseRef(*row) for row in fields["lost"])
-        cancelled = tuple(CancelAsked(LeaseRef(*row), reason) for *row, reason in fields["cancelled"])
-        beat = Heartbeat(lost, tuple(_stray(*row) for row in fields["strays"]), cancelled=cancelled)
-        return cls(beat, fields["trouble"], fields["kept_at"])
-
-
-@dataclass(frozen=True, slots=True)
-class Snapshot:
-    """One line of the worker's: the leases to ask about, the queues of which something may be held, its job processes.
-
-    What is None is as it was. `keep` empty: nothing is held, and the worker will tell before it claims.
-    """
-
-    leases: tuple[LeaseRef, ...] | None = None
-    keep: frozenset[str] | None = None
-    groups: tuple[Group, ...] | None = None
-
-    def to_line(self) -> bytes:
-        rows = None if self.leases is None else [_ref_row(ref) for ref in self.leases]
-        groups = None if self.groups is None else [(group.pid, group.began) for group in self.groups]
-        return _line([rows, None if self.keep is None else sorted(self.keep), groups])
-
-    @classmethod
-    def from_line(cls, line: bytes) -> Snapshot:
-        rows, keep, pairs = json.loads(line)
-        leases = None if rows is None else tuple(LeaseRef(*row) for row in rows)
-        groups = None if pairs is None else tuple(Group(*pair) for pair in pairs)
-        return cls(leases, None if keep is None else frozenset(keep), groups)
-
-
-def _ref_row(ref: LeaseRef) -> list[str | int]:
-    return [ref.queue, ref.id, ref.token]
-
-
-def _stray(queue: str, id: str, token: int | str, worker: str) -> Lease:
-    """Enough of a lease to hand it back."""
-    return Lease(worker, token, JobRecord(id, queue, None, b"", 0), 0, 0)
-
-
-def _line(value: object) -> bytes:
-    # The standard library's JSON: ids that are not UTF-8 are lone surrogates here, which others refuse.
-    return json.dumps(value, separators=(",", ":")).encode() + b"\n"
 
 
 class Pipe:

@@ -16,7 +16,7 @@ from leasehold.core import limits
 from leasehold.core.engine import Heartbeat
 from leasehold.core.job import LeaseRef
 from leasehold.groups import Group, group_of
-from leasehold.keeper import BEQUESTS, GOODBYE, Orders, Report, Snapshot
+from leasehold.keeperlines import BEQUESTS, GOODBYE, Orders, Report, Snapshot
 from leasehold.parent import is_stopped
 from leasehold.recipes import Recipe
 from leasehold.runtime.log import event

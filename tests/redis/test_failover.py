@@ -18,7 +18,7 @@ from leasehold.core.job import NewJob
 from leasehold.core.outcome import Completed
 from leasehold.durable import enqueue_durably
 from leasehold.engines.native import NativeEngine
-from leasehold.keeper import Orders, Report, Snapshot
+from leasehold.keeperlines import Orders, Report, Snapshot
 from leasehold.recipes import recipe_of
 from leasehold.redis.sync import SyncDriver
 from tests.redis.watched import Watched, until

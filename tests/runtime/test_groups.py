@@ -14,7 +14,8 @@ from leasehold.core.engine import Timing
 from leasehold.engines.native import NativeEngine
 from leasehold.engines.native.engine import NativeConfig
 from leasehold.groups import group_of
-from leasehold.keeper import BEQUESTS, GOODBYE, KeeperProcess, Orders, Pipe, Snapshot
+from leasehold.keeper import KeeperProcess, Pipe
+from leasehold.keeperlines import BEQUESTS, GOODBYE, Orders, Snapshot
 from leasehold.keeping import ProcessKeeper
 from leasehold.recipes import recipe_of
 from tests.runtime.fakes import Rig

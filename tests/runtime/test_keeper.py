@@ -22,7 +22,7 @@ from leasehold.core.outcome import Completed
 from leasehold.core.steps import Command
 from leasehold.engines.native import NativeEngine
 from leasehold.engines.native.engine import NativeConfig
-from leasehold.keeper import Orders, Report, Snapshot
+from leasehold.keeperlines import Orders, Report, Snapshot
 from leasehold.keeping import ProcessKeeper
 from leasehold.parent import is_stopped
 from leasehold.recipes import recipe_of

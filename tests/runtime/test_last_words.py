@@ -16,7 +16,8 @@ from leasehold.core.engine import Heartbeat, Timing
 from leasehold.core.errors import Unreachable
 from leasehold.engines.native import NativeEngine
 from leasehold.engines.native.engine import NativeConfig
-from leasehold.keeper import BEQUESTS, GOODBYE, KeeperProcess, Orders, Pipe
+from leasehold.keeper import KeeperProcess, Pipe
+from leasehold.keeperlines import BEQUESTS, GOODBYE, Orders
 from leasehold.parent import Parent
 from leasehold.recipes import recipe_of
 

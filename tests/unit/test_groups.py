@@ -14,7 +14,7 @@ import pytest
 from leasehold import groups, parent
 from leasehold.core import limits
 from leasehold.groups import Group, group_of
-from leasehold.keeper import Snapshot
+from leasehold.keeperlines import Snapshot
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="it needs /proc")
