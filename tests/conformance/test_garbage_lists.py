@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from leasehold.core import limits
 from leasehold.core.engine import Feature
 from leasehold.core.errors import WrongState
-from leasehold.core.job import Lease, NewJob
+from leasehold.core.job import Lease, NewJob, State
 from leasehold.core.outcome import Completed, Failed, Outcome, Released, Retried, Unroutable
 from leasehold.core.shape import Conflict, Shape, UniqueRule, Until
 from tests.support.engines import GRACE_MS, LEASE_MS
@@ -90,15 +92,33 @@ def test_who_died_gives_all_back_once(world: World, suffix: str) -> None:
 
 
 def test_what_is_due_is_put_into_line_once(world: World, suffix: str) -> None:
+    """What can be is, at once. The others are put off, and who finds nothing else is told."""
     world.put("s1", "s2", delay_ms=5_000, shape=SHAPES[suffix])
     world.put("later", delay_ms=5_000)
     world.pass_time(5_100)
     world.command("SET", world.key(suffix), "x")
-    for _ in range(3):
-        with pytest.raises(WrongState):
-            world.maintain()
+    assert world.maintain().promoted == 1
+    assert world.counts() == {"scheduled": 2, "ready": 1}
+    world.pass_time(limits.PUT_OFF_MS + 100)
+    assert world.take_ids() == ["later"]
+    world.pass_time(limits.PUT_OFF_MS + 100)
+    with pytest.raises(WrongState):
+        world.take_ids()
     world.command("DEL", world.key(suffix))
-    assert sorted(world.take_ids()) == ["later", "s1", "s2"]
+    assert world.take_ids() == []
+    world.pass_time(limits.PUT_OFF_MS + 100)
+    assert sorted(world.take_ids()) == ["s1", "s2"]
+    world.audit()
+
+
+def test_many_that_are_put_off_keep_nobody(world: World, suffix: str) -> None:
+    world.put(*[f"s{n}" for n in range(300)], delay_ms=5_000, shape=SHAPES[suffix])
+    world.put("last", delay_ms=5_050)
+    world.pass_time(5_100)
+    world.command("SET", world.key(suffix), "x")
+    for _ in range(3):
+        world.maintain()
+    assert world.take_ids() == ["last"]
 
 
 def test_the_others_are_claimed_all_the_same(world: World) -> None:
@@ -133,22 +153,45 @@ def test_the_end_of_a_job_does_not_ask_for_the_list_of_its_priority(world: World
     assert world.settle(lease, outcome)
 
 
+def again(act: Callable[[World], Any]) -> Callable[[World, Lease], Any]:
+    """Done to a job that waits for its retry."""
+
+    def end(world: World, lease: Lease) -> None:
+        assert world.settle(lease, Retried(BOOM, limits.HOUR))
+        act(world)
+
+    return end
+
+
+def crash(world: World, lease: Lease) -> None:
+    world.leave("w", True)
+    for _ in range(world.engine.config.max_crashes - 1):
+        assert world.take_ids() == ["p0"]
+        world.leave("w", True)
+
+
+ENDS: dict[str, Callable[[World, Lease], Any]] = {
+    "completed": lambda world, lease: world.settle(lease, Completed(b"r", 60_000)),
+    "completed, forgotten": lambda world, lease: world.settle(lease, Completed(b"", 0)),
+    "failed": lambda world, lease: world.settle(lease, Failed(BOOM)),
+    "cancelled": again(lambda world: world.cancel("p0")),
+    "discarded": again(lambda world: world.discard("p0")),
+    "a crash too many": crash,
+}
+
+
 @pytest.mark.needs(Feature.UNIQUE)
-@pytest.mark.parametrize("outcome", [Completed(b"", 0), Completed(b"r", 60_000), Failed(BOOM)])
-def test_an_end_that_starts_another_job_is_refused_as_a_whole(world: World, outcome: Outcome) -> None:
-    """The one that waits for its key would be put into the list that is another program's."""
-    shape = Shape(priority=5, unique=UniqueRule("k", Until.ENDED, Conflict.RERUN))
-    world.put("p0", shape=shape)
-    (lease,) = world.take()
-    world.put("p1", shape=shape)
-    world.put("n0", "n1")
-    leases = [lease, *world.take()]
-    world.command("SET", world.key("ready:5"), "x")
-    before = world.entry.timeless(world.dump())
-    with pytest.raises(WrongState):
-        world.settle_each(leases, *[outcome] * 3)
-    assert world.entry.timeless(world.dump()) == before
-    world.command("DEL", world.key("ready:5"))
-    world.settle_each(leases, *[outcome] * 3)
+@pytest.mark.parametrize("end", ENDS)
+def test_who_follows_an_end_is_not_left_behind(world: World, suffix: str, end: str) -> None:
+    """The one that waits for the key would go into a list that is another program's: it is put off, and not lost."""
+    unique = UniqueRule("k", Until.ENDED, Conflict.RERUN)
+    world.put("p0", shape=Shape(unique=unique))
+    lease = world.take_one()
+    world.put("p1", shape=replace(SHAPES[suffix], unique=unique))
+    world.command("SET", world.key(suffix), "x")
+    ENDS[end](world, lease)
+    assert world.ids(State.SCHEDULED) == ["p1"]
+    world.command("DEL", world.key(suffix))
+    world.pass_time(limits.PUT_OFF_MS + 100)
     assert world.take_ids() == ["p1"]
     world.audit()

@@ -222,8 +222,10 @@ _UNIQUE: Final = (
     Mutant("window-outlives-cancel", "state == 'cancelled')\n  end\n  clear_notes", "false)\n  end\n  clear_notes"),
     Mutant("window-for-ever", "(lasts ~= '0' and tonumber(lasts) <= time)", "false"),
     Mutant("windows-pile-up", "drop_key(unique)\n  pruned = pruned + 1", "pruned = pruned + 1", ("maintain",)),
-    Mutant("follower-forgotten", "place(following, shape_of(call('HGET', key('jobs'), following)), false)", ""),
-    Mutant("follower-listed-on", "false)\n      call('HDEL', key('again'), unique)", "false)"),
+    Mutant(
+        "follower-forgotten", "shapes.place_or_put_off(following, shape_of(call('HGET', key('jobs'), following)))", ""
+    ),
+    Mutant("follower-listed-on", "following)))\n      call('HDEL', key('again'), unique)", "following)))"),
     Mutant(
         "follower-gone-stays",
         "if following == id then\n      call('HDEL', key('again'), unique)",

@@ -64,8 +64,8 @@ TEND_LIMIT = 200
 BACK_MOST, BACK_HARD = 100, 3
 """Jobs that one call gives back of those that workers held; one that has a shape or ends counts as so many of them.
 The next call goes on with the others."""
-META_TTL_MS = 30 * DAY
-"""An idle queue's counters are forgotten after this long."""
+META_TTL_MS, PUT_OFF_MS = 30 * DAY, MINUTE
+"""An idle queue's counters are forgotten; what is due in a list that is another program's is due again."""
 
 # Jobs.
 DEFAULT_TIMEOUT_MS = HOUR

@@ -145,7 +145,7 @@ end
 
 -- Ask for entries of the list of one lane or priority. Another program's data there keeps nobody from the other lists: who
 -- finds nothing in them is told.
-local spoilt = nil
+local spoilt = not_promoted
 local function ask(command, list, ...)
   local answer = redis.pcall(command, key(list), ...)
   if type(answer) == 'table' and answer.err then

@@ -27,12 +27,6 @@ local function check_shape(shape, kind, ms)
   if again or shapes.word(shape, 'l') then
     shapes.check(shape)
   end
-  -- With its end, the job that waits for its key is next in its own line.
-  local _, unique = uniques.key_of(shape)
-  local following = unique and call('HGET', key('again'), unique)
-  if following then
-    shapes.check(shape_of(call('HGET', key('jobs'), following)))
-  end
 end
 
 for n, id in ipairs(ids) do

@@ -162,20 +162,45 @@ local shapes = setmetatable({ function(my)
     place(id, shape, call('HEXISTS', key('busy'), id) == 1)
   end
 
+  local function list_of(shape)
+    local lane, priority = word(shape, 'l'), word(shape, 'p')
+    return lane and 'lane:' .. lane or priority and 'ready:' .. priority
+  end
+
   -- Another program's data in the place of the list that a shape says is an error. To be asked for all jobs of a call
   -- before anything is changed.
   local checked = {}
   local function check(shape)
-    local lane, priority = word(shape, 'l'), word(shape, 'p')
-    local list = lane and 'lane:' .. lane or priority and 'ready:' .. priority
+    local list = list_of(shape)
     if list and not checked[list] then
       checked[list] = call('LLEN', key(list))
+    end
+  end
+
+  -- The same error, to be told later: nil when there is none.
+  local function trouble_of(shape)
+    local list = list_of(shape)
+    if list and not checked[list] then
+      local answer = redis.pcall('LLEN', key(list))
+      if type(answer) == 'table' then
+        return answer
+      end
+      checked[list] = answer
     end
   end
 
   -- A time in `scheduled` has a half added for a job that has a shape: only its record needs to be looked at when it is due.
   local function score_of(due, shape)
     return shape == '' and due or string.format('%.1f', due + 0.5)
+  end
+
+  -- Make a job ready for which the end of another must not fail: where its list is another program's, it is due later.
+  local function place_or_put_off(id, shape)
+    if trouble_of(shape) then
+      call('ZADD', key('scheduled'), score_of(clock() + @PUT_OFF_MS@, shape), id)
+    else
+      place(id, shape, false)
+    end
   end
 
   -- The failed jobs that block a lane.
@@ -238,7 +263,9 @@ local shapes = setmetatable({ function(my)
   my.leave_lane = leave_lane
   my.place = place
   my.place_again = place_again
+  my.place_or_put_off = place_or_put_off
   my.check = check
+  my.trouble_of = trouble_of
   my.score_of = score_of
   my.blockers = blockers
   my.unblock = unblock

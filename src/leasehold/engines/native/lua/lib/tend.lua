@@ -1,12 +1,16 @@
 -- lib tend: what is due, whoever comes by: scheduled jobs whose time has come, and the jobs of workers that died.
 
--- One that has a shape takes several times as long as one that does not.
+-- Why the last of those that were due and could not be put into line could not.
+local not_promoted = nil
+
+-- One that has a shape takes several times as long as one that does not. One whose list is another program's is put off: it
+-- must not keep the others from their lists.
 local function promote(time, limit)
   local due = call('ZRANGEBYSCORE', key('scheduled'), '-inf', time + 0.5, 'WITHSCORES', 'LIMIT', 0, limit)
   if #due == 0 then
     return 0
   end
-  local ids, plain, shaped, work, bytes = {}, {}, {}, 0, 0
+  local ids, plain, shaped, put_off, work, bytes = {}, {}, {}, {}, 0, 0
   for i = 1, #due, 2 do
     if work >= limit or bytes >= @READ_BYTES@ then
       break
@@ -16,12 +20,17 @@ local function promote(time, limit)
       local record = call('HGET', key('jobs'), id) or ''
       shape, bytes = shape_of(record), bytes + #record
     end
-    ids[#ids + 1] = id
-    if shape == '' or not shapes.word(shape, 'l') and not shapes.word(shape, 'p') then
+    local trouble = shape ~= '' and shapes.trouble_of(shape)
+    if trouble then
+      not_promoted, work = trouble, work + 1
+      put_off[#put_off + 1] = shapes.score_of(time + @PUT_OFF_MS@, shape)
+      put_off[#put_off + 1] = id
+    elseif shape == '' or not shapes.word(shape, 'l') and not shapes.word(shape, 'p') then
       plain[#plain + 1], work = id, work + 1
+      ids[#ids + 1] = id
     else
-      shapes.check(shape)
       shaped[#shaped + 1], work = { id, shape }, work + @BACK_HARD@
+      ids[#ids + 1] = id
     end
   end
   for _, one in ipairs(shaped) do
@@ -31,7 +40,12 @@ local function promote(time, limit)
     call('RPUSH', key('ready'), unpack(plain))
     wake_one()
   end
-  call('ZREM', key('scheduled'), unpack(ids))
+  if #put_off > 0 then
+    call('ZADD', key('scheduled'), unpack(put_off))
+  end
+  if #ids > 0 then
+    call('ZREM', key('scheduled'), unpack(ids))
+  end
   return #ids
 end
 

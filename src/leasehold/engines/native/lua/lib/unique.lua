@@ -51,7 +51,7 @@ local uniques = setmetatable({ function(my)
       call('HDEL', key('again'), unique)
     elseif owner == id and following then
       own_key(unique, following, '0')
-      shapes.place(following, shape_of(call('HGET', key('jobs'), following)), false)
+      shapes.place_or_put_off(following, shape_of(call('HGET', key('jobs'), following)))
       call('HDEL', key('again'), unique)
     elseif owner == id and (gone or mode ~= 'w' or lasts == '0') then
       drop_key(unique)
