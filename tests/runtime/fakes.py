@@ -55,6 +55,7 @@ class FakeEngine:
     """What the next maintenance tells of."""
     spoilt: set[str] = field(default_factory=set)
     """Jobs of a lane with a foreign key in its place: Redis refuses what they are part of."""
+    refusal: LeaseholdError = field(default_factory=lambda: WrongState("a key holds something else than expected"))
     trouble: dict[int, LeaseholdError] = field(default_factory=dict)
     """What becomes of a call that settles, by its number from 1."""
     ghosts: int = 0
@@ -148,7 +149,7 @@ class FakeEngine:
             if len(self.batches) in self.trouble:
                 raise self.trouble.pop(len(self.batches))
             if self.spoilt.intersection(lease.record.id for lease, _ in settlements):
-                raise WrongState("a key holds something else than expected")
+                raise self.refusal
             answers = [self._settle_one(lease, outcome) for lease, outcome in settlements]
             back = [lease for lease, outcome in settlements if isinstance(outcome, Released)]
             for lease in sorted(back, key=lambda lease: lease.token, reverse=True):

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from leasehold.core import limits
 from leasehold.core.engine import Engine
-from leasehold.core.errors import LeaseholdError, QueueFull, RedisError, Unreachable, WrongState
+from leasehold.core.errors import LeaseholdError, QueueFull, RedisError, ReplyError, Unreachable, WrongState
 from leasehold.core.job import Lease, LeaseRef
 from leasehold.core.outcome import Completed, Crashed, Outcome, Released
 from leasehold.core.steps import durably
@@ -22,6 +22,9 @@ from leasehold.runtime.ports import Driver, Env
 
 Item: TypeAlias = tuple[Lease, Outcome, Held | None]
 """A lease, how it ended, and its entry in the table (None: a stray that was never in it)."""
+
+APART: Final = (WrongState, ReplyError)
+"""What may be the fault of one job alone."""
 
 
 class Settler:
@@ -122,7 +125,9 @@ class Settler:
                     if isinstance(error, Unreachable):
                         raise
                     refusal = error
-                    if isinstance(error, WrongState):
+                    if isinstance(error, ReplyError):  # a script that stopped half-way has done a part of it
+                        self._doubtful.update(lease.ref for lease, _, _ in left[queue])
+                    if isinstance(error, APART):
                         await self._settle_apart(left[queue], refused)
         except BaseException:
             # It may have been done or not.
@@ -137,7 +142,8 @@ class Settler:
             raise refusal
 
     async def _settle_apart(self, items: list[Item], refused: list[Item]) -> None:
-        """A foreign key may be that of one lane or priority, which the others need not wait for."""
+        """A foreign key may be that of one lane or priority, and a record that no script can read that of one job: the
+        others need not wait for it."""
         # What goes back to the front of its queue does so one after the other: the first of them last.
         back = [item for item in items if isinstance(item[1], (Released, Crashed))]
         others = [item for item in items if not isinstance(item[1], (Released, Crashed))]
@@ -145,7 +151,7 @@ class Settler:
         while items:
             try:
                 await self._settle(items[:1])
-            except WrongState:
+            except APART:
                 refused.append(items[0])
             del items[0]
 
