@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import math
+import random
 import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from leasehold.client import seconds_or_none
@@ -16,8 +19,9 @@ from leasehold.core.engine import Feature
 from leasehold.core.errors import InvalidArgument
 from leasehold.core.job import ErrorInfo, Leased, NewJob
 from leasehold.core.outcome import Completed, Failed, Outcome, Released, Retried
+from leasehold.core.patience import Renewals
 from leasehold.core.signature import Results
-from leasehold.core.steps import Steps
+from leasehold.core.steps import Steps, WaitLost
 from leasehold.core.text import cut
 from leasehold.durable import settle_durably
 from leasehold.held import HeldJob, MaybeJob, NoJob, PendingLease, held_of, progress_of
@@ -42,6 +46,7 @@ class Claim:
     lease_ms: int
     wait: bool
     until: float | None
+    waits: Renewals = field(default_factory=lambda: Renewals(random.random))
 
     def wait_ms(self, leased: Leased, now: float) -> int:
         """How long to wait before the next look; 0: give up. Wake-ups may be lost, so never for long."""
@@ -50,6 +55,11 @@ class Claim:
         most = limits.IDLE_WAIT_MS if leased.next_ms is None else min(limits.IDLE_WAIT_MS, leased.next_ms)
         left = most if self.until is None else round((self.until - now) * limits.SECOND)
         return 0 if left <= 0 else max(limits.MIN_WAIT_MS, min(left, most))
+
+    def pause_s(self, began: float, now: float) -> float:
+        """How long to pause before the next look, when the wait that began then was lost."""
+        left = math.inf if self.until is None else self.until - now
+        return max(0.0, min(self.waits.lost(now - began, now), left))
 
 
 class Queue:
@@ -123,7 +133,11 @@ class Queue:
             wait_ms = claim.wait_ms(leased, time.monotonic())
             if leased.leases or not wait_ms:
                 return self._held(leased)
-            self._client.run(self._client.engine.wait([self.name], wait_ms))
+            began = time.monotonic()
+            try:
+                self._client.run(self._client.engine.wait([self.name], wait_ms))
+            except WaitLost:
+                time.sleep(claim.pause_s(began, time.monotonic()))
 
     def alease(
         self, seconds: float | timedelta = 30, *, block: bool = False, timeout: float | timedelta | None = None
@@ -240,7 +254,11 @@ class Queue:
             wait_ms = claim.wait_ms(leased, time.monotonic())
             if leased.leases or not wait_ms:
                 return self._held(leased)
-            await self._client.arun(self._client.engine.wait([self.name], wait_ms))
+            began = time.monotonic()
+            try:
+                await self._client.arun(self._client.engine.wait([self.name], wait_ms))
+            except WaitLost:
+                await asyncio.sleep(claim.pause_s(began, time.monotonic()))
 
     def _lease(self, claim: Claim) -> Steps[Leased]:
         """One look does not go through all that may be in the way of a job: what was cancelled, or of dead workers."""

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from leasehold.core import limits
 from leasehold.core.errors import (
     AccessDenied,
     InvalidArgument,
@@ -21,7 +20,7 @@ from leasehold.core.errors import (
     Unreachable,
     WrongState,
 )
-from leasehold.core.steps import Command, Draw, Nonce, Reply, Script, Steps
+from leasehold.core.steps import Command, Draw, Nonce, Reply, Script, Steps, WaitLost
 from leasehold.redis.sync import SyncDriver
 from leasehold.testing.server import RedisServer
 from tests.redis.conftest import Drive
@@ -113,8 +112,8 @@ def test_a_call_outlives_a_restart(private_server: RedisServer, drive: MakeDrive
     assert down.is_set()
 
 
-def test_a_wait_that_is_lost_with_its_connection_says_nothing(private_server: RedisServer, drive: MakeDrive) -> None:
-    """Before its time is up, and without an error: who waited looks, and that call is sent until Redis is back."""
+def test_a_wait_that_is_lost_with_its_connection_is_over(private_server: RedisServer, drive: MakeDrive) -> None:
+    """Before its time is up: who waited looks for himself, and that call is sent until Redis is back."""
     one = drive(private_server.url)
 
     def restart() -> None:
@@ -125,7 +124,8 @@ def test_a_wait_that_is_lost_with_its_connection_says_nothing(private_server: Re
     other.start()
     before = time.monotonic()
     try:
-        assert one.run(command("BLPOP", "list", 60, block_ms=60_000)) is None
+        with pytest.raises(WaitLost):
+            one.run(command("BLPOP", "list", 60, block_ms=60_000))
         assert one.run(command("RPUSH", "list", "x")) == 1
         assert time.monotonic() - before < 30
     finally:
@@ -133,23 +133,12 @@ def test_a_wait_that_is_lost_with_its_connection_says_nothing(private_server: Re
     assert one.run(command("BLPOP", "list", 60, block_ms=60_000)) == [b"list", b"x"]
 
 
-def test_waits_that_are_lost_again_and_again_pause(server: RedisServer, drive: MakeDrive) -> None:
-    """Something between us and Redis that cuts all that block: nobody spins."""
-    with Proxy(server.socket_path) as proxy:
-        one = drive(proxy.url)
-        proxy.cuts.extend([Cut(b"BLMOVE")] * 20)
-        server.command("RPUSH", "list", "x")
-        before = time.monotonic()
-        while proxy.cuts:
-            assert one.run(command("PING")) == b"PONG"
-            assert one.run(command("BLMOVE", "list", "list", "LEFT", "LEFT", 10, block_ms=10_000)) is None
-        assert time.monotonic() - before >= 20 * limits.RESEND_FIRST_MS / 2 / 1000
-
-
-def test_a_wait_without_redis_raises_when_patience_is_at_its_end(drive: MakeDrive) -> None:
-    one = drive("redis://127.0.0.1:1", patience_ms=0)
-    with pytest.raises(Unreachable):
+def test_a_wait_without_redis_is_lost_at_once(drive: MakeDrive, caplog: pytest.LogCaptureFixture) -> None:
+    """Whatever the patience, and without a word: the call that follows tells."""
+    one = drive("redis://127.0.0.1:1")
+    with pytest.raises(WaitLost):
         one.run(command("BLPOP", "list", 10, block_ms=10_000))
+    assert not caplog.records
 
 
 def test_a_frozen_server_is_unreachable_and_comes_back(private_server: RedisServer, drive: MakeDrive) -> None:

@@ -12,7 +12,7 @@ import pytest
 from leasehold.core.errors import AccessDenied, LeaseholdError, QueueFull, ReplyError, WrongState
 from leasehold.core.job import ErrorInfo, Lease, NewJob, State
 from leasehold.core.outcome import Completed, Retried
-from leasehold.core.steps import Steps
+from leasehold.core.steps import Steps, WaitLost
 from leasehold.engines.native import NativeEngine
 from leasehold.redis.replies import ACTIONS, Action
 from leasehold.redis.sync import SyncDriver
@@ -129,11 +129,13 @@ def test_every_refusal_has_one_meaning(server: RedisServer, proxy: Proxy, drive:
             action = Action.RAISE  # a plain command has no text to send
         try:
             one.run(scene.operation(operation))
-            failure: LeaseholdError | None = None
-        except LeaseholdError as error:
+            failure: Exception | None = None
+        except (LeaseholdError, WaitLost) as error:
             failure = error
         assert not proxy.answers, f"{name} did not hit"
-        if action in KINDS:
+        if operation == "wait" and action in (Action.RESEND, Action.RECONNECT):
+            assert type(failure) is WaitLost, (name, failure)
+        elif action in KINDS:
             assert type(failure) is KINDS[action], (name, failure)
             assert text.split()[1] in str(failure)
             assert scene.state() == BEFORE, name

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 import pytest
 
 from leasehold.core.errors import AccessDenied, Unreachable
+from leasehold.core.steps import WaitLost
 from leasehold.redis.aio import AsyncDriver
 from leasehold.redis.sync import SyncDriver
 from leasehold.testing.server import RedisServer
@@ -141,9 +142,11 @@ def test_every_kind_of_connection_follows_the_master(
 
 async def _pop(driver: AsyncDriver) -> object:
     """As workers do: a wait whose connection is lost is over, and another begins."""
-    while (popped := await driver.run(command("BLPOP", "list", 90, block_ms=2_000))) is None:
-        pass
-    return popped
+    while True:
+        try:
+            return await driver.run(command("BLPOP", "list", 90, block_ms=2_000))
+        except WaitLost:
+            await asyncio.sleep(0.05)
 
 
 async def _follow(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from leasehold.redis.patience import Patience
+from leasehold.core.patience import Patience, Renewals
 from leasehold.redis.sessions import MAX_FREE, Sessions
 
 
@@ -71,3 +71,15 @@ def _timed(waits: list[float]) -> list[tuple[float, float]]:
         timed.append((at, wait))
         at += wait
     return timed
+
+
+def test_pauses_between_renewals_grow_while_none_holds() -> None:
+    renewals = Renewals(lambda: 1.0)
+    pauses = [renewals.lost(0.0, now=now) for now in range(60)]
+    assert pauses[:3] == [0.03, 0.06, 0.12]
+    assert max(pauses[:9]) == 0.3
+    assert max(pauses) == 2.0
+    assert renewals.count == 60
+    assert renewals.lost(1.0, now=60) == 0.03
+    assert renewals.count == 1
+    assert renewals.lost(0.0, now=61) == 0.06

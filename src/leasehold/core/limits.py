@@ -210,8 +210,8 @@ KEEPER_GONE_MS = 1_300
 """While jobs are held: after such a silence the keeper is replaced, in time for the next one to keep the leases."""
 REDIS_BACKOFF_MS = 50
 REDIS_BACKOFF_CAP_MS = 1 * SECOND
-SPURIOUS_MS = 100
-"""The longest pause after wake-ups that led to nothing."""
+SPURIOUS_MS, WAITS_TOLD = 100, 5
+"""The longest pause after wake-ups that led to nothing; so many waits lost in a row are told of."""
 MAX_LOG_TEXT = 300
 
 # Events, hooks, middleware.

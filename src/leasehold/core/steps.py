@@ -36,12 +36,19 @@ class Script:
 class Command:
     """One plain command. `block_ms` says how long Redis may hold the reply back (blocking commands).
 
-    One that blocks is a hint and nothing more. When its connection is lost the answer is None, as if its time were up:
-    Redis may have given what it waited for to the dead connection, and who asks again would wait in vain.
+    One that blocks is a wait, whose answer is a hint. It is sent once, and raises `WaitLost`.
     """
 
     args: tuple[Arg, ...]
     block_ms: int = 0
+
+
+class WaitLost(Exception):
+    """A wait came to nothing: its connection was lost, or Redis cannot let anybody wait just now.
+
+    It is not sent again: Redis may have given what it waited for to the dead connection, and who asks again would wait
+    in vain. Whoever waits looks for himself, which also tells whether Redis is there.
+    """
 
 
 @dataclass(frozen=True, slots=True)

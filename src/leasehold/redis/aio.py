@@ -24,12 +24,12 @@ from typing import TypeVar
 
 from leasehold.core import limits
 from leasehold.core.errors import InvalidArgument, LeaseholdError, Unreachable
-from leasehold.core.steps import Acknowledged, Command, Draw, Invoke, Reply, Steps
+from leasehold.core.patience import Patience
+from leasehold.core.steps import Acknowledged, Command, Draw, Invoke, Reply, Steps, WaitLost
 from leasehold.redis import replies
 from leasehold.redis.condition import Condition
 from leasehold.redis.connect import AsyncConnection, Dialler, ask_within
 from leasehold.redis.hub import AsyncSubscription, Hub
-from leasehold.redis.patience import Patience
 from leasehold.redis.replies import Action
 from leasehold.redis.sessions import Session, Sessions
 from leasehold.redis.target import Target
@@ -99,7 +99,7 @@ class AsyncDriver:
         """Run an operation to its end and return its answer.
 
         Raises what the operation raises; of Redis `Unreachable`, `AccessDenied`, `WrongState`, `QueueFull` and
-        `ReplyError`.
+        `ReplyError`; of a wait that came to nothing `WaitLost`.
         """
         self._check_home()
         session: Session | None = None
@@ -185,13 +185,10 @@ class AsyncDriver:
                 elif action in (Action.RESEND, Action.RECONNECT):
                     if action is Action.RECONNECT:
                         await self._drop_idle()
-                    if not closed:
-                        self._condition.lost(error, bound)
-                    patience = patience or Patience(self._patience, self._random)
-                    await asyncio.sleep(self._delay(patience, error))
                     if blocks(call):
-                        # What it was to tell may have gone to the lost connection: the caller looks for itself.
-                        return None
+                        raise WaitLost(replies.cause_of(error)) from error
+                    patience = patience or Patience(self._patience, self._random)
+                    await asyncio.sleep(self._delay(patience, error, bound))
                 elif replies.is_reply(error):
                     raise replies.error_of(error, str(self._target), first_key(call)) from None
                 else:
@@ -217,7 +214,8 @@ class AsyncDriver:
             return acknowledged(reply, error)
         return acknowledged(reply, waited)
 
-    def _delay(self, patience: Patience, error: Exception) -> float:
+    def _delay(self, patience: Patience, error: Exception, silent_s: float) -> float:
+        self._condition.lost(error, silent_s)
         last = patience.telling(error, replies.says_why(error))
         delay = patience.failed(time.monotonic())
         if delay is None:

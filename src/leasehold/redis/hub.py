@@ -11,6 +11,7 @@ waiter that is cancelled cannot harm the others.
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections import Counter, deque
 from collections.abc import Callable
@@ -19,10 +20,10 @@ from typing import Any, Final, Self
 
 from leasehold.core import limits
 from leasehold.core.errors import Unreachable
+from leasehold.core.patience import Renewals
 from leasehold.redis import replies
 from leasehold.redis.condition import Condition
 from leasehold.redis.connect import AsyncConnection, Dialler, pack
-from leasehold.redis.patience import Patience
 from leasehold.redis.replies import Action
 
 _PING_S: Final = limits.PING_MS / 1000
@@ -140,13 +141,14 @@ class Hub:
 
     async def _serve(self) -> None:
         """Keep a connection as long as anybody listens. Ends when it is lost and nobody does."""
-        patience = Patience(float("inf"), self._random)
+        renewals = Renewals(self._random)
         while True:
             connection: AsyncConnection | None = None
+            began = math.inf
             try:
                 connection = await self._dialler.aconnect(protocol=2)
                 self._begin()
-                patience = Patience(float("inf"), self._random)
+                began = time.monotonic()
                 await self._talk(connection)
             except Exception as error:
                 self._last_error = error
@@ -163,7 +165,8 @@ class Hub:
                 self._connected = False
                 if connection is not None:
                     await connection.disconnect(nowait=True)
-            await asyncio.sleep(patience.failed(time.monotonic()) or 0.0)
+            now = time.monotonic()
+            await asyncio.sleep(renewals.lost(now - began, now))
 
     def _begin(self) -> None:
         self._connected = True

@@ -13,10 +13,10 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from leasehold.core import limits
+from leasehold.core.patience import Patience, Renewals
 from leasehold.redis import replies
 from leasehold.redis.condition import Condition
 from leasehold.redis.connect import Connection, Dialler, pack, socket_of
-from leasehold.redis.patience import Patience
 from leasehold.redis.replies import Action
 
 _PING_S: Final = limits.PING_MS / 1000
@@ -43,6 +43,8 @@ class Subscription:
         self._random = draw_random
         self._condition = condition
         self._connection: Connection | None = None
+        self._renewals = Renewals(draw_random)
+        self._began = 0.0
 
     def __enter__(self) -> Self:
         self._connect()
@@ -74,6 +76,8 @@ class Subscription:
                 self._drop()
                 if replies.action_of(error) is Action.RAISE:
                     raise
+                now = time.monotonic()
+                time.sleep(max(0.0, min(self._renewals.lost(now - self._began, now), until - now)))
                 self._connect()
                 asked = False
             except BaseException:
@@ -94,6 +98,7 @@ class Subscription:
                     raise TimeoutError("no answer to SUBSCRIBE")
                 if self._condition.failed_at is not None:
                     self._condition.back()
+                self._began = time.monotonic()
                 return
             except Exception as error:
                 self._drop()

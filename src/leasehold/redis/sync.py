@@ -19,11 +19,11 @@ from typing import TypeVar
 
 from leasehold.core import limits
 from leasehold.core.errors import InvalidArgument, LeaseholdError, Unreachable
-from leasehold.core.steps import Acknowledged, Command, Draw, Invoke, Reply, Steps
+from leasehold.core.patience import Patience
+from leasehold.core.steps import Acknowledged, Command, Draw, Invoke, Reply, Steps, WaitLost
 from leasehold.redis import replies
 from leasehold.redis.condition import Condition
 from leasehold.redis.connect import Connection, Dialler, socket_of
-from leasehold.redis.patience import Patience
 from leasehold.redis.replies import Action
 from leasehold.redis.sessions import Session, Sessions
 from leasehold.redis.subscription import Subscription
@@ -64,8 +64,8 @@ class SyncDriver:
         driver.run(engine.enqueue([job]))
 
     A call that fails is sent again, the same bytes, until `patience_ms` after its first failure; then `Unreachable` is
-    raised into the steps. Every call that an engine yields may be sent twice, but for commands that block: one whose
-    connection is lost answers None, as if its time were up. `reply_timeout_ms` bounds the silence
+    raised into the steps. Every call that an engine yields may be sent twice, but for a wait:
+    `WaitLost` is raised instead. `reply_timeout_ms` bounds the silence
     before and within a reply (blocking commands get their own time on top), `connect_timeout_ms` each step of
     connecting.
 
@@ -106,7 +106,7 @@ class SyncDriver:
         """Run an operation to its end and return its answer.
 
         Raises what the operation raises; of Redis `Unreachable`, `AccessDenied`, `WrongState`, `QueueFull` and
-        `ReplyError`.
+        `ReplyError`; of a wait that came to nothing `WaitLost`.
         """
         if os.getpid() != self._pid:
             self._forked()
@@ -187,13 +187,10 @@ class SyncDriver:
                 elif action in (Action.RESEND, Action.RECONNECT):
                     if action is Action.RECONNECT:
                         self._drop_idle()
-                    if not closed:
-                        self._condition.lost(error, bound)
-                    patience = patience or Patience(self._patience, self._random)
-                    time.sleep(self._delay(patience, error))
                     if blocks(call):
-                        # What it was to tell may have gone to the lost connection: the caller looks for itself.
-                        return None
+                        raise WaitLost(replies.cause_of(error)) from error
+                    patience = patience or Patience(self._patience, self._random)
+                    time.sleep(self._delay(patience, error, bound))
                 elif replies.is_reply(error):
                     raise replies.error_of(error, str(self._target), first_key(call)) from None
                 else:
@@ -218,7 +215,8 @@ class SyncDriver:
             return acknowledged(reply, error)
         return acknowledged(reply, waited)
 
-    def _delay(self, patience: Patience, error: Exception) -> float:
+    def _delay(self, patience: Patience, error: Exception, silent_s: float) -> float:
+        self._condition.lost(error, silent_s)
         last = patience.telling(error, replies.says_why(error))
         delay = patience.failed(time.monotonic())
         if delay is None:

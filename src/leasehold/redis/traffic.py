@@ -26,7 +26,7 @@ def packed_text(call: Invoke) -> bytes:
 
 
 def blocks(call: Command | Invoke) -> TypeGuard[Command]:
-    """Whether Redis may hold the reply back. Such a call is not sent again: see `Command`."""
+    """Whether Redis may hold the reply back. Such a call is not sent again: see `WaitLost`."""
     return isinstance(call, Command) and call.block_ms > 0
 
 

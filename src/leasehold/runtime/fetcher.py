@@ -10,14 +10,17 @@ from typing import Any
 
 from leasehold.core import limits
 from leasehold.core.engine import Engine
-from leasehold.core.errors import RedisError, Unreachable
+from leasehold.core.errors import AccessDenied, RedisError, Unreachable
 from leasehold.core.job import Leased, Refused
+from leasehold.core.patience import Renewals
+from leasehold.core.steps import WaitLost
 from leasehold.core.task import BatchRule
 from leasehold.runtime.executor import Executor
 from leasehold.runtime.inflight import Inflight
-from leasehold.runtime.log import event
+from leasehold.runtime.log import brief, event
+from leasehold.runtime.loops import Link
 from leasehold.runtime.pace import Pace
-from leasehold.runtime.ports import Driver, Env, Keeper
+from leasehold.runtime.ports import Env, Keeper
 from leasehold.runtime.turns import Turns
 
 
@@ -27,7 +30,7 @@ class Fetcher:
     def __init__(
         self,
         engine: Engine,
-        driver: Driver,
+        link: Link,
         keeper: Keeper,
         worker: str,
         turns: Turns,
@@ -39,7 +42,7 @@ class Fetcher:
         burst: bool = False,
     ) -> None:
         self._engine = engine
-        self._driver = driver
+        self._link = link
         self._keeper = keeper
         self._worker = worker
         self._turns = turns
@@ -57,6 +60,8 @@ class Fetcher:
         self._encore = False
         self.quiet = False
         self._hinted = 0
+        self._waits = Renewals(env.random)
+        self._unwoken = False
         self._refused: set[str] = set()
         self._checked_at = env.clock()
         self._checked_started = 0
@@ -239,7 +244,7 @@ class Fetcher:
     async def _claim_part(self, part: tuple[str, ...], room: int, alone: bool) -> Leased:
         began = self.claiming_since = self._env.clock()
         try:
-            leased = await self._driver.run(
+            leased = await self._link.run(
                 self._engine.lease(self._worker, part, room, slots=self._inflight.slots, of_lane=self._of_lane or None)
             )
         except RedisError as error:
@@ -279,14 +284,31 @@ class Fetcher:
         self._waits_for = self._roomy()
         try:
             if self._waits_for:
-                queue = await self._rest(self._driver.run(self._engine.wait(self._waits_for, wait_ms)))
-                self._hinted = 0 if queue is None else self._hinted + 1
-                self._turns.woken(queue)
+                await self._be_woken(self._waits_for, wait_ms)
             else:
                 self._inflight.room.clear()
                 await self._rest(self._inflight.room.wait(), wait_ms)
         finally:
             self._waits_for = None
+
+    async def _be_woken(self, queues: tuple[str, ...], wait_ms: int) -> None:
+        """Wait for work. When that fails the queues are looked at all the same, later and later while it goes on."""
+        began = self._env.clock()
+        try:
+            queue = await self._rest(self._link.wait(self._engine.wait(queues, wait_ms)))
+        except (WaitLost, AccessDenied) as error:
+            now = self._env.clock()
+            pause_s = self._waits.lost(now - began, now)
+            if self._waits.count >= limits.WAITS_TOLD and not self._unwoken:
+                self._unwoken = True
+                event(logging.WARNING, "not_woken", error=brief(error))
+            await self._rest(self._env.sleep(pause_s))
+            return
+        if self._unwoken and not self.stopping and not self._disturbed.done():
+            self._unwoken = False
+            event(logging.INFO, "woken_again")
+        self._hinted = 0 if queue is None else self._hinted + 1
+        self._turns.woken(queue)
 
     async def _rest(self, waiting: Awaitable[Any], timeout_ms: int | None = None) -> Any:
         """Wait for this, but not when it is time to stop or to look anew. Only what may be cancelled is waited for."""

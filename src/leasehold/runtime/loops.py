@@ -58,6 +58,13 @@ class Link:
                 self._herald.redis_back(away)
         return answer
 
+    async def wait(self, steps: Steps[T]) -> T:
+        """Wait for work. What goes wrong with that says nothing of Redis: the claim that follows does."""
+        self._own.end_clone()
+        answer = await self._driver.run(steps)
+        self.good_at = self._env.clock()
+        return answer
+
     def subscribe(self, channel: str) -> AbstractAsyncContextManager[Messages]:
         self._own.end_clone()
         return self._driver.subscribe(channel)

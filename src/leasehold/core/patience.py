@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from leasehold.core import limits
@@ -58,3 +59,28 @@ class Patience:
         if self._since is None:
             return self._limit
         return max(_MIN_ATTEMPT, self._limit - (now - self._since))
+
+
+class Renewals:
+    """The pauses before something that was lost is begun anew: a connection, a wait for work. They grow, up to a cap;
+    one that held for a while was a good one, and the next pause is the first again.
+
+    >>> renewals = Renewals(random=lambda: 1.0)
+    >>> [renewals.lost(held_s, now=100.0) for held_s in (60.0, 0.0, 0.0, 0.0, 60.0)]
+    [0.03, 0.06, 0.12, 0.24, 0.03]
+    """
+
+    __slots__ = ("_patience", "_random", "count")
+
+    def __init__(self, random: Callable[[], float]) -> None:
+        self._random = random
+        self._patience = Patience(math.inf, random)
+        self.count = 0
+        """How many were lost in a row that did not hold."""
+
+    def lost(self, held_s: float, now: float) -> float:
+        """One was lost that had held for so long. How long to wait before the next, in seconds."""
+        if held_s >= _CAP:
+            self._patience, self.count = Patience(math.inf, self._random), 0
+        self.count += 1
+        return self._patience.failed(now) or 0.0

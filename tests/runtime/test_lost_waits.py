@@ -1,0 +1,60 @@
+"""Waits for work that come to nothing, again and again, while Redis answers everything else."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from typing import Any
+
+import pytest
+
+from leasehold.core import limits
+from leasehold.core.errors import AccessDenied
+from leasehold.core.steps import WaitLost
+from leasehold.runtime.loops import Link
+from leasehold.runtime.ports import Env
+from tests.runtime.fakes import FakeDriver, FakeEngine, Rig
+
+
+@pytest.mark.parametrize("error", [WaitLost("closed"), AccessDenied("no rights to BLPOP")], ids=["lost", "refused"])
+async def test_it_is_told_once_and_jobs_are_done_all_the_same(error: Exception, caplog: pytest.LogCaptureFixture):
+    waits, broken = 0, True
+
+    def fault(call: str) -> None:
+        nonlocal waits
+        if call == "wait":
+            waits += 1
+            if broken:
+                raise error
+
+    with caplog.at_level(logging.DEBUG, "leasehold.worker"):
+        async with Rig(lambda: None) as rig:
+            rig.driver.fault = fault
+            await rig.engine.until(lambda: waits > limits.WAITS_TOLD + 1)
+            rig.engine.add("a")
+            await rig.settled(1)
+            assert caplog.text.count("not_woken") == 1
+            broken = False
+            await rig.engine.until(lambda: "woken_again" in caplog.text)
+    assert caplog.text.count("woken_again") == 1
+    assert not {"redis_away", "loop_failed"} & set(caplog.text.replace("=", " ").split())
+
+
+async def test_a_lost_wait_is_no_sign_of_life():
+    """What an orchestrator looks at is the time of the last good reply."""
+    engine: Any = FakeEngine()
+    driver, times = FakeDriver(), itertools.count(100)
+    link = Link(driver, Env(clock=lambda: float(next(times))))
+    before = link.good_at
+
+    def fault(call: str) -> None:
+        raise WaitLost("no reply in time")
+
+    driver.fault = fault
+    with pytest.raises(WaitLost):
+        await link.wait(engine.wait(["q"], 20))
+    assert link.good_at == before
+    assert link.down_since is None
+    driver.fault = None
+    assert await link.wait(engine.wait(["q"], 20)) is None
+    assert link.good_at > before
