@@ -138,6 +138,8 @@ class Queue:
                 self._client.run(self._client.engine.wait([self.name], wait_ms))
             except WaitLost:
                 time.sleep(claim.pause_s(began, time.monotonic()))
+            else:
+                claim.waits.held()
 
     def alease(
         self, seconds: float | timedelta = 30, *, block: bool = False, timeout: float | timedelta | None = None
@@ -259,6 +261,8 @@ class Queue:
                 await self._client.arun(self._client.engine.wait([self.name], wait_ms))
             except WaitLost:
                 await asyncio.sleep(claim.pause_s(began, time.monotonic()))
+            else:
+                claim.waits.held()
 
     def _lease(self, claim: Claim) -> Steps[Leased]:
         """One look does not go through all that may be in the way of a job: what was cancelled, or of dead workers."""

@@ -54,9 +54,6 @@ def enqueue(world: World, shape: Shape, held: list[Lease]) -> None:
 OPERATIONS: dict[str, Callable[[World, Shape, list[Lease]], Any]] = {
     "enqueue": enqueue,
     "retried": settle(Retried(BOOM)),
-    "released": settle(Released()),
-    "leave": lambda world, shape, held: world.leave("w"),
-    "leave, crashed": lambda world, shape, held: world.leave("w", True),
     "retry": lambda world, shape, held: world.retry("f"),
     "unpark": lambda world, shape, held: world.maintain(["t"]),
 }
@@ -75,20 +72,61 @@ def test_nothing_is_half_done(world: World, suffix: str, operation: str) -> None
     world.audit()
 
 
-def test_who_died_gives_all_back_once(world: World, suffix: str) -> None:
+def die(world: World, shape: Shape, held: list[Lease]) -> None:
+    world.pass_time(LEASE_MS + 50)
+    world.maintain()
+    world.pass_time(GRACE_MS + 50)
+    world.maintain()
+
+
+WAYS_BACK: dict[str, Callable[[World, Shape, list[Lease]], Any]] = {
+    "released": lambda world, shape, held: world.settle_each(held, *[Released()] * 5),
+    "leave": lambda world, shape, held: world.leave("w"),
+    "leave, crashed": lambda world, shape, held: world.leave("w", True),
+    "die": die,
+}
+
+
+@pytest.mark.parametrize("way", WAYS_BACK)
+def test_what_is_given_back_is_put_off_and_the_others_go_back(world: World, suffix: str, way: str) -> None:
+    held = setup(world, SHAPES[suffix])
+    world.command("SET", world.key(suffix), "x")
+    WAYS_BACK[way](world, SHAPES[suffix], held)
+    assert world.ids(State.SCHEDULED) == ["b1", "b2", "b3"]
+    world.command("DEL", world.key(suffix))
+    world.audit()
+    ends = [*world.take_ids(), *world.take_ids()]  # of those that have crashed one is held at a time
+    assert ends[0] == "a"
+    world.pass_time(limits.PUT_OFF_MS + 100)
+    world.leave("w")
+    counts = {id: world.view(id).crashes for id in ("a", "b1", "b2", "b3", "c")}
+    assert set(counts.values()) == ({1} if way in ("die", "leave, crashed") else {0})
+    assert sorted(world.drain("q")) == ["a", "b1", "b2", "b3", "c"]
+    world.audit()
+
+
+@pytest.mark.needs(Feature.CANCEL)
+def test_one_that_is_to_be_cancelled_is_put_off_first(world: World, suffix: str) -> None:
+    held = setup(world, SHAPES[suffix])
+    world.cancel("b2")
+    world.command("SET", world.key(suffix), "x")
+    world.leave("w")
+    assert world.ids(State.SCHEDULED) == ["b1", "b2", "b3"]
+    world.command("DEL", world.key(suffix))
+    world.pass_time(limits.PUT_OFF_MS + 100)
+    leases = world.take(20)
+    assert len(leases) == len(held)
+    assert [asked.ref.id for asked in world.beat("w", leases).cancelled] == ["b2"]
+
+
+def test_a_dead_workers_jobs_keep_nobody_from_the_others(world: World, suffix: str) -> None:
     setup(world, SHAPES[suffix])
+    world.put("n1", "n2")
     world.command("SET", world.key(suffix), "x")
     world.pass_time(LEASE_MS + 50)
     world.maintain()
     world.pass_time(GRACE_MS + 50)
-    for _ in range(3):
-        with pytest.raises(WrongState):
-            world.maintain()
-    world.command("DEL", world.key(suffix))
-    world.maintain()
-    assert world.counts()["ready"] == 5
-    world.audit()
-    assert sorted(world.take_ids()) == ["a", "b1", "b2", "b3", "c"]
+    assert {"n1", "n2"} <= {id for _ in range(3) for id in world.take_ids(10, "other")}
 
 
 def test_what_is_due_is_put_into_line_once(world: World, suffix: str) -> None:

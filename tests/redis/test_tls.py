@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -53,14 +52,13 @@ class Secure:
 
 @pytest.fixture(scope="module")
 def secure(redis_binary: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secure]:
-    if b"tls-port" not in subprocess.run(["strings", redis_binary], capture_output=True, check=False).stdout:
-        probe = RedisServer(redis_binary, aof=False, args=["--tls-port", "0"])
-        try:
-            probe.start()
-        except AssertionError:
-            pytest.skip("this redis-server was built without TLS")
-        finally:
-            probe.close()
+    probe = RedisServer(redis_binary, aof=False, args=["--tls-port", "0"])
+    try:
+        probe.start()
+    except AssertionError:
+        pytest.skip("this redis-server was built without TLS")
+    finally:
+        probe.close()
     made = Secure(redis_binary, tmp_path_factory.mktemp("tls"))
     yield made
     for server in made.servers:

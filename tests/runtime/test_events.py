@@ -72,13 +72,13 @@ async def test_a_job_is_told_of_from_its_claim_to_its_end():
     assert 0 <= started.waited < 30
     assert 0.02 <= completed.seconds < 30
     assert "secret" not in repr(heard.all)
-    assert "4242" not in repr(heard.all)
+    assert "card 4242" not in repr(heard.all)
 
 
 async def test_each_outcome_has_its_event():
     heard = Heard(events.Ended)
 
-    async with Rig(failing(KeyError("4242"), retries=1), listeners=[heard.listener], burst=True) as rig:
+    async with Rig(failing(KeyError("card 4242"), retries=1), listeners=[heard.listener], burst=True) as rig:
         rig.engine.add("a")
         rig.engine.add("odd", malformed="no record")
         rig.engine.add("unknown", task="other")
@@ -90,7 +90,7 @@ async def test_each_outcome_has_its_event():
     assert "test_events.py" in failed.place
     assert retried.delay == 0
     assert heard.of(events.Broken)[0].seconds == 0
-    assert "4242" not in repr(heard.all)
+    assert "card 4242" not in repr(heard.all)
 
 
 async def test_a_retry_says_after_which_delay_and_a_cancelled_job_why():
@@ -174,7 +174,7 @@ async def test_a_listener_that_raises_harms_nobody_and_is_logged_once_for_each_k
     heard = Heard(events.Completed)
 
     def bad(event: Any) -> None:
-        raise SystemExit if event.id == "1" else ValueError("4242")
+        raise SystemExit if event.id == "1" else ValueError("card 4242")
 
     listeners = [Listener((events.Completed,), bad), heard.listener]
     with caplog.at_level(logging.INFO):
@@ -185,7 +185,7 @@ async def test_a_listener_that_raises_harms_nobody_and_is_logged_once_for_each_k
     lines = [line for line in caplog.messages if line.startswith("listener_failed")]
     assert len(lines) == 2
     assert any("error=ValueError" in line and "test_events.py" in line for line in lines)
-    assert "4242" not in "".join(lines)
+    assert "card 4242" not in "".join(lines)
 
 
 async def test_a_listener_that_hangs_is_given_up_and_jobs_go_on(monkeypatch, caplog):

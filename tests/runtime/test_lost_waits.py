@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from leasehold.core import limits
 from leasehold.core.errors import AccessDenied
 from leasehold.core.steps import WaitLost
+from leasehold.runtime import fetcher
 from leasehold.runtime.loops import Link
 from leasehold.runtime.ports import Env
 from tests.runtime.fakes import FakeDriver, FakeEngine, Rig
@@ -30,7 +30,7 @@ async def test_it_is_told_once_and_jobs_are_done_all_the_same(error: Exception, 
     with caplog.at_level(logging.DEBUG, "leasehold.worker"):
         async with Rig(lambda: None) as rig:
             rig.driver.fault = fault
-            await rig.engine.until(lambda: waits > limits.WAITS_TOLD + 1)
+            await rig.engine.until(lambda: waits > fetcher.LOST_TOLD + 1)
             rig.engine.add("a")
             await rig.settled(1)
             assert caplog.text.count("not_woken") == 1
@@ -38,6 +38,43 @@ async def test_it_is_told_once_and_jobs_are_done_all_the_same(error: Exception, 
             await rig.engine.until(lambda: "woken_again" in caplog.text)
     assert caplog.text.count("woken_again") == 1
     assert not {"redis_away", "loop_failed"} & set(caplog.text.replace("=", " ").split())
+
+
+@pytest.mark.parametrize("silent", [False, True])
+async def test_what_is_cut_after_a_quiet_while_is_no_news(
+    silent: bool, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+):
+    """As by a proxy in between. It is, when nobody says that the connection is gone."""
+    monkeypatch.setattr(fetcher, "QUIET_S", 0.0)
+    waits = 0
+
+    def fault(call: str) -> None:
+        nonlocal waits
+        if call == "wait":
+            waits += 1
+            raise WaitLost("gone", silent)
+
+    async with Rig(lambda: None) as rig:
+        rig.driver.fault = fault
+        await rig.engine.until(lambda: waits > fetcher.LOST_TOLD + 1)
+    assert caplog.text.count("not_woken") == int(silent)
+
+
+async def test_one_of_many_that_is_lost_is_no_news(caplog: pytest.LogCaptureFixture):
+    waits = 0
+
+    def fault(call: str) -> None:
+        nonlocal waits
+        if call == "wait":
+            waits += 1
+            if waits % 2:
+                raise WaitLost("gone")
+            rig.engine.add(str(waits))
+
+    async with Rig(lambda: None) as rig:
+        rig.driver.fault = fault
+        await rig.engine.until(lambda: waits > 4 * fetcher.LOST_TOLD)
+    assert "woken" not in caplog.text
 
 
 async def test_a_lost_wait_is_no_sign_of_life():

@@ -130,7 +130,7 @@ _LANES: Final = (
     Mutant("turns-have-no-end", "math.min(goal - #jobs, 100 - turns)", "goal - #jobs", ("claim",)),
     Mutant("claim-reads-all", "  if has_large() then\n    wanted", "  if false then\n    wanted", ("claim",)),
     Mutant("large-is-not-noted", "if bytes > 2048 and", "if false and"),
-    Mutant("spoilt-list-unnoticed", "checked[list] = call('LLEN', key(list))", "checked[list] = 1"),
+    Mutant("spoilt-list-unnoticed", "local answer = (ask or call)('LLEN', key(list))", "local answer = 1"),
     Mutant("spoilt-lane-again-and-again", "stuck[#stuck + 1] = lane\n        return false", "return true", ("claim",)),
     Mutant("lane-limit-stays", "== 0 and busy_of(lane) == 0 then\n      call('HDEL', key('limits'), lane)", "then"),
     Mutant("lane-limit-forgotten", "call('HSET', key('limits'), lane, limit)", ""),

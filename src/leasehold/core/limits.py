@@ -64,8 +64,10 @@ TEND_LIMIT = 200
 BACK_MOST, BACK_HARD = 100, 3
 """Jobs that one call gives back of those that workers held; one that has a shape or ends counts as so many of them.
 The next call goes on with the others."""
-META_TTL_MS, PUT_OFF_MS = 30 * DAY, MINUTE
-"""An idle queue's counters are forgotten; what is due in a list that is another program's is due again."""
+META_TTL_MS = 30 * DAY
+"""An idle queue's counters are forgotten after this long."""
+PUT_OFF_MS = MINUTE
+"""A job whose list is another program's is tried to be put there again after this long."""
 
 # Jobs.
 DEFAULT_TIMEOUT_MS = HOUR
@@ -150,8 +152,7 @@ PATIENCE_MS = 10 * SECOND
 START_PATIENCE_MS = 3 * SECOND
 """The same for a command that has just been started: somebody may be waiting to be told of a wrong URL."""
 MAX_IDLE_CONNECTIONS = 64
-RESEND_FIRST_MS = 30
-RESEND_CAP_MS = 300
+RESEND_FIRST_MS, RESEND_CAP_MS = 30, 300
 RESEND_SLOW_AFTER_MS = 10 * SECOND
 RESEND_SLOW_CAP_MS = 2 * SECOND
 MIN_ATTEMPT_MS = 100
@@ -208,10 +209,9 @@ KEEPER_LATE_MS = 1 * SECOND
 """While jobs are held: no claims after such a silence of the keeper's, in which two beats should have come."""
 KEEPER_GONE_MS = 1_300
 """While jobs are held: after such a silence the keeper is replaced, in time for the next one to keep the leases."""
-REDIS_BACKOFF_MS = 50
-REDIS_BACKOFF_CAP_MS = 1 * SECOND
-SPURIOUS_MS, WAITS_TOLD = 100, 5
-"""The longest pause after wake-ups that led to nothing; so many waits lost in a row are told of."""
+REDIS_BACKOFF_MS, REDIS_BACKOFF_CAP_MS = 50, 1 * SECOND
+SPURIOUS_MS = 100
+"""The longest pause after wake-ups that led to nothing."""
 MAX_LOG_TEXT = 300
 
 # Events, hooks, middleware.

@@ -1,4 +1,4 @@
-"""When to send a failed call again, and when to give up. Pure: time and randomness come from outside.
+"""When to try again what has failed, and when to give up. Pure: time and randomness come from outside.
 
 >>> patience = Patience(limit_s=10.0, random=lambda: 0.5)
 >>> patience.failed(now=100.0), patience.left(now=100.5)
@@ -70,17 +70,20 @@ class Renewals:
     [0.03, 0.06, 0.12, 0.24, 0.03]
     """
 
-    __slots__ = ("_patience", "_random", "count")
+    __slots__ = ("_patience", "_random")
 
     def __init__(self, random: Callable[[], float]) -> None:
         self._random = random
-        self._patience = Patience(math.inf, random)
-        self.count = 0
-        """How many were lost in a row that did not hold."""
+        self.held()
+
+    def held(self) -> None:
+        """One came to a good end."""
+        self._patience = Patience(math.inf, self._random)
 
     def lost(self, held_s: float, now: float) -> float:
         """One was lost that had held for so long. How long to wait before the next, in seconds."""
         if held_s >= _CAP:
-            self._patience, self.count = Patience(math.inf, self._random), 0
-        self.count += 1
-        return self._patience.failed(now) or 0.0
+            self.held()
+        pause_s = self._patience.failed(now)
+        assert pause_s is not None, "this patience has no end"
+        return pause_s

@@ -36,7 +36,7 @@ class Script:
 class Command:
     """One plain command. `block_ms` says how long Redis may hold the reply back (blocking commands).
 
-    One that blocks is a wait, whose answer is a hint. It is sent once, and raises `WaitLost`.
+    One that blocks is a wait, whose answer is a hint. It is sent once: `WaitLost` when it comes to nothing.
     """
 
     args: tuple[Arg, ...]
@@ -47,8 +47,12 @@ class WaitLost(Exception):
     """A wait came to nothing: its connection was lost, or Redis cannot let anybody wait just now.
 
     It is not sent again: Redis may have given what it waited for to the dead connection, and who asks again would wait
-    in vain. Whoever waits looks for himself, which also tells whether Redis is there.
+    in vain. Whoever waits looks for himself, which also tells whether Redis is there. `silent`: nothing came in time.
     """
+
+    def __init__(self, why: str, silent: bool = False) -> None:
+        super().__init__(why)
+        self.silent = silent
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,7 +55,7 @@ def lacking(key: str, keys: str, needed: Sequence[str], no_key: Sequence[str]) -
 
     `needed`: commands whose first argument is a key, with examples of the others; `no_key`: as `denied` takes them. One
     who may run no script, or not on this key, can be asked for nothing else. Before Redis 7 a user who lacks DEL may
-    lack more than is found.
+    lack more than is found, and commands that block are not tried.
     """
     try:
         found = yield from denied(key, (*map(_with_key, needed), *no_key))

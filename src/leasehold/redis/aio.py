@@ -186,7 +186,7 @@ class AsyncDriver:
                     if action is Action.RECONNECT:
                         await self._drop_idle()
                     if blocks(call):
-                        raise WaitLost(replies.cause_of(error)) from error
+                        raise WaitLost(replies.cause_of(error), replies.timed_out(error)) from error
                     patience = patience or Patience(self._patience, self._random)
                     await asyncio.sleep(self._delay(patience, error, bound))
                 elif replies.is_reply(error):

@@ -29,7 +29,7 @@ Trouble = TypeVar("Trouble", bound=RedisError)
 
 
 class Action(Enum):
-    """What a driver does about a failed attempt."""
+    """What a driver does about a failed attempt. Nothing is sent again of a command that blocks: see `WaitLost`."""
 
     RESEND = "resend"
     """Wait, then send the same call again."""

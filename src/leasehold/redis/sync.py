@@ -64,10 +64,9 @@ class SyncDriver:
         driver.run(engine.enqueue([job]))
 
     A call that fails is sent again, the same bytes, until `patience_ms` after its first failure; then `Unreachable` is
-    raised into the steps. Every call that an engine yields may be sent twice, but for a wait:
-    `WaitLost` is raised instead. `reply_timeout_ms` bounds the silence
-    before and within a reply (blocking commands get their own time on top), `connect_timeout_ms` each step of
-    connecting.
+    raised into the steps. Every call that an engine yields may be sent twice, but for a wait: `WaitLost` is raised
+    instead. `reply_timeout_ms` bounds the silence before and within a reply (blocking commands get their own time on
+    top), `connect_timeout_ms` each step of connecting.
 
     Nothing is sent before the first `run`. Safe to use from several threads and after a fork. `liveness` is the
     monotonic time of the last good reply, 0.0 before the first. Tests that want a call to fail wrap the steps.
@@ -188,7 +187,7 @@ class SyncDriver:
                     if action is Action.RECONNECT:
                         self._drop_idle()
                     if blocks(call):
-                        raise WaitLost(replies.cause_of(error)) from error
+                        raise WaitLost(replies.cause_of(error), replies.timed_out(error)) from error
                     patience = patience or Patience(self._patience, self._random)
                     time.sleep(self._delay(patience, error, bound))
                 elif replies.is_reply(error):

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from leasehold.core import limits
 from leasehold.core.engine import Engine
@@ -22,6 +22,11 @@ from leasehold.runtime.loops import Link
 from leasehold.runtime.pace import Pace
 from leasehold.runtime.ports import Env, Keeper
 from leasehold.runtime.turns import Turns
+
+LOST_TOLD: Final = 5
+"""So many lost waits in a row are told of."""
+QUIET_S: Final = 0.3
+"""Some things between us and Redis cut connections that were quiet for so long or longer."""
 
 
 class Fetcher:
@@ -61,6 +66,7 @@ class Fetcher:
         self.quiet = False
         self._hinted = 0
         self._waits = Renewals(env.random)
+        self._lost_waits = 0
         self._unwoken = False
         self._refused: set[str] = set()
         self._checked_at = env.clock()
@@ -298,17 +304,26 @@ class Fetcher:
             queue = await self._rest(self._link.wait(self._engine.wait(queues, wait_ms)))
         except (WaitLost, AccessDenied) as error:
             now = self._env.clock()
-            pause_s = self._waits.lost(now - began, now)
-            if self._waits.count >= limits.WAITS_TOLD and not self._unwoken:
-                self._unwoken = True
-                event(logging.WARNING, "not_woken", error=brief(error))
-            await self._rest(self._env.sleep(pause_s))
+            self._tell_lost(error, now - began)
+            await self._rest(self._env.sleep(self._waits.lost(now - began, now)))
             return
-        if self._unwoken and not self.stopping and not self._disturbed.done():
+        if self.stopping or self._disturbed.done():
+            return
+        self._waits.held()
+        self._lost_waits = 0
+        if self._unwoken:
             self._unwoken = False
             event(logging.INFO, "woken_again")
         self._hinted = 0 if queue is None else self._hinted + 1
         self._turns.woken(queue)
+
+    def _tell_lost(self, error: Exception, held_s: float) -> None:
+        """Once, of waits that are lost one after the other. One that was cut after a quiet while is no news."""
+        quiet = held_s >= QUIET_S and isinstance(error, WaitLost) and not error.silent
+        self._lost_waits = 0 if quiet else self._lost_waits + 1
+        if self._lost_waits >= LOST_TOLD and not self._unwoken:
+            self._unwoken = True
+            event(logging.WARNING, "not_woken", error=brief(error))
 
     async def _rest(self, waiting: Awaitable[Any], timeout_ms: int | None = None) -> Any:
         """Wait for this, but not when it is time to stop or to look anew. Only what may be cancelled is waited for."""

@@ -148,6 +148,8 @@ class Settler:
         back = [item for item in items if isinstance(item[1], (Released, Crashed))]
         others = [item for item in items if not isinstance(item[1], (Released, Crashed))]
         items[:] = [*others, *sorted(back, key=lambda item: f"{item[0].token:>30}", reverse=True)]
+        if len(items) == 1:  # this was its own turn
+            refused.append(items.pop())
         while items:
             try:
                 await self._settle(items[:1])

@@ -234,7 +234,9 @@ def test_a_user_with_just_the_rights_that_are_needed(bench: Bench, cli: Cli) -> 
         assert "all keys begin with other." in out
         bench.command("ACL", "SETUSER", "app", "resetkeys", "~jobs:*", "-lset", "-blmove")
         out, _ = cli("check", "--url", url, expect=1)
-        assert "+lset +blmove ~jobs*" in out
+        # Before Redis 7 nobody can try a command that blocks.
+        old = b"redis_version:6." in bench.command("INFO", "server")
+        assert ("+lset ~jobs*" if old else "+lset +blmove ~jobs*") in out
     finally:
         driver.close()
         bench.command("ACL", "DELUSER", "app")

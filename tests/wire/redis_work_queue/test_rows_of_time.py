@@ -15,6 +15,7 @@ from redis.retry import Retry
 from leasehold.compat.redis_work_queue import KeyPrefix, WorkQueue
 from leasehold.core.job import State
 from leasehold.core.outcome import Broken
+from leasehold.core.steps import WaitLost
 from leasehold.redis.sync import SyncDriver
 from tests.redis.proxy import Proxy
 from tests.wire.redis_work_queue.bench import BOOM, Bench, P
@@ -54,6 +55,8 @@ def test_r19_a_worker_notices_that_its_wait_will_not_be_answered(bench: Bench) -
         proxy.hole()
         bench.put("a")
         before = time.monotonic()
+        with pytest.raises(WaitLost):
+            driver.run(bench.engine.wait(["default"], 500))
         assert driver.run(bench.engine.wait(["default"], 500)) == "default"
         assert time.monotonic() - before < 0.5 + 2 + 3
         driver.close()

@@ -143,9 +143,10 @@ local function is_spent()
   return read >= @CLAIM_BYTES@ or turns >= @TURNS_MOST@
 end
 
--- Ask for entries of the list of one lane or priority. Another program's data there keeps nobody from the other lists: who
--- finds nothing in them is told.
+-- Another program's data in the place of the list of a lane or priority keeps nobody from the other lists: who finds nothing
+-- in them is told.
 local spoilt = not_promoted
+-- Ask for entries of such a list.
 local function ask(command, list, ...)
   local answer = redis.pcall(command, key(list), ...)
   if type(answer) == 'table' and answer.err then
@@ -383,7 +384,7 @@ if #jobs > 0 then
   call('ZREM', key('suspects'), worker)
   call('HSET', key('meta'), 'token', digits(token))
 end
-if spoilt and #jobs == 0 then
+if spoilt and #jobs == 0 and next_ms ~= 0 then
   return spoilt
 end
 local waiting = call('EXISTS', key('ready'), key('turns'), key('priorities')) > 0

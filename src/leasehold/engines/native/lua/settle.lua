@@ -22,9 +22,10 @@ local tries = call('EXISTS', key('tries')) == 1 and call('HMGET', key('tries'), 
 local tasks, shape_at = {}, {}
 
 -- What the outcome of a job that has a shape may change: its lane in any case, the list of its priority where it waits again.
+-- What is given back looks for itself.
 local function check_shape(shape, kind, ms)
-  local again = kind == 'l' or kind == 'k' or kind == 'r' and ms == '0' or kind == 'c' and shapes.word(shape, 'k')
-  if again or shapes.word(shape, 'l') then
+  local again = kind == 'r' and ms == '0' or kind == 'c' and shapes.word(shape, 'k')
+  if kind ~= 'l' and kind ~= 'k' and (again or shapes.word(shape, 'l')) then
     shapes.check(shape)
   end
 end

@@ -36,6 +36,7 @@ end
 -- first: each goes to the very front, so the order of the claims is the order afterwards. Past the limit of crashes a job
 -- ends in broken; one that has crashed before goes to `isolated`; one that is to be cancelled ends so. One of a lane goes
 -- back into it: a claim isolates it when it is its turn, so that of several that were held together only one runs.
+-- One whose list is another program's is put off, its end, too: until then it keeps its place and its notes.
 -- Answers how many it took: with `bounded`, as far as there is room. An end, or a place other than the front, takes several
 -- times as long as to be just next in line.
 local function put_back(config, time, entries, bounded)
@@ -45,9 +46,6 @@ local function put_back(config, time, entries, bounded)
   local ids, again, front, isolated, counts, crashed = {}, {}, {}, {}, {}, 0
   for n, entry in ipairs(entries) do
     ids[n] = entry[2]
-    if entry[6] ~= '' then
-      shapes.check(entry[6])
-    end
   end
   local tries = call('EXISTS', key('tries')) == 1 and call('HMGET', key('tries'), unpack(ids)) or {}
   local asked = cancels_asked(ids)
@@ -69,18 +67,23 @@ local function put_back(config, time, entries, bounded)
         crashes, crashed = crashes + 1, crashed + 1
       end
       local broken = entry[5] and crashes >= config.max_crashes
+      local out_of_line = shape ~= '' and shapes.trouble_of(shape)
       room = room - ((asked[n] or broken or shape ~= '') and @BACK_HARD@ - 1 or 0)
-      if asked[n] then
+      if not out_of_line and asked[n] then
         end_badly(config, time, 'cancelled', id, failures, crashes, digits(token), worker, claimed, asked[n])
-      elseif broken then
+      elseif not out_of_line and broken then
         end_as_broken(config, time, id, failures, crashes, digits(token), worker, claimed)
       else
-        again[#again + 1] = id
         if entry[5] then
           counts[#counts + 1] = id
           counts[#counts + 1] = failures .. ' ' .. crashes .. (string.match(tries[n] or '', '^%d+ %d+(.*)$') or '')
         end
-        line_up_again(config, id, shape, crashes, front, isolated)
+        if out_of_line then
+          shapes.put_off(id, shape)
+        else
+          again[#again + 1] = id
+          line_up_again(config, id, shape, crashes, front, isolated)
+        end
       end
     end
   end

@@ -170,18 +170,10 @@ local shapes = setmetatable({ function(my)
   -- Another program's data in the place of the list that a shape says is an error. To be asked for all jobs of a call
   -- before anything is changed.
   local checked = {}
-  local function check(shape)
+  local function check(shape, ask)
     local list = list_of(shape)
     if list and not checked[list] then
-      checked[list] = call('LLEN', key(list))
-    end
-  end
-
-  -- The same error, to be told later: nil when there is none.
-  local function trouble_of(shape)
-    local list = list_of(shape)
-    if list and not checked[list] then
-      local answer = redis.pcall('LLEN', key(list))
+      local answer = (ask or call)('LLEN', key(list))
       if type(answer) == 'table' then
         return answer
       end
@@ -189,15 +181,26 @@ local shapes = setmetatable({ function(my)
     end
   end
 
+  -- That error, where it must not end the call: nil when there is none.
+  local function trouble_of(shape)
+    return check(shape, redis.pcall)
+  end
+
   -- A time in `scheduled` has a half added for a job that has a shape: only its record needs to be looked at when it is due.
   local function score_of(due, shape)
     return shape == '' and due or string.format('%.1f', due + 0.5)
   end
 
-  -- Make a job ready for which the end of another must not fail: where its list is another program's, it is due later.
+  -- A job that cannot be put into line is due later. What it was part of goes on.
+  local later = nil
+  local function put_off(id, shape)
+    later = later or clock() + @PUT_OFF_MS@
+    call('ZADD', key('scheduled'), score_of(later, shape), id)
+  end
+
   local function place_or_put_off(id, shape)
     if trouble_of(shape) then
-      call('ZADD', key('scheduled'), score_of(clock() + @PUT_OFF_MS@, shape), id)
+      put_off(id, shape)
     else
       place(id, shape, false)
     end
@@ -263,6 +266,7 @@ local shapes = setmetatable({ function(my)
   my.leave_lane = leave_lane
   my.place = place
   my.place_again = place_again
+  my.put_off = put_off
   my.place_or_put_off = place_or_put_off
   my.check = check
   my.trouble_of = trouble_of

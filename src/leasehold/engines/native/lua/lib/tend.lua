@@ -1,6 +1,6 @@
 -- lib tend: what is due, whoever comes by: scheduled jobs whose time has come, and the jobs of workers that died.
 
--- Why the last of those that were due and could not be put into line could not.
+-- Why the last of those that were due and could not be put into line could not. A claim that finds nothing else tells it.
 local not_promoted = nil
 
 -- One that has a shape takes several times as long as one that does not. One whose list is another program's is put off: it
@@ -10,7 +10,7 @@ local function promote(time, limit)
   if #due == 0 then
     return 0
   end
-  local ids, plain, shaped, put_off, work, bytes = {}, {}, {}, {}, 0, 0
+  local ids, plain, shaped, work, bytes = {}, {}, {}, 0, 0
   for i = 1, #due, 2 do
     if work >= limit or bytes >= @READ_BYTES@ then
       break
@@ -23,8 +23,7 @@ local function promote(time, limit)
     local trouble = shape ~= '' and shapes.trouble_of(shape)
     if trouble then
       not_promoted, work = trouble, work + 1
-      put_off[#put_off + 1] = shapes.score_of(time + @PUT_OFF_MS@, shape)
-      put_off[#put_off + 1] = id
+      shapes.put_off(id, shape)
     elseif shape == '' or not shapes.word(shape, 'l') and not shapes.word(shape, 'p') then
       plain[#plain + 1], work = id, work + 1
       ids[#ids + 1] = id
@@ -39,9 +38,6 @@ local function promote(time, limit)
   if #plain > 0 then
     call('RPUSH', key('ready'), unpack(plain))
     wake_one()
-  end
-  if #put_off > 0 then
-    call('ZADD', key('scheduled'), unpack(put_off))
   end
   if #ids > 0 then
     call('ZREM', key('scheduled'), unpack(ids))
