@@ -139,7 +139,7 @@ class Queue:
             except WaitLost:
                 time.sleep(claim.pause_s(began, time.monotonic()))
             else:
-                claim.waits.held()
+                claim.waits.good()
 
     def alease(
         self, seconds: float | timedelta = 30, *, block: bool = False, timeout: float | timedelta | None = None
@@ -262,7 +262,7 @@ class Queue:
             except WaitLost:
                 await asyncio.sleep(claim.pause_s(began, time.monotonic()))
             else:
-                claim.waits.held()
+                claim.waits.good()
 
     def _lease(self, claim: Claim) -> Steps[Leased]:
         """One look does not go through all that may be in the way of a job: what was cancelled, or of dead workers."""

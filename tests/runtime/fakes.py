@@ -54,7 +54,7 @@ class FakeEngine:
     poisoned: list[JobView] = field(default_factory=list)
     """What the next maintenance tells of."""
     spoilt: set[str] = field(default_factory=set)
-    """Jobs of a lane with a foreign key in its place: Redis refuses what they are part of."""
+    """Jobs of a lane with a foreign key in its place: Redis refuses what they are part of, with `refusal`."""
     refusal: LeaseholdError = field(default_factory=lambda: WrongState("a key holds something else than expected"))
     trouble: dict[int, LeaseholdError] = field(default_factory=dict)
     """What becomes of a call that settles, by its number from 1."""
@@ -149,6 +149,7 @@ class FakeEngine:
             if len(self.batches) in self.trouble:
                 raise self.trouble.pop(len(self.batches))
             if self.spoilt.intersection(lease.record.id for lease, _ in settlements):
+                self._changed.set()
                 raise self.refusal
             answers = [self._settle_one(lease, outcome) for lease, outcome in settlements]
             back = [lease for lease, outcome in settlements if isinstance(outcome, Released)]

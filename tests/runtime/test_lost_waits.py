@@ -45,7 +45,7 @@ async def test_what_is_cut_after_a_quiet_while_is_no_news(
     silent: bool, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ):
     """As by a proxy in between. It is, when nobody says that the connection is gone."""
-    monkeypatch.setattr(fetcher, "QUIET_S", 0.0)
+    monkeypatch.setattr(fetcher, "HELD_S", 0.0)
     waits = 0
 
     def fault(call: str) -> None:

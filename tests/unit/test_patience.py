@@ -81,5 +81,5 @@ def test_pauses_between_renewals_grow_while_none_holds() -> None:
     assert max(pauses) == 2.0
     assert renewals.lost(1.0, now=60) == 0.03
     assert renewals.lost(0.0, now=61) == 0.06
-    renewals.held()
+    renewals.good()
     assert renewals.lost(0.0, now=62) == 0.03

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Final
 
 from leasehold.core import limits
 
@@ -17,6 +18,8 @@ _CAP = limits.RESEND_CAP_MS / 1000
 _SLOW_AFTER = limits.RESEND_SLOW_AFTER_MS / 1000
 _SLOW_CAP = limits.RESEND_SLOW_CAP_MS / 1000
 _MIN_ATTEMPT = limits.MIN_ATTEMPT_MS / 1000
+HELD_S: Final = _CAP
+"""A connection, or a wait, that was there for so long was a good one."""
 
 
 class Patience:
@@ -30,10 +33,6 @@ class Patience:
         self._since: float | None = None
         self._failures = 0
         self._told: Exception | None = None
-
-    @property
-    def failures(self) -> int:
-        return self._failures
 
     def failed(self, now: float) -> float | None:
         """How long to wait before the next attempt; None: give up."""
@@ -63,7 +62,7 @@ class Patience:
 
 class Renewals:
     """The pauses before something that was lost is begun anew: a connection, a wait for work. They grow, up to a cap;
-    one that held for a while was a good one, and the next pause is the first again.
+    after one that held for `HELD_S` the next pause is the first again.
 
     >>> renewals = Renewals(random=lambda: 1.0)
     >>> [renewals.lost(held_s, now=100.0) for held_s in (60.0, 0.0, 0.0, 0.0, 60.0)]
@@ -74,16 +73,16 @@ class Renewals:
 
     def __init__(self, random: Callable[[], float]) -> None:
         self._random = random
-        self.held()
+        self.good()
 
-    def held(self) -> None:
+    def good(self) -> None:
         """One came to a good end."""
         self._patience = Patience(math.inf, self._random)
 
     def lost(self, held_s: float, now: float) -> float:
         """One was lost that had held for so long. How long to wait before the next, in seconds."""
-        if held_s >= _CAP:
-            self.held()
+        if held_s >= HELD_S:
+            self.good()
         pause_s = self._patience.failed(now)
         assert pause_s is not None, "this patience has no end"
         return pause_s

@@ -144,7 +144,7 @@ class Hub:
         renewals = Renewals(self._random)
         while True:
             connection: AsyncConnection | None = None
-            began = math.inf
+            began = math.inf  # one that was never there held for no time
             try:
                 connection = await self._dialler.aconnect(protocol=2)
                 self._begin()

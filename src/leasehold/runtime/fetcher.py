@@ -12,12 +12,12 @@ from leasehold.core import limits
 from leasehold.core.engine import Engine
 from leasehold.core.errors import AccessDenied, RedisError, Unreachable
 from leasehold.core.job import Leased, Refused
-from leasehold.core.patience import Renewals
+from leasehold.core.patience import HELD_S, Renewals
 from leasehold.core.steps import WaitLost
 from leasehold.core.task import BatchRule
 from leasehold.runtime.executor import Executor
 from leasehold.runtime.inflight import Inflight
-from leasehold.runtime.log import brief, event
+from leasehold.runtime.log import event
 from leasehold.runtime.loops import Link
 from leasehold.runtime.pace import Pace
 from leasehold.runtime.ports import Env, Keeper
@@ -25,8 +25,6 @@ from leasehold.runtime.turns import Turns
 
 LOST_TOLD: Final = 5
 """So many lost waits in a row are told of."""
-QUIET_S: Final = 0.3
-"""Some things between us and Redis cut connections that were quiet for so long or longer."""
 
 
 class Fetcher:
@@ -309,7 +307,7 @@ class Fetcher:
             return
         if self.stopping or self._disturbed.done():
             return
-        self._waits.held()
+        self._waits.good()
         self._lost_waits = 0
         if self._unwoken:
             self._unwoken = False
@@ -319,11 +317,11 @@ class Fetcher:
 
     def _tell_lost(self, error: Exception, held_s: float) -> None:
         """Once, of waits that are lost one after the other. One that was cut after a quiet while is no news."""
-        quiet = held_s >= QUIET_S and isinstance(error, WaitLost) and not error.silent
-        self._lost_waits = 0 if quiet else self._lost_waits + 1
+        cut = held_s >= HELD_S and isinstance(error, WaitLost) and not error.silent
+        self._lost_waits = 0 if cut else self._lost_waits + 1
         if self._lost_waits >= LOST_TOLD and not self._unwoken:
             self._unwoken = True
-            event(logging.WARNING, "not_woken", error=brief(error))
+            event(logging.WARNING, "not_woken", error=str(error))
 
     async def _rest(self, waiting: Awaitable[Any], timeout_ms: int | None = None) -> Any:
         """Wait for this, but not when it is time to stop or to look anew. Only what may be cancelled is waited for."""

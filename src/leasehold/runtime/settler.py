@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections import deque
 from typing import Final, TypeAlias
@@ -17,20 +18,24 @@ from leasehold.runtime.held import Held
 from leasehold.runtime.herald import Herald
 from leasehold.runtime.hooks import Hooks
 from leasehold.runtime.inflight import Inflight
-from leasehold.runtime.log import event
+from leasehold.runtime.log import brief, event
+from leasehold.runtime.loops import pause_s
 from leasehold.runtime.ports import Driver, Env
 
 Item: TypeAlias = tuple[Lease, Outcome, Held | None]
 """A lease, how it ended, and its entry in the table (None: a stray that was never in it)."""
 
 APART: Final = (WrongState, ReplyError)
-"""What may be the fault of one job alone."""
+"""Refusals that may be about one job alone, as those for all of them are not: they are settled one by one."""
+ASIDE_MOST: Final = 20
+"""So many that were refused are tried again at one time: the others wait meanwhile."""
 
 
 class Settler:
     """A queue of outcomes and the loop that settles them in order.
 
-    When Redis does not answer, the outcomes stay in the queue and the loop raises: its supervisor runs it again.
+    When Redis does not answer, or refuses all, they stay in the queue and the loop raises: its supervisor repeats it.
+    Some that alone are refused are set aside and tried again later.
     """
 
     def __init__(
@@ -56,6 +61,9 @@ class Settler:
         self._quiet = asyncio.Event()
         self._quiet.set()
         self._doubtful: set[LeaseRef] = set()
+        self._aside: list[Item] = []
+        self._aside_at, self._aside_tries = 0.0, 0
+        self._told = ""
         self.settled = 0
         self.lost = 0
 
@@ -78,14 +86,26 @@ class Settler:
 
     async def run(self) -> None:
         while True:
-            await self._wake.wait()
+            await self._something()
             self._wake.clear()
-            while self._queue:
+            while self._queue or self._is_due():
+                if self._is_due():
+                    await self._try_again()
                 if limits.SETTLE_CROWD <= len(self._queue) < limits.SETTLE_FULL:
                     # So many at once: jobs are short, and more will have ended in a moment.
                     await self._env.sleep(limits.GATHER_MS / limits.SECOND)
-                await self._round(self._take())
-            self._quiet.set()
+                if self._queue:
+                    await self._round(self._take())
+            if not self._aside:
+                self._told = ""
+                self._quiet.set()
+
+    async def _something(self) -> None:
+        """Until there is something to settle."""
+        left = self._aside_at - self._env.clock() if self._aside else None
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(left):
+                await self._wake.wait()
 
     def _add(self, item: Item) -> None:
         if not self._queue:  # else this was done for the first in it, and the loop goes on until it is empty
@@ -112,7 +132,6 @@ class Settler:
         A refusal may be about one queue alone (a foreign key in its place): the others must not wait for it.
         """
         left: dict[str, list[Item]] = {}
-        refused: list[Item] = []
         for item in batch:
             left.setdefault(item[0].record.queue, []).append(item)
         refusal: LeaseholdError | None = None
@@ -120,15 +139,14 @@ class Settler:
             for queue in list(left):
                 try:
                     await self._settle(left[queue])
-                    del left[queue]
+                except APART as error:
+                    await self._settle_apart(left[queue], error)
                 except (RedisError, QueueFull) as error:  # full: a Redis that cannot write to its disk says so, too
                     if isinstance(error, Unreachable):
                         raise
                     refusal = error
-                    if isinstance(error, ReplyError):  # a script that stopped half-way has done a part of it
-                        self._doubtful.update(lease.ref for lease, _, _ in left[queue])
-                    if isinstance(error, APART):
-                        await self._settle_apart(left[queue], refused)
+                    continue
+                del left[queue]
         except BaseException:
             # It may have been done or not.
             self._doubtful.update(lease.ref for lease, _, _ in left[queue])
@@ -136,26 +154,62 @@ class Settler:
         finally:
             if left:
                 self._queue.extendleft(item for items in reversed(left.values()) for item in reversed(items))
-                self._queue.extend(refused)  # behind the others, which need not wait for them
                 self._wake.set()
         if refusal is not None:
             raise refusal
 
-    async def _settle_apart(self, items: list[Item], refused: list[Item]) -> None:
+    async def _settle_apart(self, items: list[Item], refusal: RedisError) -> None:
         """A foreign key may be that of one lane or priority, and a record that no script can read that of one job: the
-        others need not wait for it."""
+        others need not wait for it. What has been settled or set aside is taken out of `items`."""
+        first = not self._aside
+        if len(items) == 1:
+            self._set_aside(items.pop(), refusal)
+        if isinstance(refusal, ReplyError):  # a script that stopped half-way has done a part of it
+            self._doubtful.update(lease.ref for lease, _, _ in items)
         # What goes back to the front of its queue does so one after the other: the first of them last.
         back = [item for item in items if isinstance(item[1], (Released, Crashed))]
         others = [item for item in items if not isinstance(item[1], (Released, Crashed))]
-        items[:] = [*others, *sorted(back, key=lambda item: f"{item[0].token:>30}", reverse=True)]
-        if len(items) == 1:  # this was its own turn
-            refused.append(items.pop())
+        items[:] = [*others, *sorted(back, key=_age, reverse=True)]
+        await self._settle_each(items)
+        if first:
+            self._pause(1)
+
+    async def _settle_each(self, items: list[Item]) -> None:
         while items:
             try:
                 await self._settle(items[:1])
-            except APART:
-                refused.append(items[0])
+            except APART as error:
+                self._set_aside(items[0], error)
             del items[0]
+
+    def _set_aside(self, item: Item, refusal: RedisError) -> None:
+        self._aside.append(item)
+        if isinstance(refusal, ReplyError):
+            self._doubtful.add(item[0].ref)
+        if str(refusal) != self._told:
+            self._told = str(refusal)
+            event(logging.ERROR, "redis_refused", loop="settle", error=brief(refusal))
+
+    def _is_due(self) -> bool:
+        return bool(self._aside) and self._env.clock() >= self._aside_at
+
+    def _pause(self, tries: int) -> None:
+        """What was set aside has a pause of its own, which the others need not keep."""
+        self._aside_tries = tries
+        self._aside_at = self._env.clock() + pause_s(min(tries, 16), self._env.random)
+
+    async def _try_again(self) -> None:
+        """Some of those that were set aside, one by one. The next have their turn soon if any of these went through."""
+        before = len(self._aside)
+        items, self._aside = self._aside[:ASIDE_MOST], self._aside[ASIDE_MOST:]
+        try:
+            await self._settle_each(items)
+        except BaseException:
+            self._doubtful.update(lease.ref for lease, _, _ in items)
+            raise
+        finally:
+            self._aside = [*items, *self._aside]
+        self._pause(self._aside_tries + 1 if len(self._aside) == before else 1)
 
     async def _settle(self, batch: list[Item]) -> None:
         answers = await self._tell([(lease, outcome) for lease, outcome, _ in batch])
@@ -198,3 +252,8 @@ class Settler:
             return
         self.lost += 1
         event(logging.WARNING, "lost", queue=ref.queue, id=ref.id, token=ref.token, outcome=kind, at="settle")
+
+
+def _age(item: Item) -> str:
+    """The later it was claimed, the greater. Tokens are numbers, or texts of one length or shorter."""
+    return f"{item[0].token:>30}"

@@ -1,7 +1,8 @@
 -- claim: take up to `limit` jobs from the front of a queue for a worker.
 -- KEYS[1] prefix
 -- ARGV session number config worker limit lease_ms by_hand slots of_lane
--- Returns: {ms until something is due or -1, {id, record, token, failures, crashes, deadline}..., {dropped id...}}
+-- Returns: {ms until something is due or -1, {id, record, token, failures, crashes, deadline}..., {dropped id...}}; an error,
+-- after what was due, when it finds nothing beside another program's data.
 -- Invariant: a claimed job is in `held:<worker>` and no longer in line; its worker is in `holders`; its token is higher
 -- than any before it; a lane has no more jobs held than it may (or, `of_lane`, that many of one task that follow each other).
 --@include begin types tokens remember claimed config task back silence tend ghosts large

@@ -36,7 +36,8 @@ end
 -- first: each goes to the very front, so the order of the claims is the order afterwards. Past the limit of crashes a job
 -- ends in broken; one that has crashed before goes to `isolated`; one that is to be cancelled ends so. One of a lane goes
 -- back into it: a claim isolates it when it is its turn, so that of several that were held together only one runs.
--- One whose list is another program's is put off, its end, too: until then it keeps its place and its notes.
+-- One whose list is another program's is put off, its end, too: until then it occupies its lane and keeps its notes. Who
+-- promotes it then tells of it.
 -- Answers how many it took: with `bounded`, as far as there is room. An end, or a place other than the front, takes several
 -- times as long as to be just next in line.
 local function put_back(config, time, entries, bounded)

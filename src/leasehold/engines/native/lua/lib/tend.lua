@@ -1,6 +1,6 @@
 -- lib tend: what is due, whoever comes by: scheduled jobs whose time has come, and the jobs of workers that died.
 
--- Why the last of those that were due and could not be put into line could not. A claim that finds nothing else tells it.
+-- The error of the last that was due and could not be put into line. A claim that finds nothing else answers it.
 local not_promoted = nil
 
 -- One that has a shape takes several times as long as one that does not. One whose list is another program's is put off: it
