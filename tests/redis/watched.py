@@ -23,6 +23,7 @@ from tests.redis.operations import command
 
 SERVICE = "shop"
 READY_S = 40.0
+LOG_LINES = 20
 
 
 def until(condition: Callable[[], object], seconds: float = READY_S) -> None:
@@ -73,6 +74,9 @@ class Pair:
             if not server.running:
                 server.start()
         until(lambda: self.linked)
+        self._name_by_role()
+
+    def _name_by_role(self) -> None:
         if self.master.command("ROLE")[0] != b"master":
             self.master, self.replica = self.replica, self.master
 
@@ -97,7 +101,8 @@ class Watched(Pair):
         for port in self.ports:
             until(lambda port=port: self.ask(port, "PING"))  # type: ignore[misc]
             with contextlib.suppress(ReplyError):  # before Redis 7 they have only their own pace, which is slower
-                self.ask(port, "SENTINEL", "DEBUG", "INFO-PERIOD", 300, "PUBLISH-PERIOD", 200, "PING-PERIOD", 100)
+                # A replica is good while its INFO is younger than 5 pings; with its master down it comes once a second.
+                self.ask(port, "SENTINEL", "DEBUG", "INFO-PERIOD", 300, "PUBLISH-PERIOD", 200, "PING-PERIOD", 300)
         self.settle()
         return self
 
@@ -127,8 +132,20 @@ class Watched(Pair):
             driver.close()
 
     def settle(self) -> None:
+        """Wait until the sentinels agree, too: they may change the master once more, on a busy machine unasked."""
         super().settle()
-        until(lambda: all(self._agrees(port) for port in self.ports))
+        try:
+            until(self._settled)
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{self._log_tails()}") from None
+
+    def _settled(self) -> bool:
+        self._name_by_role()
+        return all(self._agrees(port) for port in self.ports)
+
+    def _log_tails(self) -> str:
+        logs = [(port, (self._folder / f"{port}.log").read_text(errors="replace")) for port in self.ports]
+        return "\n".join(f"sentinel {port}:\n" + "\n".join(log.splitlines()[-LOG_LINES:]) for port, log in logs)
 
     def _agrees(self, port: int) -> bool:
         row = self.ask(port, "SENTINEL", "MASTER", SERVICE)
