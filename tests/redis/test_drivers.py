@@ -150,7 +150,7 @@ def test_a_frozen_server_is_unreachable_and_comes_back(private_server: RedisServ
         one.run(command("GET", "k"))
     took = time.monotonic() - before
     private_server.resume()
-    assert 0.3 <= took < 2
+    assert 0.3 <= took < 5
     assert caught.value.__cause__ is not None
     assert one.run(command("GET", "k")) == b"v"
 
