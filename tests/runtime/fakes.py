@@ -54,7 +54,7 @@ class FakeEngine:
     poisoned: list[JobView] = field(default_factory=list)
     """What the next maintenance tells of."""
     spoilt: set[str] = field(default_factory=set)
-    """Jobs of a lane with a foreign key in its place: Redis refuses what they are part of, with `refusal`."""
+    """Queues, and jobs of a lane with a foreign key in its place: Redis refuses calls about those, with `refusal`."""
     refusal: LeaseholdError = field(default_factory=lambda: WrongState("a key holds something else than expected"))
     trouble: dict[int, LeaseholdError] = field(default_factory=dict)
     """What becomes of a call that settles, by its number from 1."""
@@ -148,7 +148,7 @@ class FakeEngine:
             self.batches.append(len(settlements))
             if len(self.batches) in self.trouble:
                 raise self.trouble.pop(len(self.batches))
-            if self.spoilt.intersection(lease.record.id for lease, _ in settlements):
+            if self.spoilt.intersection(name for lease, _ in settlements for name in (lease.ref.queue, lease.ref.id)):
                 self._changed.set()
                 raise self.refusal
             answers = [self._settle_one(lease, outcome) for lease, outcome in settlements]
@@ -193,6 +193,8 @@ class FakeEngine:
         def maintain() -> Maintained:
             self.offered = set(tasks)
             self._note("maintain")
+            if self.spoilt.intersection(queues):
+                raise self.refusal
             told, self.poisoned = tuple(self.poisoned), []
             return Maintained(poisoned=told)
 

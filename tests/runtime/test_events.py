@@ -10,6 +10,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from leasehold.core import events, limits
 from leasehold.core.errors import Fail, Retry, Unreachable
 from leasehold.core.events import EVENTS, Event, Listener
@@ -382,14 +384,15 @@ async def test_completed_jobs_are_settled_the_same_with_listeners_and_hooks():
     assert len(completed) == len(heard.all) == 200
 
 
-async def test_a_job_that_crashed_once_too_often_is_told_of_as_broken(caplog):
-    """By whoever maintains the queue next: those that ran it are dead."""
+@pytest.mark.parametrize("spoilt", [set(), {"a"}, {"z"}])
+async def test_a_job_that_crashed_once_too_often_is_told_of_as_broken(spoilt, caplog):
+    """By whoever maintains the queue next: those that ran it are dead. Also beside a queue that Redis refuses."""
     view = JobView("poison", "q", State.BROKEN, "t", failures=1, crashes=5, shape=Shape(lane="A"))
     heard = Heard(events.Broken)
     with caplog.at_level(logging.WARNING, logger="leasehold.worker"):
         engine = FakeEngine()
-        engine.poisoned = [view]
-        async with Rig(lambda: None, engine=engine, listeners=[heard.listener]):
+        engine.poisoned, engine.spoilt = [view], spoilt
+        async with Rig(lambda: None, engine=engine, listeners=[heard.listener], queues=["a", "q", "z"]):
             await heard.until(lambda: bool(heard.all))
     (broken,) = heard.of(events.Broken)
     assert (broken.id, broken.queue, broken.task, broken.lane, broken.attempt) == ("poison", "q", "t", "A", 6)

@@ -29,7 +29,7 @@ from tests.runtime.fakes import Gate, gated, task
 class Place:
     """One worker on a real Redis, and a client."""
 
-    def __init__(self, url: str, *specs: TaskSpec, timing: Timing | None = None, **options: Any) -> None:
+    def __init__(self, url: str, *specs: TaskSpec, timing: Timing | None = None, **more: Any) -> None:
         config = NativeConfig(timing=timing or Timing())
         self.engine = NativeEngine("lh", config)
         self.client = AsyncDriver(url)
@@ -37,8 +37,9 @@ class Place:
         named = {spec.name: spec for spec in specs if spec.name is not None}
         raw = {spec.queue: spec for spec in specs if spec.name is None}
         keeper = ProcessKeeper(url, recipe_of(self.engine))
-        options = {"grace_ms": 0, "signals": False, "concurrency": 2} | options
-        self.worker = Worker(self.engine, self.driver, named, raw, ["q"], keeper=keeper, **options)
+        options: dict[str, Any] = {"grace_ms": 0, "signals": False, "concurrency": 2, "queues": ["q"]}
+        options |= more
+        self.worker = Worker(self.engine, self.driver, named, raw, keeper=keeper, **options)
 
     async def add(self, *ids: str, task: str | None = "t", **shape: Any) -> None:
         jobs = [NewJob("q", id, b"", task, shape=Shape(**shape)) for id in ids]

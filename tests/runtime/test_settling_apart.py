@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from leasehold.core.errors import RedisError, ReplyError, WrongState
+from leasehold.core.errors import AccessDenied, LeaseholdError, QueueFull, RedisError, ReplyError, WrongState
 from leasehold.core.job import Lease
 from leasehold.runtime.inflight import Inflight
 from leasehold.runtime.ports import Env
@@ -20,12 +20,17 @@ REFUSALS = [WrongState("foreign"), ReplyError("ERR", "attempt to compare nil wit
 
 
 @asynccontextmanager
-async def settling(engine: Any, count: int) -> AsyncIterator[tuple[Settler, list[Lease], asyncio.Task[None]]]:
-    """A settler that runs, and so many leases of `n0`, `n1`, ..."""
+async def settling(
+    engine: Any, count: int, *others: str
+) -> AsyncIterator[tuple[Settler, list[Lease], asyncio.Task[None]]]:
+    """A settler that runs, and so many leases of `n0`, `n1`, ... of a queue, and of the other queues after them."""
     driver = FakeDriver()
-    engine.add(*(f"n{number}" for number in range(count)))
-    leases = (await driver.run(engine.lease("w", ["q"], count))).leases
-    settler = Settler(engine, driver, Inflight(count), Env())
+    names = [f"n{number}" for number in range(count)]
+    leases: list[Lease] = []
+    for queue in ("q", *others):
+        engine.add(*names, queue=queue)
+        leases += (await driver.run(engine.lease("w", [queue], count))).leases
+    settler = Settler(engine, driver, Inflight(len(leases)), Env())
     task = asyncio.create_task(settler.run())
     try:
         yield settler, leases, task
@@ -34,8 +39,8 @@ async def settling(engine: Any, count: int) -> AsyncIterator[tuple[Settler, list
         await asyncio.gather(task, return_exceptions=True)
 
 
-def waiting(engine: Any) -> list[str]:
-    return [lease.record.id for lease in engine.ready["q"]]
+def waiting(engine: Any, queue: str = "q") -> list[str]:
+    return [lease.record.id for lease in engine.ready[queue]]
 
 
 @pytest.mark.parametrize("refusal", REFUSALS)
@@ -63,7 +68,7 @@ async def test_the_others_do_not_keep_its_pauses(refusal: RedisError, caplog: py
             await engine.until(lambda number=number: len(waiting(engine)) == number)
         assert len(engine.batches) - refused - 300 < 100, "hardly any of the calls was for the one that is refused"
         assert not task.done(), "nobody has to run it again, after a pause for all"
-        assert caplog.text.count("redis_refused") == 1
+        assert caplog.text.count("outcomes_refused") == 1
 
 
 async def test_of_many_only_some_are_tried_at_one_time():
@@ -81,3 +86,55 @@ async def test_of_many_only_some_are_tried_at_one_time():
         engine.spoilt.clear()
         await settler.flushed()
     assert len(waiting(engine)) == count + 1
+
+
+@pytest.mark.parametrize("all_of_it", [AccessDenied("not yours"), QueueFull("the disk is full")])
+async def test_a_queue_that_is_refused_as_a_whole_keeps_no_other(
+    all_of_it: LeaseholdError, caplog: pytest.LogCaptureFixture
+):
+    """Also when one of its outcomes was set aside before, for itself. What comes later joins it without asking."""
+    engine: Any = FakeEngine(spoilt={"n0"})
+    async with settling(engine, 102, "other") as (settler, leases, task):
+        mine, others = leases[:102], leases[102:]
+        settler.put_stray(mine[0])
+        await engine.until(lambda: len(engine.batches) > 2)
+        engine.refusal, engine.spoilt = all_of_it, {"q"}
+        settler.put_stray(mine[1])
+        await engine.until(lambda: type(all_of_it).__name__ in caplog.text)
+        before = len(engine.batches)
+        for number in range(1, 101):
+            settler.put_stray(mine[1 + number])
+            settler.put_stray(others[number])
+            await engine.until(lambda number=number: len(waiting(engine, "other")) == number)
+        assert len(engine.batches) - before < 150, "one for each of the other queue, hardly any for this one"
+        assert not task.done(), "nobody has to run it again, after a pause for all"
+        engine.spoilt = set()
+        await settler.flushed()
+    assert set(waiting(engine)) == {f"n{number}" for number in range(102)}
+    assert caplog.text.count("outcomes_refused") == 2
+    assert caplog.text.count("outcomes_settled") == 1
+
+
+async def test_each_refusal_is_told_once_however_many_take_turns(caplog: pytest.LogCaptureFixture):
+    engine: Any = FakeEngine(spoilt={"n0", "n1"})
+    async with settling(engine, 1, "other", "third") as (settler, leases, _):
+        for lease in leases:
+            settler.put_stray(lease)
+        await engine.until(lambda: len(engine.batches) > 12)
+        assert caplog.text.count("outcomes_refused") == 3
+        engine.spoilt.clear()
+        await settler.flushed()
+    assert caplog.text.count("outcomes_refused") == caplog.text.count("outcomes_settled") == 3
+
+
+async def test_a_stray_is_handed_back_once_however_often_it_is_told():
+    engine: Any = FakeEngine(spoilt={"n0"})
+    async with settling(engine, 1) as (settler, [lease], _):
+        assert settler.put_stray(lease)
+        await engine.until(lambda: len(engine.batches) > 2)
+        assert not settler.put_stray(lease)
+        engine.spoilt.clear()
+        await settler.flushed()
+        assert settler.put_stray(lease), "it may be told anew when it was there all the same"
+        await settler.flushed()
+    assert len(engine.settled) == len(engine.refused) == 1

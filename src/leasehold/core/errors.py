@@ -135,7 +135,13 @@ class NotDurable(RedisError):
 
 
 class AccessDenied(RedisError):
-    """Redis refused the user: wrong password, or a user who may not do this. Or its certificate cannot be trusted."""
+    """Redis refused the user: wrong password, or a user who may not do this. Or its certificate cannot be trusted.
+
+    `prefix`: the first word of the error reply, such as `WRONGPASS`, or `NOPERM` for what this user may not do. Empty
+    when it was the certificate.
+    """
+
+    prefix: str = ""
 
 
 class WrongState(RedisError):

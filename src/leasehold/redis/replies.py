@@ -255,11 +255,13 @@ def error_of(error: Exception, where: str, key: str = "") -> LeaseholdError:
                 "raise its limit (`maxmemory`)."
             )
         case Action.DENIED:
-            return told(
+            denied = told(
                 AccessDenied,
                 f"Redis at {where} refused access: {sentence}",
                 "Check the user name and the password in the URL, and the user's rights (`ACL`).",
             )
+            denied.prefix = prefix
+            return denied
         case Action.WRONG_TYPE:
             which = f" that begins with {key!r}" if key else ""
             look = f" To find it, list them: {_listing(key)}, and ask for the TYPE of each." if key else ""

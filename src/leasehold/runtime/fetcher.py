@@ -182,11 +182,13 @@ class Fetcher:
         return parts
 
     def _roomy(self) -> tuple[str, ...]:
-        """The queues of which a job could be started now.
+        """The queues of which a job could be claimed and started now.
 
-        A worker that could not must not wait for one: it would be woken in the place of another that is idle.
+        A worker that could not must not wait for one: it would be woken in the place of another that is idle. And Redis
+        would refuse the whole wait for one queue that is denied: such a queue is looked at now and then.
         """
-        return tuple(queue for part in self._parts() if self._startable(part) > 0 for queue in part)
+        startable = (queue for part in self._parts() if self._startable(part) > 0 for queue in part)
+        return tuple(queue for queue in startable if queue not in self._refused)
 
     def _startable(self, part: tuple[str, ...]) -> int:
         """How many more could be started now than are pending."""
@@ -252,10 +254,14 @@ class Fetcher:
                 self._engine.lease(self._worker, part, room, slots=self._inflight.slots, of_lane=self._of_lane or None)
             )
         except RedisError as error:
-            # As the engine does among several queues: one that Redis refuses must not keep us from the others.
-            if alone or len(part) > 1 or isinstance(error, Unreachable):
+            if len(part) > 1 or isinstance(error, Unreachable):
                 raise
-            return Leased(refused=(Refused(part[0], str(error)),))
+            # As the engine does among several queues: one that Redis refuses must not keep us from the others.
+            refused = Leased(refused=(Refused(part[0], str(error)),))
+            if alone:
+                self._tell_refused(refused, set(part))
+                raise
+            return refused
         finally:
             self.claiming_since = None
         for dropped in leased.dropped:

@@ -261,7 +261,6 @@ class Heart:
             claiming = self._fetcher.claiming_since
             if known is None or (claiming is not None and claiming <= known.first):
                 seen[ref] = _Seen(now if known is None else known.first, now)
-            else:
+            elif self._settler.put_stray(lease):
                 event(logging.WARNING, "stray", queue=ref.queue, id=ref.id, token=ref.token)
-                self._settler.put_stray(lease)
         self._strays = seen

@@ -33,6 +33,29 @@ def event(level: int, name: str, /, **fields: object) -> None:
         log_line(LOGGER, level, name, fields)
 
 
+class Once:
+    """Which texts are new, of those that come again and again. It remembers a few: what comes after them is not told.
+
+    >>> once = Once(most=2)
+    >>> [once.is_new(text) for text in ("a", "b", "a", "c")]
+    [True, True, False, False]
+    """
+
+    def __init__(self, most: int = 5) -> None:
+        self._most = most
+        self._told: set[str] = set()
+
+    def is_new(self, text: str) -> bool:
+        if text in self._told or len(self._told) >= self._most:
+            return False
+        self._told.add(text)
+        return True
+
+    def forget(self) -> None:
+        """What comes from now on is new."""
+        self._told.clear()
+
+
 def trouble(level: int, name: str, error: BaseException, function: Callable[..., Any], /, **fields: object) -> None:
     """Log that a function of the user's raised, or did what it may not: the error's type and place, the rest at debug.
 

@@ -14,7 +14,7 @@ from leasehold.core.errors import AccessDenied, QueueFull, RedisError, Unreachab
 from leasehold.core.steps import Steps
 from leasehold.runtime.clones import Own
 from leasehold.runtime.herald import Herald
-from leasehold.runtime.log import brief, event
+from leasehold.runtime.log import Once, brief, event
 from leasehold.runtime.ports import Driver, Env, Messages
 
 T = TypeVar("T")
@@ -42,7 +42,7 @@ class Link:
         try:
             answer = await self._driver.run(steps)
         except (Unreachable, AccessDenied) as error:
-            if self.down_since is None:
+            if _is_away(error) and self.down_since is None:
                 self.down_since = self._env.clock()
                 # The driver has told of it already, unless Redis is there and refuses.
                 self._refused = isinstance(error, AccessDenied)
@@ -100,16 +100,16 @@ async def supervised(
     """
     strikes = Strikes(limits.LOOP_FAILURES - 1)
     tries = 0
-    told = ""
+    told = Once()
     while not stopping():
         began = env.clock()
         try:
             await run()
             return
         except (RedisError, QueueFull) as error:
-            text = brief(error)
-            if not isinstance(error, (Unreachable, AccessDenied)) and text != told:
-                told = text
+            if env.clock() - began > limits.MINUTE / limits.SECOND:  # it went well meanwhile
+                told.forget()
+            if not _is_away(error) and told.is_new(text := brief(error)):
                 event(logging.ERROR, "redis_refused", loop=name, error=text)
         except (Exception, asyncio.CancelledError, SystemExit) as error:
             if isinstance(error, asyncio.CancelledError) and _asked_for():
@@ -129,6 +129,11 @@ async def unsupervised(name: str, run: Callable[[], Awaitable[None]]) -> None:
         await run()
     except SystemExit as error:
         raise LoopFailed(f"The {name} loop raised SystemExit.") from error
+
+
+def _is_away(error: Exception) -> bool:
+    """Whether Redis is not there for us at all. Else it has answered, and refuses this call: one queue's, maybe."""
+    return isinstance(error, Unreachable) or (isinstance(error, AccessDenied) and error.prefix != "NOPERM")
 
 
 def _asked_for() -> bool:

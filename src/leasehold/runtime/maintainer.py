@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Sequence
 
 from leasehold.core import limits
 from leasehold.core.engine import Engine
+from leasehold.core.errors import LeaseholdError, Unreachable
 from leasehold.core.job import JobView, WorkerView
 from leasehold.runtime.fetcher import Fetcher
 from leasehold.runtime.herald import Herald
@@ -19,7 +20,7 @@ from leasehold.runtime.log import event
 from leasehold.runtime.ports import Driver, Env
 
 ROUNDS_MAX = 20
-"""Rounds of maintenance in a row, while there is more to do. The rest waits for the next time."""
+"""Rounds of maintenance of a queue in a row, while there is more to do. The rest waits for the next time."""
 
 
 class Maintainer:
@@ -56,20 +57,34 @@ class Maintainer:
         """At the start and then every `maintain_ms`, give or take a quarter so that workers do not do it together."""
         while True:
             unparked = 0
-            for _ in range(ROUNDS_MAX):
-                tasks, raw_queues = self._offered()
-                done = await self._driver.run(
-                    self._engine.maintain(self._queues, tasks, raw_queues=frozenset(raw_queues))
-                )
-                unparked += done.unparked
-                for view in done.poisoned:
-                    self._tell_of(view)
-                if done.reclaimed or done.unparked:
-                    event(logging.INFO, "maintained", reclaimed=done.reclaimed, unparked=done.unparked)
-                if not done.more:
-                    break
+            refusal: LeaseholdError | None = None
+            for queue in self._queues:
+                try:
+                    unparked += await self._tend(queue)
+                except Unreachable:
+                    raise
+                except LeaseholdError as error:  # the others are tended all the same
+                    refusal = refusal or error
+            if refusal is not None:
+                raise refusal
             pause_ms = limits.UNPARKED_MS if unparked else self._engine.timing.maintain_ms
             await self._env.sleep(pause_ms / limits.SECOND * (0.75 + self._env.random() / 2))
+
+    async def _tend(self, queue: str) -> int:
+        """One queue. Answers how many parked jobs are back."""
+        unparked = 0
+        for _ in range(ROUNDS_MAX):
+            tasks, raw_queues = self._offered()
+            raw = frozenset(raw_queues) & {queue}
+            done = await self._driver.run(self._engine.maintain((queue,), tasks, raw_queues=raw))
+            unparked += done.unparked
+            for view in done.poisoned:
+                self._tell_of(view)
+            if done.reclaimed or done.unparked:
+                event(logging.INFO, "maintained", queue=queue, reclaimed=done.reclaimed, unparked=done.unparked)
+            if not done.more:
+                break
+        return unparked
 
     def _tell_of(self, view: JobView) -> None:
         """Whoever ran it is dead, so it is for us to say how it ended."""

@@ -6,36 +6,31 @@ import asyncio
 import contextlib
 import logging
 from collections import deque
-from typing import Final, TypeAlias
+from typing import Final
 
 from leasehold.core import limits
 from leasehold.core.engine import Engine
-from leasehold.core.errors import LeaseholdError, QueueFull, RedisError, ReplyError, Unreachable, WrongState
+from leasehold.core.errors import LeaseholdError, QueueFull, RedisError, ReplyError, Unreachable
 from leasehold.core.job import Lease, LeaseRef
 from leasehold.core.outcome import Completed, Crashed, Outcome, Released
 from leasehold.core.steps import durably
+from leasehold.runtime.aside import Aside, Item, may_be_of_one
 from leasehold.runtime.held import Held
 from leasehold.runtime.herald import Herald
 from leasehold.runtime.hooks import Hooks
 from leasehold.runtime.inflight import Inflight
-from leasehold.runtime.log import brief, event
-from leasehold.runtime.loops import pause_s
+from leasehold.runtime.log import event
 from leasehold.runtime.ports import Driver, Env
 
-Item: TypeAlias = tuple[Lease, Outcome, Held | None]
-"""A lease, how it ended, and its entry in the table (None: a stray that was never in it)."""
-
-APART: Final = (WrongState, ReplyError)
-"""Refusals that may be about one job alone, as those for all of them are not: they are settled one by one."""
 ASIDE_MOST: Final = 20
-"""So many that were refused are tried again at one time: the others wait meanwhile."""
+"""So many that may each be refused for itself are tried again at one time: the others wait meanwhile."""
 
 
 class Settler:
     """A queue of outcomes and the loop that settles them in order.
 
-    When Redis does not answer, or refuses all, they stay in the queue and the loop raises: its supervisor repeats it.
-    Some that alone are refused are set aside and tried again later.
+    When Redis does not answer they stay in the queue and the loop raises: its supervisor repeats it. Those that Redis
+    refuses are set aside, queue by queue, and tried again later.
     """
 
     def __init__(
@@ -61,9 +56,8 @@ class Settler:
         self._quiet = asyncio.Event()
         self._quiet.set()
         self._doubtful: set[LeaseRef] = set()
-        self._aside: list[Item] = []
-        self._aside_at, self._aside_tries = 0.0, 0
-        self._told = ""
+        self._strays: set[LeaseRef] = set()
+        self._aside: dict[str, Aside] = {}
         self.settled = 0
         self.lost = 0
 
@@ -76,9 +70,13 @@ class Settler:
         self._add((held.lease, outcome, held))
         return True
 
-    def put_stray(self, lease: Lease) -> None:
-        """Hand back a lease that Redis says is ours and that never reached us."""
+    def put_stray(self, lease: Lease) -> bool:
+        """Hand back a lease that Redis says is ours and that never reached us. False: that is under way."""
+        if lease.ref in self._strays:
+            return False
+        self._strays.add(lease.ref)
         self._add((lease, Released(), None))
+        return True
 
     async def flushed(self) -> None:
         """Until every outcome so far has reached Redis."""
@@ -88,43 +86,36 @@ class Settler:
         while True:
             await self._something()
             self._wake.clear()
-            while self._queue or self._is_due():
-                if self._is_due():
-                    await self._try_again()
+            while self._queue or self._due() is not None:
+                if (aside := self._due()) is not None:
+                    await self._try_again(aside)
                 if limits.SETTLE_CROWD <= len(self._queue) < limits.SETTLE_FULL:
                     # So many at once: jobs are short, and more will have ended in a moment.
                     await self._env.sleep(limits.GATHER_MS / limits.SECOND)
                 if self._queue:
-                    await self._round(self._take())
+                    await self._round(_take(self._queue, limits.ROUND_MOST))
             if not self._aside:
-                self._told = ""
                 self._quiet.set()
 
     async def _something(self) -> None:
         """Until there is something to settle."""
-        left = self._aside_at - self._env.clock() if self._aside else None
+        left = min(one.due_at for one in self._aside.values()) - self._env.clock() if self._aside else None
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(left):
                 await self._wake.wait()
+
+    def _due(self) -> Aside | None:
+        """Whose pause is over, and has been for the longest time."""
+        if not self._aside:
+            return None
+        first = min(self._aside.values(), key=lambda one: one.due_at)
+        return first if self._env.clock() >= first.due_at else None
 
     def _add(self, item: Item) -> None:
         if not self._queue:  # else this was done for the first in it, and the loop goes on until it is empty
             self._quiet.clear()
             self._wake.set()
         self._queue.append(item)
-
-    def _take(self) -> list[Item]:
-        """What is there, up to the limits of one call."""
-        batch: list[Item] = []
-        queue, size = self._queue, 0
-        while queue and len(batch) < limits.ROUND_MOST:
-            outcome = queue[0][1]
-            if type(outcome) is Completed:
-                size += len(outcome.result)
-                if batch and size > limits.MAX_CALL_BYTES:
-                    break
-            batch.append(queue.popleft())
-        return batch
 
     async def _round(self, batch: list[Item]) -> None:
         """Queue by queue, which is as many calls to Redis: the answers of one count, whatever becomes of the next.
@@ -134,18 +125,9 @@ class Settler:
         left: dict[str, list[Item]] = {}
         for item in batch:
             left.setdefault(item[0].record.queue, []).append(item)
-        refusal: LeaseholdError | None = None
         try:
             for queue in list(left):
-                try:
-                    await self._settle(left[queue])
-                except APART as error:
-                    await self._settle_apart(left[queue], error)
-                except (RedisError, QueueFull) as error:  # full: a Redis that cannot write to its disk says so, too
-                    if isinstance(error, Unreachable):
-                        raise
-                    refusal = error
-                    continue
+                await self._settle_of(queue, left[queue])
                 del left[queue]
         except BaseException:
             # It may have been done or not.
@@ -155,68 +137,85 @@ class Settler:
             if left:
                 self._queue.extendleft(item for items in reversed(left.values()) for item in reversed(items))
                 self._wake.set()
-        if refusal is not None:
-            raise refusal
 
-    async def _settle_apart(self, items: list[Item], refusal: RedisError) -> None:
-        """A foreign key may be that of one lane or priority, and a record that no script can read that of one job: the
-        others need not wait for it. What has been settled or set aside is taken out of `items`."""
-        first = not self._aside
-        if len(items) == 1:
-            self._set_aside(items.pop(), refusal)
+    async def _settle_of(self, queue: str, items: list[Item]) -> None:
+        """Settle these of one queue, or set them aside. When it raises, those that are left are in `items`."""
+        aside = self._aside.get(queue)
+        if aside is not None and aside.whole:
+            aside.items += items
+            return
+        refusal = await self._refusal(items)
+        if refusal is None:
+            return
+        if len(items) == 1 or not may_be_of_one(refusal):
+            self._set_aside(queue, items, refusal)
+            return
         if isinstance(refusal, ReplyError):  # a script that stopped half-way has done a part of it
             self._doubtful.update(lease.ref for lease, _, _ in items)
         # What goes back to the front of its queue does so one after the other: the first of them last.
         back = [item for item in items if isinstance(item[1], (Released, Crashed))]
         others = [item for item in items if not isinstance(item[1], (Released, Crashed))]
         items[:] = [*others, *sorted(back, key=_age, reverse=True)]
-        await self._settle_each(items)
-        if first:
-            self._pause(1)
+        await self._settle_each(queue, items)
 
-    async def _settle_each(self, items: list[Item]) -> None:
+    async def _settle_each(self, queue: str, items: list[Item]) -> None:
+        """One by one, and out of `items`: the others need not wait for one that Redis refuses."""
         while items:
-            try:
-                await self._settle(items[:1])
-            except APART as error:
-                self._set_aside(items[0], error)
-            del items[0]
+            first, refusal = items[:1], await self._refusal(items[:1])
+            if refusal is None:
+                del items[0]
+            elif may_be_of_one(refusal):
+                del items[0]
+                self._set_aside(queue, first, refusal)
+            else:
+                self._set_aside(queue, items, refusal)
 
-    def _set_aside(self, item: Item, refusal: RedisError) -> None:
-        self._aside.append(item)
+    def _set_aside(self, queue: str, items: list[Item], refusal: LeaseholdError) -> None:
+        """Out of `items`."""
+        aside = self._aside.get(queue)
+        if aside is None:
+            aside = self._aside[queue] = Aside(queue, self._env)
+        aside.refused(refusal)
+        aside.items += items
         if isinstance(refusal, ReplyError):
-            self._doubtful.add(item[0].ref)
-        if str(refusal) != self._told:
-            self._told = str(refusal)
-            event(logging.ERROR, "redis_refused", loop="settle", error=brief(refusal))
+            self._doubtful.update(lease.ref for lease, _, _ in items)
+        items.clear()
 
-    def _is_due(self) -> bool:
-        return bool(self._aside) and self._env.clock() >= self._aside_at
-
-    def _pause(self, tries: int) -> None:
-        """What was set aside has a pause of its own, which the others need not keep."""
-        self._aside_tries = tries
-        self._aside_at = self._env.clock() + pause_s(min(tries, 16), self._env.random)
-
-    async def _try_again(self) -> None:
-        """Some of those that were set aside, one by one. The next have their turn soon if any of these went through."""
-        before = len(self._aside)
-        items, self._aside = self._aside[:ASIDE_MOST], self._aside[ASIDE_MOST:]
+    async def _try_again(self, aside: Aside) -> None:
+        """Some of those that were set aside. The next have their turn soon if any of these went through."""
+        before, whole = len(aside.items), aside.whole
+        items = _take(aside.items, limits.ROUND_MOST if whole else ASIDE_MOST)
+        aside.whole = False
         try:
-            await self._settle_each(items)
+            await (self._settle_of if whole else self._settle_each)(aside.queue, items)
+            items = []
         except BaseException:
             self._doubtful.update(lease.ref for lease, _, _ in items)
             raise
         finally:
-            self._aside = [*items, *self._aside]
-        self._pause(self._aside_tries + 1 if len(self._aside) == before else 1)
+            aside.items.extendleft(reversed(items))
+            aside.pause(shortest=len(aside.items) < before)
+        if not aside.items:
+            del self._aside[aside.queue]
+            aside.settled()
+
+    async def _refusal(self, items: list[Item]) -> LeaseholdError | None:
+        """Settle them. Why Redis refuses to, if it does. That it does not answer is raised."""
+        try:
+            await self._settle(items)
+        except Unreachable:
+            raise
+        except (RedisError, QueueFull) as error:  # full: a Redis that cannot write to its disk says so, too
+            return error
+        return None
 
     async def _settle(self, batch: list[Item]) -> None:
         answers = await self._tell([(lease, outcome) for lease, outcome, _ in batch])
-        for (_, outcome, held), ours in zip(batch, answers, strict=True):
+        for (lease, outcome, held), ours in zip(batch, answers, strict=True):
             if ours:
                 self.settled += 1
             if held is None:
+                self._strays.discard(lease.ref)
                 continue
             if ours:
                 if self._herald is not None:
@@ -252,6 +251,20 @@ class Settler:
             return
         self.lost += 1
         event(logging.WARNING, "lost", queue=ref.queue, id=ref.id, token=ref.token, outcome=kind, at="settle")
+
+
+def _take(items: deque[Item], most: int) -> list[Item]:
+    """The first of them, up to so many and to the size of one call."""
+    batch: list[Item] = []
+    size = 0
+    while items and len(batch) < most:
+        outcome = items[0][1]
+        if type(outcome) is Completed:
+            size += len(outcome.result)
+            if batch and size > limits.MAX_CALL_BYTES:
+                break
+        batch.append(items.popleft())
+    return batch
 
 
 def _age(item: Item) -> str:

@@ -1,0 +1,60 @@
+"""A worker of two queues, on a real Redis that denies it one of them while a job of that runs."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+
+from leasehold.core.job import NewJob, State
+from leasehold.redis.aio import AsyncDriver
+from leasehold.testing.server import RedisServer
+from tests.runtime.fakes import Gate, gated, task
+from tests.runtime.test_native import place
+
+OTHERS = [f"b{number}" for number in range(20)]
+
+
+async def test_the_other_goes_on_as_ever_and_all_is_told_once(
+    private_server: RedisServer, caplog: pytest.LogCaptureFixture
+):
+    private_server.command("ACL", "SETUSER", "w", "on", ">pw", "allkeys", "allchannels", "+@all")
+    url = private_server.url.replace("unix://", "unix://w:pw@")
+    gate, seen = Gate(), AsyncDriver(private_server.url)
+
+    async def until_done(queue: str, id: str) -> None:
+        while (view := await seen.run(here.engine.job(queue, id))) is None or view.state is not State.COMPLETED:
+            pass
+
+    def told(*names: str) -> dict[str, int]:
+        lines = [record.getMessage().split()[0] for record in caplog.records if record.name == "leasehold.worker"]
+        return {name: lines.count(name) for name in names}
+
+    async def until_told(name: str) -> None:
+        while not told(name)[name]:
+            await seen.run(here.engine.job("a", "a"))
+
+    specs: list[Any] = [gated(gate, queue="a", name="slow"), task(lambda: None, queue="b")]
+    with caplog.at_level(logging.INFO, "leasehold.worker"):
+        async with place(url, *specs, queues=["a", "b"]) as here:
+            await seen.run(here.engine.enqueue([NewJob("a", "a", b"", "slow")]))
+            await gate.begun.get()
+            private_server.command("ACL", "SETUSER", "w", "resetkeys", "~{lh:b}*", "~{lh}*")
+            await until_told("queue_refused")
+            gate.open.set()
+            await until_told("outcomes_refused")
+            for id in OTHERS:
+                await seen.run(here.engine.enqueue([NewJob("b", id, b"", "t")]))
+                await until_done("b", id)
+            private_server.command("ACL", "SETUSER", "w", "allkeys")
+            await until_done("a", "a")
+            await until_told("queue_back")
+    assert told("queue_refused", "outcomes_refused", "queue_back", "outcomes_settled") == {
+        "queue_refused": 1,
+        "outcomes_refused": 1,
+        "queue_back": 1,
+        "outcomes_settled": 1,
+    }
+    assert not any(told("not_woken", "redis_away", "redis_answers", "lost", "settled_or_lost").values())
+    await seen.close()
