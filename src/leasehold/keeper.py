@@ -40,6 +40,8 @@ RETRY_MS: Final = 300
 """Between two tries while Redis does not answer."""
 TRY_MS: Final = 1_000
 """One try: a reply that takes longer is given up and asked for again."""
+AWAY_TOLD_MS: Final = 5_000
+"""For so long Redis has not answered before that is a trouble to tell of: the worker's own connection tells at once."""
 ALIVE_MS: Final = 400
 """While Redis lets a beat wait, the worker is told this often that it is not the keeper that hangs."""
 OUTBOX_MAX: Final = 1024 * 1024
@@ -122,6 +124,8 @@ class KeeperProcess:
         self._until = math.inf
         """For how long to keep on."""
         self._troubles: dict[str, str] = {}
+        self._away_at: float | None = None
+        """Since when Redis has not answered."""
 
     def run(self) -> None:
         signal.signal(signal.SIGALRM, lambda *_: self._say(None))
@@ -232,10 +236,13 @@ class KeeperProcess:
                 try:
                     beat = self._driver.run(self._engine.heartbeat(self._orders.worker, (queue,), asked))
                 except RedisError as error:
-                    away = isinstance(error, Unreachable)
-                    self._troubles["" if away else queue] = f"{type(error).__name__}: {error}"
-                    if away:
+                    text = f"{type(error).__name__}: {error.found or error}"
+                    if isinstance(error, Unreachable):
+                        self._away_at = now if self._away_at is None else self._away_at
+                        if now - self._away_at >= AWAY_TOLD_MS / limits.SECOND:
+                            self._troubles[""] = text
                         break
+                    self._troubles[queue] = text
                     self._beaten[queue] = now
                     continue
                 done = True
@@ -243,6 +250,7 @@ class KeeperProcess:
                 self._look[queue] = math.inf if beat.next_ms is None else now + beat.next_ms / limits.SECOND
                 self._troubles.pop(queue, None)
                 self._troubles.pop("", None)
+                self._away_at = None
                 lost |= beat.lost
                 strays += beat.strays
                 cancelled += beat.cancelled

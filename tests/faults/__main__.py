@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import os
 import secrets
+import shutil
 import signal
 import sys
 import tempfile
+import time
+import traceback
 from pathlib import Path
 
 from leasehold.testing.server import available_binaries
@@ -16,6 +18,7 @@ from tests.faults import scoreboard
 from tests.faults.catalogue import LANES, POINTERS, SCENARIOS
 from tests.faults.harness import broken
 from tests.faults.harness.scenario import Result, play, point
+from tests.faults.harness.verdict import Report, Rule, Score, Violation
 from tests.faults.lanes.scenario import play_lanes
 
 SHOWN = 10
@@ -41,20 +44,34 @@ def main() -> int:
     for pointer in POINTERS.values() if not asked.only else ():
         print(f"{pointer.name}  is played by {' '.join(pointer.tests)}", flush=True)
     results = []
-    with contextlib.ExitStack() as stack:
-        base = asked.history or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="lh-")))
-        for name in names:
-            if name in SCENARIOS and (missing := SCENARIOS[name].missing()):
-                print(f"{name}  not played: it needs {missing}", flush=True)
-                continue
-            results.append(_run(name, asked.seed, asked.jobs, base / name))
-            print(scoreboard.line(results[-1]), flush=True)
-            for one in results[-1].report.violations[:SHOWN]:
-                print(f"    ! {one}", flush=True)
+    base = asked.history or Path(tempfile.mkdtemp(prefix="lh-"))
+    for name in names:
+        if name in SCENARIOS and (missing := SCENARIOS[name].missing()):
+            print(f"{name}  not played: it needs {missing}", flush=True)
+            continue
+        results.append(_finished(name, asked.seed, asked.jobs, base / name))
+        print(scoreboard.line(results[-1]), flush=True)
+        for one in results[-1].report.violations[:SHOWN]:
+            print(f"    ! {one}", flush=True)
     print(scoreboard.total(results))
     if asked.write is not None:
         scoreboard.write(results, asked.write)
-    return 0 if all(result.ok for result in results) else 1
+    good = all(result.ok for result in results)
+    if asked.history is None and good:
+        shutil.rmtree(base, ignore_errors=True)
+    else:
+        print(f"The histories are in {base}.")
+    return 0 if good else 1
+
+
+def _finished(name: str, seed: int, jobs: int | None, folder: Path) -> Result:
+    """Play it, whatever becomes of it: the others are played, too."""
+    began = time.monotonic()
+    try:
+        return _run(name, seed, jobs, folder)
+    except Exception:
+        wrong = Violation(Rule.EXPECTED, traceback.format_exc())
+        return Result(name, seed, time.monotonic() - began, Report(Score(), (wrong,)))
 
 
 def _run(name: str, seed: int, jobs: int | None, folder: Path) -> Result:

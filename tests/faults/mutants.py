@@ -10,6 +10,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 from typing import Final
 
 from leasehold.core.steps import Script
@@ -98,14 +99,15 @@ def main() -> int:
 def _is_caught(name: str, scenario: str) -> bool:
     for attempt in range(TRIES):
         seed = str(int(SEED) + attempt)
-        command = [sys.executable, "-m", "tests.faults", "--only", scenario, "--seed", seed]
-        done = subprocess.run(
-            command,
-            cwd=broken.ROOT,
-            env={**os.environ, broken.MUTANT: name},
-            capture_output=True,
-            text=True,
-        )
+        with tempfile.TemporaryDirectory(prefix="lh-") as folder:
+            play = [sys.executable, "-m", "tests.faults", "--only", scenario, "--seed", seed, "--history", folder]
+            done = subprocess.run(
+                play,
+                cwd=broken.ROOT,
+                env={**os.environ, broken.MUTANT: name},
+                capture_output=True,
+                text=True,
+            )
         assert f"{scenario}  " in done.stdout, done.stdout + done.stderr
         if found := FOUND.findall(done.stdout):
             print(f"{name:24} {scenario}  {found[0][:120]}", flush=True)

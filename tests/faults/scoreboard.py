@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -35,15 +36,19 @@ def total(results: Sequence[Result]) -> str:
 
 
 def table(results: Sequence[Result]) -> str:
-    """For the docs. Scenarios that other tests play have no numbers."""
-    rows = ["| scenario | jobs | runs | faults | lost | doubled | worst recovery |", "|---|---|---|---|---|---|---|"]
+    """For the docs. Scenarios that other tests play have no numbers, and one that only makes calls has no jobs."""
+    rows = [
+        "| scenario | jobs | runs | faults | lost | doubled | worst recovery | went on after |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
     for result in results:
         score = result.report.score
-        if score.jobs:
+        if score.jobs or score.all_faults:
             worst = f"{score.worst_recovery_s:.1f} s" if score.worst_recovery_s else ""
+            went_on = f"{score.went_on_s:.1f} s" if score.went_on_s < math.inf else ""
             rows.append(
                 f"| {result.name} | {score.jobs:,} | {score.runs:,} | {score.all_faults:,} | {score.lost} "
-                f"| {score.doubled} | {worst} |"
+                f"| {score.doubled} | {worst} | {went_on} |"
             )
     return "\n".join([*rows, "", f"Seed {results[0].seed}. {total(results)}"])
 

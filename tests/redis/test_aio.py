@@ -145,6 +145,23 @@ async def test_lost_subscriptions_are_made_anew(private_server: RedisServer) -> 
     await driver.close()
 
 
+async def test_a_subscription_outlives_a_refusal_that_passes(private_server: RedisServer) -> None:
+    """As while somebody changes the password. Who subscribes meanwhile is told."""
+    private_server.command("ACL", "SETUSER", "w", "on", ">pw", "allchannels", "+@all")
+    driver = AsyncDriver(private_server.url.replace("unix://", "unix://w:pw@"))
+    async with driver.subscribe("old") as old:
+        private_server.command("ACL", "SETUSER", "w", "off")
+        private_server.command("CLIENT", "KILL", "TYPE", "pubsub")
+        for _ in range(2):
+            with pytest.raises(AccessDenied):
+                await driver.subscribe("new").__aenter__()
+        private_server.command("ACL", "SETUSER", "w", "on")
+        await _until(lambda: private_server.command("PUBSUB", "NUMSUB", "old", "new") == [b"old", 1, b"new", 0])
+        private_server.command("PUBLISH", "old", "hello")
+        assert await old.get(5) == b"hello"
+    await driver.close()
+
+
 async def test_a_cancelled_listener_does_not_harm_the_others(server: RedisServer) -> None:
     driver = AsyncDriver(server.url)
     async with driver.subscribe("stays") as messages:

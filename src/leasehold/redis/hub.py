@@ -56,7 +56,7 @@ class AsyncSubscription:
         self._hub.leave(self)
 
     async def get(self, timeout_s: float) -> bytes | None:
-        """Wait for a message, None after `timeout_s`. While Redis is away it just waits."""
+        """Wait for a message, None after `timeout_s`. While Redis is away, or refuses the user, it just waits."""
         if not self.messages:
             self.arrived.clear()
             try:
@@ -158,8 +158,9 @@ class Hub:
                 silent = replies.timed_out(error) or connection is None
                 if replies.action_of(error) not in (Action.RESEND, Action.RECONNECT):
                     self._fail(replies.error_of(error, str(self._dialler)) if replies.is_reply(error) else error)
-                    return
-                if silent:
+                    if not self._established:
+                        return
+                elif silent:
                     self._condition.lost(error, _PING_S + self._reply_timeout)
             finally:
                 self._connected = False
@@ -224,7 +225,14 @@ class Hub:
                 for listener in listeners:
                     listener.ready.set()
 
+    @property
+    def _established(self) -> bool:
+        """Whether anybody has listened before: for those it is tried again, whatever Redis refuses just now."""
+        everyone = (listener for listeners in self._listeners.values() for listener in listeners)
+        return any(listener.ready.is_set() and listener.failure is None for listener in everyone)
+
     def _fail(self, failure: Exception) -> None:
+        """Tell those who wait for their first confirmation."""
         for listeners in self._listeners.values():
             for listener in listeners:
                 if not listener.ready.is_set():

@@ -65,5 +65,6 @@ def _score(told: Chronicle, found: list[Violation], worst: float) -> Score:
         doubled=rules[Rule.DOUBLED],
         disorder=rules[Rule.ORDER] + rules[Rule.STOOD] + rules[Rule.OVERLAP],
         worst_recovery_s=worst,
+        went_on_s=run_rules.went_on(told),
         faults=told.faults,
     )

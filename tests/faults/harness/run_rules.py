@@ -58,10 +58,18 @@ def recovered(told: Chronicle, bounds: Bounds) -> Iterator[Violation]:
         if seconds > bounds.drained_s:
             yield Violation(Rule.SLOW, f"drained {seconds:.1f} s after the faults, expected {bounds.drained_s:.1f} s")
     if bounds.awake_s is not None:
-        times = (at for one in told.attempts for at in (one.start_ns, one.end_ns) if at >= healed)
-        seconds = (min(times, default=math.inf) - healed) / SECOND_NS
+        seconds = went_on(told)
         if seconds > bounds.awake_s:
             yield Violation(Rule.DEAF, f"something went on after {seconds:.1f} s, expected {bounds.awake_s:.1f} s")
+
+
+def went_on(told: Chronicle) -> float:
+    """Seconds from the end of the faults until something began or ended; infinite when nothing did."""
+    if not told.healed:
+        return math.inf
+    healed = told.healed[-1]
+    times = (at for one in told.attempts for at in (one.start_ns, one.end_ns) if at >= healed)
+    return (min(times, default=math.inf) - healed) / SECOND_NS
 
 
 def repeated(told: Chronicle, bounds: Bounds) -> Iterator[Violation]:

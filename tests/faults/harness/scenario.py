@@ -80,7 +80,7 @@ def play(scenario: Scenario, seed: int, size: int | None, folder: Path, binary: 
             scenario.play(stage)
             stage.sampling = False
             stage.finish()
-        except Stuck as error:
+        except (Stuck, AssertionError) as error:  # a part of the stage may not come about, as on a busy machine
             stuck = [Violation(Rule.SLOW, f"stuck: {error}")]
     report = check(read(folder), None, scenario.bounds)
     if stuck:

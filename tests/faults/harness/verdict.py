@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -74,7 +75,8 @@ class Score:
     `held_kills`: of workers with a job in their hands. `stale`: attempts that went to their end in a worker that had
     lost its lease meanwhile, none of which counted. `unknown`: enqueues that had no clear answer. `gone`: acknowledged
     jobs that a failover has taken, as it may. `faults`: all others, by kind.
-    `worst_recovery_s`: from the kill or stop of a worker to the next start of a job that it held."""
+    `worst_recovery_s`: from the kill or stop of a worker to the next start of a job that it held. `went_on_s`: from the
+    end of the faults until something began or ended; infinite when nothing was left to do."""
 
     lanes: int = 0
     jobs: int = 0
@@ -96,6 +98,7 @@ class Score:
     doubled: int = 0
     disorder: int = 0
     worst_recovery_s: float = 0.0
+    went_on_s: float = math.inf
     faults: Mapping[str, int] = field(default_factory=dict)
 
     def hits(self) -> Counter[str]:
