@@ -4,6 +4,7 @@ import json
 import os
 import pty
 import re
+import signal
 import subprocess
 import sys
 
@@ -44,6 +45,35 @@ def test_json(leasehold, app, redis_url):
 
 def test_another_namespace_is_empty(leasehold, app, redis_url):
     assert "No queues" in leasehold("info", url=redis_url).end().out
+
+
+def test_a_queue_that_redis_refuses_hides_no_other(leasehold, app, redis_url, server):
+    """Another program's data among its keys. What is no number in its counters is no reason to refuse anything."""
+    server.command("SET", "{shop:emails}:failed", "x")
+    server.command("HSET", "{shop:[red]odd[red] name}:meta", "completed", "x")
+    where = ("--url", redis_url, "--namespace", "shop")
+    run = leasehold("info", *where).end(expect=1)
+    assert "[red]odd[red] name" in run.out
+    assert run.err.startswith("Error: Queue 'emails' cannot be shown.")
+    shown = json.loads(leasehold("info", "--json", *where).end(expect=1).out)
+    assert [queue["name"] for queue in shown["queues"]] == ["[red]odd[red] name"]
+    assert [refused["queue"] for refused in shown["refused"]] == ["emails"]
+    assert "WRONGTYPE" in shown["refused"][0]["error"]
+    assert "WRONGTYPE" in leasehold("info", "emails", *where).end(expect=1).err
+    watch = leasehold("info", "--watch", *where).wait_for("[red]odd", "out").wait_for("Queue 'emails' cannot be shown")
+    watch.signal(signal.SIGINT).end(expect=130)
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full")
+@pytest.mark.parametrize(
+    ("output", "status", "says"), [("> /dev/full", 1, "Error: It could not be written: No space"), (">&-", 0, "")]
+)
+def test_output_that_nobody_can_read(app, redis_url, output, status, says):
+    command = f"{sys.executable} -m leasehold info --namespace shop {output}"
+    environment = {**os.environ, "LEASEHOLD_URL": redis_url}
+    done = subprocess.run(command, shell=True, env=environment, stderr=subprocess.PIPE, text=True, timeout=60)
+    assert (done.returncode, done.stderr[: len(says)]) == (status, says)
+    assert "Traceback" not in done.stderr
 
 
 def test_workers_are_shown(leasehold, redis_url, tmp_path):

@@ -66,6 +66,19 @@ def test_for_people(leasehold, job, redis_url):
     assert "4242" not in run.err
 
 
+def test_a_payload_that_does_not_fit_has_no_place_in_our_code(leasehold, redis_url):
+    with Leasehold(redis_url) as app:
+
+        @app.task(name="jobs.charge")
+        def charge(card: str, twice: bool) -> str: ...
+
+        charge.enqueue("4242", True)
+    run = leasehold("worker", "jobs:app", "--burst", url=redis_url).end()
+    (broken,) = [line for line in run.err.splitlines() if " broken " in line]
+    assert "error=PayloadInvalid" in broken
+    assert " at=" not in broken
+
+
 def test_a_form_that_there_is_not(leasehold, redis_url):
     run = leasehold("worker", "jobs:app", "--log-format", "xml", url=redis_url).end(expect=2)
     assert "--log-format" in run.err

@@ -134,6 +134,15 @@ def test_a_redis_that_is_not_there(leasehold, command):
     assert time.monotonic() - began < 10
 
 
+def test_a_database_that_is_not_there(leasehold, private_server):
+    private_server.command("CONFIG", "SET", "requirepass", "s3cret")
+    url = private_server.tcp_url.replace("redis://", "redis://:s3cret@").replace("/0", "/99")
+    message = leasehold("info", url=url).end(expect=1).err
+    assert f"127.0.0.1:{private_server.port}/99 has no such database" in message
+    assert "Name one" in message
+    assert "s3cret" not in message
+
+
 def test_a_setting_that_cannot_be_right(leasehold):
     mistake(leasehold("info", LEASEHOLD_MAX_PAYLOAD="big"), "LEASEHOLD_MAX_PAYLOAD", "expected a whole number")
     mistake(leasehold("info", "--namespace", "a{b}"), "namespace")

@@ -22,8 +22,8 @@ from leasehold.supervising.supervisor import Supervisor
 class Played:
     """A worker process that does what the test says."""
 
-    def __init__(self, crew: Crew, slot: int, heard: Callable[[Any], None], ended: Callable[[Any, int], None]) -> None:
-        self.slot, self.pid, self.began_at = slot, len(crew.all) + 1, float(len(crew.all))
+    def __init__(self, crew: Crew, place: int, heard: Callable[[Any], None], ended: Callable[[Any, int], None]) -> None:
+        self.place, self.pid, self.began_at = place, len(crew.all) + 1, float(len(crew.all))
         self.condition = Condition(self.pid, State.STARTING, 0.0)
         self.was_ready = self.leaving = self.over = False
         self.killed = asyncio.Event()
@@ -55,8 +55,8 @@ class Crew:
         self.supervisor = Supervisor(Plan(lambda descriptor: [], processes), clock=lambda: 0.0)
         self._started = asyncio.Event()
 
-    async def start(self, slot: int, _command: object, heard: Any, ended: Any, *, alone: bool = False) -> Played:
-        self.all.append(Played(self, slot, heard, ended))
+    async def start(self, place: int, _command: object, heard: Any, ended: Any, *, alone: bool = False) -> Played:
+        self.all.append(Played(self, place, heard, ended))
         self._started.set()
         return self.all[-1]
 
@@ -105,16 +105,16 @@ async def test_a_hup_while_an_old_process_finishes_its_jobs_rolls_all_of_them_ag
     assert not third.leaving
     first.end()
     fourth = await crew.next()
-    assert fourth.slot == 1  # the oldest first
+    assert fourth.place == 1  # the oldest first
     fourth.ready()
     second.end()
     fifth = await crew.next()
-    assert fifth.slot == 0
+    assert fifth.place == 0
     fifth.ready()
     third.end()
     assert crew.places == [fifth.pid, fourth.pid]
     crew.hup()  # all is over: a roll like any other
-    assert (await crew.next()).slot == 1
+    assert (await crew.next()).place == 1
 
 
 async def test_a_new_process_that_hangs_is_superseded(crew, caplog):
@@ -127,9 +127,9 @@ async def test_a_new_process_that_hangs_is_superseded(crew, caplog):
     hanging.ready()  # too late: nothing of the code of before takes over
     assert crew.places == [1, 2]
     hanging.end()
-    for slot, old in ((0, 1), (1, 2)):
+    for place, old in ((0, 1), (1, 2)):
         fresh = await crew.next()
-        assert fresh.slot == slot
+        assert fresh.place == place
         fresh.ready()
         crew.all[old - 1].end()
     assert crew.places == [4, 5]
@@ -142,7 +142,7 @@ async def test_a_hup_while_the_system_starts_the_new_process_is_not_forgotten(cr
     early = await crew.next()
     assert early.leaving
     early.end()
-    assert (await crew.next()).slot == 0
+    assert (await crew.next()).place == 0
 
 
 async def test_after_one_that_was_given_up_it_can_be_asked_for_anew(crew, caplog):
@@ -151,7 +151,7 @@ async def test_after_one_that_was_given_up_it_can_be_asked_for_anew(crew, caplog
     assert "rolling_given_up place=0" in caplog.text
     assert crew.places == [1, 2]
     crew.hup()
-    assert (await crew.next()).slot == 0
+    assert (await crew.next()).place == 0
 
 
 async def test_a_process_that_waits_for_its_keeper_is_not_killed_as_soon_as_others(crew, monkeypatch):

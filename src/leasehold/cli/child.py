@@ -50,6 +50,7 @@ def main(words: Sequence[str]) -> None:
     handler = logging.StreamHandler()
     handler.setFormatter(formatter(form))
     logging.basicConfig(level=int(level), handlers=[handler])
+    logging.getLogger("asyncio").setLevel(logging.INFO)  # as in the worker
     try:
         app = load(target)
     except UserError as error:

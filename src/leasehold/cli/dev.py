@@ -48,7 +48,10 @@ def dev(context: click.Context, app: str, queues: tuple[str, ...], concurrency: 
     if not any(os.environ.get(name, "").strip() for name in _VARIABLES):
         _make_folder(Path(FOLDER))
         os.environ["LEASEHOLD_URL"] = _URL
-        note(f"Redis is embedded, with its data in {FOLDER}. For programs that enqueue: export LEASEHOLD_URL={_URL}")
+        note(
+            f"Redis is embedded, with its data in {FOLDER}. For programs that enqueue, in this directory: "
+            f"export LEASEHOLD_URL={_URL}"
+        )
     arguments = [f"--concurrency={concurrency}", f"--log-level={log_level}", *(f"--queue={one}" for one in queues)]
     plan = Plan(worker_command([*arguments, "--", app]), watched=os.getcwd())
     with ExitStack() as held:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import sys
@@ -16,6 +17,8 @@ from leasehold.supervising.status import Status
 
 _CREDENTIALS: Final = re.compile(r"(?<=://)(?!\[user:password@\]host:6379/0(?:[\s,]|$))\S*@")
 """Greedy: a password may hold an @. Only the example of a URL in our own texts is left as it is."""
+_UNWRITABLE: Final = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+"""What may become of our output, and is no bug of ours."""
 _JOINERS: Final = "\u200c\u200d"
 """Invisible, and part of words and emoji."""
 
@@ -57,6 +60,8 @@ def run(commands: click.Command, args: list[str]) -> int:
 
     What is not an error of Leasehold, of click or of the user's app is a bug of ours, and is raised.
     """
+    if sys.stdout is None:  # it was closed by whoever started us (`>&-`)
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - for as long as we live
     try:
         status = commands.main(args or ["--help"], prog_name="leasehold", standalone_mode=False)
         sys.stdout.flush()
@@ -68,9 +73,13 @@ def run(commands: click.Command, args: list[str]) -> int:
     except LeaseholdError as error:
         tell(str(error))
         return Exit.WRONG if isinstance(error, InvalidArgument | NotConfigured) else Exit.FAILED
-    except BrokenPipeError:
-        # The reader of our output (`| head`) has gone. Nothing may be written at exit either.
+    except OSError as error:
+        if error.errno not in _UNWRITABLE:
+            raise
+        # Nothing may be written at exit either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if not isinstance(error, BrokenPipeError):  # the reader of our output (`| head`) has gone, and knows
+            tell(f"It could not be written: {error.strerror}.")
         return Exit.FAILED
     return status if isinstance(status, int) else Exit.OK
 

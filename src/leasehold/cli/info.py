@@ -12,13 +12,14 @@ import click
 from leasehold.app import Leasehold
 from leasehold.cli import jobs, lanes, overview
 from leasehold.cli.completion import queue_names
-from leasehold.cli.errors import note
+from leasehold.cli.errors import Exit, note, tell
 from leasehold.cli.jobs import dump
 from leasehold.cli.live import follow
 from leasehold.cli.reach import Where, note_unknown, reach, reaching
 from leasehold.cli.tables import Table, show
 from leasehold.core import limits
-from leasehold.core.job import QueueView, State, WorkerView
+from leasehold.core.errors import RedisError, Unreachable
+from leasehold.core.job import QueueView, Refused, State, WorkerView
 from leasehold.core.shape import LaneState
 
 _LANES: Final = [state.value for state in lanes.LISTED]
@@ -26,17 +27,23 @@ _LANES: Final = [state.value for state in lanes.LISTED]
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """Queues and workers as they were at one moment. `left_out`: so many queues were not looked at."""
+    """Queues and workers as they were at one moment. `left_out`: so many queues were not looked at. `refused`: those
+    that Redis would not let us look at, and why."""
 
     queues: tuple[QueueView, ...]
     workers: tuple[WorkerView, ...]
     left_out: int = 0
+    refused: tuple[Refused, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         return {
             "queues": list(map(overview.queue_json, self.queues)),
             "workers": list(map(overview.worker_json, self.workers)),
+            "refused": [{"queue": one.queue, "error": one.reason} for one in self.refused],
         }
+
+    def troubles(self) -> list[str]:
+        return [f"Queue {one.queue!r} cannot be shown. {one.reason}" for one in self.refused]
 
     def tables(self, now_ms: float) -> list[Table]:
         return [overview.queue_table(self.queues), overview.worker_table(self.workers, now_ms)]
@@ -50,7 +57,9 @@ class Overview:
 @click.option("--lane", metavar="NAME", help="Show one lane of QUEUE, and the first jobs that wait in it.")
 @click.option("watched", "--watch", is_flag=True, help="Look again every second, until Ctrl-C.")
 @reaching
+@click.pass_context
 def info(
+    context: click.Context,
     queue: str | None,
     listed: str | None,
     lane: str | None,
@@ -76,15 +85,18 @@ def info(
     columns with two spaces between, one line a row, names as they are (only control characters are escaped), and
     --watch writes them again and again; with --json it writes one document a line.
 
-    Exit status: 0 done; 1 Redis could not be reached; 2 an option or a setting is wrong; 130 --watch was ended with
-    Ctrl-C.
+    Exit status: 0 done; 1 Redis could not be reached, or refused to show a queue; 2 an option or a setting is wrong;
+    130 --watch was ended with Ctrl-C.
     """
     _check(queue, listed, lane, watched)
     with reach(where) as app:
         if watched:
             follow(lambda: look(app, queue), as_json=as_json)
         elif queue is None:
-            _show_all(look(app, None), as_json)
+            seen = look(app, None)
+            _show_all(seen, as_json)
+            if seen.refused:
+                context.exit(Exit.FAILED)
         else:
             if listed is not None:
                 _show_lanes(app, queue, LaneState(listed), as_json)
@@ -101,8 +113,16 @@ def look(app: Leasehold, queue: str | None) -> Overview:
     if queue is not None:
         return Overview((app.inspect.queue(queue),), tuple(one for one in workers if queue in one.queues))
     names = sorted(app.inspect.queues())
-    queues = tuple(app.inspect.queue(name) for name in names[: limits.QUEUES_SHOWN])
-    return Overview(queues, tuple(workers), len(names) - len(queues))
+    queues: list[QueueView] = []
+    refused: list[Refused] = []
+    for name in names[: limits.QUEUES_SHOWN]:
+        try:
+            queues.append(app.inspect.queue(name))
+        except Unreachable:
+            raise
+        except RedisError as error:  # as when another program has a key of this queue: the others are there to be seen
+            refused.append(Refused(name, str(error)))
+    return Overview(tuple(queues), tuple(workers), len(names[limits.QUEUES_SHOWN :]), tuple(refused))
 
 
 def _check(queue: str | None, listed: str | None, lane: str | None, watched: bool) -> None:
@@ -122,6 +142,8 @@ def _show_all(seen: Overview, as_json: bool) -> None:
         show(seen.tables(_now_ms()))
     if seen.left_out:
         note(f"There are {seen.left_out:,} more queues: `leasehold info QUEUE` shows one by its name.")
+    for trouble in seen.troubles():
+        tell(trouble)
 
 
 def _show_queue(app: Leasehold, queue: str, as_json: bool) -> None:

@@ -18,14 +18,15 @@ from leasehold.core.errors import RedisError
 if TYPE_CHECKING:
     from rich.console import Console, Group
 
-_BESIDE = 7
-"""Lines of the screen that are no rows: the clock, two titles with their heads, what is left out."""
+_BESIDE = 8
+"""Lines of the screen that are no rows: the clock, a trouble, two titles with their heads, what is left out."""
 
 
 class Seen(Protocol):
-    """What is looked at: as JSON, and as the tables of queues and of workers."""
+    """What is looked at: as JSON, and as the tables of queues and of workers. `troubles`: what is missing there."""
 
     def to_json(self) -> dict[str, Any]: ...
+    def troubles(self) -> list[str]: ...
     def tables(self, now_ms: float) -> list[Table]: ...
 
 
@@ -41,6 +42,8 @@ def follow(look: Callable[[], Seen], *, as_json: bool) -> None:
         else:
             tables = "\n\n".join(plain(table) for table in seen.tables(time.time() * limits.SECOND))
             click.echo(f"{time.strftime('%H:%M:%S')}\n{tables}\n")
+            for trouble in seen.troubles():
+                note(trouble)
         sys.stdout.flush()
         seen = _next(look)
 
@@ -51,7 +54,7 @@ def _next(look: Callable[[], Seen]) -> Seen:
         try:
             return look()
         except RedisError as error:
-            note(f"{error}")
+            note(error.found or str(error))
 
 
 def _draw(look: Callable[[], Seen], seen: Seen) -> None:
@@ -59,16 +62,16 @@ def _draw(look: Callable[[], Seen], seen: Seen) -> None:
     from rich.live import Live
 
     console = Console()
-    trouble = ""
+    trouble, at = "", time.strftime("%H:%M:%S")
     with Live(console=console, auto_refresh=False, screen=True, vertical_overflow="crop") as screen:
         while True:
             screen.update(_picture(console, seen, trouble), refresh=True)
             time.sleep(limits.REFRESH_MS / limits.SECOND)
             try:
-                seen, trouble = look(), ""
+                seen, trouble, at = look(), "", time.strftime("%H:%M:%S")
             except RedisError as error:
                 # What was seen last stays; the words say that it is old.
-                trouble = safe(str(error))
+                trouble = f"As it was at {at}: {safe(error.found or str(error))}"
 
 
 def _picture(console: Console, seen: Seen, trouble: str) -> Group:
@@ -76,9 +79,10 @@ def _picture(console: Console, seen: Seen, trouble: str) -> Group:
     from rich.text import Text
 
     clock = Text(f"{time.strftime('%H:%M:%S')}  Ctrl-C ends.", style="dim")
-    first = Text(trouble, style="red") if trouble else clock
+    troubles = [trouble] if trouble else list(map(safe, seen.troubles()))
+    words = [clock, *(Text(one, style="red") for one in troubles)]
     tables = seen.tables(time.time() * limits.SECOND)
-    return Group(first, *(part for table in _cut(tables, console.height - _BESIDE) for part in drawn(table, console)))
+    return Group(*words, *(part for table in _cut(tables, console.height - _BESIDE) for part in drawn(table, console)))
 
 
 def _cut(tables: list[Table], rows: int) -> list[Table]:

@@ -124,7 +124,8 @@ def _refuse_new_redis(url: str) -> None:
     if target.scheme == "embedded" and (
         not target.path or not os.path.isdir(target.path) or not os.listdir(target.path)
     ):
+        where = repr(target.path) if target.path else "a URL without a path"
         raise UserError(
-            f"There is no embedded Redis in {target.path!r}, so there are no queues. Expected the path that the "
+            f"There is no embedded Redis in {where}, so there are no queues. Expected the path that the "
             "producers and workers use, as in embedded:./leasehold-data."
         )

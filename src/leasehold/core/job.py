@@ -139,7 +139,7 @@ class Dropped:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A queue that Redis would not let us claim from, and why."""
+    """A queue that Redis would not let us claim from, or look at, and why."""
 
     queue: str
     reason: str

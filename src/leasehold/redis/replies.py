@@ -108,6 +108,7 @@ _ORIGIN: Final = re.compile(r"\s*script: [0-9a-f]+, on @?\w+:\d+\.?$")
 # Redis shows the start of a command that it does not know. It may be a payload, so it is cut off.
 _SHOWN_ARGS: Final = re.compile(r",? with args beginning with:.*", re.DOTALL)
 # A server without a password was sent one.
+_NO_DATABASE: Final = "DB index is out of range"
 _NEEDLESS: Final = "AUTH <password> called without any password"
 # What a server answers before it closes a connection that is one too many: another try may find room.
 _TOO_MANY: Final = "max number of clients reached"
@@ -274,6 +275,14 @@ def error_of(error: Exception, where: str, key: str = "") -> LeaseholdError:
                 prefix,
                 f"Redis at {where} is part of a cluster, which is not supported yet: {sentence} Use one of its own.",
             )
+        case _ if message.endswith(_NO_DATABASE):
+            found, remedy = (
+                f"Redis at {where} has no such database.",
+                "Name one in the URL that is there, as 0 always is.",
+            )
+            refusal = ReplyError(prefix, f"{found} {remedy}")
+            refusal.found, refusal.remedy = found, remedy
+            return refusal
         case _:
             return ReplyError(prefix, message)
 

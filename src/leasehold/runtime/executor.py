@@ -239,7 +239,6 @@ class Executor:
         held = self._inflight.lose(ref)
         if held is None:
             return
-        self._settler.lost += 1
         _of(held, logging.WARNING, "lost", token=ref.token, at=at)
         if self._herald is not None:
             self._herald.lost(held, at)

@@ -73,7 +73,6 @@ class Heart:
         self._heard_at: float | None = None
         self._kept_at = -math.inf
         self._stopping = False
-        self.beats = 0
 
     async def run(self) -> None:
         """Until `stop`. Raises `KeeperGone` when keepers die one after the other, or none gets to speak or to start."""
@@ -234,7 +233,6 @@ class Heart:
     def _hear(self, beat: Heartbeat) -> None:
         if self._stopping:
             return
-        self.beats += 1
         self._kept_at = max(self._kept_at, self._keeper.kept_at)
         for ref in beat.lost:
             self._executor.lose(ref, "heartbeat")

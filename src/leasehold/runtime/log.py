@@ -64,7 +64,7 @@ def trouble(level: int, name: str, error: BaseException, function: Callable[...,
     """
     info = describe(error)
     at = place(info.traceback)
-    if at is None or at.startswith(_OURS):
+    if at is None:
         at = home(function)
     event(level, name, **fields, error=info.type, at=at)
     _traceback(info, fields)
@@ -106,7 +106,8 @@ def _traceback(error: ErrorInfo, fields: dict[str, object]) -> None:
 
 
 def place(traceback: str) -> str | None:
-    """The last frame of the user's code, as `file:line in function`; None without a traceback.
+    """The last frame of the user's code, as `file:line in function`; None without a traceback, or when it ends in
+    ours, as for a payload that the task does not take.
 
     >>> place('  File "/app/shop.py", line 7, in order\\n    raise KeyError\\nKeyError: 1')
     '/app/shop.py:7 in order'
@@ -116,6 +117,8 @@ def place(traceback: str) -> str | None:
     if not frames:
         return None
     last = next((frame for frame in reversed(frames) if _users(frame["file"])), frames[-1])
+    if last["file"].startswith(_OURS):
+        return None
     return f"{last['file']}:{last['line']} in {last['function']}"
 
 

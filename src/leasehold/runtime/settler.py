@@ -58,8 +58,6 @@ class Settler:
         self._doubtful: set[LeaseRef] = set()
         self._strays: set[LeaseRef] = set()
         self._aside: dict[str, Aside] = {}
-        self.settled = 0
-        self.lost = 0
 
     def put(self, held: Held, outcome: Outcome) -> bool:
         """Settle a lease with this outcome. False: its end was decided before, or it was lost."""
@@ -212,8 +210,6 @@ class Settler:
     async def _settle(self, batch: list[Item]) -> None:
         answers = await self._tell([(lease, outcome) for lease, outcome, _ in batch])
         for (lease, outcome, held), ours in zip(batch, answers, strict=True):
-            if ours:
-                self.settled += 1
             if held is None:
                 self._strays.discard(lease.ref)
                 continue
@@ -249,7 +245,6 @@ class Settler:
         if ref in self._doubtful:
             event(logging.WARNING, "settled_or_lost", queue=ref.queue, id=ref.id, outcome=kind)
             return
-        self.lost += 1
         event(logging.WARNING, "lost", queue=ref.queue, id=ref.id, token=ref.token, outcome=kind, at="settle")
 
 

@@ -44,7 +44,7 @@ from leasehold.runtime.waits import unless, within
 
 
 class ExitStatus(IntEnum):
-    """How `Worker.run` ended, as the status of a process."""
+    """How `Worker.run` ended. Which status that is for a process, the command line says."""
 
     OK = 0
     FAILED = 1

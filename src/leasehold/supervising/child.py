@@ -24,9 +24,9 @@ class Child:
     """
 
     def __init__(
-        self, slot: int, process: asyncio.subprocess.Process, writer: asyncio.StreamWriter, began_at: float
+        self, place: int, process: asyncio.subprocess.Process, writer: asyncio.StreamWriter, began_at: float
     ) -> None:
-        self.slot = slot
+        self.place = place
         self.pid = process.pid
         self.began_at = began_at
         self.condition = Condition(process.pid, State.STARTING, began_at)
@@ -41,7 +41,7 @@ class Child:
     @classmethod
     async def start(
         cls,
-        slot: int,
+        place: int,
         command: Callable[[int], Sequence[str]],
         heard: Callable[[Child], None],
         ended: Callable[[Child, int], None],
@@ -66,7 +66,7 @@ class Child:
         finally:
             theirs.close()
         reader, writer = await asyncio.open_connection(sock=ours, limit=limits.CHILD_LINE_MAX)
-        child = cls(slot, process, writer, began_at)
+        child = cls(place, process, writer, began_at)
         child._following = asyncio.create_task(child._follow(reader, heard, ended))
         return child
 

@@ -140,8 +140,8 @@ class Supervisor:
     def _slow(self, child: Child) -> None:
         if child not in self._children or child.was_ready or child.leaving:
             return
-        event(logging.WARNING, "child_slow", place=child.slot, child=child.pid, not_ready_in_s=self._age(child))
-        if self._places[child.slot].successor is child:
+        event(logging.WARNING, "child_slow", place=child.place, child=child.pid, not_ready_in_s=self._age(child))
+        if self._places[child.place].successor is child:
             self._dismiss(child)
 
     def _later(self, place: Place, lived_s: float) -> float:
@@ -159,12 +159,12 @@ class Supervisor:
     # ------------------------------------------------------------------------------------------------- hearing them
 
     def _heard(self, child: Child) -> None:
-        place, state = self._places[child.slot], child.condition.state
+        place, state = self._places[child.place], child.condition.state
         if state is State.RUNNING and not child.was_ready:
             child.was_ready = self._ever_ready = True
             self._failures = 0
             worker = child.condition.worker
-            event(logging.INFO, "child_ready", place=child.slot, child=child.pid, worker=worker)
+            event(logging.INFO, "child_ready", place=child.place, child=child.pid, worker=worker)
             if place.successor is child and not child.leaving:
                 self._succeed(place)
             if not self._stopping and not self._reloading:
@@ -180,11 +180,11 @@ class Supervisor:
 
     def _ended(self, child: Child, status: int) -> None:
         self._children.discard(child)
-        place = self._places[child.slot]
+        place = self._places[child.place]
         how, lived_s = how_it_ended(status), self._age(child)
         expected = child.leaving or status == Status.RECYCLED or (self._plan.burst and status == Status.DONE)
         level = logging.INFO if expected else logging.WARNING
-        event(level, "child_ended", place=child.slot, child=child.pid, how=how, lived_s=lived_s)
+        event(level, "child_ended", place=child.place, child=child.pid, how=how, lived_s=lived_s)
         place.retiring.discard(child)
         was_current, was_successor = place.current is child, place.successor is child
         if was_current:
@@ -357,7 +357,7 @@ class Supervisor:
         if child in self._children and child.over and not waited:  # its keeper gives back what it held
             self._at(limits.WAITER_MS / limits.SECOND, lambda: self._kill(child, waited=True))
         elif child in self._children:
-            event(logging.WARNING, "child_killed", place=child.slot, child=child.pid)
+            event(logging.WARNING, "child_killed", place=child.place, child=child.pid)
             child.kill()
 
     def _end_if_over(self) -> None:

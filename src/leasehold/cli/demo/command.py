@@ -63,7 +63,8 @@ def demo(context: click.Context, directory: Path | None, as_json: bool) -> None:
         finally:
             server.close()
     if as_json:
-        click.echo(dump({**asdict(report), "problems": report.problems}))
+        shown = {name: round(value, 3) if isinstance(value, float) else value for name, value in asdict(report).items()}
+        click.echo(dump({**shown, "problems": report.problems}))
     else:
         show_report(console, report)
     context.exit(1 if report.problems else 0)

@@ -13,7 +13,7 @@ from leasehold.core.steps import Steps
 from leasehold.engines.inspecting import ScriptedInspector, check_page, fields_of
 from leasehold.engines.native.keys import decoded, encoded
 from leasehold.engines.native.records import read_view
-from leasehold.engines.texts import as_bytes, as_text
+from leasehold.engines.texts import as_bytes, as_text, number_of
 
 _COUNTED = (
     State.READY,
@@ -50,7 +50,7 @@ class NativeInspector(ScriptedInspector):
         return QueueView(
             name,
             dict(zip(_COUNTED, numbers, strict=True)),
-            {field: int(value) for field, value in sorted(totals.items()) if field not in _HIDDEN_TOTALS},
+            {field: number_of(value) or 0 for field, value in sorted(totals.items()) if field not in _HIDDEN_TOTALS},
             read_settings({name: as_text(value) for name, value in fields_of(settings).items()}),
             parked,
             blocked,

@@ -12,7 +12,7 @@ from leasehold.engines.inspecting import ScriptedInspector, check_page, fields_o
 from leasehold.engines.lacking import unsupported
 from leasehold.engines.redis_work_queue.records import read_view
 from leasehold.engines.redis_work_queue.wire import NAME
-from leasehold.engines.texts import as_bytes
+from leasehold.engines.texts import as_bytes, number_of
 
 _COUNTED: Final = (
     State.READY,
@@ -47,7 +47,8 @@ class RedisWorkQueueInspector(ScriptedInspector):
         *numbers, meta = yield from self._ask("counts", name)
         totals = fields_of(meta)
         counts = dict.fromkeys(State, 0) | dict(zip(_COUNTED, numbers, strict=True))
-        return QueueView(name, counts, {key: int(value) for key, value in sorted(totals.items()) if key in _TOTALS})
+        shown = {key: number_of(value) or 0 for key, value in sorted(totals.items()) if key in _TOTALS}
+        return QueueView(name, counts, shown)
 
     def job(self, queue: str, id: str) -> Steps[JobView | None]:
         raw_id = as_bytes(id)
