@@ -123,7 +123,7 @@ def test_an_idle_worker_stops_at_once(leasehold, app, redis_url, number):
     run = leasehold("worker", "jobs:app", url=redis_url).wait_for("started")
     began = time.monotonic()
     run.signal(number).end()
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 3.5, "there is nothing to wait for; the rest is for a busy machine"
     assert "stopped" in run.err
 
 
@@ -146,7 +146,7 @@ def test_after_the_grace_time_running_jobs_are_handed_back(leasehold, app, redis
     run = leasehold("worker", "jobs:app", "--grace", "0.2", url=redis_url).wait_for("sleeping", "out")
     began = time.monotonic()
     run.signal(signal.SIGTERM).end()
-    assert time.monotonic() - began < 8
+    assert time.monotonic() - began < 15, "the jobs last longer"
     assert counts(app, "slow") == {State.READY: 1}
     view = app.inspect.job("slow", job.id)
     assert view is not None
@@ -160,7 +160,7 @@ def test_a_second_signal_stops_hard(leasehold, app, redis_url, task):
     run.signal(signal.SIGTERM).wait_for("draining")
     began = time.monotonic()
     run.signal(signal.SIGTERM).end(expect=3)
-    assert time.monotonic() - began < 4
+    assert time.monotonic() - began < 10, "the jobs have half a minute else, and last longer"
     assert counts(app, "slow") == {State.READY: 1}
 
 

@@ -71,7 +71,7 @@ async def test_full_batches_in_order_each_in_one_slot(kind):
         assert await rig.ended() is ExitStatus.OK
     assert [name for jobs in got for name in jobs] == names
     assert max(map(len, got)) == 50
-    assert len(got) <= 22
+    assert sum(len(jobs) == 50 for jobs in got) >= 15, "most are full, also where the machine is busy"
     done = [one for one in rig.engine.settled if one.outcome == Completed(b"None")]
     assert [one.lease.record.id for one in done] == names
 
@@ -79,19 +79,19 @@ async def test_full_batches_in_order_each_in_one_slot(kind):
 async def test_it_waits_for_others_and_then_starts_as_it_is():
     gate = Gate()
     gate.open.set()
-    async with Rig(batches(gate, 3, linger_ms=300), concurrency=1) as rig:
+    async with Rig(batches(gate, 3, linger_ms=1_000), concurrency=1) as rig:
         began = time.monotonic()
         rig.engine.add("a", task=None)
         await rig.engine.until(lambda: bool(rig.engine.held))
         rig.engine.add("b", task=None)
         assert ids(await gate.begun.get()) == ["a", "b"]
-        assert time.monotonic() - began >= 0.29
+        assert time.monotonic() - began >= 0.99
         rig.engine.add("c", task=None)
         await rig.engine.until(lambda: bool(rig.engine.held))
         again = time.monotonic()
         rig.engine.add("d", "e", task=None)
         assert ids(await gate.begun.get()) == ["c", "d", "e"]
-        assert time.monotonic() - again < 0.28
+        assert time.monotonic() - again < 0.98
         await rig.settled(5)
 
 
