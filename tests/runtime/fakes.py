@@ -14,7 +14,7 @@ from msgspec import structs
 from leasehold.core.backoff import Backoff
 from leasehold.core.engine import CancelAsked, Heartbeat, Maintained, Timing
 from leasehold.core.errors import LeaseholdError, WrongState
-from leasehold.core.job import JobRecord, JobView, Lease, Leased, LeaseRef, WorkerView
+from leasehold.core.job import JobRecord, JobView, Lease, Leased, LeaseRef, Refused, WorkerView
 from leasehold.core.outcome import Outcome, Released, Retried, Unroutable
 from leasehold.core.shape import PLAIN, Progress, Shape
 from leasehold.core.steps import Steps
@@ -120,13 +120,16 @@ class FakeEngine:
             if self.ghosts:
                 self.ghosts -= 1
                 return Leased(next_ms=0)
+            refused = tuple(Refused(queue, str(self.refusal)) for queue in queues if queue in self.spoilt)
+            if refused and len(queues) == 1:
+                raise self.refusal
             for queue in queues:
-                while self.ready[queue] and len(got) < limit:
+                while queue not in self.spoilt and self.ready[queue] and len(got) < limit:
                     self._token += 1
                     claimed = structs.replace(self.ready[queue].popleft(), worker=worker, token=self._token)
                     self.held[claimed.ref] = claimed
                     got.append(claimed)
-            return Leased(tuple(got))
+            return Leased(tuple(got), refused=refused)
 
         return one_call(lease)
 

@@ -7,13 +7,36 @@ from typing import Any
 
 import pytest
 
+from leasehold.core.errors import AccessDenied
 from leasehold.core.job import NewJob, State
+from leasehold.core.outcome import Completed
 from leasehold.redis.aio import AsyncDriver
+from leasehold.runtime import ExitStatus
 from leasehold.testing.server import RedisServer
-from tests.runtime.fakes import Gate, gated, task
+from tests.runtime.fakes import FakeEngine, Gate, Rig, gated, task
 from tests.runtime.test_native import place
 
+DENIED = AccessDenied("this user has no permissions")
+DENIED.prefix = "NOPERM"
 OTHERS = [f"b{number}" for number in range(20)]
+
+
+@pytest.mark.parametrize("queues", [["denied"], ["denied", "q"], ["q", "denied"]])
+async def test_a_burst_does_not_end_before_it_may_look(queues: list[str], caplog: pytest.LogCaptureFixture):
+    engine: Any = FakeEngine(spoilt={"denied"}, refusal=DENIED)
+    engine.add("mine", queue="denied")
+    async with Rig(lambda: None, engine=engine, burst=True, queues=queues) as rig:
+        await engine.until(lambda: engine.calls.count("lease") + len(caplog.records) > 2)
+        await engine.until(lambda: engine.calls.count("maintain") > 3)
+        assert rig.done is not None
+        assert not rig.done.done()
+        engine.spoilt.clear()
+        assert await rig.ended() is ExitStatus.OK
+    assert engine.outcomes("mine") == [Completed(b"None")]
+    lines = [record.getMessage().split()[0] for record in caplog.records]
+    assert (lines.count("queue_refused"), lines.count("queue_back")) == (1, 1)
+    assert "redis_away" not in lines
+    assert engine.calls.count("lease") < 100, "it looks now and then"
 
 
 async def test_the_other_goes_on_as_ever_and_all_is_told_once(

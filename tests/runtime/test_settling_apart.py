@@ -115,6 +115,19 @@ async def test_a_queue_that_is_refused_as_a_whole_keeps_no_other(
     assert caplog.text.count("outcomes_settled") == 1
 
 
+async def test_a_queue_that_is_refused_as_a_whole_comes_back_in_its_order():
+    """However many tries it took: more than go into one call are handed back, the newest first."""
+    engine: Any = FakeEngine(refusal=AccessDenied("not yours"))
+    async with settling(engine, 450) as (settler, leases, _):
+        engine.spoilt = {"q"}
+        for lease in reversed(leases):
+            settler.put_stray(lease)
+        await engine.until(lambda: len(engine.batches) == 3)
+        engine.spoilt.clear()
+        await settler.flushed()
+    assert waiting(engine) == [f"n{number}" for number in range(450)]
+
+
 async def test_each_refusal_is_told_once_however_many_take_turns(caplog: pytest.LogCaptureFixture):
     engine: Any = FakeEngine(spoilt={"n0", "n1"})
     async with settling(engine, 1, "other", "third") as (settler, leases, _):

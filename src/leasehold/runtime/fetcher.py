@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from leasehold.core import limits
 from leasehold.core.engine import Engine
-from leasehold.core.errors import AccessDenied, RedisError, Unreachable
+from leasehold.core.errors import AccessDenied, RedisError
 from leasehold.core.job import Leased, Refused
 from leasehold.core.patience import HELD_S, Renewals
 from leasehold.core.steps import WaitLost
@@ -18,7 +18,7 @@ from leasehold.core.task import BatchRule
 from leasehold.runtime.executor import Executor
 from leasehold.runtime.inflight import Inflight
 from leasehold.runtime.log import event
-from leasehold.runtime.loops import Link
+from leasehold.runtime.loops import Link, is_away
 from leasehold.runtime.pace import Pace
 from leasehold.runtime.ports import Env, Keeper
 from leasehold.runtime.turns import Turns
@@ -124,7 +124,7 @@ class Fetcher:
                     return
                 if leased.leases:
                     self._hinted = 0
-                elif self._burst and self._inflight.empty:
+                elif self._burst and self._inflight.empty and not self._refused:
                     continue  # what ran during the claim may have left a retry
                 else:
                     await self._idle(leased.next_ms)
@@ -132,8 +132,11 @@ class Fetcher:
     def _nothing_else(self, leased: Leased) -> bool:
         """In a burst: whether it is the end, when a claim brought persistent jobs at most.
 
-        They are begun, but one that has ended and comes again is no reason to go on.
+        They are begun, but one that has ended and comes again is no reason to go on. What is in a queue that Redis
+        refuses, nobody knows.
         """
+        if self._refused:
+            return False
         if not leased.leases:
             return True
         again, self._encore = self._encore, True
@@ -232,7 +235,7 @@ class Fetcher:
             if room and not self.stopping and not self.quiet:
                 most += room
                 asked.update(part)
-                got.append(await self._claim_part(part, room, alone=len(parts) == 1))
+                got.append(await self._claim_part(part, room))
         self._turns.advance()
         leased = _together(got)
         self._tell_refused(leased, asked)
@@ -247,21 +250,17 @@ class Fetcher:
             event(logging.WARNING, "queue_back", queue=queue)
         self._refused = (self._refused - asked) | refused.keys()
 
-    async def _claim_part(self, part: tuple[str, ...], room: int, alone: bool) -> Leased:
+    async def _claim_part(self, part: tuple[str, ...], room: int) -> Leased:
         began = self.claiming_since = self._env.clock()
         try:
             leased = await self._link.run(
                 self._engine.lease(self._worker, part, room, slots=self._inflight.slots, of_lane=self._of_lane or None)
             )
         except RedisError as error:
-            if len(part) > 1 or isinstance(error, Unreachable):
+            if len(part) > 1 or is_away(error):
                 raise
             # As the engine does among several queues: one that Redis refuses must not keep us from the others.
-            refused = Leased(refused=(Refused(part[0], str(error)),))
-            if alone:
-                self._tell_refused(refused, set(part))
-                raise
-            return refused
+            return Leased(refused=(Refused(part[0], str(error)),))
         finally:
             self.claiming_since = None
         for dropped in leased.dropped:

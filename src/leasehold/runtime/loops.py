@@ -42,7 +42,7 @@ class Link:
         try:
             answer = await self._driver.run(steps)
         except (Unreachable, AccessDenied) as error:
-            if _is_away(error) and self.down_since is None:
+            if is_away(error) and self.down_since is None:
                 self.down_since = self._env.clock()
                 # The driver has told of it already, unless Redis is there and refuses.
                 self._refused = isinstance(error, AccessDenied)
@@ -109,7 +109,7 @@ async def supervised(
         except (RedisError, QueueFull) as error:
             if env.clock() - began > limits.MINUTE / limits.SECOND:  # it went well meanwhile
                 told.forget()
-            if not _is_away(error) and told.is_new(text := brief(error)):
+            if not is_away(error) and told.is_new(text := brief(error)):
                 event(logging.ERROR, "redis_refused", loop=name, error=text)
         except (Exception, asyncio.CancelledError, SystemExit) as error:
             if isinstance(error, asyncio.CancelledError) and _asked_for():
@@ -131,7 +131,7 @@ async def unsupervised(name: str, run: Callable[[], Awaitable[None]]) -> None:
         raise LoopFailed(f"The {name} loop raised SystemExit.") from error
 
 
-def _is_away(error: Exception) -> bool:
+def is_away(error: Exception) -> bool:
     """Whether Redis is not there for us at all. Else it has answered, and refuses this call: one queue's, maybe."""
     return isinstance(error, Unreachable) or (isinstance(error, AccessDenied) and error.prefix != "NOPERM")
 

@@ -141,52 +141,50 @@ class Settler:
         aside = self._aside.get(queue)
         if aside is not None and aside.whole:
             aside.items += items
-            return
+        elif (refusal := await self._settle_all(queue, items)) is not None:
+            self._set_aside(queue, items, refusal)
+
+    async def _settle_all(self, queue: str, items: list[Item]) -> LeaseholdError | None:
+        """In one call, and one by one where some are refused. Why the rest in `items` is, if there is one."""
         refusal = await self._refusal(items)
         if refusal is None:
-            return
-        if len(items) == 1 or not may_be_of_one(refusal):
-            self._set_aside(queue, items, refusal)
-            return
-        if isinstance(refusal, ReplyError):  # a script that stopped half-way has done a part of it
-            self._doubtful.update(lease.ref for lease, _, _ in items)
+            items.clear()
+        if refusal is None or len(items) == 1 or not may_be_of_one(refusal):
+            return refusal
         # What goes back to the front of its queue does so one after the other: the first of them last.
         back = [item for item in items if isinstance(item[1], (Released, Crashed))]
         others = [item for item in items if not isinstance(item[1], (Released, Crashed))]
         items[:] = [*others, *sorted(back, key=_age, reverse=True)]
-        await self._settle_each(queue, items)
+        return await self._settle_each(queue, items)
 
-    async def _settle_each(self, queue: str, items: list[Item]) -> None:
-        """One by one, and out of `items`: the others need not wait for one that Redis refuses."""
+    async def _settle_each(self, queue: str, items: list[Item]) -> LeaseholdError | None:
+        """One by one, so that none waits for one that is refused for itself. Why the rest in `items` is refused."""
         while items:
             first, refusal = items[:1], await self._refusal(items[:1])
-            if refusal is None:
-                del items[0]
-            elif may_be_of_one(refusal):
-                del items[0]
+            if refusal is not None and not may_be_of_one(refusal):
+                return refusal
+            del items[0]
+            if refusal is not None:
                 self._set_aside(queue, first, refusal)
-            else:
-                self._set_aside(queue, items, refusal)
+        return None
 
     def _set_aside(self, queue: str, items: list[Item], refusal: LeaseholdError) -> None:
-        """Out of `items`."""
         aside = self._aside.get(queue)
         if aside is None:
             aside = self._aside[queue] = Aside(queue, self._env)
         aside.refused(refusal)
         aside.items += items
-        if isinstance(refusal, ReplyError):
-            self._doubtful.update(lease.ref for lease, _, _ in items)
-        items.clear()
 
     async def _try_again(self, aside: Aside) -> None:
-        """Some of those that were set aside. The next have their turn soon if any of these went through."""
+        """Some of those that were set aside. The next have their turn soon if any of these went through; those that are
+        refused for themselves go behind the others, and all keep their place when none is taken."""
         before, whole = len(aside.items), aside.whole
         items = _take(aside.items, limits.ROUND_MOST if whole else ASIDE_MOST)
         aside.whole = False
         try:
-            await (self._settle_of if whole else self._settle_each)(aside.queue, items)
-            items = []
+            refusal = await (self._settle_all if whole else self._settle_each)(aside.queue, items)
+            if refusal is not None:
+                aside.refused(refusal)
         except BaseException:
             self._doubtful.update(lease.ref for lease, _, _ in items)
             raise
@@ -204,6 +202,8 @@ class Settler:
         except Unreachable:
             raise
         except (RedisError, QueueFull) as error:  # full: a Redis that cannot write to its disk says so, too
+            if isinstance(error, ReplyError):  # a script that stopped half-way has done a part of it
+                self._doubtful.update(lease.ref for lease, _, _ in items)
             return error
         return None
 
