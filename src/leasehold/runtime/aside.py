@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from leasehold.core.errors import LeaseholdError, ReplyError, WrongState
 from leasehold.core.job import Lease
@@ -18,14 +18,19 @@ Item: TypeAlias = tuple[Lease, Outcome, Held | None]
 """A lease, how it ended, and its entry in the table (None: a stray that was never in it)."""
 
 
+CROWD: Final = 200
+"""So many of one queue, and nothing of it is claimed until they are fewer: what a worker holds is bounded for all."""
+
+
 class Aside:
-    """Those of one queue, in their order. Their number is bounded by what a worker holds (`limits.MAX_HELD`)."""
+    """Those of one queue, in their order."""
 
     def __init__(self, queue: str, env: Env) -> None:
         self.queue = queue
         self.items: deque[Item] = deque()
         self.whole = False
         """Whether all of the queue are refused, as far as is known: those to come join these without asking."""
+        self._crowd_told = False
         self._told = Once()
         self._env = env
         self._tries = 0
@@ -42,6 +47,18 @@ class Aside:
         text = brief(error)
         if self._told.is_new(text):
             event(logging.ERROR, "outcomes_refused", queue=self.queue, error=text)
+
+    def add(self, items: list[Item]) -> None:
+        """Behind the others. A crowd is told of once."""
+        self.items += items
+        if self.crowded and not self._crowd_told:
+            self._crowd_told = True
+            event(logging.WARNING, "outcomes_crowd", queue=self.queue, outcomes=len(self.items))
+
+    @property
+    def crowded(self) -> bool:
+        """Whether nothing of the queue is to be claimed for now."""
+        return len(self.items) >= CROWD
 
     def settled(self) -> None:
         """The last of them is gone."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
 from leasehold.core import limits
@@ -42,6 +42,7 @@ class Fetcher:
         executor: Executor,
         pace: Pace,
         env: Env,
+        crowded: Callable[[str], bool],
         burst: bool = False,
     ) -> None:
         self._engine = engine
@@ -55,6 +56,7 @@ class Fetcher:
         self._executor = executor
         self._pace = pace
         self._env = env
+        self._crowded = crowded
         self._burst = burst
         self._loop = asyncio.get_running_loop()
         self._stopped = self._loop.create_future()
@@ -172,10 +174,13 @@ class Fetcher:
             event(logging.DEBUG, "handed_back", jobs=len(stuck))
 
     def _parts(self) -> list[tuple[str, ...]]:
-        """The queues in the order of their turns; those with a batch handler apart, as each has room of its own."""
-        order = self._turns.order
+        """The queues in the order of their turns; those with a batch handler apart, as each has room of its own.
+
+        Without those of which too many outcomes wait because Redis refuses them.
+        """
+        order = tuple(queue for queue in self._turns.order if not self._crowded(queue))
         if not self._batches:
-            return [order]
+            return [order] if order else []
         parts: list[tuple[str, ...]] = []
         for queue in order:
             if parts and queue not in self._batches and parts[-1][0] not in self._batches:

@@ -76,6 +76,11 @@ class Settler:
         self._add((lease, Released(), None))
         return True
 
+    def crowded(self, queue: str) -> bool:
+        """Whether so many outcomes of this queue are refused that nothing of it is to be claimed."""
+        aside = self._aside.get(queue)
+        return aside is not None and aside.crowded
+
     async def flushed(self) -> None:
         """Until every outcome so far has reached Redis."""
         await self._quiet.wait()
@@ -140,7 +145,7 @@ class Settler:
         """Settle these of one queue, or set them aside. When it raises, those that are left are in `items`."""
         aside = self._aside.get(queue)
         if aside is not None and aside.whole:
-            aside.items += items
+            aside.add(items)
         elif (refusal := await self._settle_all(queue, items)) is not None:
             self._set_aside(queue, items, refusal)
 
@@ -173,7 +178,7 @@ class Settler:
         if aside is None:
             aside = self._aside[queue] = Aside(queue, self._env)
         aside.refused(refusal)
-        aside.items += items
+        aside.add(items)
 
     async def _try_again(self, aside: Aside) -> None:
         """Some of those that were set aside. The next have their turn soon if any of these went through; those that are
@@ -191,6 +196,8 @@ class Settler:
         finally:
             aside.items.extendleft(reversed(items))
             aside.pause(shortest=len(aside.items) < before)
+        if len(aside.items) < before:
+            self._inflight.room.set()  # the fetcher may be waiting because of the crowd
         if not aside.items:
             del self._aside[aside.queue]
             aside.settled()

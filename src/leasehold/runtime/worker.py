@@ -239,6 +239,7 @@ class Worker:
             executor,
             pace,
             env,
+            self._settler.crowded,
             burst=self._burst,
         )
         fetcher = self._fetcher
