@@ -8,11 +8,18 @@ from typing import Any, Protocol, TypeVar
 
 import pytest
 
+from leasehold.core import limits
 from leasehold.core.steps import Steps
 from leasehold.redis.aio import AsyncDriver
 from leasehold.redis.sync import SyncDriver
 
 T = TypeVar("T")
+
+
+@pytest.fixture
+def waits_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Replicas have ten seconds: where they are to have it in time, also on a busy machine."""
+    monkeypatch.setattr(limits, "WAIT_MS", 10 * limits.SECOND)
 
 
 class Drive(Protocol):

@@ -41,6 +41,7 @@ def append(key: str = "log") -> Steps[Reply]:
     return (yield Invoke(RECORD, (key,), ("x",)))
 
 
+@pytest.mark.usefixtures("waits_long")
 def test_a_durable_write_is_on_the_replica_when_the_call_returns(pair: Pair, drive: MakeDrive) -> None:
     one = drive(pair.master.tcp_url)
     for number in range(1, 30):
@@ -82,6 +83,7 @@ def test_an_enqueue_that_is_not_durable_says_so_and_can_be_repeated(pair: Pair, 
     assert one.run(engine.queue("orders")).counts[State.READY] == 1
 
 
+@pytest.mark.usefixtures("waits_long")
 def test_a_call_cut_off_while_it_waits_is_made_again(pair: Pair, drive: MakeDrive) -> None:
     with Proxy(pair.master.socket_path) as proxy:
         one = drive(proxy.url)
@@ -95,6 +97,7 @@ def test_a_call_cut_off_while_it_waits_is_made_again(pair: Pair, drive: MakeDriv
     assert pair.replica.command("LRANGE", "log", 1, -1) == [sent, sent]  # the same nonce
 
 
+@pytest.mark.usefixtures("waits_long")
 def test_errors_and_plain_commands_are_as_without(pair: Pair, drive: MakeDrive) -> None:
     one = drive(pair.master.tcp_url)
     assert one.run(durably(command("PING"), 5)) == Durable(b"PONG", 5)

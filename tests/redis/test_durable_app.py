@@ -40,6 +40,7 @@ def double(number: int) -> int:
     return 2 * number
 
 
+@pytest.mark.usefixtures("waits_long")
 def test_what_an_app_enqueues_is_on_its_replica(pair: Pair) -> None:
     with app_of(pair, 1) as app:
         task = app.task(double)

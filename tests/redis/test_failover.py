@@ -48,6 +48,7 @@ def drivers() -> Iterator[Callable[[str], SyncDriver]]:
         one.close()
 
 
+@pytest.mark.usefixtures("waits_long")
 def test_a_failover_loses_nothing_that_was_durable(watched: Watched, drivers: Callable[[str], SyncDriver]) -> None:
     engine, driver, old, new = NativeEngine("shop"), drivers(watched.url()), watched.master, watched.replica
     sure = {f"sure-{number}" for number in range(50)}
@@ -78,6 +79,7 @@ def test_a_failover_loses_nothing_that_was_durable(watched: Watched, drivers: Ca
     assert new.command("ROLE")[0] == b"master"
 
 
+@pytest.mark.usefixtures("waits_long")
 def test_the_keeper_follows_the_master(watched: Watched, drivers: Callable[[str], SyncDriver]) -> None:
     """The process that keeps the leases, over the same URL: the lease of a job outlives the failover."""
     engine, driver = NativeEngine("shop"), drivers(watched.url())

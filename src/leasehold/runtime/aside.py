@@ -18,7 +18,7 @@ Item: TypeAlias = tuple[Lease, Outcome, Held | None]
 """A lease, how it ended, and its entry in the table (None: a stray that was never in it)."""
 
 
-CROWD: Final = 200
+CROWD: Final = 500
 """So many of one queue, and nothing of it is claimed until they are fewer: what a worker holds is bounded for all."""
 
 
