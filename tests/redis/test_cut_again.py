@@ -23,22 +23,24 @@ WHOLE = 10_000
 """Of a reply: it arrives, and then the connection is cut."""
 
 
-def publish_afterwards(server: RedisServer, proxy: Proxy) -> None:
+def publish_afterwards(server: RedisServer, proxy: Proxy, heard: threading.Event) -> None:
+    """Until it is heard: the first may go to the connection that is being cut last."""
     until(lambda: not proxy.cuts)
-    until(lambda: server.command("PUBLISH", "news", "hello"))
+    until(lambda: server.command("PUBLISH", "news", "hello") and heard.wait(0.1), 60)
 
 
 @pytest.mark.parametrize("keep", [0, WHOLE])
 async def test_shared_subscriptions_pause(server: RedisServer, keep: int) -> None:
     with Proxy(server.socket_path) as proxy:
-        driver = AsyncDriver(proxy.url)
+        driver, heard = AsyncDriver(proxy.url), threading.Event()
         async with driver.subscribe("other"):
             began = time.monotonic()
             proxy.cuts.extend([Cut(b"SUBSCRIBE", keep)] * TIMES)
             async with driver.subscribe("news") as messages:
-                other = threading.Thread(target=publish_afterwards, args=(server, proxy))
+                other = threading.Thread(target=publish_afterwards, args=(server, proxy, heard))
                 other.start()
                 assert await messages.get(30) == b"hello"
+                heard.set()
                 assert time.monotonic() - began > PAUSES_S
         other.join()
         await driver.close()
@@ -46,13 +48,14 @@ async def test_shared_subscriptions_pause(server: RedisServer, keep: int) -> Non
 
 def test_a_subscription_pauses(server: RedisServer) -> None:
     with Proxy(server.socket_path) as proxy:
-        driver = SyncDriver(proxy.url)
+        driver, heard = SyncDriver(proxy.url), threading.Event()
         proxy.cuts.extend([Cut(b"SUBSCRIBE", WHOLE)] * TIMES)
         began = time.monotonic()
         with driver.subscribe("news") as messages:
-            other = threading.Thread(target=publish_afterwards, args=(server, proxy))
+            other = threading.Thread(target=publish_afterwards, args=(server, proxy, heard))
             other.start()
             assert messages.get(30) == b"hello"
+            heard.set()
             assert time.monotonic() - began > PAUSES_S
         other.join()
         driver.close()

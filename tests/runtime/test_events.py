@@ -222,7 +222,8 @@ async def test_events_that_nobody_can_keep_up_with_are_dropped_and_counted(monke
         rig.engine.add("first")
         await slow.wait()
         rig.engine.add(*map(str, range(20)))
-        await rig.settled(21)
+        # On a slow machine some may be handed back and run later, which is an outcome, too.
+        await rig.engine.until(lambda: sum(type(one.outcome) is Completed for one in rig.engine.settled) == 21)
         done.set()
         rig.worker.stop()
         await rig.ended()
