@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from leasehold.core.errors import JobNotFound as JobNotFound
     from leasehold.core.errors import LeaseholdError as LeaseholdError
     from leasehold.core.errors import LeaseLost as LeaseLost
+    from leasehold.core.errors import NewerLayout as NewerLayout
     from leasehold.core.errors import NotConfigured as NotConfigured
     from leasehold.core.errors import NotDurable as NotDurable
     from leasehold.core.errors import NotUnique as NotUnique
@@ -87,8 +88,8 @@ if TYPE_CHECKING:
 
 _ERRORS = (
     "AccessDenied DuplicateJob Fail InvalidArgument JobCancelled JobFailed JobNotFound LeaseholdError LeaseLost "
-    "NotConfigured NotDurable NotUnique PayloadInvalid PayloadTooLarge QueueFull RedisError ReplyError ResultError "
-    "ResultTimeout Retry Unreachable UnsupportedFeature WrongState"
+    "NewerLayout NotConfigured NotDurable NotUnique PayloadInvalid PayloadTooLarge QueueFull RedisError ReplyError "
+    "ResultError ResultTimeout Retry Unreachable UnsupportedFeature WrongState"
 )
 # Which module each public name comes from. The fixed list is all that can be loaded by name.
 _HOMES = {

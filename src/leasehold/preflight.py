@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 OLDEST: Final = (6, 2)
 NEWEST: Final = 8
 """The newest major version that is known here."""
+LAYOUTS_CHECKED: Final = 1_000
+"""Queues whose layout version `leasehold check` reads."""
 
 
 class Level(StrEnum):
@@ -131,6 +133,24 @@ def inspection(
         found.append(_rights(needed.keys, (yield from needed.missing())))
         found += yield from _measured(wall, clock)
     return Inspection(tuple(found))
+
+
+def layouts(engine: FullEngine) -> Steps[Finding]:
+    """Find the queues that a newer release has written to: workers of this one claim nothing there."""
+    newer: list[str] = []
+    try:
+        queues = (yield from engine.queues())[:LAYOUTS_CHECKED]
+        for queue in queues:
+            version = yield from engine.layout_of(queue)
+            if version > engine.layout:
+                newer.append(f"{queue} (version {version})")
+    except RedisError as error:
+        return Finding("layout", Level.UNKNOWN, f"The layout versions of the queues could not be read: {error}")
+    if not newer:
+        return Finding("layout", Level.OK, f"Layout version {engine.layout} or older in {len(queues):,} queues.")
+    shown = ", ".join(newer[:5]) + (f" and {len(newer) - 5:,} more" if len(newer) > 5 else "")
+    text = f"A newer release has written to {shown}; this one reads layout versions up to {engine.layout}."
+    return Finding("layout", Level.ERROR, text, "Update Leasehold here: workers of this release wait until then.")
 
 
 def failed(error: LeaseholdError) -> Inspection:

@@ -11,7 +11,19 @@ import pytest
 from leasehold import Leasehold
 from leasehold.testing.server import keys_of
 
-NAMES = ["version", "role", "mode", "eviction", "memory", "connections", "persistence", "rights", "clock", "latency"]
+NAMES = [
+    "version",
+    "role",
+    "mode",
+    "eviction",
+    "memory",
+    "connections",
+    "persistence",
+    "rights",
+    "clock",
+    "latency",
+    "layout",
+]
 
 
 @pytest.fixture
@@ -36,6 +48,17 @@ def test_one_that_is_fit(run, leasehold, private_server):
     assert keys_of(private_server) == {}
     out = leasehold("check", url=private_server.url).end().out
     assert [line.split()[:2] for line in out.splitlines()] == [["ok", name] for name in NAMES]
+
+
+def test_a_queue_that_a_newer_release_has_written_to(run, private_server):
+    app = Leasehold(private_server.url)
+    app.queue("images").enqueue(b"x")
+    app.close()
+    private_server.command("HSET", "{leasehold:images}:meta", "layout", 7)
+    found = run(private_server, expect=1)["layout"]
+    assert found["level"] == "error"
+    assert "images (version 7)" in found["found"]
+    assert "Update" in found["remedy"]
 
 
 @pytest.mark.parametrize("policy", ["allkeys-lru", "volatile-ttl"])

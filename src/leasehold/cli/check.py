@@ -12,7 +12,7 @@ from leasehold.cli.jobs import dump
 from leasehold.cli.reach import Where, reach, reaching
 from leasehold.connections import Connections
 from leasehold.core.errors import QueueFull, RedisError
-from leasehold.preflight import Finding, Inspection, Level, failed, inspection, rights_of
+from leasehold.preflight import Finding, Inspection, Level, failed, inspection, layouts, rights_of
 from leasehold.redis.target import Target
 
 if TYPE_CHECKING:
@@ -33,8 +33,10 @@ def check(context: click.Context, strict: bool, where: Where, as_json: bool) -> 
     """Look whether a Redis is fit to keep jobs, and say how to put it right.
 
     It looks at the version, the role, the eviction policy, the memory, the connections, the persistence, the rights of
-    the user (ACL), the clocks and the round trip. No key is left behind. A worker looks at the same when it starts, and
-    does not start when there is an error. Without a connection, or for a user who is not let in, that is all it finds.
+    the user (ACL), the clocks and the round trip, and whether a newer release has written to a queue. No key is left
+    behind. A worker looks at the same when it starts, and does not start when there is an error; of a queue that a
+    newer release has written to it claims nothing, and says so. Without a connection, or for a user who is not let in,
+    that is all it finds.
 
     Exit status: 0 fit, perhaps with warnings; 1 there are errors (with --strict: or warnings), or Redis could not be
     reached; 2 the command line or a setting is wrong.
@@ -53,7 +55,8 @@ def _look(app: Leasehold) -> Inspection:
     """What is found; of a Redis that cannot be reached, or lets nobody in, that it is so."""
     connections = Connections(app.settings)
     try:
-        return connections.run(inspection(app.settings.namespace, rights=rights_of(app.engine)))
+        found = connections.run(inspection(app.settings.namespace, rights=rights_of(app.engine)))
+        return Inspection((*found.findings, connections.run(layouts(app.engine))))
     except (RedisError, QueueFull) as error:
         return failed(error)
     finally:

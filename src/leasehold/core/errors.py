@@ -14,6 +14,7 @@
     │   ├── NotDurable                  enqueued, but too few replicas had it in time
     │   ├── AccessDenied                wrong password, or a user who may not do this
     │   ├── WrongState                  a key of ours holds something that is not ours
+    │   ├── NewerLayout                 a newer release has written to this queue
     │   └── ReplyError                  any other error reply of Redis
     ├── LeaseLost                       the job is no longer ours: its lease lapsed or it was taken back
     └── ResultError
@@ -146,6 +147,25 @@ class AccessDenied(RedisError):
 
 class WrongState(RedisError):
     """A key of ours holds something that is not ours."""
+
+
+class NewerLayout(RedisError):
+    """A newer release has written to this queue in a form that this one cannot read. Update this one.
+
+    `queue`: its name. `layout`: the version of its layout. `readable`: the newest that this release reads.
+    """
+
+    def __init__(self, queue: str, layout: int, readable: int) -> None:
+        super().__init__(
+            f"Queue {queue!r} has layout version {layout}, written by a newer release of Leasehold; this one reads "
+            f"versions up to {readable}. Update Leasehold here."
+        )
+        self.queue = queue
+        self.layout = layout
+        self.readable = readable
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.queue, self.layout, self.readable), self.__dict__
 
 
 class ReplyError(RedisError):

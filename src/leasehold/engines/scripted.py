@@ -4,16 +4,24 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import ClassVar, Final, TypeVar
 
-from leasehold.core.steps import Arg, Draw, Invoke, Nonce, Reply, Script, Steps
+from leasehold.core.errors import NewerLayout, ReplyError
+from leasehold.core.steps import Arg, Command, Draw, Invoke, Nonce, Reply, Script, Steps
 from leasehold.engines.calls import Part
+
+T = TypeVar("T")
+
+NEWER_LAYOUT: Final = "LHLAYOUT"
+"""How lua/lib/layout.lua begins to say that a newer release has written to a queue."""
 
 
 class Scripted(ABC):
     """What the engine, the inspector and the controller of one wire format stand on."""
 
     scripts: ClassVar[Mapping[str, Script]]
+    layout: ClassVar[int]
+    """The newest version of the layout that this release reads, which is the one it writes."""
     _config: str
     """The engine's numbers, as its scripts take them."""
 
@@ -27,6 +35,11 @@ class Scripted(ABC):
 
     def signal_channel(self, worker: str) -> str:
         return f"{self.shared()}:signal:{worker}"
+
+    def layout_of(self, queue: str) -> Steps[int]:
+        """The highest layout version that any release has written to a queue."""
+        stored = yield Command(("HGET", f"{self.prefix(queue)}:meta", "layout"))
+        return int(stored) if stored and stored.isdigit() else 1
 
     def _ask(self, script: str, queue: str, *args: Arg) -> Steps[Reply]:
         """A call that is harmless by nature when it is sent again."""
@@ -45,3 +58,14 @@ class Scripted(ABC):
         args = (nonce.session, nonce.number, *head, *(arg for part in chunk for arg in part.args))
         reply: bytes = yield Invoke(self.scripts[script], (self.prefix(queue),), args)
         return reply
+
+
+def checking_layout(queue: str, steps: Steps[T]) -> Steps[T]:
+    """Raise `NewerLayout` where a script refuses a queue that a newer release has written to."""
+    try:
+        return (yield from steps)
+    except ReplyError as error:
+        if error.prefix != NEWER_LAYOUT:
+            raise
+        _, stored, readable = str(error).split()
+        raise NewerLayout(queue, int(stored), int(readable)) from error

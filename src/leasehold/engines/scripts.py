@@ -25,7 +25,7 @@ def load(package: str, names: Iterable[str], words: Mapping[str, str]) -> dict[s
     """These operations as scripts of the engine in `package`, by their names.
 
     `words` is what the engine says to libraries that it shares with others: `CALLS`, how its keys with remembered
-    answers begin.
+    answers begin; `LAYOUT`, the version of its layout.
     """
     own, shared = files(package) / "lua", files(_SHARED) / "lua"
 

@@ -29,7 +29,7 @@ from leasehold.core.job import (
 from leasehold.core.outcome import Outcome
 from leasehold.core.steps import Arg, Invoke, Reply, Steps
 from leasehold.engines.calls import Failures, Part, chunks, known, sooner
-from leasehold.engines.scripted import Scripted
+from leasehold.engines.scripted import Scripted, checking_layout
 from leasehold.engines.texts import RAW, as_bytes, as_text, message_of
 
 
@@ -119,7 +119,7 @@ class ScriptedEngine(Scripted):
                 break
             together = of_lane.get(queue, 1) if of_lane else 1
             try:
-                got = yield from self._claim(queue, worker, wanted, lease_ms, slots, together)
+                got = yield from checking_layout(queue, self._claim(queue, worker, wanted, lease_ms, slots, together))
             except Unreachable:
                 # What the queues before have given must reach the worker.
                 if leases:
@@ -210,7 +210,8 @@ class ScriptedEngine(Scripted):
         failures = Failures()
         for queue in queues:
             offered = (*tasks, RAW) if queue in raw_queues else tuple(tasks)
-            done = yield from failures.guard(self._tidy(queue, offered, min(limit, limits.MAX_BATCH)))
+            tidy = self._tidy(queue, offered, min(limit, limits.MAX_BATCH))
+            done = yield from failures.guard(checking_layout(queue, tidy))
             if done is not None:
                 promoted += done.promoted
                 reclaimed += done.reclaimed

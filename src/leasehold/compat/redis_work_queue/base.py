@@ -20,6 +20,7 @@ from leasehold.engines.redis_work_queue.config import RedisWorkQueueConfig
 from leasehold.engines.redis_work_queue.engine import RedisWorkQueueEngine
 from leasehold.engines.redis_work_queue.keys import DEFAULT_QUEUE, check_prefix
 from leasehold.engines.redis_work_queue.scripts import SCRIPTS
+from leasehold.engines.scripted import checking_layout
 from leasehold.engines.texts import as_bytes, as_text
 
 GRACE_S: Final = 10.0
@@ -57,7 +58,7 @@ class Base:
         short = (nonce.session, nonce.number, self._session, lease_ms, self._config.timing.grace_ms)
         reply = yield Invoke(SCRIPTS["take"], (self._prefix,), short)
         if reply == 0:
-            reply = yield from self._claim_at_length(nonce, lease_ms)
+            reply = yield from checking_layout(self._prefix, self._claim_at_length(nonce, lease_ms))
         if not reply:
             return None
         data, id, token = reply

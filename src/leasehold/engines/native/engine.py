@@ -18,7 +18,7 @@ from leasehold.engines.native.control import NativeController
 from leasehold.engines.native.inspect import NativeInspector
 from leasehold.engines.native.keys import namespace_prefix, queue_prefix
 from leasehold.engines.native.records import read_record, read_view, write_progress
-from leasehold.engines.native.scripts import SCRIPTS
+from leasehold.engines.native.scripts import LAYOUT, SCRIPTS
 from leasehold.engines.native.wire import (
     TOO_LONG,
     enqueue_script,
@@ -43,6 +43,7 @@ class NativeEngine(ScriptedEngine, NativeInspector, NativeController):
     name: ClassVar[str] = "native"
     features: ClassVar[frozenset[Feature]] = frozenset(Feature)
     scripts = SCRIPTS
+    layout = LAYOUT
     _new_part = staticmethod(new_part)
     _outcome_part = staticmethod(outcome_part)
 
@@ -78,7 +79,7 @@ class NativeEngine(ScriptedEngine, NativeInspector, NativeController):
         config = self.config.as_argument(queue) if self.config.raw_timeouts_ms else self._config
         who: tuple[Arg, ...] = (nonce.session, nonce.number, config, as_bytes(worker))
         args = (*who, limit, lease_ms or self.timing.lease_ms, by_hand, slots, together)
-        next_ms, rows, lost = yield Invoke(SCRIPTS["claim"], (self.prefix(queue),), args)
+        next_ms, rows, lost = yield Invoke(self.scripts["claim"], (self.prefix(queue),), args)
         leases = [
             Lease(worker, int(token), read_record(queue, id, raw), failures, crashes, deadline)
             for id, raw, token, failures, crashes, deadline in rows

@@ -10,6 +10,7 @@ from leasehold.core.steps import Arg, Command, Invoke, Steps
 from leasehold.engines.redis_work_queue.config import RedisWorkQueueConfig
 from leasehold.engines.redis_work_queue.keys import item_pattern
 from leasehold.engines.redis_work_queue.scripts import SCRIPTS
+from leasehold.engines.scripted import checking_layout
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,9 @@ def light_page(
 
 def light_clean(prefix: str, config: RedisWorkQueueConfig) -> Steps[Cleaned]:
     """What is due, and all of `processing`, page by page."""
-    total, start = (yield from _due(prefix, config)) + (yield from leftovers(prefix, config)), 0
+    total = yield from checking_layout(prefix, _due(prefix, config))
+    total += yield from leftovers(prefix, config)
+    start = 0
     size: int = yield Command(("LLEN", f"{prefix}:processing"))
     # New ids come in on the other side: what was there when this began is enough.
     for _ in range(size // limits.RWQ_LIGHT_PAGE + 1):

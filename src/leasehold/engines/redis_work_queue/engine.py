@@ -25,7 +25,7 @@ from leasehold.engines.redis_work_queue.keys import (
     shared_prefix,
 )
 from leasehold.engines.redis_work_queue.records import read_record, told_timeout
-from leasehold.engines.redis_work_queue.scripts import SCRIPTS
+from leasehold.engines.redis_work_queue.scripts import LAYOUT, SCRIPTS
 from leasehold.engines.redis_work_queue.wire import NAME, new_part, outcome_part
 from leasehold.engines.texts import as_bytes, as_text
 from leasehold.engines.working import ScriptedEngine
@@ -66,6 +66,7 @@ class RedisWorkQueueEngine(
     )
 
     scripts = SCRIPTS
+    layout = LAYOUT
     _new_part = staticmethod(new_part)
     _outcome_part = staticmethod(outcome_part)
 
@@ -108,7 +109,7 @@ class RedisWorkQueueEngine(
         lasting = lease_ms or self.timing.lease_ms
         times: tuple[Arg, ...] = (lasting, kind, limits.OVERDUE_GRACE_MS)
         args: tuple[Arg, ...] = (nonce.session, nonce.number, self._config, as_bytes(worker), limit, *times)
-        next_ms, rows, lost = yield Invoke(SCRIPTS["claim"], (self.prefix(queue),), args)
+        next_ms, rows, lost = yield Invoke(self.scripts["claim"], (self.prefix(queue),), args)
         leases = []
         for id, data, token, failures, crashes, deadline in rows:
             record = read_record(queue, id, data)

@@ -37,4 +37,7 @@ ARGUMENTS: Final[dict[str, str]] = {
 }
 """What each operation takes in ARGV, as its header says. KEYS is always the prefix alone."""
 
-SCRIPTS: Final[dict[str, Script]] = load(__package__, ARGUMENTS, {"CALLS": "done"})
+LAYOUT: Final = 1
+"""The version of our side keys that this release writes: `meta.layout`, see docs/decisions/0019."""
+
+SCRIPTS: Final[dict[str, Script]] = load(__package__, ARGUMENTS, {"CALLS": "done", "LAYOUT": str(LAYOUT)})

@@ -1,5 +1,6 @@
 -- lib silence: which workers are dead. `holders` says until when each worker that holds something is believed alive,
 -- `suspects` since when it is not. How work is taken from the dead (`collect`, `give_back`) is the engine's own.
+--@include layout
 
 -- Redis' clock was set back: deadlines written before would hide dead workers for as long. That of the worker which
 -- comes by (`beating`) was written just now.
@@ -13,9 +14,13 @@ local function rewind(by, beating)
 end
 
 -- Note that somebody comes by: `meta.seen` is the last time that anybody did. Answers until when nobody is judged, when
--- the outage before that began, and by how much the clock was set back, 0 as a rule.
+-- the outage before that began, and by how much the clock was set back, 0 as a rule. Answers nil and changes nothing when a
+-- newer release has written to the queue: its claims may have another form, so only its own workers take jobs back.
 local function come_by(config, time, beating)
-  local meta = call('HMGET', key('meta'), 'seen', 'amnesty', 'before')
+  local meta = call('HMGET', key('meta'), 'seen', 'amnesty', 'before', 'layout')
+  if meets_newer_layout(meta[4]) then
+    return nil
+  end
   local seen, amnesty, before = tonumber(meta[1] or time), tonumber(meta[2] or 0), tonumber(meta[3] or 0)
   local back = 0
   if time < seen - 1000 then

@@ -27,6 +27,9 @@ end
 check_types()
 local time, micros = clock()
 local promoted, reclaimed, next_ms, rest = tend(config, time, math.max(config.tend, limit))
+if newer_layout then
+  return newer_layout_error()
+end
 rare = rare or promoted + reclaimed > 0
 if rest then
   -- Earlier jobs of the dead are still to come back, which the next call does: none of the later ones goes before them.

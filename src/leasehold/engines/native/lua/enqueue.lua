@@ -4,7 +4,7 @@
 -- Returns: a string of one character a job: 1 added, 0 existed.
 -- Invariant: a job that was added is in `jobs` and in exactly one of `ready` and `scheduled`. Without room for all nothing
 -- is added.
---@include begin remember wake forget admit large
+--@include begin remember wake forget admit large layout
 local session, number, room = ARGV[1], ARGV[2], tonumber(ARGV[3])
 --@include once
 local time = clock()
@@ -25,6 +25,7 @@ local full = refusal(room, function(id, at) return is_new(id, ARGV[at + 3]) end)
 if full then
   return full
 end
+note_layout()
 local answers, ready, scheduled, later = {}, {}, {}, {}
 local begun, jobs, largest = time .. ' ', key('jobs'), 0
 for i = 4, #ARGV, 4 do

@@ -5,7 +5,7 @@
 -- unique key (see `resolve`); then `<length>:<id>` of the other job for every letter.
 -- Invariant: a job that was added is in `jobs` and in exactly one of its lane, the list of its priority, `ready`,
 -- `scheduled` and `again`. Without room for all nothing is added.
---@include begin types remember wake task shape unique notes forget ends ghosts find admit large
+--@include begin types remember wake task shape unique notes forget ends ghosts find admit large layout
 local session, number, room = ARGV[1], ARGV[2], tonumber(ARGV[3])
 --@include once
 local time = clock()
@@ -43,6 +43,7 @@ local full = refusal(room, adds)
 if full then
   return full
 end
+note_layout()
 local answers, others, ready, scheduled, later = {}, {}, {}, {}, {}
 local lanes, order = {}, {}
 

@@ -10,6 +10,9 @@ allow_when_full()
 check_types()
 local time = clock()
 local promoted, reclaimed, next_ms, rest = tend(config, time, limit)
+if newer_layout then
+  return newer_layout_error()
+end
 local pruned, more = 0, rest or next_ms == 0 or promoted >= limit or reclaimed >= limit
 for _, state in ipairs({ 'completed', 'failed', 'broken', 'cancelled' }) do
   local old = call('ZRANGEBYSCORE', key(state), '-inf', time, 'LIMIT', 0, limit)

@@ -53,6 +53,9 @@ check_types()
 call('ZCARD', held_key)
 local time, micros = clock()
 local _, _, next_ms = tend(config, time, math.max(@TEND_LIMIT@, limit))
+if newer_layout then
+  return newer_layout_error()
+end
 if not by_hand then
   limit = math.min(limit, @MAX_HELD@ - call('ZCARD', held_key))
   if call('ZCARD', key('holders')) >= @MAX_HOLDERS@ and not call('ZSCORE', key('holders'), worker) then

@@ -9,6 +9,9 @@ allow_when_full()
 check_types()
 local time = clock()
 local promoted, reclaimed = tend(config, time, limit)
+if newer_layout then
+  return newer_layout_error()
+end
 local pruned, more = 0, promoted >= limit or reclaimed >= limit
 for _, state in ipairs({ 'failed', 'broken', 'cancelled' }) do
   local gone = prune(config, state, time, limit)

@@ -11,7 +11,11 @@ if tonumber(string.match(call('GET', done) or '0', '^%d+')) >= tonumber(number) 
 end
 -- Numbers are made of the texts of the clock where that can be done: to write a long one is slow.
 local meta, leased, t = prefix .. ':meta', prefix .. ':leased', call('TIME')
-local top, micros = call('HGET', meta, 'token'), string.rep('0', 6 - #t[2]) .. t[2]
+local noted, micros = call('HMGET', meta, 'token', 'layout'), string.rep('0', 6 - #t[2]) .. t[2]
+if (noted[2] or '1') ~= '@LAYOUT@' then
+  return 0 -- `claim` compares the versions
+end
+local top = noted[1]
 local time, token = t[1] .. string.sub(micros, 1, 3), t[1] .. micros
 if top and (#top > #token or #top == #token and top >= token) then
   token = string.format('%.0f', top + 1)

@@ -49,6 +49,9 @@ end
 -- only a part of what the dead held is back.
 local function tend(config, time, limit, beating)
   local amnesty, before = come_by(config, time, beating)
+  if newer_layout then
+    return 0, 0, -1
+  end
   local promoted = promote(time, limit)
   local reclaimed, again, rest = reap(config, time, amnesty, before, limit)
   return promoted, reclaimed, until_next(time, again, call('ZRANGE', key('scheduled'), 0, 0, 'WITHSCORES')[2]), rest

@@ -65,6 +65,9 @@ end
 -- Do what is due and answer: promoted, reclaimed, milliseconds until something more is due (-1: nothing known).
 local function tend(config, time, limit, beating)
   local amnesty, before, back = come_by(config, time, beating)
+  if newer_layout then
+    return 0, 0, -1
+  end
   if back > 0 then
     rewind_leases(back)
   end

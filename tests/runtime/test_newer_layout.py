@@ -1,0 +1,37 @@
+"""A worker whose queue a newer release has written to, on a real Redis."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+
+from leasehold.core.job import NewJob, State
+from leasehold.redis.aio import AsyncDriver
+from leasehold.testing.server import RedisServer
+from tests.runtime.fakes import task
+from tests.runtime.test_native import place
+
+
+async def test_it_waits_says_so_and_goes_on(private_server: RedisServer, caplog: pytest.LogCaptureFixture) -> None:
+    seen = AsyncDriver(private_server.url)
+    meta = "{lh:q}:meta"
+
+    async def state_of(id: str) -> State | None:
+        view = await seen.run(here.engine.job("q", id))
+        return view.state if view is not None else None
+
+    specs: list[Any] = [task(lambda: None, queue="q")]
+    with caplog.at_level(logging.INFO, "leasehold.worker"):
+        private_server.command("HSET", meta, "layout", 99)
+        async with place(private_server.url, *specs, queues=["q"]) as here:
+            await seen.run(here.engine.enqueue([NewJob("q", "a", b"", "t")]))
+            while "queue_refused" not in caplog.text:
+                assert await state_of("a") is State.READY
+            assert "layout version 99" in caplog.text
+            private_server.command("HDEL", meta, "layout")
+            while await state_of("a") is not State.COMPLETED:
+                pass
+    assert caplog.text.count("queue_refused") == caplog.text.count("queue_back") == 1
+    await seen.close()
