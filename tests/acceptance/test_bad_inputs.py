@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 from msgspec import structs
@@ -67,6 +68,13 @@ class Scene:
         self.queue = self.app.queue("q")
 
 
+def taking(kind: Any) -> Callable[[Any], None]:
+    def either(value: Any) -> None: ...
+
+    either.__annotations__ = {"value": kind}
+    return either
+
+
 class Own:
     def __repr__(self) -> str:
         raise RuntimeError("it cannot be shown")
@@ -120,6 +128,9 @@ REFUSED: dict[str, Acts] = {
     "a dict whose keys are no text": lambda s: [lambda: s.store.enqueue({1: 2}), lambda: s.store.enqueue({None: 2})],
     "an argument that does not fit its annotation": lambda s: [
         lambda value=value: s.store.enqueue(1, value) for value in ("1", None, 1.5, b"1", [1])
+    ],
+    "a task whose argument may be text or a UUID, or text or a path": lambda s: [
+        lambda kind=kind: s.app.task(name="shop.either")(taking(kind)) for kind in (str | UUID, Path | str)
     ],
     "an argument too many, too few or unknown": lambda s: [
         lambda: s.app.task(name="shop.missing")(lambda missing: None).enqueue(),

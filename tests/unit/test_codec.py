@@ -3,12 +3,14 @@
 import enum
 import inspect
 import math
+import typing
 import uuid
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypedDict
+from zoneinfo import ZoneInfo
 
 import msgspec
 import pytest
@@ -49,6 +51,22 @@ class Pair(NamedTuple):
 
 class Options(TypedDict, total=False):
     deep: bool
+
+
+@dataclass
+class Meeting:
+    at: datetime
+
+
+class Booking(msgspec.Struct):
+    meetings: list[Meeting]
+
+
+BERLIN = ZoneInfo("Europe/Berlin")
+TWICE = datetime(2026, 10, 25, 2, 30, tzinfo=BERLIN)
+"""A time that the clocks of Berlin show twice."""
+SKIPPED = datetime(2026, 3, 29, 2, 30, tzinfo=BERLIN)
+"""A time that the clocks of Berlin never show."""
 
 
 class Picky(msgspec.Struct):
@@ -386,11 +404,80 @@ class TestSignature:
 
         assert roundtrip(task) == (datetime(2020, 1, 1), object)
 
-    def test_annotations_that_json_cannot_tell_apart(self):
-        def task(value: datetime | str) -> None: ...
+    @pytest.mark.parametrize("moment", [TWICE, TWICE.replace(fold=1), SKIPPED, SKIPPED.replace(fold=1)])
+    def test_times_when_the_clocks_change(self, moment):
+        def task(at: datetime, meeting: Meeting, booking: Booking) -> Any:
+            return at, meeting.at, booking.meetings[0].at
 
-        with pytest.raises(InvalidArgument, match="'value'"):
-            Signature("t", task)
+        for back in roundtrip(task, moment, Meeting(moment), Booking([Meeting(moment)])):
+            assert back.astimezone(UTC) == moment.astimezone(UTC)
+            assert back.replace(tzinfo=None) == moment.replace(tzinfo=None, fold=0)
+
+    def test_a_dataclass_that_would_come_back_different_is_refused(self):
+        def task(value: Meeting) -> None: ...
+
+        with pytest.raises(PayloadInvalid, match="'value'"):
+            Signature("t", task).encode((Meeting(date(2020, 1, 1)),), {})  # type: ignore[arg-type]
+
+    @pytest.mark.parametrize(
+        ("annotation", "values"),
+        [
+            (date | datetime, [date(2026, 10, 25), datetime(2026, 10, 25), TWICE]),
+            (datetime | date | None, [None, datetime(2026, 10, 25, 2, 30), date(2026, 10, 25)]),
+            (date | int, [date(2026, 10, 25), 5]),
+            (
+                date | datetime | time | timedelta | uuid.UUID | bool,
+                [date(1, 1, 1), datetime(1, 1, 1), time(2, 30), timedelta(days=1), uuid.UUID(int=7), True],
+            ),
+            (list[date | datetime], [[date(2026, 10, 25), datetime(2026, 10, 25, 1)]]),
+            (dict[str, date | datetime | None], [{"a": date(2026, 10, 25), "b": TWICE, "c": None}]),
+            (tuple[date | datetime, ...], [(date(2026, 10, 25), datetime(2026, 10, 25))]),
+            (Path | bool, [Path("a"), False]),
+            (Path | list[int] | None, [Path("a"), [1], None]),
+        ],
+        ids=str,
+    )
+    def test_unions_whose_texts_differ(self, annotation, values):
+        def task(value):
+            return value
+
+        task.__annotations__ = {"value": annotation, "return": annotation}
+        signature = Signature("t", task)
+        results = Results("t", signature.returns)
+        for value in values:
+            back = roundtrip(task, value)
+            assert repr(back).partition("tzinfo")[0] == repr(value).partition("tzinfo")[0]
+            back = results.decode(results.encode(value))
+            assert repr(back).partition("tzinfo")[0] == repr(value).partition("tzinfo")[0]
+        with pytest.raises(PayloadInvalid, match=r"argument 'value': (Expected|Invalid)"):
+            signature.decode(b'[["nonsense \\u0000"],{}]' if Path not in typing.get_args(annotation) else b"[[{}],{}]")
+
+    @pytest.mark.parametrize(
+        "annotation",
+        [
+            datetime | str,
+            str | uuid.UUID,
+            str | Path,
+            str | bytes,
+            Path | datetime,
+            list[str | uuid.UUID],
+            date | datetime | str,
+            date | datetime | Path,
+            Point | Meeting,
+            list[int] | list[str],
+        ],
+        ids=str,
+    )
+    def test_annotations_that_json_cannot_tell_apart(self, annotation):
+        def task(value) -> None: ...
+
+        task.__annotations__ = {"value": annotation}
+        with pytest.raises(InvalidArgument) as caught:
+            Signature("shop.task", task)
+        said = str(caught.value)
+        assert said.startswith("Task shop.task: parameter 'value' must ")
+        assert inspect.formatannotation(annotation) in said or str(annotation) in said
+        assert "Use one of the types" in said
 
     def test_annotations_that_cannot_be_resolved(self):
         def task(value: "Missing") -> None: ...  # type: ignore[name-defined]  # noqa: F821

@@ -8,8 +8,11 @@ last one counts): finding them would cost a second parser.
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import math
 import re
+from datetime import datetime
 from pathlib import PurePath
 from typing import Any, Final
 
@@ -17,6 +20,7 @@ import msgspec
 
 from leasehold.core import limits
 from leasehold.core.errors import PayloadInvalid
+from leasehold.core.unions import Choice
 
 NOTE_KEY: Final = "leasehold_note"
 """A worker writes a result of this one key, an object of `type` and `message`, for one that could not be stored."""
@@ -154,9 +158,28 @@ def alike(before: object, after: object) -> bool:
         return len(before) == len(after) and all(map(alike, before, after))
     if isinstance(before, dict) and isinstance(after, dict):
         return before.keys() == after.keys() and all(alike(item, after[key]) for key, item in before.items())
-    if type(after) is type(before) and type(before).__eq__ is object.__eq__:
-        return True
+    if isinstance(before, datetime) and isinstance(after, datetime):
+        return _same_moment(before, after)
+    if type(after) is type(before):
+        if type(before).__eq__ is object.__eq__:
+            return True
+        names = _fields(before)
+        if names and all(alike(getattr(before, name), getattr(after, name)) for name in names):
+            return True
     return bool(before == after)
+
+
+def _same_moment(before: datetime, after: datetime) -> bool:
+    # Not `==`: it is never true of two zones where the clocks of one of them skip or repeat the time.
+    zone, other = before.utcoffset(), after.utcoffset()
+    return zone == other and before.replace(tzinfo=None) == after.replace(tzinfo=None)
+
+
+def _fields(value: object) -> tuple[str, ...]:
+    """The fields of a struct or a dataclass; of another value none."""
+    if isinstance(value, msgspec.Struct):
+        return value.__struct_fields__
+    return tuple(field.name for field in dataclasses.fields(value)) if dataclasses.is_dataclass(value) else ()
 
 
 def _flatten_other(value: object) -> object:
@@ -166,7 +189,11 @@ def _flatten_other(value: object) -> object:
 
 
 def _rebuild_other(kind: type, plain: object) -> object:
-    if issubclass(kind, PurePath) and isinstance(plain, str):
+    if isinstance(kind, Choice):
+        for alternative in kind.alternatives:
+            with contextlib.suppress(Misfit):
+                return rebuild(plain, alternative)
+    elif issubclass(kind, PurePath) and isinstance(plain, str):
         return kind(plain)
     raise Misfit(f"Expected `{kind.__name__}`, got `{type(plain).__name__}`")
 

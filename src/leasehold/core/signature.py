@@ -16,6 +16,7 @@ from leasehold.core import limits
 from leasehold.core.codec import JsonCodec, Misfit, alike, check_plain, flatten, rebuild
 from leasehold.core.errors import InvalidArgument, PayloadInvalid
 from leasehold.core.task import Arguments
+from leasehold.core.unions import rebuildable, written
 
 _ANYTHING: tuple[Any, ...] = (Any, object, inspect.Parameter.empty)
 _SAME: tuple[type, ...] = (str, int, bool, type(None))
@@ -32,6 +33,7 @@ class Slot:
 
     name: str
     annotation: Any
+    written: str
 
     @property
     def kind(self) -> type | None:
@@ -48,7 +50,7 @@ class Slot:
             return value
         plain = flatten(value)
         if not alike(value, rebuild(plain, kind)):
-            raise Misfit(f"a {type(value).__name__} would come back different through {_written(kind)}")
+            raise Misfit(f"a {type(value).__name__} would come back different through {self.written}")
         return plain
 
     def load(self, plain: Any) -> Any:
@@ -80,9 +82,7 @@ class Signature:
         self._more_named: Slot | None = None
         self._least = self._most = 0
         for name, parameter in self._signature.parameters.items():
-            slot = Slot(name, hints.get(name, Any))
-            _check_usable(task, slot)
-            self._place(parameter.kind, slot)
+            self._place(parameter.kind, _slot(task, name, hints.get(name, Any)))
         self._count_positional()
         self._kinds = tuple(slot.kind for slot in self._positional)
 
@@ -180,7 +180,7 @@ class Results:
 
     def __init__(self, task: str, annotation: Any = inspect.Parameter.empty) -> None:
         self.task = task
-        self.annotation = annotation
+        self.annotation = rebuildable(annotation)
         self._codec = JsonCodec()
 
     def encode(self, value: Any) -> bytes:
@@ -232,16 +232,17 @@ def _hints(task: str, function: Callable[..., Any]) -> dict[str, Any]:
         ) from exc
 
 
-def _check_usable(task: str, slot: Slot) -> None:
-    if slot.annotation in _ANYTHING:
-        return
+def _slot(task: str, name: str, annotation: Any) -> Slot:
+    if annotation in _ANYTHING:
+        return Slot(name, annotation, written(annotation))
+    kind = rebuildable(annotation)
     try:
-        msgspec.json.Decoder(slot.annotation)
+        msgspec.json.Decoder(kind)
     except Exception as exc:
+        reason = str(exc).partition(" - type `")[0]
         raise InvalidArgument(
-            f"Task {task}: parameter {slot.name!r} has an annotation that cannot be told apart in JSON: {exc}"
+            f"Task {task}: parameter {name!r} must have a type that JSON can hold and tell apart, got "
+            f"{written(annotation)}: {reason}. Use one of the types, or a parameter for each. (In JSON str, bytes, "
+            "UUID and Path are all text.)"
         ) from None
-
-
-def _written(annotation: Any) -> str:
-    return annotation.__name__ if isinstance(annotation, type) else str(annotation)
+    return Slot(name, kind, written(annotation))

@@ -1,0 +1,76 @@
+"""Unions that JSON tells apart and msgspec refuses: of types whose texts differ (`date | datetime`), or with a path."""
+
+from __future__ import annotations
+
+import types
+import typing
+from datetime import date, datetime, time, timedelta
+from pathlib import PurePath
+from typing import Any, Final
+from uuid import UUID
+
+import msgspec
+
+_DISTINCT: Final = (date, datetime, time, timedelta, UUID)
+"""Types that are text in JSON. No text of one of them is a text of another."""
+_UNIONS: Final = (typing.Union, types.UnionType)
+
+
+class Choice(type):
+    """The type of a stand-in for such a union. A value is rebuilt by the only one of `alternatives` that fits it."""
+
+    alternatives: tuple[Any, ...]
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return True  # msgspec asks this of a value that one of the alternatives has rebuilt
+
+
+def rebuildable(annotation: Any) -> Any:
+    """The annotation with a stand-in for each of these unions. Any other annotation comes back as it is.
+
+    >>> rebuildable(date | int) == date | int
+    True
+    >>> rebuildable(date | datetime).alternatives == (date, datetime)
+    True
+    """
+    if _is_usable(annotation):
+        return annotation
+    origin, arms = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin in _UNIONS:
+        return _stand_in(annotation, arms)
+    generic: Any = origin
+    if isinstance(origin, type) and generic is not typing.Annotated:
+        return generic[tuple(map(rebuildable, arms))]
+    return annotation
+
+
+def written(annotation: Any) -> str:
+    """The annotation as messages show it.
+
+    >>> written(int), written(str | None)
+    ('int', 'str | None')
+    """
+    return annotation.__name__ if isinstance(annotation, type) and not typing.get_args(annotation) else str(annotation)
+
+
+def _stand_in(union: Any, arms: tuple[Any, ...]) -> Any:
+    texts = tuple(arm for arm in arms if arm in _DISTINCT or _is_path(arm))
+    others = tuple(rebuildable(arm) for arm in arms if arm not in texts)
+    # Any text is a path, so a path goes with no other text. msgspec allows `date` beside no other text.
+    apart = len(texts) == 1 or not any(map(_is_path, texts))
+    if not texts or not apart or not _is_usable(typing.Union[(*others, date)]):
+        return union
+    alternatives = (typing.Union[others], *texts) if others else texts  # noqa: UP007 (there is no operator for many)
+    return Choice(written(union), (), {"alternatives": alternatives})
+
+
+def _is_path(arm: Any) -> bool:
+    return isinstance(arm, type) and issubclass(arm, PurePath)
+
+
+def _is_usable(annotation: Any) -> bool:
+    try:
+        msgspec.json.Decoder(annotation)
+    except Exception:  # TypeError, and what classes of the user's raise when they are looked at
+        return False
+    return True
