@@ -1,0 +1,60 @@
+"""The public surface as text, a line for each name with its signature. `python -m tests.architecture.surface` writes it."""
+
+from __future__ import annotations
+
+import enum
+import inspect
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import leasehold
+from leasehold import events
+
+SNAPSHOT: Final = Path(__file__).with_suffix(".txt")
+NOT_CALLED: Final = ("HeldJob", "Job", "JobHandle", "Queue", "Task", "TaskCall")
+"""Classes whose objects users get from other calls: their constructors are not public."""
+
+
+def lines() -> list[str]:
+    """Every public name of `leasehold` and `leasehold.events`, with its members and their signatures."""
+    found: list[str] = []
+    for prefix, module in (("", leasehold), ("events.", events)):
+        for name in sorted(module.__all__):
+            value = getattr(module, name)
+            if name != "events" and not name.startswith("__"):
+                found += _about(prefix + name, value)
+    return found
+
+
+def _about(name: str, value: Any) -> Iterator[str]:
+    if not inspect.isclass(value):
+        yield f"{name}{_signature(value)}"
+        return
+    bases = ", ".join(base.__name__ for base in value.__bases__ if base is not object)
+    if issubclass(value, enum.Enum):
+        yield f"class {name}({bases})"
+        yield from (f"    {name}.{member.name} = {member.value!r}" for member in value)
+        return
+    yield f"class {name}({bases}){'' if name in NOT_CALLED else _signature(value)}"
+    for attribute in sorted(vars(value)):
+        member = inspect.getattr_static(value, attribute)
+        if attribute.startswith("_") and attribute not in ("__call__", "__bool__"):
+            continue
+        if isinstance(member, staticmethod | classmethod):
+            member = member.__func__
+        if inspect.isfunction(member):
+            yield f"    {name}.{attribute}{_signature(member)}"
+        else:
+            yield f"    {name}.{attribute}"
+
+
+def _signature(value: Any) -> str:
+    try:
+        return str(inspect.signature(value))
+    except (TypeError, ValueError):
+        return ""
+
+
+if __name__ == "__main__":
+    SNAPSHOT.write_text("\n".join(lines()) + "\n")
