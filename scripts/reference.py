@@ -49,7 +49,8 @@ def settings() -> str:
     defaults = Settings()
     for name, variable in variables().items():
         names = ", then ".join(f"`{key}`" for key in variable.names)
-        lines.append(f"| `{name}` | {names} | `{getattr(defaults, name)}` | {variable.meaning} |")
+        default = getattr(defaults, name)
+        lines.append(f"| `{name}` | {names} | {'' if default is None else f'`{default}`'} | {variable.meaning} |")
     return "\n".join(lines) + "\n"
 
 

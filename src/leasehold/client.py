@@ -81,8 +81,8 @@ class Client:
         `arguments`: what a payload says, the same bytes however the call was written. Raises `InvalidArgument` (options
         that do not go together), `PayloadTooLarge` and `UnsupportedFeature`. Nothing is sent.
         """
-        if len(payload) > self.settings.max_payload:
-            raise PayloadTooLarge(len(payload), self.settings.max_payload)
+        if len(payload) > self.settings.payload_limit:
+            raise PayloadTooLarge(len(payload), self.settings.payload_limit)
         if task is not None:
             self.require(Feature.TASKS, "tasks")
         if options is not self._passed:  # most jobs are made with the same as the one before

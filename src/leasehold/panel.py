@@ -325,8 +325,8 @@ class Control:
         if view is None:
             return False
         data = encode_raw(payload) if view.task is None else self._arguments(view.task, payload)
-        if len(data) > self._client.settings.max_payload:
-            raise PayloadTooLarge(len(data), self._client.settings.max_payload)
+        if len(data) > self._client.settings.payload_limit:
+            raise PayloadTooLarge(len(data), self._client.settings.payload_limit)
         return (yield from self._client.engine.retry(queue, id, data))
 
     def _arguments(self, task: str, payload: object) -> bytes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, Final
 
 from leasehold.core import limits, names
 from leasehold.core.errors import InvalidArgument, NotConfigured
@@ -13,6 +13,9 @@ from leasehold.protocols import NATIVE, spoken
 
 DEFAULT_URL = "redis://localhost:6379/0"
 DEFAULT_NAMESPACE = "leasehold"
+MAX_PATIENCE_MS: Final = 3 * limits.MINUTE
+MAX_REPLY_TIMEOUT_MS: Final = 2 * limits.MINUTE
+"""A call is sent again within these, while Redis still remembers its answer (`limits.ANSWER_TTL_MS`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +58,12 @@ class Settings:
         "The wire format: `native`, or `redis-work-queue:PREFIX` for queues that its clients share.",
         "LEASEHOLD_PROTOCOL",
     )
-    max_payload: int = _setting(
-        limits.MAX_PAYLOAD, "The largest encoded payload of a job, in bytes.", "LEASEHOLD_MAX_PAYLOAD", read=int
+    max_payload: int | None = _setting(
+        None,
+        f"The largest encoded payload that is enqueued, and that a worker takes; larger jobs end in `broken`. Not set: "
+        f"{limits.MAX_PAYLOAD:,}, and workers on other wire formats take any.",
+        "LEASEHOLD_MAX_PAYLOAD",
+        read=int,
     )
     patience: float = _setting(
         limits.PATIENCE_MS / limits.SECOND,
@@ -95,12 +102,18 @@ class Settings:
             raise InvalidArgument(f"url is {found}; expected text such as {DEFAULT_URL}.")
         names.namespace(self.namespace)
         spoken(self.protocol)
-        names.count(self.max_payload, "max_payload", least=1, most=limits.MAX_PAYLOAD_CEILING)
-        names.duration_ms(self.patience, "patience", least_ms=0, most_ms=limits.DAY)
+        if self.max_payload is not None:
+            names.count(self.max_payload, "max_payload", least=1, most=limits.MAX_PAYLOAD_CEILING)
+        names.duration_ms(self.patience, "patience", least_ms=0, most_ms=MAX_PATIENCE_MS)
         names.duration_ms(self.connect_timeout, "connect_timeout", most_ms=limits.HOUR)
-        names.duration_ms(self.reply_timeout, "reply_timeout", most_ms=limits.HOUR)
+        names.duration_ms(self.reply_timeout, "reply_timeout", most_ms=MAX_REPLY_TIMEOUT_MS)
         names.count(self.durable, "durable", most=limits.MAX_DURABLE)
         names.log_format(self.log_format)
+
+    @property
+    def payload_limit(self) -> int:
+        """The largest encoded payload that may be enqueued, in bytes."""
+        return limits.MAX_PAYLOAD if self.max_payload is None else self.max_payload
 
     @classmethod
     def load(cls, environ: Mapping[str, str] | None = None, **given: Any) -> Settings:

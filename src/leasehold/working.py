@@ -15,6 +15,7 @@ from leasehold.core.errors import InvalidArgument
 from leasehold.core.task import TaskSpec
 from leasehold.keeping import ProcessKeeper
 from leasehold.preflight import Inspection, inspection, rights_of
+from leasehold.protocols import NATIVE
 from leasehold.recipes import recipe_of
 from leasehold.redis.aio import AsyncDriver
 from leasehold.runtime.child import Launch
@@ -112,6 +113,7 @@ async def run_worker(app: Leasehold, options: WorkerOptions, tether: Tether | No
             worn=Wear(options.max_jobs, options.max_memory),
             launch=options.launch,
             durable=app.settings.durable,
+            max_payload=_max_payload(app),
             listeners=app.listeners,
             middleware=app.layers,
         )
@@ -181,6 +183,11 @@ def queues_of(app: Leasehold) -> Sequence[str]:
             "@app.handler in the module of the app, or in modules that it imports."
         )
     return queues
+
+
+def _max_payload(app: Leasehold) -> int | None:
+    """The largest payload that a worker takes, in bytes; None: any. Other programs have limits of their own."""
+    return app.settings.payload_limit if app.engine.name == NATIVE else app.settings.max_payload
 
 
 def _granted(specs: Sequence[TaskSpec]) -> tuple[int, dict[str, int]]:

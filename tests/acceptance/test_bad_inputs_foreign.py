@@ -41,6 +41,8 @@ def store(app):
 
 
 LEVELS = 100_000
+MAX_PAYLOAD = 12_000_000
+"""Of the worker: the payloads with 1,000,000 keys are smaller."""
 KEYS = b"{" + b",".join(b'"k%d":1' % n for n in range(1_000_000)) + b"}"
 
 
@@ -73,6 +75,7 @@ FOREIGN: dict[str, bytes] = {
     "a timeout below 0": job(b"[[1],{}]", b"shop.store t=-5"),
     "a record that begins as none does": b"s3cret s3cret\n[[],{}]",
     "a record without a payload": b"1700000000000 shop.store",
+    "a call above `max_payload`": job(b'[["s3cret' + b"x" * MAX_PAYLOAD + b'"],{}]'),
     "a task that nobody knows": job(b'[["s3cret"],{}]', b"shop.\x1b[31m\n"[:-1]),
 }
 
@@ -88,7 +91,8 @@ def test_what_others_have_written_stops_no_worker(app, store, server, leasehold,
         server.command("RPUSH", "{leasehold:q}:ready", line)
     server.command("RPUSH", "{leasehold:q}:ready", "nobody", b"\xff\xfe", "NaN")
     good += [store.enqueue(n) for n in range(3)]
-    log = leasehold("worker", "jobs:app", "-q", "q", "--burst", url=redis_url).end().err
+    most = {"LEASEHOLD_MAX_PAYLOAD": str(MAX_PAYLOAD)}
+    log = leasehold("worker", "jobs:app", "-q", "q", "--burst", url=redis_url, **most).end().err
     assert [job.result(timeout=0) for job in good] == [[n, 1] for n in (0, 1, 2, 0, 1, 2)]
     for line, (state, error) in lines("What others have written into a queue").items():
         view = app.queue("q").job(line).refresh()
@@ -104,6 +108,22 @@ def test_what_others_have_written_stops_no_worker(app, store, server, leasehold,
     assert max(map(len, log.splitlines())) < 600
     assert all(line.isprintable() for line in log.split("\n"))
     assert leasehold("jobs", "q", url=redis_url).end().out.replace("\n", " ").isprintable()
+
+
+@pytest.mark.parametrize("task", ["shop.store", "shop.apart", "*"])
+def test_a_payload_above_the_limit_runs_once_the_limit_is_raised(app, server, leasehold, redis_url, task):
+    payload = b'[["' + b"x" * 2_000_000 + b'"],{}]'
+    queue = "spoilt" if task == "*" else "q"
+    server.command("HSET", f"{{leasehold:{queue}}}:jobs", "large", job(payload, task.encode()))
+    server.command("RPUSH", f"{{leasehold:{queue}}}:ready", "large")
+    large = app.queue(queue).job("large")
+    leasehold("worker", "jobs:app", "-q", queue, "--burst", url=redis_url).end()
+    view = large.refresh()
+    assert (view.state, view.payload, view.failures, view.crashes) == (State.BROKEN, payload, 0, 0)
+    assert leasehold("retry", queue, "large", url=redis_url).end().out
+    more = {"LEASEHOLD_MAX_PAYLOAD": "3000000"}
+    leasehold("worker", "jobs:app", "-q", queue, "--burst", url=redis_url, **more).end()
+    assert large.state() is State.COMPLETED
 
 
 def test_a_spoilt_queue_leaves_the_others_alone_and_comes_back(app, store, server, leasehold, redis_url):

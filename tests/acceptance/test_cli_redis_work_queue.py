@@ -72,3 +72,20 @@ def test_each_side_takes_over_what_the_other_held_when_it_was_killed(app, server
     assert "begun a" not in second.out
     assert not any(app.inspect.queue("default").counts.values())
     assert server.command("KEYS", "jobs:item:*") == []
+
+
+def test_a_worker_takes_what_other_clients_may_write_unless_a_limit_is_set(app, server, leasehold, redis_url):
+    def add(id: str) -> None:
+        server.command("SET", f"jobs:item:{id}", b"x" * 2_000_000)
+        server.command("LPUSH", "jobs:queue", id)
+
+    add("any")
+    run = leasehold("worker", "jobs:app", "--burst", url=redis_url).end()
+    assert "begun any" in run.out
+    add("limited")
+    run = leasehold("worker", "jobs:app", "--burst", url=redis_url, LEASEHOLD_MAX_PAYLOAD="1000000").end()
+    assert "begun" not in run.out
+    view = app.inspect.job("default", "limited")
+    assert (view.state, len(view.payload)) == (State.BROKEN, 2_000_000)
+    assert app.control.retry("default", "limited")
+    assert "begun limited" in leasehold("worker", "jobs:app", "--burst", url=redis_url).end().out

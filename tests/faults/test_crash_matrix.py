@@ -11,8 +11,10 @@ from typing import Any
 
 import pytest
 
+from leasehold.core import limits
 from leasehold.core.job import NewJob
 from leasehold.core.steps import Command, Invoke, Reply
+from leasehold.settings import MAX_PATIENCE_MS, MAX_REPLY_TIMEOUT_MS
 from tests.faults.matrix import QUEUES, Operation, Scene, check_nothing_is_lost, comparable, recover, run, through
 from tests.faults.plain_operations import PLAIN_READING, PLAIN_WRITING, plain_scene
 from tests.faults.shape_operations import SHAPE_READING, SHAPE_WRITING
@@ -21,6 +23,18 @@ from tests.support.stepping import Crashed, Send, Session, attempt, send_with, s
 from tests.support.world import World
 
 pytestmark = pytest.mark.one_server
+
+# The answers that Redis remembers for the session of ARGV[1] become older by ARGV[2] ms.
+AGE = """
+redis.call('DEL', 'nothing') -- so that it runs at the memory limit as well
+for _, name in ipairs(redis.call('KEYS', ARGV[1])) do
+  redis.call('PEXPIRE', name, redis.call('PTTL', name) - ARGV[2])
+end
+"""
+LARGEST_MS = limits.MAX_PAYLOAD_CEILING * limits.SECOND // limits.SLOW_BYTES_PER_S
+"""A large call is given so much more time for its reply."""
+LONGEST_MS = MAX_PATIENCE_MS + 2 * (MAX_REPLY_TIMEOUT_MS + LARGEST_MS)
+"""The first attempt waits for its reply, then attempts are made while the patience lasts; the last waits, too."""
 
 SCENES = (
     (plain_scene, PLAIN_WRITING, PLAIN_READING),
@@ -87,13 +101,15 @@ def test_a_crash_leaves_every_job_where_maintain_finds_it(
 
 @pytest.mark.parametrize(("setting", "operation", "k"), WRITING_CALLS)
 def test_a_call_that_is_sent_again_does_and_answers_the_same(scene: Scene, operation: Operation, k: int) -> None:
-    world = scene.world
+    """Also when it is sent again as late as a client's settings allow."""
+    world, nonces = scene.world, Session("the-session")
 
     def twice(number: int, call: Command | Invoke, send: Send) -> Reply:
         reply = send(call)
         if number != k:
             return reply
         before = world.entry.timeless(world.dump())
+        world.command("EVAL", AGE, 0, f"*:{nonces.name}", LONGEST_MS)
         again = send(call)
         if isinstance(call, Invoke) and call.script.name == "maintain":
             assert again[:4] == [0, 0, 0, 0]
@@ -102,7 +118,7 @@ def test_a_call_that_is_sent_again_does_and_answers_the_same(scene: Scene, opera
         assert world.entry.timeless(world.dump()) == before
         return again
 
-    run(scene, operation, twice)
+    run(scene, operation, twice, nonces)
     world.audit()
     recover(scene)
     check_nothing_is_lost(scene, operation)

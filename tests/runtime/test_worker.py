@@ -51,6 +51,30 @@ async def test_bytes_that_are_no_record_are_broken_and_never_given_to_a_handler(
     assert ended["garbage"] == Broken(ErrorInfo("Malformed", "no record"))
 
 
+async def test_a_payload_above_the_limit_is_broken_and_neither_decoded_nor_given_to_a_handler():
+    met: list[int] = []
+
+    def handler(job: Job) -> None:
+        met.append(len(job.payload))
+
+    def decode(payload: bytes) -> Any:
+        met.append(len(payload))
+        return (), {}
+
+    more = [task(handler, name=None, decode=None)]
+    async with Rig(task(lambda: None, decode=decode), burst=True, more=more, max_payload=1_000) as rig:
+        for kind in ("t", None, "nobody's"):
+            rig.engine.add(f"{kind} 1,000", task=kind, payload=b"x" * 1_000)
+            rig.engine.add(f"{kind} 1,001", task=kind, payload=b"x" * 1_001)
+        assert await rig.ended() is ExitStatus.OK
+    assert met == [1_000, 1_000]
+    for kind in ("t", None):
+        (outcome,) = rig.engine.outcomes(f"{kind} 1,001")
+        assert isinstance(outcome, Broken)
+        assert (outcome.error.type, "1,001" in outcome.error.message) == ("PayloadTooLarge", True)
+    assert rig.engine.outcomes("nobody's 1,001") == [Unroutable()]
+
+
 async def test_parked_raw_payloads_are_asked_back_where_there_is_a_handler():
     async with Rig(task(lambda job: None, name=None, decode=None)) as rig:
         await rig.engine.until(lambda: rig.engine.raw_queues == {"q"})

@@ -8,7 +8,7 @@ from leasehold.settings import Settings, variables
 
 def test_defaults():
     settings = Settings.load({})
-    assert (settings.url, settings.namespace, settings.max_payload) == (
+    assert (settings.url, settings.namespace, settings.payload_limit) == (
         "redis://localhost:6379/0",
         "leasehold",
         1 << 20,
@@ -26,7 +26,7 @@ def test_arguments_win_then_ours_then_redis_url():
 def test_numbers_from_the_environment():
     environ = {"LEASEHOLD_MAX_PAYLOAD": "1000", "LEASEHOLD_PATIENCE": "2.5", "LEASEHOLD_DURABLE": "1"}
     settings = Settings.load(environ)
-    assert (settings.max_payload, settings.patience, settings.durable) == (1_000, 2.5, 1)
+    assert (settings.payload_limit, settings.patience, settings.durable) == (1_000, 2.5, 1)
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,9 @@ def test_wrong_values_name_the_variable(name, value):
         {"namespace": ""},
         {"max_payload": 1.5},
         {"patience": -1},
+        {"patience": 181},
         {"reply_timeout": 0},
+        {"reply_timeout": 121},
         {"durable": 99},
     ],
 )

@@ -79,14 +79,14 @@ def enqueue(
             raise click.UsageError("--payload goes with a queue and no task; arguments of a task are ARGS, in JSON.")
         with reach(where, may_make=True) as loaded:
             found = task_of(loaded, task).using(**asked, queue=queue)
-            positional, named = arguments(args, loaded.settings.max_payload)
+            positional, named = arguments(args, loaded.settings.payload_limit)
             _say(loaded, found.enqueue(*positional, **named), task, as_json)
         return
     if queue is None or payload is None:
         missing = "TASK after MODULE:APP" if where.app is not None else "MODULE:APP and TASK"
         raise click.UsageError(f"Expected {missing}, or --queue and --payload for a raw payload.")
     with reach(where, may_make=where.app is not None) as reached:
-        handle = reached.queue(queue).enqueue(given(payload, reached.settings.max_payload), **asked)
+        handle = reached.queue(queue).enqueue(given(payload, reached.settings.payload_limit), **asked)
         _say(reached, handle, None, as_json)
 
 

@@ -82,7 +82,7 @@ def retry(
                 _check_state(view)
                 done = _edit(reached, view)
             else:
-                data = None if payload is None else given(payload, reached.settings.max_payload)
+                data = None if payload is None else given(payload, reached.settings.payload_limit)
                 done = reached.control.retry(queue, job_id, payload=data)
             _say(reached, view, done, changed=edit or payload is not None, as_json=as_json)
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 from leasehold.core import limits
 from leasehold.core.engine import Engine
 from leasehold.core.errors import LeaseholdError
-from leasehold.core.job import ErrorInfo, Lease, LeaseRef
+from leasehold.core.job import Lease, LeaseRef
 from leasehold.core.outcome import Broken, Cancelled, Completed, Outcome, Released, Unroutable
 from leasehold.core.task import RunIn, TaskSpec
 from leasehold.runtime import judge
@@ -98,15 +98,15 @@ class Executor:
         started: the worker hands all of it back together, so that the order is kept."""
         now = self._env.clock()
         for lease in leases:
-            malformed = lease.record.malformed
-            spec = None if malformed else self._known.route(lease)
+            refusal = self._known.refusal(lease)
+            spec = None if refusal else self._known.route(lease)
             held = self._inflight.add(lease, spec or self._unroutable, now, spec is not None, asked_at)
             if held is None:
                 continue
             if self._herald is not None:
                 self._herald.claimed(lease)
-            if malformed:
-                outcome = Broken(ErrorInfo("Malformed", malformed))
+            if refusal:
+                outcome = Broken(refusal)
                 self._settler.put(held, outcome)
                 ended(lease, outcome)
             elif spec is None:

@@ -5,21 +5,35 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from leasehold.core.job import Lease
+from leasehold.core.job import ErrorInfo, Lease
 from leasehold.core.task import BatchRule, RunIn, TaskSpec
 from leasehold.runtime.middleware import Layers
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What this worker can run: tasks by name, handlers of raw payloads by queue."""
+    """What this worker can run: tasks by name, handlers of raw payloads by queue.
+
+    `max_payload`: in bytes; None: payloads of any size.
+    """
 
     tasks: Mapping[str, TaskSpec]
     handlers: Mapping[str, TaskSpec]
+    max_payload: int | None = None
 
     def route(self, lease: Lease) -> TaskSpec | None:
         record = lease.record
         return self.handlers.get(record.queue) if record.task is None else self.tasks.get(record.task)
+
+    def refusal(self, lease: Lease) -> ErrorInfo | None:
+        """Why a job must not run here at all, if there is a reason. Its payload is not decoded."""
+        record, most = lease.record, self.max_payload
+        if record.malformed:
+            return ErrorInfo("Malformed", record.malformed)
+        if most is None or len(record.payload) <= most or self.route(lease) is None:
+            return None
+        size = f"The payload has {len(record.payload):,} bytes, the limit of this worker is {most:,}."
+        return ErrorInfo("PayloadTooLarge", f"{size} Raise `max_payload` where it runs, and retry the job.")
 
     def offered(self, processes: bool) -> tuple[list[str], list[str]]:
         """The tasks, and the queues with handlers, whose parked jobs it would have back. `processes`: also those that
@@ -35,6 +49,7 @@ class Known:
         return Known(
             {name: layers.around(spec) for name, spec in self.tasks.items()},
             {queue: layers.around(spec) for queue, spec in self.handlers.items()},
+            self.max_payload,
         )
 
     def have_hooks(self) -> bool:

@@ -67,7 +67,8 @@ class Worker:
     long running jobs may go on after a stop was asked for; persistent ones are ended at once. `worn`: asked now and
     then with the number of jobs that were started; when it gives a reason, the worker retires. `listeners` hear
     what happens; `middleware` is around every handler, the first outermost. `durable`: how many replicas must have the
-    ends of jobs. `launch`: how a process for jobs is started, for tasks that are to run in one. One worker runs once.
+    ends of jobs. `launch`: how a process for jobs is started, for tasks that are to run in one. `max_payload`: jobs
+    with more bytes end in `broken` and are not decoded; None: no limit. One worker runs once.
     """
 
     def __init__(
@@ -90,6 +91,7 @@ class Worker:
         middleware: Sequence[Middleware] = (),
         launch: Launch | None = None,
         durable: int = 0,
+        max_payload: int | None = None,
         env: Env | None = None,
     ) -> None:
         if not queues:
@@ -98,17 +100,13 @@ class Worker:
             raise InvalidArgument(f"concurrency is {concurrency}; expected 1 to {limits.MAX_CONCURRENCY}.")
         if grace_ms < 0:
             raise InvalidArgument(f"grace_ms is {grace_ms}; expected 0 or more.")
-        for queue, weight in (weights or {}).items():
-            if queue not in queues or not 1 <= weight <= limits.MAX_WEIGHT:
-                raise InvalidArgument(
-                    f"weights has {queue!r}: {weight}; expected queues of this worker and 1 to {limits.MAX_WEIGHT}."
-                )
+        _check_weights(weights or {}, queues)
         self._launch = launch_needed([*tasks.values(), *handlers.values()], launch)
         self.id = worker_id or fresh_worker_id()
         self.queues = tuple(dict.fromkeys(queues))
         self._turns = Turns(self.queues, weights)
         self._engine = engine
-        self._known = Known(tasks, handlers)
+        self._known = Known(tasks, handlers, max_payload)
         self._keeper = keeper
         self._concurrency = concurrency
         self._burst = burst
@@ -383,6 +381,14 @@ class Worker:
     async def _or_hard(self, waiting: Coroutine[Any, Any, Any], seconds: float) -> None:
         """Wait for this, for so long at most, and not after a hard stop was asked for."""
         await unless(self._hard, waiting, seconds)
+
+
+def _check_weights(weights: Mapping[str, int], queues: Sequence[str]) -> None:
+    for queue, weight in weights.items():
+        if queue not in queues or not 1 <= weight <= limits.MAX_WEIGHT:
+            raise InvalidArgument(
+                f"weights has {queue!r}: {weight}; expected queues of this worker and 1 to {limits.MAX_WEIGHT}."
+            )
 
 
 def fresh_worker_id() -> str:
