@@ -7,11 +7,10 @@ import contextlib
 import errno
 import logging
 import os
-import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Final
 
+from leasehold.bootstrap import command_of
 from leasehold.core import limits
 from leasehold.core.engine import Heartbeat
 from leasehold.core.job import LeaseRef
@@ -51,15 +50,10 @@ class ProcessKeeper:
     async def start(self, worker: str, queues: Sequence[str]) -> None:
         await self.stop()
         try:
-            # -P: the current directory is not searched for modules, so nothing of the user's is imported by its name.
             self._process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-P",
-                "-m",
-                "leasehold.keeper",
+                *command_of("leasehold.keeper"),
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
-                env=_environment(),
                 limit=LINE_MAX,
             )
         except RuntimeError as error:  # no thread to wait for its end: before Python 3.12, asyncio starts one for each
@@ -155,10 +149,3 @@ def _is_at_work(pid: int) -> bool:
     except ProcessLookupError:
         return False
     return not is_stopped(pid)
-
-
-def _environment() -> dict[str, str]:
-    """This process' environment, in which the keeper finds the same Leasehold that runs here."""
-    root = str(Path(__file__).resolve().parent.parent)
-    inherited = os.environ.get("PYTHONPATH")
-    return {**os.environ, "PYTHONPATH": os.pathsep.join([root, inherited] if inherited else [root])}

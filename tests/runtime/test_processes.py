@@ -145,7 +145,7 @@ async def test_what_a_handler_knows_of_its_job(launch):
 
 
 async def test_it_leads_a_session_runs_in_the_main_thread_and_has_the_users_environment(launch):
-    assert await run(launch, "environment") == Completed(b"[None, True, True]")
+    assert await run(launch, "environment") == Completed(b"[True, True, True]")
 
 
 @pytest.mark.parametrize(

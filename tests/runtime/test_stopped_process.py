@@ -29,7 +29,7 @@ ours, theirs = socket.socketpair()
 job = subprocess.Popen([sys.executable, "-c", sys.argv[1], str(theirs.fileno())],
                        pass_fds=[theirs.fileno()], start_new_session=True)
 theirs.close()
-ours.sendall(pack(Setup((), None, os.getpid())))
+ours.sendall(pack(Setup((), os.getpid())))
 os.waitpid(job.pid, os.WUNTRACED)  # until it has stopped itself
 print(job.pid, flush=True)
 os.kill(os.getpid(), signal.SIGKILL)

@@ -31,7 +31,7 @@ LEASE = Lease("w", 7, JobRecord("id", "q", "t", b"\x00\xff", 12, 5_000, 3, "", S
 ODD = Lease("w", "token", JobRecord("\udc80", "q\udcff", None, b"\x00\xff", 12, shape=Shape(lane="\udc80")), 0, 0)
 
 ORDERED = [
-    Setup(("", "/usr/lib\udc80"), None, 17),
+    Setup(("", "/usr/lib\udc80"), 17),
     Run(1, LEASE, 2.5, "why"),
     Run(2, ODD),
     Cancel(2, "\udc80 no more"),

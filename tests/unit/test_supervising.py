@@ -11,6 +11,7 @@ import socket
 import click
 import pytest
 
+from leasehold.bootstrap import command_of
 from leasehold.cli.processes import arguments_of
 from leasehold.core import limits
 from leasehold.core.errors import InvalidArgument, NotConfigured
@@ -243,12 +244,15 @@ class TestCommands:
         [
             (["python3", "/venv/bin/leasehold", "worker", "a:b"], ["worker", "a:b"], ["/venv/bin/leasehold"]),
             (["py", "-P", "-W", "error", "-m", "leasehold", "w"], ["w"], ["-P", "-W", "error", "-m", "leasehold"]),
-            (["py", "-c", "main(['worker'])"], ["worker"], ["-m", "leasehold"]),
-            (["py", "run.py", "worker"], ["worker"], ["-m", "leasehold"]),
         ],
     )
     def test_the_same_python_in_the_same_way(self, original, ours, head):
         assert another_worker(["worker", "x:y"], ours, original, "python") == ["python", *head, "worker", "x:y"]
+
+    @pytest.mark.parametrize("head", [["-c", "main(['worker'])"], ["run.py"]])
+    def test_from_another_program_it_starts_as_every_process_of_leasehold(self, head):
+        command = another_worker(["worker", "x:y"], ["worker"], ["py", *head, "worker"], "python")
+        assert command == command_of("leasehold", "worker", "x:y")
 
     @pytest.mark.parametrize(
         "words",

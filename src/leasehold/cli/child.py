@@ -11,9 +11,9 @@ import os
 import socket
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Final
 
+from leasehold.bootstrap import command_of
 from leasehold.cli.errors import UserError, tell
 from leasehold.cli.loader import load
 from leasehold.runtime.child import Launch
@@ -26,27 +26,17 @@ FAILED: Final = 1
 
 def launch(app: str) -> Launch:
     """How the worker of this app starts its job processes. They log as this process does now."""
-    root = str(Path(__file__).resolve().parents[2])
-    inherited = os.environ.get("PYTHONPATH")
-    paths = [root, inherited] if inherited else [root]
     logger = logging.getLogger()
     form = "json" if any(isinstance(one.formatter, JsonFormatter) for one in logger.handlers) else "human"
-    # -P: the current directory is not searched for modules, so what runs before the app is loaded is ours.
-    words = [sys.executable, "-P", "-m", "leasehold.cli.child", app, str(logger.level), form]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
-    return Launch(lambda descriptor: [*words, str(descriptor)], environment, inherited)
+    words = command_of("leasehold.cli.child", app, str(logger.level), form)
+    return Launch(lambda descriptor: [*words, str(descriptor)], dict(os.environ))
 
 
 def main(words: Sequence[str]) -> None:
     target, level, form, descriptor = words
     ignore_signals()
     line = Line(socket.socket(fileno=int(descriptor)))
-    setup = line.begin()
-    if setup.python_path is None:
-        os.environ.pop("PYTHONPATH", None)
-    else:
-        os.environ["PYTHONPATH"] = setup.python_path
-    sys.path[:] = setup.path
+    sys.path[:] = line.begin().path
     handler = logging.StreamHandler()
     handler.setFormatter(formatter(form))
     logging.basicConfig(level=int(level), handlers=[handler])

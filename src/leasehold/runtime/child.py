@@ -35,8 +35,6 @@ class Launch:
 
     command: Callable[[int], Sequence[str]]
     environment: Mapping[str, str]
-    python_path: str | None = None
-    """PYTHONPATH as handlers are to find it."""
 
 
 class Child:
@@ -82,7 +80,7 @@ class Child:
         self._loop.add_reader(self._line, self._read)
         self._pidfd: int | None = None
         self._watch()
-        self.send(Setup(tuple(map(str, sys.path)), launch.python_path, os.getpid()))
+        self.send(Setup(tuple(map(str, sys.path)), os.getpid()))
 
     @property
     def alive(self) -> bool:

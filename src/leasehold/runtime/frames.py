@@ -36,13 +36,9 @@ class NoFrame(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """The first word: where the worker finds its modules, and whose end is the end of the job process.
-
-    `python_path`: the environment's PYTHONPATH as the worker found it.
-    """
+    """The first word: where the worker finds its modules, and whose end is the end of the job process."""
 
     path: tuple[str, ...]
-    python_path: str | None
     parent: int
 
 

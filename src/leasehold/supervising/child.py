@@ -10,6 +10,7 @@ import socket
 import time
 from collections.abc import Callable, Sequence
 
+from leasehold.bootstrap import command_of
 from leasehold.core import limits
 from leasehold.parent import is_over
 from leasehold.runtime.waits import catch_up
@@ -146,7 +147,7 @@ def another_worker(arguments: Sequence[str], ours: Sequence[str], original: Sequ
     """
     head = list(original[1 : len(original) - len(ours)])
     if list(original[len(original) - len(ours) :]) != list(ours) or not _is_leasehold(head):
-        head = ["-m", "leasehold"]
+        return command_of("leasehold", *arguments)
     return [program, *head, *arguments]
 
 

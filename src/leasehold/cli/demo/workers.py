@@ -6,10 +6,11 @@ import contextlib
 import os
 import signal
 import subprocess
-import sys
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
+
+from leasehold.bootstrap import command_of
 
 SLOTS: Final = 4
 """Jobs that each worker runs at one time."""
@@ -30,13 +31,13 @@ class WorkerProcesses:
         self._running: list[subprocess.Popen[bytes]] = []
 
     def __enter__(self) -> Self:
-        command = [sys.executable, "-m", "leasehold", "worker", "leasehold.cli.demo.jobs:app", "-c", str(SLOTS)]
+        words = command_of("leasehold", "worker", "leasehold.cli.demo.jobs:app", "-c", str(SLOTS))
         for log in self._logs:
             with log.open("wb") as output:
                 # A session of their own: Ctrl-C is for the demo, which then stops them in order.
                 self._running.append(
                     subprocess.Popen(  # noqa: S603  (our own command)
-                        command,
+                        words,
                         env=self._environment,
                         stdin=subprocess.DEVNULL,
                         stdout=output,

