@@ -1,0 +1,96 @@
+"""What each engine writes: keys, types and values of one job of every kind and state, compared with a kept snapshot.
+
+Other programs read these keys, so they change on purpose only. With LEASEHOLD_SNAPSHOT=write this test rewrites the
+snapshot. Times and tokens are masked in it, and remembered answers are left out.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from leasehold.core.engine import Feature
+from leasehold.core.outcome import Broken, Completed, Failed, Retried, Unroutable
+from leasehold.core.shape import Conflict, Shape, UniqueRule, Until
+from tests.support import native
+from tests.support.world import BOOM, World
+
+SNAPSHOTS: Final = Path(__file__).parent / "snapshots"
+_MASKS: Final = ((r"(?<!\d)\d{16}(?!\d)", "<token>"), (r"(?<!\d)\d{13}(?!\d)", "<ms>"))
+_ANSWERS: Final = re.compile(rb":(call|done):")
+
+
+def play(world: World) -> None:
+    """One job in every state, and with everything that a job can have in this format."""
+    world.put("ready", payload=b"\xffraw")
+    world.put(
+        "done",
+        "retried",
+        "failed",
+        "broken",
+        "parked",
+        "held",
+        task="t",
+        payload=b"[[1],{}]",
+        timeout_ms=30_000,
+        retries=3,
+    )
+    leases = {lease.record.id: lease for lease in world.take(7)}
+    world.finish(leases["done"])
+    world.settle(leases["retried"], Retried(BOOM, 60_000))
+    world.settle(leases["failed"], Failed(BOOM))
+    world.settle(leases["broken"], Broken(BOOM))
+    world.settle(leases["parked"], Unroutable())
+    world.put("cancelled")
+    world.cancel("cancelled", "why")
+    if Feature.RESULTS in world.engine.features:
+        world.put("result")
+        world.settle(world.take_one("by"), Completed(b"42", 60_000))
+    if Feature.DELAY in world.engine.features:
+        world.put("later", delay_ms=60_000)
+    if Feature.LANES in world.engine.features:
+        world.put_in("user:7", "lane-1", "lane-2", limit=2)
+        world.put_at(5, "urgent")
+        world.put_only("unique", "key", Until.WINDOW, Conflict.EXISTING, window_ms=60_000)
+        world.put("persistent", shape=Shape(unique=UniqueRule("a", Until.ENDED, Conflict.REJECT), persistent=True))
+        world.take(1, "lanes")
+        world.configure(max_length=1_000)
+    world.beat("w", [leases["held"], leases["ready"]])
+
+
+def lines(world: World) -> list[str]:
+    found = []
+    for name, key in sorted(native.keys(world.server).items()):
+        if _ANSWERS.search(name):
+            continue
+        expires = " expires" if key.ttl_ms >= 0 else ""
+        found.append(f"{name.decode()} {key.kind}{expires}")
+        if isinstance(key.value, dict):
+            times = key.kind == "zset"
+            found += sorted(
+                f"    {quoted(field)}: {'<score>' if times else quoted(text)}" for field, text in key.value.items()
+            )
+        else:
+            values = sorted(key.value) if isinstance(key.value, set) else key.value
+            found += [f"    {quoted(value)}" for value in ([values] if isinstance(values, bytes) else values)]
+    return found
+
+
+def quoted(value: bytes) -> str:
+    text = repr(value)[1:]
+    for pattern, mask in _MASKS:
+        text = re.sub(pattern, mask, text)
+    return text
+
+
+@pytest.mark.one_server
+def test_the_keys_are_those_of_the_snapshot(world: World) -> None:
+    play(world)
+    now, snapshot = lines(world), SNAPSHOTS / f"{world.entry.name}.txt"
+    if os.environ.get("LEASEHOLD_SNAPSHOT") == "write":
+        snapshot.write_text("\n".join(now) + "\n")
+    assert now == snapshot.read_text().splitlines()
