@@ -1,4 +1,4 @@
-"""The public surface as text, a line for each name with its signature. `python -m tests.architecture.surface` writes it."""
+"""The public surface as text, a line for each name. `python -m tests.architecture.surface` writes the snapshot."""
 
 from __future__ import annotations
 
