@@ -56,7 +56,7 @@ def test_many_lanes_are_emptied_though_another_has_stopped_half_way(world: World
         world.enqueue([NewJob("q", f"{letter}-{lane}", b"", shape=Shape(lane=lane)) for lane in lanes])
         while world.take(limits.ROUND_MOST):
             pass
-    stop_after(120, world.engine.purge("q", State.READY), world.driver)
+    stop_after(4, world.engine.purge("q", State.READY), world.driver)
     left = world.counts()["ready"]
     assert 0 < left < 900
     assert (world.purge(State.READY) if act == "purge" else world.cancel_all().cancelled) == left

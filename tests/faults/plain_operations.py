@@ -83,8 +83,8 @@ PLAIN_WRITING: dict[str, Operation] = {
     "discard an end": Operation(1, act("discard", "q", "f"), ends=("f",)),
     "purge ready jobs": Operation(2, act("purge", "q", State.READY), ends=("r1", "r2")),
     "purge scheduled jobs": Operation(2, act("purge", "q", State.SCHEDULED), ends=("s1", "s2")),
-    "purge parked jobs": Operation(2, act("purge", "q", State.UNROUTABLE), ends=("u",)),
-    "purge ends": Operation(2, act("purge", "q", State.FAILED), ends=("f",)),
+    "purge parked jobs": Operation(3, act("purge", "q", State.UNROUTABLE), ends=("u",)),
+    "purge ends": Operation(1, act("purge", "q", State.FAILED), ends=("f",)),
 }
 PLAIN_READING: dict[str, Operation] = {
     "wait": Operation(1, act("wait", ["q", "p"], 20)),

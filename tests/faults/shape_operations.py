@@ -167,15 +167,15 @@ ACTS: Final = (
 )
 ALL: Final = (*HELD, *(id for ids in LANES.values() for id in ids), "e3", *WAITING, "n1", "l5", "r1", "p1")
 SWEEPS: Final = {
-    f"cancel lane {lane}": Operation(calls, act("cancel_all", "q", lane), ends=(*LANES.get(lane, ()), "u2", "x1"))
-    for lane, calls in {"A": 19, "B": 19, "C": 19, "D": 19, "F": 18, "G": 19, "X": 18}.items()
+    f"cancel lane {lane}": Operation(8, act("cancel_all", "q", lane), ends=(*LANES.get(lane, ()), "u2", "x1"))
+    for lane in "ABCDFGX"
 } | {
-    "cancel a lane of two": Operation(19, act("cancel_all", "q", "E"), ends=("e1", "e2", "e3")),
-    "cancel all": Operation(26, act("cancel_all", "q"), ends=ALL),
-    "purge ready jobs of all kinds": Operation(11, act("purge", "q", State.READY), ends=ALL),
+    "cancel a lane of two": Operation(8, act("cancel_all", "q", "E"), ends=("e1", "e2", "e3")),
+    "cancel all": Operation(8, act("cancel_all", "q"), ends=ALL),
+    "purge ready jobs of all kinds": Operation(2, act("purge", "q", State.READY), ends=ALL),
     "purge scheduled jobs of all kinds": Operation(3, act("purge", "q", State.SCHEDULED), ends=("b1", "s1", "u2")),
-    "purge unroutable jobs of all kinds": Operation(2, act("purge", "q", State.UNROUTABLE), ends=("f1",)),
-    "purge jobs that block and park": Operation(2, act("purge", "q", State.FAILED), ends=("c1", "d1")),
+    "purge unroutable jobs of all kinds": Operation(3, act("purge", "q", State.UNROUTABLE), ends=("f1",)),
+    "purge jobs that block and park": Operation(1, act("purge", "q", State.FAILED), ends=("c1", "d1")),
 }
 SETTINGS: Final = {
     "park a lane": Operation(1, act("park_lane", "q", "G")),

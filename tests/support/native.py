@@ -34,7 +34,7 @@ _SHIFT: Final = """
 redis.call('DEL', 'nothing') -- so that it runs at the memory limit as well
 local prefix, ms = KEYS[1], tonumber(ARGV[1])
 local function text(number) return string.format('%.0f', number) end
-for _, zset in ipairs({ 'holders', 'scheduled', 'suspects', 'completed', 'failed', 'broken', 'cancelled' }) do
+for _, zset in ipairs({ 'holders', 'holds', 'scheduled', 'suspects', 'completed', 'failed', 'broken', 'cancelled' }) do
   local entries = redis.call('ZRANGE', prefix .. ':' .. zset, 0, -1)
   for _, member in ipairs(entries) do redis.call('ZINCRBY', prefix .. ':' .. zset, -ms, member) end
   if zset == 'holders' then
@@ -112,7 +112,17 @@ def timeless(found: Dump) -> Dump:
             value = {key: text.partition(b" ")[2] for key, text in value.items()}
         elif suffix in (b"progress", b"parked"):
             value = {name: text.partition(b" ")[2] for name, text in value.items()}
-        elif suffix in (b"holders", b"suspects", b"scheduled", b"queues", b"workers", b"quiet", b"windows", *ENDS):
+        elif suffix in (
+            b"holders",
+            b"holds",
+            b"suspects",
+            b"scheduled",
+            b"queues",
+            b"workers",
+            b"quiet",
+            b"windows",
+            *ENDS,
+        ):
             value = set(value)
         masked[name] = value
     return {name: value for name, value in masked.items() if value}

@@ -13,7 +13,7 @@ import msgspec
 from leasehold.core import limits
 
 SHAPE_KEYS: Final = frozenset(
-    b"turns lanes limits busy parked blocked priorities unique windows again cancelling progress".split()
+    b"turns lanes limits busy parked blocked priorities unique windows again cancelling progress holds".split()
 )
 
 
@@ -64,7 +64,9 @@ class _Lanes:
         due = {
             lane
             for lane in self.lists
-            if self.counts.get(lane, 0) < self.limits.get(lane, 1) and lane not in self.parked
+            if self.counts.get(lane, 0) < self.limits.get(lane, 1)
+            and lane not in self.parked
+            and lane not in _value(self.found, b"holds", {})
         }
         wrong = [f"lane {lane!r} is {count} times among the turns" for lane, count in turns.items() if count > 1]
         wrong += [f"lane {lane!r} may go on and has no turn" for lane in due - set(turns)]

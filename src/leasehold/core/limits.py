@@ -128,10 +128,10 @@ PAGE_MAX = 100
 PAGE_OFFSET_MAX = 1_000_000_000
 MAX_GHOST_LOOK = 5_000
 """Entries of the list of ready jobs that a page looks through for those that were cancelled or discarded."""
-FOLLOW_LOOK = 2_000
-"""Jobs that wait for another with their key: only so many can be listed."""
+FOLLOW_LOOK = 2_000  # of the jobs that wait for another with their key, only so many can be listed
 PURGE_MOST, PURGE_ROUNDS = 100, 1_000_000
 """Jobs that one call purges or cancels, and calls that one purge makes at the most."""
+HOLD_MS = 10 * SECOND  # how long a queue is held when the caller of such calls has died
 WATCH_TTL_MS = 10 * SECOND
 """How long Redis keeps in mind that somebody waits for a job's end; the waiting side asks again in between."""
 REGISTER_EVERY = 10_000

@@ -17,14 +17,14 @@ class ScriptedController(Scripted):
         return (yield from self._act("discard", queue, as_bytes(id))) == b"1"
 
     def _in_rounds(self, script: str, queue: str, *args: Arg) -> Steps[int]:
-        """Call until there is nothing left. The script answers how many it looked at, how many of them went, and, where
-        it does not find that by itself, its last argument for the next call."""
+        """Call until the script answers 0. Behind that it says how many jobs went, and, where it does not find that by
+        itself, its last argument for the next call."""
         removed = 0
         for _ in range(limits.PURGE_ROUNDS):
-            looked, gone, *after = (yield from self._act(script, queue, *args)).split(b" ", 2)
+            more, gone, *after = (yield from self._act(script, queue, *args)).split(b" ", 2)
             args = (*args[: len(args) - len(after)], *after)
             removed += int(gone)
-            if looked == b"0":
+            if more == b"0":
                 break
         return removed
 

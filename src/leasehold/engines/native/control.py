@@ -16,7 +16,10 @@ from leasehold.engines.native.scripts import SCRIPTS
 from leasehold.engines.texts import as_bytes, as_text, cancelled
 
 _WAITING: Final = ("again", "scheduled", "unroutable", "isolated", "ready")
-"""Where jobs wait, as lua/sweep.lua calls it. Those that follow another come first: its end starts them."""
+"""Where jobs wait, as lua/sweep.lua calls it. While nothing is claimed, a job only goes to a place that comes later."""
+
+_HELD: Final = (State.READY, State.SCHEDULED, State.UNROUTABLE)
+"""While jobs in one of these states are purged, the queue is on hold."""
 
 _CANCELS: Final = {b"0": CancelAnswer.NOTHING, b"1": CancelAnswer.CANCELLED, b"2": CancelAnswer.REQUESTED}
 
@@ -33,26 +36,47 @@ class NativeController(ScriptedController):
         return _CANCELS[(yield from self._act("cancel", queue, *args))]
 
     def cancel_all(self, queue: str, lane: str | None = None, reason: str = "") -> Steps[CancelCount]:
+        # The first call puts the queue, or the lane, on hold: nothing is claimed until `release`. Workers are asked next,
+        # so that what they hold does not wait again. A hold that was over between two calls proves nothing: look again.
         ended = requested = 0
-        # Workers are asked first: what they hold does not come back then. A second look finds what was claimed, or
-        # given back, in a place that was looked at already.
-        for place in ("active", *_WAITING, "claimed", *_WAITING):
-            after = b""
-            for _ in range(limits.PURGE_ROUNDS):
-                where: tuple[Arg, ...] = (place, encoded(lane or ""), after, limits.PURGE_MOST, cancelled(reason))
-                signal: tuple[Arg, ...] = (self.signal_channel(""), as_bytes(queue))
-                reply = yield from self._act("sweep", queue, self._config, *where, *signal)
-                *numbers, after = reply.split(b" ", 3)
-                looked, gone, asked = map(int, numbers)
-                ended += gone
-                requested += asked
-                if looked == 0:
-                    break
+        holders = "active"
+        for _ in range(limits.PURGE_ROUNDS):
+            asked, lasted = yield from self._sweep(queue, lane, reason, holders)
+            ended, requested = ended + asked.cancelled, requested + asked.requested
+            for place in _WAITING:
+                if lasted:
+                    count, lasted = yield from self._sweep(queue, lane, reason, place)
+                    ended += count.cancelled
+            if lasted:
+                break
+            holders = "claimed"
+        yield from self._act("release", queue, encoded(lane or ""))
         return CancelCount(ended, requested)
+
+    def _sweep(self, queue: str, lane: str | None, reason: str, place: str) -> Steps[tuple[CancelCount, bool]]:
+        """Cancel what is in one place. Answers also whether the hold has lasted, from the first call on that asks
+        holders."""
+        ended = requested = 0
+        lasted, after = True, b""
+        signal: tuple[Arg, ...] = (self.signal_channel(""), as_bytes(queue))
+        for calls in range(limits.PURGE_ROUNDS):
+            where: tuple[Arg, ...] = (place, encoded(lane or ""), after, limits.PURGE_MOST, cancelled(reason))
+            reply = yield from self._act("sweep", queue, self._config, *where, *signal)
+            *numbers, after = reply.split(b" ", 4)
+            held, more, gone, asked = map(int, numbers)
+            ended, requested = ended + gone, requested + asked
+            begins = place not in _WAITING and calls == 0
+            lasted = lasted and (held == 1 or begins)
+            if not more or not lasted:
+                break
+        return CancelCount(ended, requested), lasted
 
     def purge(self, queue: str, state: State) -> Steps[int]:
         check_purge(state)
-        return (yield from self._in_rounds("purge", queue, state.value, limits.PURGE_MOST, b""))
+        removed = yield from self._in_rounds("purge", queue, state.value, limits.PURGE_MOST, b"")
+        if state in _HELD:
+            yield from self._act("release", queue, b"")
+        return removed
 
     def configure(
         self,

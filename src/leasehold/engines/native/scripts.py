@@ -25,6 +25,7 @@ ARGUMENTS: Final[dict[str, str]] = {
     "cancel": "session number config id body signal queue",
     "sweep": "session number config state lane after limit body signal queue",
     "purge": "session number state limit after",
+    "release": "session number lane",
     "progress": "worker id token text",
     "lane": "lane",
     "lanes": "state cursor limit",

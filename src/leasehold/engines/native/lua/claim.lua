@@ -36,7 +36,7 @@ if rest then
   remember(session, number, cmsgpack.pack({}))
   return { 0, {}, {} }
 end
-if rare and call('HGET', key('settings'), 'paused') then
+if rare and (call('HGET', key('settings'), 'paused') or hold_left('', time) > 0) then
   call('DEL', key('wake'))
   remember(session, number, cmsgpack.pack({}))
   return { next_ms, {}, {} }
@@ -127,7 +127,7 @@ local function take_isolated()
     local record = call('HGET', key('jobs'), id)
     local shape = shape_of(record)
     local lane = shape ~= '' and shapes.word(shape, 'l')
-    local parked = lane and call('HEXISTS', key('parked'), lane) == 1
+    local parked = lane and shapes.is_aside(lane)
     if parked then
       shapes.check(shape)
     end

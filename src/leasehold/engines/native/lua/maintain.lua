@@ -1,4 +1,4 @@
--- maintain: do what is due, forget records past their time, and bring back parked jobs whose task is offered here.
+-- maintain: do what is due, forget records and holds past their time, and bring back parked jobs whose task is offered here.
 -- KEYS[1] prefix
 -- ARGV config limit meta_ttl_ms task...
 -- Returns: {promoted, reclaimed, pruned, unparked, 1 when a limit was reached, {id...} that ended in broken since the last
@@ -24,8 +24,9 @@ for _, unique in ipairs(call('ZRANGEBYSCORE', key('windows'), '-inf', time, 'LIM
   uniques.drop_key(unique)
   pruned = pruned + 1
 end
+end_old_holds(time, limit)
 local unparked = 0
-if call('EXISTS', key('unroutable')) == 1 then
+if call('EXISTS', key('unroutable')) == 1 and hold_left('', time) == 0 then
   local most = math.min(limit, @BACK_MOST@)
   for i = 4, #ARGV do
     if unparked >= most then

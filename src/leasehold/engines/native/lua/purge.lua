@@ -1,33 +1,36 @@
 -- purge: remove up to `limit` jobs in one state, with all their records.
 -- KEYS[1] prefix
 -- ARGV session number state limit after
--- Returns: `looked removed after`: how many entries were looked at, 0 at the end, how many jobs were removed, and where the next
--- call goes on.
--- Invariant: nothing of the jobs is left.
---@include begin types remember wake task shape unique notes forget ends ghosts line
+-- Returns: `more removed after`: 0 at the end, how many jobs were removed, and where the next call goes on. What comes into a
+-- place after it was seen to its end may stay there.
+-- Invariant: nothing of the jobs is left. Where they wait, the queue is on hold until `release`.
+--@include begin types remember wake task shape unique notes forget ends ghosts line hold
 local session, number, state, limit, after = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]), ARGV[5]
 allow_when_full()
 --@include once
 check_types()
-local ids, looked = {}, 0
+local ids, more = {}, true
+if state == 'ready' or state == 'scheduled' or state == 'unroutable' then
+  hold('', clock())
+end
 if state == 'ready' then
-  ids, looked, after = pop_waiting(limit, after)
+  ids, more, after = pop_waiting(limit, after)
 elseif state == 'scheduled' then
   if after ~= '0' then
     ids, after = some_following(after, limit)
-    looked = 1
   end
   if #ids == 0 and after == '0' then
-    looked = 0
-    ids = some_of(call('ZRANGE', key('scheduled'), 0, limit - 1))
+    local first = call('ZRANGE', key('scheduled'), 0, limit - 1)
+    ids = some_of(first)
+    more = #first == limit or #ids < #first
     if #ids > 0 then
       call('ZREM', key('scheduled'), unpack(ids))
     end
   end
 elseif state == 'unroutable' then
   local task = call('SRANDMEMBER', key('unroutable'))
+  more = task
   if task then
-    looked = 1
     local parked = key('unroutable:' .. task)
     ids = some_of(call('ZRANGE', parked, 0, limit - 1))
     if #ids > 0 then
@@ -43,7 +46,7 @@ else
     let_go(ids)
   end
   forget(state, ids, false)
-  return remember(session, number, #ids .. ' ' .. #ids .. ' ')
+  return remember(session, number, (#ids == limit and 1 or 0) .. ' ' .. #ids .. ' ')
 end
 if #ids > 0 then
   local records = call('HMGET', key('jobs'), unpack(ids))
@@ -58,4 +61,4 @@ if #ids > 0 then
     publish_end(id, 'discarded')
   end
 end
-return remember(session, number, math.max(looked, #ids) .. ' ' .. #ids .. ' ' .. after)
+return remember(session, number, (more and 1 or 0) .. ' ' .. #ids .. ' ' .. after)

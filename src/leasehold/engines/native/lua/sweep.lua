@@ -1,10 +1,11 @@
 -- sweep: cancel up to `limit` jobs in one state, of the whole queue or of one lane ('' for the queue).
 -- KEYS[1] prefix
 -- ARGV session number config state lane after limit body signal queue
--- Returns: `looked cancelled requested after`: entries looked at, jobs ended, workers asked, and behind what to go on;
--- looked 0: there is no more. State `claimed` is `active`, for another look: it counts those that were not asked yet.
--- Invariant: the jobs are in `cancelled`, or active and in `cancelling`.
---@include begin types remember wake config task shape unique notes forget ends ghosts line
+-- Returns: `held more cancelled requested after`: 1 when the queue, or the lane, has been on hold since the last call, 0 when
+-- this place has been seen to its end (what comes there later may stay), jobs ended, workers asked, and behind what to go on.
+-- State `claimed` is `active`, for another look: it counts those that were not asked yet.
+-- Invariant: the jobs are in `cancelled`, or active and in `cancelling`. The queue, or the lane, is on hold until `release`.
+--@include begin types remember wake config task shape unique notes forget ends ghosts line hold
 local session, number, state, lane = ARGV[1], ARGV[2], ARGV[4], ARGV[5]
 local config, after, limit = configure(ARGV[3]), ARGV[6], tonumber(ARGV[7])
 local body, signal, queue = ARGV[8], ARGV[9], ARGV[10]
@@ -12,7 +13,8 @@ allow_when_full()
 --@include once
 check_types()
 local time = clock()
-local looked, cancelled, requested = 0, 0, 0
+local lasted = hold(lane, time)
+local more, cancelled, requested = false, 0, 0
 
 local function is_wanted(id)
   return lane == '' or shapes.word(shape_of(call('HGET', key('jobs'), id)), 'l') == lane
@@ -28,7 +30,6 @@ end
 
 -- Cancel what is wanted of these; what is not is passed over by the next call.
 local function cancel_of(ids, take_out)
-  looked = looked + #ids
   for _, id in ipairs(ids) do
     if is_wanted(id) then
       cancel(id)
@@ -46,8 +47,11 @@ local function start_of(rank)
 end
 
 local function cancel_scheduled(place, first)
-  local ids = some_of(call('ZRANGE', place, first, first + limit - 1))
+  local found = call('ZRANGE', place, first, first + limit - 1)
+  local ids = some_of(found)
+  more = #found == limit or #ids < #found
   cancel_of(ids, function(id) call('ZREM', place, id) end)
+  return #found > 0
 end
 
 -- Ask one worker, if it holds jobs that are wanted.
@@ -74,7 +78,9 @@ local function ask_workers()
   for _, worker in ipairs(workers) do
     if worker > after and requested < limit then
       ask(worker)
-      looked, after = looked + 1, worker
+      after = worker
+    elseif worker > after then
+      more = true
     end
   end
 end
@@ -85,13 +91,17 @@ local function cancel_unroutable()
   table.sort(tasks)
   local task, id = string.match(after, '^(%S+) (.*)$')
   for _, name in ipairs(tasks) do
-    if looked == 0 and name >= (task or '') then
+    if name >= (task or '') then
       local parked = key('unroutable:' .. name)
       after = ''
-      cancel_scheduled(parked, name == task and start_of(call('ZRANK', parked, id)) or 0)
+      local found = cancel_scheduled(parked, name == task and start_of(call('ZRANK', parked, id)) or 0)
       after = name .. ' ' .. after
       if call('EXISTS', parked) == 0 then
         call('SREM', key('unroutable'), name)
+      end
+      if found then
+        more = true
+        return
       end
     end
   end
@@ -102,16 +112,19 @@ if state == 'active' or state == 'claimed' then
 elseif state == 'ready' then
   local ids
   if lane == '' then
-    ids, looked, after = pop_waiting(limit, after)
+    ids, more, after = pop_waiting(limit, after)
   else
-    ids, looked = pop_lane(lane, limit)
+    ids = pop_lane(lane, limit)
+    more = call('EXISTS', key('lane:' .. lane)) == 1
   end
   for _, id in ipairs(ids) do
     cancel(id)
   end
 elseif state == 'isolated' and lane ~= '' then
   local first = start_of(after ~= '' and call('LPOS', key('isolated'), after))
-  local ids = some_of(call('LRANGE', key('isolated'), first, first + limit - 1))
+  local found = call('LRANGE', key('isolated'), first, first + limit - 1)
+  local ids = some_of(found)
+  more = #found == limit or #ids < #found
   cancel_of(ids, function(id) call('LREM', key('isolated'), 1, id) end)
 elseif state == 'scheduled' then
   cancel_scheduled(key('scheduled'), start_of(after ~= '' and call('ZRANK', key('scheduled'), after)))
@@ -130,8 +143,9 @@ elseif state == 'again' then
     cancel(id)
   end
   -- A page may be empty before the last one is.
-  looked = after == '0' and 0 or 1
+  more = after ~= '0'
 elseif state == 'unroutable' then
   cancel_unroutable()
 end
-return remember(session, number, looked .. ' ' .. cancelled .. ' ' .. requested .. ' ' .. after)
+local flags = (lasted and 1 or 0) .. ' ' .. (more and 1 or 0)
+return remember(session, number, flags .. ' ' .. cancelled .. ' ' .. requested .. ' ' .. after)

@@ -16,6 +16,12 @@ local function lines()
   return found
 end
 
+local function append(ids, more)
+  for _, id in ipairs(more) do
+    ids[#ids + 1] = id
+  end
+end
+
 -- Up to `count` jobs that wait for another with their key to end, the first `from` of them passed over. They have no order
 -- by which they could be found, so that only the first FOLLOW_LOOK can be looked at.
 local function following(from, count)
@@ -78,58 +84,81 @@ local function pop_lane(lane, limit)
   return ids, looked
 end
 
--- A lane in which something waits: whose turn it is, or one that is parked or busy. These are looked through from where
--- the caller's last call stopped, `parked <cursor>` or `lanes <cursor>`, a bounded number at a time. Answers the lane, nil
--- for none, and where to go on; '' at the end.
-local function some_lane(from)
-  local turn = call('LINDEX', key('turns'), 0)
-  if turn then
-    return turn, from
+-- Up to `count` lanes in which something waits: whose turn it is, or that are parked or busy. These are looked through from
+-- where the caller's last call stopped, `parked <cursor>` or `lanes <cursor>`, a bounded number at a time. Answers the lanes,
+-- and where to go on; '' at the end.
+local function some_lanes(from, count)
+  local found = call('LRANGE', key('turns'), 0, count - 1)
+  if #found > 0 then
+    return found, from
   end
   local place, cursor = string.match(from, '^(%a+) (%d+)$')
   for _, hash in ipairs(place == 'lanes' and { 'lanes' } or { 'parked', 'lanes' }) do
     local page = call('HSCAN', key(hash), hash == place and cursor or '0', 'COUNT', @PAGE_MAX@)
     for i = 1, #page[2], 2 do
       if call('EXISTS', key('lane:' .. page[2][i])) == 1 then
-        return page[2][i], from
+        found[#found + 1] = page[2][i]
       end
     end
-    if page[1] ~= '0' then
-      return nil, hash .. ' ' .. page[1]
+    if #found > 0 then
+      return found, from
+    elseif page[1] ~= '0' then
+      return found, hash .. ' ' .. page[1]
     end
   end
-  return nil, ''
+  return found, ''
+end
+
+-- Take up to `limit` entries out of some lanes. Answers ids, how many entries were looked at, and where to go on; '' at the end.
+local function pop_lanes(limit, from)
+  local lanes, on = some_lanes(from, limit)
+  local ids, looked = {}, 0
+  for _, lane in ipairs(lanes) do
+    if looked >= limit or looked > 0 and has_large() then
+      break
+    end
+    local few, entries = pop_lane(lane, limit - looked)
+    looked = looked + entries
+    append(ids, few)
+  end
+  return ids, looked, on
+end
+
+-- Take up to `limit` entries out of one list of waiting jobs that is not a lane's. Answers ids and how many entries they were.
+local function pop_line(line, limit)
+  local entries, ids = call('LPOP', key(line), fitting(line, limit)) or {}, {}
+  local level = string.match(line, '^ready:(.*)$')
+  if level and call('EXISTS', key(line)) == 0 then
+    call('ZREM', key('priorities'), level)
+  end
+  for _, id in ipairs(entries) do
+    if line == 'isolated' or not is_ghost(ghost_in(line, id)) then
+      ids[#ids + 1] = id
+    end
+  end
+  return ids, #entries
 end
 
 -- Take up to `limit` entries out of the lists of waiting jobs. `from`: where the last call stopped, '' for none. Answers ids,
--- how many entries were looked at, 0 at the end, and where to go on.
+-- whether there may be more, and where to go on.
 local function pop_waiting(limit, from)
+  local ids, left, on = {}, limit, from
   for _, line in ipairs(lines()) do
-    local entries = line ~= '' and call('LPOP', key(line), fitting(line, limit)) or {}
-    if #entries > 0 then
-      local level = string.match(line, '^ready:(.*)$')
-      if level and call('EXISTS', key(line)) == 0 then
-        call('ZREM', key('priorities'), level)
+    repeat
+      local few, looked
+      if line ~= '' then
+        few, looked = pop_line(line, left)
+      else
+        few, looked, on = pop_lanes(left, on)
       end
-      local ids = {}
-      for _, id in ipairs(entries) do
-        if line == 'isolated' or not is_ghost(ghost_in(line, id)) then
-          ids[#ids + 1] = id
-        end
+      append(ids, few)
+      left = left - looked
+      if left <= 0 or looked > 0 and has_large() or looked == 0 and line == '' and on ~= '' then
+        return ids, true, on
       end
-      return ids, #entries, from
-    end
-  end
-  if call('EXISTS', key('turns'), key('parked'), key('lanes')) > 0 then
-    local lane, on = some_lane(from)
-    if lane then
-      local ids, looked = pop_lane(lane, limit)
-      return ids, looked, on
-    elseif on ~= '' then
-      return {}, 1, on
-    end
+    until looked == 0
   end
   call('DEL', key('wake'))
   lay_ghosts()
-  return {}, 0, ''
+  return ids, false, ''
 end

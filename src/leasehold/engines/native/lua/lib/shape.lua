@@ -48,10 +48,13 @@ local shapes = setmetatable({ function(my)
     end
   end
 
+  -- Whether none of its jobs may start: it is parked, or on hold (see lib hold).
+  local function is_aside(lane)
+    return call('HEXISTS', key('parked'), lane) == 1 or call('ZSCORE', key('holds'), lane)
+  end
+
   local function may_run(lane)
-    return call('LLEN', key('lane:' .. lane)) > 0
-      and busy_of(lane) < limit_of(lane)
-      and call('HEXISTS', key('parked'), lane) == 0
+    return call('LLEN', key('lane:' .. lane)) > 0 and busy_of(lane) < limit_of(lane) and not is_aside(lane)
   end
 
   -- Change a lane. `turns` has it once while its next job may be claimed, else not at all.
@@ -257,6 +260,7 @@ local shapes = setmetatable({ function(my)
   my.word = word
   my.busy_of = busy_of
   my.limit_of = limit_of
+  my.is_aside = is_aside
   my.occupy = occupy
   my.occupied_by = occupied_by
   my.entry_of = entry_of

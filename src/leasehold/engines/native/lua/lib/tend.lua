@@ -1,4 +1,5 @@
 -- lib tend: what is due, whoever comes by: scheduled jobs whose time has come, and the jobs of workers that died.
+--@include hold
 
 -- The error of the last that was due and could not be put into line. A claim that finds nothing else answers it.
 local not_promoted = nil
@@ -52,7 +53,9 @@ local function tend(config, time, limit, beating)
   if newer_layout then
     return 0, 0, -1
   end
-  local promoted = promote(time, limit)
+  local held_ms = hold_left('', time)
+  local promoted = held_ms > 0 and 0 or promote(time, limit)
   local reclaimed, again, rest = reap(config, time, amnesty, before, limit)
-  return promoted, reclaimed, until_next(time, again, call('ZRANGE', key('scheduled'), 0, 0, 'WITHSCORES')[2]), rest
+  local due = held_ms > 0 and time + held_ms or call('ZRANGE', key('scheduled'), 0, 0, 'WITHSCORES')[2]
+  return promoted, reclaimed, until_next(time, again, due), rest
 end

@@ -14,13 +14,14 @@ local function check_types()
   local there = call(
     'EXISTS', key('isolated'), key('turns'), key('priorities'), key('settings'), key('busy'), key('lanes'), key('limits'),
     key('parked'), key('unique'), key('again'), key('cancelling'), key('progress'), key('unroutable'), key('ghosts'),
-    key('blocked'), key('windows')
+    key('blocked'), key('windows'), key('holds')
   )
   rare = there > 0
   if rare then
     call('SCARD', key('unroutable'))
     call('ZCARD', key('priorities'))
     call('ZCARD', key('windows'))
+    call('ZCARD', key('holds'))
     call('LLEN', key('isolated'))
     call('LLEN', key('turns'))
     for _, suffix in ipairs({

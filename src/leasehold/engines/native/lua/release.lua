@@ -1,0 +1,13 @@
+-- release: let a queue, or a lane, go on after it was held (see lib hold).
+-- KEYS[1] prefix
+-- ARGV session number lane
+-- lane '': the queue.
+-- Returns: 1
+-- Invariant: what is not on hold may be claimed.
+--@include begin types remember wake shape hold
+local session, number, lane = ARGV[1], ARGV[2], ARGV[3]
+allow_when_full()
+--@include once
+check_types()
+end_hold(lane)
+return remember(session, number, '1')
