@@ -53,7 +53,7 @@ local function tend(config, time, limit, beating)
   if newer_layout then
     return 0, 0, -1
   end
-  local held_ms = hold_left('', time)
+  local held_ms = rare and hold_left('', time) or 0
   local promoted = held_ms > 0 and 0 or promote(time, limit)
   local reclaimed, again, rest = reap(config, time, amnesty, before, limit)
   local due = held_ms > 0 and time + held_ms or call('ZRANGE', key('scheduled'), 0, 0, 'WITHSCORES')[2]
