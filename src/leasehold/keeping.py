@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import errno
 import logging
 import os
+import subprocess
 from collections.abc import Sequence
 from typing import Final
 
@@ -25,6 +24,8 @@ LINE_MAX: Final = 4 * 1024 * 1024
 """Bytes of one report: every lease that a worker may hold, with names of the longest kind."""
 UNREAD_MAX: Final = 1024 * 1024
 """Bytes that the keeper has not read yet. Beyond that snapshots are left out: only the newest counts."""
+END_LOOK_S: Final = 0.01
+"""While the end of the keeper is waited for."""
 
 
 class ProcessKeeper:
@@ -36,7 +37,10 @@ class ProcessKeeper:
     def __init__(self, url: str, recipe: Recipe) -> None:
         self._url = url
         self._recipe = recipe
-        self._process: asyncio.subprocess.Process | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._stdin: asyncio.WriteTransport | None = None
+        self._stdout: asyncio.ReadTransport | None = None
+        self._reports: asyncio.StreamReader | None = None
         self._trouble = ""
         self._told: frozenset[str] | None = None
         self._groups: dict[int, Group | None] = {}
@@ -49,27 +53,28 @@ class ProcessKeeper:
 
     async def start(self, worker: str, queues: Sequence[str]) -> None:
         await self.stop()
-        try:
-            self._process = await asyncio.create_subprocess_exec(
-                *command_of("leasehold.keeper"),
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                limit=LINE_MAX,
-            )
-        except RuntimeError as error:  # no thread to wait for its end: before Python 3.12, asyncio starts one for each
-            raise OSError(errno.EAGAIN, str(error)) from error
-        assert self._process.stdin is not None
-        orders = Orders(self._url, self._recipe, worker, tuple(queues), os.getpid())
-        self._process.stdin.write(orders.to_line())
+        # Not by asyncio: before Python 3.12 that needs a child watcher, which the policy of uvloop does not have.
+        self._process = subprocess.Popen(  # noqa: ASYNC220, S603
+            command_of("leasehold.keeper"), stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
+        )
+        await self._connect(self._process)
+        self._send(Orders(self._url, self._recipe, worker, tuple(queues), os.getpid()).to_line())
         if self._told is not None:
-            self._process.stdin.write(Snapshot(keep=self._told).to_line())
+            self._send(Snapshot(keep=self._told).to_line())
         self._tell_groups()
 
+    async def _connect(self, process: subprocess.Popen[bytes]) -> None:
+        """Read and write the keeper's pipes on the running loop."""
+        loop, reports = asyncio.get_running_loop(), asyncio.StreamReader(LINE_MAX)
+        self._stdout, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reports), process.stdout)
+        self._stdin, _ = await loop.connect_write_pipe(asyncio.BaseProtocol, process.stdin)
+        self._reports = reports
+
     async def report(self) -> Heartbeat | None:
-        if self._process is None or self._process.stdout is None:
+        if self._reports is None:
             raise KeeperGone("it was not started")
         try:
-            line = await self._process.stdout.readline()
+            line = await self._reports.readline()
         except ValueError as error:  # a line longer than any of ours
             raise KeeperGone("it wrote something that is not a report") from error
         if not line.endswith(b"\n"):
@@ -89,16 +94,13 @@ class ProcessKeeper:
         return self._kept_at
 
     def show(self, leases: Sequence[LeaseRef]) -> None:
-        stdin = None if self._process is None else self._process.stdin
-        if stdin is None or stdin.is_closing() or stdin.transport.get_write_buffer_size() > UNREAD_MAX:
-            return
-        stdin.write(Snapshot(leases=tuple(leases)).to_line())
+        if self._stdin is not None and self._stdin.get_write_buffer_size() <= UNREAD_MAX:
+            self._send(Snapshot(leases=tuple(leases)).to_line())
 
     def keep(self, queues: frozenset[str]) -> None:
-        stdin = None if self._process is None else self._process.stdin
-        if queues != self._told and stdin is not None and not stdin.is_closing():
+        if queues != self._told:
             # Never left out, however much is unread: leases hang on it. A keeper that does not read is soon replaced.
-            stdin.write(Snapshot(keep=queues).to_line())
+            self._send(Snapshot(keep=queues).to_line())
         self._told = queues
 
     def guard(self, pids: Sequence[int]) -> None:
@@ -107,45 +109,45 @@ class ProcessKeeper:
         self._tell_groups()
 
     def _tell_groups(self) -> None:
-        stdin = None if self._process is None else self._process.stdin
-        if stdin is not None and not stdin.is_closing():
-            stdin.write(Snapshot(groups=tuple(group for group in self._groups.values() if group)).to_line())
+        self._send(Snapshot(groups=tuple(group for group in self._groups.values() if group)).to_line())
+
+    def _send(self, line: bytes) -> None:
+        if self._stdin is not None and not self._stdin.is_closing():
+            self._stdin.write(line)
 
     def kill(self) -> None:
-        if self._process is not None and self._process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                self._process.kill()
+        if self._process is not None:
+            self._process.kill()
 
     def bequeath(self, crashed: bool) -> bool:
         process = self._process
-        if process is None or process.stdin is None or process.stdin.is_closing():
+        if process is None or self._stdin is None or self._stdin.is_closing():
             return False
-        # The event loop may not have heard yet that it has died: the system is asked.
-        if process.returncode is not None or not _is_at_work(process.pid):
+        if process.poll() is not None or is_stopped(process.pid):
             return False
-        process.stdin.write(BEQUESTS[crashed] + b"\n")
+        self._send(BEQUESTS[crashed] + b"\n")
         return True
 
     async def stop(self) -> None:
         process, self._process = self._process, None
         if process is None:
             return
-        if process.stdin is not None:
-            # Without this the keeper would take the end of its input for our death.
-            process.stdin.write(GOODBYE + b"\n")
-            process.stdin.close()
+        # Without this the keeper would take the end of its input for our death.
+        self._send(GOODBYE + b"\n")
+        stdin, stdout = self._stdin or process.stdin, self._stdout or process.stdout
+        self._stdin = self._stdout = self._reports = None
+        assert stdin is not None
+        assert stdout is not None
+        stdin.close()
         try:
             async with asyncio.timeout(limits.HARD_STOP_MS / limits.SECOND / 2):
-                await process.wait()
+                await _end_of(process)
         except TimeoutError:
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()
-            await process.wait()
+            process.kill()
+            await _end_of(process)
+        stdout.close()
 
 
-def _is_at_work(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return not is_stopped(pid)
+async def _end_of(process: subprocess.Popen[bytes]) -> None:
+    while process.poll() is None:  # noqa: ASYNC110
+        await asyncio.sleep(END_LOOK_S)

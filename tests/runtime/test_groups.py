@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import pytest
 
+from leasehold import keeping
 from leasehold.core.engine import Timing
 from leasehold.engines.native import NativeEngine
 from leasehold.engines.native.engine import NativeConfig
@@ -90,23 +91,14 @@ async def test_it_is_told_before_it_has_a_job_and_when_it_has_ended(said):
 
 async def test_each_keeper_that_is_started_is_told_anew(sleeper, monkeypatch):
     """`cat` in the place of the keeper: what it is told it says."""
-    import asyncio
-
-    start = asyncio.create_subprocess_exec
-
-    async def cat(*_: Any, **options: Any) -> Any:
-        return await start("cat", **options)
-
-    monkeypatch.setattr(asyncio, "create_subprocess_exec", cat)
+    monkeypatch.setattr(keeping, "command_of", lambda module: ["cat"])
     keeper = ProcessKeeper("redis://unused", recipe_of(NativeEngine("lh")))
 
     async def hears() -> list[Snapshot]:
-        assert keeper._process is not None
-        assert keeper._process.stdin is not None
-        assert keeper._process.stdout is not None
-        await asyncio.sleep(0)
-        keeper._process.stdin.write_eof()
-        _, *lines = (await keeper._process.stdout.read()).splitlines()
+        assert keeper._stdin is not None
+        assert keeper._reports is not None
+        keeper._stdin.write_eof()
+        _, *lines = (await keeper._reports.read()).splitlines()
         return [Snapshot.from_line(line) for line in lines]
 
     group = group_of(sleeper.pid)

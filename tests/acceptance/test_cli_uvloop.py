@@ -1,0 +1,59 @@
+"""An app whose module installs uvloop for its own event loops. The worker runs on a loop of its own."""
+
+import signal
+
+import pytest
+
+from leasehold import Leasehold
+
+pytest.importorskip("uvloop")
+
+JOBS = """
+import asyncio, warnings
+import uvloop
+from leasehold import Leasehold
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", DeprecationWarning)  # of Python 3.12 and newer
+    uvloop.install()
+app = Leasehold()
+
+async def loop() -> str:
+    return type(asyncio.get_running_loop()).__module__
+
+@app.task
+async def on_loop() -> str:
+    return await loop()
+
+@app.task
+def in_thread() -> str:
+    return asyncio.run(loop())
+
+@app.task(run_in="process")
+async def in_process() -> str:
+    return await loop()
+"""
+
+
+@pytest.mark.parametrize("more", [(), ("--processes", "2")], ids=["alone", "supervised"])
+def test_jobs_run_and_loops_of_their_own_are_those_of_uvloop(leasehold, redis_url, jobs, more):
+    with Leasehold(redis_url) as app:
+
+        @app.task(name="jobs.on_loop")
+        def on_loop() -> str: ...
+
+        @app.task(name="jobs.in_thread")
+        def in_thread() -> str: ...
+
+        @app.task(name="jobs.in_process")
+        def in_process() -> str: ...
+
+        waiting = [task.enqueue() for task in (on_loop, in_thread, in_process)]
+        run = leasehold("worker", "jobs:app", *more, url=redis_url)
+        assert [job.result(timeout=60) for job in waiting] == [
+            "leasehold.runtime.sturdy",
+            "uvloop",
+            "leasehold.runtime.sturdy",
+        ]
+        run.signal(signal.SIGTERM).end()
+    assert "keeper_not_started" not in run.err
