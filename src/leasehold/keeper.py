@@ -25,12 +25,14 @@ import time
 from typing import Final
 
 from leasehold.core import limits
-from leasehold.core.engine import CancelAsked, Engine, Heartbeat
+from leasehold.core.engine import CancelAsked, Heartbeat
 from leasehold.core.errors import RedisError, Unreachable
 from leasehold.core.job import Lease, LeaseRef
 from leasehold.groups import Group, end
 from leasehold.keeperlines import BEQUESTS, GOODBYE, Orders, Report, Snapshot
+from leasehold.overdue import Overdue
 from leasehold.parent import Parent, is_stopped
+from leasehold.protocols import FullEngine
 from leasehold.recipes import engine_of
 from leasehold.redis.sync import SyncDriver
 
@@ -102,14 +104,14 @@ class KeeperProcess:
     would not find the jobs of dead workers there.
     """
 
-    def __init__(self, orders: Orders, parent: Parent, pipe: Pipe, engine: Engine, driver: SyncDriver) -> None:
+    def __init__(self, orders: Orders, parent: Parent, pipe: Pipe, engine: FullEngine, driver: SyncDriver) -> None:
         self._orders = orders
         self._parent = parent
         self._pipe = pipe
         self._engine = engine
         self._driver = driver
         self._beat_s = engine.timing.beat_ms / limits.SECOND
-        self._leases: tuple[LeaseRef, ...] = ()
+        self._overdue = Overdue(engine, orders.worker, orders.timeouts)
         self._groups: tuple[Group, ...] = ()
         self._kept = dict.fromkeys(orders.queues, -math.inf)  # queue -> since when; all, until we are told
         self._beaten = dict.fromkeys(orders.queues, -math.inf)  # queue -> when last
@@ -212,7 +214,7 @@ class KeeperProcess:
                 self._until = time.monotonic() + limits.BEQUEST_MS / limits.SECOND
                 continue
             told = Snapshot.from_line(line)
-            self._leases = self._leases if told.leases is None else told.leases
+            self._overdue.leases = self._overdue.leases if told.leases is None else told.leases
             self._groups = self._groups if told.groups is None else told.groups
             if told.keep is not None:
                 now = time.monotonic()
@@ -232,9 +234,8 @@ class KeeperProcess:
         signal.setitimer(signal.ITIMER_REAL, ALIVE_MS / limits.SECOND, ALIVE_MS / limits.SECOND)
         try:
             for queue in due:
-                asked = [ref for ref in self._leases if ref.queue == queue]
                 try:
-                    beat = self._driver.run(self._engine.heartbeat(self._orders.worker, (queue,), asked))
+                    beat, refusal = self._driver.run(self._overdue.beat(queue, now))
                 except RedisError as error:
                     text = f"{type(error).__name__}: {error.found or error}"
                     if isinstance(error, Unreachable):
@@ -250,6 +251,8 @@ class KeeperProcess:
                 self._look[queue] = math.inf if beat.next_ms is None else now + beat.next_ms / limits.SECOND
                 self._troubles.pop(queue, None)
                 self._troubles.pop("", None)
+                if refusal:
+                    self._troubles[queue] = refusal
                 self._away_at = None
                 lost |= beat.lost
                 strays += beat.strays

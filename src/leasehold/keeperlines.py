@@ -7,13 +7,16 @@ The worker's first line is `Orders`, every later one a `Snapshot`; the last is a
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 from leasehold.core.engine import CancelAsked, Heartbeat
 from leasehold.core.job import JobRecord, Lease, LeaseRef
 from leasehold.core.text import cut
 from leasehold.groups import Group
+from leasehold.overdue import Timeouts
 from leasehold.recipes import Recipe
 
 GOODBYE: Final = b'"bye"'
@@ -34,6 +37,7 @@ class Orders:
     worker: str
     queues: tuple[str, ...]
     parent: int
+    timeouts: Timeouts = field(default_factory=Timeouts)
 
     def to_line(self) -> bytes:
         return _line(asdict(self))
@@ -42,6 +46,7 @@ class Orders:
     def from_line(cls, line: bytes) -> Orders:
         fields = json.loads(line)
         fields["queues"] = tuple(fields["queues"])
+        fields["timeouts"] = Timeouts(**fields["timeouts"])
         return cls(**fields)
 
 
@@ -78,24 +83,29 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """One line of the worker's: the leases to ask about, the queues of which something may be held, its job processes.
+    """One line of the worker's: its leases and when each is to be given up (by the monotonic clock, which all processes
+    of a machine share), the queues of which something may be held, its job processes.
 
     What is None is as it was. `keep` empty: nothing is held, and the worker will tell before it claims.
     """
 
-    leases: tuple[LeaseRef, ...] | None = None
+    leases: Mapping[LeaseRef, float] | None = None
     keep: frozenset[str] | None = None
     groups: tuple[Group, ...] | None = None
 
     def to_line(self) -> bytes:
-        rows = None if self.leases is None else [_ref_row(ref) for ref in self.leases]
+        rows = None
+        if self.leases is not None:
+            rows = [[*_ref_row(ref), None if math.isinf(at) else at] for ref, at in self.leases.items()]
         groups = None if self.groups is None else [(group.pid, group.began) for group in self.groups]
         return _line([rows, None if self.keep is None else sorted(self.keep), groups])
 
     @classmethod
     def from_line(cls, line: bytes) -> Snapshot:
         rows, keep, pairs = json.loads(line)
-        leases = None if rows is None else tuple(LeaseRef(*row) for row in rows)
+        leases = None
+        if rows is not None:
+            leases = {LeaseRef(*row): math.inf if at is None else at for *row, at in rows}
         groups = None if pairs is None else tuple(Group(*pair) for pair in pairs)
         return cls(leases, None if keep is None else frozenset(keep), groups)
 

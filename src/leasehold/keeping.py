@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from leasehold.bootstrap import command_of
@@ -15,6 +15,7 @@ from leasehold.core.engine import Heartbeat
 from leasehold.core.job import LeaseRef
 from leasehold.groups import Group, group_of
 from leasehold.keeperlines import BEQUESTS, GOODBYE, Orders, Report, Snapshot
+from leasehold.overdue import Timeouts
 from leasehold.parent import is_stopped
 from leasehold.recipes import Recipe
 from leasehold.runtime.log import event
@@ -34,9 +35,10 @@ class ProcessKeeper:
     keeper = ProcessKeeper("redis://localhost:6379/0", recipe_of(engine))
     """
 
-    def __init__(self, url: str, recipe: Recipe) -> None:
+    def __init__(self, url: str, recipe: Recipe, timeouts: Timeouts | None = None) -> None:
         self._url = url
         self._recipe = recipe
+        self._timeouts = timeouts or Timeouts()
         self._process: subprocess.Popen[bytes] | None = None
         self._stdin: asyncio.WriteTransport | None = None
         self._stdout: asyncio.ReadTransport | None = None
@@ -58,7 +60,8 @@ class ProcessKeeper:
             command_of("leasehold.keeper"), stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
         )
         await self._connect(self._process)
-        self._send(Orders(self._url, self._recipe, worker, tuple(queues), os.getpid()).to_line())
+        orders = Orders(self._url, self._recipe, worker, tuple(queues), os.getpid(), self._timeouts)
+        self._send(orders.to_line())
         if self._told is not None:
             self._send(Snapshot(keep=self._told).to_line())
         self._tell_groups()
@@ -93,9 +96,9 @@ class ProcessKeeper:
     def kept_at(self) -> float:
         return self._kept_at
 
-    def show(self, leases: Sequence[LeaseRef]) -> None:
+    def show(self, leases: Mapping[LeaseRef, float]) -> None:
         if self._stdin is not None and self._stdin.get_write_buffer_size() <= UNREAD_MAX:
-            self._send(Snapshot(leases=tuple(leases)).to_line())
+            self._send(Snapshot(leases=leases).to_line())
 
     def keep(self, queues: frozenset[str]) -> None:
         if queues != self._told:

@@ -26,12 +26,6 @@ class FullEngine(Engine, Inspector, Controller, Protocol):
         """The beginning of the keys of a queue. Raises `InvalidArgument` for a name that no queue can have here."""
         ...
 
-    def granting(self, timeout_ms: int, raw_ms: Mapping[str, int]) -> FullEngine:
-        """The engine for a worker that lets a call of a task run for so long when the job itself says nothing, and a
-        raw payload of a queue for `raw_ms`. 0: for any time. From one that holds it much longer, a job is taken back.
-        """
-        ...
-
 
 class WireProtocol(Protocol):
     """How jobs are written in Redis."""

@@ -234,14 +234,10 @@ class Queue:
         return enqueue_all(self._client, [self._new_job(payload, asked) for payload in payloads], durable=asked.durable)
 
     def _new_job(self, payload: object, options: Options) -> NewJob:
-        policy = self._policy()
-        if Feature.USUAL_TIMEOUT not in self._client.engine.features:
-            timeout_ms: int | None = None  # it is for the worker alone: others read the payload as it was given
-        elif policy is not None:
-            timeout_ms = policy.wire_timeout_ms(options)
-        else:
-            # Where the handler is not known, its timeout counts; a job that never completes has none by default.
-            timeout_ms = NO_TIMEOUT_MS if options.persistent else None
+        timeout_ms = None  # that of the handler where it runs
+        if options.persistent:  # a job that never completes has none by default
+            policy = self._policy()
+            timeout_ms = NO_TIMEOUT_MS if policy is None else policy.wire_timeout_ms(options)
         return self._client.job(self.name, encode_raw(payload), options, timeout_ms=timeout_ms)
 
     def _claim(self, seconds: object, block: bool, timeout: object) -> Claim:

@@ -14,6 +14,7 @@ from leasehold.core import limits, names
 from leasehold.core.errors import InvalidArgument
 from leasehold.core.task import TaskSpec
 from leasehold.keeping import ProcessKeeper
+from leasehold.overdue import Timeouts
 from leasehold.preflight import Inspection, inspection, rights_of
 from leasehold.protocols import NATIVE
 from leasehold.recipes import recipe_of
@@ -88,7 +89,7 @@ async def run_worker(app: Leasehold, options: WorkerOptions, tether: Tether | No
     On any other status than `OK` handlers may still be running: end the process at once. `tether`: the line to the
     supervisor that started this process. Raises `NotConfigured` when the health port cannot be had.
     """
-    engine = app.engine.granting(*_granted(app.specs()))
+    engine = app.engine
     recipe = recipe_of(engine)
     if app.settings.url.removeprefix("embedded:").strip("/") == "":
         raise InvalidArgument(
@@ -105,7 +106,7 @@ async def run_worker(app: Leasehold, options: WorkerOptions, tether: Tether | No
             tasks,
             handlers,
             options.queues or queues_of(app),
-            keeper=ProcessKeeper(app.settings.url, recipe),
+            keeper=ProcessKeeper(app.settings.url, recipe, timeouts_of(app.specs())),
             concurrency=options.concurrency,
             burst=options.burst,
             grace_ms=round(options.grace * limits.SECOND),
@@ -190,17 +191,12 @@ def _max_payload(app: Leasehold) -> int | None:
     return app.settings.payload_limit if app.engine.name == NATIVE else app.settings.max_payload
 
 
-def _granted(specs: Sequence[TaskSpec]) -> tuple[int, dict[str, int]]:
-    """How many milliseconds calls of tasks, and raw payloads by queue, may run that say nothing of it; 0: no limit.
-
-    A call says nothing when its task had the usual timeout at its enqueue; it may have a longer one by now, or none.
-    Calls of persistent tasks always say that they have none.
-    """
-    tasks = [
-        spec.timeout_ms or 0 for spec in specs if spec.name is not None and (spec.timeout_ms or not spec.persistent)
-    ]
-    raw = {spec.queue: spec.timeout_ms or 0 for spec in specs if spec.name is None}
-    return 0 if 0 in tasks else max([*tasks, limits.DEFAULT_TIMEOUT_MS]), raw
+def timeouts_of(specs: Sequence[TaskSpec]) -> Timeouts:
+    """How long jobs of these tasks and handlers may run that have no timeout of their own."""
+    return Timeouts(
+        {spec.name: spec.timeout_ms or 0 for spec in specs if spec.name is not None},
+        {spec.queue: spec.timeout_ms or 0 for spec in specs if spec.name is None},
+    )
 
 
 def _driver(app: Leasehold, patience_ms: int) -> AsyncDriver:

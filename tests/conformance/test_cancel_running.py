@@ -9,7 +9,17 @@ import pytest
 
 from leasehold.core.engine import CancelAsked, Feature
 from leasehold.core.job import State
-from leasehold.core.outcome import Broken, Cancelled, Completed, Failed, Outcome, Released, Retried, Unroutable
+from leasehold.core.outcome import (
+    Broken,
+    Cancelled,
+    Completed,
+    Crashed,
+    Failed,
+    Outcome,
+    Released,
+    Retried,
+    Unroutable,
+)
 from leasehold.core.shape import CancelAnswer, CancelCount, LaneFailure
 from leasehold.core.steps import Command, Invoke, Reply
 from tests.support.stepping import Send, Session, send_with, step
@@ -145,7 +155,7 @@ def test_what_would_wait_again_ends_in_cancelled(world: World, outcome: Outcome)
     assert world.totals()["cancelled"] == 1
 
 
-@pytest.mark.parametrize("how", ["silent", "left", "overdue"])
+@pytest.mark.parametrize("how", ["silent", "left", "given up"])
 def test_what_comes_back_from_its_worker_ends_in_cancelled(world: World, how: str) -> None:
     world.put("a", "b", timeout_ms=1_000)
     leases = world.take()
@@ -155,10 +165,7 @@ def test_what_comes_back_from_its_worker_ends_in_cancelled(world: World, how: st
     elif how == "left":
         world.leave()
     else:
-        for _ in range(4):
-            world.beat("w", leases)
-            world.pass_time(9_000)
-        world.beat("w", leases)
+        world.settle_each(leases, Crashed(), Crashed())
     assert (world.state("a"), world.state("b")) == (State.CANCELLED, State.READY)
     assert not any(world.settle(lease) for lease in leases)
     assert world.drain() == ["b"]

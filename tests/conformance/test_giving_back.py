@@ -163,28 +163,6 @@ def test_who_dies_between_two_calls_of_a_leave_loses_nothing(world: World, k: in
     world.audit()
 
 
-@pytest.mark.needs(Feature.TIMEOUT)
-def test_many_overdue_jobs_are_taken_back_with_the_following_beats(world: World) -> None:
-    leases = hold(world, names(MANY), timeout_ms=1_000)
-    (fine,) = hold(world, ["fine"], timeout_ms=0)
-    world.beat("w", leases)
-    world.pass_time(limits.OVERDUE_GRACE_MS - LEASE_MS)
-    world.beat("w", leases)
-    world.pass_time(LEASE_MS - 1_000)
-    world.beat("w", leases)
-    world.pass_time(2_500)
-    kept = [*leases, fine]
-    for _ in range(CALLS_MOST):
-        beat = world.beat("w", kept)
-        kept = [lease for lease in kept if lease.ref not in beat.lost]
-        if beat.next_ms != 0:
-            break
-    assert kept == [fine]
-    assert ready(world) == names(MANY)
-    assert {world.view(id).crashes for id in names(MANY)} == {1}
-    world.audit()
-
-
 @pytest.mark.needs(Feature.LANES)
 def test_the_jobs_of_a_lane_come_back_in_its_order(world: World) -> None:
     ids = names(MANY)

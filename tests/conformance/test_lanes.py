@@ -6,7 +6,7 @@ import pytest
 
 from leasehold.core.engine import Feature
 from leasehold.core.job import Lease, NewJob, State
-from leasehold.core.outcome import Completed, Failed, Released, Retried, Unroutable
+from leasehold.core.outcome import Completed, Crashed, Failed, Released, Retried, Unroutable
 from leasehold.core.shape import LaneState, Shape
 from tests.support.world import BOOM, World
 
@@ -112,7 +112,7 @@ def test_a_retry_keeps_its_place(world: World, delay_ms: int) -> None:
     assert world.drain() == ["b"]
 
 
-@pytest.mark.parametrize("how", ["released", "silent", "left", "overdue", "by hand"])
+@pytest.mark.parametrize("how", ["released", "silent", "left", "given up", "by hand"])
 def test_who_comes_back_is_the_next_of_its_lane(world: World, how: str) -> None:
     world.put_in("L", *"abc", timeout_ms=1_000)
     (lease,) = world.take(1, lease_ms=5_000 if how == "by hand" else None)
@@ -134,10 +134,7 @@ def come_back(world: World, lease: Lease, how: str) -> None:
     elif how == "left":
         assert world.leave() == 1
     else:
-        world.beat("w", [lease])
-        for _ in range(4):
-            world.pass_time(9_000)
-            world.beat("w", [lease])
+        assert world.settle(lease, Crashed())
         assert world.view("a").crashes == 1
 
 

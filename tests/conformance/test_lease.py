@@ -101,27 +101,9 @@ def test_how_long_until_something_is_due(world: World) -> None:
     assert answer.next_ms <= 5_000
 
 
-@pytest.mark.needs(Feature.TIMEOUT)
-def test_the_deadline_is_that_of_the_job(world: World) -> None:
-    world.put("a", timeout_ms=1_000)
-    world.put("b", timeout_ms=0)
-    world.put("c")
-    leases = world.take()
-    started = [world.view(lease.record.id).started_ms or 0 for lease in leases]
-    overdue = limits.OVERDUE_GRACE_MS
-    assert leases[0].deadline_ms - started[0] == 1_000 + overdue
-    assert leases[1].deadline_ms == 0
-    # Without a timeout on the wire nobody but the worker knows that of its handler: it must not be guessed too short.
-    usual = Feature.USUAL_TIMEOUT in world.engine.features
-    assert leases[2].deadline_ms == (started[2] + limits.DEFAULT_TIMEOUT_MS + overdue if usual else 0)
-
-
 def test_a_lease_by_hand_lasts_as_long_as_it_says(world: World) -> None:
     world.put("a")
     (lease,) = world.take(lease_ms=30_000)
-    started = world.view("a").started_ms
-    assert started
-    assert lease.deadline_ms == started + 30_000
     world.pass_time(29_000)
     world.maintain()
     assert world.state("a") is State.ACTIVE

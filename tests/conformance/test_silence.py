@@ -153,55 +153,52 @@ def test_suspects_do_not_keep_a_worker_from_the_jobs_behind_them(world: World) -
 
 
 @pytest.mark.needs(Feature.TIMEOUT)
-def test_an_overdue_job_is_taken_from_a_worker_that_beats(world: World) -> None:
-    world.put("slow", timeout_ms=1_000)
-    world.put("fine", timeout_ms=0)
-    slow, fine = world.take()
-    world.pass_time(limits.OVERDUE_GRACE_MS)
-    assert not world.beat("w", [slow, fine]).lost
-    world.pass_time(1_100)
-    assert world.beat("w", [slow, fine]).lost == {slow.ref}
-    assert not world.settle(slow)
-    assert world.settle(fine, Completed(b"", 0))
-    again = world.take_one("other")
-    assert (again.record.id, again.crashes) == ("slow", 1)
+@pytest.mark.parametrize("ms", [limits.HOUR, limits.DAY])
+@pytest.mark.parametrize("first", ["heartbeat", "lease", "maintain"])
+def test_a_clock_that_steps_ahead_takes_no_job_from_a_worker_that_beats(world: World, first: str, ms: int) -> None:
+    """However short the timeouts are, and whoever sees the new time first."""
+    world.put("a", "b", timeout_ms=1_000)
+    leases = world.take()
+    world.beat("w", leases)
+    world.pass_time(ms)
+    if first == "lease":
+        assert world.take(1, "other") == []
+    elif first == "maintain":
+        assert world.maintain().reclaimed == 0
+    for _ in range(3):
+        assert not world.beat("w", leases).lost
+        assert world.take(1, "w") == world.take(1, "other") == []
+        assert world.maintain().reclaimed == 0
+        world.pass_time(LEASE_MS - 500)
+    assert {world.view(id).crashes for id in "ab"} == {0}
+    world.finish(*leases)
 
 
 @pytest.mark.needs(Feature.TIMEOUT)
-@pytest.mark.parametrize("granted_ms", [2 * limits.DEFAULT_TIMEOUT_MS, 0])
-def test_a_job_that_says_no_timeout_is_its_workers_for_as_long_as_that_grants(world: World, granted_ms: int) -> None:
-    world.put("call", task="t")
-    world.put("raw")
-    engine = world.engine.granting(granted_ms, {"q": granted_ms})
-    leases = world.run(engine.lease("w", ["q"], 2)).leases
-    world.pass_time(limits.DEFAULT_TIMEOUT_MS + limits.OVERDUE_GRACE_MS + 1_000)
-    assert not world.beat("w", leases).lost
-    world.settle_each(leases, Completed(b""), Completed(b""))
+@pytest.mark.parametrize("away_ms", [OUTAGE_MS + limits.OVERDUE_GRACE_MS, limits.HOUR])
+def test_outcomes_that_waited_for_redis_win(world: World, away_ms: int) -> None:
+    """Nobody reached Redis for much longer than the timeout. The workers come back one after the other."""
+    world.put("a", timeout_ms=1_000)
+    lease = world.take_one()
+    world.beat("w", [lease])
+    world.pass_time(away_ms)
+    assert world.take(1, "other") == []
+    assert not world.beat("w", [lease]).lost
+    world.pass_time(AMNESTY_MS + GRACE_MS)
+    assert not world.beat("w", [lease]).lost
+    world.finish(lease)
+    assert world.totals().get("crashed", 0) == 0
 
 
-@pytest.mark.needs(Feature.USUAL_TIMEOUT)
-def test_a_raw_payload_that_says_no_timeout_has_that_of_its_handler(world: World) -> None:
-    world.put("call", task="t")
-    world.put("raw")
-    engine = world.engine.granting(0, {"q": 1_000, "other": 0})
-    call, raw = world.run(engine.lease("w", ["q"], 2)).leases
-    world.pass_time(limits.OVERDUE_GRACE_MS + 1_100)
-    assert world.beat("w", [call, raw]).lost == {raw.ref}
-    assert world.settle(call)
-    world.drain()
-
-
-@pytest.mark.needs(Feature.TIMEOUT, Feature.EXTEND)
-def test_extend_moves_the_deadline_of_a_kept_lease(world: World) -> None:
-    world.put("slow", timeout_ms=1_000)
-    slow = world.take_one()
-    world.pass_time(limits.OVERDUE_GRACE_MS)
-    assert world.run(world.engine.extend(slow, 60_000))
-    world.pass_time(50_000)
-    assert not world.beat("w", [slow]).lost
-    world.pass_time(10_100 + limits.OVERDUE_GRACE_MS)
-    assert world.beat("w", [slow]).lost == {slow.ref}
-    world.drain()
+@pytest.mark.needs(Feature.EXTEND)
+def test_to_extend_a_kept_lease_says_whether_it_is_held(world: World) -> None:
+    world.put("a", timeout_ms=1_000)
+    lease = world.take_one()
+    assert world.run(world.engine.extend(lease, 60_000))
+    world.pass_time(120_000)
+    assert not world.beat("w", [lease]).lost
+    world.finish(lease)
+    assert not world.run(world.engine.extend(lease, 60_000))
 
 
 def test_a_beat_says_what_is_lost(world: World) -> None:
@@ -224,6 +221,14 @@ def test_a_beat_says_what_is_held_in_our_name_unknown_to_us(world: World) -> Non
     assert world.settle(found, Released())
     assert world.ids(State.READY) == ["b"]
     assert world.beat("w", [known]).strays == ()
+
+
+@pytest.mark.parametrize("back_ms", [limits.MINUTE, limits.HOUR])
+def test_a_clock_that_is_set_back_hides_no_stray(world: World, back_ms: int) -> None:
+    world.put("a")
+    stray = world.take_one()
+    world.pass_time(-back_ms)
+    assert [found.ref for found in world.beat("w").strays] == [stray.ref]
 
 
 def test_a_beat_keeps_the_queues_it_names(world: World) -> None:

@@ -109,9 +109,6 @@ class Model:
         """It is out of line already, see claims.py."""
         job = self.jobs[id]
         job.state, job.worker, job.token, job.claimed = State.ACTIVE, worker, token, now
-        job.deadline = now + job.timeout_ms + limits.OVERDUE_GRACE_MS if job.timeout_ms else 0
-        if by_hand_ms:
-            job.deadline = now + by_hand_ms
         job.claims.append(token)
         if job.shape.unique and job.shape.unique.until is Until.STARTED:
             self.keys.free(job)
@@ -198,8 +195,6 @@ class Model:
         if self.held_by(worker):
             self.holders[worker] = now + LEASE_MS
             self.suspects.pop(worker, None)
-            overdue = [job for job in self.held_by(worker) if job.deadline and job.deadline <= now]
-            self._give_back(now, [worker], overdue, overdue)
         self.tend(now)
 
     def extend(self, now: int, worker: str, id: str, token: int, ms: int, by_hand: bool) -> bool:
@@ -209,8 +204,6 @@ class Model:
         if by_hand:
             self.holders[worker] = now + ms
             self.suspects.pop(worker, None)
-        if job.deadline:
-            job.deadline = now + ms + (0 if by_hand else limits.OVERDUE_GRACE_MS)
         return True
 
     def leave(self, now: int, worker: str, crashed: bool) -> int:

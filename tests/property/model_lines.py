@@ -28,7 +28,6 @@ class Job:
     token: int = 0
     worker: str = ""
     claimed: int = 0
-    deadline: int = 0
     expires: int = 0
     turn: int = 0
     follows: bool = False

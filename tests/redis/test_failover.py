@@ -5,6 +5,7 @@ The replica stands still when the master dies: what it had not got by then is th
 
 from __future__ import annotations
 
+import math
 import os
 import subprocess
 import sys
@@ -107,7 +108,7 @@ def test_the_keeper_follows_the_master(watched: Watched, drivers: Callable[[str]
     listener = threading.Thread(target=listen)
     try:
         orders = Orders(watched.url(), recipe_of(NativeEngine("shop")), "w", (QUEUE,), os.getpid())
-        keeper.stdin.write(orders.to_line() + Snapshot((lease.ref,), frozenset([QUEUE])).to_line())
+        keeper.stdin.write(orders.to_line() + Snapshot({lease.ref: math.inf}, frozenset([QUEUE])).to_line())
         keeper.stdin.flush()
         listener.start()
         assert good.acquire(timeout=20)

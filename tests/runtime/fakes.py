@@ -298,7 +298,7 @@ class FakeKeeper:
 
     def __init__(self, *, ready: bool = True) -> None:
         self.reports: asyncio.Queue[Heartbeat | Exception | None] = asyncio.Queue()
-        self.shown: list[list[LeaseRef]] = []
+        self.shown: list[dict[LeaseRef, float]] = []
         self.kept: list[frozenset[str]] = []
         self.guarded: list[list[int]] = []
         self.kills = 0
@@ -343,8 +343,8 @@ class FakeKeeper:
             self.kept_at = time.monotonic()
         return said
 
-    def show(self, leases: Sequence[LeaseRef]) -> None:
-        self.shown.append(list(leases))
+    def show(self, leases: Mapping[LeaseRef, float]) -> None:
+        self.shown.append(dict(leases))
         self._heard.set()
 
     def bequeath(self, crashed: bool) -> bool:

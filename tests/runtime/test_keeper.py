@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import os
 import re
 import signal
@@ -25,6 +26,7 @@ from leasehold.engines.native import NativeEngine
 from leasehold.engines.native.engine import NativeConfig
 from leasehold.keeperlines import Orders, Report, Snapshot
 from leasehold.keeping import ProcessKeeper
+from leasehold.overdue import Timeouts
 from leasehold.parent import is_stopped
 from leasehold.recipes import recipe_of
 from leasehold.redis.sync import SyncDriver
@@ -71,6 +73,11 @@ def evals(driver: SyncDriver) -> int:
     return sum(int(count) for count in re.findall(r"cmdstat_eval(?:sha)?:calls=(\d+)", text))
 
 
+def held(*leases: Lease) -> dict[LeaseRef, float]:
+    """As a worker tells its keeper, of jobs without a timeout."""
+    return {lease.ref: math.inf for lease in leases}
+
+
 async def until_gone(keeper: ProcessKeeper) -> None:
     while True:
         await keeper.report()
@@ -79,7 +86,7 @@ async def until_gone(keeper: ProcessKeeper) -> None:
 class TestLines:
     def test_orders_survive_the_pipe(self):
         recipe = recipe_of(NativeEngine("ns", NativeConfig(timing=Timing(beat_ms=7))))
-        orders = Orders("redis://:p@h/0", recipe, "w", ("a", "b"), 12)
+        orders = Orders("redis://:p@h/0", recipe, "w", ("a", "b"), 12, Timeouts({"t": 5}, {"a": 0}))
         assert Orders.from_line(orders.to_line()) == orders
 
     @pytest.mark.parametrize("id", ["plain", "a\nb", "\udc80", "\u2028"])
@@ -91,7 +98,8 @@ class TestLines:
         line = report.to_line()
         assert line.count(b"\n") == 1
         assert Report.from_line(line) == report
-        for snapshot in (Snapshot((stray.ref,)), Snapshot(keep=frozenset({"a", "b"})), Snapshot((), frozenset())):
+        held = {stray.ref: 12.5, LeaseRef("q", "b", token): math.inf}
+        for snapshot in (Snapshot(held), Snapshot(keep=frozenset({"a", "b"})), Snapshot({}, frozenset())):
             assert snapshot.to_line().count(b"\n") == 1
             assert Snapshot.from_line(snapshot.to_line()) == snapshot
 
@@ -138,11 +146,24 @@ class TestKeeper:
         a, b = driver.run(engine.lease("w", ["q"], 2)).leases
         beat = await next_beat(keeper, lambda beat: len(beat.strays) == 2)
         assert {stray.ref for stray in beat.strays} == {a.ref, b.ref}
-        keeper.show([a.ref, b.ref])
+        keeper.show(held(a, b))
         await next_beat(keeper, lambda beat: not beat.strays)
         driver.run(engine.settle([(a, Completed())]))
         beat = await next_beat(keeper, lambda beat: bool(beat.lost))
         assert beat.lost == {a.ref}
+
+    async def test_it_gives_up_what_is_overdue(self, keeper, driver):
+        """By its own clock, and only the job of which the worker says so."""
+        engine = NativeEngine("lh")
+        driver.run(engine.enqueue([NewJob("q", "a", b""), NewJob("q", "b", b"")]))
+        await keeper.start("w", ["q"])
+        await next_beat(keeper)
+        a, b = driver.run(engine.lease("w", ["q"], 2)).leases
+        keeper.show({a.ref: time.monotonic() + 0.2, b.ref: time.monotonic() + 600})
+        assert (await next_beat(keeper, lambda beat: bool(beat.lost))).lost == {a.ref}
+        view = driver.run(engine.job("q", "a"))
+        assert (view.state, view.crashes) == (State.READY, 1)
+        assert driver.run(engine.settle([(a, Completed()), (b, Completed())])) == [False, True]
 
     async def test_it_says_what_is_to_be_cancelled_and_when_it_last_beat(self, keeper, driver):
         engine = NativeEngine("lh")
@@ -150,7 +171,7 @@ class TestKeeper:
         await keeper.start("w", ["q"])
         await next_beat(keeper)
         a, b = driver.run(engine.lease("w", ["q"], 2)).leases
-        keeper.show([a.ref, b.ref])
+        keeper.show(held(a, b))
         driver.run(engine.cancel("q", "b", "no more"))
         for _ in range(2):
             before = keeper.kept_at

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import logging
+import math
 import threading
 import time
 from typing import Any
@@ -542,6 +543,41 @@ async def test_old_leases_are_shown_to_the_keeper():
             await asyncio.sleep(0.001)
         assert [ref.id for ref in rig.keeper.shown[-1]] == ["a"]
         gate.open.set()
+
+
+async def test_the_keeper_is_told_of_more_time_before_the_handler_goes_on():
+    """The handler may block the event loop from then on."""
+    told: list[float] = []
+
+    async def handler() -> None:
+        job = current_job()
+        assert job is not None
+        await job.aextend(1_000)
+        told.append(max(rig.keeper.shown[-1].values()) - time.monotonic())
+
+    async with Rig(task(handler, timeout_ms=5_000)) as rig:
+        rig.engine.add("a")
+        await rig.settled(1)
+    assert told[0] > 1_000
+
+
+async def test_what_has_an_outcome_is_not_given_up_however_long_redis_is_away():
+    away = True
+
+    def fault(name: str) -> None:
+        if name == "settle" and away:
+            raise Unreachable("no Redis")
+
+    async with Rig(task(lambda: None, timeout_ms=5_000)) as rig:
+        rig.driver.fault = fault
+        rig.engine.add("a")
+        while "a" not in {ref.id for ref in (rig.keeper.shown or [{}])[-1]}:
+            rig.keeper.beat()
+            await rig.keeper.heard(1)
+            await asyncio.sleep(0.001)
+        assert list(rig.keeper.shown[-1].values()) == [math.inf]
+        away = False
+        await rig.settled(1)
 
 
 async def test_only_queues_of_which_something_is_held_are_kept():

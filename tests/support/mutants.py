@@ -84,9 +84,8 @@ _PLAIN: Final = (
     ),
     Mutant("beat-keeps-nothing", "call('ZADD', key('holders'), time + config.lease, worker)", "", ("heartbeat",)),
     Mutant("beat-leaves-suspicion", "call('ZREM', key('suspects'), worker)", "", ("heartbeat",)),
-    Mutant("overdue-is-kept", "(deadline > 0 and deadline <= overdue)", "false"),
     Mutant("no-isolation", "or holds_suspect() then", "then", ("claim",)),
-    Mutant("all-claims-crash", "(overdue or n <= 2 * (tonumber(slots) or 1000))", "true"),
+    Mutant("all-claims-crash", "n <= 2 * (tonumber(slots) or 1000)", "true"),
     Mutant("two-leases-two-ends", "call('HEXISTS', key('jobs'), id) == 0 then", "false then", ("settle",)),
     Mutant("suspect-leaves-quietly", "woken = woken or crashes >= config.isolate", "", ("settle",)),
     Mutant(

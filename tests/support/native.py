@@ -41,10 +41,9 @@ for _, zset in ipairs({ 'holders', 'holds', 'scheduled', 'suspects', 'completed'
     for _, worker in ipairs(entries) do
       local held = redis.call('HGETALL', prefix .. ':held:' .. worker)
       for i = 1, #held, 2 do
-        local token, deadline, claimed, rest = string.match(held[i + 1], '^(%d+) (%d+) (%d+)(.*)$')
+        local token, claimed, rest = string.match(held[i + 1], '^(%d+) (%d+)(.*)$')
         if token then
-          deadline = deadline == '0' and '0' or text(deadline - ms)
-          local claim = token .. ' ' .. deadline .. ' ' .. text(claimed - ms) .. rest
+          local claim = token .. ' ' .. text(claimed - ms) .. rest
           redis.call('HSET', prefix .. ':held:' .. worker, held[i], claim)
         end
       end

@@ -70,7 +70,6 @@ UNLIKE: Final = {
     "test_more_than_one_job_wakes_as_many_workers_as_it_takes": "a waiting list wakes all who wait for it",
     "test_a_job_that_crashed_several_workers_is_isolated": "suspects wait at the end of the queue, and wake who waits",
     "test_suspects_do_not_keep_a_worker_from_the_jobs_behind_them": "suspects wait at the end of the queue",
-    "test_many_overdue_jobs_are_taken_back_with_the_following_beats": "the earliest of too many come back first",
     "test_who_took_down_its_workers_is_told_of_once": "it keeps no news",
     "test_the_life_of_a_job": _RESULTS,
     "test_a_job_comes_out_as_it_went_in": "an item has no time of its enqueue",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import math
 import threading
 from dataclasses import replace
 
@@ -15,7 +16,7 @@ from leasehold.core.job import ErrorInfo, JobRecord, Lease
 from leasehold.core.lines import escaped, line
 from leasehold.core.outcome import Broken, Completed, Failed, Retried
 from leasehold.runtime import judge
-from leasehold.runtime.held import Phase
+from leasehold.runtime.held import Held, Phase
 from leasehold.runtime.inflight import Inflight
 from leasehold.runtime.log import ended, place
 from leasehold.runtime.loops import LoopFailed, Strikes, pause_s, supervised
@@ -106,7 +107,42 @@ class TestInflight:
         old = table.add(lease("1"), SPEC, 1.0)
         table.add(lease("2"), SPEC, 2.0)
         assert old is not None
-        assert table.snapshot(before=1.5) == [old.ref]
+        assert list(table.snapshot(before=1.5)) == [old.ref]
+
+
+class TestOverdue:
+    """When the keeper is to give a lease up: 30 s after the time is over that it may run."""
+
+    GRACE_S = limits.OVERDUE_GRACE_MS / limits.SECOND
+
+    def held(self, spec_ms: int | None, own_ms: int | None = None) -> tuple[Inflight, Held]:
+        record = JobRecord("1", "q", "t", b"", 0, timeout_ms=own_ms)
+        table = Inflight(1)
+        held = table.add(Lease("w", 1, record, 0, 0), replace(SPEC, timeout_ms=spec_ms), 100.0)
+        assert held is not None
+        return table, held
+
+    @pytest.mark.parametrize(
+        ("spec_ms", "own_ms", "seconds"),
+        [(5_000, None, 5), (5_000, 7_000, 7), (None, 7_000, 7), (5_000, 0, math.inf), (None, None, math.inf)],
+    )
+    def test_its_time_counts_from_its_claim_and_from_its_start_once_it_runs(self, spec_ms, own_ms, seconds):
+        table, held = self.held(spec_ms, own_ms)
+        assert table.snapshot() == {held.ref: 100 + seconds + self.GRACE_S}
+        table.start_next(110.0)
+        assert table.snapshot() == {held.ref: 110 + seconds + self.GRACE_S}
+
+    def test_an_attempt_that_was_extended_has_its_new_time(self):
+        table, held = self.held(5_000)
+        table.start_next(110.0)
+        held.extended_to = 1_000.0
+        assert table.snapshot() == {held.ref: 1_000 + self.GRACE_S}
+
+    def test_one_with_an_outcome_is_never_given_up(self):
+        table, held = self.held(5_000)
+        table.start_next(110.0)
+        table.begin_settling(held)
+        assert table.snapshot() == {held.ref: math.inf}
 
 
 class TestLog:

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from leasehold.core import limits
 from leasehold.core.errors import InvalidArgument
 from leasehold.core.task import TaskSpec
-from leasehold.working import WorkerOptions, _granted
+from leasehold.overdue import Timeouts
+from leasehold.working import WorkerOptions, timeouts_of
 
 
 def test_queues_with_weights():
@@ -27,17 +27,6 @@ def spec(name: str | None, timeout_ms: int | None, persistent: bool = False) -> 
     return TaskSpec(name, "q", print, False, str.encode, timeout_ms=timeout_ms, persistent=persistent)
 
 
-@pytest.mark.parametrize(
-    ("specs", "granted"),
-    [
-        ([], (limits.DEFAULT_TIMEOUT_MS, {})),
-        ([spec("a", 1_000)], (limits.DEFAULT_TIMEOUT_MS, {})),
-        ([spec("a", 2 * limits.DEFAULT_TIMEOUT_MS), spec("b", 1)], (2 * limits.DEFAULT_TIMEOUT_MS, {})),
-        ([spec("a", None), spec("b", 1)], (0, {})),
-        ([spec("a", None, persistent=True)], (limits.DEFAULT_TIMEOUT_MS, {})),
-        ([spec(None, 1_000)], (limits.DEFAULT_TIMEOUT_MS, {"q": 1_000})),
-        ([spec(None, None)], (limits.DEFAULT_TIMEOUT_MS, {"q": 0})),
-    ],
-)
-def test_for_how_long_jobs_are_granted_that_say_nothing(specs, granted):
-    assert _granted(specs) == granted
+def test_how_long_jobs_may_run_that_say_nothing():
+    specs = [spec("a", 1_000), spec("b", None), spec("c", None, persistent=True), spec(None, 5)]
+    assert timeouts_of(specs) == Timeouts({"a": 1_000, "b": 0, "c": 0}, {"q": 5})

@@ -67,8 +67,6 @@ class Feature(StrEnum):
     MAX_LENGTH = "max_length"
     PROGRESS = "progress"
     QUIET = "quiet"
-    USUAL_TIMEOUT = "usual_timeout"
-    """A job that brings no timeout is taken back after the usual one. So it must bring that of its handler."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,9 +46,8 @@ class NewJob(Struct, frozen=True, gc=False):
     """A job to be enqueued. `task` None: a raw payload for the queue's handler.
 
     `delay_ms` counts from Redis' clock at the enqueue; `run_at_ms` is a time since 1970; at most one of them is set.
-    `timeout_ms` None: `limits.DEFAULT_TIMEOUT_MS`; 0: no limit. Redis takes an overdue job back by this number, so a
-    task with a timeout of its own must say it here. `retries` None: what the task says where it runs. `own_id`: the id
-    was chosen by the caller and may exist already.
+    `timeout_ms` and `retries` None: what the task says where it runs; `timeout_ms` 0: no limit. `own_id`: the id was
+    chosen by the caller and may exist already.
     """
 
     queue: str
@@ -107,17 +106,13 @@ class LeaseRef(Struct, frozen=True, gc=False):
 
 
 class Lease(Struct, frozen=True, gc=False):
-    """A claim on a job by a worker. `attempt` counts from 1: earlier failures and crashes, plus this one.
-
-    `deadline_ms` (Redis' clock) is when the job is taken back even from a live worker, 0 for never.
-    """
+    """A claim on a job by a worker. `attempt` counts from 1: earlier failures and crashes, plus this one."""
 
     worker: str
     token: Token
     record: JobRecord
     failures: int
     crashes: int
-    deadline_ms: int = 0
 
     @property
     def attempt(self) -> int:
@@ -189,6 +184,8 @@ class JobView:
     error: ErrorInfo | None = None
     shape: Shape = PLAIN
     progress: Progress | None = None
+    timeout_ms: int | None = None
+    """None: what its task says; 0: no limit."""
     cancelling: str | None = None
     """Somebody asked for it to be cancelled while it ran: the reason that was given, perhaps empty."""
 

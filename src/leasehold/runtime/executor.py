@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+from collections.abc import Callable
 from contextvars import copy_context
 from typing import Any, Final
 
@@ -58,8 +59,10 @@ class Executor:
         env: Env,
         herald: Herald | None = None,
         launch: Launch | None = None,
+        on_extended: Callable[[], None] = lambda: None,
     ) -> None:
         self._engine = engine
+        self._on_extended = on_extended
         self._herald = herald
         self._driver = driver
         self._known = known
@@ -164,9 +167,7 @@ class Executor:
         self.started += 1
         if self._herald is not None:
             self._herald.started(held)
-        timeout_ms = held.lease.record.timeout_ms
-        if timeout_ms is None:
-            timeout_ms = held.spec.timeout_ms
+        timeout_ms = held.timeout_ms
         if timeout_ms:  # 0: no limit
             held.timeout_s = timeout_ms / limits.SECOND
             held.ends_at = now + held.timeout_s
@@ -376,9 +377,10 @@ class Executor:
             self.lose(held.ref, "extend")
         elif held.run.stop is None or held.run.stop is Stop.CANCEL:
             held.timeout_s = None
-            held.ends_at = self._env.clock() + ms / limits.SECOND
+            held.ends_at = held.extended_to = self._env.clock() + ms / limits.SECOND
             if held.batch is not None:
                 held.batch.ends_at = min(held.batch.ends_at, held.ends_at)
+            self._on_extended()  # before the handler goes on: it may hold up this process from now on
         return ours
 
     def close(self) -> None:

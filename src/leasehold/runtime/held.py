@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from enum import Enum, IntEnum
 from typing import TYPE_CHECKING, Final, TypeAlias, final
 
+from leasehold.core import limits
 from leasehold.core.job import Lease, LeaseRef, Token
 from leasehold.core.task import TaskSpec
 
@@ -88,6 +89,8 @@ class Held(Run):
     """Said here once: it is asked at every turn of every job."""
     phase: Phase = field(init=False, default=PENDING)
     timeout_s: float | None = field(init=False, default=None)
+    extended_to: float | None = field(init=False, default=None)
+    """Until when its handler has asked to go on."""
     cancelled: str | None = field(init=False, default=None)
     """Somebody asked for it to be cancelled: the reason, perhaps empty."""
     answered: bool = field(init=False, default=False)
@@ -103,6 +106,26 @@ class Held(Run):
     def run(self) -> Held | Batch:
         """What occupies the slot that this lease runs in."""
         return self if self.batch is None else self.batch
+
+    @property
+    def timeout_ms(self) -> int | None:
+        """How long it may run: what the job says, else its task. None or 0: no limit."""
+        own_ms = self.lease.record.timeout_ms
+        return self.spec.timeout_ms if own_ms is None else own_ms
+
+    @property
+    def overdue_at(self) -> float:
+        """When the keeper gives it up, if it is still held then: its time has been over for so long that this process
+        must be wedged. Never once there is an outcome, however long that has to wait for Redis."""
+        if self.phase is Phase.SETTLING or self.run.rest is not None:
+            return math.inf
+        ends_at = self.extended_to
+        if ends_at is None:
+            if not self.timeout_ms:
+                return math.inf
+            began_at = self.claimed_at if self.phase is Phase.PENDING else self.run.started_at
+            ends_at = began_at + self.timeout_ms / limits.SECOND
+        return ends_at + limits.OVERDUE_GRACE_MS / limits.SECOND
 
     @property
     def over(self) -> bool:

@@ -183,9 +183,10 @@ class Inflight:
         """Since when a pending lease has been waiting for nothing but a slot; a time to come while it gathers."""
         return held.claimed_at if held.spec.batch is None else self.gathering.ripe_at(held)
 
-    def snapshot(self, before: float = math.inf) -> list[LeaseRef]:
-        """The leases claimed before a moment: younger ones may be newer than the keeper's question."""
-        return [held.ref for held in self._table.values() if held.claimed_at <= before]
+    def snapshot(self, before: float = math.inf) -> dict[LeaseRef, float]:
+        """The leases claimed before a moment (younger ones may be newer than the keeper's question), and when each is
+        overdue."""
+        return {held.ref: held.overdue_at for held in self._table.values() if held.claimed_at <= before}
 
     def lively(self, since: float) -> int:
         """Slots that are free or took up their job after a moment: those that work through short jobs."""

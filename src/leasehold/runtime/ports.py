@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
@@ -67,8 +67,8 @@ class Keeper(Protocol):
         """
         ...
 
-    def show(self, leases: Sequence[LeaseRef]) -> None:
-        """Tell it which leases to ask about. Never blocks."""
+    def show(self, leases: Mapping[LeaseRef, float]) -> None:
+        """Tell it which leases to ask about, and when, by the monotonic clock, to give each up. Never blocks."""
         ...
 
     def keep(self, queues: frozenset[str]) -> None:

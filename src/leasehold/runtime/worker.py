@@ -212,15 +212,14 @@ class Worker:
     def _build(self) -> None:
         env, engine, link, queues = self._env, self._engine, self._link, self.queues
         pace = Pace()
-        self._inflight = Inflight(self._concurrency)
-        self._settler = Settler(engine, link, self._inflight, env, self._herald, self._durable)
+        inflight = self._inflight = Inflight(self._concurrency)
+        settler = self._settler = Settler(engine, link, inflight, env, self._herald, self._durable)
         self._reporter = Reporter(engine, link, env)
         self._layers = Layers(self._middleware, self._concurrency)
         known = self._known.behind(self._layers)
-        self._executor = Executor(
-            engine, link, known, self._inflight, self._settler, self._reporter, pace, env, self._herald, self._launch
+        executor = self._executor = Executor(
+            engine, link, known, inflight, settler, self._reporter, pace, env, self._herald, self._launch, self._show
         )
-        inflight, executor = self._inflight, self._executor
         if executor.apart is not None:
             executor.apart.guarded_by(self._keeper.guard)
         self._hooks = Hooks(executor.reach)
@@ -248,6 +247,9 @@ class Worker:
         self._maintainer = Maintainer(
             engine, link, self.id, queues, lambda: known.offered(executor.able), inflight, fetcher, env, self._herald
         )
+
+    def _show(self) -> None:
+        self._keeper.show(self._inflight.snapshot())
 
     def _start_loops(self) -> None:
         self._fetching = self._loop("fetch", self._fetcher.run, lambda: self._fetcher.stopping)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
 from leasehold.core import limits
@@ -58,10 +57,6 @@ class NativeEngine(ScriptedEngine, NativeInspector, NativeController):
     def shared(self) -> str:
         return namespace_prefix(self.namespace)
 
-    def granting(self, timeout_ms: int, raw_ms: Mapping[str, int]) -> NativeEngine:
-        config = replace(self.config, usual_timeout_ms=timeout_ms, raw_timeouts_ms=raw_ms)
-        return NativeEngine(self.namespace, config)
-
     def _add(self, jobs: Sequence[NewJob], queue: str, chunk: list[Part], room: int) -> Steps[Iterable[Enqueued]]:
         try:
             reply = yield from self._act_on(enqueue_script(chunk), queue, chunk, room)
@@ -76,13 +71,12 @@ class NativeEngine(ScriptedEngine, NativeInspector, NativeController):
     ) -> Steps[Leased]:
         nonce: Nonce = yield Draw()
         by_hand = int(lease_ms is not None)
-        config = self.config.as_argument(queue) if self.config.raw_timeouts_ms else self._config
-        who: tuple[Arg, ...] = (nonce.session, nonce.number, config, as_bytes(worker))
+        who: tuple[Arg, ...] = (nonce.session, nonce.number, self._config, as_bytes(worker))
         args = (*who, limit, lease_ms or self.timing.lease_ms, by_hand, slots, together)
         next_ms, rows, lost = yield Invoke(self.scripts["claim"], (self.prefix(queue),), args)
         leases = [
-            Lease(worker, int(token), read_record(queue, id, raw), failures, crashes, deadline)
-            for id, raw, token, failures, crashes, deadline in rows
+            Lease(worker, int(token), read_record(queue, id, raw), failures, crashes)
+            for id, raw, token, failures, crashes in rows
         ]
         dropped = [Dropped(queue, as_text(id), "listed as ready, but there is no such job") for id in lost]
         return Leased(tuple(leases), tuple(dropped), (), known(next_ms))

@@ -3,7 +3,7 @@
 record   <enqueued_ms> <task or *>[ t=<timeout_ms>][ r=<retries>][ <shape>]\\n<payload>   (enqueued_ms: by the script)
 shape    [p=<priority>][ l=<lane>][ n=<lane limit>][ u=<mode>:<unique key>][ k=1]      (k: persistent)
 tries    <failures> <crashes>[\\n<error>]
-claim    <token> <deadline_ms> <claimed_ms> <slots or h>[ <shape>]
+claim    <token> <claimed_ms> <slots or h>[ <shape>]
 end      <state> <ended_ms> <expires_ms> <failures> <crashes> <token> <worker> <claimed_ms>\\n<head>\\n<result or error>
 error    JSON: {"type", "message", "traceback"}
 """
@@ -138,13 +138,14 @@ def read_view(queue: str, state: State, id: bytes, row: list[Any]) -> JobView:
         return _read_end(queue, state, id, record, end)
     failures, crashes, error = read_tries(tries)
     parts: list[bytes] = claim.split(b" ") if claim else []
-    token, _, claimed, *_ = [*parts, b"", b"", b""]
+    token, claimed, *_ = [*parts, b"", b""]
     return JobView(
         as_text(id),
         queue,
         state,
         task=record.task if record else None,
         payload=record.payload if record else None,
+        timeout_ms=record.timeout_ms if record else None,
         failures=failures,
         crashes=crashes,
         enqueued_ms=record.enqueued_ms if record else None,

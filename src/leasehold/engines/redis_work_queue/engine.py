@@ -24,7 +24,7 @@ from leasehold.engines.redis_work_queue.keys import (
     check_suffix,
     shared_prefix,
 )
-from leasehold.engines.redis_work_queue.records import read_record, told_timeout
+from leasehold.engines.redis_work_queue.records import read_record
 from leasehold.engines.redis_work_queue.scripts import LAYOUT, SCRIPTS
 from leasehold.engines.redis_work_queue.wire import NAME, new_part, outcome_part
 from leasehold.engines.texts import as_bytes, as_text
@@ -81,9 +81,6 @@ class RedisWorkQueueEngine(
         self._passes: dict[str, DeepPass] = {}
         self._waits = 0
 
-    def granting(self, timeout_ms: int, raw_ms: Mapping[str, int]) -> RedisWorkQueueEngine:
-        return self  # it takes no job back from a worker that lives but for a time that the item itself says
-
     def prefix(self, queue: str) -> str:
         """The beginning of all keys of a queue. Raises `InvalidArgument` for a name that cannot lie beneath, or whose
         place there is that of a queue with a prefix of its own."""
@@ -106,18 +103,13 @@ class RedisWorkQueueEngine(
     ) -> Steps[Leased]:
         nonce: Nonce = yield Draw()
         kind = str(slots) if lease_ms is None else "h"
-        lasting = lease_ms or self.timing.lease_ms
-        times: tuple[Arg, ...] = (lasting, kind, limits.OVERDUE_GRACE_MS)
-        args: tuple[Arg, ...] = (nonce.session, nonce.number, self._config, as_bytes(worker), limit, *times)
+        who: tuple[Arg, ...] = (nonce.session, nonce.number, self._config, as_bytes(worker))
+        args = (*who, limit, lease_ms or self.timing.lease_ms, kind)
         next_ms, rows, lost = yield Invoke(self.scripts["claim"], (self.prefix(queue),), args)
-        leases = []
-        for id, data, token, failures, crashes, deadline in rows:
-            record = read_record(queue, id, data)
-            if deadline and lease_ms is None and record.timeout_ms != told_timeout(data):
-                # The script looks at the beginning of the data alone, and this is no envelope, or tells two.
-                yield Command(("ZREM", f"{self.prefix(queue)}:due", id))
-                deadline = 0
-            leases.append(Lease(worker, int(token), record, failures, crashes, deadline))
+        leases = [
+            Lease(worker, int(token), read_record(queue, id, data), failures, crashes)
+            for id, data, token, failures, crashes in rows
+        ]
         dropped = [Dropped(queue, as_text(id), "listed in the queue, but there is no such item") for id in lost]
         return Leased(tuple(leases), tuple(dropped), (), known(next_ms))
 

@@ -34,7 +34,6 @@ _MARK: Final = b'"leasehold"'
 _HEAD: Final = b'{"leasehold":1,'
 """How an envelope of ours begins."""
 _WHOLE: Final = re.compile(rb"-?\d+")
-_TOLD: Final = re.compile(rb'{"leasehold":1,"timeout_ms":(\d{1,13})[,}]')
 _TASK: Final = re.compile(r"[A-Za-z0-9_.:][A-Za-z0-9_.:-]*")
 _encode_json = msgspec.json.Encoder().encode
 _decode_error = msgspec.json.Decoder(dict[str, str]).decode
@@ -125,12 +124,6 @@ def _is_envelope(data: bytes) -> bool:
     return version is not None and any(bytes(fields.get(name, b"")).startswith(b'"') for name in _PAYLOADS)
 
 
-def told_timeout(data: bytes) -> int | None:
-    """The timeout with which the data begins, as lua/claim.lua reads it."""
-    found = _TOLD.match(data)
-    return int(found[1]) if found else None
-
-
 def _body(payload: bytes, call: bool) -> bytes:
     if call:
         try:
@@ -189,6 +182,7 @@ def read_view(queue: str, id: bytes, row: list[Any]) -> JobView:
         State(state.decode()),
         task=record.task,
         payload=record.payload,
+        timeout_ms=record.timeout_ms,
         failures=number_of(counts[0]) or 0,
         crashes=number_of(counts[1]) or 0,
         due_ms=int(float(due)) if due else None,

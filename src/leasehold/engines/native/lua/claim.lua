@@ -1,7 +1,7 @@
 -- claim: take up to `limit` jobs from the front of a queue for a worker.
 -- KEYS[1] prefix
 -- ARGV session number config worker limit lease_ms by_hand slots of_lane
--- Returns: {ms until something is due or -1, {id, record, token, failures, crashes, deadline}..., {dropped id...}}; an error,
+-- Returns: {ms until something is due or -1, {id, record, token, failures, crashes}..., {dropped id...}}; an error,
 -- after what was due, when it finds nothing beside another program's data.
 -- Invariant: a claimed job is in `held:<worker>` and no longer in line; its worker is in `holders`; its token is higher
 -- than any before it; a lane has no more jobs held than it may (or, `of_lane`, that many of one task that follow each other).
@@ -16,10 +16,9 @@ allow_when_full()
 local again = recall(session, number)
 if again then
   return claimed_before(again, function(id, token)
-    local mine, deadline = string.match(call('HGET', held_key, id) or '', '^(%d+) (%d+)')
-    if mine == token then
+    if string.match(call('HGET', held_key, id) or '', '^%d+') == token then
       local failures, crashes = counted(call('HGET', key('tries'), id))
-      return { id, call('HGET', key('jobs'), id) or '', token, failures, crashes, tonumber(deadline) }
+      return { id, call('HGET', key('jobs'), id) or '', token, failures, crashes }
     end
   end)
 end
@@ -66,40 +65,18 @@ local token = math.max(tonumber(call('HGET', key('meta'), 'token') or 0), micros
 local taken, took_isolated, read, turns = {}, false, 0, 0
 local has_tries = call('EXISTS', key('tries')) == 1
 
--- Until when a job may run that has so much time. The deadline of a kept lease is the job's own: past it, even a worker
--- that beats has lost the job.
-local function deadline_of(timeout)
-  return by_hand == '1' and time + lease_ms or timeout > 0 and time + timeout + config.overdue or 0
-end
-
 -- What a claim says after its token.
-local function rest_of(deadline)
-  return ' ' .. deadline .. ' ' .. time .. ' ' .. (by_hand == '1' and 'h' or slots)
-end
-
--- Of calls of tasks, and of raw payloads.
-local usual, usual_raw = deadline_of(config.default_timeout), deadline_of(config.raw_timeout)
-local usual_rest, usual_raw_rest = rest_of(usual), rest_of(usual_raw)
+local claim_rest = ' ' .. time .. ' ' .. (by_hand == '1' and 'h' or slots)
 
 local function take(id, record, failures, crashes)
   taken[id] = true
   read = read + #record
   note_size(#record)
   token = token + 1
-  local text, deadline, rest, shape = token_text(token), usual, usual_rest, ''
-  if string.find(record, '^%d+ %*') then
-    deadline, rest = usual_raw, usual_raw_rest
-  end
+  local text, rest, shape = token_text(token), claim_rest, ''
   local equals = string.find(record, '=', 1, true)
   if equals and equals < (string.find(record, '\n', 1, true) or #record + 1) then
-    local head = string.match(record, '^[^\n]*')
-    local timeout = string.match(head, ' t=(%d+)')
-    if timeout then
-      -- More digits than a time has would be written with an exponent, and the claim could not be read again.
-      deadline = deadline_of(math.min(tonumber(timeout), @NEVER_MS@))
-      rest = rest_of(deadline)
-    end
-    shape = shape_of(head)
+    shape = shape_of(string.match(record, '^[^\n]*'))
   end
   if shape ~= '' then
     rest = rest .. ' ' .. shape
@@ -107,7 +84,7 @@ local function take(id, record, failures, crashes)
       uniques.free_key(shape, id, false)
     end
   end
-  jobs[#jobs + 1] = { id, record, text, failures, crashes, deadline }
+  jobs[#jobs + 1] = { id, record, text, failures, crashes }
   claims[#claims + 1] = id
   claims[#claims + 1] = text .. rest
   answer[#answer + 1] = id
@@ -377,10 +354,10 @@ elseif #jobs < limit then
   take_line('ready', limit - #jobs)
 end
 take_isolated()
-if #jobs > 16 then
+if #jobs > 16 and by_hand ~= '1' then
   -- Redis keeps a hash of short values as a list, and searches that from its front. One long value makes it a table: zeros
-  -- before the deadline change nothing of it.
-  claims[2] = string.gsub(claims[2], ' ', ' ' .. string.rep('0', 40), 1)
+  -- before the number of slots change nothing of it.
+  claims[2] = string.gsub(claims[2], '^%d+ %d+ ', '%0' .. string.rep('0', 50), 1)
 end
 if #jobs > 0 then
   call('HSET', held_key, unpack(claims))

@@ -90,7 +90,7 @@ local bad_ends = { f = 'failed', b = 'broken', x = 'cancelled' }
 for n, id in ipairs(ids) do
   local at = 5 + (n - 1) * 6
   local token, kind, ms, head, body = ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], ARGV[at + 4], ARGV[at + 5]
-  local mine, claimed = string.match(held[n] or '', '^(%d+) %d+ (%d+)')
+  local mine, claimed = string.match(held[n] or '', '^(%d+) (%d+)')
   local shape = shape_at[n] or ''
   answers[n] = 0
   -- Two leases of one job can only come from a list that somebody else wrote to: its record goes with the first end.

@@ -58,7 +58,7 @@ end
 local function ask(worker)
   local held, asked = call('HGETALL', key('held:' .. worker)), {}
   for i = 1, #held, 2 do
-    local shape = string.match(held[i + 1], '^%d+ %d+ %d+ ?%w* ?(.*)$') or ''
+    local shape = string.match(held[i + 1], '^%d+ %d+ ?%w* ?(.*)$') or ''
     if lane == '' or shapes.word(shape, 'l') == lane then
       asked[#asked + 1], asked[#asked + 2] = held[i], body
     end

@@ -1,7 +1,7 @@
 -- claim: take up to `limit` items from the right end of a queue for a worker.
 -- KEYS[1] prefix
--- ARGV session number config worker limit lease_ms kind overdue
--- Returns: {ms until something is due or -1, {id, data, token, failures, crashes, deadline}..., {dropped id...}}
+-- ARGV session number config worker limit lease_ms kind
+-- Returns: {ms until something is due or -1, {id, data, token, failures, crashes}..., {dropped id...}}
 -- Invariant: a claimed id has left `queue`, is once in `processing`, and has a lease on the wire whose value is a token
 -- higher than any before it. An id whose lease somebody holds is not claimed, but stays in `processing`.
 -- A raw payload that the worker has no handler for is put at the left end of `queue`, for others.
@@ -11,7 +11,6 @@
 local session, number, worker = ARGV[1], ARGV[2], ARGV[4]
 local config = configure(ARGV[3])
 local limit, lease_ms, kind = tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7]
-local overdue = tonumber(ARGV[8])
 local by_hand = tonumber(kind) == nil
 local held_key = key('held:' .. worker)
 
@@ -41,7 +40,7 @@ if again then
     end
     if claim and claim.token == token and data then
       local failures, crashes = counted(call('HGET', key('attempts'), id), claim.hash)
-      return { id, data, token, failures, crashes, claim.deadline }
+      return { id, data, token, failures, crashes }
     end
   end)
   if answer.err or not by_hand or #answer[2] > 0 then
@@ -75,13 +74,6 @@ local function holds_suspect()
   return false
 end
 
--- The timeout with which an item of ours begins: `told_timeout` in records.py. 0: it tells none. The worker knows then how
--- long the job may take, and a worker that is dead is silent.
-local function timeout_of(data)
-  local told = string.match(data, '^{"leasehold":1,"timeout_ms":(%d+)[,}]')
-  return told and #told <= 13 and tonumber(told) or 0
-end
-
 local jobs, ids, leased, held, due, answer = {}, {}, {}, {}, {}, {}
 local dropped, deferred, kept, passed, taken, looked = {}, {}, {}, {}, {}, 0
 local token = math.max(tonumber(call('HGET', key('meta'), 'token') or 0), micros)
@@ -92,25 +84,22 @@ local IN_VAIN_MAX = 1048576
 local read, in_vain = 0, 0
 local suspected = tried and not by_hand and holds_suspect()
 
-local claimed, wire_ms = digits(time), digits(config.wire)
+local claimed, deadline = digits(time), by_hand and time + lease_ms or 0
+local wire = by_hand and ARGV[6] or digits(config.wire)
 
 local function take(id, data, hash, failures, crashes)
   taken[id] = true
   token = token + 1
-  local text, deadline, wire = token_text(token), time + lease_ms, ARGV[6]
-  if not by_hand then
-    local timeout = timeout_of(data)
-    deadline, wire = timeout > 0 and time + timeout + overdue or 0, wire_ms
-  end
+  local text = token_text(token)
   set_lease(id, text .. ' ' .. worker, wire)
-  jobs[#jobs + 1] = { id, data, text, failures, crashes, deadline }
+  jobs[#jobs + 1] = { id, data, text, failures, crashes }
   ids[#ids + 1] = id
   leased[#leased + 1] = id
   leased[#leased + 1] = claim_line(text, deadline, claimed, kind, hash, worker)
   held[#held + 1] = text
   held[#held + 1] = id
-  if deadline > 0 then
-    due[#due + 1] = by_hand and deadline + config.grace or deadline
+  if by_hand then
+    due[#due + 1] = deadline + config.grace
     due[#due + 1] = id
   end
   answer[#answer + 1] = id

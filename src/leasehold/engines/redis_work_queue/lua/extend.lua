@@ -22,10 +22,6 @@ local wire = config.wire
 if tonumber(claim.kind) == nil then
   claim.deadline, wire = time + ms, ms
   call('ZADD', key('due'), claim.deadline + config.grace, id)
-elseif claim.deadline > 0 then
-  -- The worker ends the attempt by itself; only one that is wedged does not.
-  claim.deadline = time + ms + @OVERDUE_GRACE_MS@
-  call('ZADD', key('due'), claim.deadline, id)
 end
 set_lease(id, token .. ' ' .. worker, wire)
 call('HSET', key('leased'), id, claim_text(claim))

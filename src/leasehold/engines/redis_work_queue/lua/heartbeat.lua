@@ -52,10 +52,12 @@ for i = 3, #ARGV, 2 do
     lost[#lost + 1] = (i - 3) / 2
   end
 end
--- A claim younger than two beats may still be on its way to the worker.
+-- A claim younger than two beats may still be on its way to the worker. One of a time to come is from before the clock was
+-- set back.
 for _, id in ipairs(ids) do
   local claim = held[id]
-  if claim and not known[id] and time - tonumber(claim.claimed) >= 2 * @BEAT_MS@ and #strays < 100 then
+  local age = claim and time - tonumber(claim.claimed)
+  if claim and not known[id] and (age >= 2 * @BEAT_MS@ or age < 0) and #strays < 100 then
     strays[#strays + 1] = { id, claim.token, claim.claimed }
   end
 end

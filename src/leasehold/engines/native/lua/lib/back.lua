@@ -107,22 +107,16 @@ local function put_back(config, time, entries, bounded)
   return done
 end
 
--- What a worker holds, added to `entries`: all of it, or what is past its deadline at the time `overdue`. Of more than this
--- call may give back it is the latest claims. With `crashed` the earliest claims count as crashed: as many as can have been
+-- What a worker holds, added to `entries`. Of more than this call may give back it is the latest claims. With `crashed` the earliest claims count as crashed: as many as can have been
 -- running, twice its slots since some may just have ended. The others were claimed ahead and did no harm. Those are the
 -- same when a part, which is the latest claims, has been given back.
-local function collect(entries, worker, crashed, overdue)
+local function collect(entries, worker, crashed)
   local held = call('HGETALL', key('held:' .. worker))
   local tokens, sorted, rank, count = {}, {}, {}, 0
   for i = 1, #held, 2 do
-    local token, deadline = string.match(held[i + 1], '^(%d+) (%d+) %d+')
-    token, deadline = tonumber(token) or 0, tonumber(deadline) or 0
-    local wanted = not overdue or (deadline > 0 and deadline <= overdue)
-    tokens[(i + 1) / 2] = wanted and token
-    if wanted then
-      count = count + 1
-      sorted[count] = token
-    end
+    count = count + 1
+    tokens[count] = tonumber(string.match(held[i + 1], '^%d+') or nil) or 0
+    sorted[count] = tokens[count]
   end
   -- As numbers, which is several times as fast as to sort by a function.
   table.sort(sorted)
@@ -134,8 +128,8 @@ local function collect(entries, worker, crashed, overdue)
   for i, token in ipairs(tokens) do
     local n = rank[token]
     if n then
-      local claimed, slots, shape = string.match(held[2 * i], '^%d+ %d+ (%d+) ?(%w*) ?(.*)$')
-      local crash = crashed and (overdue or n <= 2 * (tonumber(slots) or @MAX_HELD@))
+      local claimed, slots, shape = string.match(held[2 * i], '^%d+ (%d+) ?(%w*) ?(.*)$')
+      local crash = crashed and n <= 2 * (tonumber(slots) or @MAX_HELD@)
       entries[#entries + 1] = { token, held[2 * i - 1], claimed or '0', worker, crash, shape or '' }
     end
   end

@@ -30,7 +30,7 @@ local function promote(time, limit)
   return #ids
 end
 
--- Leases by hand whose time is up, and kept ones whose worker does not come to an end with its job.
+-- Leases by hand whose time is up.
 local function lapse(config, time, limit)
   -- The latest first: what the next call takes comes before them.
   local ids, entries = call('ZRANGE', key('due'), time, '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, limit), {}
