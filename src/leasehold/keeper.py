@@ -175,21 +175,21 @@ class KeeperProcess:
         return self._parent.dead or (self._until < math.inf and self._parent.over)
 
     def _hand_back(self, bequeathed: bool) -> None:
-        """The worker is dead: what it held need not wait for its leases to run out. Redis may be away just now."""
+        """The worker is dead: what it held need not wait for its leases to run out. Redis may be away just now, or
+        refuse to write."""
         end(self._groups, limits.GROUPS_MS / limits.SECOND)  # no job is given back that still runs in one of them
         worker, until = self._orders.worker, time.monotonic() + limits.HAND_BACK_MS / limits.SECOND
         queues = [*self._kept, *(queue for queue in self._orders.queues if queue not in self._kept)]
         while True:
             try:
                 count = self._driver.run(self._engine.leave(worker, queues, crashed=self._crashed))
-            except Unreachable as error:
+            except RedisError as error:
                 if time.monotonic() >= until:
-                    _log(bequeathed, worker=worker, not_given_back=str(error))
+                    # A refusal may be about one queue: what is held of the others was given back.
+                    what = "not_given_back" if isinstance(error, Unreachable) else "not_all_given_back"
+                    _log(bequeathed, worker=worker, **{what: str(error)})
                     return
                 time.sleep(RETRY_MS / limits.SECOND)
-            except RedisError as error:  # of a queue or two; what is held of the others was given back
-                _log(bequeathed, worker=worker, not_all_given_back=str(error))
-                return
             else:
                 _log(bequeathed, worker=worker, given_back=count)
                 return

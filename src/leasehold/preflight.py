@@ -10,7 +10,15 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from leasehold.core import limits
-from leasehold.core.errors import AccessDenied, LeaseholdError, RedisError, ReplyError, Unreachable, UnsupportedFeature
+from leasehold.core.errors import (
+    AccessDenied,
+    LeaseholdError,
+    QueueFull,
+    RedisError,
+    ReplyError,
+    Unreachable,
+    UnsupportedFeature,
+)
 from leasehold.core.steps import Command, Steps
 from leasehold.protocols import NATIVE, REDIS_WORK_QUEUE
 from leasehold.runtime.log import event
@@ -68,12 +76,16 @@ class Inspection:
         return tuple(str(one) for one in self.findings if one.level in (Level.WARNING, Level.UNKNOWN))
 
     def refusals(self, allow_eviction: bool = False) -> tuple[str, ...]:
-        """Why a worker must not start. `allow_eviction`: somebody knows that jobs may be thrown away."""
-        errors = (one for one in self.findings if one.level is Level.ERROR)
-        return tuple(str(one) for one in errors if not (allow_eviction and one.name == EVICTION))
+        """Why a worker must not start. `allow_eviction`: somebody knows that jobs may be thrown away.
+
+        A Redis that refuses writes is waited for: a worker that runs waits, too.
+        """
+        borne = {WRITES, EVICTION} if allow_eviction else {WRITES}
+        return tuple(str(one) for one in self.findings if one.level is Level.ERROR and one.name not in borne)
 
 
 EVICTION: Final = "eviction"
+WRITES: Final = "writes"
 _UNITS: Final = (("GB", 1 << 30), ("MB", 1 << 20), ("KB", 1 << 10))
 _KEEPS_NOTHING: Final = frozenset({"role", "mode"})
 """Where these are wrong, another server is the one to ask more of."""
@@ -122,12 +134,13 @@ def inspection(
     `rights`: what the engine in use needs; None: the native one, in this namespace. `wall`: seconds since 1970 here;
     `clock`: seconds that only grow. Raises `AccessDenied` for who may do nothing.
     """
-    yield Command(("PING",))
+    writes = yield from _writes()
     info = yield from _info()
     if info is None:
         found = [Finding("server", Level.UNKNOWN, "INFO is not allowed for this user, so the server was not checked.")]
     else:
         found = [*judge(info).findings, _persistence(info, (yield from _config()))]
+    found += writes
     if not any(one.level is Level.ERROR and one.name in _KEEPS_NOTHING for one in found):
         needed = rights or _native_rights(namespace)
         found.append(_rights(needed.keys, (yield from needed.missing())))
@@ -186,6 +199,15 @@ def judge(info: Mapping[str, str]) -> Inspection:
     ('Redis is 5.0.7; expected 6.2 or newer, or Valkey. Update the server.',)
     """
     return Inspection((_version(info), _role(info), _mode(info), _eviction(info), _memory(info), _clients(info)))
+
+
+def _writes() -> Steps[list[Finding]]:
+    """Whether it refuses all writes at present (MISCONF). Then it refuses PING, too, and answers what only looks."""
+    try:
+        yield Command(("PING",))
+    except QueueFull as error:
+        return [Finding(WRITES, Level.ERROR, error.found, error.remedy)]
+    return []
 
 
 def _info() -> Steps[dict[str, str] | None]:

@@ -36,6 +36,8 @@ class Proxy:
 
     `hole`: from now on nothing passes in either direction, and no connection is closed: the other end has vanished.
     Connections that are made afterwards are served when `hole_new` is False. `pause_s`: before each piece of a reply.
+    `refuse`: every request that contains one of these is answered with what stands there, or closes its connection
+    (`b""`), or lets it fall silent (None); the server never sees it. `refused` counts them.
     """
 
     def __init__(self, server_socket: str) -> None:
@@ -53,6 +55,8 @@ class Proxy:
         self._silenced = 0
         self.hole_new = False
         self.pause_s = 0.0
+        self.refuse: dict[bytes, bytes | None] = {}
+        self.refused = 0
 
     @property
     def url(self) -> str:
@@ -94,10 +98,11 @@ class Proxy:
     def _serve(self, client: socket.socket, upstream: socket.socket, number: int) -> None:
         # One request, one reply: the drivers never send a second call before the first is answered.
         cut: Cut | None = None
+        silent = False
         with contextlib.suppress(OSError, ValueError):
             while True:
                 ready, _, _ = select.select([client, upstream], [], [])
-                if self.hole_new or number <= self._silenced:
+                if self.hole_new or number <= self._silenced or silent:
                     for one in ready:
                         if not one.recv(1 << 16):
                             return  # who was silenced closes by itself: nobody must hear of it
@@ -108,6 +113,16 @@ class Proxy:
                         break
                     if self.answers and self.answers[0].marker in request:
                         client.sendall(self.answers.popleft().reply)
+                        continue
+                    refuse = self.refuse
+                    marker = next((marker for marker in refuse if marker in request), None)
+                    if marker is not None:
+                        self.refused += 1
+                        answer = refuse[marker]
+                        if answer == b"":
+                            break
+                        silent = answer is None
+                        client.sendall(answer or b"")
                         continue
                     cut = self.cuts.popleft() if self.cuts and self.cuts[0].marker in request else cut
                     upstream.sendall(request)

@@ -20,33 +20,11 @@ from leasehold.testing.server import RedisServer
 from tests.redis.conftest import Drive
 from tests.redis.operations import command
 from tests.redis.proxy import Answer, Proxy
+from tests.support.replies import ERROR_REPLIES
 
 pytestmark = pytest.mark.one_server
 MakeDrive = Callable[..., Drive]
 
-TEXTS = {
-    "LOADING": "LOADING Redis is loading the dataset in memory",
-    "BUSY": "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.",
-    "TRYAGAIN": "TRYAGAIN Multiple keys request during rehashing of slot",
-    "CLUSTERDOWN": "CLUSTERDOWN The cluster is down",
-    "MASTERDOWN": "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
-    "NOREPLICAS": "NOREPLICAS Not enough good replicas to write.",
-    "READONLY": "READONLY You can't write against a read only replica.",
-    "UNBLOCKED": "UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)",
-    "OOM": "OOM command not allowed when used memory > 'maxmemory'.",
-    "MISCONF": "MISCONF Errors writing to the AOF file: No space left on device",
-    "NOAUTH": "NOAUTH Authentication required.",
-    "WRONGPASS": "WRONGPASS invalid username-password pair or user is disabled.",
-    "NOPERM": "NOPERM this user has no permissions to run the 'evalsha' command",
-    "WRONGTYPE": "WRONGTYPE Operation against a key holding the wrong kind of value",
-    "NOSCRIPT": "NOSCRIPT No matching script. Please use EVAL.",
-    "MOVED": "MOVED 3999 127.0.0.1:6381",
-    "ASK": "ASK 3999 127.0.0.1:6381",
-    "CROSSSLOT": "CROSSSLOT Keys in request don't hash to the same slot",
-    "EXECABORT": "EXECABORT Transaction discarded because of previous errors.",
-    "max clients": "ERR max number of clients reached",
-    "unknown": "LHNEVERHEARD of it",
-}
 KINDS = {
     Action.FULL: QueueFull,
     Action.DENIED: AccessDenied,
@@ -57,7 +35,7 @@ KINDS = {
 
 
 def test_every_prefix_of_the_table_is_tried() -> None:
-    assert ACTIONS.keys() <= TEXTS.keys()
+    assert ACTIONS.keys() <= ERROR_REPLIES.keys()
 
 
 def action_of(name: str) -> Action:
@@ -118,7 +96,7 @@ BEFORE = {State.READY: 1, State.ACTIVE: 1}
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_every_refusal_has_one_meaning(server: RedisServer, proxy: Proxy, drive: MakeDrive, operation: str) -> None:
     one = drive(proxy.url, draw_random=lambda: 0.0)
-    for name, text in TEXTS.items():
+    for name, text in ERROR_REPLIES.items():
         server.flush()
         scene = Scene(server)
         one.run(command("PING"))
@@ -146,10 +124,10 @@ def test_every_refusal_has_one_meaning(server: RedisServer, proxy: Proxy, drive:
         scene.direct.close()
 
 
-@pytest.mark.parametrize("name", TEXTS)
+@pytest.mark.parametrize("name", ERROR_REPLIES)
 def test_a_subscription_gets_over_it_or_says_so(server: RedisServer, proxy: Proxy, name: str) -> None:
     driver = SyncDriver(proxy.url, draw_random=lambda: 0.0)
-    proxy.answers.append(Answer(b"SUBSCRIBE", f"-{TEXTS[name]}\r\n".encode()))
+    proxy.answers.append(Answer(b"SUBSCRIBE", f"-{ERROR_REPLIES[name]}\r\n".encode()))
     if action_of(name) in (Action.RESEND, Action.RECONNECT):
         with driver.subscribe("news") as messages:
             server.command("PUBLISH", "news", "hello")

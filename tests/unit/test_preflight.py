@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from leasehold.core.errors import AccessDenied
+from leasehold.core.errors import AccessDenied, QueueFull
 from leasehold.core.steps import Command
 from leasehold.engines.native import rights as native
 from leasehold.engines.redis_work_queue import rights as redis_work_queue
@@ -92,6 +92,7 @@ class Server:
         self.took = iter(took)
         self.now = 1_000_000.0
         self.denied: set[str] = set()
+        self.refused: QueueFull | None = None
 
     def run(self) -> Inspection:
         steps = inspection("shop", wall=lambda: self.now, clock=lambda: self.now)
@@ -102,6 +103,8 @@ class Server:
                 if words[0] in self.denied:
                     text = f"NOPERM this user has no permissions to run the '{words[0].lower()}' command"
                     call = steps.throw(AccessDenied(text))
+                elif words[0] == "PING" and self.refused is not None:
+                    call = steps.throw(self.refused)
                 else:
                     call = steps.send(self.reply(words))
             except StopIteration as stop:
@@ -185,6 +188,18 @@ def test_who_may_not_ask():
     server.denied = {"PING"}
     with pytest.raises(AccessDenied):
         server.run()
+
+
+def test_a_server_that_refuses_writes_is_no_reason_not_to_start():
+    server = Server(FIT)
+    server.refused = QueueFull("Redis refused to write: MISCONF. Look at its log.")
+    server.refused.found, server.refused.remedy = "Redis refused to write: MISCONF.", "Look at its log."
+    seen = server.run()
+    one = named(seen, "writes")
+    assert (one.level, one.found, one.remedy) == (Level.ERROR, server.refused.found, server.refused.remedy)
+    assert seen.errors == (str(one),)
+    assert seen.refusals() == ()
+    assert named(seen, "rights").level is Level.OK, "what only looks is answered"
 
 
 def test_a_server_that_tells_no_settings_is_no_error():

@@ -80,6 +80,7 @@ def test_the_text_as_sent_wins_over_the_class() -> None:
         (ConnectionResetError(), Action.RECONNECT),
         (client.InvalidResponse("garbage"), Action.RECONNECT),
         (client.ConnectionError("max number of clients reached"), Action.RECONNECT),
+        (client.ResponseError("max number of clients reached (100)"), Action.RECONNECT),
         (client.ResponseError("UNBLOCKED force unblock from blocking operation"), Action.RECONNECT),
         (client.ResponseError("BUSY Redis is busy running a script"), Action.RESEND),
         (client.BusyLoadingError("loading"), Action.RESEND),

@@ -11,7 +11,7 @@ from leasehold.cli.errors import Exit, masked, visible
 from leasehold.cli.jobs import dump
 from leasehold.cli.reach import Where, reach, reaching
 from leasehold.connections import Connections
-from leasehold.core.errors import QueueFull, RedisError
+from leasehold.core.errors import RedisError
 from leasehold.preflight import Finding, Inspection, Level, failed, inspection, layouts, rights_of
 from leasehold.redis.target import Target
 
@@ -57,7 +57,7 @@ def _look(app: Leasehold) -> Inspection:
     try:
         found = connections.run(inspection(app.settings.namespace, rights=rights_of(app.engine)))
         return Inspection((*found.findings, connections.run(layouts(app.engine))))
-    except (RedisError, QueueFull) as error:
+    except RedisError as error:
         return failed(error)
     finally:
         connections.close()

@@ -6,11 +6,11 @@
     │   ├── PayloadInvalid (TypeError)  arguments that cannot be encoded, or bytes that cannot be decoded
     │   └── UnsupportedFeature          the protocol in use cannot hold what was asked for
     ├── NotConfigured                   a setting, an extra or a URL is missing or wrong
-    ├── QueueFull                       Redis or the queue is at its limit; nothing was enqueued
     ├── DuplicateJob                    a job with this id exists; nothing was enqueued
     │   └── NotUnique                   another job has the unique key; nothing was enqueued
     ├── RedisError
     │   ├── Unreachable                 no answer in time: whether a change took place is unknown
+    │   ├── QueueFull                   Redis or the queue is at its limit; nothing was enqueued
     │   ├── NotDurable                  enqueued, but too few replicas had it in time
     │   ├── AccessDenied                wrong password, or a user who may not do this
     │   ├── WrongState                  a key of ours holds something that is not ours
@@ -76,10 +76,6 @@ class NotConfigured(LeaseholdError):
     """A setting, an extra or a URL is missing or wrong."""
 
 
-class QueueFull(LeaseholdError):
-    """Redis or the queue is at its limit. Nothing was enqueued."""
-
-
 class DuplicateJob(LeaseholdError):
     """A job with this id exists already. Nothing was enqueued."""
 
@@ -109,6 +105,10 @@ class RedisError(LeaseholdError):
 
 class Unreachable(RedisError):
     """Redis gave no answer in time. Whether a change took place is unknown: the same call may be made again."""
+
+
+class QueueFull(RedisError):
+    """Redis or the queue is at its limit, or Redis refuses all writes (MISCONF). Nothing was enqueued."""
 
 
 class NotDurable(RedisError):

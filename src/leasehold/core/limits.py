@@ -238,7 +238,7 @@ TOLD_MAX = 100
 
 # When a worker's process has died, its keeper gives back what it held.
 HAND_BACK_MS = 10 * SECOND
-"""For this long it tries, when Redis does not answer. After that the lease decides."""
+"""For this long it tries, when Redis does not answer or refuses. After that the lease decides."""
 WAITER_MS = HAND_BACK_MS + 4 * SECOND
 """For this long it is waited for, by those whose end would be its own: it may have been doing something else before."""
 GROUPS_MS = 1 * SECOND

@@ -149,9 +149,9 @@ def text_of(error: Exception) -> str:
 
 def is_reply(error: Exception) -> TypeGuard[client.RedisError]:
     """Whether Redis answered. False: the connection failed, and what became of the call is unknown."""
-    if isinstance(error, client.ResponseError | client.BusyLoadingError | client.AuthenticationError):
-        return _TOO_MANY not in str(error)
-    return False
+    if _TOO_MANY in str(error):
+        return False
+    return isinstance(error, client.ResponseError | client.BusyLoadingError | client.AuthenticationError)
 
 
 def keeps_connection(error: BaseException) -> bool:
@@ -167,7 +167,7 @@ def action_of(error: Exception) -> Action:
     """What to do about an exception of the client library or of the socket; `RAISE` for any other."""
     if is_reply(error):
         return action_for(read(text_of(error))[0])
-    return Action.RECONNECT if isinstance(error, _LOST) else Action.RAISE
+    return Action.RECONNECT if isinstance(error, _LOST) or _TOO_MANY in str(error) else Action.RAISE
 
 
 def was_closed(error: Exception) -> bool:
@@ -251,10 +251,10 @@ def error_of(error: Exception, where: str, key: str = "") -> LeaseholdError:
     sentence = f"{message.rstrip('.')}."
     match action_for(prefix):
         case Action.FULL:
-            return QueueFull(
-                f"Redis at {where} refused to write: {sentence} Nothing was changed. Free memory or disk space, or "
-                "raise its limit (`maxmemory`)."
-            )
+            disk = "Look at the log of Redis, and at the disk and the rights of its directory."
+            memory = "Free memory, or raise its limit (`maxmemory`)."
+            found, remedy = f"Redis at {where} refused to write: {sentence}", disk if prefix == "MISCONF" else memory
+            return told(QueueFull, found, remedy, "Nothing was changed.")
         case Action.DENIED:
             denied = told(
                 AccessDenied,

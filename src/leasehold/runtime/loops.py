@@ -10,7 +10,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import TypeVar
 
 from leasehold.core import limits
-from leasehold.core.errors import AccessDenied, QueueFull, RedisError, Unreachable
+from leasehold.core.errors import AccessDenied, RedisError, Unreachable
 from leasehold.core.steps import Steps
 from leasehold.runtime.clones import Own
 from leasehold.runtime.herald import Herald
@@ -106,7 +106,7 @@ async def supervised(
         try:
             await run()
             return
-        except (RedisError, QueueFull) as error:
+        except RedisError as error:
             if env.clock() - began > limits.MINUTE / limits.SECOND:  # it went well meanwhile
                 told.forget()
             if not is_away(error) and told.is_new(text := brief(error)):

@@ -10,7 +10,7 @@ from typing import Final
 
 from leasehold.core import limits
 from leasehold.core.engine import Engine
-from leasehold.core.errors import LeaseholdError, QueueFull, RedisError, ReplyError, Unreachable
+from leasehold.core.errors import LeaseholdError, RedisError, ReplyError, Unreachable
 from leasehold.core.job import Lease, LeaseRef
 from leasehold.core.outcome import Completed, Crashed, Outcome, Released
 from leasehold.core.steps import durably
@@ -208,7 +208,7 @@ class Settler:
             await self._settle(items)
         except Unreachable:
             raise
-        except (RedisError, QueueFull) as error:  # full: a Redis that cannot write to its disk says so, too
+        except RedisError as error:
             if isinstance(error, ReplyError):  # a script that stopped half-way has done a part of it
                 self._doubtful.update(lease.ref for lease, _, _ in items)
             return error

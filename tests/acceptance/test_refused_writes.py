@@ -1,0 +1,99 @@
+"""Workers while Redis refuses all writes (MISCONF), because a snapshot could not be written."""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections.abc import Callable
+
+import pytest
+
+from leasehold import Leasehold as App
+from leasehold.testing.server import RedisServer
+from tests.acceptance.conftest import Leasehold
+from tests.support.waiting import until
+
+JOBS = """
+import os
+import time
+from pathlib import Path
+
+from leasehold import Leasehold
+
+app = Leasehold()
+
+@app.task
+def wait_for(name: str) -> str:
+    Path("begun").touch()
+    while not os.path.exists(name):
+        time.sleep(0.01)
+    return name
+"""
+REFUSED_BEATS = 100
+"""More than a keeper and its successors would live through: one refusal ended each of them, and six the worker."""
+
+pytestmark = pytest.mark.usefixtures("jobs")
+
+
+class Snapshots:
+    """Of a server whose snapshots fail while there is a folder in the place of the file."""
+
+    def __init__(self, server: RedisServer) -> None:
+        self._server = server
+        self._file = server.directory / "dump.rdb"
+        server.command("CONFIG", "SET", "save", "3600 1000000")
+
+    def fail(self) -> None:
+        self._file.unlink(missing_ok=True)
+        self._file.mkdir()
+        self._save("err")
+
+    def succeed(self) -> None:
+        self._file.rmdir()
+        self._save("ok")
+
+    def refused(self) -> int:
+        """How many commands the server has refused for it."""
+        found = re.search(rb"errorstat_MISCONF:count=(\d+)", self._server.command("INFO", "errorstats"))
+        return int(found[1]) if found else 0
+
+    def _save(self, status: str) -> None:
+        self._server.command("BGSAVE")
+        expected = f"rdb_last_bgsave_status:{status}\r\n".encode()
+        until(lambda: expected in self._server.command("INFO", "persistence"))
+
+
+@pytest.mark.slow
+def test_workers_wait_and_resume_and_one_that_starts_meanwhile_says_why_it_waits(
+    leasehold: Leasehold, make_server: Callable[..., RedisServer], tmp_path
+):
+    server = make_server(aof=False)
+    snapshots = Snapshots(server)
+    with App(server.url) as app:
+
+        @app.task(name="jobs.wait_for")
+        def wait_for(name: str) -> str: ...
+
+        running = leasehold("worker", "jobs:app", url=server.url)
+        first = wait_for.enqueue("first")
+        until((tmp_path / "begun").exists)
+        snapshots.fail()
+        (tmp_path / "first").touch()
+        started = leasehold("worker", "jobs:app", url=server.url)
+        started.wait_for("redis_unfit about=writes").wait_for("keeper trouble=").wait_for("MISCONF")
+        running.wait_for("keeper trouble=").wait_for("outcomes_refused")
+        before = snapshots.refused()
+        until(lambda: snapshots.refused() >= before + REFUSED_BEATS or ended(running) or ended(started))
+        assert not ended(running), running.err
+        assert not ended(started), started.err
+
+        snapshots.succeed()
+        assert first.result(timeout=60) == "first"
+        (tmp_path / "second").touch()
+        running.signal(signal.SIGTERM).end()
+        assert wait_for.enqueue("second").result(timeout=60) == "second", "by the other one"
+        started.wait_for("keeper trouble=over").signal(signal.SIGTERM).end()
+
+
+def ended(worker) -> bool:
+    return worker.process.poll() is not None

@@ -1,0 +1,219 @@
+"""Every error that Redis may answer, to every loop of a worker and of its keeper: none ends a process that could wait.
+
+The real driver, engine and scripts; a proxy answers in the place of Redis.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+import pytest
+
+from leasehold.core import events
+from leasehold.core.engine import Timing
+from leasehold.core.job import NewJob, State
+from leasehold.engines.native import NativeEngine
+from leasehold.engines.native.engine import NativeConfig
+from leasehold.engines.native.scripts import SCRIPTS
+from leasehold.keeperlines import Orders
+from leasehold.keeping import ProcessKeeper
+from leasehold.recipes import recipe_of
+from leasehold.redis.aio import AsyncDriver
+from leasehold.redis.sync import SyncDriver
+from leasehold.runtime import ExitStatus, Worker, current_job
+from leasehold.runtime.ports import Env
+from leasehold.testing.server import RedisServer
+from tests.redis.proxy import Proxy
+from tests.runtime.fakes import FakeKeeper, task
+from tests.support.replies import ERROR_REPLIES
+from tests.support.waiting import until
+
+pytestmark = pytest.mark.one_server
+
+REPLIES: Final[dict[str, bytes | None]] = {
+    **{name: f"-{text}\r\n".encode() for name, text in ERROR_REPLIES.items()},
+    "connection reset": b"",
+    "timeout": None,
+}
+LOOPS: Final = {
+    "fetch": SCRIPTS["claim"].sha.encode(),
+    "fetch, waiting": b"BLPOP",
+    "settle": SCRIPTS["settle"].sha.encode(),
+    "maintain": SCRIPTS["maintain"].sha.encode(),
+    "present": SCRIPTS["announce"].sha.encode(),
+    "report": SCRIPTS["progress"].sha.encode(),
+    "listen": b"SUBSCRIBE",
+    "listen, asking": SCRIPTS["heartbeat"].sha.encode(),
+}
+"""The loops of a worker that talk to Redis, and what they send."""
+LEAVE: Final = SCRIPTS["leave"].sha.encode()
+TIMES: Final = 3
+"""So often each of them is refused."""
+FAST_S: Final = 0.005
+FAST: Final = Timing(lease_ms=300_000, grace_ms=100_000, idle_wait_ms=20, maintain_ms=20, presence_ms=20)
+
+
+@pytest.fixture
+def proxy(server: RedisServer) -> Iterator[Proxy]:
+    with Proxy(server.socket_path) as proxy:
+        yield proxy
+
+
+class Scene:
+    """A worker behind a proxy, with a job that tells its progress all the time."""
+
+    def __init__(self, proxy: Proxy, server: RedisServer) -> None:
+        self.proxy = proxy
+        self.engine = NativeEngine("lh", NativeConfig(timing=FAST))
+        self.client = AsyncDriver(server.url)
+        self.driver = AsyncDriver(proxy.url, patience_ms=50, reply_timeout_ms=300)
+        self.keeper = FakeKeeper()
+        self.jobs = 0
+        self.pause_s = FAST_S
+        """The longest of the worker's pauses."""
+        self._server = server
+        self.worker = Worker(
+            self.engine,
+            self.driver,
+            {"t": task(lambda: None), "tell": task(_tell, name="tell")},
+            {},
+            ["q"],
+            keeper=self.keeper,
+            signals=False,
+            grace_ms=0,
+            listeners=[events.Listener((events.Event,), lambda event: None)],
+            env=Env(sleep=lambda seconds: asyncio.sleep(min(seconds, self.pause_s))),
+        )
+
+    async def add(self, id: str, task: str) -> None:
+        await self.client.run(self.engine.enqueue([NewJob("q", id, b"", task=task)]))
+
+    async def done(self, id: str) -> None:
+        while (view := await self.client.run(self.engine.job("q", id))) is None or view.state is not State.COMPLETED:
+            self.keeper.beat()
+            await asyncio.sleep(4 * FAST_S)
+
+    async def refused(self, times: int) -> None:
+        """Until so many more requests were refused. Each round has a job to run, and something for the listener."""
+        goal = self.proxy.refused + times
+        while self.proxy.refused < goal:
+            self.jobs += 1
+            await self.add(str(self.jobs), "t")
+            self._server.command("PUBLISH", self.engine.signal_channel(self.worker.id), "q")
+            self.keeper.beat()
+            await asyncio.sleep(4 * FAST_S)
+
+
+async def _tell() -> None:
+    job, number = current_job(), 0
+    assert job is not None
+    while True:
+        number += 1
+        job.progress(number)
+        await asyncio.sleep(FAST_S)
+
+
+@asynccontextmanager
+async def scene(proxy: Proxy, server: RedisServer) -> AsyncIterator[Scene]:
+    here = Scene(proxy, server)
+    try:
+        yield here
+    finally:
+        here.worker.stop_hard()
+        await here.driver.close()
+        await here.client.close()
+
+
+@pytest.mark.parametrize("name", REPLIES)
+async def test_no_reply_ends_a_worker(name: str, proxy: Proxy, server: RedisServer, caplog: pytest.LogCaptureFixture):
+    reply = REPLIES[name]
+    caplog.set_level(logging.INFO)
+    async with scene(proxy, server) as here, asyncio.timeout(60):
+        proxy.refuse = {LOOPS["listen"]: reply}
+        working = asyncio.create_task(here.worker.run())
+        await here.refused(TIMES if reply is not None else 1)  # a silent subscription is given up after some seconds
+        proxy.refuse = {}
+        await here.add("telling", "tell")
+        for loop, marker in LOOPS.items():
+            if loop == "listen":
+                continue
+            proxy.refuse = {marker: reply}
+            await here.refused(TIMES)
+            assert not working.done(), loop
+            proxy.refuse = {}
+            await here.done(str(here.jobs))
+        here.pause_s = 60
+        await asyncio.sleep(10 * FAST_S)  # a connection that is being made as the event loop ends is never closed
+        proxy.refuse = {LEAVE: reply}
+        here.worker.stop()
+        assert await working in (ExitStatus.OK, ExitStatus.ABANDONED)
+    assert "loop_failed" not in caplog.text
+    assert "CRITICAL" not in caplog.text
+
+
+async def test_no_reply_ends_a_keeper(proxy: Proxy, server: RedisServer):
+    """One process for all of them. It says that it is there, and what is wrong."""
+    engine = NativeEngine("lh", NativeConfig(timing=Timing(beat_ms=50)))
+    keeper = ProcessKeeper(proxy.url, recipe_of(engine))
+    await keeper.start("w", ["q"])
+    pid = keeper.pid
+    try:
+        await _good_beat(keeper)
+        for reply in REPLIES.values():
+            goal = proxy.refused + TIMES
+            proxy.refuse = {LOOPS["listen, asking"]: reply}
+            while proxy.refused < goal:
+                await keeper.report()
+            proxy.refuse = {}
+            await _good_beat(keeper)
+        assert keeper.pid == pid
+    finally:
+        await keeper.stop()
+
+
+async def _good_beat(keeper: ProcessKeeper) -> None:
+    before = keeper.kept_at
+    while keeper.kept_at <= before:
+        await keeper.report()
+
+
+def test_no_reply_keeps_a_keeper_from_giving_back_what_a_dead_worker_held(server: RedisServer):
+    """Redis answers so at first. The keepers see at once that the process they are for is not their parent."""
+    engine, client = NativeEngine("lh", NativeConfig(timing=FAST)), SyncDriver(server.url)
+
+    def give_back(name: str) -> None:
+        client.run(engine.enqueue([NewJob(name, "a", b"")]))
+        client.run(engine.lease(f"worker {name}", [name], 1))
+        with Proxy(server.socket_path) as proxy:
+            proxy.refuse = {LEAVE: REPLIES[name]}
+            orders = Orders(proxy.url, recipe_of(engine), f"worker {name}", (name,), os.getppid())
+            keeper = subprocess.Popen(
+                [sys.executable, "-m", "leasehold.keeper"], stdin=subprocess.PIPE, stderr=subprocess.PIPE
+            )
+            assert keeper.stdin is not None
+            keeper.stdin.write(orders.to_line())
+            keeper.stdin.flush()
+            until(_either(lambda: proxy.refused >= 2, keeper))
+            proxy.refuse = {}
+            _, said = keeper.communicate(timeout=60)
+            assert (keeper.returncode, b"worker_died" in said) == (0, True), (name, said)
+        view = client.run(engine.job(name, "a"))
+        assert view is not None
+        assert (view.state, view.crashes) == (State.READY, 1), (name, said)
+
+    with ThreadPoolExecutor(4) as pool:
+        for _ in pool.map(give_back, REPLIES):
+            pass
+    client.close()
+
+
+def _either(condition: Callable[[], bool], process: subprocess.Popen[Any]) -> Callable[[], bool]:
+    return lambda: condition() or process.poll() is not None
