@@ -121,7 +121,8 @@ _PLAIN: Final = (
 # Lanes.
 _LANES: Final = (
     Mutant("lane-one-too-many", "busy_of(lane) < limit_of(lane)", "busy_of(lane) <= limit_of(lane)"),
-    Mutant("parked-lane-runs", "\n      and call('HEXISTS', key('parked'), lane) == 0\n", "\n"),
+    Mutant("parked-lane-runs", "call('HEXISTS', key('parked'), lane) == 1 or call('ZSCORE'", "call('ZSCORE'"),
+    Mutant("held-lane-runs", " == 1 or call('ZSCORE', key('holds'), lane)", " == 1"),
     Mutant("lane-turns-twice", "if after and not before then", "if after then"),
     Mutant("lane-turn-stays", "call('LREM', key('turns'), 1, lane)", ""),
     Mutant("lane-returns-at-random", "return other and tonumber(other) <= rank", "return false"),
@@ -198,7 +199,8 @@ _QUEUE: Final = (
     ),
     Mutant("lowest-never", "if levels[turn] < served then", "if false then", ("claim",)),
     Mutant("level-stays-listed", "call('ZREM', key('priorities'), level)", "", ("claim",)),
-    Mutant("paused-runs", "if rare and call('HGET', key('settings'), 'paused') then", "if false then", ("claim",)),
+    Mutant("paused-runs", "call('HGET', key('settings'), 'paused') or hold", "hold", ("claim",)),
+    Mutant("held-queue-runs", " or hold_left('', time) > 0) then", ") then", ("claim",)),
     Mutant("resumes-in-silence", "if ARGV[i] == 'paused' and ARGV[i + 1] == '' then", "if false then"),
     Mutant("length-unchecked", "if room > 0 and have + room > most then", "if false then", ("enqueue_shaped",)),
     Mutant("length-and-one", "+ room > most then", "+ room > most + 1 then", ("enqueue_shaped",)),

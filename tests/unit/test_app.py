@@ -255,7 +255,7 @@ class TestEnqueue:
         app.queue("q").enqueue({"a": 1}, id="x")
         app.queue("other").enqueue_many([b"\xff", "é"])
         assert [job.payload for job in engine.enqueued] == [b'{"a":1}', b"\xff", "é".encode()]
-        assert [job.timeout_ms for job in engine.enqueued] == [7_000, None, None]
+        assert [job.timeout_ms for job in engine.enqueued] == [None, None, None], "the handler says it where it runs"
         assert {job.task for job in engine.enqueued} == {None}
 
 

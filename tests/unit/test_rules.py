@@ -96,7 +96,7 @@ class TestPrecedence:
         task.using(timeout=3).enqueue(1)
         app.queue("emails").enqueue(b"")
         app.queue("elsewhere").enqueue(b"")
-        assert [job.timeout_ms for job in engine.enqueued] == [60_000, 3_000, 7_000, None]
+        assert [job.timeout_ms for job in engine.enqueued] == [60_000, 3_000, None, None]
 
     def test_a_persistent_job_does_not_time_out_by_a_default(self):
         engine = FakeEngine()

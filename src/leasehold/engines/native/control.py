@@ -36,8 +36,9 @@ class NativeController(ScriptedController):
         return _CANCELS[(yield from self._act("cancel", queue, *args))]
 
     def cancel_all(self, queue: str, lane: str | None = None, reason: str = "") -> Steps[CancelCount]:
-        # The first call puts the queue, or the lane, on hold: nothing is claimed until `release`. Workers are asked next,
-        # so that what they hold does not wait again. A hold that was over between two calls proves nothing: look again.
+        # The first call puts the queue, or the lane, on hold: nothing is claimed until `release`. Workers are asked
+        # next, so that what they hold does not wait again. A hold that was over between two calls proves nothing: look
+        # again.
         ended = requested = 0
         holders = "active"
         for _ in range(limits.PURGE_ROUNDS):
