@@ -83,11 +83,17 @@ async def inspect_redis(app: Leasehold) -> Inspection:
         await driver.close()
 
 
-async def run_worker(app: Leasehold, options: WorkerOptions, tether: Tether | None = None) -> Finished:
+async def run_worker(
+    app: Leasehold,
+    options: WorkerOptions,
+    tether: Tether | None = None,
+    ended: Callable[[Finished], None] = lambda finished: None,
+) -> Finished:
     """Run a worker until it is told to stop; with `burst`, until there is nothing left to do.
 
     On any other status than `OK` handlers may still be running: end the process at once. `tether`: the line to the
-    supervisor that started this process. Raises `NotConfigured` when the health port cannot be had.
+    supervisor that started this process. `ended` is called as soon as the worker has ended: what handlers left behind
+    may hold the event loop from then on. Raises `NotConfigured` when the health port cannot be had.
     """
     engine = app.engine
     recipe = recipe_of(engine)
@@ -118,7 +124,7 @@ async def run_worker(app: Leasehold, options: WorkerOptions, tether: Tether | No
             listeners=app.listeners,
             middleware=app.layers,
         )
-        return await _Watched(worker, options.outlets, tether, app.settings.url.startswith("embedded:")).run()
+        return await _Watched(worker, options.outlets, tether, app.settings.url.startswith("embedded:")).run(ended)
     finally:
         await driver.close()
         await app.aclose()
@@ -134,18 +140,23 @@ class _Watched:
         self._embedded = embedded
         self._ready = False
 
-    async def run(self) -> Finished:
+    async def run(self, ended: Callable[[Finished], None]) -> Finished:
         worker, tether = self._worker, self._tether
         if tether is not None:
             loop = asyncio.get_running_loop()
             tether.attach(lambda: _on(loop, worker.drain), lambda: _on(loop, worker.stop_hard))
         teller = Teller(lambda: Health.of([self._condition()], time.monotonic()), self._outlets)
         changes = asyncio.create_task(self._follow_changes())
+        status = ExitStatus.FAILED
         # In a thread: a handler that holds up this loop must not make the worker look dead.
         with TellerThread(teller, self._tell) if tether or self._outlets else nullcontext():
-            status = await worker.run()
+            try:
+                status = await worker.run()
+            finally:
+                finished = Finished(status, worker.retiring is not None)
+                ended(finished)
         changes.cancel()
-        return Finished(status, worker.retiring is not None)
+        return finished
 
     async def _follow_changes(self) -> None:
         """What others wait for is told at once, not with the next round."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import sys
-import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
@@ -25,7 +25,7 @@ from leasehold.preflight import log
 from leasehold.runtime.log import event
 from leasehold.runtime.sturdy import heir, run
 from leasehold.runtime.worker import ExitStatus
-from leasehold.supervising.ending import become_waiter
+from leasehold.supervising.ending import become_waiter, end_within
 from leasehold.working import Finished, WorkerOptions, inspect_redis, queues_of, run_worker
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def worker(
     Exit status: 0 stopped in good order, or nothing left to do (--burst); 1 Redis could not be reached at the start, or
     a part of the worker could not be kept alive; 2 the command line, the app or a setting is wrong; 3 stopped hard; 4
     all slots were occupied by handlers that do not end: start it again. Handlers that do not end are not waited for:
-    they end with the process.
+    they end with the process. Threads, child processes and exit hooks that handlers left behind have 2 seconds.
     """
     set_up_logging(log_level, log_format)
     if log_format is not None:
@@ -121,7 +121,7 @@ def worker(
         queues_of(loaded)
     fleet.outlets.check()
     options = replace(options, launch=launch(app))
-    run(_work(loaded, options, allow_eviction, tether)).cancel()
+    run(_work(loaded, options, allow_eviction, tether))
     context.exit(Exit.OK)
 
 
@@ -165,29 +165,32 @@ _EXITS: Final = {
 }
 
 
-async def _work(app: Leasehold, options: WorkerOptions, allow_eviction: bool, tether: Tether | None) -> threading.Timer:
-    """Run the worker. If it ended well, answers the timer that ends the process if the loop does not; else ends it."""
+def _ended(finished: Finished) -> None:
+    end_within(limits.LINGER_MS, _exit_of(finished), heir())
+    with contextlib.suppress(OSError):  # the end of the command tells of it
+        sys.stdout.flush()
+
+
+def _exit_of(finished: Finished) -> Exit:
+    status = _EXITS[finished.status]
+    return Exit.RECYCLED if status is Exit.OK and finished.retired else status
+
+
+async def _work(app: Leasehold, options: WorkerOptions, allow_eviction: bool, tether: Tether | None) -> None:
+    """Run the worker, and see to the end of the process: here and now if the worker did not end well."""
     found = await inspect_redis(app)
     if refused := found.refusals(allow_eviction):
         hint = ["(--allow-eviction starts the worker all the same.)"] if not found.refusals(True) else []
         raise UserError("\n".join([*refused, *hint]))
     log(found)
     try:
-        finished = await run_worker(app, options, tether)
+        finished = await run_worker(app, options, tether, _ended)
     except asyncio.CancelledError:  # by a handler: nobody else has this task. The log has told of it
         finished = Finished(ExitStatus.FAILED)
-    status = _EXITS[finished.status]
-    if status is Exit.OK and finished.retired:
-        status = Exit.RECYCLED
-    if finished.status is not ExitStatus.OK or status is not Exit.OK:
+    status = _exit_of(finished)
+    if status is not Exit.OK or finished.status is not ExitStatus.OK:
         # Here, because the end of the loop and of the interpreter would wait for handlers that are still running.
         logging.shutdown()
-        sys.stdout.flush()
         if (keeper := heir()) is not None:
             become_waiter(keeper, status)
         os._exit(status)
-    # What handlers left behind (a task, a thread of `asyncio.to_thread`) would be waited for as well.
-    last = threading.Timer(limits.LINGER_MS / limits.SECOND, os._exit, [int(Exit.OK)])
-    last.daemon = True
-    last.start()
-    return last

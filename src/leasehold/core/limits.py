@@ -193,7 +193,7 @@ LEAVE_MS = 2 * SECOND
 BEQUEST_MS = 30 * SECOND
 """For how long a keeper waits for the end of a process whose worker has ended before its handlers."""
 LINGER_MS = 2 * SECOND
-"""After a worker has ended: how long the process waits for tasks and threads that handlers left behind."""
+"""After a worker has ended: how long the process waits for what handlers left behind, as threads and exit hooks."""
 HARD_STOP_MS = 1 * SECOND
 LOOP_FAILURES = 10
 """A background loop that raised this often within a minute stops the worker with an error."""

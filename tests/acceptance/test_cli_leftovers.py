@@ -1,0 +1,113 @@
+"""What handlers leave behind does not keep the process of a worker alive that has stopped."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from leasehold import Leasehold
+
+JOBS = """
+import asyncio, atexit, multiprocessing, threading, time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from leasehold import Leasehold
+
+app = Leasehold()
+kept = []
+
+class Slow:
+    def __del__(self, sleep=time.sleep):
+        sleep(600)
+
+def say():
+    print("exit hooks run", flush=True)
+
+async def stay():
+    try:
+        await asyncio.sleep(600)
+    finally:
+        time.sleep(600)
+
+@app.task
+async def leave(what: str) -> None:
+    print("left", what)  # without a flush
+    match what:
+        case "a busy thread pool":
+            pool = ThreadPoolExecutor(1)
+            kept.append((pool, pool.submit(time.sleep, 600)))
+        case "a thread":
+            threading.Thread(target=time.sleep, args=[600], name="sleeper").start()
+        case "a child process":
+            child = multiprocessing.get_context("fork").Process(target=time.sleep, args=[600])
+            child.start()
+            Path("child").write_text(str(child.pid))
+        case "a slow exit hook":
+            atexit.register(time.sleep, 600)
+        case "a slow finalizer":
+            kept.append(Slow())
+        case "a busy task":
+            kept.append(asyncio.create_task(stay()))
+        case "a quick exit hook":
+            atexit.register(say)
+"""
+LEFT = ["a busy thread pool", "a thread", "a child process", "a slow exit hook", "a busy task"]
+
+
+@pytest.fixture
+def leave(redis_url, jobs):
+    """Enqueues the job that leaves this behind."""
+    with Leasehold(redis_url) as app:
+
+        @app.task(name="jobs.leave")
+        def leave(what: str) -> None: ...
+
+        yield leave.enqueue
+
+
+@pytest.fixture(autouse=True)
+def no_child_stays(tmp_path):
+    yield
+    end_child(tmp_path)
+
+
+def end_child(folder: Path) -> None:
+    """The worker's end leaves it alone: it holds the ends of our pipes."""
+    file = folder / "child"
+    if file.exists():
+        os.kill(int(file.read_text()), signal.SIGKILL)
+        file.unlink()
+
+
+@pytest.mark.parametrize("stop", ["burst", "signal"])
+@pytest.mark.parametrize("what", LEFT)
+def test_the_process_of_a_stopped_worker_ends(leasehold, redis_url, tmp_path, leave, what, stop):
+    job = leave(what)
+    run = leasehold("worker", "jobs:app", *(["--burst"] if stop == "burst" else []), url=redis_url)
+    job.result(timeout=30)
+    if stop == "signal":
+        run.signal(signal.SIGTERM)
+    run.process.wait(60)
+    end_child(tmp_path)
+    run.end()
+    assert run.out == f"left {what}\n"
+    assert " stopped " in run.err
+    assert "exit_forced" in run.err
+    assert ("threads=sleeper" in run.err) == (what == "a thread")
+
+
+def test_one_that_cannot_run_python_any_more_ends_as_failed(leasehold, redis_url, leave):
+    leave("a slow finalizer")
+    run = leasehold("worker", "jobs:app", "--burst", url=redis_url).end(expect=1)
+    assert run.out == "left a slow finalizer\n"
+    assert " stopped " in run.err
+
+
+def test_what_ends_by_itself_is_not_cut_short(leasehold, redis_url, leave):
+    leave("a quick exit hook")
+    run = leasehold("worker", "jobs:app", "--burst", url=redis_url).end()
+    assert run.out == "left a quick exit hook\nexit hooks run\n"
+    assert "exit_forced" not in run.err
