@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import Callable, Generator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from leasehold.core import limits
 from leasehold.core.errors import InvalidArgument, LeaseholdError, LeaseLost
 from leasehold.core.job import Lease, Token
-from leasehold.core.shape import Progress
-from leasehold.core.text import cut
 
 if TYPE_CHECKING:
     from leasehold.queues import Queue
@@ -157,23 +153,3 @@ def check_completed(job: HeldJob, completed: bool) -> None:
             f"Job {job.id!r} was no longer ours when its block ended: its lease had lapsed, and it runs again or has "
             "run again. Lease it for longer, or extend it in time."
         )
-
-
-def progress_of(current: object, total: object, text: object) -> Progress:
-    """How far a job is, checked. Raises `InvalidArgument`, naming what is wrong."""
-    if not isinstance(text, str):
-        raise InvalidArgument(f"text is a {type(text).__name__}; expected a str.")
-    whole = None if total is None else _finite(total, "total")
-    return Progress(_finite(current, "current"), whole, cut(text, limits.MAX_PROGRESS_TEXT))
-
-
-def _finite(value: object, field: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise InvalidArgument(f"{field} is a {type(value).__name__}; expected a number.")
-    try:
-        number = float(value)
-    except OverflowError:
-        number = math.inf
-    if not math.isfinite(number):
-        raise InvalidArgument(f"{field} is not a finite number; expected how much of the work is done, as in (3, 10).")
-    return number

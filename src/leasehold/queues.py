@@ -20,11 +20,12 @@ from leasehold.core.errors import InvalidArgument
 from leasehold.core.job import ErrorInfo, Leased, NewJob
 from leasehold.core.outcome import Completed, Failed, Outcome, Released, Retried
 from leasehold.core.patience import Renewals
+from leasehold.core.shape import progress_of
 from leasehold.core.signature import Results
 from leasehold.core.steps import Steps, WaitLost
 from leasehold.core.text import cut
 from leasehold.durable import settle_durably
-from leasehold.held import HeldJob, MaybeJob, NoJob, PendingLease, held_of, progress_of
+from leasehold.held import HeldJob, MaybeJob, NoJob, PendingLease, held_of
 from leasehold.options import NO_TIMEOUT_MS, OF_JOB, OF_MANY, JobOptions, ManyOptions, Options
 from leasehold.results import JobHandle, enqueue_all, enqueue_one
 
@@ -207,7 +208,8 @@ class Queue:
 
             queue.progress(job, 3, 10, "resizing")
 
-        `total` None: not known. `text` is cut to 500 bytes. Raises `InvalidArgument` for what is no finite number.
+        `total` None: not known. `text` is cut to 500 bytes. Raises `InvalidArgument` for what is no finite number, and
+        for a total that is not above 0.
         """
         return self._client.run(self._progress(job, current, total, text))
 

@@ -34,6 +34,11 @@ class Unprintable(Exception):
     def __str__(self):
         raise RuntimeError("no text")
 
+class Unbound(Exception):
+    @property
+    def __class__(self):
+        raise RuntimeError("working outside of the request context")
+
 def deep():
     deep()
 
@@ -45,6 +50,7 @@ def raise_it(kind):
         case "recursion": deep()
         case "memory": raise MemoryError
         case "unprintable": raise Unprintable
+        case "unbound": raise Unbound
         case "huge": raise ValueError("x" * 100_000_000)
         case "group": raise BaseExceptionGroup("some", [SystemExit(1), KeyboardInterrupt()])
 
@@ -126,7 +132,7 @@ def counts() -> int:
     return current_job().attempt
 """
 
-KINDS = ["exit", "interrupt", "odd", "recursion", "memory", "unprintable", "huge", "group"]
+KINDS = ["exit", "interrupt", "odd", "recursion", "memory", "unprintable", "unbound", "huge", "group"]
 
 
 @pytest.fixture(autouse=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from leasehold.core.errors import InvalidArgument, LeaseLost, Unreachable, Unsup
 from leasehold.core.job import ErrorInfo
 from leasehold.core.outcome import Completed, Failed, Released, Retried
 from leasehold.core.shape import Progress
+from leasehold.runtime import Job
 from tests.unit.fakes import FakeEngine, FakeRunner, held
 
 
@@ -98,11 +100,11 @@ class TestByHand:
         assert queue.progress(job, 3)
         assert await queue.aprogress(job, 0.5, 10, "ä" * limits.MAX_PROGRESS_TEXT)
         engine.holds = False
-        assert not queue.progress(job, -1, total=0, text="x")
+        assert not queue.progress(job, -1, total=0.5, text="x")
         assert engine.asked[1:] == [
             ("progress", "a", Progress(3.0)),
             ("progress", "a", Progress(0.5, 10.0, "ä" * (limits.MAX_PROGRESS_TEXT // 2))),
-            ("progress", "a", Progress(-1.0, 0.0, "x")),
+            ("progress", "a", Progress(-1.0, 0.5, "x")),
         ]
         assert engine.settled == []
 
@@ -116,13 +118,21 @@ class TestByHand:
             ("current", (10**400,)),
             ("total", (3, float("inf"))),
             ("total", (3, "10")),
+            ("total", (3, 0)),
+            ("total", (3, -1.5)),
             ("text", (3, 10, None)),
         ],
     )
-    def test_wrong_progress(self, app, engine, field, progress):
+    def test_wrong_progress_is_refused_as_a_handlers_is(self, app, engine, field, progress):
         engine.leases = [held("a")]
-        with pytest.raises(InvalidArgument, match=field):
+        with pytest.raises(InvalidArgument, match=field) as by_hand:
             app.queue("q").progress(app.queue("q").lease(), *progress)
+        told: list[Progress] = []
+        reach: Any = SimpleNamespace(progress=lambda held, progress: told.append(progress))
+        with pytest.raises(InvalidArgument) as in_handler:
+            Job(SimpleNamespace(), reach).progress(*progress)  # type: ignore[arg-type]
+        assert str(by_hand.value) == str(in_handler.value)
+        assert told == []
 
     def test_progress_that_the_protocol_cannot_hold(self, app, engine):
         engine.features -= {Feature.PROGRESS}

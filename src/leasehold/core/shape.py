@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from enum import StrEnum
+
+from leasehold.core import limits
+from leasehold.core.errors import InvalidArgument
+from leasehold.core.text import cut
 
 
 class Until(StrEnum):
@@ -143,6 +148,28 @@ class Progress:
     total: float | None = None
     text: str = ""
     at_ms: int | None = None
+
+
+def progress_of(current: object, total: object, text: object) -> Progress:
+    """What a caller says, with a text that is cut to its limit. Raises `InvalidArgument` for what cannot be."""
+    whole = None if total is None else _finite(total, "total")
+    if whole is not None and whole <= 0:
+        raise InvalidArgument(f"progress: total is {whole:g}; expected a number above 0, or None.")
+    if not isinstance(text, str):
+        raise InvalidArgument(f"progress: text is a {type(text).__name__}; expected text.")
+    return Progress(_finite(current, "current"), whole, cut(text, limits.MAX_PROGRESS_TEXT))
+
+
+def _finite(value: object, name: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise InvalidArgument(f"progress: {name} is a {type(value).__name__}; expected a number.")
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):
+        raise InvalidArgument(f"progress: {name} is not finite; expected a number.")
+    return value
 
 
 class CancelAnswer(StrEnum):

@@ -63,13 +63,20 @@ class Caller:
         return judge_answers(run, value, self._random)
 
     def _raised(self, run: Held | Batch, error: BaseException) -> Judged:
+        try:
+            return self._judged(run, error)
+        except BaseException:
+            # The error's own attributes raise: it is a failure like any other, and says nothing more.
+            return self._judged(run, RuntimeError("an error that cannot be looked at"), judge.describe(error))
+
+    def _judged(self, run: Held | Batch, error: BaseException, info: ErrorInfo | None = None) -> Judged:
         ours = run.stop is not None or run.task is None or run.task.cancelling() == 0
         if isinstance(error, CancelledError) and not ours and self._torn():
             return []  # all tasks were cancelled, by a handler or at the end of the loop: that says nothing of this one
         if isinstance(run, Batch):
-            info = judge.describe(error)  # once, not for each of them
-            return judge_all(run, lambda held: self._after(run, held, error, info))
-        outcome = self._after(run, run, error)
+            told = info or judge.describe(error)  # once, not for each of them
+            return judge_all(run, lambda held: self._after(run, held, error, told))
+        outcome = self._after(run, run, error, info)
         return [] if outcome is None else [(run, outcome)]
 
     def _after(

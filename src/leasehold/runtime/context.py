@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 from leasehold.core import limits
 from leasehold.core.errors import Fail, InvalidArgument, JobCancelled, Retry
 from leasehold.core.job import Token
-from leasehold.core.shape import Progress
-from leasehold.core.text import cut
+from leasehold.core.shape import Progress, progress_of
 from leasehold.runtime import judge
 
 if TYPE_CHECKING:
@@ -145,13 +144,7 @@ class Job:
 
         job.progress(120, 500, "rows imported")
         """
-        total = None if total is None else _finite(total, "total")
-        if total is not None and total <= 0:
-            raise InvalidArgument(f"progress: total is {total:g}; expected a number above 0, or None.")
-        if not isinstance(text, str):
-            raise InvalidArgument(f"progress: text is a {type(text).__name__}; expected text.")
-        told = Progress(_finite(current, "current"), total, cut(text, limits.MAX_PROGRESS_TEXT))
-        self._reach.progress(self._held, told)
+        self._reach.progress(self._held, progress_of(current, total, text))
 
     def complete(self, result: object = None) -> None:
         """Answer for this job of a batch, before the batch has ended: it is completed. At once, and only once.
@@ -241,18 +234,6 @@ def run_of(job: Job) -> Held | Batch:
 def enter(job: Job) -> None:
     """Make it the current job of the calling context. The context ends with the job, so nothing is reset."""
     _current.set(job)
-
-
-def _finite(value: object, name: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise InvalidArgument(f"progress: {name} is a {type(value).__name__}; expected a number.")
-    try:
-        number = float(value)
-    except OverflowError:
-        number = math.inf
-    if not math.isfinite(number):
-        raise InvalidArgument(f"progress: {name} is not finite; expected a number.")
-    return value
 
 
 def _milliseconds(seconds: float) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from leasehold.core import limits
 from leasehold.core.job import ErrorInfo
@@ -17,11 +17,17 @@ _WORKERS = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 
 def describe(error: BaseException) -> ErrorInfo:
-    """The error as bounded text. Survives an error that cannot be printed."""
+    """The error as bounded text. Never raises, whatever the error's own methods and attributes do."""
+    name = _tried(_name, error, "Error")
+    message = _tried(_message, error, f"<{name} cannot be printed>")
+    return ErrorInfo(name, message, _tried(_traceback, error, ""))
+
+
+def _tried(part: Callable[[BaseException], str], error: BaseException, otherwise: str) -> str:
     try:
-        return ErrorInfo(_name(error), _message(error), _traceback(error))
+        return part(error)
     except BaseException:
-        return ErrorInfo("Error", "an error that cannot be described")
+        return otherwise
 
 
 def _name(error: BaseException) -> str:
@@ -35,10 +41,7 @@ def _name(error: BaseException) -> str:
 
 
 def _message(error: BaseException) -> str:
-    try:
-        return cut(str(error), limits.MAX_ERROR_TEXT)
-    except BaseException:
-        return f"<{type(error).__qualname__} cannot be printed>"
+    return cut(str(error), limits.MAX_ERROR_TEXT)
 
 
 def _traceback(error: BaseException) -> str:
@@ -50,7 +53,8 @@ def _traceback(error: BaseException) -> str:
     blocks = []
     for link, trace in [(error, own), *((other, other.__traceback__) for other in _related(error))]:
         frames = "".join(traceback.format_tb(trace, limit=-FRAMES_MAX))
-        blocks.append(f"{frames}{_name(link)}: {_message(link)[:1000]}")
+        info = f"{_name(link)}: {_tried(_message, link, '<cannot be printed>')[:1000]}"
+        blocks.append(f"{frames}{info}")
     if own is None and len(blocks) == 1:
         return ""
     return cut("\n\nwith or caused by:\n".join(blocks), limits.MAX_TRACEBACK)

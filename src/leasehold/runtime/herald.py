@@ -225,7 +225,7 @@ class Herald:
             event(logging.WARNING, "listener_slow", listener=listener.name, seconds=seconds)
 
     def _failed(self, listener: Listener, one: Event, error: BaseException) -> None:
-        news = self._news(listener.name, type(error).__qualname__)
+        news = self._news(listener.name, describe(error).type)
         level = logging.ERROR if news else logging.DEBUG
         trouble(level, "listener_failed", error, listener.function, listener=listener.name, of=type(one).__name__)
 
@@ -241,9 +241,10 @@ class Herald:
 def _meant_for_us(error: BaseException) -> bool:
     """Whether the telling itself is to end, by a cancellation or, with the event loop, for good. Else a listener
     raised it."""
-    if isinstance(error, GeneratorExit):
+    kind = type(error)  # `isinstance` would ask the error itself, and a listener's may raise at that
+    if issubclass(kind, GeneratorExit):
         return not _in_a_task()
-    task = asyncio.current_task() if isinstance(error, asyncio.CancelledError) else None
+    task = asyncio.current_task() if issubclass(kind, asyncio.CancelledError) else None
     return task is not None and task.cancelling() > 0
 
 

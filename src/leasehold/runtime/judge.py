@@ -156,8 +156,10 @@ def _encoded(spec: TaskSpec, lease: Lease, value: object) -> bytes:
     """The result as bytes, or a note that says why there is none: the work was done, so it is not run again."""
     try:
         result: object = spec.encode_result(value)
+    except PayloadInvalid as error:
+        return _dropped(lease, describe(error), error.size)
     except BaseException as error:  # a hostile __iter__ or __str__ must not kill the worker
-        return _dropped(lease, describe(error), error.size if isinstance(error, PayloadInvalid) else None)
+        return _dropped(lease, describe(error))
     if not isinstance(result, bytes):
         text = f"encode_result gave {type(result).__name__}, expected bytes"
         return _dropped(lease, ErrorInfo("TypeError", text))
@@ -178,7 +180,7 @@ def _dropped(lease: Lease, error: ErrorInfo, size: int | None = None) -> bytes:
 def _reason(error: JobCancelled) -> str:
     try:
         return cut(str(error.reason), limits.MAX_ERROR_TEXT)
-    except Exception:  # a subclass that does not call the constructor, or a reason that cannot be printed
+    except BaseException:  # a subclass that does not call the constructor, or a reason that cannot be printed
         return ""
 
 
