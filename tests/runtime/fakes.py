@@ -242,6 +242,9 @@ class FakeDriver:
         self.channels: dict[str, list[asyncio.Queue[bytes]]] = defaultdict(list)
         self.subscribed = asyncio.Event()
 
+    def watch(self, watcher: Any) -> None:
+        self.watcher = watcher
+
     def subscribe(self, channel: str) -> FakeMessages:
         return FakeMessages(self, channel)
 

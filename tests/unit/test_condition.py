@@ -72,6 +72,42 @@ def test_one_silent_connection_is_no_loss_while_others_are_answered(
     assert log.messages == ["redis_lost at=redis://***@h:6379/0 error='no reply in time'"]
 
 
+class Watching:
+    def __init__(self) -> None:
+        self.told: list[object] = []
+
+    def redis_lost(self, missed_s: float) -> None:
+        self.told.append(missed_s)
+
+    def redis_back(self) -> None:
+        self.told.append("back")
+
+
+def test_who_watches_is_told_with_each_line_and_for_how_long_it_was_missed(
+    condition: Condition, now: Now, log: pytest.LogCaptureFixture
+):
+    watching = Watching()
+    condition.watch(watching)
+    condition.lost(TimeoutError(), silent_s=2.0)
+    condition.lost(ConnectionRefusedError())
+    now.time += 3
+    condition.back()
+    condition.back()
+    condition.lost(ConnectionRefusedError())
+    assert watching.told == [2.0, "back", 0.0]
+    assert log.messages[1].endswith("after_s=5.000")
+
+
+def test_it_is_not_missed_before_it_last_answered(condition: Condition, now: Now):
+    """A subscription notices after seven seconds, and others had an answer meanwhile."""
+    watching = Watching()
+    condition.watch(watching)
+    now.good_at = 98.5
+    condition.lost(TimeoutError(), silent_s=7.0)
+    condition.lost(ConnectionRefusedError())
+    assert watching.told == [1.5]
+
+
 def test_a_program_without_logging_sees_nothing(condition: Condition, capfd: pytest.CaptureFixture[str]):
     logger = logging.getLogger("leasehold.redis")
     logger.propagate, before = False, logger.propagate

@@ -178,7 +178,7 @@ class RedisAway(WorkerEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RedisBack(WorkerEvent):
-    """Redis answers again, `away` seconds after it was first missed."""
+    """Redis answers again, `away` seconds after the first attempt began that had no answer."""
 
     away: float
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from dataclasses import dataclass, field, replace
 from hashlib import sha1
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 Arg: TypeAlias = str | bytes | int | float
 Reply: TypeAlias = Any
@@ -89,6 +89,16 @@ class Nonce:
 @dataclass(frozen=True, slots=True)
 class Draw:
     """Asks the driver for a fresh `Nonce`. No traffic."""
+
+
+class Watcher(Protocol):
+    """Who wants to know when Redis stops answering, and when it is back. Neither method waits or raises."""
+
+    def redis_lost(self, missed_s: float) -> None:
+        """It does not answer, and has been missed for `missed_s` seconds."""
+        ...
+
+    def redis_back(self) -> None: ...
 
 
 Call: TypeAlias = Command | Invoke | Draw

@@ -25,7 +25,7 @@ from typing import TypeVar
 from leasehold.core import limits
 from leasehold.core.errors import InvalidArgument, LeaseholdError, Unreachable
 from leasehold.core.patience import Patience
-from leasehold.core.steps import Acknowledged, Command, Draw, Invoke, Reply, Steps, WaitLost
+from leasehold.core.steps import Acknowledged, Command, Draw, Invoke, Reply, Steps, WaitLost, Watcher
 from leasehold.redis import replies
 from leasehold.redis.condition import Condition
 from leasehold.redis.connect import AsyncConnection, Dialler, ask_within
@@ -141,6 +141,10 @@ class AsyncDriver:
         if self._hub is None:
             self._hub = Hub(self._dialler, self._patience, self._reply_timeout, self._random, self._condition)
         return self._hub.subscription(channel)
+
+    def watch(self, watcher: Watcher) -> None:
+        """Have this called when Redis stops answering, and when it is back: once each, as it is logged."""
+        self._condition.watch(watcher)
 
     async def close(self) -> None:
         """Close the connections. Those in use close as their calls end. The driver cannot be used again."""

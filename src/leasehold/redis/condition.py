@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable
 
+from leasehold.core.steps import Watcher
 from leasehold.redis import replies
 from leasehold.redis.log import event
 
@@ -29,7 +30,12 @@ class Condition:
         self._clock = clock
         self._lock = threading.Lock()
         self._told = False
+        self._watcher: Watcher | None = None
         self.failed_at: float | None = None
+
+    def watch(self, watcher: Watcher) -> None:
+        """Have this called, too, with each line that is logged."""
+        self._watcher = watcher
 
     def lost(self, error: Exception, silent_s: float = 0.0) -> None:
         """An attempt has failed and will be made again. `silent_s`: how long it had waited in vain.
@@ -38,12 +44,17 @@ class Condition:
         """
         with self._lock:
             now = self._clock()
+            # An attempt that waited in vain was the first that missed it, from its start on.
+            since = max(now - silent_s, min(now, self._good_at())) if replies.timed_out(error) else now
             if self.failed_at is None:
-                self.failed_at = now
+                self.failed_at = since
             if self._told or (replies.timed_out(error) and self._good_at() > now - silent_s):
                 return
             self._told = True
+            missed_s = now - self.failed_at
         event(logging.WARNING, "redis_lost", at=self._where, error=replies.cause_of(error))
+        if self._watcher is not None:
+            self._watcher.redis_lost(missed_s)
 
     def back(self) -> None:
         """An attempt went through. To be called when `failed_at` is set; else it costs a lock for nothing."""
@@ -52,6 +63,8 @@ class Condition:
             told, self._told = self._told, False
         if told and since is not None:
             event(logging.WARNING, "redis_back", at=self._where, after_s=self._clock() - since)
+            if self._watcher is not None:
+                self._watcher.redis_back()
 
     def forked(self) -> None:
         """Start afresh in a child process: another thread of the parent may have held the lock."""

@@ -15,7 +15,7 @@ from leasehold.core.steps import Steps
 from leasehold.runtime.clones import Own
 from leasehold.runtime.herald import Herald
 from leasehold.runtime.log import Once, brief, event
-from leasehold.runtime.ports import Driver, Env, Messages
+from leasehold.runtime.ports import Env, Messages, WatchedDriver
 
 T = TypeVar("T")
 
@@ -25,9 +25,9 @@ class LoopFailed(Exception):
 
 
 class Link:
-    """The worker's driver, which also knows whether Redis answers: one log line when it goes, one when it is back."""
+    """The worker's driver, which also knows whether Redis answers, and tells listeners when that changes."""
 
-    def __init__(self, driver: Driver, env: Env, herald: Herald | None = None) -> None:
+    def __init__(self, driver: WatchedDriver, env: Env, herald: Herald | None = None) -> None:
         self._own = Own()
         self._driver = driver
         self._herald = herald
@@ -36,27 +36,44 @@ class Link:
         self.down_since: float | None = None
         self.good_at = env.clock()
         """When Redis last gave a good reply, or when we began to ask."""
+        driver.watch(self)
 
     async def run(self, steps: Steps[T]) -> T:
         self._own.end_clone()
         try:
             answer = await self._driver.run(steps)
         except (Unreachable, AccessDenied) as error:
-            if is_away(error) and self.down_since is None:
-                self.down_since = self._env.clock()
-                # The driver has told of it already, unless Redis is there and refuses.
-                self._refused = isinstance(error, AccessDenied)
-                event(logging.ERROR if self._refused else logging.DEBUG, "redis_away", error=brief(error))
-                if self._herald is not None:
-                    self._herald.redis_away(error)
+            if is_away(error):
+                self._away(error, 0.0)
             raise
         self.good_at = self._env.clock()
-        if self.down_since is not None:
-            away, self.down_since = self._env.clock() - self.down_since, None
-            event(logging.WARNING if self._refused else logging.DEBUG, "redis_answers", away_s=away)
-            if self._herald is not None:
-                self._herald.redis_back(away)
+        self.redis_back()
         return answer
+
+    def redis_lost(self, missed_s: float) -> None:
+        """The driver has no answer. It tries on, and gives up its calls much later."""
+        self._away(Unreachable("Redis does not answer."), missed_s)
+
+    def redis_back(self) -> None:
+        if self.down_since is None:
+            return
+        away, self.down_since = self._env.clock() - self.down_since, None
+        event(logging.WARNING if self._refused else logging.DEBUG, "redis_answers", away_s=away)
+        self._refused = False
+        if self._herald is not None:
+            self._herald.redis_back(away)
+
+    def _away(self, error: Unreachable | AccessDenied, missed_s: float) -> None:
+        """It is told once, but that it refuses us is told also when it did not answer before."""
+        refuses, is_news = isinstance(error, AccessDenied), self.down_since is None
+        if is_news:
+            self.down_since = self._env.clock() - missed_s
+            if self._herald is not None:
+                self._herald.redis_away(error)
+        if is_news or (refuses and not self._refused):
+            # The driver has logged that it does not answer.
+            event(logging.ERROR if refuses else logging.DEBUG, "redis_away", error=brief(error))
+        self._refused = self._refused or refuses
 
     async def wait(self, steps: Steps[T]) -> T:
         """Wait for work. What goes wrong with that says nothing of Redis: the claim that follows does."""

@@ -12,7 +12,7 @@ from typing import Protocol, TypeVar
 
 from leasehold.core.engine import Heartbeat
 from leasehold.core.job import LeaseRef
-from leasehold.core.steps import Steps
+from leasehold.core.steps import Steps, Watcher
 
 T = TypeVar("T")
 
@@ -30,6 +30,14 @@ class Driver(Protocol):
 
     def subscribe(self, channel: str) -> AbstractAsyncContextManager[Messages]:
         """Listen on a channel, across lost connections. To enter it again while it is open costs nothing."""
+        ...
+
+
+class WatchedDriver(Driver, Protocol):
+    """One that also says whether Redis answers."""
+
+    def watch(self, watcher: Watcher) -> None:
+        """Have this called, on the event loop, as soon as Redis does not answer, and when it does again."""
         ...
 
 

@@ -34,7 +34,7 @@ from leasehold.runtime.maintainer import Maintainer
 from leasehold.runtime.middleware import Layers, Middleware
 from leasehold.runtime.needs import launch_needed
 from leasehold.runtime.pace import Pace
-from leasehold.runtime.ports import Driver, Env, Keeper
+from leasehold.runtime.ports import Env, Keeper, WatchedDriver
 from leasehold.runtime.reporter import Reporter
 from leasehold.runtime.settler import Settler
 from leasehold.runtime.signals import on_signals
@@ -74,7 +74,7 @@ class Worker:
     def __init__(
         self,
         engine: Engine,
-        driver: Driver,
+        driver: WatchedDriver,
         tasks: Mapping[str, TaskSpec],
         handlers: Mapping[str, TaskSpec],
         queues: Sequence[str],
