@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
+from typing import Final
 
 from leasehold.app import Leasehold
 from leasehold.core import limits, names
-from leasehold.core.errors import InvalidArgument
+from leasehold.core.errors import InvalidArgument, Unreachable
 from leasehold.core.task import TaskSpec
 from leasehold.keeping import ProcessKeeper
 from leasehold.overdue import Timeouts
@@ -20,11 +22,15 @@ from leasehold.protocols import NATIVE
 from leasehold.recipes import recipe_of
 from leasehold.redis.aio import AsyncDriver
 from leasehold.runtime.child import Launch
+from leasehold.runtime.log import Once, event
 from leasehold.runtime.worker import ExitStatus, Worker
 from leasehold.supervising.condition import Condition, Health, State
 from leasehold.supervising.health import Outlets, Teller, TellerThread
 from leasehold.supervising.tether import Tether
 from leasehold.supervising.wear import Wear
+
+BURST_PATIENCE_MS: Final = 10_000
+"""How long a burst, which may be started together with its Redis, waits for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +80,22 @@ class Finished:
     retired: bool = False
 
 
-async def inspect_redis(app: Leasehold) -> Inspection:
-    """Look whether a worker can rely on this Redis. Raises `Unreachable` and `AccessDenied` within some seconds."""
-    driver = _driver(app, limits.START_PATIENCE_MS)
+async def inspect_redis(app: Leasehold, burst: bool) -> Inspection:
+    """Look whether a worker can rely on this Redis. While it does not answer, log why and try again.
+
+    Raises `AccessDenied`, and for a `burst` `Unreachable` after some seconds.
+    """
+    driver = _driver(app, BURST_PATIENCE_MS if burst else limits.START_PATIENCE_MS)
+    told = Once()
     try:
-        return await driver.run(inspection(app.settings.namespace, rights=rights_of(app.engine)))
+        while True:
+            try:
+                return await driver.run(inspection(app.settings.namespace, rights=rights_of(app.engine)))
+            except Unreachable as error:
+                if burst:
+                    raise
+                if told.is_new(str(error)):
+                    event(logging.WARNING, "redis_awaited", about=str(error))
     finally:
         await driver.close()
 

@@ -1,7 +1,6 @@
 """A user's mistake: one message that says what happened, what was expected and what to do; status 2; no password."""
 
 import re
-import time
 
 import click
 import pytest
@@ -123,15 +122,14 @@ def test_a_url_that_cannot_be_read(leasehold, command, url):
 
 
 @pytest.mark.parametrize(
-    "command", [["info"], ["worker", "jobs:app"], ["pause", "q"], ["cancel", "q", "id"], ["job", "q", "id", "--watch"]]
+    "command",
+    [["info"], ["worker", "jobs:app", "--burst"], ["pause", "q"], ["cancel", "q", "id"], ["job", "q", "id", "--watch"]],
 )
 def test_a_redis_that_is_not_there(leasehold, command):
-    began = time.monotonic()
     message = leasehold(*command, url=NOWHERE).end(expect=1).err
     assert "redis://***@127.0.0.1:1/0 gave no answer" in message
     assert "there was no connection" in message
     assert "s3cret" not in message
-    assert time.monotonic() - began < 10
 
 
 def test_a_database_that_is_not_there(leasehold, private_server):

@@ -100,8 +100,9 @@ def test_an_unknown_option_or_value_is_said_before_anything_is_started(leasehold
         assert "child_started" not in leasehold("worker", "jobs:app", *words, url=redis_url).end(expect=2).err
 
 
-def test_without_redis_the_whole_ends_as_a_worker_does(leasehold, tmp_path):
-    run = leasehold("worker", "jobs:app", "--processes", "2", url=f"unix://{tmp_path}/none.sock").end(expect=1)
+def test_without_redis_a_burst_ends_as_that_of_a_worker_does(leasehold, tmp_path):
+    url = f"unix://{tmp_path}/none.sock"
+    run = leasehold("worker", "jobs:app", "--burst", "--processes", "2", url=url).end(expect=1)
     assert run.err.count("Error:") == 1
 
 

@@ -21,8 +21,9 @@ from leasehold.cli.processes import Fleet, be_tethered, fleet_options, supervise
 from leasehold.cli.weights import misread, parse_queues, spelled
 from leasehold.core import limits
 from leasehold.core.names import LOG_FORMATS
-from leasehold.preflight import log
+from leasehold.preflight import Inspection, log
 from leasehold.runtime.log import event
+from leasehold.runtime.signals import on_signals
 from leasehold.runtime.sturdy import heir, run
 from leasehold.runtime.worker import ExitStatus
 from leasehold.supervising.ending import become_waiter, end_within
@@ -89,13 +90,16 @@ def worker(
     SIGTERM or Ctrl-C: nothing new is started, what has not started is handed back at once, running jobs have --grace
     seconds. A second one stops hard: running jobs are handed back and run again elsewhere.
 
+    While Redis gives no answer the worker waits, also at the start; with --burst for 10 seconds.
+
     With --processes, --reload, --max-jobs or --max-memory this process is a supervisor of worker processes and does not
     load the app. SIGHUP: new processes take the places of the old, one after the other; a single worker stops.
 
-    Exit status: 0 stopped in good order, or nothing left to do (--burst); 1 Redis could not be reached at the start, or
-    a part of the worker could not be kept alive; 2 the command line, the app or a setting is wrong; 3 stopped hard; 4
-    all slots were occupied by handlers that do not end: start it again. Handlers that do not end are not waited for:
-    they end with the process. Threads, child processes and exit hooks that handlers left behind have 2 seconds.
+    Exit status: 0 stopped in good order, or nothing left to do (--burst); 1 Redis could not be reached at the start
+    (--burst), or a part of the worker could not be kept alive; 2 the command line, the app or a setting is wrong; 3
+    stopped hard; 4 all slots were occupied by handlers that do not end: start it again. Handlers that do not end are
+    not waited for: they end with the process. Threads, child processes and exit hooks that handlers left behind have 2
+    seconds.
     """
     set_up_logging(log_level, log_format)
     if log_format is not None:
@@ -176,9 +180,23 @@ def _exit_of(finished: Finished) -> Exit:
     return Exit.RECYCLED if status is Exit.OK and finished.retired else status
 
 
+async def _inspected(app: Leasehold, burst: bool) -> Inspection | None:
+    """What can be said of its Redis. None: the worker was told to stop while it waited for that."""
+    looking = asyncio.ensure_future(inspect_redis(app, burst))
+    with on_signals(looking.cancel):
+        await asyncio.wait({looking})
+    if looking.cancelled():
+        event(logging.INFO, "stopped", reason="Redis gave no answer")
+        return None
+    return looking.result()
+
+
 async def _work(app: Leasehold, options: WorkerOptions, allow_eviction: bool, tether: Tether | None) -> None:
     """Run the worker, and see to the end of the process: here and now if the worker did not end well."""
-    found = await inspect_redis(app)
+    found = await _inspected(app, options.burst)
+    if found is None:
+        _ended(Finished(ExitStatus.OK))
+        return
     if refused := found.refusals(allow_eviction):
         hint = ["(--allow-eviction starts the worker all the same.)"] if not found.refusals(True) else []
         raise UserError("\n".join([*refused, *hint]))

@@ -17,7 +17,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 @contextlib.contextmanager
-def on_signals(act: Callable[[], None]) -> Iterator[None]:
+def on_signals(act: Callable[[], object]) -> Iterator[None]:
     """Call `act` on the loop for each SIGINT or SIGTERM, and for a SIGHUP that comes first, unless somebody has said
     what that means (`nohup`). From the third on, the system's own way: the process ends.
 

@@ -1,0 +1,66 @@
+"""Workers that start before their Redis answers."""
+
+from __future__ import annotations
+
+import signal
+
+import pytest
+
+from leasehold import Leasehold
+
+JOBS = """
+from leasehold import Leasehold
+
+app = Leasehold()
+
+@app.task
+def add(a: int, b: int) -> int:
+    return a + b
+"""
+
+pytestmark = pytest.mark.usefixtures("jobs")
+
+
+@pytest.fixture
+def add(private_server):
+    with Leasehold(private_server.url) as app:
+
+        @app.task(name="jobs.add")
+        def add(a: int, b: int) -> int: ...
+
+        yield add
+
+
+@pytest.mark.parametrize("more", [(), ("--processes", "2")], ids=["alone", "supervised"])
+def test_a_worker_waits_for_a_redis_that_starts_later_and_says_why(leasehold, private_server, add, more):
+    private_server.stop()
+    run = leasehold("worker", "jobs:app", *more, url=private_server.url)
+    run.wait_for("redis_lost").wait_for("redis_awaited").wait_for("there was no connection")
+    private_server.start()
+    assert add.enqueue(1, 2).result(timeout=60) == 3
+    run.signal(signal.SIGTERM).end()
+    assert run.err.count("redis_awaited") == 1
+
+
+def test_a_worker_waits_for_a_redis_that_is_silent(leasehold, private_server, add):
+    job = add.enqueue(1, 2)
+    private_server.pause()
+    try:
+        run = leasehold("worker", "jobs:app", url=private_server.url).wait_for("redis_awaited")
+        assert "gave no answer" in run.err
+    finally:
+        private_server.resume()
+    assert job.result(timeout=60) == 3
+    run.signal(signal.SIGTERM).end()
+
+
+@pytest.mark.parametrize("more", [(), ("--processes", "2")], ids=["alone", "supervised"])
+def test_a_worker_that_waits_ends_when_it_is_told_to(leasehold, tmp_path, more):
+    run = leasehold("worker", "jobs:app", *more, url=f"unix://{tmp_path}/none.sock").wait_for("redis_awaited")
+    run.signal(signal.SIGTERM).end()
+
+
+def test_a_burst_gives_up(leasehold, tmp_path):
+    run = leasehold("worker", "jobs:app", "--burst", url=f"unix://{tmp_path}/none.sock").end(expect=1)
+    assert "gave no answer" in run.err
+    assert "redis_awaited" not in run.err
