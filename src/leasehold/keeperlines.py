@@ -67,6 +67,7 @@ class Report:
         if self.beat is not None:
             fields["lost"] = [_ref_row(ref) for ref in self.beat.lost]
             fields["strays"] = [[*_ref_row(lease.ref), lease.worker] for lease in self.beat.strays]
+            fields["paused"] = sorted(self.beat.paused)
             fields["cancelled"] = [[*_ref_row(one.ref), cut(one.reason, REASON_MAX)] for one in self.beat.cancelled]
         return _line(fields)
 
@@ -77,7 +78,8 @@ class Report:
             return cls(None, fields["trouble"], fields["kept_at"])
         lost = frozenset(LeaseRef(*row) for row in fields["lost"])
         cancelled = tuple(CancelAsked(LeaseRef(*row), reason) for *row, reason in fields["cancelled"])
-        beat = Heartbeat(lost, tuple(_stray(*row) for row in fields["strays"]), cancelled=cancelled)
+        strays = tuple(_stray(*row) for row in fields["strays"])
+        beat = Heartbeat(lost, strays, cancelled=cancelled, paused=frozenset(fields["paused"]))
         return cls(beat, fields["trouble"], fields["kept_at"])
 
 

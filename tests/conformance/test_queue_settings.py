@@ -274,3 +274,16 @@ def test_in_bulk_only_what_is_new_needs_room(world: World) -> None:
     assert world.dump() == before
     assert [answer.created for answer in world.enqueue(equal)] == [True, False, False, False, False]
     assert [answer.created for answer in world.enqueue([NewJob("q", "a", b"", own_id=True)])] == [False]
+
+
+@pytest.mark.needs(Feature.PAUSE)
+def test_a_beat_says_that_a_queue_is_paused_while_jobs_of_it_are_held(world: World) -> None:
+    world.put("a")
+    world.put("b", queue="other")
+    held = [*world.take(1), *world.take(1, queues=("other",))]
+    assert world.beat("w", held, ("q", "other")).paused == frozenset()
+    world.configure(paused=True)
+    assert world.beat("w", held, ("q", "other")).paused == {"q"}
+    assert world.beat("idle").paused == frozenset()
+    world.configure(paused=False)
+    assert world.beat("w", held).paused == frozenset()

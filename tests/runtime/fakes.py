@@ -65,6 +65,8 @@ class FakeEngine:
     announced: list[WorkerView] = field(default_factory=list)
     quiet: bool = False
     """What workers are told when they announce themselves."""
+    paused: bool = False
+    """Whether claims find nothing."""
     told: list[tuple[str, Progress]] = field(default_factory=list)
     asked: dict[str, str] = field(default_factory=dict)
     """Held jobs that are to be cancelled: id -> reason."""
@@ -117,6 +119,8 @@ class FakeEngine:
             self.limits.append(limit)
             self.of_lanes.append(dict(of_lane or {}))
             got: list[Lease] = []
+            if self.paused:
+                return Leased()
             if self.ghosts:
                 self.ghosts -= 1
                 return Leased(next_ms=0)
@@ -332,8 +336,10 @@ class FakeKeeper:
         lost: Sequence[LeaseRef] = (),
         strays: Sequence[Lease] = (),
         cancelled: Sequence[CancelAsked] = (),
+        paused: Sequence[str] = (),
     ) -> None:
-        self.reports.put_nowait(Heartbeat(frozenset(lost), tuple(strays), cancelled=tuple(cancelled)))
+        wishes, queues = tuple(cancelled), frozenset(paused)
+        self.reports.put_nowait(Heartbeat(frozenset(lost), tuple(strays), cancelled=wishes, paused=queues))
 
     def die(self) -> None:
         self.reports.put_nowait(KeeperGone("died"))

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 
 from leasehold.core.engine import Feature
 from leasehold.core.outcome import Completed
+from leasehold.runtime.ports import Env
 from tests.runtime.fakes import FakeEngine, Gate, Rig, gated
 
 
@@ -75,3 +77,28 @@ async def test_a_quiet_worker_stops_when_it_is_told():
         await rig.engine.until(lambda: bool(rig.engine.announced) and rig.engine.announced[-1].quiet)
         rig.worker.stop()
         assert await rig.ended() == 0
+
+
+async def test_what_has_not_started_of_a_paused_queue_goes_back_with_the_next_beat():
+    gate, stopped_at = Gate(), list[float]()
+    gate.open.set()
+    # Later no time passes: else the jobs would go back because they wait too long behind a busy slot.
+    env = Env(clock=lambda: stopped_at[0] if stopped_at else time.monotonic())
+    async with Rig(gated(gate), concurrency=1, env=env) as rig:
+        rig.engine.add(*(f"warm{number}" for number in range(20)))
+        await rig.settled(20)
+        gate.begun = asyncio.Queue()
+        gate.open.clear()
+        stopped_at.append(time.monotonic())
+        rig.engine.add("runs", "waits", "waits too")
+        await gate.begun.get()
+        await rig.engine.until(lambda: len(rig.engine.held) == 3)
+        rig.engine.paused = True
+        rig.keeper.beat(paused=["another"])
+        rig.keeper.beat(paused=["q"])
+        await rig.engine.until(lambda: [lease.record.id for lease in rig.engine.ready["q"]] == ["waits", "waits too"])
+        gate.open.set()
+        await rig.engine.until(lambda: not rig.engine.held)
+        assert gate.begun.empty()
+        rig.engine.paused = False
+        await rig.engine.until(lambda: not rig.engine.ready["q"] and not rig.engine.held)

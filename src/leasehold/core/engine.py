@@ -98,12 +98,14 @@ class Heartbeat:
         question; one that is a stray twice in a row and unknown to the worker was lost on its way: release it.
     next_ms: how long until something may be due on one of these queues (a dead worker's jobs); None: unknown.
     cancelled: of the leases asked about, those that somebody wants to be cancelled; said again with every beat.
+    paused: of the queues on which the worker holds something, those that are paused.
     """
 
     lost: frozenset[LeaseRef] = frozenset()
     strays: tuple[Lease, ...] = ()
     next_ms: int | None = None
     cancelled: tuple[CancelAsked, ...] = ()
+    paused: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

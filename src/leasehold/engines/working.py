@@ -164,6 +164,7 @@ class ScriptedEngine(Scripted):
         lost: list[LeaseRef] = []
         strays: list[Lease] = []
         cancelled: list[CancelAsked] = []
+        paused: set[str] = set()
         nearest: int | None = None
         failures = Failures()
         for queue in queues:
@@ -172,14 +173,16 @@ class ScriptedEngine(Scripted):
             reply = yield from failures.guard(self._ask("heartbeat", queue, self._config, as_bytes(worker), *pairs))
             if reply is None:
                 continue
-            # The last: only of an engine whose running jobs can be asked to end.
-            positions, held, next_ms, *wishes = reply
+            # The last two: only of an engine whose running jobs can be asked to end, and whose queues can be paused.
+            positions, held, next_ms, *more = reply
+            wishes, is_paused = more or ((), 0)
             lost += [asked[position] for position in positions]
             strays += [_stray(worker, queue, *row) for row in held]
             nearest = sooner(nearest, known(next_ms))
-            cancelled += [_wish(queue, *row) for rows in wishes for row in rows]
+            cancelled += [_wish(queue, *row) for row in wishes]
+            paused |= {queue} if is_paused else set()
         failures.end()
-        return Heartbeat(frozenset(lost), tuple(strays), nearest, tuple(cancelled))
+        return Heartbeat(frozenset(lost), tuple(strays), nearest, tuple(cancelled), frozenset(paused))
 
     def leave(self, worker: str, queues: Sequence[str], crashed: bool = False) -> Steps[int]:
         released = 0

@@ -16,6 +16,7 @@ from leasehold.core.patience import HELD_S, Renewals
 from leasehold.core.steps import WaitLost
 from leasehold.core.task import BatchRule
 from leasehold.runtime.executor import Executor
+from leasehold.runtime.held import PENDING
 from leasehold.runtime.inflight import Inflight
 from leasehold.runtime.log import event
 from leasehold.runtime.loops import Link, is_away
@@ -64,6 +65,7 @@ class Fetcher:
         self._waits_for: tuple[str, ...] | None = None
         self._encore = False
         self.quiet = False
+        self._paused: frozenset[str] = frozenset()
         self._hinted = 0
         self._waits = Renewals(env.random)
         self._lost_waits = 0
@@ -98,11 +100,21 @@ class Fetcher:
         self._disturb()
         self._executor.dispatch()
 
+    def give_up(self, paused: frozenset[str]) -> None:
+        """Hand back what has not started of these queues, after a claim that is under way: jobs that go back later come
+        first."""
+        if any(held.phase is PENDING and held.lease.record.queue in paused for held in self._inflight.everything()):
+            self._paused = paused
+            self._disturb()
+
     async def run(self) -> None:
         """Until stopped; with `burst`, until there is nothing left to do."""
         while not self.stopping:
             if self._disturbed.done():
                 self._disturbed = self._loop.create_future()
+            if self._paused:
+                paused, self._paused = self._paused, frozenset()
+                self._executor.hand_back(self._inflight.take_pending(lambda held: held.lease.record.queue in paused))
             if self.quiet:
                 await self._be_still()
                 continue

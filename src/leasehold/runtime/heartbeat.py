@@ -239,6 +239,7 @@ class Heart:
         for asked in beat.cancelled:
             self._executor.cancel(asked.ref, asked.reason)
         self._release_strays(beat.strays)
+        self._fetcher.give_up(beat.paused)
         self._fetcher.ready.set()
 
     def _release_strays(self, strays: Sequence[Lease]) -> None:

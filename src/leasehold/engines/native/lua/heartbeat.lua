@@ -2,7 +2,8 @@
 -- KEYS[1] prefix
 -- ARGV config worker (id token)...
 -- Returns: {position of a lease asked about that is lost...}, {id, token, claimed}... held but not asked about, ms until
--- something is due or -1, {id, token, body of its end}... to be cancelled, of those asked about
+-- something is due or -1, {id, token, body of its end}... to be cancelled, of those asked about, 1 when it holds something
+-- and the queue is paused
 -- Invariant: nothing but silence ends a lease here. Sending it again is harmless by nature.
 --@include begin config back silence tend
 local config, worker = configure(ARGV[1]), ARGV[2]
@@ -49,4 +50,5 @@ if #held > 0 and call('EXISTS', key('cancelling')) == 1 then
     end
   end
 end
-return { lost, strays, next_ms, asked }
+local paused = #held > 0 and call('HEXISTS', key('settings'), 'paused') or 0
+return { lost, strays, next_ms, asked, paused }
