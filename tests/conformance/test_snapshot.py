@@ -20,7 +20,11 @@ from tests.support import native
 from tests.support.world import BOOM, World
 
 SNAPSHOTS: Final = Path(__file__).parent / "snapshots"
-_MASKS: Final = ((r"(?<!\d)\d{16}(?!\d)", "<token>"), (r"(?<!\d)\d{13}(?!\d)", "<ms>"))
+_MASKS: Final = (
+    (r"(?<!\d)\d{19}(?!\d)", "<ns>"),
+    (r"(?<!\d)\d{16}(?!\d)", "<token>"),
+    (r"(?<!\d)\d{13}(?!\d)", "<ms>"),
+)
 _ANSWERS: Final = re.compile(rb":(call|done):")
 
 

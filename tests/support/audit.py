@@ -7,7 +7,7 @@ from collections import Counter
 from typing import Any, Final
 
 from leasehold.core.job import State
-from tests.support.shapes import SHAPE_KEYS, Key, shape_faults
+from tests.support.shapes import SHAPE_KEYS, Key, scheduled_id, shape_faults
 
 ENDS: Final = (b"completed", b"failed", b"broken", b"cancelled")
 FIXED: Final = frozenset({b"meta", b"settings"})
@@ -46,7 +46,7 @@ class Audit:
                 where.setdefault(id, []).append(State.READY)
         for id in self.value(b"isolated", []):
             where.setdefault(id, []).append(State.READY)
-        for id in [*self.value(b"scheduled", {}), *self.value(b"again", {}).values()]:
+        for id in [*map(scheduled_id, self.value(b"scheduled", {})), *self.value(b"again", {}).values()]:
             where.setdefault(id, []).append(State.SCHEDULED)
         for suffix in self.found:
             if suffix.startswith((b"held:", b"unroutable:")):

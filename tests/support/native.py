@@ -50,6 +50,18 @@ for _, zset in ipairs({ 'holders', 'holds', 'scheduled', 'suspects', 'completed'
     end
   end
 end
+local moved, scheduled = {}, redis.call('ZRANGE', prefix .. ':scheduled', 0, -1, 'WITHSCORES')
+for i = 1, #scheduled, 2 do
+  local at, mark, id = string.match(scheduled[i], '^(%d+)([/*])(.*)$')
+  local record = id and redis.call('HGET', prefix .. ':jobs', id)
+  if record then
+    moved[id] = true
+    at = text(string.sub(at, 1, 13) - ms) .. string.sub(at, 14)
+    redis.call('ZREM', prefix .. ':scheduled', scheduled[i])
+    redis.call('ZADD', prefix .. ':scheduled', scheduled[i + 1], at .. mark .. id)
+    redis.call('HSET', prefix .. ':jobs', id, (string.gsub(record, '^%d+', at, 1)))
+  end
+end
 local keys = redis.call('HGETALL', prefix .. ':unique')
 for i = 1, #keys, 2 do
   local lasts, id = string.match(keys[i + 1], '^(%d+) (.*)$')
@@ -58,7 +70,10 @@ for i = 1, #keys, 2 do
     redis.call('ZINCRBY', prefix .. ':windows', -ms, keys[i])
   end
   local at, rest = string.match(redis.call('HGET', prefix .. ':jobs', id) or '', '^(%d+)(.*)$')
-  if at then redis.call('HSET', prefix .. ':jobs', id, text(at - ms) .. rest) end
+  if at and not moved[id] then
+    at = text(string.sub(at, 1, 13) - ms) .. string.sub(at, 14)
+    redis.call('HSET', prefix .. ':jobs', id, at .. rest)
+  end
 end
 for _, field in ipairs({ 'seen', 'amnesty', 'before' }) do
   if redis.call('HEXISTS', prefix .. ':meta', field) == 1 then redis.call('HINCRBY', prefix .. ':meta', field, -ms) end

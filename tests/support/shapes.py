@@ -17,6 +17,11 @@ SHAPE_KEYS: Final = frozenset(
 )
 
 
+def scheduled_id(entry: bytes) -> bytes:
+    """Of an entry of `scheduled`, `<enqueued_ns>/<id>`; with `*` in the place of `/` for a job that has a shape."""
+    return re.sub(rb"^\d+[/*]", b"", entry)
+
+
 @dataclass(frozen=True, slots=True)
 class Key:
     """One key as it was found."""
@@ -78,7 +83,9 @@ class _Lanes:
             wrong.append(f"lanes are counted {self.counts}, busy are {self.busy}")
         places = {id for held in _named(self.found, b"held:").values() for id in held}
         places |= {id for parked in _named(self.found, b"unroutable:").values() for id in parked}
-        places |= set(_value(self.found, b"scheduled", {})) | set(_value(self.found, b"isolated", []))
+        places |= set(map(scheduled_id, _value(self.found, b"scheduled", {}))) | set(
+            _value(self.found, b"isolated", [])
+        )
         blocking = _blocking(self.found)
         places |= blocking
         listed = [id for packed in _value(self.found, b"blocked", {}).values() for id in msgspec.msgpack.decode(packed)]

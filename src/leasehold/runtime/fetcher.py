@@ -16,7 +16,7 @@ from leasehold.core.patience import HELD_S, Renewals
 from leasehold.core.steps import WaitLost
 from leasehold.core.task import BatchRule
 from leasehold.runtime.executor import Executor
-from leasehold.runtime.held import PENDING
+from leasehold.runtime.held import PENDING, Held
 from leasehold.runtime.inflight import Inflight
 from leasehold.runtime.log import event
 from leasehold.runtime.loops import Link, is_away
@@ -107,14 +107,17 @@ class Fetcher:
             self._paused = paused
             self._disturb()
 
+    def _is_paused(self, held: Held) -> bool:
+        return held.lease.record.queue in self._paused
+
     async def run(self) -> None:
         """Until stopped; with `burst`, until there is nothing left to do."""
         while not self.stopping:
             if self._disturbed.done():
                 self._disturbed = self._loop.create_future()
             if self._paused:
-                paused, self._paused = self._paused, frozenset()
-                self._executor.hand_back(self._inflight.take_pending(lambda held: held.lease.record.queue in paused))
+                self._executor.hand_back(self._inflight.take_pending(self._is_paused))
+                self._paused = frozenset()
             if self.quiet:
                 await self._be_still()
                 continue

@@ -1,6 +1,6 @@
 """How a job, its history and its end are written as text, and read back. Lua reads the first lines only.
 
-record   <enqueued_ms> <task or *>[ t=<timeout_ms>][ r=<retries>][ <shape>]\\n<payload>   (enqueued_ms: by the script)
+record   <enqueued_ns> <task or *>[ t=<timeout_ms>][ r=<retries>][ <shape>]\\n<payload>   (enqueued_ns: by the script)
 shape    [p=<priority>][ l=<lane>][ n=<lane limit>][ u=<mode>:<unique key>][ k=1]      (k: persistent)
 tries    <failures> <crashes>[\\n<error>]
 claim    <token> <claimed_ms> <slots or h>[ <shape>]
@@ -80,7 +80,8 @@ def read_record(queue: str, id: bytes, raw: bytes) -> JobRecord:
         if not newline or not words:
             raise ValueError
         task, timeout_ms, retries, shape = _read_words(words)
-        return JobRecord(name, queue, task, payload, int(enqueued), timeout_ms, retries, shape=shape)
+        enqueued_ms = int(enqueued) // 1_000_000
+        return JobRecord(name, queue, task, payload, enqueued_ms, timeout_ms, retries, shape=shape)
     except ValueError:
         return JobRecord(name, queue, None, raw, 0, malformed="the job's record does not begin as a record does")
 
@@ -108,7 +109,7 @@ def _timeout(text: str) -> int:
 
 def head_of(record: JobRecord) -> str:
     """The first line of a record, as far as it is worth keeping when the job has completed."""
-    return f"{record.enqueued_ms} {record.task or RAW}{_shape_words(record.shape)}"
+    return f"{record.enqueued_ms}000000 {record.task or RAW}{_shape_words(record.shape)}"
 
 
 def read_error(raw: bytes) -> ErrorInfo | None:

@@ -4,10 +4,10 @@
 -- Returns: a string of one character a job: 1 added, 0 existed.
 -- Invariant: a job that was added is in `jobs` and in exactly one of `ready` and `scheduled`. Without room for all nothing
 -- is added.
---@include begin remember wake forget admit large layout
+--@include begin remember wake forget admit large layout begun
 local session, number, room = ARGV[1], ARGV[2], tonumber(ARGV[3])
 --@include once
-local time = clock()
+local time, micros = clock()
 -- Reads of the keys that are written below: a wrong type is an error here, before anything has changed.
 call('LLEN', key('ready'))
 call('ZCARD', key('scheduled'))
@@ -27,20 +27,21 @@ if full then
 end
 note_layout()
 local answers, ready, scheduled, later = {}, {}, {}, {}
-local begun, jobs, largest = time .. ' ', key('jobs'), 0
+local next_word, jobs, largest = words_from(micros), key('jobs'), 0
 for i = 4, #ARGV, 4 do
   local id, record, due, own = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]
-  local added = 0
+  local added, begun = 0, next_word()
   if own == '0' or not has_ended(id, time) then
-    added = call('HSETNX', jobs, id, begun .. record)
+    added = call('HSETNX', jobs, id, begun .. ' ' .. record)
   end
   largest = math.max(largest, #record)
   if added == 1 then
     local at = due == '' and 0 or due_time(due, time)
     if at > time then
       scheduled[#scheduled + 1] = at
-      scheduled[#scheduled + 1] = id
-      later[id] = true
+      local entry = begun .. '/' .. id -- as lib due has it
+      scheduled[#scheduled + 1] = entry
+      later[entry] = true
     else
       ready[#ready + 1] = id
     end

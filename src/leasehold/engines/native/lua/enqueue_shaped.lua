@@ -5,10 +5,11 @@
 -- unique key (see `resolve`); then `<length>:<id>` of the other job for every letter.
 -- Invariant: a job that was added is in `jobs` and in exactly one of its lane, the list of its priority, `ready`,
 -- `scheduled` and `again`. Without room for all nothing is added.
---@include begin types remember wake task shape unique notes forget ends ghosts find admit large layout
+--@include begin types remember wake task shape unique notes forget ends ghosts find admit large layout begun
 local session, number, room = ARGV[1], ARGV[2], tonumber(ARGV[3])
 --@include once
-local time = clock()
+local time, micros = clock()
+local next_word = words_from(micros)
 check_types()
 local shape_at = {}
 for i = 4, #ARGV, 4 do
@@ -51,7 +52,7 @@ local lanes, order = {}, {}
 local function rewrite(id, old, record)
   local first, payload = string.match(record, '^([^\n]*)\n(.*)$')
   local shape, plain = shape_of(old), string.match(first, '^(.-) [plnuk]=') or first
-  local line = (string.match(old, '^%d+ ') or time .. ' ') .. plain .. (shape == '' and '' or ' ' .. shape)
+  local line = (string.match(old, '^%d+ ') or next_word() .. ' ') .. plain .. (shape == '' and '' or ' ' .. shape)
   call('HSET', key('jobs'), id, line .. '\n' .. payload)
 end
 
@@ -65,9 +66,11 @@ local function resolve(policy, wait, unique, other, record)
     return 'p'
   elseif policy == 'd' and waits then
     rewrite(other, old, record)
-    if call('ZSCORE', key('scheduled'), other) then
-      local due = math.min(time + wait, tonumber(string.match(old, '^%d+')) + @POSTPONE_MOST@ * wait)
-      call('ZADD', key('scheduled'), shapes.score_of(math.max(due, time), 'u'), other)
+    local entry = due_entry(other, old)
+    if call('ZSCORE', key('scheduled'), entry) then
+      local begun = tonumber(string.sub(old, 1, 13))
+      local due = math.min(time + wait, begun + @POSTPONE_MOST@ * wait)
+      call('ZADD', key('scheduled'), math.max(due, time), entry)
     end
     return 'd'
   elseif policy == 'a' and state == 'active' then
@@ -101,12 +104,13 @@ local function contend(id, record, shape, rule)
   uniques.own_key(unique, id, mode == 'w' and digits(time + tonumber(window)) or '0')
 end
 
-local function line_up(id, shape, at)
+local function line_up(id, record, shape, at)
   local lane = shapes.word(shape, 'l')
   if at > time then
-    scheduled[#scheduled + 1] = shapes.score_of(at, shape)
-    scheduled[#scheduled + 1] = id
-    later[id] = true
+    local entry = due_entry(id, record)
+    scheduled[#scheduled + 1] = at
+    scheduled[#scheduled + 1] = entry
+    later[entry] = true
   elseif lane then
     if not lanes[lane] then
       order[#order + 1] = lane
@@ -122,21 +126,22 @@ local function line_up(id, shape, at)
 end
 
 for i = 4, #ARGV, 4 do
-  local id, record, due, rule = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]
+  local id, due, rule = ARGV[i], ARGV[i + 2], ARGV[i + 3]
+  local record = next_word() .. ' ' .. ARGV[i + 1]
   -- rule: 0 or 1 (an id of the caller's own); for a job with a shape more: - for none, else w<ms> (for how long its key
   -- is unique, mode w) and what to do when another has it: j reject, e existing, p replace, a rerun, d<ms> postpone.
   local shape, letter, other, follows = shape_at[i] or '', nil, nil, false
   local own = string.sub(rule, 1, 1) == '1'
   note_size(#record)
   if #rule > 1 and is_new(id, own) then
-    letter, other, follows = contend(id, record, shape, rule)
+    letter, other, follows = contend(id, ARGV[i + 1], shape, rule)
   end
   if letter then
     others[#others + 1] = #other .. ':' .. other
     answers[#answers + 1] = letter
-  elseif (not own or not has_ended(id, time)) and call('HSETNX', key('jobs'), id, time .. ' ' .. record) == 1 then
+  elseif (not own or not has_ended(id, time)) and call('HSETNX', key('jobs'), id, record) == 1 then
     if not follows then
-      line_up(id, shape, due_time(due, time))
+      line_up(id, record, shape, due_time(due, time))
     end
     answers[#answers + 1] = 1
   else

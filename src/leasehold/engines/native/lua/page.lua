@@ -103,7 +103,8 @@ if state == 'ready' then
 elseif state == 'scheduled' then
   local found = call('ZRANGE', key('scheduled'), offset, last, 'WITHSCORES')
   for i = 1, #found, 2 do
-    add(found[i], found[i + 1], '', '')
+    local id = due_id(found[i])
+    add(id, found[i + 1], '', '')
   end
   local count = call('ZCARD', key('scheduled'))
   for _, id in ipairs(following(math.max(0, offset - count), limit - #rows)) do

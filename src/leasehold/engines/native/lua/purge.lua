@@ -21,10 +21,10 @@ elseif state == 'scheduled' then
   end
   if #ids == 0 and after == '0' then
     local first = call('ZRANGE', key('scheduled'), 0, limit - 1)
-    ids = some_of(first)
+    ids = some_of(due_ids(first))
     more = #first == limit or #ids < #first
     if #ids > 0 then
-      call('ZREM', key('scheduled'), unpack(ids))
+      call('ZREM', key('scheduled'), unpack(first, 1, #ids))
     end
   end
 elseif state == 'unroutable' then

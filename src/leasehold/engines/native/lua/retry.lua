@@ -17,7 +17,7 @@ local function edit(record)
   end
   local line, words = string.match(record, '^(%d+ [^ \n]+([^\n]*))\n')
   words = string.gsub(string.gsub(words or '?', ' [trpn]=%-?%d+', ''), ' [luk]=[^ ]+', '')
-  return (words == '' and line or clock() .. ' *') .. '\n' .. payload
+  return (words == '' and line or digits(clock()) .. '000000 *') .. '\n' .. payload
 end
 
 -- Its key is its own again, if nobody else has it. Who blocks a lane and had its key only until its start, or for a time,

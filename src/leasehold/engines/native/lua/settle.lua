@@ -66,8 +66,9 @@ local function retry(id, failures, crashes, delay, body, shape)
   note_size(#body)
   call('HINCRBY', key('meta'), 'retried', 1)
   if delay > 0 then
-    call('ZADD', key('scheduled'), shape == '' and time + delay or shapes.score_of(time + delay, shape), id)
-    woken = woken or call('ZRANGE', key('scheduled'), 0, 0)[1] == id
+    local entry = due_entry(id, call('HGET', key('jobs'), id))
+    call('ZADD', key('scheduled'), time + delay, entry)
+    woken = woken or call('ZRANGE', key('scheduled'), 0, 0)[1] == entry
   elseif crashes >= config.isolate and not (shape ~= '' and shapes.word(shape, 'l')) then
     call('RPUSH', key('isolated'), id)
     woken = true

@@ -28,14 +28,14 @@ local function cancel(id)
   end
 end
 
--- Cancel what is wanted of these; what is not is passed over by the next call.
-local function cancel_of(ids, take_out)
-  for _, id in ipairs(ids) do
+-- Cancel what is wanted of these, whose entries are in the same order; what is not is passed over by the next call.
+local function cancel_of(ids, entries, take_out)
+  for n, id in ipairs(ids) do
     if is_wanted(id) then
       cancel(id)
-      take_out(id)
+      take_out(entries[n])
     else
-      after = id
+      after = entries[n]
     end
   end
 end
@@ -48,9 +48,9 @@ end
 
 local function cancel_scheduled(place, first)
   local found = call('ZRANGE', place, first, first + limit - 1)
-  local ids = some_of(found)
+  local ids = some_of(state == 'scheduled' and due_ids(found) or found)
   more = #found == limit or #ids < #found
-  cancel_of(ids, function(id) call('ZREM', place, id) end)
+  cancel_of(ids, found, function(entry) call('ZREM', place, entry) end)
   return #found > 0
 end
 
@@ -125,7 +125,7 @@ elseif state == 'isolated' and lane ~= '' then
   local found = call('LRANGE', key('isolated'), first, first + limit - 1)
   local ids = some_of(found)
   more = #found == limit or #ids < #found
-  cancel_of(ids, function(id) call('LREM', key('isolated'), 1, id) end)
+  cancel_of(ids, found, function(id) call('LREM', key('isolated'), 1, id) end)
 elseif state == 'scheduled' then
   cancel_scheduled(key('scheduled'), start_of(after ~= '' and call('ZRANK', key('scheduled'), after)))
 elseif state == 'again' then

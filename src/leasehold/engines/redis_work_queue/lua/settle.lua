@@ -28,13 +28,29 @@ local hashes = seen_hashes(items, small)
 local tries = call('EXISTS', key('attempts')) == 1 and call('HMGET', key('attempts'), unpack(ids)) or {}
 local answers, done, names, front, gone, off, again, waits = {}, {}, {}, {}, {}, {}, {}, {}
 
+-- Retries that are due at the same moment come in the order of their claims, which a part of a millisecond says.
+local part_of = {}
+local function order_retries()
+  local tokens = {}
+  for i = 5, #ARGV, 7 do
+    if ARGV[i + 2] == 'r' then
+      tokens[#tokens + 1] = tonumber(ARGV[i + 1])
+    end
+  end
+  table.sort(tokens)
+  for n, token in ipairs(tokens) do
+    part_of[token] = (n - 1) / 4096
+  end
+end
+order_retries()
+
 local function retry(id, claim, tried, delay, body)
   local failures, crashes = counted(tried, claim.hash)
   call('HSET', key('attempts'), id, attempts_text(failures + 1, crashes, claim.hash, '\n' .. body))
   call('HINCRBY', key('meta'), 'retried', 1)
   if delay > 0 then
     set_lease(id, '~' .. digits(time + delay), delay + config.wire)
-    call('ZADD', key('later'), time + delay, id)
+    call('ZADD', key('later'), string.format('%.17g', time + delay + part_of[tonumber(claim.token)]), id)
     waits[id] = true
   else
     end_lease(id)

@@ -80,7 +80,7 @@ local function put_back(config, time, entries, bounded)
           counts[#counts + 1] = failures .. ' ' .. crashes .. (string.match(tries[n] or '', '^%d+ %d+(.*)$') or '')
         end
         if out_of_line then
-          shapes.put_off(id, shape)
+          shapes.put_off(id)
         else
           again[#again + 1] = id
           line_up_again(config, id, shape, crashes, front, isolated)

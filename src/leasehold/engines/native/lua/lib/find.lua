@@ -14,7 +14,7 @@ local function find(id)
   if not record then
     return nil
   end
-  local due = call('ZSCORE', key('scheduled'), id)
+  local due = call('ZSCORE', key('scheduled'), due_entry(id, record))
   if due then
     return 'scheduled', due, record
   end
@@ -48,10 +48,12 @@ local function find_owner(unique, owner)
   end
 end
 
--- Where a job waits: in line (then how its entry is called as a ghost), or in which set. To be asked before anything of
--- it is changed.
+-- Where a job waits: in line (then how its entry is called as a ghost), in which set, or as which entry of `scheduled`. To
+-- be asked before anything of it is changed.
 local function place_of(id, state, detail, record)
-  if state ~= 'ready' then
+  if state == 'scheduled' then
+    return due_entry(id, record)
+  elseif state ~= 'ready' then
     return state == 'unroutable' and detail or nil
   end
   local shape = shape_of(record)
@@ -69,7 +71,7 @@ local function take_out(id, state, found)
     call('HINCRBY', key('ghosts'), found, 1)
     call('HINCRBY', key('meta'), 'ghosts', 1)
   elseif state == 'scheduled' then
-    call('ZREM', key('scheduled'), id)
+    call('ZREM', key('scheduled'), found)
   elseif state == 'unroutable' then
     call('ZREM', key('unroutable:' .. found), id)
     if call('EXISTS', key('unroutable:' .. found)) == 0 then

@@ -7,6 +7,7 @@ local function shape_of(record)
   return string.match(record or '', '^[^\n]- ([plnuk]=[^\n]*)') or ''
 end
 
+--@include due
 -- All else about shapes.
 local shapes = setmetatable({ function(my)
   local function word(shape, name)
@@ -189,21 +190,16 @@ local shapes = setmetatable({ function(my)
     return check(shape, redis.pcall)
   end
 
-  -- A time in `scheduled` has a half added for a job that has a shape: only its record needs to be looked at when it is due.
-  local function score_of(due, shape)
-    return shape == '' and due or string.format('%.1f', due + 0.5)
-  end
-
   -- A job that cannot be put into line is due later. What it was part of goes on.
   local later = nil
-  local function put_off(id, shape)
+  local function put_off(id)
     later = later or clock() + @PUT_OFF_MS@
-    call('ZADD', key('scheduled'), score_of(later, shape), id)
+    call('ZADD', key('scheduled'), later, due_entry(id, call('HGET', key('jobs'), id)))
   end
 
   local function place_or_put_off(id, shape)
     if trouble_of(shape) then
-      put_off(id, shape)
+      put_off(id)
     else
       place(id, shape, false)
     end
@@ -274,7 +270,6 @@ local shapes = setmetatable({ function(my)
   my.place_or_put_off = place_or_put_off
   my.check = check
   my.trouble_of = trouble_of
-  my.score_of = score_of
   my.blockers = blockers
   my.unblock = unblock
   my.end_in_lane = end_in_lane

@@ -7,30 +7,31 @@ local not_promoted = nil
 -- One that has a shape takes several times as long as one that does not. One whose list is another program's is put off: it
 -- must not keep the others from their lists.
 local function promote(time, limit)
-  local due = call('ZRANGEBYSCORE', key('scheduled'), '-inf', time + 0.5, 'WITHSCORES', 'LIMIT', 0, limit)
+  local due = call('ZRANGEBYSCORE', key('scheduled'), '-inf', time, 'LIMIT', 0, limit)
   if #due == 0 then
     return 0
   end
-  local ids, plain, shaped, work, bytes = {}, {}, {}, 0, 0
-  for i = 1, #due, 2 do
+  local promoted, plain, shaped, work, bytes = {}, {}, {}, 0, 0
+  for _, entry in ipairs(due) do
     if work >= limit or bytes >= @READ_BYTES@ then
       break
     end
-    local id, shape = due[i], ''
-    if tonumber(due[i + 1]) % 1 ~= 0 then
+    local id, has_shape = due_id(entry)
+    local shape = ''
+    if has_shape then
       local record = call('HGET', key('jobs'), id) or ''
       shape, bytes = shape_of(record), bytes + #record
     end
     local trouble = shape ~= '' and shapes.trouble_of(shape)
     if trouble then
       not_promoted, work = trouble, work + 1
-      shapes.put_off(id, shape)
+      shapes.put_off(id)
     elseif shape == '' or not shapes.word(shape, 'l') and not shapes.word(shape, 'p') then
       plain[#plain + 1], work = id, work + 1
-      ids[#ids + 1] = id
+      promoted[#promoted + 1] = entry
     else
       shaped[#shaped + 1], work = { id, shape }, work + @BACK_HARD@
-      ids[#ids + 1] = id
+      promoted[#promoted + 1] = entry
     end
   end
   for _, one in ipairs(shaped) do
@@ -40,10 +41,10 @@ local function promote(time, limit)
     call('RPUSH', key('ready'), unpack(plain))
     wake_one()
   end
-  if #ids > 0 then
-    call('ZREM', key('scheduled'), unpack(ids))
+  if #promoted > 0 then
+    call('ZREM', key('scheduled'), unpack(promoted))
   end
-  return #ids
+  return #promoted
 end
 
 -- Do what is due and answer: promoted, reclaimed, milliseconds until something more is due (-1: nothing known), and whether
