@@ -23,7 +23,8 @@ class Authority:
         self._folder = folder
         self._name = name
         self.own = self._files(name)
-        _openssl("req", "-x509", *_NEW, "-days", "2", "-subj", f"/CN={name}", *_out(self.own))
+        uses = ("-addext", "keyUsage=critical,keyCertSign,cRLSign")  # without which Python 3.13 trusts no authority
+        _openssl("req", "-x509", *_NEW, "-days", "2", "-subj", f"/CN={name}", *uses, *_out(self.own))
 
     def sign(self, name: str, alternative: str) -> Certificate:
         """A certificate for `alternative`, as in `IP:127.0.0.1` or `DNS:redis.example.org`."""

@@ -183,6 +183,17 @@ class TestJson:
         value: list[Any] = [[] for _ in range(1_000)]
         assert codec.decode(codec.encode(value)) == value
 
+    def test_text_is_not_deep(self):
+        codec = JsonCodec()
+        value = ["[{" * 1_000, '\\"[' * 1_000, {"[" * 1_000: "\\"}, "]" * 1_000]
+        assert codec.decode(codec.encode(value)) == value
+
+    @pytest.mark.parametrize("end", [b"", b"\\", b'"'])
+    def test_a_long_text_is_read_once(self, end):
+        data = b"[" * 65 + b'"' + b'\\"' * 500_000 + end
+        with pytest.raises(PayloadInvalid, match="64 levels"):
+            JsonCodec().decode(data)
+
 
 class TestRaw:
     @pytest.mark.parametrize(

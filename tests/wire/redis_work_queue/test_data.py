@@ -121,8 +121,9 @@ def test_what_is_no_text_is_no_envelope(key: bytes) -> None:
     assert (record.task, record.payload, record.malformed) == (None, data, "")
 
 
-def test_an_envelope_that_is_nested_too_deeply_is_not_taken_for_a_raw_payload() -> None:
-    data = b'{"leasehold":1,"task":"t","args":[' + b"[" * 5_000 + b"]" * 5_000 + b"]}"
+@pytest.mark.parametrize("levels", [63, 500, 5_000, 100_000])
+def test_an_envelope_that_is_nested_too_deeply_is_not_taken_for_a_raw_payload(levels: int) -> None:
+    data = b'{"leasehold":1,"task":"t","args":[' + b"[" * levels + b"]" * levels + b"]}"
     record = read_record("q", b"id", data)
     assert record.malformed
     assert record.payload == data

@@ -25,6 +25,7 @@ from typing import Any, Final
 import msgspec
 
 from leasehold.core import limits, names
+from leasehold.core.codec import Misfit, check_depth
 from leasehold.core.job import ErrorInfo, JobRecord, JobView, NewJob, State
 from leasehold.engines.texts import as_text, number_of
 
@@ -82,19 +83,21 @@ def read_record(queue: str, id: bytes, data: bytes) -> JobRecord:
     if data.startswith(_HEAD):
         # Most are as ours writes them: a second look at their form is saved.
         try:
-            return _record(name, queue, _decode_own(data))
-        except (msgspec.MsgspecError, ValueError, RecursionError):
+            return _record(name, queue, _decode_own(data), data)
+        except (msgspec.MsgspecError, Misfit, ValueError, RecursionError):
             pass
     if not _is_envelope(data):
         return JobRecord(name, queue, None, data, 0)
     try:
-        return _record(name, queue, _decode_envelope(data))
-    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        reason = str(error) if type(error) is ValueError else "it is not what an envelope is made of"
+        return _record(name, queue, _decode_envelope(data), data)
+    except (msgspec.MsgspecError, Misfit, ValueError, RecursionError) as error:
+        ours = isinstance(error, Misfit) or type(error) is ValueError
+        reason = str(error) if ours else "it is not what an envelope is made of"
         return JobRecord(name, queue, None, data, 0, malformed=f"The envelope cannot be read: {reason}.")
 
 
-def _record(id: str, queue: str, envelope: _Envelope) -> JobRecord:
+def _record(id: str, queue: str, envelope: _Envelope, data: bytes) -> JobRecord:
+    check_depth(data)
     if envelope.leasehold != _VERSION:
         raise ValueError(f"its version is {names.shown(envelope.leasehold)}; expected {_VERSION}")
     payload = _payload(envelope)
