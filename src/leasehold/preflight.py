@@ -93,10 +93,9 @@ _KEEPS_NOTHING: Final = frozenset({"role", "mode"})
 
 @dataclass(frozen=True, slots=True)
 class Rights:
-    """What an engine needs of a user of Redis. `keys`: how the names of all its keys begin. `missing`: what is lacking,
-    as an ACL grants it."""
+    """What an engine needs of a user of Redis, as the rules of an ACL: all of it, and what this user lacks."""
 
-    keys: str
+    needed: tuple[str, ...]
     missing: Callable[[], Steps[tuple[str, ...]]]
 
 
@@ -107,7 +106,7 @@ def rights_of(engine: FullEngine) -> Rights:
 
         if isinstance(engine, RedisWorkQueueEngine):
             prefixes = (engine.base, *engine.named.values())
-            return Rights(" or ".join(dict.fromkeys(prefixes)), lambda: rights.missing_rights(prefixes))
+            return Rights(rights.needed_rights(prefixes), lambda: rights.missing_rights(prefixes))
     elif engine.name == NATIVE:
         from leasehold.engines.native import NativeEngine
 
@@ -117,9 +116,9 @@ def rights_of(engine: FullEngine) -> Rights:
 
 
 def _native_rights(namespace: str) -> Rights:
-    from leasehold.engines.native.rights import missing_rights
+    from leasehold.engines.native.rights import missing_rights, needed_rights
 
-    return Rights(f"{{{namespace}", lambda: missing_rights(namespace))
+    return Rights(needed_rights(namespace), lambda: missing_rights(namespace))
 
 
 def inspection(
@@ -143,7 +142,7 @@ def inspection(
     found += writes
     if not any(one.level is Level.ERROR and one.name in _KEEPS_NOTHING for one in found):
         needed = rights or _native_rights(namespace)
-        found.append(_rights(needed.keys, (yield from needed.missing())))
+        found.append(_rights((yield from needed.missing())))
         found += yield from _measured(wall, clock)
     return Inspection(tuple(found))
 
@@ -316,11 +315,11 @@ def _persistence(info: Mapping[str, str], config: Mapping[str, str]) -> Finding:
     return Finding(name, Level.OK, f"An append-only file{f', synced: {fsync}' if fsync else ''}.")
 
 
-def _rights(keys: str, missing: tuple[str, ...]) -> Finding:
+def _rights(missing: tuple[str, ...]) -> Finding:
     if not missing:
         return Finding("rights", Level.OK, "This user may do all that is needed.")
     text = f"This user of Redis lacks rights that are needed: {' '.join(missing)}."
-    return Finding("rights", Level.ERROR, text, f"Grant them with `ACL SETUSER`; all keys begin with {keys}.")
+    return Finding("rights", Level.ERROR, text, "`leasehold check --acl USER` prints the line that grants all of them.")
 
 
 def _measured(wall: Callable[[], float], clock: Callable[[], float]) -> Steps[list[Finding]]:

@@ -3,12 +3,14 @@
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from leasehold import Leasehold
+from leasehold import JobFailed, Leasehold
 from leasehold.testing.server import keys_of
 
 NAMES = [
@@ -24,6 +26,22 @@ NAMES = [
     "latency",
     "layout",
 ]
+
+JOBS = """
+import time
+from leasehold import Leasehold, check_cancelled
+
+app = Leasehold()
+
+@app.handler("default")
+def work(job):
+    while job.payload == b"wait":
+        print("waiting", flush=True)
+        job.progress(1, 2)
+        check_cancelled()
+        time.sleep(0.05)
+    return 1
+"""
 
 
 @pytest.fixture
@@ -106,7 +124,7 @@ def test_one_that_is_almost_full(run, make_server):
 
 USERS = {
     "inner": (["+@all", "-hset", "-zadd", "allkeys", "allchannels"], {"+hset", "+zadd"}),
-    "keys": (["+@all", "~other:*", "allchannels"], {"~{leasehold*"}),
+    "keys": (["+@all", "~other:*", "allchannels"], {"~{leasehold:*"}),
     "scripts": (["+@all", "-eval", "-evalsha", "allkeys", "allchannels"], {"+eval", "+evalsha"}),
 }
 
@@ -126,20 +144,53 @@ def test_rights_to_channels(run, make_server):
     server = make_server()
     server.command("ACL", "SETUSER", "app", "on", ">s3cret", "resetchannels", "+@all", "allkeys")
     found = run(server, expect=1, url=server.url.replace("unix://", "unix://app:s3cret@"))["rights"]
-    assert "+publish &{leasehold*" in found["found"]
+    assert "+publish &{leasehold:*" in found["found"]
 
 
 def test_a_user_with_just_the_rights_that_are_granted(run, make_server, leasehold, tmp_path):
+    """The line of `check --acl`, as it is printed: for a client, a worker with processes, and the commands."""
     server = make_server()
-    rules = ["~{leasehold*", "&{leasehold*", "+@all", "-@dangerous", "+info", "+client|setname"]
-    server.command("ACL", "SETUSER", "app", "on", ">s3cret", "resetchannels", *rules)
+    line = leasehold("check", "--acl", "app").end().out
+    assert json.loads(leasehold("check", "--acl", "app", "--json").end().out)["acl"] == line.split()
+    server.command(*line.replace(">PASSWORD", ">s3cret").split())
     url = server.url.replace("unix://", "unix://app:s3cret@")
     found = run(server, url=url)
     assert {one["level"] for one in found.values()} == {"ok"}
-    (tmp_path / "jobs.py").write_text("from leasehold import Leasehold\napp = Leasehold()\n@app.task\ndef f(): ...\n")
-    with Leasehold(url) as app:
-        app.queue("default").enqueue(b"x", lane="l")
-    assert "lacks rights" not in leasehold("worker", "jobs:app", "--burst", url=url).end().err
+    (tmp_path / "jobs.py").write_text(JOBS)
+    worker = leasehold("worker", "jobs:app", "--processes", "2", url=url).wait_for("started")
+    with Leasehold(url, durable=0) as app:
+        wait = app.queue("default").enqueue(b"wait", lane="l")
+        assert app.queue("default").enqueue(b"x", unique="k", priority=5).result(timeout=30) == 1
+        worker.wait_for("waiting", "out")
+        assert app.control.cancel("default", wait.id)
+        with pytest.raises(JobFailed):
+            wait.result(timeout=30)
+        assert app.inspect.workers()
+    for command in (["info"], ["info", "default"], ["jobs", "default"], ["job", "default", wait.id]):
+        leasehold(*command, url=url).end()
+    worker.signal(signal.SIGTERM).end()
+    assert not re.search("NOPERM|refused|lacks|denied|not_woken", worker.err), worker.err
+
+
+def test_the_documented_line_is_the_one_that_is_printed(leasehold):
+    page = (Path(__file__).parents[2] / "docs" / "howto" / "check.md").read_text()
+    assert " ".join(page.partition("ACL SETUSER shop")[2].partition("```")[0].split()) == " ".join(
+        leasehold("check", "--acl", "shop").end().out.split()[3:]
+    )
+
+
+@pytest.mark.parametrize(
+    ("prefix", "words"),
+    [
+        ("jobs", "~jobs ~jobs:*"),
+        ("q[1]*", r'"~q\x5c[1\x5c]\x5c*" "~q\x5c[1\x5c]\x5c*:*"'),
+        ("my jobs", r'"~my\x20jobs"'),
+    ],
+)
+def test_the_line_for_another_protocol(leasehold, prefix, words):
+    line = leasehold("check", "--acl", "app", "--protocol", f"redis-work-queue:{prefix}").end().out
+    assert f">PASSWORD {words} " in line
+    assert "&" not in line
 
 
 def test_a_user_who_may_not_ask(run, make_server):

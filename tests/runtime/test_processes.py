@@ -189,7 +189,7 @@ async def test_who_kills_its_process_has_crashed_and_harms_no_other(launch, said
         here.engine.add("a", task=name)
         async with asyncio.timeout(40):
             outcome = await first(here, "a")
-        # Since Python 3.12 a recursion in C that goes too deep may be an error of the handler and no end of its process.
+        # Since Python 3.12 a recursion in C that goes too deep may be an error of the handler, and its process lives.
         guarded = name == "deep" and sys.version_info >= (3, 12) and isinstance(outcome, Retried)
         assert outcome == Crashed() or guarded
         assert alive(other)

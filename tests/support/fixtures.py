@@ -7,11 +7,13 @@ from collections.abc import Iterator
 
 import pytest
 
+from leasehold.preflight import rights_of
+from leasehold.protocols import FullEngine
 from leasehold.redis.sync import SyncDriver
 from leasehold.testing.server import RedisServer
 from tests.support import mutants
-from tests.support.engines import ENTRIES, NATIVE, Entry
-from tests.support.world import World
+from tests.support.engines import ENTRIES, NATIVE, Entry, Options
+from tests.support.world import NAMESPACE, World
 
 _MUTATED = pytest.StashKey[bool]()
 
@@ -79,10 +81,18 @@ def shared_server(redis_binary: str) -> Iterator[RedisServer]:
 
 
 @pytest.fixture
-def driver(server: RedisServer) -> Iterator[SyncDriver]:
-    driver = SyncDriver(server.url, patience_ms=20_000, reply_timeout_ms=20_000)
+def driver(entry: Entry, server: RedisServer) -> Iterator[SyncDriver]:
+    """As a user with just the rights that the engine says it needs: so they are enough for all that is tested."""
+    url = restricted(server, entry.make(NAMESPACE, Options()))
+    driver = SyncDriver(url, patience_ms=20_000, reply_timeout_ms=20_000)
     yield driver
     driver.close()
+
+
+def restricted(server: RedisServer, engine: FullEngine) -> str:
+    """The URL for a user with just the rights that the engine needs."""
+    server.command("ACL", "SETUSER", engine.name, "reset", "resetchannels", "on", ">pw", *rights_of(engine).needed)
+    return server.url.replace("unix://", f"unix://{engine.name}:pw@")
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import TYPE_CHECKING, Final
 
@@ -21,15 +22,19 @@ if TYPE_CHECKING:
     from leasehold.app import Leasehold
 
 _STYLES: Final = {Level.OK: "green", Level.UNKNOWN: "yellow", Level.WARNING: "yellow", Level.ERROR: "bold red"}
+# Redis 6.2 gives a user that was reset all channels.
+_FRESH: Final = ("reset", "resetchannels", "on", ">PASSWORD")
+_PLAIN: Final = re.compile(r"[!#-&(-\[\]-~]+")
 _LEVEL: Final = 9
 _NAME: Final = 13
 
 
 @click.command()
 @click.option("--strict", is_flag=True, help="Let warnings count as errors.")
+@click.option("--acl", metavar="USER", help="Print the command that gives this user the rights needed and no others.")
 @reaching
 @click.pass_context
-def check(context: click.Context, strict: bool, where: Where, as_json: bool) -> None:
+def check(context: click.Context, strict: bool, acl: str | None, where: Where, as_json: bool) -> None:
     """Look whether a Redis is fit to keep jobs, and say how to put it right.
 
     It looks at the version, the role, the eviction policy, the memory, the connections, the persistence, the rights of
@@ -38,10 +43,16 @@ def check(context: click.Context, strict: bool, where: Where, as_json: bool) -> 
     newer release has written to it claims nothing, and says so. Without a connection, or for a user who is not let in,
     that is all it finds.
 
+    With --acl it connects to nothing: it prints the line for redis-cli, with a password that you choose.
+
     Exit status: 0 fit, perhaps with warnings; 1 there are errors (with --strict: or warnings), or Redis could not be
     reached; 2 the command line or a setting is wrong.
     """
     with reach(where) as app:
+        if acl is not None:
+            words = ("ACL", "SETUSER", acl, *_FRESH, *rights_of(app.engine).needed)
+            click.echo(dump({"acl": words}) if as_json else " ".join(map(_quoted, words)))
+            return
         server, found = str(Target.parse(app.settings.url)), _look(app)
     fit = not found.errors and not (strict and found.warnings)
     if as_json:
@@ -49,6 +60,14 @@ def check(context: click.Context, strict: bool, where: Where, as_json: bool) -> 
     else:
         _show(server, found)
     context.exit(Exit.OK if fit else Exit.FAILED)
+
+
+def _quoted(word: str) -> str:
+    """The word as redis-cli reads it: in quotes where it has spaces, quotes, backslashes or bytes that are no ASCII."""
+    if _PLAIN.fullmatch(word):
+        return word
+    data = word.encode("utf-8", "surrogateescape")
+    return '"' + "".join(char if _PLAIN.fullmatch(char := chr(byte)) else f"\\x{byte:02x}" for byte in data) + '"'
 
 
 def _look(app: Leasehold) -> Inspection:

@@ -106,7 +106,7 @@ def _check_rights(app: Leasehold, queue: str) -> None:
     if lacking:
         raise NotDone(
             f"This user of Redis lacks rights that are needed: {' '.join(dict.fromkeys(lacking))}. Nothing was moved. "
-            f"Grant them with `ACL SETUSER`; all keys begin with {source.prefix(queue)} or {{{namespace}."
+            "`leasehold check --acl USER` prints the line that grants those of one protocol; add those of the other."
         )
 
 

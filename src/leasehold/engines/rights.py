@@ -1,4 +1,4 @@
-"""Whether Redis lets this user run the commands of an engine. Nothing that is a queue's is touched."""
+"""What an engine needs of a user of Redis, and whether Redis grants it. Nothing that is a queue's is touched."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from leasehold.core.errors import AccessDenied
 from leasehold.core.steps import Invoke, Script, Steps
 
 _KEYS_DENIED: Final = re.compile("one of the keys|access a key")
+_ALWAYS: Final = ("client|setname", "eval", "evalsha", "info", "ping", "select", "time", "wait")
+"""Commands of every client: connecting, scripts, `leasehold check`, and waiting for replicas."""
 _SCRIPT: Final = Script(
     "rights",
     """
@@ -44,6 +46,17 @@ return denied
 )
 
 
+def granted(keys: Sequence[str], commands: Sequence[str], channels: Sequence[str] = ()) -> tuple[str, ...]:
+    """The rules of an ACL for these patterns and commands, and for what every client needs.
+
+    >>> granted(["jobs:*"], ["HSET 1 1"])[:3]
+    ('~jobs:*', '+client|setname', '+eval')
+    """
+    names = {*_ALWAYS, *(words.split()[0].lower() for words in commands)}
+    patterns = (*(f"~{pattern}" for pattern in keys), *(f"&{pattern}" for pattern in channels))
+    return (*patterns, *(f"+{name}" for name in sorted(names)))
+
+
 def denied(key: str, words: Sequence[str]) -> Steps[list[str]]:
     """Of these commands, those that this user may not run, in small letters. `KEY` in them stands for `key`."""
     reply = yield Invoke(_SCRIPT, (key,), tuple(words))
@@ -51,7 +64,7 @@ def denied(key: str, words: Sequence[str]) -> Steps[list[str]]:
 
 
 def lacking(key: str, keys: str, needed: Sequence[str], no_key: Sequence[str]) -> Steps[list[str]]:
-    """What this user lacks, as an ACL grants it: commands as `+hset`, or the right to `keys`, as `~jobs:*`.
+    """What this user lacks, as an ACL grants it: commands as `+hset`, or the right to `keys` (a pattern), as `~jobs:*`.
 
     `needed`: commands whose first argument is a key, with examples of the others; `no_key`: as `denied` takes them. One
     who may run no script, or not on this key, can be asked for nothing else. Before Redis 7 a user who lacks DEL may

@@ -1,4 +1,4 @@
-"""Whether Redis lets this user do all that the native engine does. Nothing that is a queue's is touched."""
+"""What the native engine needs of a user of Redis, and whether Redis grants it. No key of a queue is touched."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Final
 
 from leasehold.core.steps import Steps
 from leasehold.engines.native.keys import namespace_prefix, queue_prefix
-from leasehold.engines.rights import denied, lacking
+from leasehold.engines.rights import denied, granted, lacking
 
 PROBE: Final = "leasehold-check"
 """A queue that nobody uses: the names of its keys are those that are asked for."""
@@ -23,19 +23,39 @@ NEEDED: Final = (
 NO_KEY: Final = ("TIME", "ZINTER 1 KEY", "EVALSHA - 0")
 
 
+CHANNELS: Final = ("PUBLISH", "SUBSCRIBE", "UNSUBSCRIBE")
+
+
+def needed_rights(namespace: str) -> tuple[str, ...]:
+    """The rules of an ACL that grant what this engine needs, and nothing else."""
+    queues, common = _patterns(namespace)
+    # The scripts of what belongs to no queue name its prefix as their key.
+    keys = (queues, namespace_prefix(namespace), common)
+    return granted(keys, (*NEEDED, *NO_KEY, *CHANNELS), (queues, common))
+
+
 def missing_rights(namespace: str) -> Steps[tuple[str, ...]]:
     """What this user lacks, as an ACL grants it: commands as `+hset`, keys as `~{leasehold:*`, channels as `&...`.
 
     Empty: nothing. Before Redis 7 a user who lacks DEL may lack more than is found.
     """
     queue, common = f"{queue_prefix(namespace, PROBE)}:probe", f"{namespace_prefix(namespace)}:probe"
-    keys = f"{{{namespace}*"
-    found = yield from lacking(queue, keys, NEEDED, NO_KEY)
-    if f"~{keys}" in found or "+evalsha" in found:
+    queues, others = _patterns(namespace)
+    found = yield from lacking(queue, queues, NEEDED, NO_KEY)
+    if f"~{queues}" in found or "+evalsha" in found:
         return tuple(found)
-    if not found and (yield from denied(queue, (f"EXISTS {common}",))):
-        found = [f"~{keys}"]
+    for key, pattern in ((namespace_prefix(namespace), namespace_prefix(namespace)), (common, others)):
+        if (yield from denied(queue, (f"EXISTS {key}",))):
+            found.append(f"~{pattern}")
     for name, rest in (("PUBLISH", " 1"), ("SUBSCRIBE", "")):
-        if (yield from denied(queue, (f"{name} {queue}{rest}", f"{name} {common}{rest}"))):
-            found.append(f"+{name.lower()} &{keys}")
+        for channel, pattern in ((queue, queues), (common, others)):
+            if (yield from denied(queue, (f"{name} {channel}{rest}",))):
+                found.append(f"+{name.lower()} &{pattern}")
     return tuple(found)
+
+
+def _patterns(namespace: str) -> tuple[str, str]:
+    """Those of the names of a queue's keys and channels, and of the others. No name has a character that is special in
+    a pattern, and none of another namespace begins like this."""
+    common = namespace_prefix(namespace)
+    return f"{common.removesuffix('}')}:*", f"{common}:*"

@@ -1,4 +1,4 @@
-"""Whether Redis lets this user do all that this engine does. Nothing that is a queue's is touched."""
+"""What this engine needs of a user of Redis, and whether Redis grants it. Nothing that is a queue's is touched."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Final
 
 from leasehold.core.errors import AccessDenied
 from leasehold.core.steps import Command, Steps
-from leasehold.engines.rights import lacking
+from leasehold.engines.redis_work_queue.keys import escaped
+from leasehold.engines.rights import granted, lacking
 
 NEEDED: Final = (
     "DEL", "EXISTS", "GET", "GETRANGE 0 0", "HDEL 1", "HEXISTS 1", "HGET 1", "HGETALL", "HINCRBY 1 1", "HLEN",
@@ -21,14 +22,25 @@ NEEDED: Final = (
 NO_KEY: Final = ("TIME", "EVALSHA - 0", "SCAN 0")
 
 
+def needed_rights(prefixes: Sequence[str]) -> tuple[str, ...]:
+    """The rules of an ACL that grant what this engine needs for queues with these prefixes, and nothing else."""
+    patterns = (pattern for prefix in prefixes for pattern in _patterns(prefix))
+    return granted(tuple(dict.fromkeys(patterns)), (*NEEDED, *NO_KEY))
+
+
 def missing_rights(prefixes: Sequence[str]) -> Steps[tuple[str, ...]]:
-    """What this user lacks for queues with these prefixes: commands as `+hset`, keys as `~jobs*`. Empty: nothing."""
+    """What this user lacks for queues with these prefixes: commands as `+hset`, keys as `~jobs:*`. Empty: nothing."""
     found: dict[str, None] = {}
     for prefix in dict.fromkeys(prefixes):
-        found |= dict.fromkeys((yield from lacking(f"{prefix}:leasehold:probe", f"{prefix}*", NEEDED, NO_KEY)))
+        itself, keys = _patterns(prefix)
+        found |= dict.fromkeys((yield from lacking(f"{prefix}:leasehold:probe", keys, NEEDED, NO_KEY)))
         try:
-            # The scripts name the prefix as their key, and make the others of it. It may be a key of somebody else's.
             yield Command(("EXISTS", prefix))
         except AccessDenied:
-            found |= {f"~{prefix}*": None}
+            found |= {f"~{itself}": None}
     return tuple(found)
+
+
+def _patterns(prefix: str) -> tuple[str, str]:
+    """Those of the prefix, which the scripts name as their key and make the others of, and of the others."""
+    return escaped(prefix), f"{escaped(prefix)}:*"
