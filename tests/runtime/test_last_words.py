@@ -50,7 +50,7 @@ class Redis:
             self.left.append(asked)
             return 1
         self._meanwhile()
-        return Heartbeat()
+        return Heartbeat(), ""  # what `Overdue.beat` answers
 
 
 class Engine(NativeEngine):
