@@ -25,6 +25,7 @@ import time
 from typing import Final
 
 from leasehold.core import limits
+from leasehold.core.clock import lease_clock
 from leasehold.core.engine import CancelAsked, Heartbeat
 from leasehold.core.errors import RedisError, Unreachable
 from leasehold.core.job import Lease, LeaseRef
@@ -115,7 +116,7 @@ class KeeperProcess:
         self._groups: tuple[Group, ...] = ()
         self._kept = dict.fromkeys(orders.queues, -math.inf)  # queue -> since when; all, until we are told
         self._beaten = dict.fromkeys(orders.queues, -math.inf)  # queue -> when last
-        self._good = dict.fromkeys(orders.queues, 0.0)  # queue -> when the last beat that went through was sent
+        self._good = dict.fromkeys(orders.queues, 0.0)  # queue -> when its last good beat was sent, by `lease_clock`
         self._look = dict.fromkeys(orders.queues, math.inf)  # queue -> when something may be due there
         self._woken = -math.inf
         self._said = -math.inf
@@ -200,7 +201,7 @@ class KeeperProcess:
         return max(self._said, self._woken) + self._pause
 
     def _say(self, beat: Heartbeat | None) -> None:
-        kept_at = min((self._good[queue] for queue in self._kept), default=time.monotonic())
+        kept_at = {queue: self._good[queue] for queue in self._kept}
         self._pipe.send(Report(beat, next(iter(self._troubles.values()), ""), kept_at).to_line())
 
     def _hear(self, seconds: float) -> None:
@@ -221,7 +222,7 @@ class KeeperProcess:
                 if not self._kept:
                     self._woken = now
                 for queue in told.keep - self._kept.keys():
-                    self._good[queue] = now  # whatever is claimed there is newer than this line
+                    self._good[queue] = lease_clock()  # whatever is claimed there is newer than this line
                 self._kept = {queue: self._kept.get(queue, now) for queue in told.keep}
 
     def _beat(self, now: float) -> Heartbeat | None:
@@ -234,6 +235,7 @@ class KeeperProcess:
         signal.setitimer(signal.ITIMER_REAL, ALIVE_MS / limits.SECOND, ALIVE_MS / limits.SECOND)
         try:
             for queue in due:
+                sent_at = lease_clock()
                 try:
                     beat, refusal = self._driver.run(self._overdue.beat(queue, now))
                 except RedisError as error:
@@ -247,7 +249,7 @@ class KeeperProcess:
                     self._beaten[queue] = now
                     continue
                 done = True
-                self._beaten[queue] = self._good[queue] = now
+                self._beaten[queue], self._good[queue] = now, sent_at
                 self._look[queue] = math.inf if beat.next_ms is None else now + beat.next_ms / limits.SECOND
                 self._troubles.pop(queue, None)
                 self._troubles.pop("", None)

@@ -54,13 +54,13 @@ class Orders:
 class Report:
     """One line of the keeper's: a beat (None when nothing came back), and what is wrong, if anything is.
 
-    `kept_at`: when the oldest of the beats was sent by which all leases are kept (by the clock that all processes of a
-    machine share); 0 when there was none. To a reader that was stopped meanwhile, an old report must not look new.
+    `kept_at`: when the last good beat of each queue was sent, by `lease_clock`, of those queues of which something may
+    be held; 0 when there was none. To a reader that was stopped meanwhile, an old report must not look new.
     """
 
     beat: Heartbeat | None
     trouble: str = ""
-    kept_at: float = 0.0
+    kept_at: Mapping[str, float] = field(default_factory=dict)
 
     def to_line(self) -> bytes:
         fields: dict[str, Any] = {"trouble": self.trouble, "kept_at": self.kept_at}

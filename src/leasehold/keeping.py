@@ -46,7 +46,7 @@ class ProcessKeeper:
         self._trouble = ""
         self._told: frozenset[str] | None = None
         self._groups: dict[int, Group | None] = {}
-        self._kept_at = 0.0
+        self._kept_at: Mapping[str, float] = {}
 
     @property
     def pid(self) -> int | None:
@@ -93,7 +93,7 @@ class ProcessKeeper:
         return report.beat
 
     @property
-    def kept_at(self) -> float:
+    def kept_at(self) -> Mapping[str, float]:
         return self._kept_at
 
     def show(self, leases: Mapping[LeaseRef, float]) -> None:

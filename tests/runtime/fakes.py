@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 from msgspec import structs
 
 from leasehold.core.backoff import Backoff
+from leasehold.core.clock import lease_clock
 from leasehold.core.engine import CancelAsked, Heartbeat, Maintained, Timing
 from leasehold.core.errors import LeaseholdError, WrongState
 from leasehold.core.job import JobRecord, JobView, Lease, Leased, LeaseRef, Refused, WorkerView
@@ -303,8 +303,9 @@ class FakeMessages:
 class FakeKeeper:
     """Says what a test puts into it. Ready at once, unless told otherwise."""
 
-    def __init__(self, *, ready: bool = True) -> None:
-        self.reports: asyncio.Queue[Heartbeat | Exception | None] = asyncio.Queue()
+    def __init__(self, *, ready: bool = True, clock: Callable[[], float] = lease_clock) -> None:
+        self.clock = clock
+        self.reports: asyncio.Queue[tuple[Heartbeat, float] | Heartbeat | Exception | None] = asyncio.Queue()
         self.shown: list[dict[LeaseRef, float]] = []
         self.kept: list[frozenset[str]] = []
         self.guarded: list[list[int]] = []
@@ -315,18 +316,25 @@ class FakeKeeper:
         """Whether what was left to it counts as crashed; None: nothing was."""
         self.ended = False
         """Whether it cannot be left anything any more."""
-        self.kept_at = time.monotonic()
+        self.good_at = clock()
+        """When the last good beat of all queues was sent."""
         self.mute = False
         """While set, the reports that are read do not say that anything is kept."""
         self._ready = ready
+        self._queues: Sequence[str] = ()
         self._heard = asyncio.Event()
 
     @property
     def pid(self) -> int | None:
         return None
 
+    @property
+    def kept_at(self) -> dict[str, float]:
+        return dict.fromkeys(self._queues, self.good_at)
+
     async def start(self, worker: str, queues: Sequence[str]) -> None:
         self.starts += 1
+        self._queues = queues
         if self._ready:
             self.beat()
 
@@ -341,6 +349,10 @@ class FakeKeeper:
         wishes, queues = tuple(cancelled), frozenset(paused)
         self.reports.put_nowait(Heartbeat(frozenset(lost), tuple(strays), cancelled=wishes, paused=queues))
 
+    def said(self, sent_at: float) -> None:
+        """A beat that was sent at this time, whenever it is read."""
+        self.reports.put_nowait((Heartbeat(), sent_at))
+
     def die(self) -> None:
         self.reports.put_nowait(KeeperGone("died"))
 
@@ -348,8 +360,11 @@ class FakeKeeper:
         said = await self.reports.get()
         if isinstance(said, Exception):
             raise said
+        if isinstance(said, tuple):
+            beat, self.good_at = said
+            return beat
         if not self.mute:
-            self.kept_at = time.monotonic()
+            self.good_at = self.clock()
         return said
 
     def show(self, leases: Mapping[LeaseRef, float]) -> None:
@@ -437,7 +452,7 @@ class Rig:
         self.worker = Worker(self.engine, self.driver, named, raw, queues, keeper=self.keeper, **options)  # type: ignore[arg-type]
         self.done: asyncio.Task[Any] | None = None
 
-    async def __aenter__(self) -> Rig:
+    async def __aenter__(self) -> Self:
         self.done = asyncio.get_running_loop().create_task(self.worker.run())
         return self
 

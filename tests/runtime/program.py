@@ -1,4 +1,6 @@
-"""A worker program for the tests of this folder: `python program.py URL [fast | long]`. It says what it does on stdout.
+"""A worker program for the tests of this folder: `python program.py URL [fast | long [SLOTS]]`.
+
+It says what it does on stdout.
 
 fast: short leases. long: leases so long that nothing comes back by their lapse within a test.
 """
@@ -15,13 +17,15 @@ import time
 from typing import Any
 
 from leasehold.core.engine import Timing
-from leasehold.core.task import TaskSpec
+from leasehold.core.task import BatchRule, TaskSpec
 from leasehold.engines.native import NativeEngine
 from leasehold.engines.native.engine import NativeConfig
 from leasehold.keeping import ProcessKeeper
 from leasehold.recipes import recipe_of
 from leasehold.redis.aio import AsyncDriver
-from leasehold.runtime import ExitStatus, Worker, current_job
+from leasehold.runtime import ExitStatus, Job, Worker, current_job
+
+GATHER_MS = 3_000
 
 
 def say(*words: object) -> None:
@@ -132,6 +136,12 @@ def leave_child() -> None:
     time.sleep(600)
 
 
+async def gather(jobs: list[Job]) -> None:
+    """The handler of raw payloads. They wait for others first."""
+    for job in jobs:
+        say("gather", job.id, job.attempt)
+
+
 class Saying(NativeEngine):
     """Says when the worker first looks for work."""
 
@@ -161,7 +171,10 @@ async def main(url: str, config: NativeConfig) -> ExitStatus:
         for function in functions
     }
     keeper = ProcessKeeper(url, recipe_of(NativeEngine("lh", config)))
-    worker = Worker(Saying("lh", config), driver, tasks, {}, ["q"], keeper=keeper, concurrency=1, grace_ms=5_000)
+    rule = BatchRule(10, GATHER_MS)
+    raw = {"q": TaskSpec(None, "q", gather, True, lambda value: b"null", None, batch=rule)}
+    slots = int(sys.argv[3]) if sys.argv[3:] else 1
+    worker = Worker(Saying("lh", config), driver, tasks, raw, ["q"], keeper=keeper, concurrency=slots, grace_ms=5_000)
     return await worker.run()
 
 

@@ -50,7 +50,7 @@ class Redis:
             self.left.append(asked)
             return 1
         self._meanwhile()
-        return Heartbeat(), ""  # what `Overdue.beat` answers
+        return Heartbeat(), ""
 
 
 class Engine(NativeEngine):

@@ -9,6 +9,7 @@ import time
 import pytest
 
 from leasehold.core.backoff import Backoff
+from leasehold.core.clock import lease_clock
 from leasehold.core.engine import CancelAsked, Timing
 from leasehold.core.errors import Fail
 from leasehold.core.outcome import Cancelled, Completed, Failed, Released, Retried
@@ -107,7 +108,7 @@ async def test_without_beats_for_a_lease_it_is_stopped_and_handed_back_and_other
         rig.engine.add("p", shape=PERSISTENT)
         assert {await gate.begun.get(), await gate.begun.get()} == {"plain", "p"}
         began = time.monotonic()
-        rig.keeper.kept_at, rig.keeper.mute = began, True
+        rig.keeper.good_at, rig.keeper.mute = lease_clock(), True
         while not gate.cancelled:
             rig.keeper.reports.put_nowait(None)
             await asyncio.sleep(0.01)
@@ -125,7 +126,7 @@ async def test_a_report_that_is_old_when_it_is_read_does_not_keep():
     async with Rig(gated(gate), engine=fast()) as rig:
         rig.engine.add("p", shape=PERSISTENT)
         await gate.begun.get()
-        rig.keeper.kept_at, rig.keeper.mute = time.monotonic(), True
+        rig.keeper.good_at, rig.keeper.mute = lease_clock(), True
         while not gate.cancelled:
             rig.keeper.beat()
             await asyncio.sleep(0.01)
@@ -159,7 +160,7 @@ async def test_a_sync_one_is_handed_back_when_it_has_ended_and_not_before():
     async with Rig(handler, engine=fast()) as rig:
         rig.engine.add("p", shape=PERSISTENT)
         await asyncio.to_thread(begun.wait)
-        rig.keeper.kept_at, rig.keeper.mute = 0.0, True
+        rig.keeper.good_at, rig.keeper.mute = 0.0, True
         await asyncio.to_thread(seen.wait)
         assert not rig.engine.settled
         release.set()

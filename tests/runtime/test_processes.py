@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from leasehold.core import limits
+from leasehold.core.clock import lease_clock
 from leasehold.core.engine import CancelAsked, Heartbeat
 from leasehold.core.errors import InvalidArgument
 from leasehold.core.outcome import Cancelled, Completed, Crashed, Failed, Outcome, Released, Retried, Unroutable
@@ -73,7 +74,7 @@ class BeatingKeeper(FakeKeeper):
             async with asyncio.timeout(0.3):
                 return await super().report()
         except TimeoutError:
-            self.kept_at = time.monotonic()
+            self.good_at = lease_clock()
             return Heartbeat()
 
 

@@ -26,11 +26,12 @@ class Apart:
         finished: Callable[[Held, Judged, float], None],
         extend: Callable[[Held, int], Awaitable[bool]],
         progress: Callable[[Held, Progress], None],
+        may_start: Callable[[Held], bool],
     ) -> None:
         self._random = random
         self._clock = clock
         self._finished = finished
-        self._pool = ProcessPool(launch, slots, Ports(self._began, self._ended, extend, progress), clock)
+        self._pool = ProcessPool(launch, slots, Ports(may_start, self._began, self._ended, extend, progress), clock)
         self.run = self._pool.run
         self.close = self._pool.close
         self.end = self._pool.end

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from asyncio import CancelledError
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from leasehold.core.job import ErrorInfo
 from leasehold.core.outcome import Outcome, Released
@@ -13,24 +14,37 @@ from leasehold.runtime import judge
 from leasehold.runtime.batches import Judged, judge_all, judge_answers
 from leasehold.runtime.context import enter
 from leasehold.runtime.held import Batch, Held, Stop
+from leasehold.runtime.waits import catch_up
 
+LOOKS: Final = 10
+LOOK_S: Final = 0.05
+"""How often, and how far apart, a thread looks whether its job is still ours, when beats seem to be late."""
 Done: TypeAlias = Callable[[Held | Batch, Judged, float], None]
 
 
 class Caller:
     """Neither method raises, whatever the handler does. `done` is told when a call on the loop has ended.
-    `torn` says whether the whole worker is being cancelled."""
+    `torn` says whether the whole worker is being cancelled; `may_start`, whether a job is still ours."""
 
     def __init__(
-        self, random: judge.Random, clock: Callable[[], float], done: Done, torn: Callable[[], bool] = lambda: False
+        self,
+        random: judge.Random,
+        clock: Callable[[], float],
+        done: Done,
+        torn: Callable[[], bool] = lambda: False,
+        may_start: Callable[[Held], bool] = lambda held: True,
     ) -> None:
         self._random = random
         self._clock = clock
         self._done = done
         self._torn = torn
+        self._may_start = may_start
 
     async def on_loop(self, run: Held | Batch) -> None:
         run.began = True
+        if not self._may_begin(run) and not await self._may_begin_soon(run):
+            self._done(run, _released(run), self._clock())
+            return
         try:
             arguments, named = _arguments(run)
         except BaseException as error:  # a decoder is user code too
@@ -46,6 +60,8 @@ class Caller:
 
     def in_thread(self, run: Held | Batch) -> Judged:
         run.began = True
+        if not self._may_begin(run) and not self._may_begin_later(run):
+            return _released(run)
         try:
             arguments, named = _arguments(run)
         except BaseException as error:
@@ -54,6 +70,25 @@ class Caller:
             return self._returned(run, run.spec.function(*arguments, **named))
         except BaseException as error:
             return self._raised(run, error)
+
+    def _may_begin(self, run: Held | Batch) -> bool:
+        """Whether no time has passed since the start in which the job may have become another worker's."""
+        return self._may_start(run) if type(run) is Held else all(map(self._may_start, run.members))
+
+    async def _may_begin_soon(self, run: Held | Batch) -> bool:
+        """Look again when the keeper's last words are read: another handler may have held up the loop."""
+        try:
+            await catch_up()
+        except CancelledError:
+            return False
+        return self._may_begin(run)
+
+    def _may_begin_later(self, run: Held | Batch) -> bool:
+        for _ in range(LOOKS):
+            time.sleep(LOOK_S)  # the loop reads the keeper's last words
+            if self._may_begin(run):
+                return True
+        return False
 
     def _returned(self, run: Held | Batch, value: object) -> Judged:
         if run.stop is Stop.TIMEOUT:  # it was told that its time is over: what it returns after that does not count
@@ -102,6 +137,10 @@ def _arguments(run: Held | Batch) -> Arguments:
     assert job is not None
     enter(job)
     return ((job,), {}) if decode is None else decode(run.lease.record.payload)
+
+
+def _released(run: Held | Batch) -> Judged:
+    return [(held, Released()) for held in ([run] if type(run) is Held else run.members)]
 
 
 def _undecodable(run: Held | Batch, error: BaseException) -> Judged:

@@ -11,14 +11,13 @@ import logging
 import math
 from collections.abc import Callable
 from contextvars import copy_context
-from typing import Any, Final
+from typing import Final
 
 from leasehold.core import limits
 from leasehold.core.engine import Engine
-from leasehold.core.errors import LeaseholdError
 from leasehold.core.job import Lease, LeaseRef
 from leasehold.core.outcome import Broken, Cancelled, Completed, Outcome, Released, Unroutable
-from leasehold.core.task import RunIn, TaskSpec
+from leasehold.core.task import RunIn
 from leasehold.runtime import judge
 from leasehold.runtime.apart import Apart
 from leasehold.runtime.batches import Judged
@@ -29,7 +28,8 @@ from leasehold.runtime.context import Job, Reach
 from leasehold.runtime.held import Batch, Held, Phase, Rest, Stop
 from leasehold.runtime.herald import Herald
 from leasehold.runtime.inflight import Inflight
-from leasehold.runtime.known import Known
+from leasehold.runtime.kept import Kept
+from leasehold.runtime.known import UNROUTABLE, Known
 from leasehold.runtime.log import ended, event
 from leasehold.runtime.overtime import LostSlots, take_verdict, unbegun, unless_asked, waits
 from leasehold.runtime.pace import Pace
@@ -57,12 +57,14 @@ class Executor:
         reporter: Reporter,
         pace: Pace,
         env: Env,
+        kept: Kept,
         herald: Herald | None = None,
         launch: Launch | None = None,
         on_extended: Callable[[], None] = lambda: None,
     ) -> None:
         self._engine = engine
         self._on_extended = on_extended
+        self._kept = kept
         self._herald = herald
         self._driver = driver
         self._known = known
@@ -75,7 +77,7 @@ class Executor:
         self._context = copy_context()
         self.is_torn = told_of_cancellation()
         """Whether a handler has cancelled all tasks, and with them the worker's own."""
-        self._caller = Caller(env.random, env.clock, self._finished, self.is_torn)
+        self._caller = Caller(env.random, env.clock, self._finished, self.is_torn, kept.may_start)
         self.reach = Reach(self._loop, env.clock, env.random, self.extend, reporter.tell, self._answer)
         self._threads: ThreadPool[Held | Batch, tuple[Held | Batch, Judged, float]] = ThreadPool(
             inflight.slots, self._in_thread, self._from_thread
@@ -84,8 +86,7 @@ class Executor:
         self.apart: Apart | None = None
         """None: no handler here runs in a process of its own."""
         if launch is not None:
-            self.apart = Apart(launch, inflight.slots, env.random, env.clock, finished, extend, tell)
-        self._unroutable = TaskSpec(None, "", _never, is_async=False, encode_result=_never)
+            self.apart = Apart(launch, inflight.slots, env.random, env.clock, finished, extend, tell, kept.may_start)
         self._warned: set[tuple[str, str | None]] = set()
         self.lost_slots = LostSlots(inflight)
         self._bell: asyncio.TimerHandle | None = None
@@ -103,7 +104,7 @@ class Executor:
         for lease in leases:
             refusal = self._known.refusal(lease)
             spec = None if refusal else self._known.route(lease)
-            held = self._inflight.add(lease, spec or self._unroutable, now, spec is not None, asked_at)
+            held = self._inflight.add(lease, spec or UNROUTABLE, now, spec is not None, asked_at)
             if held is None:
                 continue
             if self._herald is not None:
@@ -114,6 +115,8 @@ class Executor:
                 ended(lease, outcome)
             elif spec is None:
                 self._park(held)
+        if asked_at <= self._kept.lapsed_before:
+            self.release_doubtful()
         self.dispatch()
 
     def dispatch(self) -> None:
@@ -121,7 +124,7 @@ class Executor:
         if self.stopping or self.quiet:
             return
         inflight, now = self._inflight, self._env.clock()
-        while (run := inflight.start_next(now)) is not None:
+        while (run := inflight.start_next(now, self._kept.may_start)) is not None:
             self._start(run, now)
         if inflight.gathering.group_of and inflight.free > 0:
             if self._bell is not None:
@@ -273,19 +276,21 @@ class Executor:
             why = Stop.CANCEL if run.open() else Stop.LOST
         self._stop(run, why, self._env.clock())
 
-    def silence(self, now: float, kept_at: float, lease_s: float) -> None:
-        """No beat since `kept_at`. After a lease's length others may soon take persistent jobs over: stop them here.
-
-        They are handed back when they have ended and not before, so that nobody starts one that still runs here.
-        """
-        if now - kept_at < lease_s:
-            return
+    def silence(self, now: float) -> None:
+        """Queues had no good beat for a lease's length, so others may soon take their jobs over: start none of them,
+        stop persistent ones. Those are handed back when they have ended: nobody runs one beside this worker."""
         for run in list(self._inflight.running):
             first = run.members[0] if isinstance(run, Batch) else run
-            if run.persistent and (run.stop is None or run.stop < Stop.SILENCE) and now - first.asked_at >= lease_s:
+            if run.persistent and (run.stop is None or run.stop < Stop.SILENCE) and not self._kept.is_fresh(first):
                 _of(first, logging.WARNING, "silence")
                 self._stop(run, Stop.SILENCE, now)
-        self.hand_back(self._inflight.take_pending(lambda held: held.persistent and now - held.asked_at >= lease_s))
+        self.release_doubtful()
+
+    def release_doubtful(self) -> None:
+        """Hand back what has not started and may be another worker's by now: its beats were late."""
+        if doubtful := self._inflight.take_pending(lambda held: not self._kept.may_start(held)):
+            event(logging.WARNING, "not_started", jobs=len(doubtful))
+            self.hand_back(doubtful)
 
     def end_persistent(self) -> None:
         """At a stop: they never end by themselves. Sync handlers have the time of grace to see that they are lost."""
@@ -393,7 +398,3 @@ class Executor:
 
 def _of(held: Held, level: int, name: str, **fields: object) -> None:
     event(level, name, queue=held.ref.queue, task=held.lease.record.task, id=held.ref.id, **fields)
-
-
-def _never(*_: Any) -> Any:
-    raise LeaseholdError("an unroutable job was run: this is a bug in Leasehold")

@@ -271,7 +271,7 @@ class Fetcher:
         self._refused = (self._refused - asked) | refused.keys()
 
     async def _claim_part(self, part: tuple[str, ...], room: int) -> Leased:
-        began = self.claiming_since = self._env.clock()
+        asked_at, self.claiming_since = self._env.lease_clock(), self._env.clock()
         try:
             leased = await self._link.run(
                 self._engine.lease(self._worker, part, room, slots=self._inflight.slots, of_lane=self._of_lane or None)
@@ -285,7 +285,7 @@ class Fetcher:
             self.claiming_since = None
         for dropped in leased.dropped:
             event(logging.WARNING, "dropped", queue=dropped.queue, id=dropped.id, reason=dropped.reason)
-        self._executor.accept(leased.leases, began)
+        self._executor.accept(leased.leases, asked_at)
         return leased
 
     def _keep(self, queues: frozenset[str]) -> None:

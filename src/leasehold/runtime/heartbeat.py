@@ -17,6 +17,7 @@ from leasehold.core.job import Lease, LeaseRef
 from leasehold.runtime.executor import Executor
 from leasehold.runtime.fetcher import Fetcher
 from leasehold.runtime.inflight import Inflight
+from leasehold.runtime.kept import Kept
 from leasehold.runtime.log import brief, event
 from leasehold.runtime.loops import Strikes
 from leasehold.runtime.ports import Env, Keeper, KeeperGone
@@ -47,6 +48,7 @@ class Heart:
         executor: Executor,
         settler: Settler,
         env: Env,
+        kept: Kept,
     ) -> None:
         self._keeper = keeper
         self._worker = worker
@@ -55,7 +57,7 @@ class Heart:
         self._young_s = beat_ms / 2 / limits.SECOND
         self._late_s = max(limits.KEEPER_LATE_MS, 2 * beat_ms) / limits.SECOND
         self._gone_s = max(limits.KEEPER_GONE_MS, 2.6 * beat_ms) / limits.SECOND
-        self._lease_s = timing.lease_ms / limits.SECOND
+        self._kept = kept
         self._inflight = inflight
         self._fetcher = fetcher
         self._executor = executor
@@ -71,7 +73,6 @@ class Heart:
         """How many keepers in a row never said a word."""
         self._strays: dict[LeaseRef, _Seen] = {}
         self._heard_at: float | None = None
-        self._kept_at = -math.inf
         self._stopping = False
 
     async def run(self) -> None:
@@ -179,12 +180,15 @@ class Heart:
         if self._stopping:
             return
         now = self._env.clock()
-        self._executor.silence(now, self._kept_at, self._lease_s)
+        if self._kept.is_late(self._inflight.queues()):
+            self._executor.silence(now)
         if self._heard_at == heard:
             self._judge(self._silent_s(now))
 
     def _doubtful(self, now: float) -> bool:
-        return not self._stopping and (self._silent_s(now) >= self._late_s or now - self._kept_at >= self._lease_s)
+        return not self._stopping and (
+            self._silent_s(now) >= self._late_s or self._kept.is_late(self._inflight.queues())
+        )
 
     def _silent_s(self, now: float) -> float:
         """For how long it has said nothing although it should have."""
@@ -233,14 +237,17 @@ class Heart:
     def _hear(self, beat: Heartbeat) -> None:
         if self._stopping:
             return
-        self._kept_at = max(self._kept_at, self._keeper.kept_at)
+        late = self._kept.hear(self._keeper.kept_at)
         for ref in beat.lost:
             self._executor.lose(ref, "heartbeat")
         for asked in beat.cancelled:
             self._executor.cancel(asked.ref, asked.reason)
+        if late:
+            self._executor.release_doubtful()
         self._release_strays(beat.strays)
         self._fetcher.give_up(beat.paused)
         self._fetcher.ready.set()
+        self._executor.dispatch()
 
     def _release_strays(self, strays: Sequence[Lease]) -> None:
         """Hand back leases whose claim never reached us.

@@ -84,7 +84,7 @@ class Held(Run):
     claimed_at: float
     number: int = 0
     asked_at: float = 0.0
-    """When the claim was sent: from then on, at the latest, its lease may have been running out."""
+    """When the claim was sent, by `Env.lease_clock`: from then on its lease may have been running out."""
     persistent: bool = False
     """Said here once: it is asked at every turn of every job."""
     phase: Phase = field(init=False, default=PENDING)

@@ -95,16 +95,16 @@ class Inflight:
         self.occupied.set()
         return held
 
-    def start_next(self, now: float) -> Held | Batch | None:
-        """Move what was claimed first into a slot. None: no slot is free, or nothing is there to start."""
+    def start_next(self, now: float, may_start: Callable[[Held], bool] = lambda held: True) -> Held | Batch | None:
+        """Move what was claimed first into a slot. None: no slot is free, nothing is there to start, or it may not."""
         if len(self.running) >= self.slots:
             return None
         pending = self.pending
         if self.gathering.group_of:
             group = self.gathering.ripe(now)
             if group is not None and (not pending or group.first < pending[0].number):
-                return self._start_batch(group, now)
-        if not pending:
+                return self._start_batch(group, now) if all(map(may_start, group.held)) else None
+        if not pending or not may_start(pending[0]):
             return None
         held = pending.popleft()
         if len(pending) <= self.low_water:

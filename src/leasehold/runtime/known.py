@@ -4,10 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, Final
 
+from leasehold.core.errors import LeaseholdError
 from leasehold.core.job import ErrorInfo, Lease
 from leasehold.core.task import BatchRule, RunIn, TaskSpec
 from leasehold.runtime.middleware import Layers
+
+
+def _never(*_: Any) -> Any:
+    raise LeaseholdError("an unroutable job was run: this is a bug in Leasehold")
+
+
+UNROUTABLE: Final = TaskSpec(None, "", _never, is_async=False, encode_result=_never)
+"""In the place of a task that is not known here."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
+from leasehold.core.clock import lease_clock
 from leasehold.core.engine import Heartbeat
 from leasehold.core.job import LeaseRef
 from leasehold.core.steps import Steps, Watcher
@@ -68,10 +69,10 @@ class Keeper(Protocol):
         ...
 
     @property
-    def kept_at(self) -> float:
-        """When the oldest of the beats was sent by which, as the last report says, all leases are kept; by `Env.clock`.
+    def kept_at(self) -> Mapping[str, float]:
+        """When the last good beat of each queue was sent, as the last report says; by `Env.lease_clock`.
 
-        The report may have waited to be read, so this is not when it was heard.
+        Of queues of which something may be held. The report may have waited to be read, so this is not when it came.
         """
         ...
 
@@ -109,8 +110,9 @@ class Keeper(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Env:
-    """Time and chance, to be replaced in tests. `clock` is monotonic, in seconds."""
+    """Time and chance, to be replaced in tests. Both clocks are monotonic, in seconds; see `core.clock`."""
 
     clock: Callable[[], float] = time.monotonic
+    lease_clock: Callable[[], float] = lease_clock
     random: Callable[[], float] = random.random
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep

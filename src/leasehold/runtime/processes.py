@@ -16,7 +16,7 @@ from typing import Any
 
 from leasehold.core import limits
 from leasehold.core.errors import RedisError, Unreachable
-from leasehold.core.outcome import Outcome, Unroutable
+from leasehold.core.outcome import Outcome, Released, Unroutable
 from leasehold.core.shape import Progress
 from leasehold.runtime.child import Child, Launch
 from leasehold.runtime.frames import Bye, Cancel, Done, Extend, Extended, Ready, Run, Told
@@ -28,6 +28,7 @@ from leasehold.runtime.log import event
 class Ports:
     """What the pool says to the executor.
 
+    may_start whether the job is still ours: to start a process takes a while
     began    a process has the job now: its time begins
     ended    with the outcome that its handler was judged to have, or None: its process ended before. `Unroutable`
              when no process can be started for it
@@ -35,6 +36,7 @@ class Ports:
     progress how far it says it is
     """
 
+    may_start: Callable[[Held], bool]
     began: Callable[[Held], None]
     ended: Callable[[Held, Outcome | None], None]
     extend: Callable[[Held, int], Awaitable[bool]]
@@ -135,7 +137,11 @@ class ProcessPool:
 
     def _feed(self) -> None:
         while self._waiting and self._idle:
-            self._give(self._idle.pop(), self._waiting.popleft())
+            run = self._waiting.popleft()
+            if self._ports.may_start(run):
+                self._give(self._idle.pop(), run)
+            else:  # not at once: whoever submits it goes through a list that this would change
+                self._loop.call_soon(self._ports.ended, run, Released())
         if self._start_again is None and not self._closed:
             most = min(len(self._waiting), limits.PROCESS_STARTING_MOST)
             while self._starting < most and len(self._children) < self._size:

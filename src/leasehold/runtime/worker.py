@@ -25,6 +25,7 @@ from leasehold.runtime.heartbeat import Heart
 from leasehold.runtime.herald import Herald
 from leasehold.runtime.hooks import Hooks
 from leasehold.runtime.inflight import Inflight
+from leasehold.runtime.kept import Kept
 from leasehold.runtime.known import Known
 from leasehold.runtime.leaving import Leaving
 from leasehold.runtime.listener import Listener
@@ -211,15 +212,14 @@ class Worker:
 
     def _build(self) -> None:
         env, engine, link, queues = self._env, self._engine, self._link, self.queues
-        pace = Pace()
+        pace, kept = Pace(), Kept(engine.timing.lease_ms / limits.SECOND, env.lease_clock)
         inflight = self._inflight = Inflight(self._concurrency)
         settler = self._settler = Settler(engine, link, inflight, env, self._herald, self._durable)
         self._reporter = Reporter(engine, link, env)
         self._layers = Layers(self._middleware, self._concurrency)
         known = self._known.behind(self._layers)
-        executor = self._executor = Executor(
-            engine, link, known, inflight, settler, self._reporter, pace, env, self._herald, self._launch, self._show
-        )
+        about = (pace, env, kept, self._herald, self._launch, self._show)
+        executor = self._executor = Executor(engine, link, known, inflight, settler, self._reporter, *about)
         if executor.apart is not None:
             executor.apart.guarded_by(self._keeper.guard)
         self._hooks = Hooks(executor.reach)
@@ -241,7 +241,7 @@ class Worker:
         )
         fetcher = self._fetcher
         self._heart = Heart(
-            self._keeper, self.id, queues, engine.timing, inflight, fetcher, executor, self._settler, env
+            self._keeper, self.id, queues, engine.timing, inflight, fetcher, executor, settler, env, kept
         )
         self._leaving = Leaving(self.id, queues, engine, link, inflight, fetcher, executor, self._settler, self._heart)
         self._maintainer = Maintainer(
