@@ -124,7 +124,8 @@ class Queue:
             if job:
                 queue.complete(job)
 
-        A job that is not settled in time goes back to its queue: `extend` it in time. A released job is tried again at
+        A job that is not settled in time goes back to its queue: `extend` it in time. No heartbeat keeps it: the time
+        is measured by Redis' clock alone, and ends early when that clock is set ahead. A released job is tried again at
         once; use `retry` or `fail` for one that cannot be done now. Leaving `with` raises `LeaseLost` when the job was
         no longer ours. Raises `InvalidArgument` for less than 0.1 s or more than 7 days.
         """

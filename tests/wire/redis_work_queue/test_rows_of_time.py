@@ -13,6 +13,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from leasehold.compat.redis_work_queue import KeyPrefix, WorkQueue
+from leasehold.core import limits
 from leasehold.core.job import State
 from leasehold.core.outcome import Broken
 from leasehold.core.steps import WaitLost
@@ -81,6 +82,16 @@ def test_r19_a_lease_without_end_heeds_the_timeout_of_its_client(bench: Bench) -
         assert item is not None
         assert item.id() == "b"
         client.close()
+
+
+def test_a_clock_that_is_set_back_puts_off_no_deep_clean(bench: Bench) -> None:
+    bench.maintain()
+    bench.pass_time(-7 * limits.DAY)
+    bench.foreign_item("stranded")
+    for _ in range(3):
+        bench.maintain()
+        bench.pass_time(limits.RWQ_DEEP_MS)
+    assert bench.drain() == ["stranded"]
 
 
 # No time, whatever an item says, takes a job from a worker that beats.

@@ -70,7 +70,8 @@ if call('EXISTS', key('unroutable')) == 1 then
     more = more or count >= limit
   end
 end
-local deep = time - tonumber(call('HGET', key('meta'), 'deep_at') or 0) >= deep_ms
+local since_deep = time - tonumber(call('HGET', key('meta'), 'deep_at') or 0)
+local deep = since_deep >= deep_ms or since_deep < 0 -- the clock was set back
 if deep then
   call('HSET', key('meta'), 'deep_at', time)
 end
