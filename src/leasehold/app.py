@@ -32,7 +32,7 @@ from leasehold.rules import (
     room_for,
     takes,
 )
-from leasehold.settings import Settings
+from leasehold.settings import Settings, check_url, variable_of
 from leasehold.tasks import Definition, RawHandler, Task, checked_function, default_name
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ class Leasehold:
             durable=durable,
         )
         engine = _engine(protocol, self.settings)
-        _check_url(self.settings.url)
+        check_url(self.settings.url, None if url is not None else variable_of("url"))
         self._client = Client(self.settings, engine, runner or Connections(self.settings))
         self._tasks: dict[str, Task[Any, Any, Any]] = {}
         self._handlers: dict[str, RawHandler] = {}
@@ -378,13 +378,6 @@ def _engine(protocol: object, settings: Settings) -> FullEngine:
         raise InvalidArgument(f"protocol is a {kind}; expected one such as Native() or RedisWorkQueue(prefix=...).")
     engine: FullEngine = protocol.engine(settings)  # type: ignore[attr-defined]
     return engine
-
-
-def _check_url(url: str) -> None:
-    # Here and not at the top: to import the package must not cost what parsing URLs needs.
-    from leasehold.redis.target import Target
-
-    Target.parse(url)
 
 
 def _batch_rule(batch: object, linger: object, one_lane: object) -> BatchRule | None:

@@ -144,10 +144,44 @@ def _from_environment(name: str, variable: Variable, environ: Mapping[str, str])
             Settings(**{name: value})
         except ValueError as exc:
             # Of our own checks the text is safe to show; that of int() and float() would repeat what was set.
-            reason = str(exc) if isinstance(exc, InvalidArgument) else f"expected {_kind(variable)}."
-            raise NotConfigured(f"The environment variable {key} is not usable: {reason}") from None
+            raise _unusable(
+                key, str(exc) if isinstance(exc, InvalidArgument) else f"expected {_kind(variable)}."
+            ) from None
         return {name: value}
     return {}
+
+
+def check_url(url: str, variable: str | None = None) -> None:
+    """Refuse a URL that cannot be read. `variable`: the environment variable that it came from, to be named.
+
+    Raises `NotConfigured`.
+    """
+    # Here and not at the top: to import the package must not cost what parsing URLs needs.
+    from leasehold.redis.target import Target
+
+    try:
+        Target.parse(url)
+    except NotConfigured as error:
+        if variable is None:
+            raise
+        raise _unusable(variable, str(error)) from None
+
+
+def _unusable(variable: str, reason: str) -> NotConfigured:
+    """The error for an environment variable that is wrong."""
+    error = NotConfigured(f"The environment variable {variable} is not usable: {reason}")
+    error.variable = variable
+    return error
+
+
+def variable_of(name: str, environ: Mapping[str, str] | None = None) -> str | None:
+    """The environment variable that a setting is read from, if there is one.
+
+    >>> variable_of("url", {"REDIS_URL": "redis://example.org"})
+    'REDIS_URL'
+    """
+    found = os.environ if environ is None else environ
+    return next((key for key in variables()[name].names if found.get(key, "").strip()), None)
 
 
 def _kind(variable: Variable) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import json
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import PurePath
@@ -100,12 +99,6 @@ class Definition:
         self._signature = Signature(self.name, self.function)
         return self._signature
 
-    def arguments(self, payload: bytes) -> bytes:
-        """The arguments in a payload of ours, as the same bytes however the call was written: by place or by name."""
-        args, kwargs = JsonCodec().read(payload)
-        bound = inspect.signature(self.function).bind(*args, **kwargs)
-        return json.dumps(bound.arguments, sort_keys=True).encode()
-
     def spec(self) -> TaskSpec:
         rules = self.policy.settled()
         return TaskSpec(
@@ -150,7 +143,7 @@ class Task(Generic[P, R, C]):
         self.__doc__ = definition.function.__doc__
         self.__wrapped__ = definition.function
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> C:
+    def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> C:
         result: C = self._definition.function(*args, **kwargs)
         return result
 
@@ -185,11 +178,11 @@ class Task(Generic[P, R, C]):
         """
         return Task(self._definition, self._options.using(OF_USING, **options))
 
-    def call(self, *args: P.args, **kwargs: P.kwargs) -> TaskCall[R]:
+    def call(self, /, *args: P.args, **kwargs: P.kwargs) -> TaskCall[R]:
         """A call to be enqueued later, together with others: see `enqueue_many`. Raises `PayloadInvalid`."""
         return TaskCall(self.name, self._definition.signature.encode(args, kwargs), self._options)
 
-    def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]:
+    def enqueue(self, /, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]:
         """Let a worker make this call. In async code: `aenqueue`.
 
             job = thumbnail.enqueue("cat.png", size=64)
@@ -201,7 +194,7 @@ class Task(Generic[P, R, C]):
         """
         return self._client.run(self._enqueue(self.call(*args, **kwargs)))
 
-    async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]:
+    async def aenqueue(self, /, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]:
         """The twin of `enqueue` for async code.
 
         job = await thumbnail.aenqueue("cat.png", size=64)
@@ -277,7 +270,7 @@ class Task(Generic[P, R, C]):
             options,
             task=self.name,
             timeout_ms=usual_ms if known else self._wire_timeout_ms(options),
-            arguments=definition.arguments,
+            arguments=definition.signature.identity,
         )
 
 
@@ -297,7 +290,7 @@ class RawHandler:
         self.__doc__ = function.__doc__
         self.__wrapped__ = function
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         return self._function(*args, **kwargs)
 
     @property

@@ -23,6 +23,11 @@ number = 7
 @app.task
 def add(a: int, b: int) -> int:
     return a + b
+
+def needs_more(name): ...
+def makes_nothing(): ...
+def fails(): raise RuntimeError("no database")
+class holder: pass
 """
 
 
@@ -48,6 +53,11 @@ def mistake(run, *words: str) -> str:
         ("jobs.py:app", ["names a file", "did you mean jobs:app?"]),
         ("./jobs.py", ["names a file", "did you mean jobs:app?"]),
         ("jobs:ap", ["has no 'ap'", "jobs:app, jobs:other"]),
+        ("jobs:holder.ap", ["has no 'holder.ap'", "jobs:app, jobs:other"]),
+        ("jobs:needs_more", ["needs arguments", "expected a Leasehold"]),
+        ("jobs:makes_nothing", ["What jobs:makes_nothing returns is a NoneType", "expected a Leasehold"]),
+        ("jobs:fails", ["jobs:fails could not make the app", "RuntimeError: no database", "in fails"]),
+        ("jobs:add", ["jobs:add is a Task", "jobs:app"]),
         ("jobs:number", ["is a int", "expected a Leasehold", "jobs:app"]),
         ("jbos:app", ["no module 'jbos'", "Did you mean 'jobs'?"]),
         ("nothing.like.it:app", ["no module 'nothing'", "Run the command where the module is"]),
@@ -58,6 +68,16 @@ def mistake(run, *words: str) -> str:
 )
 def test_an_app_that_cannot_be_found(leasehold, target, words):
     mistake(leasehold("worker", target), *words)
+
+
+@pytest.mark.parametrize("command", [["worker", "jobs:app"], ["info", "--app", "jobs:app"], ["info"]], ids=" ".join)
+@pytest.mark.parametrize("variable", ["LEASEHOLD_URL", "REDIS_URL"])
+def test_a_wrong_url_in_the_environment_is_no_fault_of_the_module(leasehold, command, variable):
+    message = mistake(leasehold(*command, **{variable: "https://me:s3cret@example.org"}), variable, "https://")
+    assert "imported" not in message
+    assert "s3cret" not in message
+    message = mistake(leasehold(*command, "--url", "https://me:s3cret@example.org"), "https://")
+    assert not re.search("imported|LEASEHOLD_URL|s3cret", message)
 
 
 @pytest.mark.parametrize(

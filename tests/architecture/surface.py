@@ -29,7 +29,8 @@ def lines() -> list[str]:
 
 def _about(name: str, value: Any) -> Iterator[str]:
     if not inspect.isclass(value):
-        yield f"{name}{_signature(value)}"
+        # Of an alias of a type some Pythons tell a signature.
+        yield f"{name}{_signature(value) if inspect.isroutine(value) else ''}"
         return
     bases = ", ".join(base.__name__ for base in value.__bases__ if base is not object)
     if issubclass(value, enum.Enum):

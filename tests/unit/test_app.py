@@ -134,6 +134,23 @@ class TestEnqueue:
             NewJob("images", job.id, b'[[1],{"b":2}]', task=f"{double.__module__}.double", timeout_ms=30_000)
         ]
 
+    async def test_arguments_may_have_any_name(self, app, engine):
+        @app.task(name="named")
+        def task(self: int, cls: int = 0, args: int = 0, call: int = 0) -> int:
+            return self + cls + args + call
+
+        assert task(self=1, cls=2, args=3, call=4) == 10
+        task.enqueue(self=1, cls=2, args=3, call=4)
+        await task.aenqueue(self=1, args=3)
+        task.enqueue_many([task.call(self=1)])
+        payloads = [job.payload for job in engine.enqueued]
+        assert payloads == [
+            b'[[],{"self":1,"cls":2,"args":3,"call":4}]',
+            b'[[],{"self":1,"args":3}]',
+            b'[[],{"self":1}]',
+        ]
+        assert task.spec.function(**task.spec.decode(payloads[0])[1]) == 10
+
     async def test_async(self, app, engine):
         job = await app.task(double).aenqueue(1)
         assert [sent.id for sent in engine.enqueued] == [job.id]

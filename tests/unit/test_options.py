@@ -270,6 +270,31 @@ class TestUnique:
             different()
             assert key_of(engine) != key_of(engine, 0)
 
+    def test_a_default_counts_as_if_it_was_passed(self, app, engine):
+        @app.task(name="defaults", unique=True)
+        def task(
+            a, /, b: int = 1, *more: int, when: datetime = datetime(2020, 1, 1), own: Any = object, **rest: int
+        ) -> None: ...
+
+        task.enqueue(5)
+        for same in (
+            lambda: task.enqueue(5, 1),
+            lambda: task.enqueue(5, b=1),
+            lambda: task.enqueue(5, when=datetime(2020, 1, 1)),
+            lambda: task.enqueue(5, 1, when=datetime(2020, 1, 1)),
+        ):
+            same()
+            assert key_of(engine) == key_of(engine, 0)
+        for different in (
+            lambda: task.enqueue(5, 2),
+            lambda: task.enqueue(5, 1, 1),
+            lambda: task.enqueue(5, when=datetime(2020, 1, 2)),
+            lambda: task.enqueue(5, own=1),
+            lambda: task.enqueue(5, c=1),
+        ):
+            different()
+            assert key_of(engine) != key_of(engine, 0)
+
     def test_the_same_in_every_process(self, app, engine):
         app.task(name="two")(double).using(unique=True).enqueue(1, 2)
         assert key_of(engine) == "a:8714bf3d06d9f3446872f63fb6b3bbff"

@@ -1,18 +1,23 @@
-"""Finds the app that the user names: MODULE:APP. Nothing else imports by a name that is not in the code."""
+"""Finds the app that the user names: MODULE:APP, or MODULE:FUNCTION that makes it. Nothing else imports by a name that
+is not in the code."""
 
 from __future__ import annotations
 
 import difflib
 import importlib
+import inspect
 import os
 import re
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType, TracebackType
-from typing import Final
+from typing import Any, Final
 
 from leasehold.app import Leasehold
 from leasehold.cli.errors import UserError
+from leasehold.core.errors import NotConfigured
 
 _EXPECTED: Final = "Expected MODULE:APP, as in myproject.jobs:app"
 _MAX_FRAMES: Final = 8
@@ -21,9 +26,11 @@ _MAX_MESSAGE: Final = 500
 
 
 def load(target: str) -> Leasehold:
-    """The app that `target` names, with the current directory searched first.
+    """The app that `target` names, or that the function it names makes; the current directory is searched first.
 
         load("myproject.jobs:app")
+        load("myproject.jobs:holder.app")
+        load("myproject.jobs:create_app")
 
     Raises `UserError`.
     """
@@ -36,31 +43,63 @@ def load(target: str) -> Leasehold:
     module = _import(module_name)
     if not colon or not name:
         raise UserError(f"{target!r} does not say which app of the module. {_EXPECTED}.{_apps_in(module)}")
-    found = getattr(module, name, None)
+    found = _attribute(module, name)
+    if inspect.isroutine(found):
+        found, target = _made(found, target), f"What {target} returns"
     if isinstance(found, Leasehold):
         return found
-    if hasattr(module, name):
-        raise UserError(f"{target} is a {type(found).__name__}; expected a Leasehold.{_apps_in(module)}")
-    near = difflib.get_close_matches(name, [word for word in vars(module) if not word.startswith("_")], 1)
-    meant = f" Did you mean {near[0]!r}?" if near else ""
-    raise UserError(f"The module {module_name!r} has no {name!r}.{_apps_in(module) or meant}")
+    raise UserError(f"{target} is a {type(found).__name__}; expected a Leasehold.{_apps_in(module)}")
+
+
+def _attribute(module: ModuleType, path: str) -> Any:
+    """What the module has under the name, which may have dots."""
+    found: Any = module
+    for word in path.split("."):
+        try:
+            found = getattr(found, word)
+        except AttributeError:
+            near = difflib.get_close_matches(word, [one for one in dir(found) if not one.startswith("_")], 1)
+            meant = f" Did you mean {path.replace(word, near[0])!r}?" if near else ""
+            apps = _apps_in(module)
+            raise UserError(f"The module {module.__name__!r} has no {path!r}.{apps or meant}") from None
+    return found
+
+
+def _made(factory: Callable[..., object], target: str) -> object:
+    """What the function of the user's returns."""
+    try:
+        inspect.signature(factory).bind()
+    except (TypeError, ValueError):
+        raise UserError(f"{target} is a function that needs arguments; expected a Leasehold, or one without.") from None
+    with _blaming(f"{target} could not make the app."):
+        return factory()
 
 
 def _import(name: str) -> ModuleType:
     here = os.getcwd()
     if here not in sys.path:
         sys.path.insert(0, here)
+    with _blaming(f"The module {name!r} could not be imported."):
+        try:
+            return importlib.import_module(name)
+        except ModuleNotFoundError as error:
+            if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
+                raise UserError(_not_found(name, error.name, here)) from None
+            raise
+
+
+@contextmanager
+def _blaming(failed: str) -> Iterator[None]:
+    """Turn what code of the user's raises into a `UserError`. A wrong environment variable is no fault of that code."""
     try:
-        return importlib.import_module(name)
-    except KeyboardInterrupt:
+        yield
+    except (KeyboardInterrupt, UserError):
         raise
-    except ModuleNotFoundError as error:
-        if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
-            raise UserError(_not_found(name, error.name, here)) from None
-        raise UserError(_raised(name, error)) from None
     # SystemExit too: a module that ends the process when it is imported would leave no word of why.
     except BaseException as error:
-        raise UserError(_raised(name, error)) from None
+        if isinstance(error, NotConfigured) and error.variable is not None:
+            raise UserError(str(error)) from None
+        raise UserError(f"{failed} {_raised(error)}") from None
 
 
 def _not_found(name: str, missing: str, here: str) -> str:
@@ -91,14 +130,14 @@ def _apps_in(module: ModuleType) -> str:
     return f" It has: {listed}." if len(names) <= _MAX_NAMES else f" It has, among others: {listed}."
 
 
-def _raised(name: str, error: BaseException) -> str:
-    """What the module raised and where. Without the lines of the source: there may be a password in them."""
+def _raised(error: BaseException) -> str:
+    """What was raised and where. Without the lines of the source: there may be a password in them."""
     if isinstance(error, SyntaxError):
         what, where = f"{type(error).__name__}: {error.msg}", [f"  {error.filename}:{error.lineno}"]
     else:
         what, where = f"{type(error).__name__}: {_text(error)}", _frames(error.__traceback__)
     places = "".join(f"\n{line}" for line in where[-_MAX_FRAMES:])
-    return f"The module {name!r} could not be imported. It raised:\n  {what}\nat:{places}"
+    return f"It raised:\n  {what}\nat:{places}"
 
 
 def _text(error: BaseException) -> str:

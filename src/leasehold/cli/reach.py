@@ -88,6 +88,8 @@ def reach(where: Where, *, may_make: bool = False, any_namespace: bool = False) 
     if where.app is None:
         app = Leasehold(where.url, namespace=where.namespace, protocol=where.protocol, patience=soon)
     else:
+        if where.url is not None:
+            Target.parse(where.url)  # a mistake in it is none of the environment's, nor of the app's
         for _, variable, _, value in where.said():
             os.environ[variable] = value
         os.environ.setdefault("LEASEHOLD_PATIENCE", f"{soon:g}")

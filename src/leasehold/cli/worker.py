@@ -22,6 +22,7 @@ from leasehold.cli.weights import misread, parse_queues, spelled
 from leasehold.core import limits
 from leasehold.core.names import LOG_FORMATS
 from leasehold.preflight import Inspection, log
+from leasehold.redis.target import Target
 from leasehold.runtime.log import event
 from leasehold.runtime.signals import on_signals
 from leasehold.runtime.sturdy import heir, run
@@ -84,8 +85,8 @@ def worker(
 ) -> None:
     """Run the jobs of an app until told to stop.
 
-    MODULE:APP names a Leasehold, as in `leasehold worker myproject.jobs:app -q critical:5,default:1 -c 8`. The current
-    directory is searched for the module first.
+    MODULE:APP names a Leasehold, as in `leasehold worker myproject.jobs:app -q critical:5,default:1 -c 8`, or a
+    function without arguments that makes one. The current directory is searched for the module first.
 
     SIGTERM or Ctrl-C: nothing new is started, what has not started is handed back at once, running jobs have --grace
     seconds. A second one stops hard: running jobs are handed back and run again elsewhere.
@@ -112,6 +113,7 @@ def worker(
         context.exit(supervise(context, fleet, grace, burst))
     tether = be_tethered(fleet)
     if url is not None:
+        Target.parse(url)  # a mistake in it is none of the environment's, nor of the app's
         os.environ["LEASEHOLD_URL"] = url
     loaded = load(app)
     if url is not None and loaded.settings.url != url:

@@ -73,7 +73,12 @@ class UnsupportedFeature(InvalidArgument):
 
 
 class NotConfigured(LeaseholdError):
-    """A setting, an extra or a URL is missing or wrong."""
+    """A setting, an extra or a URL is missing or wrong.
+
+    `variable`: the environment variable that is wrong, where it is one.
+    """
+
+    variable: str | None = None
 
 
 class DuplicateJob(LeaseholdError):

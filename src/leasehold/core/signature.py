@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import inspect
+import json
 import math
 import sys
 import typing
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -85,6 +87,7 @@ class Signature:
             self._place(parameter.kind, _slot(task, name, hints.get(name, Any)))
         self._count_positional()
         self._kinds = tuple(slot.kind for slot in self._positional)
+        self._defaults = dict(self._plain_defaults())
 
     def encode(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
         """The payload of one call. Raises `PayloadInvalid`, naming the task and the parameter."""
@@ -115,6 +118,20 @@ class Signature:
         if kwargs:
             kwargs = {name: self._apply(Slot.load, self._by_name(name), value) for name, value in kwargs.items()}
         return tuple(args), kwargs
+
+    def identity(self, payload: bytes) -> bytes:
+        """The arguments in a payload of `encode`, as the same bytes however the call was written: by place or by name,
+        with defaults or without."""
+        args, kwargs = self._codec.read(payload)
+        bound = self._signature.bind(*args, **kwargs).arguments
+        return json.dumps(self._defaults | bound, sort_keys=True).encode()
+
+    def _plain_defaults(self) -> Iterator[tuple[str, Any]]:
+        for name, parameter in self._signature.parameters.items():
+            if parameter.default is not parameter.empty:
+                slot = next(slot for slot in (*self._positional, *self._named.values()) if slot.name == name)
+                with suppress(Misfit):  # then no call can be written with it either
+                    yield name, slot.dump(parameter.default)
 
     def _fit(self, args: Sequence[Any]) -> bool:
         """Whether each is of the very type that its parameter says, so that there is nothing to convert."""
