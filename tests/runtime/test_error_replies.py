@@ -20,12 +20,14 @@ import pytest
 from leasehold.core import events
 from leasehold.core.clock import lease_clock
 from leasehold.core.engine import Timing
+from leasehold.core.errors import AccessDenied, ReplyError, WrongState
 from leasehold.core.job import NewJob, State
 from leasehold.engines.native import NativeEngine
 from leasehold.engines.native.engine import NativeConfig
 from leasehold.engines.native.scripts import SCRIPTS
 from leasehold.keeperlines import Orders
 from leasehold.keeping import ProcessKeeper
+from leasehold.preflight import inspection
 from leasehold.recipes import recipe_of
 from leasehold.redis.aio import AsyncDriver
 from leasehold.redis.sync import SyncDriver
@@ -55,6 +57,10 @@ LOOPS: Final = {
     "listen, asking": SCRIPTS["heartbeat"].sha.encode(),
 }
 """The loops of a worker that talk to Redis, and what they send."""
+FOR_PEOPLE: Final = frozenset(
+    {"NOAUTH", "WRONGPASS", "NOPERM", "WRONGTYPE", "NOSCRIPT", "MOVED", "ASK", "CROSSSLOT", "EXECABORT", "unknown"}
+)
+"""What ends a worker that starts, with a message: somebody is there who has just started it."""
 LEAVE: Final = SCRIPTS["leave"].sha.encode()
 TIMES: Final = 3
 """So often each of them is refused."""
@@ -159,6 +165,30 @@ async def test_no_reply_ends_a_worker(name: str, proxy: Proxy, server: RedisServ
         assert await working in (ExitStatus.OK, ExitStatus.ABANDONED)
     assert "loop_failed" not in caplog.text
     assert "CRITICAL" not in caplog.text
+
+
+@pytest.mark.parametrize("name", REPLIES)
+async def test_a_start_waits_as_a_worker_that_runs_does_but_for_what_only_people_can_mend(
+    name: str, proxy: Proxy, server: RedisServer
+):
+    """What the start asks Redis first. The driver tries on for as long as it is told to."""
+    reply = REPLIES[name]
+    driver = AsyncDriver(proxy.url, patience_ms=60_000, reply_timeout_ms=300 if reply is None else 5_000)
+    proxy.refuse = {b"PING": reply}
+    looking = asyncio.create_task(driver.run(inspection("lh")))
+    while proxy.refused < 2 and not looking.done():  # noqa: ASYNC110 - the proxy runs in threads
+        await asyncio.sleep(FAST_S)
+    proxy.refuse = {}
+    try:
+        if name in FOR_PEOPLE:
+            with pytest.raises((AccessDenied, WrongState, ReplyError)):
+                await looking
+        else:
+            found = await looking
+            assert found.refusals() == ()
+            assert ("writes" in {one.name for one in found.findings}) == (name in ("OOM", "MISCONF"))
+    finally:
+        await driver.close()
 
 
 async def test_no_reply_ends_a_keeper(proxy: Proxy, server: RedisServer):
