@@ -47,4 +47,9 @@ class Kept:
     def may_start(self, held: Held) -> bool:
         """Whether no other worker can have taken the job over, as far as the clock of this machine tells: no beat since
         its claim was too late."""
-        return self.is_fresh(held) and held.asked_at > self._lapsed.get(held.lease.record.queue, -math.inf)
+        asked_at, before = held.asked_at, self._clock() - self._lease_s
+        if asked_at > before and asked_at > self.lapsed_before:  # nearly always, and asked twice for each job
+            return True
+        queue = held.lease.record.queue
+        lapsed = asked_at <= self._lapsed.get(queue, -math.inf)
+        return not lapsed and (asked_at > before or self._kept_at.get(queue, -math.inf) > before)
