@@ -323,7 +323,7 @@ def test_of_several_that_block_the_next_is_shown_when_one_goes(world: World) -> 
     world.settle_each(world.take(2), Failed(BOOM), Failed(BOOM))
     assert world.take_ids() == ["c"], "one place is left"
     view = world.lane("L")
-    assert (view.state, view.busy, view.blocked_by) == (LaneState.BUSY, 3, "a")
+    assert (view.state, view.busy, view.blocked_by) == (LaneState.BLOCKED, 3, "a")
     world.remove("discard", "a")
     assert world.lane("L").blocked_by == "b"
     assert world.take_ids() == ["d"]
@@ -375,3 +375,27 @@ def test_a_lane_is_not_parked_by_a_job_that_is_gone(world: World) -> None:
     view = world.lane("L")
     assert (view.state, view.parked_by) == (LaneState.PARKED, None)
     assert view.parked_ms is not None
+
+
+def test_a_lane_of_several_that_has_lost_a_place_is_blocked_though_it_goes_on(world: World) -> None:
+    world.configure(lane_failure=LaneFailure.BLOCK)
+    world.put_in("L", "a", limit=2)
+    end(world, "a", "failed")
+    view = world.lane("L")
+    assert (view.state, view.waiting, view.busy, view.blocked_by) == (LaneState.BLOCKED, 0, 1, "a")
+    world.put_in("L", "b", "c", limit=2)
+    assert world.take_ids() == ["b"]
+    assert world.lane("L").state is LaneState.BLOCKED
+    assert world.lanes(LaneState.BLOCKED) == ["L"]
+    assert world.lanes(LaneState.BUSY) == world.lanes(LaneState.READY) == []
+    assert world.discard("a")
+    assert (world.lane("L").state, world.lanes(LaneState.READY)) == (LaneState.READY, ["L"])
+    assert world.lanes(LaneState.BLOCKED) == []
+
+
+def test_a_lane_of_several_is_busy_while_one_job_of_it_is_held_and_none_waits(world: World) -> None:
+    world.put_in("L", "a", limit=3)
+    (lease,) = world.take()
+    assert (world.lane("L").state, world.lanes(LaneState.BUSY)) == (LaneState.BUSY, ["L"])
+    world.finish(lease)
+    assert world.lane("L").state is LaneState.IDLE

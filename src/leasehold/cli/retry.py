@@ -137,7 +137,7 @@ def _retry_all(app: Leasehold, queue: str, state: State, limit: int, yes: bool, 
     # They are known before the first one runs: one that fails again at once is not retried twice.
     done = sum(app.control.retry(queue, job_id) for job_id in ids)
     if as_json:
-        click.echo(dump({"queue": queue, "state": state.value, "retried": done, "left": len(ids) - done}))
+        click.echo(dump({"queue": queue, "state": state.value, "retried": done, "left": total - done}))
     if not ids:
         note_unknown(app, queue)
         raise NotDone(f"Queue {queue!r} has no {state.value} job; there is nothing to retry.")

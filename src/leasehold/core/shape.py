@@ -103,8 +103,8 @@ class QueueSettings:
 
 class LaneState(StrEnum):
     """ready   its next job waits for a worker
-    busy    as many of its jobs as may run are held or wait for their retry
-    blocked jobs that failed keep it from going on until somebody retries or discards them
+    busy    as many of its jobs as may run are held or wait for their retry, or none is in line behind those
+    blocked jobs that failed keep places of it until somebody retries or discards them; with all of them it stands still
     parked  set aside
     idle    nothing of it is known
     """

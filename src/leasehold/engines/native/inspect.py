@@ -106,16 +106,8 @@ def read_settings(values: dict[str, str]) -> QueueSettings:
 
 
 def _read_lane(row: list[Any]) -> LaneView:
-    name, waiting, busy, limit, parked, blockers = row
+    name, waiting, busy, limit, parked, blockers, state = row
     at, _, job = as_text(parked).partition(" ")
-    state = LaneState.IDLE
-    if parked:
-        state = LaneState.PARKED
-    elif len(blockers) >= limit:
-        state = LaneState.BLOCKED
-    elif busy >= limit:
-        state = LaneState.BUSY
-    elif waiting:
-        state = LaneState.READY
     first = as_text(blockers[0]) if blockers else None
-    return LaneView(decoded(as_text(name)), state, waiting, busy, limit, int(at) if at else None, job or None, first)
+    lane, parked_ms = decoded(as_text(name)), int(at) if at else None
+    return LaneView(lane, LaneState(as_text(state)), waiting, busy, limit, parked_ms, job or None, first)

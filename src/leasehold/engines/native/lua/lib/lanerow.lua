@@ -1,6 +1,20 @@
 -- lib lanerow: a lane as those who look see it.
+
+-- The last of these that holds: idle, ready, busy, blocked, parked. See LaneState.
+local function lane_state(waiting, busy, limit, blockers, parked)
+  if parked ~= '' then
+    return 'parked'
+  elseif blockers > 0 then
+    return 'blocked'
+  elseif busy >= limit or busy > 0 and waiting == 0 then
+    return 'busy'
+  end
+  return waiting > 0 and 'ready' or 'idle'
+end
+
 local function lane_row(lane)
   local parked = call('HGET', key('parked'), lane) or ''
   local waiting, busy, limit = call('LLEN', key('lane:' .. lane)), shapes.busy_of(lane), shapes.limit_of(lane)
-  return { lane, waiting, busy, limit, parked, shapes.blockers(lane) }
+  local blockers = shapes.blockers(lane)
+  return { lane, waiting, busy, limit, parked, blockers, lane_state(waiting, busy, limit, #blockers, parked) }
 end
