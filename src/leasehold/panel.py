@@ -79,7 +79,8 @@ class Inspect:
             app.inspect.page("images", "ready", lane="user:42").jobs
 
         Of each lane only the next job stands among the ready ones. With `lane`, and only for "ready": the jobs that
-        wait in that lane, in its order.
+        wait in that lane, in its order. While jobs come and go, the next page may begin with jobs of the one before, or
+        leave some out.
         """
         return self._client.run(self._page(queue, state, offset, limit, lane))
 

@@ -77,7 +77,8 @@ def jobs(
 
     Jobs that wait come in the order in which they will run, those that have ended the newest first. Of each lane only
     the next job stands among the ready ones; --lane shows all that wait in it. For other states --lane looks through
-    the first 10,000 jobs. Nothing is changed.
+    the first 10,000 jobs. Nothing is changed. --offset counts anew each time: while jobs come and go, the next page may
+    begin with jobs of the one before, or leave some out.
 
     Exit status: 0 done; 1 Redis could not be reached; 2 the command line or a setting is wrong.
     """
@@ -98,17 +99,19 @@ def find_jobs(app: Leasehold, queue: str, state: State, lane: str | None, offset
     """Up to `limit` jobs in one state, from the `offset`th on. `lane`: only those of this lane."""
     if lane is not None and state is not State.READY:
         return _look_through(app, queue, state, lane, offset, limit)
-    jobs: list[JobView] = []
-    total = 0
-    while len(jobs) <= limit:
-        # One more than asked for: whether there is a next page.
-        wanted = min(limit + 1 - len(jobs), limits.PAGE_MAX)
-        page = app.inspect.page(queue, state, offset + len(jobs), wanted, lane=lane)
-        jobs += page.jobs
+    jobs: dict[str, JobView] = {}
+    looked = total = 0
+    while len(jobs) <= limit and looked < limits.LANE_LOOK:
+        # One more than asked for: whether there is a next page. When a job ends between two pages, the last job of the
+        # first may be the first of the second: it is shown once.
+        wanted = limits.PAGE_MAX if looked else min(limit + 1, limits.PAGE_MAX)
+        page = app.inspect.page(queue, state, offset + looked, wanted, lane=lane)
+        jobs |= {view.id: view for view in page.jobs}
+        looked += len(page.jobs)
         total = page.total
         if len(page.jobs) < wanted:
             break
-    return Found(state, tuple(jobs[:limit]), total, len(jobs) > limit)
+    return Found(state, tuple(jobs.values())[:limit], total, len(jobs) > limit)
 
 
 def _look_through(app: Leasehold, queue: str, state: State, lane: str, offset: int, limit: int) -> Found:
