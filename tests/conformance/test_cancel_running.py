@@ -172,7 +172,7 @@ def test_what_comes_back_from_its_worker_ends_in_cancelled(world: World, how: st
 
 
 def test_a_suspect_ends_in_cancelled_too(world: World) -> None:
-    world = world.with_options(isolate_after_crashes=1, max_crashes=2)
+    world = world.with_options(alone_after_crashes=1, max_crashes=2)
     world.put("a")
     world.take_one("victim")
     world.silence()
@@ -361,7 +361,7 @@ def test_a_job_that_is_handed_back_between_its_calls_is_cancelled_too(world: Wor
 @pytest.mark.needs(Feature.LANES)
 def test_all_of_a_lane_however_many_others_crashed(world: World) -> None:
     """Those that took workers down wait in a list of their own."""
-    world = world.with_options(isolate_after_crashes=1)
+    world = world.with_options(alone_after_crashes=1)
     world.put(*(f"j{n}" for n in range(700)))
     world.put_in("L", "a")
     for worker in ("w1", "w2"):
@@ -372,12 +372,12 @@ def test_all_of_a_lane_however_many_others_crashed(world: World) -> None:
 
 
 def test_a_lower_limit_of_crashes_ends_no_job_that_is_handed_back(world: World) -> None:
-    world = world.with_options(max_crashes=9, isolate_after_crashes=9)
+    world = world.with_options(max_crashes=9, alone_after_crashes=9)
     world.put("a")
     for _ in range(3):
         world.take_one()
         assert world.silence() == 1
-    world = world.with_options(max_crashes=2, isolate_after_crashes=9)
+    world = world.with_options(max_crashes=2, alone_after_crashes=9)
     world.take_one()
     assert world.leave() == 1
     assert world.state("a") is State.READY

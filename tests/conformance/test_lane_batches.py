@@ -146,7 +146,7 @@ def test_a_lane_that_lets_several_run_has_no_more_of_them_held(world: World) -> 
 
 
 def test_a_suspect_is_in_no_batch(world: World) -> None:
-    world = world.with_options(isolate_after_crashes=1, max_crashes=9)
+    world = world.with_options(alone_after_crashes=1, max_crashes=9)
     world.put_in("L", *"abcd")
     world.take(1, "victim")
     assert world.silence() == 1
@@ -195,7 +195,7 @@ def test_a_batch_that_crashed_often_still_runs_one_at_a_time_and_in_order(world:
 
 
 def test_a_batch_that_is_retried_after_crashes_keeps_its_order(world: World) -> None:
-    world = world.with_options(isolate_after_crashes=1)
+    world = world.with_options(alone_after_crashes=1)
     world.put_in("L", *"abc", task="t")
     world.run(world.engine.lease("w1", ["q"], 10, slots=10, of_lane={"q": 3}))
     assert world.silence() == 3

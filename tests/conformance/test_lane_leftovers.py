@@ -89,7 +89,7 @@ def test_the_lane_goes_on_without_one_that_nobody_knew(world: World, act: str) -
 
 @pytest.mark.parametrize("act", [*ACTS, "purge"])
 def test_the_lane_goes_on_without_one_that_took_workers_down(world: World, act: str) -> None:
-    world = world.with_options(isolate_after_crashes=1, max_crashes=5)
+    world = world.with_options(alone_after_crashes=1, max_crashes=5)
     world.put_in("L", "a", "b")
     world.take_one("victim")
     assert world.silence() == 1
@@ -168,7 +168,7 @@ def test_very_many_that_were_taken_away_do_not_hide_those_behind_them(world: Wor
 @pytest.mark.needs(Feature.CANCEL)
 @pytest.mark.parametrize("place", ["parked", "blocked", "busy", "isolated"])
 def test_a_lane_that_stands_still_can_be_emptied_at_once(world: World, place: str) -> None:
-    world = world.with_options(isolate_after_crashes=1, max_crashes=9)
+    world = world.with_options(alone_after_crashes=1, max_crashes=9)
     world.configure(lane_failure=LaneFailure.BLOCK)
     world.put_in("L", *"abcd")
     world.put_in("M", "m")
@@ -247,7 +247,7 @@ def test_the_same_id_again_behind_one_that_runs(world: World, then: str) -> None
 
 def test_the_same_id_again_while_a_suspect_is_held(world: World) -> None:
     """Suspects wait in a line of their own: what is left there of a discarded one is not taken for the new one."""
-    world = world.with_options(isolate_after_crashes=1, max_crashes=9)
+    world = world.with_options(alone_after_crashes=1, max_crashes=9)
     world.put("s", "x", own_id=True)
     world.take(2, "victim")
     assert world.silence() == 2

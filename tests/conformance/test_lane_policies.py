@@ -42,8 +42,8 @@ def test_skip_lets_the_lane_go_on(world: World, how: str) -> None:
 def test_block_lets_the_lane_wait(world: World, how: str) -> None:
     world.configure(lane_failure=LaneFailure.BLOCK)
     world.put_in("L", "a", "b")
-    world.put_in("M", "m")
     end(world, "a", how)
+    world.put_in("M", "m")
     assert world.take_ids() == ["m"], "other lanes go on"
     view = world.lane("L")
     assert (view.state, view.waiting, view.busy, view.blocked_by) == (LaneState.BLOCKED, 1, 1, "a")
@@ -131,8 +131,8 @@ def test_jobs_without_a_lane_fail_as_ever(world: World, policy: LaneFailure) -> 
 def test_park_sets_the_lane_aside(world: World, how: str) -> None:
     world.configure(lane_failure=LaneFailure.PARK)
     world.put_in("L", "a", "b")
-    world.put_in("M", "m")
     end(world, "a", how)
+    world.put_in("M", "m")
     world.put_in("L", "c")
     assert world.take_ids() == ["m"]
     view = world.lane("L")
@@ -351,7 +351,7 @@ def test_a_job_that_blocks_runs_again_also_when_one_behind_it_has_its_key(world:
 @pytest.mark.parametrize("crashed", [False, True])
 def test_nothing_of_a_parked_lane_is_claimed_also_after_crashes(world: World, crashed: bool) -> None:
     """A job that crashed often waits apart from its lane."""
-    world = world.with_options(isolate_after_crashes=1)
+    world = world.with_options(alone_after_crashes=1)
     world.put("suspect")
     world.put_in("L", "a", "b")
     world.take(2, "dead")

@@ -189,7 +189,7 @@ def test_a_job_that_nobody_knows_holds_its_lane_and_comes_back_first(world: Worl
 
 
 def test_one_that_took_two_workers_down_holds_its_lane(world: World) -> None:
-    world = world.with_options(isolate_after_crashes=2, max_crashes=5)
+    world = world.with_options(alone_after_crashes=2, max_crashes=5)
     world.put_in("L", "a", "b")
     for _ in range(2):
         assert world.take_ids(10, "victim") == ["a"]

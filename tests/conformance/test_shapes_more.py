@@ -16,7 +16,7 @@ from tests.support.world import BOOM, World
 
 @pytest.mark.needs(Feature.LANES)
 def test_a_batch_ends_before_a_suspect(world: World) -> None:
-    world = world.with_options(isolate_after_crashes=1, max_crashes=9)
+    world = world.with_options(alone_after_crashes=1, max_crashes=9)
     world.put_in("L", "a", "b", "c")
     world.take(2, "victim", of_lane=2)
     assert world.silence() == 2

@@ -39,7 +39,7 @@ OPTIONS: Final = Options(
     outage_ms=spans.OUTAGE_MS,
     amnesty_ms=spans.AMNESTY_MS,
     max_crashes=spans.MAX_CRASHES,
-    isolate_after_crashes=spans.ISOLATE,
+    alone_after_crashes=spans.ALONE,
     failed_ttl_ms=spans.KEEP_MS,
 )
 

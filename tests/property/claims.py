@@ -5,19 +5,26 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from leasehold.core.limits import PRIORITY_TURN
-from tests.property.model import ISOLATE, Model
+from tests.property.model import ALONE, QUANTUM_MS, Model
 from tests.property.model_lines import Job, Lane
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """`got`: ids in the order of the answer. `isolated`: what is isolated afterwards, as the engine says."""
+    """`got`: ids in the order of the answer. `alone`: it is one that runs alone; `reserved`: one waits for the worker.
 
+    `idle`: the worker got nothing from other queues. `isolated`: what is isolated afterwards, as the engine says.
+    """
+
+    now: int
     worker: str
     limit: int
     of_lane: int
     got: list[str]
     isolated: list[str]
+    alone: bool
+    reserved: bool
+    idle: bool
 
 
 def judge(model: Model, claim: Claim) -> None:
@@ -26,13 +33,24 @@ def judge(model: Model, claim: Claim) -> None:
         assert not claim.got, "a paused queue gives nothing"
         return
     assert len(claim.got) == len(set(claim.got)) <= claim.limit
-    _return_the_parked(model, claim)
+    ready = claim.idle and not model.has_company(claim.now, claim.worker)
+    waited = bool(model.lines.isolated)
+    if ready:
+        _return_the_parked(model)
     lines, jobs = model.lines, model.jobs
-    suspects = [id for id in claim.got if jobs[id].crashes >= ISOLATE]
+    suspects = [id for id in claim.got if jobs[id].doubtful >= ALONE]
     moved = [id for id in claim.isolated if id not in lines.isolated]
     moved += [id for id in suspects if id not in lines.isolated]
-    assert all(jobs[id].crashes >= ISOLATE for id in moved), "only suspects are isolated"
-    _judge_suspects(model, claim, suspects, moved)
+    assert all(jobs[id].doubtful >= ALONE for id in moved), "only suspects are isolated"
+    assert claim.alone == bool(suspects)
+    assert not suspects or claim.got == suspects == [*lines.isolated, *moved][:1], "the first, and alone"
+    if lines.isolated:
+        assert not moved or not (suspects or claim.reserved)
+        _judge_wait(model, claim, ready, suspects)
+    elif moved and not waited and len(claim.got) - len(suspects) < claim.limit:
+        _judge_wait(model, claim, ready and len(claim.got) == len(suspects), suspects)
+    if waited and claim.reserved:
+        assert not claim.got
     _judge_lanes(model, claim, moved)
     _judge_levels(model, claim, moved)
     expected = [id for id in [*lines.isolated, *moved] if id not in suspects]
@@ -42,14 +60,12 @@ def judge(model: Model, claim: Claim) -> None:
     for id in claim.got:
         lines.take_out(jobs[id])
     assert claim.isolated == expected == lines.isolated
-    if len(claim.got) < claim.limit:
+    if len(claim.got) < claim.limit and not claim.alone and not claim.reserved:
         assert not lines.may_run(), "there was more to claim"
 
 
-def _return_the_parked(model: Model, claim: Claim) -> None:
-    """A suspect whose lane has been parked since goes back into it, where a claim meets it."""
-    if any(job.crashes >= ISOLATE for job in model.held_by(claim.worker)):
-        return
+def _return_the_parked(model: Model) -> None:
+    """A suspect whose lane has been parked since goes back into it, where a claim that could take it meets it."""
     for job in [model.jobs[id] for id in model.lines.isolated]:
         if not job.lane or model.lines.lane(job.lane).parked is None:
             return
@@ -57,16 +73,18 @@ def _return_the_parked(model: Model, claim: Claim) -> None:
         model.lines.place(job, first=True)
 
 
-def _judge_suspects(model: Model, claim: Claim, suspects: list[str], moved: list[str]) -> None:
-    """A worker holds one at a time, and takes the first."""
-    before = model.lines.isolated
-    free = not any(job.crashes >= ISOLATE for job in model.held_by(claim.worker))
-    assert len(suspects) <= free, "one suspect a worker"
-    if suspects:
-        assert suspects[0] == before[0] if before else suspects[0] in moved
-    elif free:
-        assert not before
-        assert len(claim.got) == claim.limit or not moved
+def _judge_wait(model: Model, claim: Claim, ready: bool, suspects: list[str]) -> None:
+    """One that is to run alone is taken, or the worker gets ready for it, unless another does."""
+    holder, since = model.reserved
+    if ready:
+        assert suspects
+        model.reserved = ("", claim.now - QUANTUM_MS)
+    elif claim.reserved:
+        model.reserved = (claim.worker, claim.now)
+    else:
+        assert not suspects
+        assert holder != claim.worker
+        assert claim.now - since < QUANTUM_MS
 
 
 def _judge_lanes(model: Model, claim: Claim, moved: list[str]) -> None:

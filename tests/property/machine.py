@@ -39,7 +39,7 @@ from tests.property.chances import (
     workers,
 )
 from tests.property.claims import Claim, judge
-from tests.property.model import ISOLATE, QUANTUM_MS, Model
+from tests.property.model import ALONE, QUANTUM_MS, Model
 from tests.property.model_lines import Job
 from tests.support.stepping import Send, Session, attempt, send_with, step
 from tests.support.world import World
@@ -153,10 +153,15 @@ class Machine(RuleBasedStateMachine):
             model = self.models[queue]
             got = [lease for lease in answer.leases if lease.record.queue == queue]
             model.tend(now)
-            judge(model, Claim(worker, left, of_lane, [lease.record.id for lease in got], self._isolated(queue)))
+            ids = [lease.record.id for lease in got]
+            alone, reserved = any(lease.alone for lease in got), answer.reserved == queue
+            idle = left == limit
+            judge(model, Claim(now, worker, left, of_lane, ids, self._isolated(queue), alone, reserved, idle))
             for lease in got:
                 self._claimed(now, worker, queue, lease, by_hand_ms)
             left -= len(got)
+            if alone or reserved:
+                break
         assert len(answer.leases) == limit - left
 
     def _isolated(self, queue: str) -> list[str]:
@@ -164,7 +169,7 @@ class Machine(RuleBasedStateMachine):
         jobs = self.models[queue].jobs
         found = [id.decode() for id in self.world.command("LRANGE", self.world.key("isolated", queue), 0, -1)]
         last = [id for n, id in enumerate(found) if id not in found[n + 1 :] and id in jobs]
-        return [id for id in last if jobs[id].state is State.READY and jobs[id].crashes >= ISOLATE]
+        return [id for id in last if jobs[id].state is State.READY and jobs[id].doubtful >= ALONE]
 
     def _claimed(self, now: int, worker: str, queue: str, lease: Lease, by_hand_ms: int) -> None:
         job = self.models[queue].jobs[lease.record.id]
@@ -172,7 +177,7 @@ class Machine(RuleBasedStateMachine):
         assert (lease.failures, lease.crashes) == (job.failures, job.crashes)
         token = int(lease.token)
         assert all(token > earlier for earlier in job.claims), "tokens grow"
-        self.models[queue].claim(now, worker, job.id, token, by_hand_ms)
+        self.models[queue].claim(now, worker, job.id, token, by_hand_ms, lease.alone)
         self.leases.append(lease)
         if by_hand_ms:
             self.by_hand.add(lease.ref)

@@ -21,7 +21,8 @@ OUTAGE_MS: Final = 550_000
 AMNESTY_MS: Final = 250_000
 KEEP_MS: Final = 2_050_000
 MAX_CRASHES: Final = 4
-ISOLATE: Final = 2
+ALONE: Final = 2
+"""From so many crashes that others may have caused a job waits apart, to run alone."""
 NEVER: Final = 10**15
 
 
@@ -40,6 +41,8 @@ class Model:
         self.before = 0
         self.completed = 0
         self.passed = 0
+        self.reserved = ("", -QUANTUM_MS)
+        """For which worker a job is kept that is to run alone, and since when."""
 
     # Looking.
 
@@ -105,11 +108,12 @@ class Model:
             self.lines.place(job, first=False)
         return Enqueued(job.id, True)
 
-    def claim(self, now: int, worker: str, id: str, token: int, by_hand_ms: int) -> None:
+    def claim(self, now: int, worker: str, id: str, token: int, by_hand_ms: int, alone: bool = False) -> None:
         """It is out of line already, see claims.py."""
         job = self.jobs[id]
         job.state, job.worker, job.token, job.claimed = State.ACTIVE, worker, token, now
         job.claims.append(token)
+        job.claim = "hand" if by_hand_ms else "alone" if alone else ""
         if job.shape.unique and job.shape.unique.until is Until.STARTED:
             self.keys.free(job)
         self.holders[worker] = now + (by_hand_ms or LEASE_MS)
@@ -138,7 +142,7 @@ class Model:
             self._end(now, job, State.COMPLETED, outcome.result_ttl_ms)
             if not outcome.result_ttl_ms:
                 del self.jobs[job.id]
-        self._give_back(now, [], released, crashed)
+        self._give_back(now, [], released, crashed, known=True)
         for _, worker, _ in mine:
             self._forget_idle(worker)
         return [job is not None for job, _, _ in mine]
@@ -147,14 +151,14 @@ class Model:
         match outcome:
             case Completed():
                 self._rested(job)
-                job.failures = job.crashes = 0
+                job.failures = job.crashes = job.doubtful = 0
                 self.lines.place(job, first=False)
             case Retried():
                 self._rested(job)
                 job.failures += 1
                 if outcome.delay_ms:
                     job.state, job.due = State.SCHEDULED, now + outcome.delay_ms
-                elif job.crashes >= ISOLATE and job.lane is None:
+                elif job.doubtful >= ALONE and job.lane is None:
                     self.lines.isolate(job, first=False)
                 else:
                     self.lines.place_again(job)
@@ -241,24 +245,47 @@ class Model:
         theirs = [job for worker in dead for job in self.held_by(worker)]
         self._give_back(now, dead, theirs, theirs)
 
-    def _give_back(self, now: int, workers: list[str], jobs: list[Job], crashed: list[Job]) -> None:
-        """To the front, in the order of their claims."""
+    def _give_back(
+        self, now: int, workers: list[str], jobs: list[Job], crashed: list[Job], known: bool = False
+    ) -> None:
+        """To the front, in the order of their claims. `known`: nothing else can have caused it."""
+        lonely = {job.worker for job in jobs if self._runs_alone(now, job)}
         for job in sorted(jobs, key=lambda job: -job.token):
-            if job in crashed:
-                steady = job.shape.persistent and now - job.claimed > limits.PERSISTENT_STEADY_MS
-                job.crashes = 1 if steady else job.crashes + 1
+            guilty = job in crashed and self._count(now, job, known, lonely) and job.crashes >= MAX_CRASHES
             if job.cancelling is not None:
                 self._end(now, job, State.CANCELLED)
-            elif job in crashed and job.crashes >= MAX_CRASHES:
+            elif guilty:
                 self._end(now, job, State.BROKEN)
             else:
                 self._rested(job)
-                if job.crashes >= ISOLATE and job.lane is None:
+                if job.doubtful >= ALONE and job.lane is None:
                     self.lines.isolate(job, first=True)
                 else:
                     self.lines.place(job, first=True)
         for worker in workers:
             self._forget_idle(worker)
+
+    def _runs_alone(self, now: int, job: Job) -> bool:
+        return job.claim == "alone" and not (job.shape.persistent and self.is_steady(now, job))
+
+    def is_steady(self, now: int, job: Job) -> bool:
+        return now - job.claimed > limits.STEADY_MS
+
+    def _count(self, now: int, job: Job, known: bool, lonely: set[str]) -> bool:
+        """Count a crash, if it is the job's. Answers whether the job alone can have caused it."""
+        alone, known = self._runs_alone(now, job), known or job.claim == "hand"
+        if not known and not alone and job.worker in lonely:
+            return False
+        if job.shape.persistent and self.is_steady(now, job):
+            job.crashes = job.doubtful = 0
+        job.crashes += 1
+        job.doubtful += not known
+        return known or alone
+
+    def has_company(self, now: int, worker: str) -> bool:
+        """Whether something that a worker holds could be to blame if it died beside a job that is to run alone."""
+        held = self.held_by(worker)
+        return any(not self.is_steady(now, job) or (job.doubtful and not job.shape.persistent) for job in held)
 
     def _forget_idle(self, worker: str) -> None:
         if not self.held_by(worker):
@@ -273,7 +300,7 @@ class Model:
             return False
         if job.state in ENDS and not self.keys.take(now, job):
             return False
-        job.failures = job.crashes = 0
+        job.failures = job.crashes = job.doubtful = 0
         job.payload = job.payload if payload is None else payload
         parked = job.lane is not None and self.lines.lane(job.lane).parked == id
         if parked and not self.lines.occupies(job):

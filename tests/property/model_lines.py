@@ -12,7 +12,8 @@ from leasehold.core.shape import PLAIN, Shape
 class Job:
     """A job that was acknowledged, or what is left of it.
 
-    `turn`: its place in the order of its lane, which it keeps while its lane waits for it.
+    `turn`: its place in the order of its lane, which it keeps while its lane waits for it. `doubtful`: of its crashes
+    those that others may have caused. `claim`: how it is held: by hand, or alone, or as usual.
     """
 
     id: str
@@ -24,6 +25,8 @@ class Job:
     state: State = State.READY
     failures: int = 0
     crashes: int = 0
+    doubtful: int = 0
+    claim: str = ""
     due: float = 0
     token: int = 0
     worker: str = ""

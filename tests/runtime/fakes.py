@@ -12,7 +12,7 @@ from msgspec import structs
 
 from leasehold.core.backoff import Backoff
 from leasehold.core.clock import lease_clock
-from leasehold.core.engine import CancelAsked, Heartbeat, Maintained, Timing
+from leasehold.core.engine import Alone, CancelAsked, Heartbeat, Maintained, Timing
 from leasehold.core.errors import LeaseholdError, WrongState
 from leasehold.core.job import JobRecord, JobView, Lease, Leased, LeaseRef, Refused, WorkerView
 from leasehold.core.outcome import Outcome, Released, Retried, Unroutable
@@ -70,6 +70,11 @@ class FakeEngine:
     told: list[tuple[str, Progress]] = field(default_factory=list)
     asked: dict[str, str] = field(default_factory=dict)
     """Held jobs that are to be cancelled: id -> reason."""
+    alone: set[str] = field(default_factory=set)
+    """Jobs that are to run alone."""
+    companies: list[Alone] = field(default_factory=list)
+    reserved: int = 0
+    """How often a job that is to run alone was kept for who claimed."""
     limits: list[int] = field(default_factory=list)
     of_lanes: list[dict[str, int]] = field(default_factory=list)
     _token: int = 0
@@ -112,6 +117,7 @@ class FakeEngine:
         lease_ms: int | None = None,
         slots: int = 1,
         of_lane: Mapping[str, int] | None = None,
+        alone: Alone = Alone.NOW,
     ) -> Steps[Leased]:
         def lease() -> Leased:
             self._note("lease")
@@ -127,15 +133,28 @@ class FakeEngine:
             refused = tuple(Refused(queue, str(self.refusal)) for queue in queues if queue in self.spoilt)
             if refused and len(queues) == 1:
                 raise self.refusal
+            self.companies.append(alone)
             for queue in queues:
-                while queue not in self.spoilt and self.ready[queue] and len(got) < limit:
-                    self._token += 1
-                    claimed = structs.replace(self.ready[queue].popleft(), worker=worker, token=self._token)
-                    self.held[claimed.ref] = claimed
-                    got.append(claimed)
+                lonely = next((lease for lease in self.ready[queue] if lease.record.id in self.alone), None)
+                if lonely is not None and alone is Alone.NOW and not got:
+                    self.ready[queue].remove(lonely)
+                    return Leased((self._take(structs.replace(lonely, alone=True), worker),), refused=refused)
+                if lonely is not None and alone is not Alone.NO:
+                    self.reserved += 1
+                    return Leased(tuple(got), refused=refused, reserved=queue)
+                others = [lease for lease in self.ready[queue] if lease is not lonely]
+                for lease in others[: limit - len(got) if queue not in self.spoilt else 0]:
+                    self.ready[queue].remove(lease)
+                    got.append(self._take(lease, worker))
             return Leased(tuple(got), refused=refused)
 
         return one_call(lease)
+
+    def _take(self, lease: Lease, worker: str) -> Lease:
+        self._token += 1
+        claimed = structs.replace(lease, worker=worker, token=self._token)
+        self.held[claimed.ref] = claimed
+        return claimed
 
     def wait(self, queues: Sequence[str], timeout_ms: int) -> Steps[str | None]:
         async def wait() -> str | None:

@@ -30,7 +30,7 @@ class Options:
     outage_ms: int = OUTAGE_MS
     amnesty_ms: int = AMNESTY_MS
     max_crashes: int = 3
-    isolate_after_crashes: int = 99
+    alone_after_crashes: int = 99
     completed_max: int = limits.COMPLETED_MAX
     failed_ttl_ms: int = limits.FAILED_TTL_MS
     failed_max: int = limits.FAILED_MAX
@@ -62,7 +62,7 @@ def _native(namespace: str, options: Options) -> NativeEngine:
         outage_ms=options.outage_ms,
         amnesty_ms=options.amnesty_ms,
         max_crashes=options.max_crashes,
-        isolate_after_crashes=options.isolate_after_crashes,
+        alone_after_crashes=options.alone_after_crashes,
         completed_max=options.completed_max,
         failed_ttl_ms=options.failed_ttl_ms,
         failed_max=options.failed_max,
@@ -81,7 +81,7 @@ def _redis_work_queue(namespace: str, options: Options) -> RedisWorkQueueEngine:
         outage_ms=options.outage_ms,
         amnesty_ms=options.amnesty_ms,
         max_crashes=options.max_crashes,
-        isolate_after_crashes=options.isolate_after_crashes,
+        alone_after_crashes=options.alone_after_crashes,
         failed_ttl_ms=options.failed_ttl_ms,
         failed_max=options.failed_max,
         wire_lease_ms=10 * options.timing.lease_ms,

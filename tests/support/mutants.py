@@ -71,11 +71,11 @@ _PLAIN: Final = (
     Mutant("settle-keeps-held", "call('HDEL', held_key, unpack(gone))", "", ("settle",)),
     Mutant("complete-keeps-job", "call('HDEL', key('jobs'), unpack(completed))", "", ("settle",)),
     Mutant("ghosts-live", "if not is_ghost(ghost_in(list, id)) then", "if true then", ("claim",)),
-    Mutant("no-crash-limit", "entry[5] and crashes >= config.max_crashes\n", "false\n"),
+    Mutant("no-crash-limit", "entry[5] ~= 'shared' and crashes >= config.max_crashes\n", "false\n"),
     Mutant(
-        "crash-is-a-failure", "failures .. ' ' .. crashes .. (string", "(failures + 1) .. ' ' .. crashes .. (string"
+        "crash-is-a-failure", "tries_text(failures, crashes, doubtful) ..", "tries_text(failures + 1, crashes, 0) .."
     ),
-    Mutant("release-is-a-crash", "kind == 'k', shape }", "true, shape }", ("settle",)),
+    Mutant("release-is-a-crash", "kind == 'k' and 'known', shape }", "'known', shape }", ("settle",)),
     Mutant(
         "leave-is-a-crash",
         "collect(entries, worker, crashed == '1')",
@@ -84,10 +84,24 @@ _PLAIN: Final = (
     ),
     Mutant("beat-keeps-nothing", "call('ZADD', key('holders'), time + config.lease, worker)", "", ("heartbeat",)),
     Mutant("beat-leaves-suspicion", "call('ZREM', key('suspects'), worker)", "", ("heartbeat",)),
-    Mutant("no-isolation", "or holds_suspect() then", "then", ("claim",)),
-    Mutant("all-claims-crash", "n <= 2 * (tonumber(slots) or 1000)", "true"),
+    Mutant("all-claims-crash", "n <= 2 * (tonumber(kind) or 1000)", "true"),
+    Mutant("suspects-all-together", "company.count >= most_together(who.slots, worst)", "false", ("claim",)),
+    Mutant(
+        "suspects-never-leave-their-place", "if not is_steady(config, time, claimed) then", "if true then", ("claim",)
+    ),
+    Mutant("alone-in-company", "who.alone == 'now' and not company.any", "true", ("claim",)),
+    Mutant("alone-for-two", "(reserved_by(time) or who.worker) == who.worker", "true", ("claim",)),
+    Mutant("reserved-for-ever", "tonumber(till) > time and", "", ("claim",)),
+    Mutant("reserved-for-who-cannot", "who.alone ~= 'no' and", "", ("claim",)),
+    Mutant(
+        "reserved-beside-others", "if how > 0 then\n    limit = #jobs", "if false then\n    limit = #jobs", ("claim",)
+    ),
+    Mutant("company-of-one-alone-is-blamed", "not alone[entry[4]] and 'shared'", "'shared'"),
+    Mutant("shared-deaths-end-in-broken", "entry[5] and entry[5] ~= 'shared' and", "entry[5] and"),
+    Mutant("own-process-is-suspected", "how and how ~= 'known' and 1 or 0", "how and 1 or 0"),
+    Mutant("persistent-stays-alone", "and is_steady(config, time, claimed)\n", "and false\n"),
     Mutant("two-leases-two-ends", "call('HEXISTS', key('jobs'), id) == 0 then", "false then", ("settle",)),
-    Mutant("suspect-leaves-quietly", "woken = woken or crashes >= config.isolate", "", ("settle",)),
+    Mutant("suspect-leaves-quietly", "woken = woken or doubtful >= config.isolate", "", ("settle",)),
     Mutant(
         "duplicate-overwrites",
         "call('HSETNX', key('jobs'), id, record) == 1",
@@ -114,7 +128,11 @@ _PLAIN: Final = (
     Mutant("clock-back-undoes-beat", "tend(config, time, config.tend, worker)", "tend(config, time, config.tend)"),
     Mutant("expired-id-is-taken", "not state or tonumber(expires) > time", "true"),
     Mutant("page-shows-ghosts", "if not haunted or", "if true or", ("page",)),
-    Mutant("retried-is-no-failure", "(failures + 1) .. ' ' .. crashes .. '\\n' .. body", "failures .. ' ' .. crashes"),
+    Mutant(
+        "retried-is-no-failure",
+        "tries_text(failures + 1, crashes, doubtful)",
+        "tries_text(failures, crashes, doubtful)",
+    ),
     Mutant("prune-nothing", "forget(state, old, true)", "", ("maintain",)),
 )
 
@@ -145,7 +163,7 @@ _LANES: Final = (
     Mutant("due-shape-forgotten", "return id or entry, mark == '*'", "return id or entry, false"),
     Mutant("batch-of-all-tasks", "task_of(record) ~= first or", "", ("claim",)),
     Mutant(
-        "batch-with-suspects", "(task_of(record) ~= first or crashes >= config.isolate)", "task_of(record) ~= first"
+        "batch-with-suspects", "(task_of(record) ~= first or doubtful >= config.isolate)", "task_of(record) ~= first"
     ),
     Mutant("batch-beyond-limit", "limited == 1 and most or math.min(most, limited - busy)", "most", ("claim",)),
     Mutant("lanes-unfair", "call('RPUSH', key('turns'), unpack(on))", "call('LPUSH', key('turns'), unpack(on))"),
@@ -166,7 +184,7 @@ _LANES: Final = (
         "    local lane",
         ("discard", "purge"),
     ),
-    Mutant("hand-back-is-limited", "broken = entry[5] and crashes", "broken = crashes"),
+    Mutant("hand-back-is-limited", "broken = entry[5] and entry[5] ~= 'shared' and crashes", "broken = crashes"),
     Mutant("full-for-what-adds-nothing", "or not adds(ARGV[i], i, taken)", ""),
     Mutant("full-for-equal-keys", "not taken['key ' .. unique] and ", "", ("enqueue_shaped",)),
     Mutant("rerun-needs-no-room", "(not other or follows)", "not other", ("enqueue_shaped",)),
@@ -177,7 +195,7 @@ _LANES: Final = (
     Mutant("completed-stays-in-lane", "leave_lane(shaped[id], id)", "", ("settle",)),
     Mutant("discarded-stays-in-lane", "\n  shapes.leave_lane(shape, id)", "", ("discard",)),
     Mutant("purged-stays-in-lane", "      shapes.leave_lane(shape, id)\n", "", ("purge",)),
-    Mutant("collect-loses-shape", "crash, shape or '' }", "crash, '' }"),
+    Mutant("collect-loses-shape", "crash, shape or '', kind }", "crash, '', kind }"),
     Mutant("unpark-loses-shape", "shapes.place(id, placed[n], true)", "shapes.place(id, '', true)", ("maintain",)),
     Mutant("park-again", "if call('HEXISTS', key('parked'), lane) == tonumber(parked) then", "if false then"),
     Mutant("retry-behind-its-lane", "place(id, shape, parked == id or", "place(id, shape, false and", ("retry",)),
@@ -279,7 +297,6 @@ _WISHES: Final = (
         "local persists = false",
     ),
     Mutant("persistent-counts-on", "call('HDEL', key('tries'), id)\n  call('HINCRBY', key('meta'), 'rounds', 1)", ""),
-    Mutant("steady-is-no-merit", "if shape ~= '' and shapes.word(shape, 'k') and time", "if false and time"),
 )
 MUTANTS: Final = _PLAIN + _LANES + _QUEUE + _UNIQUE + _WISHES
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
 
 from leasehold.core.engine import Heartbeat, Maintained
-from leasehold.core.job import Enqueued, ErrorInfo, JobView, Lease, NewJob, State
+from leasehold.core.job import Enqueued, ErrorInfo, JobView, Lease, Leased, NewJob, State
 from leasehold.core.outcome import Completed, Outcome
 from leasehold.core.shape import (
     CancelAnswer,
@@ -98,9 +98,18 @@ class World:
         queues: Sequence[str] = ("q",),
         lease_ms: int | None = None,
         of_lane: int = 1,
+        **options: Any,
     ) -> list[Lease]:
+        """Claim. `options`: as those of the engine's `lease`."""
+        return list(self.lease(limit, worker, queues, lease_ms=lease_ms, of_lane=of_lane, **options).leases)
+
+    def lease(
+        self, limit: int = 10, worker: str = "w", queues: Sequence[str] = ("q",), of_lane: int = 1, **options: Any
+    ) -> Leased:
+        """Claim, and say all that the engine answers."""
         together = dict.fromkeys(queues, of_lane)
-        return list(self.run(self.engine.lease(worker, queues, limit, lease_ms, of_lane=together)).leases)
+        leased: Leased = self.run(self.engine.lease(worker, queues, limit, of_lane=together, **options))
+        return leased
 
     def take_ids(self, limit: int = 10, worker: str = "w", **options: Any) -> list[str]:
         """Claim, and say what."""

@@ -26,6 +26,7 @@ def describe(view: JobView, now_ms: float, *, content: bool) -> str:
         ("queue", view.queue),
         ("task", view.task or "(raw payload)"),
         ("state", view.state.value),
+        ("waits", view.waits),
         ("cancelling", _asked(view)),
         ("progress", None if view.progress is None else progress_text(view.progress, now_ms)),
         *_shape_facts(view.shape),
@@ -100,6 +101,7 @@ def to_json(view: JobView, *, content: bool) -> dict[str, Any]:
         "token": view.token,
         "progress": progress and _progress_json(progress),
         "cancelling": view.cancelling,
+        "waits": view.waits,
         "error": error and {"type": error.type, "message": error.message, "traceback": error.traceback},
         **({"payload": _text(view.payload), "result": _text(view.result)} if content else {}),
     }

@@ -36,7 +36,9 @@ def settings_table(settings: QueueSettings, view: QueueView | None = None) -> Ta
     if view is None:
         return Table("Settings", _SETTINGS, (row,), frozenset({"max_length"}))
     counts = {"parked_lanes": str(view.parked_lanes), "blocked_lanes": str(view.blocked_lanes)}
-    right = frozenset({"max_length", *counts})
+    if view.suspects:
+        counts |= {"suspects": str(view.suspects), "reserved": view.reserved or "none"}
+    right = frozenset({"max_length", *counts} - {"reserved"})
     return Table("Settings", (*_SETTINGS, *counts), ((*row, *counts.values()),), right)
 
 
@@ -77,6 +79,8 @@ def queue_json(view: QueueView) -> dict[str, Any]:
         "settings": settings_json(view.settings),
         "parked_lanes": view.parked_lanes,
         "blocked_lanes": view.blocked_lanes,
+        "suspects": view.suspects,
+        "reserved": view.reserved,
     }
 
 
@@ -109,6 +113,8 @@ def _notes(view: QueueView) -> str:
         "paused" if settings.paused else "",
         f"parked_lanes={view.parked_lanes}" if view.parked_lanes else "",
         f"blocked_lanes={view.blocked_lanes}" if view.blocked_lanes else "",
+        f"suspects={view.suspects}" if view.suspects else "",
+        f"reserved={view.reserved}" if view.reserved else "",
         f"max_length={settings.max_length}" if settings.max_length else "",
         f"lane_failure={settings.lane_failure}" if settings.lane_failure is not LaneFailure.SKIP else "",
     )

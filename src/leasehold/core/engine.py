@@ -69,9 +69,22 @@ class Feature(StrEnum):
     QUIET = "quiet"
 
 
+class Alone(StrEnum):
+    """Whether a worker can run a job alone: with nothing beside it that could be to blame when the worker dies."""
+
+    NOW = "now"
+    SOON = "soon"
+    """Once some of what it runs has ended, or has run for `Timing.steady_ms`."""
+    NO = "no"
+    """It runs a suspect, or all its slots are busy, for a time that nobody knows."""
+
+
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """How often an engine wants to be called, in milliseconds."""
+    """How often an engine wants to be called, in milliseconds.
+
+    `steady_ms`: a job that has run for longer is not to blame for a death that follows the start of another one.
+    """
 
     beat_ms: int = limits.BEAT_MS
     lease_ms: int = limits.LEASE_MS
@@ -79,6 +92,7 @@ class Timing:
     idle_wait_ms: int = limits.IDLE_WAIT_MS
     maintain_ms: int = limits.MAINTAIN_MS
     presence_ms: int = limits.PRESENCE_MS
+    steady_ms: int = limits.STEADY_MS
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +163,7 @@ class Engine(Protocol):
         lease_ms: int | None = None,
         slots: int = limits.MAX_HELD,
         of_lane: Mapping[str, int] | None = None,
+        alone: Alone = Alone.NOW,
     ) -> Steps[Leased]:
         """Claim up to `limit` jobs, looking at the queues in the order given. Never blocks.
 
@@ -157,7 +172,9 @@ class Engine(Protocol):
 
         `lease_ms` None: as long as the worker's heartbeat; else for this long (a lease by hand, without a keeper, in
         the name of a worker of its own). `slots`: how many jobs the worker runs at one time. What it claims ahead of
-        them and has not begun does not count as crashed when it dies.
+        them and has not begun does not count as crashed when it dies. `alone`: whether it could run a job alone, as far
+        as what it holds in any of its queues is concerned. Of a job that must run so, the lease says it: no other comes
+        with it, and the worker claims nothing beside it.
         """
         ...
 

@@ -106,13 +106,17 @@ class LeaseRef(Struct, frozen=True, gc=False):
 
 
 class Lease(Struct, frozen=True, gc=False):
-    """A claim on a job by a worker. `attempt` counts from 1: earlier failures and crashes, plus this one."""
+    """A claim on a job by a worker. `attempt` counts from 1: earlier failures and crashes, plus this one.
+
+    `alone`: its worker claims nothing else while it runs, as it was running at several deaths of workers.
+    """
 
     worker: str
     token: Token
     record: JobRecord
     failures: int
     crashes: int
+    alone: bool = False
 
     @property
     def attempt(self) -> int:
@@ -145,12 +149,15 @@ class Leased:
     """The answer to a claim. `next_ms`: how long until something may be due without a wake-up; None: unknown.
 
     `refused`: queues that could not be looked at (another program's data in their place), while others could.
+    `reserved`: the queue of a job that must run alone and waits for this worker: claim from that queue only, again and
+    again, until it is answered no more.
     """
 
     leases: tuple[Lease, ...] = ()
     dropped: tuple[Dropped, ...] = ()
     refused: tuple[Refused, ...] = ()
     next_ms: int | None = None
+    reserved: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +195,8 @@ class JobView:
     """None: what its task says; 0: no limit."""
     cancelling: str | None = None
     """Somebody asked for it to be cancelled while it ran: the reason that was given, perhaps empty."""
+    waits: str | None = None
+    """Of a job that is ready: why it may have to wait although workers are idle."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +204,8 @@ class QueueView:
     """A queue in numbers. `counts` has every state; `totals` counts events since the queue's counters began.
 
     `parked_lanes`: lanes that are set aside; `blocked_lanes`: those in which a failed job keeps its place. The
-    jobs of both are among the ready ones.
+    jobs of both are among the ready ones. `suspects`: ready jobs that crashed, of which a worker runs only some
+    together, or one alone; `reserved`: the worker that gets ready to run one alone.
     """
 
     name: str
@@ -204,6 +214,8 @@ class QueueView:
     settings: QueueSettings = field(default_factory=QueueSettings)
     parked_lanes: int = 0
     blocked_lanes: int = 0
+    suspects: int = 0
+    reserved: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

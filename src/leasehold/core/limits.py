@@ -75,10 +75,12 @@ MAX_TIMEOUT_MS = 7 * DAY
 MAX_DELAY_MS = 10 * 365 * DAY
 DEFAULT_RETRIES = 3
 MAX_RETRIES = 10_000
-MAX_CRASHES = 5
-"""A job whose worker died this often while holding it ends in `broken`."""
-ISOLATE_AFTER_CRASHES = 2
-"""From this many crashes on, a worker holds only one such job at a time, so that poison cannot drag others along."""
+MAX_CRASHES, ALONE_AFTER_CRASHES = 5, 3
+"""Deaths of its workers that end a job in `broken`, and after which it runs alone: see decision 0008."""
+STEADY_MS = MINUTE
+"""A job that has run for longer is not to blame for a death that follows the start of another one."""
+RESERVED_MS, RESERVED_LOOK_MS = 5 * SECOND, 500
+"""How long a worker that gets ready to run a job alone keeps that job, and how often it says that it still does."""
 POISON_MAX, POISON_TTL_MS = 100, DAY
 """How many of the last jobs that ended so are remembered, and for how long, until some worker has told of them."""
 TURNS_MOST, CLAIM_BYTES = 100, 512 * 1024
@@ -102,8 +104,6 @@ MAX_WINDOW_MS = 365 * DAY
 POSTPONE_MOST = 10
 """A job that is put off again and again (debounce) is due this many times its wait after the first, at the latest."""
 MAX_QUEUE_LENGTH = 1_000_000_000
-PERSISTENT_STEADY_MS = MINUTE
-"""A persistent job that was held for longer than this when its worker died starts with a clean count of crashes."""
 NEVER_MS = 9_999_999_999_999
 """A time that does not come: when a record that blocks a lane expires."""
 MAX_BATCH_SIZE = 500

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 import msgspec
 
 from leasehold.core import limits
-from leasehold.core.engine import CancelAsked, Heartbeat, Maintained, Timing
+from leasehold.core.engine import Alone, CancelAsked, Heartbeat, Maintained, Timing
 from leasehold.core.errors import InvalidArgument, LeaseholdError, QueueFull, Unreachable
 from leasehold.core.job import (
     Dropped,
@@ -52,7 +52,7 @@ class ScriptedEngine(Scripted):
 
     @abstractmethod
     def _claim(
-        self, queue: str, worker: str, limit: int, lease_ms: int | None, slots: int, together: int
+        self, queue: str, worker: str, limit: int, lease_ms: int | None, slots: int, together: int, alone: Alone
     ) -> Steps[Leased]:
         """Claim from one queue. `together`: how many jobs of one lane; the rest as in `lease`."""
 
@@ -108,18 +108,21 @@ class ScriptedEngine(Scripted):
         lease_ms: int | None = None,
         slots: int = limits.MAX_HELD,
         of_lane: Mapping[str, int] | None = None,
+        alone: Alone = Alone.NOW,
     ) -> Steps[Leased]:
         leases: list[Lease] = []
         dropped: list[Dropped] = []
         refused: list[Refused] = []
         nearest: int | None = None
+        reserved: str | None = None
         for queue in queues:
             wanted = min(limit - len(leases), limits.MAX_BATCH)
             if wanted <= 0:
                 break
             together = of_lane.get(queue, 1) if of_lane else 1
             try:
-                got = yield from checking_layout(queue, self._claim(queue, worker, wanted, lease_ms, slots, together))
+                claim = self._claim(queue, worker, wanted, lease_ms, slots, together, alone)
+                got = yield from checking_layout(queue, claim)
             except Unreachable:
                 # What the queues before have given must reach the worker.
                 if leases:
@@ -135,7 +138,12 @@ class ScriptedEngine(Scripted):
             leases += got.leases
             dropped += got.dropped
             nearest = sooner(nearest, got.next_ms)
-        return Leased(tuple(leases), tuple(dropped), tuple(refused), nearest)
+            reserved = got.reserved
+            if reserved is not None or (got.leases and got.leases[0].alone):
+                break
+            if got.leases and alone is Alone.NOW:
+                alone = Alone.SOON
+        return Leased(tuple(leases), tuple(dropped), tuple(refused), nearest, reserved)
 
     def settle(self, settlements: Sequence[tuple[Lease, Outcome]]) -> Steps[list[bool]]:
         answers = [False] * len(settlements)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
@@ -22,6 +23,7 @@ from leasehold.runtime.log import event
 from leasehold.runtime.loops import Link, is_away
 from leasehold.runtime.pace import Pace
 from leasehold.runtime.ports import Env, Keeper
+from leasehold.runtime.suspects import Suspects
 from leasehold.runtime.turns import Turns
 
 LOST_TOLD: Final = 5
@@ -54,6 +56,7 @@ class Fetcher:
         self._batches = batches
         self._of_lane = {queue: rule.size for queue, rule in batches.items() if rule.one_lane}
         self._inflight = inflight
+        self._suspects = Suspects(inflight, engine.timing.steady_ms, env.clock)
         self._executor = executor
         self._pace = pace
         self._env = env
@@ -124,6 +127,9 @@ class Fetcher:
             if not self.ready.is_set():
                 await self._rest(self.ready.wait())
                 continue
+            if alone_s := self._suspects.alone_s:
+                await self._stand_by(None if alone_s == math.inf else int(alone_s * limits.SECOND) + 1)
+                continue
             if not any(self._room(part) for part in self._parts()):
                 if self._burst and self._inflight.lasting and all(run.persistent for run in self._inflight.running):
                     return
@@ -132,6 +138,9 @@ class Fetcher:
                 continue
             was_lasting = self._inflight.lasting
             leased, room = await self._claim()
+            if self._suspects.reserved is not None:
+                await self._stand_by(limits.RESERVED_LOOK_MS)
+                continue
             if 0 < len(leased.leases) < room:
                 await asyncio.sleep(0)  # what was just started comes first; where more waits, Redis works meanwhile
             if any(not lease.record.shape.persistent for lease in leased.leases) or len(leased.leases) >= room > 0:
@@ -162,9 +171,13 @@ class Fetcher:
     async def _be_still(self) -> None:
         """Hand back what has not started, and wait for what runs, or to be woken."""
         self._executor.hand_back(self._inflight.take_pending(lambda _: True))
+        await self._stand_by(None)
+
+    async def _stand_by(self, timeout_ms: int | None) -> None:
+        """Claim nothing until something that is held has ended, or for a time."""
         self._inflight.changed.clear()
         self._keep(self._inflight.queues())
-        await self._rest(self._inflight.changed.wait())
+        await self._rest(self._inflight.changed.wait(), timeout_ms)
 
     def watch(self, now: float, late: bool) -> None:
         """Learn the pace of the last moments, and hand back what has waited too long behind busy slots.
@@ -194,6 +207,8 @@ class Fetcher:
         Without those of which too many outcomes wait because Redis refuses them.
         """
         order = tuple(queue for queue in self._turns.order if not self._crowded(queue))
+        if self._suspects.reserved in order:
+            order = (self._suspects.reserved,)
         if not self._batches:
             return [order] if order else []
         parts: list[tuple[str, ...]] = []
@@ -251,6 +266,8 @@ class Fetcher:
         most = 0
         asked: set[str] = set()
         for part in parts:
+            if got and (self._suspects.reserved is not None or self._suspects.alone_s):
+                break
             room = self._room(part)
             if room and not self.stopping and not self.quiet:
                 most += room
@@ -272,9 +289,11 @@ class Fetcher:
 
     async def _claim_part(self, part: tuple[str, ...], room: int) -> Leased:
         asked_at, self.claiming_since = self._env.lease_clock(), self._env.clock()
+        slots = self._inflight.slots * (self._batches[part[0]].size if part[0] in self._batches else 1)
+        company = self._suspects.company()
         try:
             leased = await self._link.run(
-                self._engine.lease(self._worker, part, room, slots=self._inflight.slots, of_lane=self._of_lane or None)
+                self._engine.lease(self._worker, part, room, None, slots, self._of_lane or None, company)
             )
         except RedisError as error:
             if len(part) > 1 or is_away(error):
@@ -286,6 +305,7 @@ class Fetcher:
         for dropped in leased.dropped:
             event(logging.WARNING, "dropped", queue=dropped.queue, id=dropped.id, reason=dropped.reason)
         self._executor.accept(leased.leases, asked_at)
+        self._suspects.claimed(leased)
         return leased
 
     def _keep(self, queues: frozenset[str]) -> None:
@@ -375,6 +395,7 @@ def _together(answers: Sequence[Leased]) -> Leased:
         tuple(dropped for answer in answers for dropped in answer.dropped),
         tuple(refused for answer in answers for refused in answer.refused),
         min((answer.next_ms for answer in answers if answer.next_ms is not None), default=None),
+        answers[-1].reserved if answers else None,
     )
 
 

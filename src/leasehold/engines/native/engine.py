@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
 from leasehold.core import limits
-from leasehold.core.engine import Feature, Maintained
+from leasehold.core.engine import Alone, Feature, Maintained
 from leasehold.core.errors import ReplyError
 from leasehold.core.job import Dropped, Enqueued, JobView, Lease, Leased, NewJob, State
 from leasehold.core.shape import Progress
@@ -16,7 +16,7 @@ from leasehold.engines.native.config import NativeConfig
 from leasehold.engines.native.control import NativeController
 from leasehold.engines.native.inspect import NativeInspector
 from leasehold.engines.native.keys import namespace_prefix, queue_prefix
-from leasehold.engines.native.records import read_record, read_view, write_progress
+from leasehold.engines.native.records import read_record, write_progress
 from leasehold.engines.native.scripts import LAYOUT, SCRIPTS
 from leasehold.engines.native.wire import (
     TOO_LONG,
@@ -26,6 +26,7 @@ from leasehold.engines.native.wire import (
     read_enqueued,
     too_long,
 )
+from leasehold.engines.suspects import RESERVED, RUNS_ALONE
 from leasehold.engines.texts import as_bytes, as_text
 from leasehold.engines.working import ScriptedEngine
 
@@ -67,19 +68,19 @@ class NativeEngine(ScriptedEngine, NativeInspector, NativeController):
         return read_enqueued(jobs, chunk, reply)
 
     def _claim(
-        self, queue: str, worker: str, limit: int, lease_ms: int | None, slots: int, together: int
+        self, queue: str, worker: str, limit: int, lease_ms: int | None, slots: int, together: int, alone: Alone
     ) -> Steps[Leased]:
         nonce: Nonce = yield Draw()
         by_hand = int(lease_ms is not None)
         who: tuple[Arg, ...] = (nonce.session, nonce.number, self._config, as_bytes(worker))
-        args = (*who, limit, lease_ms or self.timing.lease_ms, by_hand, slots, together)
-        next_ms, rows, lost = yield Invoke(self.scripts["claim"], (self.prefix(queue),), args)
+        args = (*who, limit, lease_ms or self.timing.lease_ms, by_hand, slots, together, alone.value)
+        next_ms, rows, lost, how = yield Invoke(self.scripts["claim"], (self.prefix(queue),), args)
         leases = [
-            Lease(worker, int(token), read_record(queue, id, raw), failures, crashes)
+            Lease(worker, int(token), read_record(queue, id, raw), failures, crashes, how == RUNS_ALONE)
             for id, raw, token, failures, crashes in rows
         ]
         dropped = [Dropped(queue, as_text(id), "listed as ready, but there is no such job") for id in lost]
-        return Leased(tuple(leases), tuple(dropped), (), known(next_ms))
+        return Leased(tuple(leases), tuple(dropped), (), known(next_ms), queue if how == RESERVED else None)
 
     def wait(self, queues: Sequence[str], timeout_ms: int) -> Steps[str | None]:
         keys = {f"{self.prefix(queue)}:wake": queue for queue in queues}
@@ -105,7 +106,7 @@ class NativeEngine(ScriptedEngine, NativeInspector, NativeController):
     def result(self, queue: str, id: str) -> Steps[JobView | None]:
         raw_id = as_bytes(id)
         reply = yield from self._ask("show", queue, raw_id, limits.WATCH_TTL_MS)
-        return read_view(queue, State(reply[0].decode()), raw_id, reply[1:]) if reply else None
+        return self._view(queue, State(reply[0].decode()), raw_id, reply[1:]) if reply else None
 
     def result_channel(self, queue: str, id: str) -> str:
         return f"{self.prefix(queue)}:ended:{id}"

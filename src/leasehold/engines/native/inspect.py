@@ -11,6 +11,7 @@ from leasehold.core.job import JobView, Page, QueueView, State, WorkerView
 from leasehold.core.shape import LaneFailure, LanePage, LaneState, LaneView, QueueSettings
 from leasehold.core.steps import Steps
 from leasehold.engines.inspecting import ScriptedInspector, check_page, fields_of
+from leasehold.engines.native.config import NativeConfig
 from leasehold.engines.native.keys import decoded, encoded
 from leasehold.engines.native.records import read_view
 from leasehold.engines.texts import as_bytes, as_text, number_of
@@ -37,6 +38,7 @@ _HIDDEN_TOTALS = frozenset(
         "passed",
         "level",
         "large",
+        "reserved",
     )
 )
 
@@ -44,8 +46,13 @@ _HIDDEN_TOTALS = frozenset(
 class NativeInspector(ScriptedInspector):
     """Reading half of the native engine."""
 
+    config: NativeConfig
+
+    def _view(self, queue: str, state: State, id: bytes, row: list[Any]) -> JobView:
+        return read_view(queue, state, id, row, self.config.alone_from)
+
     def queue(self, name: str) -> Steps[QueueView]:
-        *numbers, meta, settings, parked, blocked = yield from self._ask("counts", name)
+        *numbers, meta, settings, parked, blocked, suspects, reserved = yield from self._ask("counts", name)
         totals = fields_of(meta)
         return QueueView(
             name,
@@ -54,12 +61,14 @@ class NativeInspector(ScriptedInspector):
             read_settings({name: as_text(value) for name, value in fields_of(settings).items()}),
             parked,
             blocked,
+            suspects,
+            as_text(reserved) or None,
         )
 
     def job(self, queue: str, id: str) -> Steps[JobView | None]:
         raw_id = as_bytes(id)
         reply = yield from self._ask("show", queue, raw_id, 0)
-        return read_view(queue, State(reply[0].decode()), raw_id, reply[1:]) if reply else None
+        return self._view(queue, State(reply[0].decode()), raw_id, reply[1:]) if reply else None
 
     def page(
         self, queue: str, state: State, offset: int = 0, limit: int = limits.PAGE_MAX, lane: str | None = None
@@ -72,7 +81,7 @@ class NativeInspector(ScriptedInspector):
             total = (yield from self.lane(queue, lane)).waiting
         else:
             total = (yield from self.queue(queue)).counts[state]
-        jobs = tuple(read_view(queue, state, row[0], row[1:]) for row in rows)
+        jobs = tuple(self._view(queue, state, row[0], row[1:]) for row in rows)
         return Page(jobs, total)
 
     def lane(self, queue: str, lane: str) -> Steps[LaneView]:

@@ -2,8 +2,8 @@
 
 record   <enqueued_ns> <task or *>[ t=<timeout_ms>][ r=<retries>][ <shape>]\\n<payload>   (enqueued_ns: by the script)
 shape    [p=<priority>][ l=<lane>][ n=<lane limit>][ u=<mode>:<unique key>][ k=1]      (k: persistent)
-tries    <failures> <crashes>[\\n<error>]
-claim    <token> <claimed_ms> <slots or h>[ <shape>]
+tries    <failures> <crashes>[ <crashes that only it can have caused>][\\n<error>]
+claim    <token> <claimed_ms> <slots; h: by hand; x: it runs alone>[ <shape>]
 end      <state> <ended_ms> <expires_ms> <failures> <crashes> <token> <worker> <claimed_ms>\\n<head>\\n<result or error>
 error    JSON: {"type", "message", "traceback"}
 """
@@ -19,6 +19,7 @@ from leasehold.core import limits
 from leasehold.core.job import ErrorInfo, JobRecord, JobView, NewJob, State
 from leasehold.core.shape import PLAIN, Progress, Shape, UniqueRule, Until
 from leasehold.engines.native.keys import decoded, encoded
+from leasehold.engines.suspects import why_it_waits
 from leasehold.engines.texts import RAW, as_text, message_of, number_of
 
 _decode_error = msgspec.json.Decoder(dict[str, str]).decode
@@ -121,23 +122,27 @@ def read_error(raw: bytes) -> ErrorInfo | None:
     return ErrorInfo(values.get("type", ""), values.get("message", ""), values.get("traceback", ""))
 
 
-def read_tries(raw: bytes | None) -> tuple[int, int, ErrorInfo | None]:
-    """Failures, crashes and the last error."""
+def read_tries(raw: bytes | None) -> tuple[int, int, int, ErrorInfo | None]:
+    """Failures, crashes, those of them that others may have caused, and the last error."""
     head, _, error = (raw or b"").partition(b"\n")
-    failures, _, crashes = head.partition(b" ")
-    return number_of(failures) or 0, number_of(crashes) or 0, read_error(error) if error else None
+    failures, crashes, known = ([number_of(word) or 0 for word in head.split(b" ")] + [0, 0, 0])[:3]
+    return failures, crashes, crashes - known, read_error(error) if error else None
 
 
-def read_view(queue: str, state: State, id: bytes, row: list[Any]) -> JobView:
+def read_view(queue: str, state: State, id: bytes, row: list[Any], alone_from: int) -> JobView:
     """A job as the inspecting scripts answer it: record, tries, due, worker, claim, end, progress, cancelling.
 
-    Empty where not applicable.
+    Empty where not applicable. `worker`: of a ready one, the one that a job of its queue is reserved for.
+    `alone_from`: from how many crashes on a job runs alone.
     """
     raw, tries, due, worker, claim, end, progress, cancelling = row
     record = read_record(queue, id, raw) if raw else None
     if end:
         return _read_end(queue, state, id, record, end)
-    failures, crashes, error = read_tries(tries)
+    failures, crashes, doubtful, error = read_tries(tries)
+    waits = None
+    if state is State.READY:
+        waits, worker = why_it_waits(doubtful, alone_from, as_text(worker) if worker else None), b""
     parts: list[bytes] = claim.split(b" ") if claim else []
     token, claimed, *_ = [*parts, b"", b""]
     return JobView(
@@ -158,6 +163,7 @@ def read_view(queue: str, state: State, id: bytes, row: list[Any]) -> JobView:
         shape=record.shape if record else PLAIN,
         progress=read_progress(progress),
         cancelling=message_of(cancelling) if cancelling else None,
+        waits=waits,
     )
 
 

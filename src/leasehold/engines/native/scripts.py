@@ -10,7 +10,7 @@ from leasehold.engines.scripts import load
 ARGUMENTS: Final[dict[str, str]] = {
     "enqueue": "session number room (id record due own)...",
     "enqueue_shaped": "session number room (id record due rule)...",
-    "claim": "session number config worker limit lease_ms by_hand slots of_lane",
+    "claim": "session number config worker limit lease_ms by_hand slots of_lane alone",
     "settle": "session number config worker (id token kind ms head body)...",
     "extend": "session number config worker id token ms",
     "heartbeat": "config worker (id token)...",

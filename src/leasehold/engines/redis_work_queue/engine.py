@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar
 
 from leasehold.core import limits
-from leasehold.core.engine import Feature, Maintained
+from leasehold.core.engine import Alone, Feature, Maintained
 from leasehold.core.errors import QueueFull
 from leasehold.core.job import Dropped, Enqueued, Lease, Leased, NewJob
 from leasehold.core.steps import Arg, Command, Draw, Invoke, Nonce, Steps
@@ -99,7 +99,7 @@ class RedisWorkQueueEngine(
         return (Enqueued(jobs[part.position].id, letter == ord("1")) for part, letter in zip(chunk, reply, strict=True))
 
     def _claim(
-        self, queue: str, worker: str, limit: int, lease_ms: int | None, slots: int, together: int
+        self, queue: str, worker: str, limit: int, lease_ms: int | None, slots: int, together: int, alone: Alone
     ) -> Steps[Leased]:
         nonce: Nonce = yield Draw()
         kind = str(slots) if lease_ms is None else "h"

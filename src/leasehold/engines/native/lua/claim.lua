@@ -1,26 +1,33 @@
 -- claim: take up to `limit` jobs from the front of a queue for a worker.
 -- KEYS[1] prefix
--- ARGV session number config worker limit lease_ms by_hand slots of_lane
--- Returns: {ms until something is due or -1, {id, record, token, failures, crashes}..., {dropped id...}}; an error,
--- after what was due, when it finds nothing beside another program's data.
+-- ARGV session number config worker limit lease_ms by_hand slots of_lane alone
+-- `alone`: whether the worker could run a job alone: now, soon, or no.
+-- Returns: {ms until something is due or -1, {id, record, token, failures, crashes}..., {dropped id...}, how}; an
+-- error, after what was due, when it finds nothing beside another program's data. `how` 1: the job is to run alone; 2: one
+-- waits for this worker to be able to; else 0.
 -- Invariant: a claimed job is in `held:<worker>` and no longer in line; its worker is in `holders`; its token is higher
 -- than any before it; a lane has no more jobs held than it may (or, `of_lane`, that many of one task that follow each other).
---@include begin types tokens remember claimed config task back silence tend ghosts large
+--@include begin types tokens remember claimed config task back silence tend ghosts large suspects
 local session, number, worker = ARGV[1], ARGV[2], ARGV[4]
 local config = configure(ARGV[3])
 local limit, lease_ms, by_hand, slots = tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7], ARGV[8]
-local of_lane = tonumber(ARGV[9])
+local of_lane, alone = tonumber(ARGV[9]), ARGV[10]
 local held_key = key('held:' .. worker)
 
 allow_when_full()
 local again = recall(session, number)
 if again then
-  return claimed_before(again, function(id, token)
-    if string.match(call('HGET', held_key, id) or '', '^%d+') == token then
+  local how = 0
+  local answer = claimed_before(again, function(id, token)
+    local mine, kind = string.match(call('HGET', held_key, id) or '', '^(%d+) %d+ (%w*)')
+    if mine == token then
       local failures, crashes = counted(call('HGET', key('tries'), id))
+      how = kind == 'x' and 1 or how
       return { id, call('HGET', key('jobs'), id) or '', token, failures, crashes }
     end
   end)
+  answer[4] = how
+  return answer
 end
 
 check_types()
@@ -33,27 +40,12 @@ rare = rare or promoted + reclaimed > 0
 if rest then
   -- Earlier jobs of the dead are still to come back, which the next call does: none of the later ones goes before them.
   remember(session, number, cmsgpack.pack({}))
-  return { 0, {}, {} }
+  return { 0, {}, {}, 0 }
 end
 if rare and (call('HGET', key('settings'), 'paused') or hold_left('', time) > 0) then
   call('DEL', key('wake'))
   remember(session, number, cmsgpack.pack({}))
-  return { next_ms, {}, {} }
-end
-
--- A job that has taken several workers down is one of a kind in a worker, so that the next crash is its own.
-local function holds_suspect()
-  local ids = call('HKEYS', held_key)
-  if #ids == 0 then
-    return false
-  end
-  for _, text in ipairs(call('HMGET', key('tries'), unpack(ids))) do
-    local _, crashes = counted(text)
-    if crashes >= config.isolate then
-      return true
-    end
-  end
-  return false
+  return { next_ms, {}, {}, 0 }
 end
 
 limit = math.min(limit, config.max_held - call('HLEN', held_key))
@@ -62,18 +54,18 @@ if call('ZCARD', key('holders')) >= @MAX_HOLDERS@ and not call('ZSCORE', key('ho
 end
 local jobs, claims, answer, dropped, looked = {}, {}, {}, {}, 0
 local token = math.max(tonumber(call('HGET', key('meta'), 'token') or 0), micros)
-local taken, took_isolated, read, turns = {}, false, 0, 0
+local taken, took_suspects, how, read, turns = {}, false, 0, 0, 0
 local has_tries = call('EXISTS', key('tries')) == 1
 
--- What a claim says after its token.
-local claim_rest = ' ' .. time .. ' ' .. (by_hand == '1' and 'h' or slots)
+-- What a claim says after its token. x: the job is to run alone.
+local claim_rest, alone_rest = ' ' .. time .. ' ' .. (by_hand == '1' and 'h' or slots), ' ' .. time .. ' x'
 
-local function take(id, record, failures, crashes)
+local function take(id, record, failures, crashes, is_alone)
   taken[id] = true
   read = read + #record
   note_size(#record)
   token = token + 1
-  local text, rest, shape = token_text(token), claim_rest, ''
+  local text, rest, shape = token_text(token), is_alone and alone_rest or claim_rest, ''
   local equals = string.find(record, '=', 1, true)
   if equals and equals < (string.find(record, '\n', 1, true) or #record + 1) then
     shape = shape_of(string.match(record, '^[^\n]*'))
@@ -91,31 +83,20 @@ local function take(id, record, failures, crashes)
   answer[#answer + 1] = text
 end
 
--- One job of `isolated`, where this worker holds none of them.
-local function take_isolated()
-  if not rare or #jobs >= limit or took_isolated or call('LLEN', key('isolated')) == 0 or holds_suspect() then
+-- Suspects: one that is to run alone, or as many as may run together with those that are held.
+local function take_suspects()
+  if not rare or #jobs >= limit or call('EXISTS', key('isolated')) == 0 then
     return
   end
-  for _ = 1, @MAX_LOOK@ do
-    local id = call('LINDEX', key('isolated'), 0)
-    if not id then
-      return
-    end
-    local record = call('HGET', key('jobs'), id)
-    local shape = shape_of(record)
-    local lane = shape ~= '' and shapes.word(shape, 'l')
-    local parked = lane and shapes.is_aside(lane)
-    if parked then
-      shapes.check(shape)
-    end
-    call('LPOP', key('isolated'))
-    if parked then
-      shapes.place(id, shape, true)
-    elseif record then
-      take(id, record, counted(call('HGET', key('tries'), id)))
-      took_isolated = true
-      return
-    end
+  local who = { worker = worker, slots = tonumber(slots), alone = #jobs > 0 and alone == 'now' and 'soon' or alone }
+  local chosen
+  chosen, how = choose_suspects(config, time, who, limit - #jobs)
+  for _, one in ipairs(chosen) do
+    take(one[1], one[2], one[3], one[4], how == 1 and by_hand ~= '1')
+    took_suspects = true
+  end
+  if how > 0 then
+    limit = #jobs
   end
 end
 
@@ -159,12 +140,12 @@ local function take_line(list, count)
     local records = call('HMGET', key('jobs'), unpack(popped))
     local tries = has_tries and call('HMGET', key('tries'), unpack(popped)) or {}
     for i, id in ipairs(popped) do
-      local failures, crashes = counted(tries[i])
+      local failures, crashes, doubtful = counted(tries[i])
       read = read + (tries[i] and #tries[i] or 0)
       if not is_ghost(ghost_in(list, id)) then
         if not records[i] or taken[id] then
           dropped[#dropped + 1] = id
-        elseif crashes >= config.isolate then
+        elseif doubtful >= config.isolate then
           call('RPUSH', key('isolated'), id)
           rare = true
         else
@@ -193,17 +174,17 @@ local function take_in_turn()
       local id, rank = shapes.entry_of(entry)
       if not is_ghost(ghost_in(list, id)) then
         local record = call('HGET', key('jobs'), id)
-        local failures, crashes = counted(has_tries and call('HGET', key('tries'), id))
+        local failures, crashes, doubtful = counted(has_tries and call('HGET', key('tries'), id))
         if not record or taken[id] then
           dropped[#dropped + 1] = id
-        elseif first and (task_of(record) ~= first or crashes >= config.isolate) then
+        elseif first and (task_of(record) ~= first or doubtful >= config.isolate) then
           call('LPUSH', key(list), entry)
           popped = popped - 1
           break
         else
           shapes.occupy(lane, id, rank or digits(token + 1))
           busy = busy + 1
-          if crashes >= config.isolate then
+          if doubtful >= config.isolate then
             call('RPUSH', key('isolated'), id)
             break
           end
@@ -347,13 +328,13 @@ local function take_in_turn()
   end
 end
 
-take_isolated()
+take_suspects()
 if rare and #jobs < limit then
   take_in_turn()
 elseif #jobs < limit then
   take_line('ready', limit - #jobs)
 end
-take_isolated()
+take_suspects()
 if #jobs > 16 and by_hand ~= '1' then
   -- Redis keeps a hash of short values as a list, and searches that from its front. One long value makes it a table: zeros
   -- before the number of slots change nothing of it.
@@ -373,7 +354,7 @@ local isolated = rare and call('EXISTS', key('isolated')) == 1
 if not waiting and not isolated then
   call('DEL', key('wake'))
   lay_ghosts()
-elseif (waiting and (#jobs > 0 or looked == 0)) or (isolated and took_isolated) then
+elseif (waiting and (#jobs > 0 or looked == 0)) or (isolated and took_suspects) then
   wake_one()
 elseif waiting then
   next_ms = 0
@@ -382,4 +363,4 @@ if waiting and is_spent() then
   next_ms = 0
 end
 remember(session, number, cmsgpack.pack(answer))
-return { next_ms, jobs, dropped }
+return { next_ms, jobs, dropped, how }

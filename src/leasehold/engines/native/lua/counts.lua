@@ -2,9 +2,9 @@
 -- KEYS[1] prefix
 -- ARGV
 -- Returns: {ready, scheduled, active, unroutable, completed, failed, broken, cancelled, {name, total...},
--- {setting, value...}, parked lanes, blocked lanes}
+-- {setting, value...}, parked lanes, blocked lanes, suspects that wait, '' or the worker that one is reserved for}
 -- Invariant: changes nothing.
---@include begin
+--@include begin reserved
 local active, unroutable = 0, 0
 for _, worker in ipairs(call('ZRANGE', key('holders'), 0, @MAX_HOLDERS@ - 1)) do
   active = active + call('HLEN', key('held:' .. worker))
@@ -32,4 +32,6 @@ return {
   call('HGETALL', key('settings')),
   call('HLEN', key('parked')),
   call('HLEN', key('blocked')),
+  call('LLEN', key('isolated')),
+  reserved_by(clock()) or '',
 }

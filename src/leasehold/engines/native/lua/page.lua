@@ -1,9 +1,10 @@
 -- page: jobs in one state. Waiting ones in the order in which they run, ended ones newest first.
 -- KEYS[1] prefix
 -- ARGV state offset limit lane
--- Returns: {{id, record, tries, due, worker, claim, end, progress, cancelling}...}, '' where it does not apply.
+-- Returns: {{id, record, tries, due, worker, claim, end, progress, cancelling}...}, '' where it does not apply. `worker`: of
+-- ready ones, the one that a job of the queue is reserved for.
 -- Invariant: changes nothing.
---@include begin wake shape ghosts line
+--@include begin wake shape ghosts line reserved
 local state, offset, limit, lane = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4]
 local last = offset + limit - 1
 local rows, seen = {}, {}
@@ -13,8 +14,8 @@ local function add(id, due, worker, claim)
   -- An entry without a job, or the second mention of one.
   if record and not seen[id] then
     seen[id] = true
-    local progress = worker ~= '' and call('HGET', key('progress'), id) or ''
-    local asked = worker ~= '' and call('HGET', key('cancelling'), id) or ''
+    local progress = claim ~= '' and call('HGET', key('progress'), id) or ''
+    local asked = claim ~= '' and call('HGET', key('cancelling'), id) or ''
     rows[#rows + 1] = { id, record, call('HGET', key('tries'), id) or '', due, worker, claim, '', progress, asked }
   end
 end
@@ -97,8 +98,9 @@ local function lane_ids()
 end
 
 if state == 'ready' then
+  local reserved = reserved_by(clock()) or ''
   for _, id in ipairs(lane == '' and ready_ids() or lane_ids()) do
-    add(id, '', '', '')
+    add(id, '', reserved, '')
   end
 elseif state == 'scheduled' then
   local found = call('ZRANGE', key('scheduled'), offset, last, 'WITHSCORES')

@@ -61,15 +61,15 @@ local function complete(id, failures, crashes, token, claimed, ttl, head, body)
   end
 end
 
-local function retry(id, failures, crashes, delay, body, shape)
-  call('HSET', key('tries'), id, (failures + 1) .. ' ' .. crashes .. '\n' .. body)
+local function retry(id, failures, crashes, doubtful, delay, body, shape)
+  call('HSET', key('tries'), id, tries_text(failures + 1, crashes, doubtful) .. '\n' .. body)
   note_size(#body)
   call('HINCRBY', key('meta'), 'retried', 1)
   if delay > 0 then
     local entry = due_entry(id, call('HGET', key('jobs'), id))
     call('ZADD', key('scheduled'), time + delay, entry)
     woken = woken or call('ZRANGE', key('scheduled'), 0, 0)[1] == entry
-  elseif crashes >= config.isolate and not (shape ~= '' and shapes.word(shape, 'l')) then
+  elseif doubtful >= config.isolate and not (shape ~= '' and shapes.word(shape, 'l')) then
     call('RPUSH', key('isolated'), id)
     woken = true
   elseif shape ~= '' then
@@ -98,11 +98,11 @@ for n, id in ipairs(ids) do
   if mine == token and call('HEXISTS', key('jobs'), id) == 0 then
     gone[#gone + 1] = id
   elseif mine == token then
-    local failures, crashes = counted(tries[n])
+    local failures, crashes, doubtful = counted(tries[n])
     answers[n] = 1
     held[n] = false
-    -- Whoever holds a suspect takes no other: with its end the next one may start.
-    woken = woken or crashes >= config.isolate
+    -- With the end of a suspect another one may start.
+    woken = woken or doubtful >= config.isolate
     gone[#gone + 1] = id
     local persists = kind == 'c' and shape ~= '' and shapes.word(shape, 'k')
     local asked = (kind == 'r' or kind == 'u' or persists) and cancel_asked(id)
@@ -118,9 +118,9 @@ for n, id in ipairs(ids) do
       end
     elseif kind == 'r' then
       clear_notes(id)
-      retry(id, failures, crashes, tonumber(ms), body, shape)
+      retry(id, failures, crashes, doubtful, tonumber(ms), body, shape)
     elseif kind == 'l' or kind == 'k' then
-      front[#front + 1] = { tonumber(token), id, claimed, worker, kind == 'k', shape }
+      front[#front + 1] = { tonumber(token), id, claimed, worker, kind == 'k' and 'known', shape }
     elseif kind == 'u' then
       clear_notes(id)
       call('ZADD', key('unroutable:' .. tasks[n]), token, id)

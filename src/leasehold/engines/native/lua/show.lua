@@ -1,9 +1,10 @@
 -- show: one job, wherever it is; with watch_ms above 0 its end and its progress will be published for that long.
 -- KEYS[1] prefix
 -- ARGV id watch_ms
--- Returns: {} or {state, record, tries, due, worker, claim, end, progress, cancelling}, '' where it does not apply.
+-- Returns: {} or {state, record, tries, due, worker, claim, end, progress, cancelling}, '' where it does not apply. `worker`:
+-- of one that waits, the one that a job of its queue is reserved for.
 -- Invariant: nothing of the job is changed; the note that somebody waits goes away by itself.
---@include begin wake task shape unique ghosts find
+--@include begin wake task shape unique ghosts find reserved
 local id, watch_ms = ARGV[1], tonumber(ARGV[2])
 local state, detail, record, claim = find(id)
 if not state then
@@ -21,6 +22,6 @@ elseif state == 'active' then
   local progress, asked = call('HGET', key('progress'), id) or '', call('HGET', key('cancelling'), id) or ''
   return { state, record, tries, '', detail, claim, '', progress, asked }
 elseif record then
-  return { state, record, tries, '', '', '', '', '', '' }
+  return { state, record, tries, '', state == 'ready' and tries ~= '' and reserved_by(clock()) or '', '', '', '', '' }
 end
 return { state, call('HGET', key('kept'), id) or '', '', '', '', '', detail, '', '' }

@@ -1,5 +1,5 @@
 -- lib back: how claims that were not settled come back: to the front, in the order in which they were made.
---@include wake shape unique notes forget ends retire
+--@include wake shape unique notes forget ends retire blame
 
 -- No worker saw this job end: the next that maintains the queue tells of it. News, not a record: pcall, as no job may be
 -- kept from its way by another program's key.
@@ -14,9 +14,9 @@ local room, left = @BACK_MOST@, false
 
 -- A job that can go back does so: into its lane, to the front of its priority, or to one of the two lists, which are the
 -- caller's to write.
-local function line_up_again(config, id, shape, crashes, front, isolated)
+local function line_up_again(config, id, shape, doubtful, front, isolated)
   local lane = shape ~= '' and shapes.word(shape, 'l')
-  if crashes >= config.isolate and not lane then
+  if doubtful >= config.isolate and not lane then
     isolated[#isolated + 1] = id
   elseif lane or shape ~= '' and shapes.word(shape, 'p') then
     shapes.place(id, shape, true)
@@ -32,10 +32,10 @@ local function end_as_broken(config, time, id, failures, crashes, token, worker,
   tell_of(id)
 end
 
--- The one way back to the front of a queue, for entries {token, id, claimed, worker, crashed, shape} with the highest token
--- first: each goes to the very front, so the order of the claims is the order afterwards. Past the limit of crashes a job
--- ends in broken; one that has crashed before goes to `isolated`; one that is to be cancelled ends so. One of a lane goes
--- back into it: a claim isolates it when it is its turn, so that of several that were held together only one runs.
+-- The one way back to the front of a queue, for entries {token, id, claimed, worker, crashed, shape, kind of claim} with the
+-- highest token first: each goes to the very front, so the order of the claims is the order afterwards. Who is to blame for
+-- too many crashes ends in broken; one that has crashed goes to `isolated`; one that is to be cancelled ends so. One of a lane
+-- goes back into it: a claim isolates it when it is its turn.
 -- One whose list is another program's is put off, its end, too: until then it occupies its lane and keeps its notes. Who
 -- promotes it then tells of it.
 -- Answers how many it took: with `bounded`, as far as there is room. An end, or a place other than the front, takes several
@@ -44,6 +44,7 @@ local function put_back(config, time, entries, bounded)
   if #entries == 0 then
     return 0
   end
+  assign_blame(config, time, entries)
   local ids, again, front, isolated, counts, crashed = {}, {}, {}, {}, {}, 0
   for n, entry in ipairs(entries) do
     ids[n] = entry[2]
@@ -60,14 +61,9 @@ local function put_back(config, time, entries, bounded)
     room = room - 1
     -- Not with one HMGET for all: records may be large.
     if call('HEXISTS', jobs, id) == 1 then
-      local failures, crashes = counted(tries[n])
-      if entry[5] then
-        if shape ~= '' and shapes.word(shape, 'k') and time - tonumber(claimed) > @PERSISTENT_STEADY_MS@ then
-          crashes = 0
-        end
-        crashes, crashed = crashes + 1, crashed + 1
-      end
-      local broken = entry[5] and crashes >= config.max_crashes
+      local failures, crashes, doubtful = counted_after(config, time, entry, tries[n])
+      crashed = crashed + (entry[5] and 1 or 0)
+      local broken = entry[5] and entry[5] ~= 'shared' and crashes >= config.max_crashes
       local out_of_line = shape ~= '' and shapes.trouble_of(shape)
       room = room - ((asked[n] or broken or shape ~= '') and @BACK_HARD@ - 1 or 0)
       if not out_of_line and asked[n] then
@@ -77,13 +73,13 @@ local function put_back(config, time, entries, bounded)
       else
         if entry[5] then
           counts[#counts + 1] = id
-          counts[#counts + 1] = failures .. ' ' .. crashes .. (string.match(tries[n] or '', '^%d+ %d+(.*)$') or '')
+          counts[#counts + 1] = tries_text(failures, crashes, doubtful) .. (string.match(tries[n] or '', '\n.*$') or '')
         end
         if out_of_line then
           shapes.put_off(id)
         else
           again[#again + 1] = id
-          line_up_again(config, id, shape, crashes, front, isolated)
+          line_up_again(config, id, shape, doubtful, front, isolated)
         end
       end
     end
@@ -128,9 +124,9 @@ local function collect(entries, worker, crashed)
   for i, token in ipairs(tokens) do
     local n = rank[token]
     if n then
-      local claimed, slots, shape = string.match(held[2 * i], '^%d+ (%d+) ?(%w*) ?(.*)$')
-      local crash = crashed and n <= 2 * (tonumber(slots) or @MAX_HELD@)
-      entries[#entries + 1] = { token, held[2 * i - 1], claimed or '0', worker, crash, shape or '' }
+      local claimed, kind, shape = string.match(held[2 * i], '^%d+ (%d+) ?(%w*) ?(.*)$')
+      local crash = crashed and n <= 2 * (tonumber(kind) or @MAX_HELD@)
+      entries[#entries + 1] = { token, held[2 * i - 1], claimed or '0', worker, crash, shape or '', kind }
     end
   end
 end

@@ -1,13 +1,15 @@
 -- lib ends: how a job ends. Its end is written before the job is taken from where it was, so that an error between
 -- the two leaves it in both rather than in none.
 
--- Failures and crashes so far, from the text kept for a job that has any.
+-- Failures and crashes so far, from the text kept for a job that has any; and of the crashes those that something else that
+-- ran beside it may have caused.
 local function counted(text)
   if not text then
-    return 0, 0
+    return 0, 0, 0
   end
-  local failures, crashes = string.match(text, '^(%d+) (%d+)')
-  return tonumber(failures) or 0, tonumber(crashes) or 0
+  local failures, crashes, known = string.match(text, '^(%d+) (%d+) ?(%d*)')
+  crashes = tonumber(crashes) or 0
+  return tonumber(failures) or 0, crashes, crashes - (tonumber(known) or 0)
 end
 
 local watching = nil

@@ -1,0 +1,61 @@
+"""One job that ends its worker's process each time, beside persistent jobs and others: only it ends in broken."""
+
+import signal
+from functools import partial
+
+import pytest
+
+from leasehold import State
+from tests.acceptance.crews import ready, view
+from tests.support.waiting import until
+
+JOBS = """
+import asyncio, os
+from leasehold import Leasehold
+from leasehold.core.engine import Timing
+from leasehold.engines.native.config import NativeConfig
+from leasehold.protocols import Native
+
+app = Leasehold(protocol=Native("leasehold", NativeConfig(Timing(steady_ms=3_000))))
+
+@app.task(queue="work", persistent=True)
+async def bot(name: str) -> None:
+    await asyncio.Event().wait()
+
+@app.task(queue="work")
+async def poison() -> None:
+    os._exit(1)
+
+@app.task(queue="work")
+async def work() -> None:
+    await asyncio.sleep(1)
+"""
+
+pytestmark = pytest.mark.usefixtures("jobs")
+
+
+def test_poison_ends_in_broken_and_persistent_jobs_run_again(leasehold, app, redis_url):
+    @app.task(name="jobs.bot", queue="work", persistent=True)
+    async def bot(name: str) -> None: ...
+
+    @app.task(name="jobs.poison", queue="work")
+    async def poison() -> None: ...
+
+    @app.task(name="jobs.work", queue="work")
+    async def work() -> None: ...
+
+    run = ready(leasehold("worker", "jobs:app", "--processes", "2", url=redis_url), 2)
+    bots = [bot.enqueue(str(n)) for n in range(5)]
+    until(lambda: all(view(app, job).state is State.ACTIVE for job in bots))
+    bad = poison.enqueue()
+    others = [work.enqueue() for _ in range(20)]
+    until(lambda: view(app, bad).state is State.BROKEN)
+    for job in others:
+        until(partial(lambda job: view(app, job).state is State.COMPLETED, job))
+    until(lambda: all(view(app, job).state is State.ACTIVE for job in bots))
+    assert view(app, bad).crashes <= 8
+    assert run.err.count("child_died") <= 8
+    more = work.enqueue()
+    until(lambda: view(app, more).state is State.COMPLETED)
+    assert run.process.poll() is None
+    assert run.signal(signal.SIGTERM).process.wait(30) == 0

@@ -1,0 +1,329 @@
+"""How jobs run again that were running when workers died: in groups or alone; and which of them end in broken."""
+
+from __future__ import annotations
+
+import pytest
+
+from leasehold.core import limits
+from leasehold.core.engine import Alone, Feature
+from leasehold.core.job import Lease, State
+from leasehold.core.outcome import Completed, Crashed, Released, Retried
+from leasehold.core.shape import Shape
+from leasehold.core.steps import Command, Invoke, Reply
+from tests.support.engines import LEASE_MS
+from tests.support.fleet import Fleet
+from tests.support.stepping import Send, Session, send_with, step
+from tests.support.world import BOOM, World
+
+pytestmark = pytest.mark.needs(Feature.COUNTS, Feature.RECORDS)
+
+DEATHS_MOST = 8
+SLOTS = 16
+PERSISTENT = Shape(persistent=True)
+
+
+@pytest.fixture
+def world(world: World) -> World:
+    """With the numbers that users have."""
+    return world.with_options(max_crashes=limits.MAX_CRASHES, alone_after_crashes=limits.ALONE_AFTER_CRASHES)
+
+
+def die(world: World, times: int = 1) -> None:
+    """Workers die that run all that waits, in company: so nobody can say what was to blame."""
+    for n in range(times):
+        for _ in range(3):
+            world.take(500, f"dead{n}", alone=Alone.NO)
+        world.leave(f"dead{n}", crashed=True)
+
+
+def keep(world: World, worker: str, leases: list[Lease], ms: int) -> None:
+    """A worker goes on with its jobs."""
+    for _ in range(ms // (LEASE_MS // 2)):
+        world.pass_time(LEASE_MS // 2)
+        assert not world.beat(worker, leases).lost
+
+
+def suspect(world: World, *ids: str, crashes: int) -> None:
+    """Jobs that have seen some workers die. Nothing else must wait."""
+    world.put(*ids)
+    die(world, crashes)
+    assert [world.view(id).crashes for id in ids] == [crashes] * len(ids)
+
+
+def test_after_one_death_all_of_its_jobs_run_again_at_once(world: World) -> None:
+    fleet = Fleet(world, ["q"], workers=7, slots=SLOTS, lasts=100)
+    world.put(*(f"j{n}" for n in range(100)))
+    fleet.round()
+    assert fleet.running() == 100
+    for n in range(7):
+        fleet.kill(n)
+    fleet.round()
+    assert fleet.running() == 100
+
+
+def test_after_two_deaths_half_of_the_slots_run_them(world: World) -> None:
+    fleet = Fleet(world, ["q"], workers=7, slots=SLOTS, lasts=100)
+    world.put(*(f"j{n}" for n in range(100)))
+    for _ in range(2):
+        fleet.round()
+        for n in range(7):
+            fleet.kill(n)
+    world.put(*(f"new{n}" for n in range(100)))
+    fleet.round()
+    running = [list(worker.held) for worker in fleet.workers]
+    assert [sum(id.startswith("j") for id in ids) for ids in running] == [SLOTS // 2] * 7
+    assert [len(ids) for ids in running] == [SLOTS] * 7, "beside them other jobs run"
+
+
+def test_a_suspect_that_has_run_for_a_minute_leaves_its_place_to_another(world: World) -> None:
+    suspect(world, *"abc", crashes=2)
+    first = world.take(3, "w", slots=4)
+    assert [lease.record.id for lease in first] == ["a", "b"]
+    keep(world, "w", first, limits.STEADY_MS - LEASE_MS)
+    assert world.take(1, "w", slots=4) == []
+    keep(world, "w", first, 2 * LEASE_MS)
+    assert [lease.record.id for lease in world.take(1, "w", slots=4)] == ["c"]
+    assert world.view("a").crashes == 2, "it may yet kill its worker: its count stays until it ends"
+
+
+def test_the_end_of_a_suspect_wakes_a_worker_for_the_next(world: World) -> None:
+    suspect(world, *"abc", crashes=2)
+    first, _ = world.take(3, "w", slots=4)
+    while world.run(world.engine.wait(["q"], 20)):
+        world.take(1, "w", slots=4)
+    world.finish(first)
+    assert world.run(world.engine.wait(["q"], 1_000)) == "q"
+    assert world.take_ids(1, "w", slots=4) == ["c"]
+
+
+def test_after_three_deaths_a_job_runs_alone(world: World) -> None:
+    suspect(world, "a", crashes=3)
+    world.put("b")
+    leased = world.lease(10, "w", slots=SLOTS)
+    assert [(lease.record.id, lease.alone) for lease in leased.leases] == [("a", True)]
+    assert world.take_ids(10, "v", slots=SLOTS) == ["b"], "other workers run the others"
+
+
+def test_a_claim_of_several_queues_ends_with_a_job_that_runs_alone(world: World) -> None:
+    suspect(world, "a", crashes=3)
+    world.put("b", queue="p")
+    leased = world.lease(10, "w", ("q", "p"), slots=SLOTS)
+    assert [lease.record.id for lease in leased.leases] == ["a"]
+    world.settle(leased.leases[0], Released())
+    leased = world.lease(10, "w", ("p", "q"), slots=SLOTS)
+    assert [lease.record.id for lease in leased.leases] == ["b"]
+    assert leased.reserved == "q", "what came from the queue before would run beside it"
+
+
+def test_a_busy_worker_gets_ready_for_a_job_that_runs_alone(world: World) -> None:
+    """One at a time does: the others go on."""
+    world.put("x", "y", "z")
+    (x,) = world.take(1, "w", slots=SLOTS)
+    (y,) = world.take(1, "v", slots=SLOTS)
+    world.finish(*world.take(1, "u"))
+    suspect(world, "a", crashes=3)
+    world.put("b", "c")
+    assert world.lease(10, "w", slots=SLOTS, alone=Alone.SOON).reserved == "q"
+    assert world.view("a").waits is not None
+    assert "w" in str(world.view("a").waits)
+    other = world.lease(1, "v", slots=SLOTS, alone=Alone.SOON)
+    assert ([lease.record.id for lease in other.leases], other.reserved) == (["b"], None)
+    assert world.lease(10, "w", slots=SLOTS, alone=Alone.SOON).leases == (), "it waits for the end of x"
+    world.finish(x)
+    (a,) = world.take(10, "w", slots=SLOTS)
+    assert (a.record.id, a.alone) == ("a", True)
+    world.finish(a, y)
+    assert world.take_ids(10, "w", slots=SLOTS) == ["c"]
+
+
+def test_an_idle_worker_takes_at_once_what_another_gets_ready_for(world: World) -> None:
+    suspect(world, "a", crashes=3)
+    assert world.lease(1, "w", alone=Alone.SOON).reserved == "q"
+    assert world.take_ids(1, "v") == ["a"]
+    world.put("b")
+    assert world.take_ids(1, "w", alone=Alone.SOON) == ["b"], "it goes on with others"
+
+
+def test_what_a_worker_has_run_for_a_minute_may_stay_beside_a_job_that_runs_alone(world: World) -> None:
+    world.put("long")
+    long = world.take(1, "w", slots=SLOTS)
+    suspect(world, "a", crashes=3)
+    assert world.lease(10, "w", slots=SLOTS).reserved == "q"
+    keep(world, "w", long, limits.STEADY_MS + LEASE_MS)
+    assert world.take_ids(10, "w", slots=SLOTS) == ["a"]
+    assert world.leave("w", crashed=True) == 2
+    assert (world.view("a").crashes, world.view("long").crashes) == (4, 0), "what ran alone is to blame"
+
+
+@pytest.mark.parametrize("how", ["dead", "quiet"])
+def test_a_worker_that_no_longer_gets_ready_is_replaced_by_another(world: World, how: str) -> None:
+    world.put("x", "y")
+    for worker in "wv":
+        world.take(1, worker)
+    suspect(world, "a", crashes=3)
+    assert world.lease(1, "w", alone=Alone.SOON).reserved == "q"
+    assert world.lease(1, "v", alone=Alone.SOON).reserved is None
+    if how == "dead":
+        world.leave("w", crashed=True)
+    world.pass_time(limits.RESERVED_MS)
+    assert world.lease(1, "v", alone=Alone.SOON).reserved == "q"
+
+
+def test_a_worker_that_cannot_get_ready_keeps_nothing_waiting(world: World) -> None:
+    """It runs a suspect that does not end: whatever dies there would be its fault as well."""
+    suspect(world, "a", crashes=3)
+    world.put("b")
+    leased = world.lease(10, "w", slots=SLOTS, alone=Alone.NO)
+    assert ([lease.record.id for lease in leased.leases], leased.reserved) == (["b"], None)
+
+
+def test_a_lost_answer_says_again_that_the_job_runs_alone(world: World) -> None:
+    suspect(world, "a", crashes=3)
+
+    def again(_: int, call: Command | Invoke, send: Send) -> Reply:
+        send(call)
+        return send(call)
+
+    leased = step(world.engine.lease("w", ["q"], 5), Session("s"), send_with(world.driver), again)
+    assert [(lease.record.id, lease.alone) for lease in leased.leases] == [("a", True)]
+
+
+def test_who_dies_twice_alone_ends_in_broken(world: World) -> None:
+    world.put("a")
+    die(world, 9)
+    view = world.view("a")
+    assert (view.state, view.crashes) == (State.READY, 3), "beside others it is never found guilty"
+    for crashes in (3, 4):
+        (a,) = world.take(1, f"w{crashes}")
+        assert (a.alone, a.crashes) == (True, crashes)
+        world.leave(f"w{crashes}", crashed=True)
+    assert world.state("a") is State.BROKEN
+
+
+def test_one_that_crashes_the_process_of_its_own_is_to_blame_itself(world: World) -> None:
+    world.put("a")
+    for crashes in range(limits.MAX_CRASHES):
+        (a,) = world.take(1, f"w{crashes}")
+        assert a.crashes == crashes
+        assert not a.alone, "others are not suspected with it"
+        world.settle(a, Crashed())
+    assert world.state("a") is State.BROKEN
+
+
+def test_deaths_in_company_end_nothing_whatever_came_before(world: World) -> None:
+    world.put("a")
+    for _ in range(limits.MAX_CRASHES - 2):
+        world.settle(world.take_one(), Crashed())
+    die(world, 3)
+    view = world.view("a")
+    assert (view.state, view.crashes) == (State.READY, limits.MAX_CRASHES + 1)
+    world.take_one("alone")
+    world.leave("alone", crashed=True)
+    assert world.state("a") is State.BROKEN
+
+
+def test_a_failure_leaves_the_count_and_an_end_clears_it(world: World) -> None:
+    suspect(world, "a", crashes=3)
+    (a,) = world.take(1)
+    assert world.settle(a, Retried(BOOM))
+    (a,) = world.take(1)
+    assert (a.alone, a.failures) == (True, 1)
+    assert world.settle(a, Completed(b"", 0))
+    assert world.left() == set()
+
+
+@pytest.mark.needs(Feature.LANES)
+def test_the_head_of_a_lane_keeps_it_while_it_waits_to_run_alone(world: World) -> None:
+    world.put_in("L", "a", "b")
+    die(world, 3)
+    world.put("x")
+    (x,) = world.take(10, "w", alone=Alone.NO)
+    assert x.record.id == "x"
+    assert world.take(10, "w", alone=Alone.SOON) == []
+    (a,) = world.take(10, "v")
+    assert (a.record.id, a.alone) == ("a", True)
+    assert world.take(10, "u") == []
+    world.finish(a)
+    assert world.take_ids(10, "w") == ["b"]
+
+
+@pytest.mark.parametrize(
+    ("workers", "slots", "queues", "poison"),
+    [
+        (2, 16, "q", ("poison",)),
+        (1, 16, "q", ("poison",)),
+        (3, 1, "q", ("poison",)),
+        (2, 4, "qp", ("poison",)),
+        (3, 8, "qp", ("poison", "poison2", "poison-3")),
+        (2, 8, "q", ("poison-12",)),
+    ],
+)
+def test_poison_ends_in_broken_and_nothing_else_does(
+    world: World, workers: int, slots: int, queues: str, poison: tuple[str, ...]
+) -> None:
+    fleet = Fleet(world, queues, workers, slots, lasts=2)
+    world.put(*(f"a{n}" for n in range(15)), *poison, *(f"b{n}" for n in range(25)), queue=queues[-1])
+    world.put(*(f"c{n}" for n in range(20)), queue=queues[0])
+    fleet.rounds_until(done=0)
+    for id in poison:
+        assert world.state(id, queues[-1]) is State.BROKEN
+        assert fleet.deaths[id] <= DEATHS_MOST
+    assert sum(world.counts(queue).get("broken", 0) for queue in queues) == len(poison)
+
+
+@pytest.mark.needs(Feature.PERSISTENT)
+@pytest.mark.parametrize("queues", ["q", "qp"])
+@pytest.mark.parametrize("workers", [1, 2])
+def test_persistent_jobs_neither_block_others_nor_end_by_deaths_of_others(
+    world: World, workers: int, queues: str
+) -> None:
+    fleet = Fleet(world, queues, workers, SLOTS)
+    lasting = [f"p{n}" for n in range(5)]
+    world.put(*lasting, shape=PERSISTENT, queue=queues[0])
+    fleet.round()
+    world.put("poison", *(f"j{n}" for n in range(20)), queue=queues[-1])
+    fleet.rounds_until(done=5)
+    assert world.state("poison", queues[-1]) is State.BROKEN
+    assert fleet.deaths["poison"] <= DEATHS_MOST
+    for _ in range(5 * 10):
+        fleet.round()
+    assert sorted(id for worker in fleet.workers for id in worker.held) == lasting
+    world.put("one more", queue=queues[0])
+    fleet.round()
+    assert world.job("one more", queues[0]) is None, "nobody waits for them any longer"
+
+
+@pytest.mark.needs(Feature.PERSISTENT)
+def test_a_persistent_job_that_runs_alone_is_cleared_after_a_minute(world: World) -> None:
+    world.put("p", shape=PERSISTENT)
+    die(world, 3)
+    (p,) = world.take(1, "w", slots=SLOTS)
+    assert p.alone
+    keep(world, "w", [p], limits.STEADY_MS + LEASE_MS)
+    world.put("a")
+    assert world.take_ids(1, "w", slots=SLOTS) == ["a"]
+    world.leave("w", crashed=True)
+    assert (world.view("p").crashes, world.view("a").crashes) == (1, 1)
+
+
+def test_why_a_job_waits_is_said(world: World) -> None:
+    suspect(world, "a", crashes=1)
+    assert world.view("a").waits is None
+    world.finish(*world.take())
+    suspect(world, "b", crashes=2)
+    waits = "it was running when 2 workers died: such jobs run in at most 1 of 2 slots of a worker"
+    assert world.view("b").waits == waits
+    world.finish(*world.take())
+    suspect(world, "c", crashes=3)
+    waits = "runs alone: it was running when 3 workers died."
+    assert world.view("c").waits == f"{waits} Waits for a worker without other jobs."
+    queue = world.run(world.engine.queue("q"))
+    assert (queue.suspects, queue.reserved) == (1, None)
+    world.lease(1, "w", alone=Alone.SOON)
+    (listed,) = world.run(world.engine.page("q", State.READY)).jobs
+    assert listed.waits == world.view("c").waits == f"{waits} Worker w gets ready for it."
+    queue = world.run(world.engine.queue("q"))
+    assert (queue.suspects, queue.reserved) == (1, "w")
+    world.finish(*world.take(1, "v"))
+    queue = world.run(world.engine.queue("q"))
+    assert (queue.suspects, queue.reserved) == (0, None)

@@ -1,0 +1,113 @@
+"""A worker runs a job alone that is to run so: it claims nothing beside it, and gets ready for one that waits."""
+
+from __future__ import annotations
+
+import asyncio
+
+from leasehold.core.engine import Alone, Timing
+from leasehold.core.outcome import Completed
+from leasehold.core.shape import Shape
+from tests.runtime.fakes import FakeEngine, Gate, Rig, gated
+
+STEADY = Timing(beat_ms=20, idle_wait_ms=200, maintain_ms=50, presence_ms=50, steady_ms=300)
+
+
+async def beats(rig: Rig, count: int = 3) -> None:
+    """Let the worker do a few rounds of what it does by itself."""
+    before = len(rig.engine.announced)
+    await rig.engine.until(lambda: len(rig.engine.announced) >= before + count)
+
+
+async def test_nothing_is_claimed_beside_a_job_that_runs_alone():
+    gate = Gate()
+    async with Rig(gated(gate), concurrency=4) as rig:
+        rig.engine.alone |= {"a"}
+        rig.engine.add("a", "b", crashes=3)
+        assert await gate.begun.get() == "a"
+        claims = rig.engine.calls.count("lease")
+        rig.engine.add("c")
+        await beats(rig)
+        assert rig.engine.calls.count("lease") == claims
+        gate.open.set()
+        await rig.settled(3)
+
+
+async def test_a_busy_worker_claims_nothing_else_until_it_can_run_a_job_alone():
+    """Of no queue: what dies with it is to blame alone."""
+    gate, free = Gate(), Gate()
+    free.open.set()
+    async with Rig(gated(gate), more=[gated(free, name="free")], concurrency=4, queues=["q", "p"]) as rig:
+        rig.engine.add("before")
+        await gate.begun.get()
+        rig.engine.alone |= {"a"}
+        rig.engine.add("a", task="free", crashes=3)
+        await rig.engine.until(lambda: rig.engine.reserved > 0)
+        rig.engine.add("other", queue="p", task="free")
+        reserved = rig.engine.reserved
+        await rig.engine.until(lambda: rig.engine.reserved >= reserved + 2)
+        assert free.begun.empty(), "it says again and again that it gets ready, and claims nothing"
+        gate.open.set()
+        await rig.settled(3)
+        assert [await free.begun.get(), await free.begun.get()] == ["a", "other"]
+    assert rig.engine.companies[0] is Alone.NOW
+
+
+async def test_what_has_run_for_long_may_stay_beside_it():
+    long, free = Gate(), Gate()
+    free.open.set()
+    engine = FakeEngine(timing=STEADY)
+    async with Rig(gated(long), more=[gated(free, name="free")], concurrency=4, engine=engine) as rig:
+        rig.engine.add("long")
+        await long.begun.get()
+        rig.engine.alone |= {"a"}
+        rig.engine.add("a", task="free")
+        await rig.settled(1)
+        assert rig.engine.outcomes("a") == [Completed(b"None")]
+        assert not rig.engine.outcomes("long")
+
+
+async def test_a_suspect_that_has_run_for_long_keeps_it_out():
+    long, free = Gate(), Gate()
+    free.open.set()
+    engine = FakeEngine(timing=STEADY)
+    async with Rig(gated(long), more=[gated(free, name="free")], concurrency=4, engine=engine) as rig:
+        rig.engine.add("long", crashes=1)
+        await long.begun.get()
+        await asyncio.sleep(STEADY.steady_ms / 1000)
+        rig.engine.alone |= {"a"}
+        rig.engine.add("a", task="free")
+        rig.engine.add("b", task="free")
+        await rig.engine.until(lambda: Alone.NO in rig.engine.companies)
+        await rig.settled(1)
+        assert rig.engine.outcomes("b")
+        assert not rig.engine.outcomes("a")
+        long.open.set()
+        await rig.settled(3)
+
+
+async def test_a_persistent_job_runs_alone_for_a_while_only():
+    gate = Gate()
+    engine = FakeEngine(timing=STEADY)
+    async with Rig(gated(gate), concurrency=4, engine=engine) as rig:
+        rig.engine.alone |= {"p"}
+        rig.engine.add("p", shape=Shape(persistent=True), crashes=3)
+        assert await gate.begun.get() == "p"
+        began = asyncio.get_running_loop().time()
+        rig.engine.add("a")
+        assert await gate.begun.get() == "a"
+        assert asyncio.get_running_loop().time() - began >= STEADY.steady_ms / 1000 - 0.05
+
+
+async def test_a_worker_that_is_to_be_quiet_gets_ready_no_longer():
+    gate = Gate()
+    async with Rig(gated(gate), concurrency=4) as rig:
+        rig.engine.add("before")
+        await gate.begun.get()
+        rig.engine.alone |= {"a"}
+        rig.engine.add("a")
+        await rig.engine.until(lambda: rig.engine.reserved > 0)
+        rig.engine.quiet = True
+        await rig.engine.until(lambda: rig.engine.announced[-1].quiet)
+        reserved = rig.engine.reserved
+        await beats(rig)
+        assert rig.engine.reserved == reserved
