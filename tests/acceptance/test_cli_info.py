@@ -13,6 +13,8 @@ import pytest
 from leasehold import Leasehold, QueueView, State, WorkerView
 from leasehold.cli.overview import queue_table, worker_table
 from leasehold.cli.tables import fitted
+from leasehold.core.engine import Alone
+from leasehold.redis.sync import SyncDriver
 
 
 @pytest.fixture
@@ -41,6 +43,28 @@ def test_json(leasehold, app, redis_url):
         "[red]odd[red] name": 1,
     }
     assert shown["workers"] == []
+
+
+def test_why_a_job_waits_beside_idle_workers(leasehold, app, redis_url):
+    """It was running when three workers died, and one that is busy gets ready to run it alone."""
+    driver, engine = SyncDriver(redis_url), app.engine
+    job = app.queue("suspects").enqueue(b"x")
+    for n in range(3):
+        driver.run(engine.lease(f"w{n}", ["suspects"], 1))
+        driver.run(engine.leave(f"w{n}", ["suspects"], crashed=True))
+    driver.run(engine.lease("busy", ["suspects"], 1, alone=Alone.SOON))
+    driver.close()
+    where = ("--url", redis_url, "--namespace", "shop")
+    why = "runs alone: it was running when 3 workers died. Worker busy gets ready for it."
+    assert re.search(f"^waits +{why}$", leasehold("job", "suspects", job.id, *where).end().out, re.MULTILINE)
+    assert json.loads(leasehold("job", "suspects", job.id, *where, "--json").end().out)["waits"] == why
+    assert "suspects=1,reserved=busy" in leasehold("info", *where).end().out
+    (shown,) = json.loads(leasehold("info", "suspects", *where, "--json").end().out)["queues"]
+    assert (shown["suspects"], shown["reserved"]) == (1, "busy")
+    lines = [line.split() for line in leasehold("info", "suspects", *where).end().out.splitlines()]
+    head = next(line for line in lines if "lane_failure" in line)
+    settings = dict(zip(head, lines[lines.index(head) + 1], strict=True))
+    assert (settings["suspects"], settings["reserved"]) == ("1", "busy")
 
 
 def test_another_namespace_is_empty(leasehold, app, redis_url):

@@ -166,7 +166,7 @@ def test_a_worker_that_no_longer_gets_ready_is_replaced_by_another(world: World,
     if how == "dead":
         world.leave("w", crashed=True)
     world.pass_time(limits.RESERVED_MS)
-    assert world.lease(1, "v", alone=Alone.SOON).reserved == "q"
+    assert world.lease(10, "v", alone=Alone.SOON).reserved == "q"
 
 
 def test_a_worker_that_cannot_get_ready_keeps_nothing_waiting(world: World) -> None:
@@ -317,13 +317,16 @@ def test_why_a_job_waits_is_said(world: World) -> None:
     suspect(world, "c", crashes=3)
     waits = "runs alone: it was running when 3 workers died."
     assert world.view("c").waits == f"{waits} Waits for a worker without other jobs."
-    queue = world.run(world.engine.queue("q"))
-    assert (queue.suspects, queue.reserved) == (1, None)
     world.lease(1, "w", alone=Alone.SOON)
     (listed,) = world.run(world.engine.page("q", State.READY)).jobs
     assert listed.waits == world.view("c").waits == f"{waits} Worker w gets ready for it."
-    queue = world.run(world.engine.queue("q"))
-    assert (queue.suspects, queue.reserved) == (1, "w")
+    assert world.run(world.engine.queue("q")).reserved == "w"
     world.finish(*world.take(1, "v"))
-    queue = world.run(world.engine.queue("q"))
-    assert (queue.suspects, queue.reserved) == (0, None)
+    assert world.run(world.engine.queue("q")).reserved is None
+
+
+def test_suspects_that_wait_are_counted(world: World) -> None:
+    suspect(world, *"ab", crashes=2)
+    assert world.run(world.engine.queue("q")).suspects == 2
+    world.finish(*world.take(1))
+    assert world.run(world.engine.queue("q")).suspects == 1

@@ -73,6 +73,7 @@ class FakeEngine:
     alone: set[str] = field(default_factory=set)
     """Jobs that are to run alone."""
     companies: list[Alone] = field(default_factory=list)
+    slots: list[int] = field(default_factory=list)
     reserved: int = 0
     """How often a job that is to run alone was kept for who claimed."""
     limits: list[int] = field(default_factory=list)
@@ -134,6 +135,7 @@ class FakeEngine:
             if refused and len(queues) == 1:
                 raise self.refusal
             self.companies.append(alone)
+            self.slots.append(slots)
             for queue in queues:
                 lonely = next((lease for lease in self.ready[queue] if lease.record.id in self.alone), None)
                 if lonely is not None and alone is Alone.NOW and not got:

@@ -388,3 +388,14 @@ async def test_a_single_slot_that_a_batch_waits_for_is_there_for_others_again():
         rig.engine.add("s")
         await gate.begun.get()
         await done.wait()
+
+
+async def test_a_worker_of_batches_says_how_many_jobs_it_may_run():
+    """All of them may be to blame when it dies, and not only as many as it has slots."""
+
+    async def many(jobs: list[Job]) -> None: ...
+
+    async with Rig(batches(many, 20), concurrency=2, burst=True) as rig:
+        rig.engine.add("a", task=None)
+        assert await rig.ended() is ExitStatus.OK
+    assert set(rig.engine.slots) == {2 * 20}

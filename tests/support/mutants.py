@@ -90,7 +90,7 @@ _PLAIN: Final = (
         "suspects-never-leave-their-place", "if not is_steady(config, time, claimed) then", "if true then", ("claim",)
     ),
     Mutant("alone-in-company", "who.alone == 'now' and not company.any", "true", ("claim",)),
-    Mutant("alone-for-two", "(reserved_by(time) or who.worker) == who.worker", "true", ("claim",)),
+    Mutant("alone-for-two", "(reserved_by(time) or worker) ~= worker", "false", ("claim",)),
     Mutant("reserved-for-ever", "tonumber(till) > time and", "", ("claim",)),
     Mutant("reserved-for-who-cannot", "who.alone ~= 'no' and", "", ("claim",)),
     Mutant(

@@ -29,6 +29,8 @@ for i = 1, #leased, 2 do
     redis.call('HSET', key('leased'), leased[i], token .. ' ' .. deadline .. ' ' .. text(claimed - ms) .. ' ' .. rest)
   end
 end
+local till, worker = string.match(redis.call('HGET', key('meta'), 'reserved') or '', '^(%d+)( .*)$')
+if till then redis.call('HSET', key('meta'), 'reserved', text(till - ms) .. worker) end
 for _, field in ipairs({ 'seen', 'amnesty', 'before', 'deep_at' }) do
   if redis.call('HEXISTS', key('meta'), field) == 1 then redis.call('HINCRBY', key('meta'), field, -ms) end
 end
@@ -68,8 +70,8 @@ UNLIKE: Final = {
     "test_one_job_wakes_one_worker": "a waiting list wakes all who wait for it",
     "test_one_job_wakes_one_of_those_who_wait": "a waiting list wakes all who wait for it",
     "test_more_than_one_job_wakes_as_many_workers_as_it_takes": "a waiting list wakes all who wait for it",
-    "test_a_job_that_crashed_several_workers_is_isolated": "suspects wait at the end of the queue, and wake who waits",
-    "test_suspects_do_not_keep_a_worker_from_the_jobs_behind_them": "suspects wait at the end of the queue",
+    "test_the_end_of_a_suspect_wakes_a_worker_for_the_next": "a suspect that waits in the list wakes who waits for it",
+    "test_suspects_that_wait_are_counted": "they wait among the others",
     "test_who_took_down_its_workers_is_told_of_once": "it keeps no news",
     "test_the_life_of_a_job": _RESULTS,
     "test_a_job_comes_out_as_it_went_in": "an item has no time of its enqueue",

@@ -70,7 +70,7 @@ class Base:
         """One look does not go through all that may be in the way of an item: there may be one right behind."""
         for _ in range(limits.LEASE_LOOKS):
             head: tuple[Any, ...] = (nonce.session, nonce.number, self._argument, self._session)
-            next_ms, rows, _ = yield Invoke(SCRIPTS["claim"], (self._prefix,), (*head, 1, lease_ms, "n", 0))
+            next_ms, rows, *_ = yield Invoke(SCRIPTS["claim"], (self._prefix,), (*head, 1, lease_ms, "n", "no"))
             if rows or next_ms != 0:
                 return [rows[0][1], rows[0][0], rows[0][2]] if rows else []
             nonce = yield Draw()

@@ -27,6 +27,7 @@ from leasehold.engines.redis_work_queue.keys import (
 from leasehold.engines.redis_work_queue.records import read_record
 from leasehold.engines.redis_work_queue.scripts import LAYOUT, SCRIPTS
 from leasehold.engines.redis_work_queue.wire import NAME, new_part, outcome_part
+from leasehold.engines.suspects import RESERVED, RUNS_ALONE
 from leasehold.engines.texts import as_bytes, as_text
 from leasehold.engines.working import ScriptedEngine
 
@@ -104,14 +105,14 @@ class RedisWorkQueueEngine(
         nonce: Nonce = yield Draw()
         kind = str(slots) if lease_ms is None else "h"
         who: tuple[Arg, ...] = (nonce.session, nonce.number, self._config, as_bytes(worker))
-        args = (*who, limit, lease_ms or self.timing.lease_ms, kind)
-        next_ms, rows, lost = yield Invoke(self.scripts["claim"], (self.prefix(queue),), args)
+        args = (*who, limit, lease_ms or self.timing.lease_ms, kind, alone.value)
+        next_ms, rows, lost, how = yield Invoke(self.scripts["claim"], (self.prefix(queue),), args)
         leases = [
-            Lease(worker, int(token), read_record(queue, id, data), failures, crashes)
+            Lease(worker, int(token), read_record(queue, id, data), failures, crashes, how == RUNS_ALONE)
             for id, data, token, failures, crashes in rows
         ]
         dropped = [Dropped(queue, as_text(id), "listed in the queue, but there is no such item") for id in lost]
-        return Leased(tuple(leases), tuple(dropped), (), known(next_ms))
+        return Leased(tuple(leases), tuple(dropped), (), known(next_ms), queue if how == RESERVED else None)
 
     def wait(self, queues: Sequence[str], timeout_ms: int) -> Steps[str | None]:
         """An item is moved from the right end of its list to the right end: it stays where it is.

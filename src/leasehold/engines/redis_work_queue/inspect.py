@@ -10,9 +10,10 @@ from leasehold.core.job import JobView, Page, QueueView, State, WorkerView
 from leasehold.core.steps import Command, Steps
 from leasehold.engines.inspecting import ScriptedInspector, check_page, fields_of
 from leasehold.engines.lacking import unsupported
+from leasehold.engines.redis_work_queue.config import RedisWorkQueueConfig
 from leasehold.engines.redis_work_queue.records import read_view
 from leasehold.engines.redis_work_queue.wire import NAME
-from leasehold.engines.texts import as_bytes, number_of
+from leasehold.engines.texts import as_bytes, as_text, number_of
 
 _COUNTED: Final = (
     State.READY,
@@ -32,6 +33,7 @@ _TOTALS: Final = frozenset(
 class RedisWorkQueueInspector(ScriptedInspector):
     """Reading half of the engine."""
 
+    config: RedisWorkQueueConfig
     named: dict[str, str]
 
     def queues(self) -> Steps[list[str]]:
@@ -44,16 +46,16 @@ class RedisWorkQueueInspector(ScriptedInspector):
         return sorted(found)
 
     def queue(self, name: str) -> Steps[QueueView]:
-        *numbers, meta = yield from self._ask("counts", name)
+        *numbers, meta, reserved = yield from self._ask("counts", name)
         totals = fields_of(meta)
         counts = dict.fromkeys(State, 0) | dict(zip(_COUNTED, numbers, strict=True))
         shown = {key: number_of(value) or 0 for key, value in sorted(totals.items()) if key in _TOTALS}
-        return QueueView(name, counts, shown)
+        return QueueView(name, counts, shown, reserved=as_text(reserved) or None)
 
     def job(self, queue: str, id: str) -> Steps[JobView | None]:
         raw_id = as_bytes(id)
         reply = yield from self._ask("show", queue, raw_id)
-        return read_view(queue, raw_id, reply) if reply else None
+        return read_view(queue, raw_id, reply, self.config.alone_from) if reply else None
 
     def page(
         self, queue: str, state: State, offset: int = 0, limit: int = limits.PAGE_MAX, lane: str | None = None
@@ -65,7 +67,7 @@ class RedisWorkQueueInspector(ScriptedInspector):
             return Page((), 0)
         rows = yield from self._ask("page", queue, state.value, offset, limit)
         total = (yield from self.queue(queue)).counts[state]
-        return Page(tuple(read_view(queue, row[0], row[1:]) for row in rows), total)
+        return Page(tuple(read_view(queue, row[0], row[1:], self.config.alone_from) for row in rows), total)
 
     def workers(self) -> Steps[list[WorkerView]]:
         """Our own: other clients do not say that they are there."""

@@ -8,8 +8,8 @@ with `timeout_ms` and `retries` where the job has its own. `text` or `base64` st
 payload is wrapped in this way only when it has a timeout or retries of its own, or when it would be taken for such an
 envelope. What has a version (a whole number) but no task, text or base64 is somebody else's data, and left as it is.
 
-attempts <failures> <crashes> <hash of the data>[\\n<error>]
-leased   <token> <deadline_ms> <claimed_ms> <slots, h or n> <hash> <worker>
+attempts <failures> <crashes> <hash of the data>[ <crashes that only it can have caused>][\\n<error>]
+leased   <token> <deadline_ms> <claimed_ms> <slots, h, n or x> <hash> <worker>    (x: it runs alone)
 lease    <token> <worker>, or ~<due_ms> of a retry, or whatever another client writes
 ended    <state> <ended_ms> <expires_ms> <failures> <crashes> <token> <claimed_ms> <worker or task>\\n<error>
 """
@@ -27,6 +27,7 @@ import msgspec
 from leasehold.core import limits, names
 from leasehold.core.codec import Misfit, check_depth
 from leasehold.core.job import ErrorInfo, JobRecord, JobView, NewJob, State
+from leasehold.engines.suspects import why_it_waits
 from leasehold.engines.texts import as_text, number_of
 
 _VERSION: Final = 1
@@ -169,15 +170,16 @@ def read_error(raw: bytes) -> ErrorInfo | None:
         return None
 
 
-def read_view(queue: str, id: bytes, row: list[Any]) -> JobView:
-    """What `show` and `page` answer for one item: state, data, attempts, due, lease, claim, end. Empty where there is
-    none."""
-    state, data, attempts, due, lease, claim, end = row
+def read_view(queue: str, id: bytes, row: list[Any], alone_from: int) -> JobView:
+    """What `show` and `page` answer for one item: state, data, attempts, due, lease, claim, end, and the worker that a
+    job is reserved for. Empty where there is none. `alone_from`: from how many crashes on a job runs alone."""
+    state, data, attempts, due, lease, claim, end, reserved = row
     record = read_record(queue, id, data)
     if end:
         return _read_end(record, end)
     head, _, error = attempts.partition(b"\n")
-    counts = [*head.split(b" "), b"", b""]
+    failures, crashes, _, known = ([number_of(word) or 0 for word in head.split(b" ")] + [0] * 4)[:4]
+    ready = state == State.READY.value.encode()
     worker, token, started = _holder(lease, claim)
     return JobView(
         record.id,
@@ -186,13 +188,14 @@ def read_view(queue: str, id: bytes, row: list[Any]) -> JobView:
         task=record.task,
         payload=record.payload,
         timeout_ms=record.timeout_ms,
-        failures=number_of(counts[0]) or 0,
-        crashes=number_of(counts[1]) or 0,
+        failures=failures,
+        crashes=crashes,
         due_ms=int(float(due)) if due else None,
         worker=worker,
         token=token,
         started_ms=started,
         error=read_error(error) if error else None,
+        waits=why_it_waits(crashes - known, alone_from, as_text(reserved) or None) if ready else None,
     )
 
 

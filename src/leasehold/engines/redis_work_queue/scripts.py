@@ -10,7 +10,7 @@ from leasehold.engines.scripts import load
 ARGUMENTS: Final[dict[str, str]] = {
     "enqueue": "session number stray_ms (id data)...",
     "add": "id data",
-    "claim": "session number config worker limit lease_ms kind",
+    "claim": "session number config worker limit lease_ms kind alone",
     "take": "session number worker lease_ms grace_ms",
     "complete": "session number id token worker",
     "settle": "session number config worker (id token kind ms task body size)...",

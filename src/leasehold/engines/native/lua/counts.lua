@@ -4,7 +4,7 @@
 -- Returns: {ready, scheduled, active, unroutable, completed, failed, broken, cancelled, {name, total...},
 -- {setting, value...}, parked lanes, blocked lanes, suspects that wait, '' or the worker that one is reserved for}
 -- Invariant: changes nothing.
---@include begin reserved
+--@include begin company
 local active, unroutable = 0, 0
 for _, worker in ipairs(call('ZRANGE', key('holders'), 0, @MAX_HOLDERS@ - 1)) do
   active = active + call('HLEN', key('held:' .. worker))

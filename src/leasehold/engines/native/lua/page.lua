@@ -4,7 +4,7 @@
 -- Returns: {{id, record, tries, due, worker, claim, end, progress, cancelling}...}, '' where it does not apply. `worker`: of
 -- ready ones, the one that a job of the queue is reserved for.
 -- Invariant: changes nothing.
---@include begin wake shape ghosts line reserved
+--@include begin wake shape ghosts line company
 local state, offset, limit, lane = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4]
 local last = offset + limit - 1
 local rows, seen = {}, {}

@@ -1,16 +1,19 @@
 -- claim: take up to `limit` items from the right end of a queue for a worker.
 -- KEYS[1] prefix
--- ARGV session number config worker limit lease_ms kind
--- Returns: {ms until something is due or -1, {id, data, token, failures, crashes}..., {dropped id...}}
+-- ARGV session number config worker limit lease_ms kind alone
+-- `alone`: whether the worker could run a job alone: now, soon, or no.
+-- Returns: {ms until something is due or -1, {id, data, token, failures, crashes}..., {dropped id...}, how}; `how` 1: the job
+-- is to run alone; 2: one waits for this worker to be able to; else 0.
 -- Invariant: a claimed id has left `queue`, is once in `processing`, and has a lease on the wire whose value is a token
 -- higher than any before it. An id whose lease somebody holds is not claimed, but stays in `processing`.
 -- A raw payload that the worker has no handler for is put at the left end of `queue`, for others.
 -- What is read has a limit: no more than MAX_CALL_BYTES and one item. What was not looked at stays where it was.
 -- `kind`: how many jobs the worker runs at one time; or h, a lease by hand; or n, one of the drop-in.
---@include begin types tokens remember claimed config back silence tend plain
+--@include begin types tokens remember claimed config back silence tend plain suspects
 local session, number, worker = ARGV[1], ARGV[2], ARGV[4]
 local config = configure(ARGV[3])
 local limit, lease_ms, kind = tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7]
+local alone = ARGV[8]
 local by_hand = tonumber(kind) == nil
 local held_key = key('held:' .. worker)
 
@@ -32,6 +35,7 @@ end
 allow_when_full()
 local again = recall(session, number)
 if again then
+  local how = 0
   local answer = claimed_before(again, function(id, token)
     local claim = claim_of(call('HGET', key('leased'), id))
     local data = call('MGET', key('item:' .. id))[1]
@@ -40,9 +44,11 @@ if again then
     end
     if claim and claim.token == token and data then
       local failures, crashes = counted(call('HGET', key('attempts'), id), claim.hash)
+      how = claim.kind == 'x' and 1 or how
       return { id, data, token, failures, crashes }
     end
   end)
+  answer[4] = how
   if answer.err or not by_hand or #answer[2] > 0 then
     return answer
   end
@@ -62,32 +68,20 @@ if not by_hand then
   end
 end
 
--- A job that has taken several workers down is one of a kind in a worker, so that the next crash is its own.
-local function holds_suspect()
-  local ids = call('ZRANGE', held_key, 0, -1)
-  for _, text in ipairs(#ids > 0 and call('HMGET', key('attempts'), unpack(ids)) or {}) do
-    local _, crashes = counted(text)
-    if crashes >= config.isolate then
-      return true
-    end
-  end
-  return false
-end
-
 local jobs, ids, leased, held, due, answer = {}, {}, {}, {}, {}, {}
-local dropped, deferred, kept, passed, taken, looked = {}, {}, {}, {}, {}, 0
+local dropped, deferred, lonely, kept, passed, taken, looked, how = {}, {}, {}, {}, {}, {}, 0, 0
 local token = math.max(tonumber(call('HGET', key('meta'), 'token') or 0), micros)
 local tried = call('EXISTS', key('attempts')) == 1
 local passing = not by_hand and call('EXISTS', key('passing:' .. worker)) == 1
 -- Bytes of items: of all, and of those that were read only to be left to others. Redis serves nobody else meanwhile.
 local IN_VAIN_MAX = 1048576
+local DEFERRED_MOST = 100
 local read, in_vain = 0, 0
-local suspected = tried and not by_hand and holds_suspect()
 
 local claimed, deadline = digits(time), by_hand and time + lease_ms or 0
 local wire = by_hand and ARGV[6] or digits(config.wire)
 
-local function take(id, data, hash, failures, crashes)
+local function take(id, data, hash, failures, crashes, is_alone)
   taken[id] = true
   token = token + 1
   local text = token_text(token)
@@ -95,7 +89,7 @@ local function take(id, data, hash, failures, crashes)
   jobs[#jobs + 1] = { id, data, text, failures, crashes }
   ids[#ids + 1] = id
   leased[#leased + 1] = id
-  leased[#leased + 1] = claim_line(text, deadline, claimed, kind, hash, worker)
+  leased[#leased + 1] = claim_line(text, deadline, claimed, is_alone and 'x' or kind, hash, worker)
   held[#held + 1] = text
   held[#held + 1] = id
   if by_hand then
@@ -108,28 +102,29 @@ end
 
 -- Our record of a lease that is no longer on the wire: it ended, and somebody else's cleaner was there first. Answers the
 -- counts, and whether the job is at its limit.
-local function lapsed(id, text, data, failures, crashes)
+local function lapsed(id, text, data, failures, crashes, doubtful)
   local claim = claim_of(text)
   call('HDEL', key('leased'), id)
   forget_claim(id, claim)
   if not claim or claim.hash ~= hash_of(data) then
-    return failures, crashes, false
+    return failures, crashes, doubtful, false
   end
   retire(claim.worker)
   if not may_crash(claim) then
-    return failures, crashes, false
+    return failures, crashes, doubtful, false
   end
-  crashes = crashes + 1
+  local crash = crash_of(claim)
+  crashes, doubtful = crashes + 1, doubtful + (crash ~= 'known' and 1 or 0)
   call('HINCRBY', key('meta'), 'crashed', 1)
-  if crashes >= config.max_crashes then
+  if crash ~= 'shared' and crashes >= config.max_crashes then
     if end_by_crashes(config, time, id, data, failures, crashes, claim) then
       call('LPUSH', key('processing'), id)
     end
-    return failures, crashes, true
+    return failures, crashes, doubtful, true
   end
   local error = last_error(call('HGET', key('attempts'), id))
-  call('HSET', key('attempts'), id, attempts_text(failures, crashes, claim.hash, error))
-  return failures, crashes, false
+  call('HSET', key('attempts'), id, attempts_text(failures, crashes, claim.hash, error, doubtful))
+  return failures, crashes, doubtful, false
 end
 
 -- Whether an item is raw, as far as that can be told without reading it. `noted`: the hash of what was seen to be raw.
@@ -149,6 +144,33 @@ end
 
 local function is_spent()
   return read >= @MAX_CALL_BYTES@ or in_vain >= IN_VAIN_MAX
+end
+
+local company = nil
+-- Where one goes that was running when so many workers died: 'taken', as others are; 'alone'; 'deferred', as enough of them are
+-- held together; or 'lonely', one that is to run alone and cannot here, or not yet: then the rest of this call is for nothing else.
+local function place_of_suspect(doubtful)
+  if doubtful < config.isolate then
+    return 'taken'
+  end
+  company = company or company_of(config, time, held_key)
+  if doubtful < config.alone then
+    local worst = math.max(company.worst, doubtful)
+    if company.count >= most_together(tonumber(kind), worst) then
+      return 'deferred'
+    end
+    company.count, company.worst = company.count + 1, worst
+    return 'taken'
+  end
+  local is_ready = alone == 'now' and #jobs == 0 and not company.any
+  if is_ready then
+    call('HDEL', key('meta'), 'reserved')
+    how = 1
+    return 'alone'
+  elseif alone ~= 'no' and reserve(time, worker) then
+    how = 2
+  end
+  return 'lonely'
 end
 
 local function consider(id, lease, text, tries, noted, data)
@@ -178,22 +200,22 @@ local function consider(id, lease, text, tries, noted, data)
     return
   end
   local hash = hash_of(data)
-  local failures, crashes = counted(tries, hash)
+  local failures, crashes, doubtful = counted(tries, hash)
   if text then
     local over
-    failures, crashes, over = lapsed(id, text, data, failures, crashes)
+    failures, crashes, doubtful, over = lapsed(id, text, data, failures, crashes, doubtful)
     if over then
       return
     end
   end
-  if not by_hand and crashes >= config.isolate then
-    if suspected then
-      deferred[#deferred + 1] = id
-      return
-    end
-    suspected = true
+  local place = by_hand and 'taken' or place_of_suspect(doubtful)
+  if place == 'deferred' then
+    deferred[#deferred + 1] = id
+  elseif place == 'lonely' then
+    lonely[#lonely + 1] = id
+  else
+    take(id, data, hash, failures, crashes, place == 'alone')
   end
-  take(id, data, hash, failures, crashes)
 end
 
 -- Those from the n-th on were not looked at.
@@ -213,7 +235,7 @@ local function data_of(popped)
   return call('MGET', unpack(keys_of('item:', popped)))
 end
 
-while #jobs < limit and looked < limit + @MAX_LOOK@ and #kept < 20 and #passed < 50 and not is_spent() do
+while #jobs < limit and how == 0 and looked < limit + @MAX_LOOK@ and #kept < 20 and #passed < 50 and not is_spent() do
   local popped = call('RPOP', key('queue'), math.min(limit - #jobs, looked == 0 and 10 or 100)) or {}
   if #popped == 0 then
     break
@@ -224,7 +246,7 @@ while #jobs < limit and looked < limit + @MAX_LOOK@ and #kept < 20 and #passed <
   local tries = tried and call('HMGET', key('attempts'), unpack(popped)) or {}
   local noted = passing and call('HMGET', key('passing'), unpack(popped)) or {}
   for n, id in ipairs(popped) do
-    if is_spent() then
+    if is_spent() or how > 0 then
       put_back_unseen(popped, n)
       break
     end
@@ -241,8 +263,16 @@ if #passed > 0 then
   call('SET', key('passing:' .. worker), digits(since + #passed), 'KEEPTTL')
   further = since + #passed < call('LLEN', key('queue'))
 end
-if #deferred > 0 then
+-- Suspects stay first, in their order: whoever gets ready for one must find it. But many of them must not hide the others.
+if #deferred > DEFERRED_MOST then
   call('LPUSH', key('queue'), unpack(deferred))
+else
+  for n = #deferred, 1, -1 do
+    call('RPUSH', key('queue'), deferred[n])
+  end
+end
+for n = #lonely, 1, -1 do
+  call('RPUSH', key('queue'), lonely[n])
 end
 if #jobs > 0 then
   call('LPUSH', key('processing'), unpack(ids))
@@ -263,7 +293,7 @@ if #jobs > 0 then
   call('HSET', key('meta'), 'token', digits(token))
 end
 remember(session, number, cmsgpack.pack(answer))
-if #jobs == 0 and looked > 0 and #deferred == 0 and further and call('EXISTS', key('queue')) == 1 then
+if #jobs == 0 and looked > 0 and #deferred + #lonely == 0 and further and call('EXISTS', key('queue')) == 1 then
   next_ms = 0
 end
-return { next_ms, jobs, dropped }
+return { next_ms, jobs, dropped, how }

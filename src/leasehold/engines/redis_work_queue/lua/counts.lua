@@ -1,9 +1,10 @@
 -- counts: a queue in numbers.
 -- KEYS[1] prefix
 -- ARGV
--- Returns: {ready, scheduled, active, unroutable, failed, broken, cancelled, {counter, value...}}
+-- Returns: {ready, scheduled, active, unroutable, failed, broken, cancelled, {counter, value...}, '' or the worker that one is
+-- reserved for}
 -- Invariant: changes nothing.
---@include begin
+--@include begin company
 local unroutable = 0
 for _, task in ipairs(call('SMEMBERS', key('unroutable'))) do
   unroutable = unroutable + call('ZCARD', key('unroutable:' .. task))
@@ -18,4 +19,5 @@ return {
   call('ZCARD', key('broken')),
   call('ZCARD', key('cancelled')),
   call('HGETALL', key('meta')),
+  reserved_by(clock()) or '',
 }

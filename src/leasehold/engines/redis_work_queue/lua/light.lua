@@ -69,9 +69,11 @@ local function lapse(id, claim, data)
   local place = 'queue'
   if has_crashed(id, claim) then
     local tries = call('HGET', key('attempts'), id)
-    local failures, crashes = counted(tries, claim.hash)
-    if crashes + 1 < config.max_crashes or not data then
-      call('HSET', key('attempts'), id, attempts_text(failures, crashes + 1, claim.hash, last_error(tries)))
+    local failures, crashes, doubtful = counted(tries, claim.hash)
+    local how = crash_of(claim)
+    if how == 'shared' or crashes + 1 < config.max_crashes or not data then
+      doubtful = doubtful + (how ~= 'known' and 1 or 0)
+      call('HSET', key('attempts'), id, attempts_text(failures, crashes + 1, claim.hash, last_error(tries), doubtful))
     else
       place = end_by_crashes(config, time, id, data, failures, crashes + 1, claim) and 'processing' or 'aside'
     end

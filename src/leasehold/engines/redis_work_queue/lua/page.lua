@@ -1,9 +1,10 @@
 -- page: a page of items in one state.
 -- KEYS[1] prefix
 -- ARGV state offset limit
--- Returns: {id, state, data, attempts, due ms, value of the lease, our record of it, end}...
+-- Returns: {id, state, data, attempts, due ms, value of the lease, our record of it, end, '' or the worker that
+-- a job of the queue is reserved for}...
 -- Invariant: changes nothing. Looks through a bounded part of `processing` for what is held.
---@include begin leases claims view
+--@include begin company leases claims view
 local state, offset, limit = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local ids = {}
 

@@ -45,8 +45,8 @@ end
 order_retries()
 
 local function retry(id, claim, tried, delay, body)
-  local failures, crashes = counted(tried, claim.hash)
-  call('HSET', key('attempts'), id, attempts_text(failures + 1, crashes, claim.hash, '\n' .. body))
+  local failures, crashes, doubtful = counted(tried, claim.hash)
+  call('HSET', key('attempts'), id, attempts_text(failures + 1, crashes, claim.hash, '\n' .. body, doubtful))
   call('HINCRBY', key('meta'), 'retried', 1)
   if delay > 0 then
     set_lease(id, '~' .. digits(time + delay), delay + config.wire)
@@ -121,7 +121,7 @@ for n, id in ipairs(ids) do
       answers[n] = 1
     end
     if kind == 'l' or kind == 'k' then
-      front[#front + 1] = { id, claim, kind == 'k' }
+      front[#front + 1] = { id, claim, kind == 'k' and 'known' }
     elseif answers[n] == 0 then
       -- Somebody else's by now.
     elseif kind == 'c' then

@@ -1,7 +1,8 @@
 -- show: all that is known of one item.
 -- KEYS[1] prefix
 -- ARGV id
--- Returns: {state, data, attempts, due ms, value of the lease, our record of it, end}, or nothing
+-- Returns: {state, data, attempts, due ms, value of the lease, our record of it, end, '' or the worker that
+-- a job of the queue is reserved for}, or nothing
 -- Invariant: changes nothing.
---@include begin leases claims view
+--@include begin company leases claims view
 return view_of(ARGV[1])

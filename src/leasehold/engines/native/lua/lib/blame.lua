@@ -1,13 +1,7 @@
 -- lib blame: which jobs a death counts against, and how their crashes are counted. See docs/decisions/0008-crashes.md.
+--@include company
 
--- Whether a job has run for so long that it is not to blame for a death right after another one began. (The clock of Redis
--- may have been set back since.)
-local function is_steady(config, time, claimed)
-  local age = time - (tonumber(claimed) or time)
-  return age > config.steady or age < 0
-end
-
--- A persistent job is cleared then: it has no end that could clear it.
+-- A persistent job is cleared when it has run for a while: it has no end that could clear it.
 local function is_cleared(config, time, claimed, shape)
   return shape ~= '' and shapes.word(shape, 'k') ~= nil and is_steady(config, time, claimed)
 end

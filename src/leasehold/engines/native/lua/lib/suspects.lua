@@ -1,12 +1,7 @@
 -- lib suspects: jobs that were running when two workers died wait in `isolated`, since any of them may be to blame. As many of
 -- them as half of its slots may run together in a worker, and with each further death half of that. After `config.alone` deaths
 -- a job runs alone.
---@include blame reserved
-
--- Suspects that a worker with so many slots may hold together, when the worst of them had so many crashes.
-local function most_together(slots, worst)
-  return math.max(1, math.floor(slots / 2 ^ (worst - 1)))
-end
+--@include blame company
 
 -- What a worker holds of this queue that has not been running for long: how many suspects, and the most crashes that one
 -- of them had in company (`worst`). `any`: something that could be to blame if it died while a job was to run alone.
@@ -70,8 +65,7 @@ local function choose_suspects(config, time, who, room)
   company = company or company_of(config, time, who.worker)
   local together, alone = waiting_suspects(config)
   local is_ready = who.alone == 'now' and not company.any
-  if #alone > 0 and not is_ready and who.alone ~= 'no' and (reserved_by(time) or who.worker) == who.worker then
-    call('HSET', key('meta'), 'reserved', time + @RESERVED_MS@ .. ' ' .. who.worker)
+  if #alone > 0 and not is_ready and who.alone ~= 'no' and reserve(time, who.worker) then
     return {}, 2
   end
   for _, one in ipairs(is_ready and alone or {}) do

@@ -2,13 +2,16 @@
 --@include leases retire claims ends
 
 -- The one way back to the front of a queue, for entries {id, claim, crashed} with the highest token first: each goes to
--- the very front, so the order of the claims is the order afterwards. Past the limit of crashes a job ends in broken.
+-- the very front, so the order of the claims is the order afterwards. `crashed` 'known': nothing else can have caused it. Who
+-- is to blame for too many crashes ends in broken.
 -- Answers how many of the claims still stood.
 local function put_back(config, time, entries)
   local front, back, off, elsewhere, over, waits, crashed = {}, {}, {}, {}, {}, {}, 0
+  local alone = {}
   look_for_copies()
   for _, entry in ipairs(entries) do
     local id, claim = entry[1], entry[2]
+    alone[claim.worker] = alone[claim.worker] or claim.kind == 'x'
     if stands(id, claim, lease_of(id)) then
       back[#back + 1], off[#off + 1] = entry, id
     end
@@ -25,12 +28,15 @@ local function put_back(config, time, entries)
   for _, entry in ipairs(back) do
     local id, claim = entry[1], entry[2]
     local tries = call('HGET', key('attempts'), id)
-    local failures, crashes = counted(tries, claim.hash)
-    local crash = entry[3] and may_crash(claim)
+    local failures, crashes, doubtful = counted(tries, claim.hash)
+    local crash = entry[3] and may_crash(claim) and (entry[3] == 'known' and 'known' or crash_of(claim))
+    -- Beside one that was to run alone nothing else is to blame.
+    crash = not (crash == 'shared' and alone[claim.worker]) and crash
     if crash then
       crashes, crashed = crashes + 1, crashed + 1
+      doubtful = doubtful + (crash ~= 'known' and 1 or 0)
     end
-    if crash and crashes >= config.max_crashes then
+    if crash and crash ~= 'shared' and crashes >= config.max_crashes then
       local data = call('GET', key('item:' .. id))
       if end_by_crashes(config, time, id, data, failures, crashes, claim) then
         waits[#waits + 1] = id
@@ -39,7 +45,7 @@ local function put_back(config, time, entries)
       end
     else
       if crash then
-        call('HSET', key('attempts'), id, attempts_text(failures, crashes, claim.hash, last_error(tries)))
+        call('HSET', key('attempts'), id, attempts_text(failures, crashes, claim.hash, last_error(tries), doubtful))
       end
       end_lease(id)
       if there[id] or #queued[id] == 0 then

@@ -1,25 +1,28 @@
 -- lib ends: how often a job was tried, and how one ends that is not completed. To other clients it is gone then: its item
 -- is kept in `kept`, aside, until somebody retries or discards it or its time is up.
 
--- Failures and crashes so far. What belongs to an earlier item of the same id does not count.
+-- Failures and crashes so far; and of the crashes those that something else that ran beside it may have caused. What belongs
+-- to an earlier item of the same id does not count.
 local function counted(text, hash)
   if not text then
-    return 0, 0
+    return 0, 0, 0
   end
-  local failures, crashes, of = string.match(text, '^(%d+) (%d+) (%x+)')
+  local failures, crashes, of, known = string.match(text, '^(%d+) (%d+) (%x+) ?(%d*)')
   if not failures or (hash and of ~= hash) then
-    return 0, 0
+    return 0, 0, 0
   end
-  return tonumber(failures), tonumber(crashes)
+  return tonumber(failures), tonumber(crashes), crashes - (tonumber(known) or 0)
 end
 
-local function attempts_text(failures, crashes, hash, error)
-  return failures .. ' ' .. crashes .. ' ' .. hash .. (error or '')
+-- `doubtful`: the third that `counted` answers; nil: all crashes.
+local function attempts_text(failures, crashes, hash, error, doubtful)
+  local known = crashes - (doubtful or crashes)
+  return failures .. ' ' .. crashes .. ' ' .. hash .. (known > 0 and ' ' .. known or '') .. (error or '')
 end
 
 -- What follows the counts: a line break and the last error, or nothing.
 local function last_error(text)
-  return string.match(text or '', '^%d+ %d+ %x+(.*)$') or ''
+  return string.match(text or '', '\n.*$') or ''
 end
 
 local function forget_end(state, ids)

@@ -8,7 +8,7 @@ end
 local function view_of(id, state)
   local ended = not state and call('HGET', key('ended'), id)
   if ended then
-    return { string.match(ended, '^(%S*)'), text_of(call('HGET', key('kept'), id)), '', '', '', '', ended }
+    return { string.match(ended, '^(%S*)'), text_of(call('HGET', key('kept'), id)), '', '', '', '', ended, '' }
   end
   local data, lease = call('MGET', key('item:' .. id))[1], lease_of(id)
   if not data then
@@ -23,5 +23,6 @@ local function view_of(id, state)
     text_of(lease),
     text_of(call('HGET', key('leased'), id)),
     '',
+    text_of(state == 'ready' and reserved_by(clock())),
   }
 end
