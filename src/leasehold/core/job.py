@@ -6,6 +6,7 @@ frozen dataclasses do. The others are dataclasses.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeAlias
@@ -158,6 +159,19 @@ class Leased:
     refused: tuple[Refused, ...] = ()
     next_ms: int | None = None
     reserved: str | None = None
+
+
+def joined(answers: Sequence[Leased]) -> Leased:
+    """The answers of several claims as one."""
+    if len(answers) == 1:
+        return answers[0]
+    return Leased(
+        tuple(lease for answer in answers for lease in answer.leases),
+        tuple(dropped for answer in answers for dropped in answer.dropped),
+        tuple(refused for answer in answers for refused in answer.refused),
+        min((answer.next_ms for answer in answers if answer.next_ms is not None), default=None),
+        answers[-1].reserved if answers else None,
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,13 +6,13 @@ import asyncio
 import contextlib
 import logging
 import math
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
 from leasehold.core import limits
 from leasehold.core.engine import Engine
 from leasehold.core.errors import AccessDenied, RedisError
-from leasehold.core.job import Leased, Refused
+from leasehold.core.job import Leased, Refused, joined
 from leasehold.core.patience import HELD_S, Renewals
 from leasehold.core.steps import WaitLost
 from leasehold.core.task import BatchRule
@@ -274,7 +274,7 @@ class Fetcher:
                 asked.update(part)
                 got.append(await self._claim_part(part, room))
         self._turns.advance()
-        leased = _together(got)
+        leased = joined(got)
         self._tell_refused(leased, asked)
         self._keep(self._inflight.queues())
         return leased, most
@@ -384,19 +384,6 @@ class Fetcher:
     def _disturb(self) -> None:
         if not self._disturbed.done():
             self._disturbed.set_result(None)
-
-
-def _together(answers: Sequence[Leased]) -> Leased:
-    """The answers of several claims as one."""
-    if len(answers) == 1:
-        return answers[0]
-    return Leased(
-        tuple(lease for answer in answers for lease in answer.leases),
-        tuple(dropped for answer in answers for dropped in answer.dropped),
-        tuple(refused for answer in answers for refused in answer.refused),
-        min((answer.next_ms for answer in answers if answer.next_ms is not None), default=None),
-        answers[-1].reserved if answers else None,
-    )
 
 
 def _forget(task: asyncio.Future[Any]) -> None:

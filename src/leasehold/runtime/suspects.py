@@ -31,7 +31,7 @@ class Suspects:
     def claimed(self, leased: Leased) -> None:
         """Take note of what a claim brought."""
         if leased.reserved is not None and leased.reserved != self.reserved:
-            event(logging.INFO, "draining", queue=leased.reserved)
+            event(logging.INFO, "job_reserved", queue=leased.reserved)
         self.reserved = leased.reserved
         if leased.leases and leased.leases[0].alone:
             self._alone = leased.leases[0].ref
