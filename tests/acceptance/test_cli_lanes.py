@@ -132,7 +132,7 @@ def test_a_lane_that_a_failed_job_blocks(app, leasehold, redis_url, blocked):
     shown = json.loads(leasehold("info", "my mails", "--lanes", "blocked", "--json", url=redis_url).end().out)
     assert [(lane["state"], lane["blocked_by"]) for lane in shown["lanes"]] == [("blocked", blocked)]
     lines = leasehold("info", "my mails", "--lane", "user 42", url=redis_url).end().out.splitlines()
-    assert "state       blocked (it waits until its failed job is retried or discarded)" in lines
+    assert "state       blocked (a failed job keeps a place of it until it is retried or discarded)" in lines
     assert f"blocked by  {blocked}" in lines
     assert f"to go on    {hint}" in lines
     ended = leasehold("info", "my mails", url=redis_url).end()

@@ -77,10 +77,12 @@ def _same_lane(world: World, queue: str, name: str, lane: Lane) -> None:
         lane.limit, lane.loose = view.limit, view.limit > 1
     if lane.waiting or lane.busy:
         assert view.limit == lane.limit
-    if lane.may_run:
+    if lane.parked is None and lane.blockers:
+        assert view.state is LaneState.BLOCKED
+    elif lane.may_run:
         assert view.state is LaneState.READY
     elif lane.parked is None and len(lane.busy) >= lane.limit:
-        assert view.state is (LaneState.BLOCKED if len(lane.blockers) >= lane.limit else LaneState.BUSY)
+        assert view.state is LaneState.BUSY
     assert view.blocked_by == (lane.blockers[0] if lane.blockers else None)
 
 

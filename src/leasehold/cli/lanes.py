@@ -97,7 +97,7 @@ def describe(queue: str, view: LaneView, now_ms: float) -> str:
 _MEANINGS: Final = {
     LaneState.READY: "",
     LaneState.BUSY: "",
-    LaneState.BLOCKED: " (it waits until its failed job is retried or discarded)",
+    LaneState.BLOCKED: " (a failed job keeps a place of it until it is retried or discarded)",
     LaneState.PARKED: " (set aside until it is resumed)",
     LaneState.IDLE: " (no job of it waits or runs)",
 }
