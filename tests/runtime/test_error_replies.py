@@ -83,6 +83,7 @@ class Scene:
         self.client = AsyncDriver(server.url)
         self.driver = AsyncDriver(proxy.url, patience_ms=50, reply_timeout_ms=reply_ms)
         self.keeper = FakeKeeper()
+        self.working: asyncio.Task[ExitStatus] | None = None
         self.jobs = 0
         self.pause_s = FAST_S
         """The longest of the worker's pauses."""
@@ -134,7 +135,10 @@ async def scene(proxy: Proxy, server: RedisServer, reply_ms: int) -> AsyncIterat
     try:
         yield here
     finally:
+        proxy.refuse = {}
         here.worker.stop_hard()
+        if here.working is not None:
+            await here.working
         await here.driver.close()
         await here.client.close()
 
@@ -144,17 +148,18 @@ async def test_no_reply_ends_a_worker(name: str, proxy: Proxy, server: RedisServ
     reply = REPLIES[name]
     caplog.set_level(logging.INFO)
     # A reply that never comes is waited for; one that only comes late, from a busy machine, is not given up.
-    async with scene(proxy, server, 300 if reply is None else 5_000) as here, asyncio.timeout(150):
+    reply_ms, times = (1_000, 1) if reply is None else (5_000, TIMES)
+    async with scene(proxy, server, reply_ms) as here, asyncio.timeout(150):
         proxy.refuse = {LOOPS["listen"]: reply}
-        working = asyncio.create_task(here.worker.run())
-        await here.refused(TIMES if reply is not None else 1)  # a silent subscription is given up after some seconds
+        working = here.working = asyncio.create_task(here.worker.run())
+        await here.refused(times)
         proxy.refuse = {}
         await here.add("telling", "tell")
         for loop, marker in LOOPS.items():
             if loop == "listen":
                 continue
             proxy.refuse = {marker: reply}
-            await here.refused(TIMES)
+            await here.refused(times)
             assert not working.done(), loop
             proxy.refuse = {}
             await here.done(str(here.jobs))
