@@ -78,9 +78,8 @@ class Inspect:
             app.inspect.page("images", State.FAILED).jobs
             app.inspect.page("images", "ready", lane="user:42").jobs
 
-        Of each lane only the next job stands among the ready ones. With `lane`, and only for "ready": the jobs that
-        wait in that lane, in its order. While jobs come and go, the next page may begin with jobs of the one before, or
-        leave some out.
+        Of each lane only the next job is among the ready ones. With `lane`, and only for "ready": the jobs that wait in
+        that lane, in its order. While jobs come and go, pages may overlap or leave jobs out.
         """
         return self._client.run(self._page(queue, state, offset, limit, lane))
 
