@@ -111,3 +111,20 @@ async def test_a_worker_that_is_to_be_quiet_gets_ready_no_longer():
         reserved = rig.engine.reserved
         await beats(rig)
         assert rig.engine.reserved == reserved
+
+
+async def test_a_queue_that_redis_refuses_keeps_no_worker_from_the_others():
+    """It got ready for a job of that queue."""
+    gate, free = Gate(), Gate()
+    free.open.set()
+    async with Rig(gated(gate), more=[gated(free, name="free")], concurrency=4, queues=["q", "p"]) as rig:
+        rig.engine.add("before")
+        await gate.begun.get()
+        rig.engine.alone |= {"a"}
+        rig.engine.add("a")
+        await rig.engine.until(lambda: rig.engine.reserved > 0)
+        rig.engine.spoilt |= {"q"}
+        rig.engine.alone.clear()
+        rig.engine.add("other", queue="p", task="free")
+        await rig.settled(1)
+        assert rig.engine.outcomes("other")

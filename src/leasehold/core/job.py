@@ -161,7 +161,7 @@ class Leased:
     reserved: str | None = None
 
 
-def joined(answers: Sequence[Leased]) -> Leased:
+def together(answers: Sequence[Leased]) -> Leased:
     """The answers of several claims as one."""
     if len(answers) == 1:
         return answers[0]

@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import math
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
 from leasehold.core import limits
 from leasehold.core.engine import Engine
 from leasehold.core.errors import AccessDenied, RedisError
-from leasehold.core.job import Leased, Refused, joined
+from leasehold.core.job import Leased, Refused, together
 from leasehold.core.patience import HELD_S, Renewals
 from leasehold.core.steps import WaitLost
 from leasehold.core.task import BatchRule
@@ -127,8 +126,8 @@ class Fetcher:
             if not self.ready.is_set():
                 await self._rest(self.ready.wait())
                 continue
-            if alone_s := self._suspects.alone_s:
-                await self._stand_by(None if alone_s == math.inf else int(alone_s * limits.SECOND) + 1)
+            if alone_ms := self._suspects.alone_ms:
+                await self._stand_by(alone_ms)
                 continue
             if not any(self._room(part) for part in self._parts()):
                 if self._burst and self._inflight.lasting and all(run.persistent for run in self._inflight.running):
@@ -266,7 +265,7 @@ class Fetcher:
         most = 0
         asked: set[str] = set()
         for part in parts:
-            if got and (self._suspects.reserved is not None or self._suspects.alone_s):
+            if got and (self._suspects.reserved is not None or self._suspects.alone_ms):
                 break
             room = self._room(part)
             if room and not self.stopping and not self.quiet:
@@ -274,7 +273,7 @@ class Fetcher:
                 asked.update(part)
                 got.append(await self._claim_part(part, room))
         self._turns.advance()
-        leased = joined(got)
+        leased = together(got)
         self._tell_refused(leased, asked)
         self._keep(self._inflight.queues())
         return leased, most
@@ -296,6 +295,7 @@ class Fetcher:
                 self._engine.lease(self._worker, part, room, None, slots, self._of_lane or None, company)
             )
         except RedisError as error:
+            self._suspects.claimed(Leased())
             if len(part) > 1 or is_away(error):
                 raise
             # As the engine does among several queues: one that Redis refuses must not keep us from the others.

@@ -37,16 +37,17 @@ class Suspects:
             self._alone = leased.leases[0].ref
 
     @property
-    def alone_s(self) -> float:
-        """For how long nothing else may be claimed, at the most; 0: now it may.
+    def alone_ms(self) -> int:
+        """For how long nothing else may be claimed until it is asked again, if nothing ends before; 0: now it may.
 
         A persistent job has no end that clears it: so it is cleared when it has run for a while.
         """
         held = self._inflight.find(self._alone) if self._alone is not None else None
         if held is None:
             self._alone = None
-            return 0.0
-        return max(0.0, held.claimed_at + self._steady_s - self._clock()) if held.persistent else math.inf
+            return 0
+        left_s = held.claimed_at + self._steady_s - self._clock()
+        return max(0, math.ceil(left_s * limits.SECOND)) if held.persistent else limits.IDLE_WAIT_MS
 
     def company(self) -> Alone:
         """Whether a job could run alone here now, or will soon be able to."""
