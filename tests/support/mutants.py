@@ -73,7 +73,9 @@ _PLAIN: Final = (
     Mutant("ghosts-live", "if not is_ghost(ghost_in(list, id)) then", "if true then", ("claim",)),
     Mutant("no-crash-limit", "entry[5] ~= 'shared' and crashes >= config.max_crashes\n", "false\n"),
     Mutant(
-        "crash-is-a-failure", "tries_text(failures, crashes, doubtful) ..", "tries_text(failures + 1, crashes, 0) .."
+        "crash-is-a-failure",
+        "blame.tries_text(failures, crashes, doubtful) ..",
+        "blame.tries_text(failures + 1, crashes, 0) ..",
     ),
     Mutant("release-is-a-crash", "kind == 'k' and 'known', shape }", "'known', shape }", ("settle",)),
     Mutant(

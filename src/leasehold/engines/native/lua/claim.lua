@@ -90,7 +90,7 @@ local function take_suspects()
   end
   local who = { worker = worker, slots = tonumber(slots), alone = #jobs > 0 and alone == 'now' and 'soon' or alone }
   local chosen
-  chosen, how = choose_suspects(config, time, who, limit - #jobs)
+  chosen, how = suspects.choose(config, time, who, limit - #jobs)
   for _, one in ipairs(chosen) do
     take(one[1], one[2], one[3], one[4], how == 1 and by_hand ~= '1')
     took_suspects = true

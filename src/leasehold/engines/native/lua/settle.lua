@@ -62,7 +62,7 @@ local function complete(id, failures, crashes, token, claimed, ttl, head, body)
 end
 
 local function retry(id, failures, crashes, doubtful, delay, body, shape)
-  call('HSET', key('tries'), id, tries_text(failures + 1, crashes, doubtful) .. '\n' .. body)
+  call('HSET', key('tries'), id, blame.tries_text(failures + 1, crashes, doubtful) .. '\n' .. body)
   note_size(#body)
   call('HINCRBY', key('meta'), 'retried', 1)
   if delay > 0 then

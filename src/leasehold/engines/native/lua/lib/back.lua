@@ -44,7 +44,7 @@ local function put_back(config, time, entries, bounded)
   if #entries == 0 then
     return 0
   end
-  assign_blame(config, time, entries)
+  blame.assign(config, time, entries)
   local ids, again, front, isolated, counts, crashed = {}, {}, {}, {}, {}, 0
   for n, entry in ipairs(entries) do
     ids[n] = entry[2]
@@ -61,7 +61,7 @@ local function put_back(config, time, entries, bounded)
     room = room - 1
     -- Not with one HMGET for all: records may be large.
     if call('HEXISTS', jobs, id) == 1 then
-      local failures, crashes, doubtful = counted_after(config, time, entry, tries[n])
+      local failures, crashes, doubtful = blame.counted_after(config, time, entry, tries[n])
       crashed = crashed + (entry[5] and 1 or 0)
       local broken = entry[5] and entry[5] ~= 'shared' and crashes >= config.max_crashes
       local out_of_line = shape ~= '' and shapes.trouble_of(shape)
@@ -73,7 +73,7 @@ local function put_back(config, time, entries, bounded)
       else
         if entry[5] then
           counts[#counts + 1] = id
-          counts[#counts + 1] = tries_text(failures, crashes, doubtful) .. (string.match(tries[n] or '', '\n.*$') or '')
+          counts[#counts + 1] = blame.tries_text(failures, crashes, doubtful) .. (string.match(tries[n] or '', '\n.*$') or '')
         end
         if out_of_line then
           shapes.put_off(id)

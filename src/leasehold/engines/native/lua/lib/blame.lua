@@ -1,37 +1,44 @@
 -- lib blame: which jobs a death counts against, and how their crashes are counted. See docs/decisions/0008-crashes.md.
---@include company
+--@include rare company
 
--- A persistent job is cleared when it has run for a while: it has no end that could clear it.
-local function is_cleared(config, time, claimed, shape)
-  return shape ~= '' and shapes.word(shape, 'k') ~= nil and is_steady(config, time, claimed)
-end
-
--- Set the fifth of entries as `put_back` takes them, where it is true, to how they crashed: 'known', as nothing else was there
--- (a lease by hand; `put_back` is told of others); 'alone', while it was to run so; 'shared', as one of several; or false, for
--- what ran beside one that was to run alone.
-local function assign_blame(config, time, entries)
-  local alone = {}
-  for _, entry in ipairs(entries) do
-    alone[entry[4]] = alone[entry[4]] or (entry[7] == 'x' and not is_cleared(config, time, entry[3], entry[6]))
+local blame = setmetatable({ function(my)
+  -- A persistent job is cleared when it has run for a while: it has no end that could clear it.
+  local function is_cleared(config, time, claimed, shape)
+    return shape ~= '' and shapes.word(shape, 'k') ~= nil and is_steady(config, time, claimed)
   end
-  for _, entry in ipairs(entries) do
-    if entry[5] == true then
-      local is_alone = entry[7] == 'x' and not is_cleared(config, time, entry[3], entry[6])
-      entry[5] = entry[7] == 'h' and 'known' or is_alone and 'alone' or not alone[entry[4]] and 'shared'
+
+  -- Set the fifth of entries as `put_back` takes them, where it is true, to how they crashed: 'known', as nothing else was there
+  -- (a lease by hand; `put_back` is told of others); 'alone', while it was to run so; 'shared', as one of several; or false, for
+  -- what ran beside one that was to run alone.
+  local function assign_blame(config, time, entries)
+    local alone = {}
+    for _, entry in ipairs(entries) do
+      alone[entry[4]] = alone[entry[4]] or (entry[7] == 'x' and not is_cleared(config, time, entry[3], entry[6]))
+    end
+    for _, entry in ipairs(entries) do
+      if entry[5] == true then
+        local is_alone = entry[7] == 'x' and not is_cleared(config, time, entry[3], entry[6])
+        entry[5] = entry[7] == 'h' and 'known' or is_alone and 'alone' or not alone[entry[4]] and 'shared'
+      end
     end
   end
-end
 
--- The counts of a job (see `counted`) after it came back.
-local function counted_after(config, time, entry, tries)
-  local failures, crashes, doubtful = counted(tries)
-  local how = entry[5]
-  if how and is_cleared(config, time, entry[3], entry[6]) then
-    crashes, doubtful = 0, 0
+  -- The counts of a job (see `counted`) after it came back.
+  local function counted_after(config, time, entry, tries)
+    local failures, crashes, doubtful = counted(tries)
+    local how = entry[5]
+    if how and is_cleared(config, time, entry[3], entry[6]) then
+      crashes, doubtful = 0, 0
+    end
+    return failures, crashes + (how and 1 or 0), doubtful + (how and how ~= 'known' and 1 or 0)
   end
-  return failures, crashes + (how and 1 or 0), doubtful + (how and how ~= 'known' and 1 or 0)
-end
 
-local function tries_text(failures, crashes, doubtful)
-  return failures .. ' ' .. crashes .. (crashes > doubtful and ' ' .. crashes - doubtful or '')
-end
+  local function tries_text(failures, crashes, doubtful)
+    return failures .. ' ' .. crashes .. (crashes > doubtful and ' ' .. crashes - doubtful or '')
+  end
+
+  my.is_cleared = is_cleared
+  my.assign = assign_blame
+  my.counted_after = counted_after
+  my.tries_text = tries_text
+end }, unmade)

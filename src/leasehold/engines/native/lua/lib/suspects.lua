@@ -3,89 +3,93 @@
 -- a job runs alone.
 --@include blame company
 
--- What a worker holds of this queue that has not been running for long: how many suspects, and the most crashes that one
--- of them had in company (`worst`). `any`: something that could be to blame if it died while a job was to run alone.
-local function company_of(config, time, worker)
-  local company, ids, claims = { count = 0, worst = 0, any = false }, {}, {}
-  local held = call('HGETALL', key('held:' .. worker))
-  for i = 1, #held, 2 do
-    ids[#ids + 1], claims[#claims + 1] = held[i], held[i + 1]
-  end
-  local tries = #ids > 0 and call('HMGET', key('tries'), unpack(ids)) or {}
-  for n, claim in ipairs(claims) do
-    local claimed, shape = string.match(claim, '^%d+ (%d+) ?%w* ?(.*)$')
-    local _, _, doubtful = counted(tries[n])
-    if not is_steady(config, time, claimed) then
-      company.any = true
-      company.count = company.count + (doubtful >= config.isolate and 1 or 0)
-      company.worst = math.max(company.worst, doubtful)
-    elseif doubtful > 0 and not is_cleared(config, time, claimed, shape) then
-      company.any = true
+local suspects = setmetatable({ function(my)
+  -- What a worker holds of this queue that has not been running for long: how many suspects, and the most crashes that one
+  -- of them had in company (`worst`). `any`: something that could be to blame if it died while a job was to run alone.
+  local function company_of(config, time, worker)
+    local company, ids, claims = { count = 0, worst = 0, any = false }, {}, {}
+    local held = call('HGETALL', key('held:' .. worker))
+    for i = 1, #held, 2 do
+      ids[#ids + 1], claims[#claims + 1] = held[i], held[i + 1]
     end
+    local tries = #ids > 0 and call('HMGET', key('tries'), unpack(ids)) or {}
+    for n, claim in ipairs(claims) do
+      local claimed, shape = string.match(claim, '^%d+ (%d+) ?%w* ?(.*)$')
+      local _, _, doubtful = counted(tries[n])
+      if not is_steady(config, time, claimed) then
+        company.any = true
+        company.count = company.count + (doubtful >= config.isolate and 1 or 0)
+        company.worst = math.max(company.worst, doubtful)
+      elseif doubtful > 0 and not blame.is_cleared(config, time, claimed, shape) then
+        company.any = true
+      end
+    end
+    return company
   end
-  return company
-end
 
--- Take a suspect out of the list. Answers its record; nil for one that is not there, or whose lane has been parked since: that
--- one goes back into it.
-local function take_suspect(id)
-  local record = call('HGET', key('jobs'), id)
-  local shape = shape_of(record)
-  local lane = shape ~= '' and shapes.word(shape, 'l')
-  local parked = lane and shapes.is_aside(lane)
-  if parked then
-    shapes.check(shape)
+  -- Take a suspect out of the list. Answers its record; nil for one that is not there, or whose lane has been parked since: that
+  -- one goes back into it.
+  local function take_suspect(id)
+    local record = call('HGET', key('jobs'), id)
+    local shape = shape_of(record)
+    local lane = shape ~= '' and shapes.word(shape, 'l')
+    local parked = lane and shapes.is_aside(lane)
+    if parked then
+      shapes.check(shape)
+    end
+    call('LREM', key('isolated'), 1, id)
+    if parked then
+      shapes.place(id, shape, true)
+      return nil
+    end
+    return record
   end
-  call('LREM', key('isolated'), 1, id)
-  if parked then
-    shapes.place(id, shape, true)
-    return nil
-  end
-  return record
-end
 
--- The suspects that wait, as {id, failures, crashes, crashes in company}: those that run together, and those that run alone.
-local function waiting_suspects(config)
-  local ids = call('LRANGE', key('isolated'), 0, @MAX_LOOK@ - 1)
-  local together, alone = {}, {}
-  for n, text in ipairs(call('HMGET', key('tries'), unpack(ids))) do
-    local failures, crashes, doubtful = counted(text)
-    local list = doubtful < config.alone and together or alone
-    list[#list + 1] = { ids[n], failures, crashes, doubtful }
+  -- The suspects that wait, as {id, failures, crashes, crashes in company}: those that run together, and those that run alone.
+  local function waiting_suspects(config)
+    local ids = call('LRANGE', key('isolated'), 0, @MAX_LOOK@ - 1)
+    local together, alone = {}, {}
+    for n, text in ipairs(call('HMGET', key('tries'), unpack(ids))) do
+      local failures, crashes, doubtful = counted(text)
+      local list = doubtful < config.alone and together or alone
+      list[#list + 1] = { ids[n], failures, crashes, doubtful }
+    end
+    return together, alone
   end
-  return together, alone
-end
 
-local company = nil
--- Up to `room` suspects for a worker, taken out of the list, as {id, record, failures, crashes}; and 1 when it is one that is
--- to run alone, 2 when nothing else is to be claimed here until one can. `who.alone`: whether one could: now, soon, or no.
--- One that is to run alone goes to a worker that has nothing else to blame. Where there is none yet it is reserved for this
--- one, unless this one cannot get ready soon, or another does.
-local function choose_suspects(config, time, who, room)
-  company = company or company_of(config, time, who.worker)
-  local together, alone = waiting_suspects(config)
-  local is_ready = who.alone == 'now' and not company.any
-  if #alone > 0 and not is_ready and who.alone ~= 'no' and reserve(time, who.worker) then
-    return {}, 2
-  end
-  for _, one in ipairs(is_ready and alone or {}) do
-    local record = take_suspect(one[1])
-    if record then
-      call('HDEL', key('meta'), 'reserved')
-      return { { one[1], record, one[2], one[3] } }, 1
+  local company = nil
+  -- Up to `room` suspects for a worker, taken out of the list, as {id, record, failures, crashes}; and 1 when it is one that is
+  -- to run alone, 2 when nothing else is to be claimed here until one can. `who.alone`: whether one could: now, soon, or no.
+  -- One that is to run alone goes to a worker that has nothing else to blame. Where there is none yet it is reserved for this
+  -- one, unless this one cannot get ready soon, or another does.
+  local function choose_suspects(config, time, who, room)
+    company = company or company_of(config, time, who.worker)
+    local together, alone = waiting_suspects(config)
+    local is_ready = who.alone == 'now' and not company.any
+    if #alone > 0 and not is_ready and who.alone ~= 'no' and reserve(time, who.worker) then
+      return {}, 2
     end
-  end
-  local chosen = {}
-  for _, one in ipairs(together) do
-    local worst = math.max(company.worst, one[4])
-    if #chosen >= room or company.count >= most_together(who.slots, worst) then
-      break
+    for _, one in ipairs(is_ready and alone or {}) do
+      local record = take_suspect(one[1])
+      if record then
+        call('HDEL', key('meta'), 'reserved')
+        return { { one[1], record, one[2], one[3] } }, 1
+      end
     end
-    local record = take_suspect(one[1])
-    if record then
-      chosen[#chosen + 1] = { one[1], record, one[2], one[3] }
-      company.any, company.count, company.worst = true, company.count + 1, worst
+    local chosen = {}
+    for _, one in ipairs(together) do
+      local worst = math.max(company.worst, one[4])
+      if #chosen >= room or company.count >= most_together(who.slots, worst) then
+        break
+      end
+      local record = take_suspect(one[1])
+      if record then
+        chosen[#chosen + 1] = { one[1], record, one[2], one[3] }
+        company.any, company.count, company.worst = true, company.count + 1, worst
+      end
     end
+    return chosen, 0
   end
-  return chosen, 0
-end
+
+  my.choose = choose_suspects
+end }, unmade)
