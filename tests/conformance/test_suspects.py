@@ -293,6 +293,40 @@ def test_persistent_jobs_neither_block_others_nor_end_by_deaths_of_others(
     assert world.job("one more", queues[0]) is None, "nobody waits for them any longer"
 
 
+def test_of_a_queue_one_job_runs_alone_at_a_time(world: World) -> None:
+    """One death of a container takes several workers, and must not count against two jobs that ran alone."""
+    suspect(world, "a", crashes=3)
+    suspect(world, "b", crashes=3)
+    (first,) = world.take(1, "w", slots=SLOTS)
+    assert first.alone
+    assert world.take(10, "v", slots=SLOTS) == []
+    world.finish(first)
+    (second,) = world.take(1, "v", slots=SLOTS)
+    assert second.alone
+    assert {first.record.id, second.record.id} == {"a", "b"}
+    keep(world, "v", [second], limits.STEADY_MS + LEASE_MS)
+    suspect(world, "c", crashes=3)
+    assert world.take_ids(10, "w", slots=SLOTS) == ["c"]
+
+
+def test_others_join_a_job_that_has_run_alone_for_a_minute_and_it_ends_in_broken_after_more_deaths(
+    world: World,
+) -> None:
+    world.put("a")
+    die(world, 3)
+    for crashes in range(3, DEATHS_MOST):
+        worker, other = f"w{crashes}", f"b{crashes}"
+        (a,) = world.take(1, worker, slots=SLOTS)
+        assert (a.record.id, a.alone) == ("a", True)
+        keep(world, worker, [a], limits.STEADY_MS + LEASE_MS)
+        world.put(other)
+        assert world.take_ids(10, worker, slots=SLOTS, alone=Alone.NO) == [other]
+        world.leave(worker, crashed=True)
+        assert world.view(other).crashes == 1, "it may have been the one that joined"
+        world.discard(other)
+    assert world.state("a") is State.BROKEN
+
+
 @pytest.mark.needs(Feature.PERSISTENT)
 def test_a_persistent_job_that_runs_alone_is_cleared_after_a_minute(world: World) -> None:
     world.put("p", shape=PERSISTENT)
@@ -316,7 +350,7 @@ def test_why_a_job_waits_is_said(world: World) -> None:
     world.finish(*world.take())
     suspect(world, "c", crashes=3)
     waits = "runs alone: it was running when 3 workers died."
-    assert world.view("c").waits == f"{waits} Waits for a worker without other jobs."
+    assert world.view("c").waits == f"{waits} Waits for its turn, and for a worker without other jobs."
     world.lease(1, "w", alone=Alone.SOON)
     (listed,) = world.run(world.engine.page("q", State.READY)).jobs
     assert listed.waits == world.view("c").waits == f"{waits} Worker w gets ready for it."

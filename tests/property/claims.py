@@ -39,8 +39,8 @@ def judge(model: Model, claim: Claim) -> None:
         _return_the_parked(model)
     lines, jobs = model.lines, model.jobs
     suspects = [id for id in claim.got if jobs[id].doubtful >= ALONE]
-    moved = [id for id in claim.isolated if id not in lines.isolated]
-    moved += [id for id in suspects if id not in lines.isolated]
+    moved = [id for id in suspects if id not in lines.isolated]
+    moved += [id for id in claim.isolated if id not in lines.isolated]
     assert all(jobs[id].doubtful >= ALONE for id in moved), "only suspects are isolated"
     assert claim.alone == bool(suspects)
     assert not suspects or claim.got == suspects == [*lines.isolated, *moved][:1], "the first, and alone"
@@ -76,7 +76,10 @@ def _return_the_parked(model: Model) -> None:
 def _judge_wait(model: Model, claim: Claim, ready: bool, suspects: list[str]) -> None:
     """One that is to run alone is taken, or the worker gets ready for it, unless another does."""
     holder, since = model.reserved
-    if ready:
+    if model.another_runs_alone(claim.now):
+        assert not suspects
+        assert not claim.reserved
+    elif ready:
         assert suspects
         model.reserved = ("", claim.now - QUANTUM_MS)
     elif claim.reserved:

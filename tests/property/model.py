@@ -251,7 +251,7 @@ class Model:
         """To the front, in the order of their claims. `known`: nothing else can have caused it."""
         lonely = {job.worker for job in jobs if self._runs_alone(now, job)}
         for job in sorted(jobs, key=lambda job: -job.token):
-            guilty = job in crashed and self._count(now, job, known, lonely) and job.crashes >= MAX_CRASHES
+            guilty = job in crashed and self._count(now, job, known, lonely)
             if job.cancelling is not None:
                 self._end(now, job, State.CANCELLED)
             elif guilty:
@@ -266,13 +266,16 @@ class Model:
             self._forget_idle(worker)
 
     def _runs_alone(self, now: int, job: Job) -> bool:
-        return job.claim == "alone" and not (job.shape.persistent and self.is_steady(now, job))
+        return job.claim == "alone" and not self.is_steady(now, job)
+
+    def another_runs_alone(self, now: int) -> bool:
+        return any(job.state is State.ACTIVE and self._runs_alone(now, job) for job in self.jobs.values())
 
     def is_steady(self, now: int, job: Job) -> bool:
         return now - job.claimed > limits.STEADY_MS
 
     def _count(self, now: int, job: Job, known: bool, lonely: set[str]) -> bool:
-        """Count a crash, if it is the job's. Answers whether the job alone can have caused it."""
+        """Count a crash, if it is the job's. Answers whether that ends it in broken."""
         alone, known = self._runs_alone(now, job), known or job.claim == "hand"
         if not known and not alone and job.worker in lonely:
             return False
@@ -280,7 +283,8 @@ class Model:
             job.crashes = job.doubtful = 0
         job.crashes += 1
         job.doubtful += not known
-        return known or alone
+        late = job.claim == "alone" and not alone
+        return (known or alone or late) and job.crashes >= MAX_CRASHES + (ALONE if late else 0)
 
     def has_company(self, now: int, worker: str) -> bool:
         """Whether something that a worker holds could be to blame if it died beside a job that is to run alone."""

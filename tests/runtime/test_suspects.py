@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from leasehold.core.engine import Alone, Timing
 from leasehold.core.outcome import Completed
 from leasehold.core.shape import Shape
@@ -85,12 +87,13 @@ async def test_a_suspect_that_has_run_for_long_keeps_it_out():
         await rig.settled(3)
 
 
-async def test_a_persistent_job_runs_alone_for_a_while_only():
+@pytest.mark.parametrize("persistent", [True, False])
+async def test_a_job_runs_alone_for_a_while_only(persistent: bool):
     gate = Gate()
     engine = FakeEngine(timing=STEADY)
     async with Rig(gated(gate), concurrency=4, engine=engine) as rig:
         rig.engine.alone |= {"p"}
-        rig.engine.add("p", shape=Shape(persistent=True), crashes=3)
+        rig.engine.add("p", shape=Shape(persistent=persistent), crashes=3)
         assert await gate.begun.get() == "p"
         began = asyncio.get_running_loop().time()
         rig.engine.add("a")

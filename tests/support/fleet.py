@@ -36,10 +36,7 @@ class Worker:
         return Alone.NOW if len(self.held) < self.slots else Alone.NO
 
     def runs_alone(self) -> bool:
-        return any(
-            lease.alone and not (lease.record.shape.persistent and rounds >= STEADY_ROUNDS)
-            for lease, rounds in self.held.values()
-        )
+        return any(lease.alone and rounds < STEADY_ROUNDS for lease, rounds in self.held.values())
 
 
 class Fleet:

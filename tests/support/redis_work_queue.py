@@ -29,8 +29,10 @@ for i = 1, #leased, 2 do
     redis.call('HSET', key('leased'), leased[i], token .. ' ' .. deadline .. ' ' .. text(claimed - ms) .. ' ' .. rest)
   end
 end
-local till, worker = string.match(redis.call('HGET', key('meta'), 'reserved') or '', '^(%d+)( .*)$')
-if till then redis.call('HSET', key('meta'), 'reserved', text(till - ms) .. worker) end
+for _, field in ipairs({ 'reserved', 'alone' }) do
+  local till, worker = string.match(redis.call('HGET', key('meta'), field) or '', '^(%d+)( .*)$')
+  if till then redis.call('HSET', key('meta'), field, text(till - ms) .. worker) end
+end
 for _, field in ipairs({ 'seen', 'amnesty', 'before', 'deep_at' }) do
   if redis.call('HEXISTS', key('meta'), field) == 1 then redis.call('HINCRBY', key('meta'), field, -ms) end
 end

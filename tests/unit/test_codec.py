@@ -472,6 +472,7 @@ class TestSignature:
             str | bytes,
             Path | datetime,
             list[str | uuid.UUID],
+            dict[date | datetime, int],
             date | datetime | str,
             date | datetime | Path,
             Point | Meeting,

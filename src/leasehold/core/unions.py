@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import types
 import typing
+from collections.abc import Mapping
 from datetime import date, datetime, time, timedelta
 from pathlib import PurePath
 from typing import Any, Final
@@ -40,7 +41,8 @@ def rebuildable(annotation: Any) -> Any:
         return _stand_in(annotation, arms)
     generic: Any = origin
     if isinstance(origin, type) and generic is not typing.Annotated:
-        return generic[tuple(map(rebuildable, arms))]
+        keys = 1 if issubclass(origin, Mapping) else 0  # msgspec reads the keys of a mapping by itself
+        return generic[(*arms[:keys], *map(rebuildable, arms[keys:]))]
     return annotation
 
 

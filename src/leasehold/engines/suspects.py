@@ -18,11 +18,15 @@ def why_it_waits(crashes: int, alone_from: int, reserved: str | None) -> str | N
     `crashes`: those that others may have caused.
 
     >>> why_it_waits(4, 3, None)
-    'runs alone: it was running when 4 workers died. Waits for a worker without other jobs.'
+    'runs alone: it was running when 4 workers died. Waits for its turn, and for a worker without other jobs.'
     """
     died = "a worker died" if crashes == 1 else f"{crashes} workers died"
     if crashes >= alone_from:
-        waits = f"Worker {reserved} gets ready for it." if reserved else "Waits for a worker without other jobs."
+        waits = (
+            f"Worker {reserved} gets ready for it."
+            if reserved
+            else "Waits for its turn, and for a worker without other jobs."
+        )
         return f"runs alone: it was running when {died}. {waits}"
     if crashes < SUSPECT_FROM:
         return None

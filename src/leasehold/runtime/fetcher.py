@@ -270,8 +270,11 @@ class Fetcher:
             room = self._room(part)
             if room and not self.stopping and not self.quiet:
                 most += room
-                asked.update(part)
-                got.append(await self._claim_part(part, room))
+                leased = await self._claim_part(part, room)
+                # Once there was no more room, the queues that followed were not asked.
+                full = len(leased.leases) >= room
+                asked.update({lease.record.queue for lease in leased.leases} if full else part)
+                got.append(leased)
         self._turns.advance()
         leased = together(got)
         self._tell_refused(leased, asked)

@@ -38,16 +38,15 @@ class Suspects:
 
     @property
     def alone_ms(self) -> int:
-        """For how long nothing else may be claimed until it is asked again, if nothing ends before; 0: now it may.
+        """How long nothing else may be claimed, if the job that runs alone does not end before; 0: now it may.
 
-        A persistent job has no end that clears it: so it is cleared when it has run for a while.
+        A job that has run for `steady_ms` is not to blame for what others do that join it.
         """
         held = self._inflight.find(self._alone) if self._alone is not None else None
         if held is None:
             self._alone = None
             return 0
-        left_s = held.claimed_at + self._steady_s - self._clock()
-        return max(0, math.ceil(left_s * limits.SECOND)) if held.persistent else limits.IDLE_WAIT_MS
+        return max(0, math.ceil((held.claimed_at + self._steady_s - self._clock()) * limits.SECOND))
 
     def company(self) -> Alone:
         """Whether a job could run alone here now, or will soon be able to."""

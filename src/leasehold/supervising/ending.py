@@ -22,7 +22,7 @@ from leasehold.runtime.log import event
 from leasehold.supervising import waiter
 
 STDERR: Final = 2
-FORCE_S: Final = 1.0
+FORCE_S: Final = 8.0
 """After the process should have ended by Python code: how long that has."""
 
 

@@ -39,6 +39,7 @@ _HIDDEN_TOTALS = frozenset(
         "level",
         "large",
         "reserved",
+        "alone",
     )
 )
 

@@ -94,6 +94,9 @@ local function take_suspects()
   for _, one in ipairs(chosen) do
     take(one[1], one[2], one[3], one[4], how == 1 and by_hand ~= '1')
     took_suspects = true
+    if how == 1 then
+      note_alone(config, time, worker, jobs[#jobs][3], one[1])
+    end
   end
   if how > 0 then
     limit = #jobs

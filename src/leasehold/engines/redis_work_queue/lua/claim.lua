@@ -113,10 +113,10 @@ local function lapsed(id, text, data, failures, crashes, doubtful)
   if not may_crash(claim) then
     return failures, crashes, doubtful, false
   end
-  local crash = crash_of(claim)
+  local crash = crash_of(config, time, claim.kind, claim.claimed)
   crashes, doubtful = crashes + 1, doubtful + (crash ~= 'known' and 1 or 0)
   call('HINCRBY', key('meta'), 'crashed', 1)
-  if crash ~= 'shared' and crashes >= config.max_crashes then
+  if is_limit(config, crash, crashes) then
     if end_by_crashes(config, time, id, data, failures, crashes, claim) then
       call('LPUSH', key('processing'), id)
     end
@@ -146,6 +146,10 @@ local function is_spent()
   return read >= @MAX_CALL_BYTES@ or in_vain >= IN_VAIN_MAX
 end
 
+local function token_of(_, id)
+  return string.match(call('HGET', key('leased'), id) or '', '^%d+')
+end
+
 local company = nil
 -- Where one goes that was running when so many workers died: 'taken', as others are; 'alone'; 'deferred', as enough of them are
 -- held together; or 'lonely', one that is to run alone and cannot here, or not yet: then the rest of this call is for nothing else.
@@ -162,9 +166,9 @@ local function place_of_suspect(doubtful)
     company.count, company.worst = company.count + 1, worst
     return 'taken'
   end
-  local is_ready = alone == 'now' and #jobs == 0 and not company.any
-  if is_ready then
-    call('HDEL', key('meta'), 'reserved')
+  if another_runs_alone(config, time, token_of) then
+    return 'lonely'
+  elseif alone == 'now' and #jobs == 0 and not company.any then
     how = 1
     return 'alone'
   elseif alone ~= 'no' and reserve(time, worker) then
@@ -215,6 +219,9 @@ local function consider(id, lease, text, tries, noted, data)
     lonely[#lonely + 1] = id
   else
     take(id, data, hash, failures, crashes, place == 'alone')
+    if place == 'alone' then
+      note_alone(config, time, worker, jobs[#jobs][3], id)
+    end
   end
 end
 

@@ -6,7 +6,7 @@
 -- Invariant: an id without a lease goes to the left end of `queue` when it was seen like this twice, `stray` ms apart.
 -- (Another client takes an id and makes its lease in two steps.) One whose lease was ours goes at once if `own` is 1, and
 -- else with what is due. `start` -1: where the last page ended, whoever asked for it. Sending it again is harmless.
---@include begin types config marks leases retire claims ends
+--@include begin types config marks leases retire claims ends company
 local config, start, count, own = configure(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4] == '1'
 allow_when_full()
 check_types()
@@ -70,8 +70,8 @@ local function lapse(id, claim, data)
   if has_crashed(id, claim) then
     local tries = call('HGET', key('attempts'), id)
     local failures, crashes, doubtful = counted(tries, claim.hash)
-    local how = crash_of(claim)
-    if how == 'shared' or crashes + 1 < config.max_crashes or not data then
+    local how = crash_of(config, time, claim.kind, claim.claimed)
+    if not is_limit(config, how, crashes + 1) or not data then
       doubtful = doubtful + (how ~= 'known' and 1 or 0)
       call('HSET', key('attempts'), id, attempts_text(failures, crashes + 1, claim.hash, last_error(tries), doubtful))
     else

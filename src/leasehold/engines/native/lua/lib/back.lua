@@ -63,7 +63,7 @@ local function put_back(config, time, entries, bounded)
     if call('HEXISTS', jobs, id) == 1 then
       local failures, crashes, doubtful = blame.counted_after(config, time, entry, tries[n])
       crashed = crashed + (entry[5] and 1 or 0)
-      local broken = entry[5] and entry[5] ~= 'shared' and crashes >= config.max_crashes
+      local broken = entry[5] and is_limit(config, entry[5], crashes)
       local out_of_line = shape ~= '' and shapes.trouble_of(shape)
       room = room - ((asked[n] or broken or shape ~= '') and @BACK_HARD@ - 1 or 0)
       if not out_of_line and asked[n] then

@@ -7,18 +7,17 @@ local blame = setmetatable({ function(my)
     return shape ~= '' and shapes.word(shape, 'k') ~= nil and is_steady(config, time, claimed)
   end
 
-  -- Set the fifth of entries as `put_back` takes them, where it is true, to how they crashed: 'known', as nothing else was there
-  -- (a lease by hand; `put_back` is told of others); 'alone', while it was to run so; 'shared', as one of several; or false, for
-  -- what ran beside one that was to run alone.
+  -- Set the fifth of entries as `put_back` takes them, where it is true, to how they crashed (see `crash_of`), or to false for
+  -- what ran beside one that ran alone.
   local function assign_blame(config, time, entries)
     local alone = {}
     for _, entry in ipairs(entries) do
-      alone[entry[4]] = alone[entry[4]] or (entry[7] == 'x' and not is_cleared(config, time, entry[3], entry[6]))
+      alone[entry[4]] = alone[entry[4]] or crash_of(config, time, entry[7], entry[3]) == 'alone'
     end
     for _, entry in ipairs(entries) do
       if entry[5] == true then
-        local is_alone = entry[7] == 'x' and not is_cleared(config, time, entry[3], entry[6])
-        entry[5] = entry[7] == 'h' and 'known' or is_alone and 'alone' or not alone[entry[4]] and 'shared'
+        local how = crash_of(config, time, entry[7], entry[3])
+        entry[5] = (how == 'alone' or how == 'known' or not alone[entry[4]]) and how
       end
     end
   end

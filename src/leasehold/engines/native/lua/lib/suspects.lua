@@ -57,6 +57,10 @@ local suspects = setmetatable({ function(my)
     return together, alone
   end
 
+  local function token_of(worker, id)
+    return string.match(call('HGET', key('held:' .. worker), id) or '', '^%d+')
+  end
+
   local company = nil
   -- Up to `room` suspects for a worker, taken out of the list, as {id, record, failures, crashes}; and 1 when it is one that is
   -- to run alone, 2 when nothing else is to be claimed here until one can. `who.alone`: whether one could: now, soon, or no.
@@ -65,6 +69,9 @@ local suspects = setmetatable({ function(my)
   local function choose_suspects(config, time, who, room)
     company = company or company_of(config, time, who.worker)
     local together, alone = waiting_suspects(config)
+    if #alone > 0 and another_runs_alone(config, time, token_of) then
+      alone = {}
+    end
     local is_ready = who.alone == 'now' and not company.any
     if #alone > 0 and not is_ready and who.alone ~= 'no' and reserve(time, who.worker) then
       return {}, 2
@@ -72,7 +79,6 @@ local suspects = setmetatable({ function(my)
     for _, one in ipairs(is_ready and alone or {}) do
       local record = take_suspect(one[1])
       if record then
-        call('HDEL', key('meta'), 'reserved')
         return { { one[1], record, one[2], one[3] } }, 1
       end
     end

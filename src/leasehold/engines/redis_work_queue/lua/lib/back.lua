@@ -1,5 +1,5 @@
 -- lib back: how claims that were not settled come back: to the front, in the order in which they were made.
---@include leases retire claims ends
+--@include leases retire claims ends company
 
 -- The one way back to the front of a queue, for entries {id, claim, crashed} with the highest token first: each goes to
 -- the very front, so the order of the claims is the order afterwards. `crashed` 'known': nothing else can have caused it. Who
@@ -11,7 +11,7 @@ local function put_back(config, time, entries)
   look_for_copies()
   for _, entry in ipairs(entries) do
     local id, claim = entry[1], entry[2]
-    alone[claim.worker] = alone[claim.worker] or claim.kind == 'x'
+    alone[claim.worker] = alone[claim.worker] or crash_of(config, time, claim.kind, claim.claimed) == 'alone'
     if stands(id, claim, lease_of(id)) then
       back[#back + 1], off[#off + 1] = entry, id
     end
@@ -29,14 +29,15 @@ local function put_back(config, time, entries)
     local id, claim = entry[1], entry[2]
     local tries = call('HGET', key('attempts'), id)
     local failures, crashes, doubtful = counted(tries, claim.hash)
-    local crash = entry[3] and may_crash(claim) and (entry[3] == 'known' and 'known' or crash_of(claim))
-    -- Beside one that was to run alone nothing else is to blame.
-    crash = not (crash == 'shared' and alone[claim.worker]) and crash
+    local crash = entry[3] and may_crash(claim)
+      and (entry[3] == 'known' and 'known' or crash_of(config, time, claim.kind, claim.claimed))
+    -- Beside one that ran alone nothing else is to blame.
+    crash = not ((crash == 'shared' or crash == 'late') and alone[claim.worker]) and crash
     if crash then
       crashes, crashed = crashes + 1, crashed + 1
       doubtful = doubtful + (crash ~= 'known' and 1 or 0)
     end
-    if crash and crash ~= 'shared' and crashes >= config.max_crashes then
+    if crash and is_limit(config, crash, crashes) then
       local data = call('GET', key('item:' .. id))
       if end_by_crashes(config, time, id, data, failures, crashes, claim) then
         waits[#waits + 1] = id

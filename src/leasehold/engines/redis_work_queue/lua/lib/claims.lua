@@ -31,12 +31,6 @@ local function may_crash(claim)
   return claim.kind ~= 'n'
 end
 
--- How a job crashed whose lease lapsed: 'alone', while it was to run so; 'known', as it is the only one of who holds it;
--- 'shared', as one of several.
-local function crash_of(claim)
-  return claim.kind == 'x' and 'alone' or claim.kind == 'h' and 'known' or 'shared'
-end
-
 -- Whose lease an id has on the wire: the token if it is one of ours, '' if it is anybody else's, nil if there is none.
 local function wire_token(value)
   if not value then
