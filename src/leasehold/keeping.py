@@ -146,8 +146,11 @@ class ProcessKeeper:
             async with asyncio.timeout(limits.HARD_STOP_MS / limits.SECOND / 2):
                 await _end_of(process)
         except TimeoutError:
-            process.kill()
-            await _end_of(process)
+            pass
+        finally:
+            if process.poll() is None:
+                process.kill()
+                process.wait()  # a killed process ends at once
         stdout.close()
 
 

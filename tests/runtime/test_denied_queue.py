@@ -60,17 +60,6 @@ async def test_a_crowd_of_refused_outcomes_leaves_room_for_other_queues(
     assert caplog.text.count("outcomes_crowd") == caplog.text.count("outcomes_settled") == 1
 
 
-async def test_a_refused_queue_that_was_not_asked_is_not_back(caplog: pytest.LogCaptureFixture):
-    """A claim asks no further queue when the first one fills it."""
-    engine: Any = FakeEngine(spoilt={"denied"}, refusal=DENIED)
-    async with Rig(lambda: None, engine=engine, queues=["denied", "q"], concurrency=1) as rig:
-        await engine.until(lambda: "queue_refused" in caplog.text)
-        engine.add(*(f"n{number}" for number in range(200)))
-        await rig.settled(200)
-    lines = [record.getMessage().split()[0] for record in caplog.records]
-    assert (lines.count("queue_refused"), lines.count("queue_back")) == (1, 0)
-
-
 async def test_the_other_goes_on_as_ever_and_all_is_told_once(
     private_server: RedisServer, caplog: pytest.LogCaptureFixture
 ):
