@@ -76,7 +76,7 @@ class Alone(StrEnum):
     SOON = "soon"
     """Once some of what it runs has ended, or has run for `Timing.steady_ms`."""
     NO = "no"
-    """It runs a suspect, or all its slots are busy, for a time that nobody knows."""
+    """It runs a suspect, or all its slots are busy, and the end of that is unknown."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
 -- lib company: which jobs may run beside each other in a worker, when some of them may be to blame for deaths of workers. See
 -- docs/decisions/0008-crashes.md.
 
--- Whether a job has run for so long that it is not to blame for a death right after another one began. (The clock of Redis
--- may have been set back since.)
+-- Whether a job has run for a minute (`config.steady`), so that it is not to blame for a death right after another one began.
+-- (The clock of Redis may have been set back since.)
 local function is_steady(config, time, claimed)
   local age = time - (tonumber(claimed) or time)
   return age > config.steady or age < 0
@@ -23,7 +23,7 @@ local function is_limit(config, how, crashes)
   return how ~= 'shared' and crashes >= config.max_crashes + (how == 'late' and config.alone or 0)
 end
 
--- Suspects that a worker with so many slots may hold together, when the worst of them had so many crashes.
+-- How many suspects a worker with this number of slots may hold together, when `worst` is the most crashes that one had.
 local function most_together(slots, worst)
   return math.max(1, math.floor(slots / 2 ^ (worst - 1)))
 end

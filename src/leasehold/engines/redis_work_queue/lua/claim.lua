@@ -151,7 +151,7 @@ local function token_of(_, id)
 end
 
 local company = nil
--- Where one goes that was running when so many workers died: 'taken', as others are; 'alone'; 'deferred', as enough of them are
+-- Where an item goes that was running when `doubtful` workers died: 'taken', as others are; 'alone'; 'deferred', as enough of them are
 -- held together; or 'lonely', one that is to run alone and cannot here, or not yet: then the rest of this call is for nothing else.
 local function place_of_suspect(doubtful)
   if doubtful < config.isolate then

@@ -103,9 +103,9 @@ local function put_back(config, time, entries, bounded)
   return done
 end
 
--- What a worker holds, added to `entries`. Of more than this call may give back it is the latest claims. With `crashed` the earliest claims count as crashed: as many as can have been
--- running, twice its slots since some may just have ended. The others were claimed ahead and did no harm. Those are the
--- same when a part, which is the latest claims, has been given back.
+-- Add what a worker holds to `entries`; of more than this call may give back, the latest claims. With `crashed` the earliest
+-- claims count as crashed: as many as can have been running, which is twice its slots, since some may just have ended. The
+-- others were claimed ahead and had not started. It makes no difference here that a part, the latest claims, is back already.
 local function collect(entries, worker, crashed)
   local held = call('HGETALL', key('held:' .. worker))
   local tokens, sorted, rank, count = {}, {}, {}, 0
