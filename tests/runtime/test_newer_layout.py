@@ -34,6 +34,7 @@ async def test_it_waits_says_so_and_goes_on(private_server: RedisServer, caplog:
             while await state_of("a") is not State.COMPLETED:
                 pass
     assert caplog.text.count("queue_refused") == caplog.text.count("queue_back") == 1
+    assert "redis_refused" not in caplog.text, "one cause, one line"
     await seen.close()
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Sequence
 
 from leasehold.core import limits
 from leasehold.core.engine import Engine
-from leasehold.core.errors import LeaseholdError, Unreachable
+from leasehold.core.errors import LeaseholdError, NewerLayout, Unreachable
 from leasehold.core.job import JobView, WorkerView
 from leasehold.runtime.fetcher import Fetcher
 from leasehold.runtime.herald import Herald
@@ -63,6 +63,8 @@ class Maintainer:
                     unparked += await self._tend(queue)
                 except Unreachable:
                     raise
+                except NewerLayout:
+                    continue  # the claim of the same queue logs it
                 except LeaseholdError as error:  # the others are tended all the same
                     refusal = refusal or error
             if refusal is not None:
