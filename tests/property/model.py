@@ -8,7 +8,7 @@ from typing import Final
 from leasehold.core import limits
 from leasehold.core.job import ENDS, Enqueued, State
 from leasehold.core.outcome import Broken, Cancelled, Completed, Crashed, Failed, Outcome, Released, Retried, Unroutable
-from leasehold.core.shape import PLAIN, CancelAnswer, CancelCount, LaneFailure, QueueSettings, Until
+from leasehold.core.shape import CancelAnswer, CancelCount, LaneFailure, QueueSettings, Until
 from tests.property.model_keys import Keys
 from tests.property.model_lines import Job, Lines
 
@@ -47,13 +47,13 @@ class Model:
     # Looking.
 
     def among(self, state: State) -> list[str]:
-        """Ids in one state: scheduled ones by time (those that follow another have none, and are last), others by
-        token. Ready ones are in `lines`."""
+        """Ids in one state: scheduled ones by time, those of one time as they were enqueued (those that follow another
+        have no time, and are last), others by token. Ready ones are in `lines`."""
         found = [job for job in self.jobs.values() if job.state is state]
         if state is State.READY:
             return self.lines.waiting()
         plain = state is State.SCHEDULED
-        found.sort(key=lambda job: (job.follows, *due_order(job)) if plain else (job.token, job.id))
+        found.sort(key=lambda job: (job.follows, job.due) if plain else (job.token, job.id))
         return [job.id for job in found]
 
     def length(self) -> int:
@@ -334,7 +334,7 @@ class Model:
     def cancel_all(self, now: int, lane: str | None) -> CancelCount:
         """Those that follow another come first: so they are not started by its end."""
         wanted = [job for job in self.jobs.values() if lane is None or job.lane == lane]
-        wanted.sort(key=lambda job: (not job.follows, job.state is State.READY, *due_order(job)))
+        wanted.sort(key=lambda job: (not job.follows, job.state is State.READY, job.due))
         answers = [self.cancel(now, job.id) for job in wanted]
         return CancelCount(answers.count(CancelAnswer.CANCELLED), answers.count(CancelAnswer.REQUESTED))
 
@@ -354,8 +354,3 @@ class Model:
         self.keys.free(job, gone=True)
         if job.lane and job.state in ENDS and self.lines.lane(job.lane).parked == job.id:
             self.lines.lane(job.lane).parked = ""
-
-
-def due_order(job: Job) -> tuple[float, bool, str]:
-    """Of those due at the same moment, jobs without a shape come first."""
-    return job.due, job.shape != PLAIN, job.id

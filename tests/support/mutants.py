@@ -71,7 +71,7 @@ _PLAIN: Final = (
     Mutant("settle-keeps-held", "call('HDEL', held_key, unpack(gone))", "", ("settle",)),
     Mutant("complete-keeps-job", "call('HDEL', key('jobs'), unpack(completed))", "", ("settle",)),
     Mutant("ghosts-live", "if not is_ghost(ghost_in(list, id)) then", "if true then", ("claim",)),
-    Mutant("no-crash-limit", "entry[5] ~= 'shared' and crashes >= config.max_crashes\n", "false\n"),
+    Mutant("no-crash-limit", "is_limit(config, entry[5], crashes)", "false"),
     Mutant(
         "crash-is-a-failure",
         "blame.tries_text(failures, crashes, doubtful) ..",
@@ -98,8 +98,12 @@ _PLAIN: Final = (
     Mutant(
         "reserved-beside-others", "if how > 0 then\n    limit = #jobs", "if false then\n    limit = #jobs", ("claim",)
     ),
-    Mutant("company-of-one-alone-is-blamed", "not alone[entry[4]] and 'shared'", "'shared'"),
-    Mutant("shared-deaths-end-in-broken", "entry[5] and entry[5] ~= 'shared' and", "entry[5] and"),
+    Mutant(
+        "company-of-one-alone-is-blamed", "(how == 'alone' or how == 'known' or not alone[entry[4]]) and how", "how"
+    ),
+    Mutant("two-run-alone", "#alone > 0 and another_runs_alone(config, time, token_of)", "false", ("claim",)),
+    Mutant("late-deaths-end-nothing", "(how == 'late' and config.alone or 0)", "(how == 'late' and 1000 or 0)"),
+    Mutant("shared-deaths-end-in-broken", "how ~= 'shared' and crashes >=", "crashes >="),
     Mutant("own-process-is-suspected", "how and how ~= 'known' and 1 or 0", "how and 1 or 0"),
     Mutant("persistent-stays-alone", "and is_steady(config, time, claimed)\n", "and false\n"),
     Mutant("two-leases-two-ends", "call('HEXISTS', key('jobs'), id) == 0 then", "false then", ("settle",)),
@@ -186,7 +190,7 @@ _LANES: Final = (
         "    local lane",
         ("discard", "purge"),
     ),
-    Mutant("hand-back-is-limited", "broken = entry[5] and entry[5] ~= 'shared' and crashes", "broken = crashes"),
+    Mutant("hand-back-is-limited", "entry[5] and is_limit(config, entry[5], crashes)", "crashes >= config.max_crashes"),
     Mutant("full-for-what-adds-nothing", "or not adds(ARGV[i], i, taken)", ""),
     Mutant("full-for-equal-keys", "not taken['key ' .. unique] and ", "", ("enqueue_shaped",)),
     Mutant("rerun-needs-no-room", "(not other or follows)", "not other", ("enqueue_shaped",)),
