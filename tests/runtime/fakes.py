@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import defaultdict, deque
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -322,10 +323,17 @@ class FakeMessages:
 
 
 class FakeKeeper:
-    """Says what a test puts into it. Ready at once, unless told otherwise."""
+    """Reports what a test puts into it. Ready at once, unless told otherwise.
 
-    def __init__(self, *, ready: bool = True, clock: Callable[[], float] = lease_clock) -> None:
+    `every_s`: a good beat follows whenever no other report did for as long. A test that may last longer than a keeper
+    may be silent needs them. None: no beats but those of the test.
+    """
+
+    def __init__(
+        self, *, ready: bool = True, clock: Callable[[], float] = lease_clock, every_s: float | None = None
+    ) -> None:
         self.clock = clock
+        self._every_s = every_s
         self.reports: asyncio.Queue[tuple[Heartbeat, float] | Heartbeat | Exception | None] = asyncio.Queue()
         self.shown: list[dict[LeaseRef, float]] = []
         self.kept: list[frozenset[str]] = []
@@ -378,7 +386,10 @@ class FakeKeeper:
         self.reports.put_nowait(KeeperGone("died"))
 
     async def report(self) -> Heartbeat | None:
-        said = await self.reports.get()
+        said: Any = Heartbeat()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._every_s):
+                said = await self.reports.get()
         if isinstance(said, Exception):
             raise said
         if isinstance(said, tuple):

@@ -14,7 +14,7 @@ from leasehold.redis.aio import AsyncDriver
 from leasehold.runtime import ExitStatus
 from leasehold.runtime.aside import CROWD
 from leasehold.testing.server import RedisServer
-from tests.runtime.fakes import FakeEngine, Gate, Rig, gated, task
+from tests.runtime.fakes import FakeEngine, FakeKeeper, Gate, Rig, gated, task
 from tests.runtime.test_native import place
 
 DENIED = AccessDenied("this user has no permissions")
@@ -47,7 +47,8 @@ async def test_a_crowd_of_refused_outcomes_leaves_room_for_other_queues(
     """Each of them for itself, so that claims of their queue would go on: as with foreign keys for lanes."""
     engine: Any = FakeEngine(spoilt={f"n{number}" for number in range(3 * CROWD)})
     engine.add(*sorted(engine.spoilt))
-    async with Rig(lambda: None, engine=engine, queues=queues, concurrency=100) as rig:
+    keeper = FakeKeeper(every_s=0.1)
+    async with Rig(lambda: None, engine=engine, keeper=keeper, queues=queues, concurrency=100) as rig:
         await engine.until(lambda: "outcomes_crowd" in caplog.text)
         if len(queues) > 1:
             engine.add("mine", queue="other")

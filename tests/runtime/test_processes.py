@@ -16,8 +16,7 @@ from typing import Any
 import pytest
 
 from leasehold.core import limits
-from leasehold.core.clock import lease_clock
-from leasehold.core.engine import CancelAsked, Heartbeat
+from leasehold.core.engine import CancelAsked
 from leasehold.core.errors import InvalidArgument
 from leasehold.core.outcome import Cancelled, Completed, Crashed, Failed, Outcome, Released, Retried, Unroutable
 from leasehold.core.shape import Shape
@@ -66,22 +65,10 @@ def launch_of(said: Said, *more: str) -> Launch:
     return Launch(lambda descriptor: [sys.executable, "-P", program, str(descriptor), *more], environment)
 
 
-class BeatingKeeper(FakeKeeper):
-    """One that goes on by itself: processes take their time to start."""
-
-    async def report(self) -> Heartbeat | None:
-        try:
-            async with asyncio.timeout(0.3):
-                return await super().report()
-        except TimeoutError:
-            self.good_at = lease_clock()
-            return Heartbeat()
-
-
 def rig(launch: Launch, **options: Any) -> Rig:
     """A worker with all tasks of the program."""
     first, *more = job_program.specs()
-    return Rig(first, more=more, launch=launch, keeper=BeatingKeeper(), **options)
+    return Rig(first, more=more, launch=launch, keeper=FakeKeeper(every_s=0.3), **options)
 
 
 async def run(launch: Launch, name: str, **about: Any) -> Outcome:
