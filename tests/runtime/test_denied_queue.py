@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from typing import Any
 
 import pytest
 
+from leasehold.core import limits
 from leasehold.core.errors import AccessDenied
 from leasehold.core.job import NewJob, State
 from leasehold.core.outcome import Completed
@@ -44,11 +46,16 @@ async def test_a_burst_does_not_end_before_it_may_look(queues: list[str], caplog
 async def test_a_crowd_of_refused_outcomes_leaves_room_for_other_queues(
     queues: list[str], caplog: pytest.LogCaptureFixture
 ):
-    """Each of them for itself, so that claims of their queue would go on: as with foreign keys for lanes."""
+    """Each of them for itself, so that claims of their queue would go on: as with foreign keys for lanes. They may be
+    all that a worker may hold by the time of the first refusal."""
     engine: Any = FakeEngine(spoilt={f"n{number}" for number in range(3 * CROWD)})
     engine.add(*sorted(engine.spoilt))
     keeper = FakeKeeper(every_s=0.1)
+    full = asyncio.Event()
     async with Rig(lambda: None, engine=engine, keeper=keeper, queues=queues, concurrency=100) as rig:
+        rig.driver.fault = lambda call: full.wait() if call == "settle" else None
+        await engine.until(lambda: len(engine.held) == limits.MAX_HELD)
+        full.set()
         await engine.until(lambda: "outcomes_crowd" in caplog.text)
         if len(queues) > 1:
             engine.add("mine", queue="other")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Mapping
 from typing import Any, Final
 
 from leasehold.core import limits
@@ -22,6 +22,7 @@ from leasehold.runtime.log import event
 from leasehold.runtime.loops import Link, is_away
 from leasehold.runtime.pace import Pace
 from leasehold.runtime.ports import Env, Keeper
+from leasehold.runtime.settler import Settler
 from leasehold.runtime.suspects import Suspects
 from leasehold.runtime.turns import Turns
 
@@ -44,7 +45,7 @@ class Fetcher:
         executor: Executor,
         pace: Pace,
         env: Env,
-        crowded: Callable[[str], bool],
+        settler: Settler,
         burst: bool = False,
     ) -> None:
         self._engine = engine
@@ -59,7 +60,7 @@ class Fetcher:
         self._executor = executor
         self._pace = pace
         self._env = env
-        self._crowded = crowded
+        self._settler = settler
         self._burst = burst
         self._loop = asyncio.get_running_loop()
         self._stopped = self._loop.create_future()
@@ -205,7 +206,7 @@ class Fetcher:
 
         Without those of which too many outcomes wait because Redis refuses them.
         """
-        order = tuple(queue for queue in self._turns.order if not self._crowded(queue))
+        order = tuple(queue for queue in self._turns.order if not self._settler.crowded(queue))
         if self._suspects.reserved in order:
             order = (self._suspects.reserved,)
         if not self._batches:
@@ -252,7 +253,7 @@ class Fetcher:
             return 0
         wanted = max(startable, -pending) + ahead
         at_once = rule.size if rule is not None and rule.one_lane else limits.ROUND_MOST
-        return max(0, min(wanted, at_once, limits.MAX_HELD - inflight.held))
+        return max(0, min(wanted, at_once, limits.MAX_HELD - inflight.held + self._settler.set_aside))
 
     async def _claim(self) -> tuple[Leased, int]:
         """Claim from all queues for which there is room. Answers also how many there was room for."""

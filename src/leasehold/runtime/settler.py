@@ -81,6 +81,11 @@ class Settler:
         aside = self._aside.get(queue)
         return aside is not None and aside.crowded
 
+    @property
+    def set_aside(self) -> int:
+        """How many outcomes are refused and wait for their next try. They leave room for jobs of other queues."""
+        return sum(len(aside.items) for aside in self._aside.values()) if self._aside else 0
+
     async def flushed(self) -> None:
         """Until every outcome so far has reached Redis."""
         await self._quiet.wait()
@@ -179,6 +184,7 @@ class Settler:
             aside = self._aside[queue] = Aside(queue, self._env)
         aside.refused(refusal)
         aside.add(items)
+        self._inflight.room.set()  # the fetcher may be waiting because the table was full
 
     async def _try_again(self, aside: Aside) -> None:
         """Some of those that were set aside. The next have their turn soon if any of these went through; those that are

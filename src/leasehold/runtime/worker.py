@@ -236,7 +236,7 @@ class Worker:
             executor,
             pace,
             env,
-            self._settler.crowded,
+            settler,
             burst=self._burst,
         )
         fetcher = self._fetcher
