@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypedDict
+from typing import Annotated, Any, Literal, NamedTuple, NotRequired, TypedDict
 from zoneinfo import ZoneInfo
 
 import msgspec
@@ -51,6 +51,31 @@ class Pair(NamedTuple):
 
 class Options(TypedDict, total=False):
     deep: bool
+
+
+@dataclass
+class Period:
+    start: date
+    end: date | datetime
+
+
+class Range(msgspec.Struct):
+    end: date | datetime
+
+
+class Span(TypedDict, total=False):
+    end: NotRequired[date | datetime]
+
+
+class Calendar(NamedTuple):
+    periods: dict[str, list[Span]]
+
+
+class Tree(msgspec.Struct):
+    """Its first field cannot be used because its second cannot."""
+
+    child: "Tree | None"
+    end: date | datetime
 
 
 @dataclass
@@ -424,6 +449,31 @@ class TestSignature:
             assert back.astimezone(UTC) == moment.astimezone(UTC)
             assert back.replace(tzinfo=None) == moment.replace(tzinfo=None, fold=0)
 
+    @pytest.mark.parametrize("moment", [TWICE, TWICE.replace(fold=1), SKIPPED, SKIPPED.replace(fold=1)])
+    def test_sets_and_keys_when_the_clocks_change(self, moment):
+        others = [moment + timedelta(hours=hours) for hours in range(-30, 30, 7)]
+
+        def task(times: set[datetime], names: dict[datetime, str], pairs: frozenset[tuple[datetime, int]]) -> Any:
+            return times, names, {at for at, _ in pairs}
+
+        times = {moment, *others}
+        back = roundtrip(task, times, dict.fromkeys(times, "a"), frozenset((at, 1) for at in times))
+        for found in back:
+            assert {at.astimezone(UTC) for at in found} == {at.astimezone(UTC) for at in times}
+
+    @pytest.mark.parametrize("value", [{1: "a", "1": "b"}, {1: "a"}])
+    def test_keys_that_would_come_back_different_are_refused(self, value):
+        def task(value: dict[str, str]) -> None: ...
+
+        with pytest.raises(PayloadInvalid, match="'value'"):
+            Signature("t", task).encode((value,), {})
+
+    def test_a_set_that_would_come_back_different_is_refused(self):
+        def task(value: set[datetime]) -> None: ...
+
+        with pytest.raises(PayloadInvalid, match="'value'"):
+            Signature("t", task).encode(({TWICE, "2026-10-25T02:30:00"},), {})
+
     def test_a_dataclass_that_would_come_back_different_is_refused(self):
         def task(value: Meeting) -> None: ...
 
@@ -443,6 +493,9 @@ class TestSignature:
             (list[date | datetime], [[date(2026, 10, 25), datetime(2026, 10, 25, 1)]]),
             (dict[str, date | datetime | None], [{"a": date(2026, 10, 25), "b": TWICE, "c": None}]),
             (tuple[date | datetime, ...], [(date(2026, 10, 25), datetime(2026, 10, 25))]),
+            (Annotated[date | datetime, msgspec.Meta(description="when")], [date(2026, 10, 25), TWICE]),
+            (list[Annotated[date | datetime, "when"] | None], [[date(2026, 10, 25), TWICE, None]]),
+            (list[date | datetime] | None, [[date(2026, 10, 25), TWICE], None]),
             (Path | bool, [Path("a"), False]),
             (Path | list[int] | None, [Path("a"), [1], None]),
         ],
@@ -490,6 +543,30 @@ class TestSignature:
         assert said.startswith("Task shop.task: parameter 'value' must ")
         assert inspect.formatannotation(annotation) in said or str(annotation) in said
         assert "Use one of the types" in said
+
+    @pytest.mark.parametrize("annotation", [Period, Range, Span, list[Period] | None, Calendar, Tree], ids=str)
+    def test_a_field_that_json_cannot_tell_apart_is_named(self, annotation):
+        def task(value) -> None: ...
+
+        task.__annotations__ = {"value": annotation}
+        with pytest.raises(InvalidArgument) as caught:
+            Signature("shop.task", task)
+        said = str(caught.value)
+        owner = getattr(annotation, "__name__", "Period").replace("Calendar", "Span")
+        assert said.startswith(f"Task shop.task: field 'end' of {owner} (parameter 'value') must ")
+        assert "got datetime.date | datetime.datetime: " in said
+        assert "Use one of the types, or a field for each. A parameter may have this type, a field may not." in said
+
+    def test_a_field_that_no_parameter_can_have_either(self):
+        @dataclass
+        class Label:
+            text: list[str | bytes]
+
+        def task(value) -> None: ...
+
+        task.__annotations__ = {"value": Label}
+        with pytest.raises(InvalidArgument, match=r"field 'text' of Label .* or a field for each\. \(In JSON"):
+            Signature("shop.task", task)
 
     def test_annotations_that_cannot_be_resolved(self):
         def task(value: "Missing") -> None: ...  # type: ignore[name-defined]  # noqa: F821

@@ -163,7 +163,10 @@ def alike(before: object, after: object) -> bool:
     if isinstance(before, (list, tuple)) and isinstance(after, (list, tuple)):
         return len(before) == len(after) and all(map(alike, before, after))
     if isinstance(before, dict) and isinstance(after, dict):
-        return before.keys() == after.keys() and all(alike(item, after[key]) for key, item in before.items())
+        # In order, as JSON keeps it: to look a key up would take `==`, see `_same_moment`.
+        return alike(list(before.items()), list(after.items()))
+    if isinstance(before, (set, frozenset)) and isinstance(after, (set, frozenset)):
+        return before == after or alike(sorted(before, key=str), sorted(after, key=str))
     if isinstance(before, datetime) and isinstance(after, datetime):
         return _same_moment(before, after)
     if type(after) is type(before):
