@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import pytest
 
@@ -18,6 +20,23 @@ async def beats(rig: Rig, count: int = 3) -> None:
     """Let the worker do a few rounds of what it does by itself."""
     before = len(rig.engine.announced)
     await rig.engine.until(lambda: len(rig.engine.announced) >= before + count)
+
+
+@asynccontextmanager
+async def getting_ready() -> AsyncIterator[tuple[Rig, Gate, Gate]]:
+    """A worker on the queues `q` and `p` that runs a job of `q`, and gets ready to run the next, `a`, alone.
+
+    The first gate is that of the running job. The second, of the jobs of the task `free`, is open.
+    """
+    gate, free = Gate(), Gate()
+    free.open.set()
+    async with Rig(gated(gate), more=[gated(free, name="free")], concurrency=4, queues=["q", "p"]) as rig:
+        rig.engine.add("before")
+        await gate.begun.get()
+        rig.engine.alone |= {"a"}
+        rig.engine.add("a", task="free", crashes=3)
+        await rig.engine.until(lambda: rig.engine.reserved > 0)
+        yield rig, gate, free
 
 
 async def test_nothing_is_claimed_beside_a_job_that_runs_alone():
@@ -36,14 +55,7 @@ async def test_nothing_is_claimed_beside_a_job_that_runs_alone():
 
 async def test_a_busy_worker_claims_nothing_else_until_it_can_run_a_job_alone():
     """Of no queue: what dies with it is to blame alone."""
-    gate, free = Gate(), Gate()
-    free.open.set()
-    async with Rig(gated(gate), more=[gated(free, name="free")], concurrency=4, queues=["q", "p"]) as rig:
-        rig.engine.add("before")
-        await gate.begun.get()
-        rig.engine.alone |= {"a"}
-        rig.engine.add("a", task="free", crashes=3)
-        await rig.engine.until(lambda: rig.engine.reserved > 0)
+    async with getting_ready() as (rig, gate, free):
         rig.engine.add("other", queue="p", task="free")
         reserved = rig.engine.reserved
         await rig.engine.until(lambda: rig.engine.reserved >= reserved + 2)
@@ -102,13 +114,7 @@ async def test_a_job_runs_alone_for_a_while_only(persistent: bool):
 
 
 async def test_a_worker_that_is_to_be_quiet_gets_ready_no_longer():
-    gate = Gate()
-    async with Rig(gated(gate), concurrency=4) as rig:
-        rig.engine.add("before")
-        await gate.begun.get()
-        rig.engine.alone |= {"a"}
-        rig.engine.add("a")
-        await rig.engine.until(lambda: rig.engine.reserved > 0)
+    async with getting_ready() as (rig, _, _):
         rig.engine.quiet = True
         await rig.engine.until(lambda: rig.engine.announced[-1].quiet)
         reserved = rig.engine.reserved
@@ -118,14 +124,7 @@ async def test_a_worker_that_is_to_be_quiet_gets_ready_no_longer():
 
 async def test_a_queue_that_redis_refuses_keeps_no_worker_from_the_others():
     """It got ready for a job of that queue."""
-    gate, free = Gate(), Gate()
-    free.open.set()
-    async with Rig(gated(gate), more=[gated(free, name="free")], concurrency=4, queues=["q", "p"]) as rig:
-        rig.engine.add("before")
-        await gate.begun.get()
-        rig.engine.alone |= {"a"}
-        rig.engine.add("a")
-        await rig.engine.until(lambda: rig.engine.reserved > 0)
+    async with getting_ready() as (rig, _, _):
         rig.engine.spoilt |= {"q"}
         rig.engine.alone.clear()
         rig.engine.add("other", queue="p", task="free")
