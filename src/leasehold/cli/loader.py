@@ -43,25 +43,32 @@ def load(target: str) -> Leasehold:
     module = _import(module_name)
     if not colon or not name:
         raise UserError(f"{target!r} does not say which app of the module. {_EXPECTED}.{_apps_in(module)}")
-    found = _attribute(module, name)
+    found, must = _attribute(module, name), "be"
     if inspect.isroutine(found):
-        found, target = _made(found, target), f"What {target} returns"
+        found, must = _made(found, target), "return"
     if isinstance(found, Leasehold):
         return found
-    raise UserError(f"{target} is a {type(found).__name__}; expected a Leasehold.{_apps_in(module)}")
+    todo = _apps_in(module)
+    if inspect.iscoroutine(found):
+        found.close()  # or Python warns that it was never awaited
+        todo = " Make the app in a function without `async`."
+    raise UserError(f"{target} must {must} a Leasehold, got {type(found).__name__}.{todo}")
 
 
 def _attribute(module: ModuleType, path: str) -> Any:
     """What the module has under the name, which may have dots."""
     found: Any = module
     for word in path.split("."):
-        try:
-            found = getattr(found, word)
-        except AttributeError:
-            near = difflib.get_close_matches(word, [one for one in dir(found) if not one.startswith("_")], 1)
-            meant = f" Did you mean {path.replace(word, near[0])!r}?" if near else ""
-            apps = _apps_in(module)
-            raise UserError(f"The module {module.__name__!r} has no {path!r}.{apps or meant}") from None
+        with _blaming(f"{module.__name__}:{path} could not be read."):
+            try:
+                found = getattr(found, word)
+            except AttributeError as error:
+                if error.obj is not found or error.name != word:  # it is a property, and its code raised this
+                    raise
+                near = difflib.get_close_matches(word, [one for one in dir(found) if not one.startswith("_")], 1)
+                meant = f" Did you mean {path.replace(word, near[0])!r}?" if near else ""
+                apps = _apps_in(module)
+                raise UserError(f"The module {module.__name__!r} has no {path!r}.{apps or meant}") from None
     return found
 
 
