@@ -43,7 +43,8 @@ def end_within(ms: int, status: int, keeper: int | None) -> None:
 
 def _force(status: int, keeper: int | None) -> None:
     left = [one.name for one in threading.enumerate() if not one.daemon and one is not threading.main_thread()]
-    event(logging.WARNING, "exit_forced", threads=",".join(left) or None)
+    kept_by = f"threads {', '.join(left)}" if left else "asyncio tasks, exit hooks or child processes"
+    event(logging.WARNING, "exit_forced", kept_by=kept_by)
     if keeper is not None:
         become_waiter(keeper, status)
     os._exit(status)
