@@ -149,6 +149,17 @@ def test_one_job_as_json(leasehold, failed, redis_url):
     assert "payload" not in shown
 
 
+def test_why_workers_of_an_older_release_serve_a_queue_no_longer(leasehold, app, server):
+    server.command("HSET", "{shop:emails}:meta", "layout", 99)
+    where = ("--namespace", "shop", "--url", server.url)
+    assert "newer_layout=99" in leasehold("info", *where).end().out
+    one = leasehold("info", "emails", *where).end()
+    assert "newer_layout" in one.out
+    assert "claim nothing from this queue. Queue 'emails' has layout version 99, written by a newer release" in one.err
+    shown = json.loads(leasehold("info", *where, "--json").end().out)["queues"]
+    assert {queue["name"]: queue["newer_layout"] for queue in shown} == {"emails": 99, "[red]odd[red] name": None}
+
+
 def test_a_job_that_is_not_there(leasehold, app, redis_url):
     error = leasehold("job", "emails", "nope", "--namespace", "shop", url=redis_url).end(expect=1).err
     assert "no job 'nope' in queue 'emails'" in error

@@ -29,7 +29,12 @@ def test_an_older_worker_claims_nothing_of_a_newer_queue(world: World) -> None:
     with pytest.raises(NewerLayout):
         world.maintain()
     assert world.run(world.engine.layout_of("q")) == world.engine.layout + 1
+    shown = world.run(world.engine.queue("q"))
+    assert (shown.newer_layout, shown.totals.get("layout")) == (world.engine.layout + 1, None)
+    world.command("HSET", world.key("meta"), "layout", world.engine.layout)
+    assert world.run(world.engine.queue("q")).newer_layout is None
     world.command("HDEL", world.key("meta"), "layout")
+    assert world.run(world.engine.queue("q")).newer_layout is None
     assert world.take_ids() == ["a"]
 
 

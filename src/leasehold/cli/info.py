@@ -18,7 +18,7 @@ from leasehold.cli.live import follow
 from leasehold.cli.reach import Where, note_unknown, reach, reaching
 from leasehold.cli.tables import Table, show
 from leasehold.core import limits
-from leasehold.core.errors import RedisError, Unreachable
+from leasehold.core.errors import NewerLayout, RedisError, Unreachable
 from leasehold.core.job import QueueView, Refused, State, WorkerView
 from leasehold.core.shape import LaneState
 
@@ -174,6 +174,9 @@ def _show_queue(app: Leasehold, queue: str, as_json: bool) -> None:
             overview.worker_table(seen.workers, _now_ms()),
         ]
     )
+    if view.newer_layout:
+        reason = NewerLayout(queue, view.newer_layout, app.engine.layout)
+        note(f"Workers of this release claim nothing from this queue. {reason}")
 
 
 def _show_lanes(app: Leasehold, queue: str, state: LaneState, as_json: bool) -> None:

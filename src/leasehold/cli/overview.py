@@ -38,6 +38,8 @@ def settings_table(settings: QueueSettings, view: QueueView | None = None) -> Ta
     counts = {"parked_lanes": str(view.parked_lanes), "blocked_lanes": str(view.blocked_lanes)}
     if view.suspects:
         counts |= {"suspects": str(view.suspects), "reserved": view.reserved or "none"}
+    if view.newer_layout:
+        counts |= {"newer_layout": str(view.newer_layout)}
     right = frozenset({"max_length", *counts} - {"reserved"})
     return Table("Settings", (*_SETTINGS, *counts), ((*row, *counts.values()),), right)
 
@@ -81,6 +83,7 @@ def queue_json(view: QueueView) -> dict[str, Any]:
         "blocked_lanes": view.blocked_lanes,
         "suspects": view.suspects,
         "reserved": view.reserved,
+        "newer_layout": view.newer_layout,
     }
 
 
@@ -115,6 +118,7 @@ def _notes(view: QueueView) -> str:
         f"blocked_lanes={view.blocked_lanes}" if view.blocked_lanes else "",
         f"suspects={view.suspects}" if view.suspects else "",
         f"reserved={view.reserved}" if view.reserved else "",
+        f"newer_layout={view.newer_layout}" if view.newer_layout else "",
         f"max_length={settings.max_length}" if settings.max_length else "",
         f"lane_failure={settings.lane_failure}" if settings.lane_failure is not LaneFailure.SKIP else "",
     )

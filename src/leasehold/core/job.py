@@ -219,7 +219,8 @@ class QueueView:
 
     `parked_lanes`: lanes that are set aside; `blocked_lanes`: those in which a failed job keeps its place. The
     jobs of both are among the ready ones. `suspects`: ready jobs that crashed, of which a worker runs only some
-    together, or one alone; `reserved`: the worker that gets ready to run one alone.
+    together, or one alone; `reserved`: the worker that gets ready to run one alone. `newer_layout`: the queue's layout
+    version, where a newer release has written it: workers of this release claim nothing from the queue.
     """
 
     name: str
@@ -230,6 +231,7 @@ class QueueView:
     blocked_lanes: int = 0
     suspects: int = 0
     reserved: str | None = None
+    newer_layout: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from leasehold.core.job import QueueView, WorkerView
 from leasehold.core.shape import QueueSettings
 from leasehold.core.steps import Command, Invoke, Steps
 from leasehold.engines.scripted import Scripted
-from leasehold.engines.texts import as_text
+from leasehold.engines.texts import as_text, number_of
 
 _decode_worker = msgspec.json.Decoder(WorkerView).decode
 
@@ -30,6 +30,11 @@ class ScriptedInspector(Scripted):
 
     def settings(self, queue: str) -> Steps[QueueSettings]:
         return (yield from self.queue(queue)).settings
+
+    def _newer_layout(self, meta: dict[str, bytes]) -> int | None:
+        """The layout version in this `meta` hash, where this release cannot read it."""
+        version = number_of(meta.get("layout", b"")) or 1
+        return version if version > self.layout else None
 
     def _announced(self) -> Steps[list[WorkerView]]:
         """The workers that have shown themselves lately. What they hold is not counted yet."""

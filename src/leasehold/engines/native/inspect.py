@@ -33,6 +33,7 @@ _HIDDEN_TOTALS = frozenset(
         "amnesty",
         "before",
         "ghosts",
+        "layout",
         "laned",
         "turn",
         "passed",
@@ -64,6 +65,7 @@ class NativeInspector(ScriptedInspector):
             blocked,
             suspects,
             as_text(reserved) or None,
+            self._newer_layout(totals),
         )
 
     def job(self, queue: str, id: str) -> Steps[JobView | None]:

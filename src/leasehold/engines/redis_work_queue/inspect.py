@@ -50,7 +50,8 @@ class RedisWorkQueueInspector(ScriptedInspector):
         totals = fields_of(meta)
         counts = dict.fromkeys(State, 0) | dict(zip(_COUNTED, numbers, strict=True))
         shown = {key: number_of(value) or 0 for key, value in sorted(totals.items()) if key in _TOTALS}
-        return QueueView(name, counts, shown, reserved=as_text(reserved) or None)
+        newer = self._newer_layout(totals)
+        return QueueView(name, counts, shown, reserved=as_text(reserved) or None, newer_layout=newer)
 
     def job(self, queue: str, id: str) -> Steps[JobView | None]:
         raw_id = as_bytes(id)
