@@ -14,8 +14,9 @@ from leasehold.core.errors import InvalidArgument
 from leasehold.core.events import Event, Listener
 from leasehold.core.place import Place, RunsIn
 from leasehold.core.task import BatchRule, TaskSpec
+from leasehold.inspect import Inspect
 from leasehold.options import OF_SHAPE, Options
-from leasehold.panel import Control, Inspect
+from leasehold.panel import Control
 from leasehold.parameters import takes_one, takes_what_comes
 from leasehold.protocols import FullEngine, WireProtocol, spoken
 from leasehold.queues import Queue

@@ -1,9 +1,8 @@
-"""Looking at queues and jobs (`app.inspect`), and acting on them from outside (`app.control`)."""
+"""Acting on queues and jobs from outside (`app.control`)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -11,161 +10,14 @@ from leasehold.core import limits, names
 from leasehold.core.codec import encode_raw
 from leasehold.core.engine import Feature
 from leasehold.core.errors import InvalidArgument, PayloadTooLarge
-from leasehold.core.job import JobView, Page, QueueView, State, WorkerView
-from leasehold.core.shape import (
-    CancelAnswer,
-    CancelCount,
-    LaneFailure,
-    LanePage,
-    LaneState,
-    LaneView,
-    QueueSettings,
-)
+from leasehold.core.job import State
+from leasehold.core.shape import CancelAnswer, CancelCount, LaneFailure, QueueSettings
 from leasehold.core.steps import Steps
-from leasehold.results import looked
+from leasehold.inspect import state_of
 from leasehold.tasks import Task, TaskCall, as_arguments
-from leasehold.unique import as_asked
 
 if TYPE_CHECKING:
     from leasehold.client import Client
-
-_LISTED = (LaneState.READY, LaneState.BUSY, LaneState.BLOCKED, LaneState.PARKED)
-_MOST_CURSOR = 2**64 - 1
-"""A cursor of Redis is a number of 64 bits."""
-
-
-class Inspect:
-    """Reading; nothing here changes a job. Every method has a twin for async code with an `a` before its name.
-
-    app.inspect.queue("images").counts[State.READY]
-    """
-
-    def __init__(self, client: Client) -> None:
-        self._client = client
-
-    def queues(self) -> list[str]:
-        """The names of the queues that exist."""
-        return self._client.run(self._client.engine.queues())
-
-    async def aqueues(self) -> list[str]:
-        return await self._client.arun(self._client.engine.queues())
-
-    def queue(self, name: str) -> QueueView:
-        """How many jobs are in each state, and how many events of each kind there were."""
-        return self._client.run(self._queue(name))
-
-    async def aqueue(self, name: str) -> QueueView:
-        return await self._client.arun(self._queue(name))
-
-    def job(self, queue: str, id: str) -> JobView | None:
-        """One job; None when there is no record of it."""
-        return self._client.run(self._job(queue, id))
-
-    async def ajob(self, queue: str, id: str) -> JobView | None:
-        return await self._client.arun(self._job(queue, id))
-
-    def page(
-        self,
-        queue: str,
-        state: State | str,
-        offset: int = 0,
-        limit: int = limits.PAGE_MAX,
-        *,
-        lane: str | None = None,
-    ) -> Page:
-        """Up to `limit` (at most 100) jobs in one state: in the order they will run, or newest end first.
-
-            app.inspect.page("images", State.FAILED).jobs
-            app.inspect.page("images", "ready", lane="user:42").jobs
-
-        Of each lane only the next job is among the ready ones. With `lane`, and only for "ready": the jobs that wait in
-        that lane, in its order. While jobs come and go, pages may overlap or leave jobs out.
-        """
-        return self._client.run(self._page(queue, state, offset, limit, lane))
-
-    async def apage(
-        self,
-        queue: str,
-        state: State | str,
-        offset: int = 0,
-        limit: int = limits.PAGE_MAX,
-        *,
-        lane: str | None = None,
-    ) -> Page:
-        return await self._client.arun(self._page(queue, state, offset, limit, lane))
-
-    def lane(self, queue: str, lane: str) -> LaneView:
-        """One lane: whether it waits, is busy, blocked or parked, and how many jobs it has. One without is `idle`.
-
-        app.inspect.lane("images", "user:42").waiting
-        """
-        return self._client.run(self._lane(queue, lane))
-
-    async def alane(self, queue: str, lane: str) -> LaneView:
-        return await self._client.arun(self._lane(queue, lane))
-
-    def lanes(self, queue: str, state: LaneState | str, cursor: int = 0, limit: int = limits.PAGE_MAX) -> LanePage:
-        """Up to `limit` (at most 100) lanes in one state: "ready" (the next first), "busy", "blocked" or "parked".
-
-            page = app.inspect.lanes("images", LaneState.BLOCKED)
-            [(lane.name, lane.blocked_by) for lane in page.lanes]
-
-        `cursor`: that of the page before, 0 for the first. The last page has the cursor 0.
-        """
-        return self._client.run(self._lanes(queue, state, cursor, limit))
-
-    async def alanes(
-        self, queue: str, state: LaneState | str, cursor: int = 0, limit: int = limits.PAGE_MAX
-    ) -> LanePage:
-        return await self._client.arun(self._lanes(queue, state, cursor, limit))
-
-    def settings(self, queue: str) -> QueueSettings:
-        """What is set for the queue as a whole; see `app.control.configure`.
-
-        app.inspect.settings("images").paused
-        """
-        return self._client.run(self._client.engine.settings(names.queue_name(queue)))
-
-    async def asettings(self, queue: str) -> QueueSettings:
-        return await self._client.arun(self._client.engine.settings(names.queue_name(queue)))
-
-    def workers(self) -> list[WorkerView]:
-        """The workers that have described themselves lately."""
-        return self._client.run(self._client.engine.workers())
-
-    async def aworkers(self) -> list[WorkerView]:
-        return await self._client.arun(self._client.engine.workers())
-
-    def _queue(self, name: str) -> Steps[QueueView]:
-        return self._client.engine.queue(names.queue_name(name))
-
-    def _job(self, queue: str, id: str) -> Steps[JobView | None]:
-        return looked(self._client.engine.job(names.queue_name(queue), names.known_id(id)))
-
-    def _page(self, queue: str, state: State | str, offset: int, limit: int, lane: str | None) -> Steps[Page]:
-        names.count(offset, "offset", most=limits.PAGE_OFFSET_MAX)
-        names.count(limit, "limit", least=1, most=limits.PAGE_MAX)
-        wanted = _state(state)
-        if lane is not None:
-            self._client.require(Feature.LANES, "lanes")
-            names.lane_name(lane)
-            if wanted is not State.READY:
-                raise InvalidArgument(f"state is {wanted.value!r} and lane is given; expected 'ready', or no lane.")
-        page = yield from self._client.engine.page(names.queue_name(queue), wanted, offset, limit, lane)
-        return replace(page, jobs=tuple(map(as_asked, page.jobs)))
-
-    def _lane(self, queue: str, lane: str) -> Steps[LaneView]:
-        self._client.require(Feature.LANES, "lanes")
-        return self._client.engine.lane(names.queue_name(queue), names.lane_name(lane))
-
-    def _lanes(self, queue: str, state: LaneState | str, cursor: int, limit: int) -> Steps[LanePage]:
-        self._client.require(Feature.LANES, "lanes")
-        if state not in _LISTED:
-            expected = ", ".join(_LISTED)
-            raise InvalidArgument(f"state is {names.shown(state)}; expected one of {expected}.")
-        names.count(cursor, "cursor", most=_MOST_CURSOR)
-        names.count(limit, "limit", least=1, most=limits.PAGE_MAX)
-        return self._client.engine.lanes(names.queue_name(queue), LaneState(state), cursor, limit)
 
 
 class Control:
@@ -377,20 +229,12 @@ class Control:
         return self._client.engine.quiet(names.known_id(worker, "worker"), quiet)
 
     def _purge(self, queue: str, state: State | str) -> Steps[int]:
-        wanted = _state(state)
+        wanted = state_of(state)
         if wanted is State.ACTIVE:
             raise InvalidArgument(
                 "state is 'active': jobs that a worker holds cannot be purged; expected another state."
             )
         return self._client.engine.purge(names.queue_name(queue), wanted)
-
-
-def _state(value: State | str) -> State:
-    try:
-        return State(value)
-    except ValueError:
-        expected = ", ".join(state.value for state in State)
-        raise InvalidArgument(f"state is {names.shown(value)}; expected one of {expected}.") from None
 
 
 def _lane_failure(value: object) -> LaneFailure:

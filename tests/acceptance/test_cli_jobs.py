@@ -59,7 +59,9 @@ def test_ready_jobs_of_a_lane_in_its_order(app, run):
     names = ("jobs", "emails", "--lane", "l", "--state", "ready", "--limit", "2")
     out, err = run(*names)
     assert [row[0] for row in rows(out)[1:]] == ["job0", "job1"]
-    assert "--state ready --offset 2" in err
+    (after,) = re.findall("--state ready --after ([^ ,]+)", err)
+    out, err = run(*names, "--after", after)
+    assert [row[0] for row in rows(out)[1:]] == ["job2", "job3"]
     out, err = run(*names, "--offset", "4")
     assert ([row[0] for row in rows(out)[1:]], err) == (["job4"], "")
     # Of a lane only the next one stands among the ready ones.
@@ -79,11 +81,35 @@ def test_page_by_page_until_the_end(app, run):
     assert len(set(seen)) == 250
     out, err = run("jobs", "emails")
     assert len(rows(out)) == 1 + limits.JOBS_SHOWN
-    assert err == f"Note: There are more: --state ready --offset {limits.JOBS_SHOWN}, or a larger --limit.\n"
+    assert re.fullmatch("Note: There are more: --state ready --after [^ ]+, or a larger --limit.\n", err)
     assert run("jobs", "emails", "--state", "ready", "--offset", "250") == (
         "No ready jobs in emails after the first 250.\n",
         "",
     )
+
+
+def test_cursor_by_cursor_while_jobs_end_and_others_come(app, run):
+    for number in range(90):
+        app.queue("emails").enqueue(b"x", id=f"job{number}")
+    for number in range(60):
+        app.control.cancel("emails", f"job{number}")
+    seen: list[str] = []
+    after: tuple[str, ...] = ()
+    for number in range(60, 90):
+        names = ("jobs", "emails", "--state", "cancelled", "--limit", "20", "--json", *after)
+        shown = json.loads(run(*names)[0])
+        seen += [job["id"] for job in shown["jobs"]]
+        if not shown["next"]:
+            break
+        assert shown["more"] == list(shown["next"]) == ["cancelled"]
+        after = ("--after", shown["next"]["cancelled"])
+        # One is new, and the one at which the page ended goes.
+        app.control.cancel("emails", f"job{number}")
+        app.control.discard("emails", shown["jobs"][-1]["id"])
+    assert sorted(seen) == sorted(f"job{number}" for number in range(60))
+    assert len(rows(run(*names[:4], *after)[0])) == 1 + len(shown["jobs"])
+    _, err = run("jobs", "emails", "--state", "failed", *after, expect=2)
+    assert err.startswith("Error: after is the cursor of a page of cancelled jobs")
 
 
 def test_a_lane_is_looked_for_in_a_bounded_part_of_a_state(app, monkeypatch):
@@ -91,9 +117,11 @@ def test_a_lane_is_looked_for_in_a_bounded_part_of_a_state(app, monkeypatch):
         app.queue("emails").enqueue(b"x", id=f"job{number}", delay=60 + number, lane="l" if number % 10 == 9 else "m")
     monkeypatch.setattr(limits, "PAGE_MAX", 10)
     found = find_jobs(app, "emails", State.SCHEDULED, "l", 0, 20)
-    assert ([job.id for job in found.jobs], found.total, found.more) == (["job9", "job19", "job29"], 3, False)
+    assert ([job.id for job in found.jobs], found.total, found.next) == (["job9", "job19", "job29"], 3, None)
     found = find_jobs(app, "emails", State.SCHEDULED, "l", 1, 1)
-    assert ([job.id for job in found.jobs], found.more) == (["job19"], True)
+    assert [job.id for job in found.jobs] == ["job19"]
+    found = find_jobs(app, "emails", State.SCHEDULED, "l", 0, 1, found.next)
+    assert [job.id for job in found.jobs] == ["job29"]
     monkeypatch.setattr(limits, "LANE_LOOK", 20)
     found = find_jobs(app, "emails", State.SCHEDULED, "l", 0, 20)
     assert ([job.id for job in found.jobs], found.total, found.cut) == (["job9", "job19"], None, True)

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from leasehold.app import Leasehold
-from leasehold.panel import Control, Inspect
+from leasehold.inspect import Inspect
+from leasehold.panel import Control
 from leasehold.queues import Queue
 from leasehold.results import JobHandle
 from leasehold.tasks import Task

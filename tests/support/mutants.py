@@ -133,7 +133,7 @@ _PLAIN: Final = (
     ),
     Mutant("clock-back-undoes-beat", "tend(config, time, config.tend, worker)", "tend(config, time, config.tend)"),
     Mutant("expired-id-is-taken", "not state or tonumber(expires) > time", "true"),
-    Mutant("page-shows-ghosts", "if not haunted or", "if true or", ("page",)),
+    Mutant("page-shows-ghosts", "and not (is_counted and is_passed(ghost_in(list, id)))", "", ("page",)),
     Mutant(
         "retried-is-no-failure",
         "tries_text(failures + 1, crashes, doubtful)",

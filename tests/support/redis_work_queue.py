@@ -76,6 +76,8 @@ UNLIKE: Final = {
     "test_suspects_that_wait_are_counted": "they wait among the others",
     "test_who_took_down_its_workers_is_told_of_once": "it keeps no news",
     "test_the_life_of_a_job": _RESULTS,
+    "test_a_walk_without_changes_meets_each_job_once[completed]": _RESULTS,
+    "test_a_walk_while_jobs_leave_a_state_and_others_enter_it[completed]": _RESULTS,
     "test_a_job_comes_out_as_it_went_in": "an item has no time of its enqueue",
     "test_the_holder_is_seen": "an item has no time of its enqueue",
     "test_an_id_that_exists_is_left_alone": _DELAY,

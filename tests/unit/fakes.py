@@ -114,8 +114,16 @@ class FakeEngine:
     def lanes(self, queue: str, state: Any, cursor: int = 0, limit: int = 100) -> Steps[LanePage]:
         return self._note("lanes", "lanes", queue, state, cursor, limit)
 
-    def page(self, queue: str, state: State, offset: int = 0, limit: int = 100, lane: str | None = None) -> Steps[Any]:
-        return self._note(self.a_page, "page", queue, state, offset, limit, lane)
+    def page(
+        self,
+        queue: str,
+        state: State,
+        offset: int = 0,
+        limit: int = 100,
+        lane: str | None = None,
+        after: str | None = None,
+    ) -> Steps[Any]:
+        return self._note(self.a_page, "page", queue, state, offset, limit, lane, after)
 
     def purge(self, queue: str, state: State) -> Steps[int]:
         yield from ()

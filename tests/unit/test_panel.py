@@ -25,7 +25,7 @@ LOOKS = {
     "lane": (("q", "user:42"), ("lane", "q", "user:42"), "a lane"),
     "lanes": (("q", "parked", 7, 5), ("lanes", "q", LaneState.PARKED, 7, 5), "lanes"),
     "settings": (("q",), ("settings", "q"), QueueSettings()),
-    "page": (("q", "ready", 2, 3), ("page", "q", State.READY, 2, 3, None), Page((), 0)),
+    "page": (("q", "ready", 2, 3), ("page", "q", State.READY, 2, 3, None, None), Page((), 0)),
 }
 
 
@@ -73,10 +73,10 @@ class TestAsked:
 
     async def test_a_page_of_a_lane(self, app, engine):
         app.inspect.page("q", State.READY, lane="user:42")
-        await app.inspect.apage("q", "ready", limit=1, lane="user:42")
+        await app.inspect.apage("q", "ready", limit=1, lane="user:42", after="cursor")
         assert engine.asked == [
-            ("page", "q", State.READY, 0, limits.PAGE_MAX, "user:42"),
-            ("page", "q", State.READY, 0, 1, "user:42"),
+            ("page", "q", State.READY, 0, limits.PAGE_MAX, "user:42", None),
+            ("page", "q", State.READY, 0, 1, "user:42", "cursor"),
         ]
 
     def test_reasons_are_cut(self, app, engine):

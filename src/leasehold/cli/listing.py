@@ -35,13 +35,13 @@ _ORDER: Final = (
 class Found:
     """Jobs in one state. `total`: how many there are in it; of a lane, None where they cannot be counted.
 
-    `more`: there are others behind those found. `cut`: not all of the state was looked through.
+    `next`: the cursor for those behind them; None: there are none. `cut`: the search for a lane's jobs stopped there.
     """
 
     state: State
     jobs: tuple[JobView, ...]
     total: int | None
-    more: bool
+    next: str | None
     cut: bool = False
 
 
@@ -57,6 +57,7 @@ class Found:
     "--offset", type=click.IntRange(0, limits.PAGE_OFFSET_MAX), metavar="N",
     help="Leave out so many at the beginning; goes with --state.",
 )  # fmt: skip
+@click.option("--after", metavar="CURSOR", help="Go on behind an earlier page; goes with --state.")
 @reaching
 def jobs(
     queue: str,
@@ -64,98 +65,108 @@ def jobs(
     lane: str | None,
     limit: int,
     offset: int | None,
+    after: str | None,
     where: Where,
     as_json: bool,
 ) -> None:
     """List the jobs of a queue, by their states.
 
     \b
-    leasehold jobs QUEUE                               some of each state
-    leasehold jobs QUEUE --state failed                the newest first
-    leasehold jobs QUEUE --state failed --offset 20    the next page
-    leasehold jobs QUEUE --lane NAME                   those of one lane
+    leasehold jobs QUEUE                                  some of each state
+    leasehold jobs QUEUE --state failed                   the newest first
+    leasehold jobs QUEUE --state failed --after CURSOR    the next page
+    leasehold jobs QUEUE --lane NAME                      those of one lane
 
     Jobs that wait come in the order in which they will run, those that have ended the newest first. Of each lane only
     the next job stands among the ready ones; --lane shows all that wait in it. For other states --lane looks through
-    the first 10,000 jobs. Nothing is changed. --offset counts anew each time: while jobs come and go, the next page may
-    begin with jobs of the one before, or leave some out.
+    10,000 jobs. Nothing is changed. A page says which CURSOR is behind it, in JSON `next`: while jobs come and go, the
+    next page begins with the job that follows. --offset counts from the beginning each time, and so may repeat jobs or
+    leave some out.
 
     Exit status: 0 done; 1 Redis could not be reached; 2 the command line or a setting is wrong.
     """
-    if offset is not None and state is None:
-        raise click.UsageError("--offset goes with --state, as in `leasehold jobs QUEUE --state failed --offset 20`.")
+    for option, value, example in (("--offset", offset, "20"), ("--after", after, "CURSOR")):
+        if value is not None and state is None:
+            example = f"leasehold jobs QUEUE --state failed {option} {example}"
+            raise click.UsageError(f"{option} goes with --state, as in `{example}`.")
+    if offset is not None and after is not None:
+        raise click.UsageError("--offset and --after do not go together; expected one of them.")
     states = _ORDER if state is None else (State(state),)
     with reach(where) as app:
-        found = [find_jobs(app, queue, one, lane, offset or 0, limit) for one in states]
+        found = [find_jobs(app, queue, one, lane, offset or 0, limit, after) for one in states]
         if as_json:
             click.echo(dump(_json(queue, lane, offset or 0, found)))
         else:
-            _show(queue, lane, offset or 0, found, of_all=state is None)
-            _note_more(found, limit, offset or 0)
+            _show(queue, lane, None if after else offset or 0, found, of_all=state is None)
+            _note_more(found)
         note_unknown(app, queue)
 
 
-def find_jobs(app: Leasehold, queue: str, state: State, lane: str | None, offset: int, limit: int) -> Found:
-    """Up to `limit` jobs in one state, from the `offset`th on. `lane`: only those of this lane."""
+def find_jobs(
+    app: Leasehold, queue: str, state: State, lane: str | None, offset: int, limit: int, after: str | None = None
+) -> Found:
+    """Up to `limit` jobs in one state, from the `offset`th on, behind a cursor. `lane`: only those of this lane."""
     if lane is not None and state is not State.READY:
-        return _look_through(app, queue, state, lane, offset, limit)
-    jobs: dict[str, JobView] = {}
-    looked = total = 0
-    while len(jobs) <= limit and looked < limits.LANE_LOOK:
-        # One more than asked for: whether there is a next page. When a job ends between two pages, the last job of the
-        # first may be the first of the second: it is shown once.
-        wanted = limits.PAGE_MAX if looked else min(limit + 1, limits.PAGE_MAX)
-        page = app.inspect.page(queue, state, offset + looked, wanted, lane=lane)
-        jobs |= {view.id: view for view in page.jobs}
-        looked += len(page.jobs)
-        total = page.total
-        if len(page.jobs) < wanted:
-            break
-    return Found(state, tuple(jobs.values())[:limit], total, len(jobs) > limit)
+        return _look_through(app, queue, state, lane, offset, limit, after)
+    page = app.inspect.page(queue, state, offset, min(limit, limits.PAGE_MAX), lane=lane, after=after)
+    jobs = list(page.jobs)
+    while page.next and len(jobs) < limit:
+        room = min(limit - len(jobs), limits.PAGE_MAX)
+        page = app.inspect.page(queue, state, 0, room, lane=lane, after=page.next)
+        jobs += page.jobs
+    return Found(state, tuple(jobs), page.total, page.next)
 
 
-def _look_through(app: Leasehold, queue: str, state: State, lane: str, offset: int, limit: int) -> Found:
-    """Jobs of a lane in a state that nothing lists by lane. They are found once, though others come and go."""
-    jobs: dict[str, JobView] = {}
-    looked = 0
+def _look_through(
+    app: Leasehold, queue: str, state: State, lane: str, offset: int, limit: int, after: str | None
+) -> Found:
+    """Jobs of a lane in a state that nothing lists by lane."""
+    jobs: list[JobView] = []
+    looked, size, of_all = 0, limits.PAGE_MAX, after is None
     while looked < limits.LANE_LOOK:
-        page = app.inspect.page(queue, state, looked, limits.PAGE_MAX)
-        jobs |= {view.id: view for view in page.jobs if view.shape.lane == lane}
-        looked += len(page.jobs)
-        if len(page.jobs) < limits.PAGE_MAX:
-            return Found(state, tuple(jobs.values())[offset : offset + limit], len(jobs), len(jobs) > offset + limit)
-        if len(jobs) > offset + limit:
-            return Found(state, tuple(jobs.values())[offset : offset + limit], None, True)
-    return Found(state, tuple(jobs.values())[offset:], None, False, cut=True)
+        page = app.inspect.page(queue, state, 0, size, after=after)
+        found = [n for n, view in enumerate(page.jobs, 1) if view.shape.lane == lane]
+        room = offset + limit - len(jobs)
+        if len(found) > room:
+            # The page is asked for again, to its last job that is shown: the cursor is to stand there.
+            size = found[room - 1]
+            continue
+        jobs += (page.jobs[n - 1] for n in found)
+        looked, size, after = looked + len(page.jobs), limits.PAGE_MAX, page.next
+        if after is None:
+            return Found(state, tuple(jobs)[offset:], len(jobs) if of_all else None, None)
+        if len(found) == room:
+            return Found(state, tuple(jobs)[offset:], None, after)
+    return Found(state, tuple(jobs)[offset:], None, after, cut=True)
 
 
-def _show(queue: str, lane: str | None, offset: int, found: Sequence[Found], *, of_all: bool) -> None:
+def _show(queue: str, lane: str | None, offset: int | None, found: Sequence[Found], *, of_all: bool) -> None:
+    """`offset`: how many come before them; None where that is not known."""
     now_ms = time.time() * limits.SECOND
     shown = [view for one in found for view in one.jobs]
     whose = queue if lane is None else f"{queue}, lane {lane}"
     what = "jobs" if of_all else f"{found[0].state.value} jobs"
     title = f"{whose}: " + ", ".join(_count(one, offset) for one in found if one.jobs)
-    after = f" after the first {offset:,}" if offset else ""
+    after = " behind this cursor" if offset is None else f" after the first {offset:,}" if offset else ""
     table = job_table(shown, now_ms, title, f"No {what} in {whose}{after}.")
     show([table if of_all else table.without(("state",))])
 
 
-def _count(one: Found, offset: int) -> str:
+def _count(one: Found, offset: int | None) -> str:
     """How many are shown of how many."""
-    first, last = offset + 1, offset + len(one.jobs)
-    total = "" if one.total is None else f" of {one.total:,}"
-    if not offset and last == one.total:
-        return f"{last:,} {one.state.value}"
-    return f"{first:,} to {last:,}{total} {one.state.value}"
+    shown, total = len(one.jobs), "" if one.total is None else f" of {one.total:,}"
+    if offset is None or (not offset and shown == one.total):
+        return f"{shown:,}{total if offset is None else ''} {one.state.value}"
+    return f"{offset + 1:,} to {offset + shown:,}{total} {one.state.value}"
 
 
-def _note_more(found: Sequence[Found], limit: int, offset: int) -> None:
+def _note_more(found: Sequence[Found]) -> None:
     for one in found:
         if one.cut:
-            note(f"Only the first {limits.LANE_LOOK:,} {one.state.value} jobs were looked through for the lane.")
-    more = [one.state.value for one in found if one.more]
+            note(f"Only {limits.LANE_LOOK:,} {one.state.value} jobs were looked through for the lane.")
+    more = [one for one in found if one.next]
     if more:
-        note(f"There are more: --state {more[0]} --offset {offset + limit}, or a larger --limit.")
+        note(f"There are more: --state {more[0].state.value} --after {more[0].next}, or a larger --limit.")
 
 
 def _json(queue: str, lane: str | None, offset: int, found: Sequence[Found]) -> dict[str, object]:
@@ -165,5 +176,6 @@ def _json(queue: str, lane: str | None, offset: int, found: Sequence[Found]) -> 
         "offset": offset,
         "jobs": [to_json(view, content=False) for one in found for view in one.jobs],
         "totals": {one.state.value: one.total for one in found},
-        "more": [one.state.value for one in found if one.more or one.cut],
+        "more": [one.state.value for one in found if one.next],
+        "next": {one.state.value: one.next for one in found if one.next},
     }

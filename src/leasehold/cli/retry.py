@@ -157,9 +157,12 @@ def _ids(app: Leasehold, queue: str, state: State, limit: int) -> tuple[list[str
     total = app.inspect.page(queue, state, 0, 1).total
     count = min(total, limit)
     start = total - count if state.ended else 0
-    found: dict[str, None] = {}
-    for offset in range(start, start + count, limits.PAGE_MAX):
-        page = app.inspect.page(queue, state, offset, min(limits.PAGE_MAX, start + count - offset))
-        found |= dict.fromkeys(view.id for view in page.jobs)
-    ids = list(found)
+    ids: list[str] = []
+    after: str | None = None
+    while len(ids) < count:
+        page = app.inspect.page(queue, state, start, min(limits.PAGE_MAX, count - len(ids)), after=after)
+        ids += (view.id for view in page.jobs)
+        start, after = 0, page.next
+        if after is None:
+            break
     return (ids[::-1] if state.ended else ids), total

@@ -264,12 +264,22 @@ class Inspector(Protocol):
     def job(self, queue: str, id: str) -> Steps[JobView | None]: ...
 
     def page(
-        self, queue: str, state: State, offset: int = 0, limit: int = limits.PAGE_MAX, lane: str | None = None
+        self,
+        queue: str,
+        state: State,
+        offset: int = 0,
+        limit: int = limits.PAGE_MAX,
+        lane: str | None = None,
+        after: str | None = None,
     ) -> Steps[Page]:
         """Jobs in one state: those that wait in the order in which they will run, ended ones newest first.
 
         Of a lane that waits for its turn, only the next job is among the ready ones. With `lane` (and `READY`): the
         jobs that wait in that lane.
+
+        `after`: the cursor of the page before (`Page.next`), from which `offset` counts. A walk from cursor to cursor
+        shows each job that stays in the state exactly once, while others come and go; a ready job at least once. A page
+        before the last one may have fewer jobs than `limit`, or none.
         """
         ...
 

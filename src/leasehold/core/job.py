@@ -251,7 +251,11 @@ class WorkerView:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A page of jobs in one state. `total` is the number in that state when it was read."""
+    """A page of jobs in one state.
+
+    `total`: how many jobs were in that state when it was read. `next`: the cursor for the next page; None at the end.
+    """
 
     jobs: tuple[JobView, ...]
     total: int
+    next: str | None = None

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from base64 import b64decode, urlsafe_b64encode
+from collections.abc import Sequence
 from dataclasses import replace
 
 import msgspec
 
 from leasehold.core import limits
 from leasehold.core.errors import InvalidArgument
-from leasehold.core.job import QueueView, WorkerView
+from leasehold.core.job import QueueView, State, WorkerView
+from leasehold.core.names import shown
 from leasehold.core.shape import QueueSettings
 from leasehold.core.steps import Command, Invoke, Steps
 from leasehold.engines.scripted import Scripted
 from leasehold.engines.texts import as_text, number_of
 
+_CURSOR_WORDS = 4
+"""place number mark entry, see lua/lib/pages.lua."""
+_encode_cursor = msgspec.msgpack.Encoder().encode
+_decode_cursor = msgspec.msgpack.Decoder(tuple[State, str, list[bytes]]).decode
 _decode_worker = msgspec.json.Decoder(WorkerView).decode
 
 
@@ -54,6 +61,25 @@ def check_page(offset: int, limit: int) -> None:
             f"A page begins at 0 to {limits.PAGE_OFFSET_MAX} and has 1 to {limits.PAGE_MAX} jobs, "
             f"not offset {offset} and limit {limit}."
         )
+
+
+def write_cursor(words: Sequence[bytes], state: State, lane: str | None) -> str | None:
+    """The last entry of a page as text that can be handed on; None when no page follows."""
+    return urlsafe_b64encode(_encode_cursor((state, lane or "", list(words)))).decode() if words else None
+
+
+def read_cursor(after: str | None, state: State, lane: str | None) -> list[bytes]:
+    """Raises `InvalidArgument` for one that no page of these jobs has given."""
+    if after is None:
+        return [b""] * _CURSOR_WORDS
+    try:
+        of_state, of_lane, words = _decode_cursor(b64decode(after, b"-_", validate=True))
+    except (TypeError, ValueError, msgspec.MsgspecError):
+        raise InvalidArgument(f"after is {shown(after)}; expected the cursor of a page, whole.") from None
+    if (of_state, of_lane) != (state, lane or "") or len(words) != _CURSOR_WORDS:
+        of = f"{of_state} jobs" + (f" of lane {shown(of_lane)}" if of_lane else "")
+        raise InvalidArgument(f"after is the cursor of a page of {of}; expected one of the same jobs as are asked for.")
+    return words
 
 
 def _read_worker(text: bytes) -> WorkerView | None:

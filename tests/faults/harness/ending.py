@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from leasehold import Leasehold
 from leasehold.core.job import ENDS, State
-from leasehold.core.limits import PAGE_MAX
 from leasehold.testing.server import RedisServer, keys_of
 from tests.faults.harness.history import Diary, Event, Op
 
@@ -40,8 +39,8 @@ def left(app: Leasehold, queue: str) -> int:
 
 
 def _ended(app: Leasehold, queue: str, state: State) -> Iterator[tuple[str, int]]:
-    offset, total = 0, 1
-    while offset < total:
-        page = app.inspect.page(queue, state, offset, PAGE_MAX)
+    page = app.inspect.page(queue, state)
+    yield from ((view.id, int(view.token or 0)) for view in page.jobs)
+    while page.next:
+        page = app.inspect.page(queue, state, after=page.next)
         yield from ((view.id, int(view.token or 0)) for view in page.jobs)
-        offset, total = offset + PAGE_MAX, page.total

@@ -15,7 +15,7 @@ from leasehold.cli.demo.files import PACE, QUEUE, RUNS_FILE, Facts, Survey, fact
 from leasehold.cli.demo.workers import SLOTS, WorkerProcesses
 from leasehold.core.errors import LeaseholdError
 from leasehold.core.job import JobView, State, WorkerView
-from leasehold.core.limits import PAGE_MAX, SECOND
+from leasehold.core.limits import SECOND
 
 if TYPE_CHECKING:
     from leasehold.app import Leasehold
@@ -181,11 +181,12 @@ def _kill_one(app: Leasehold, workers: WorkerProcesses, total: int, tell: Tell) 
 
 
 def _all(app: Leasehold, state: State) -> list[JobView]:
-    """The jobs in one state, page by page, as many as there were at the beginning."""
-    first = app.inspect.page(QUEUE, state)
-    views = list(first.jobs)
-    for offset in range(PAGE_MAX, first.total, PAGE_MAX):
-        views += app.inspect.page(QUEUE, state, offset=offset).jobs
+    """The jobs in one state, page by page."""
+    page = app.inspect.page(QUEUE, state)
+    views = list(page.jobs)
+    while page.next:
+        page = app.inspect.page(QUEUE, state, after=page.next)
+        views += page.jobs
     return views
 
 

@@ -10,7 +10,7 @@ from leasehold.core.errors import InvalidArgument
 from leasehold.core.job import JobView, Page, QueueView, State, WorkerView
 from leasehold.core.shape import LaneFailure, LanePage, LaneState, LaneView, QueueSettings
 from leasehold.core.steps import Steps
-from leasehold.engines.inspecting import ScriptedInspector, check_page, fields_of
+from leasehold.engines.inspecting import ScriptedInspector, check_page, fields_of, read_cursor, write_cursor
 from leasehold.engines.native.config import NativeConfig
 from leasehold.engines.native.keys import decoded, encoded
 from leasehold.engines.native.records import read_view
@@ -74,18 +74,25 @@ class NativeInspector(ScriptedInspector):
         return self._view(queue, State(reply[0].decode()), raw_id, reply[1:]) if reply else None
 
     def page(
-        self, queue: str, state: State, offset: int = 0, limit: int = limits.PAGE_MAX, lane: str | None = None
+        self,
+        queue: str,
+        state: State,
+        offset: int = 0,
+        limit: int = limits.PAGE_MAX,
+        lane: str | None = None,
+        after: str | None = None,
     ) -> Steps[Page]:
         if lane is not None and state is not State.READY:
             raise InvalidArgument(f"Of a lane, only the jobs that wait in it can be listed, not those {state.value}.")
         check_page(offset, limit)
-        rows = yield from self._ask("page", queue, state.value, offset, limit, encoded(lane or ""))
+        cursor = read_cursor(after, state, lane)
+        end, rows = yield from self._ask("page", queue, state.value, encoded(lane or ""), offset, limit, *cursor)
         if lane is not None:
             total = (yield from self.lane(queue, lane)).waiting
         else:
             total = (yield from self.queue(queue)).counts[state]
         jobs = tuple(self._view(queue, state, row[0], row[1:]) for row in rows)
-        return Page(jobs, total)
+        return Page(jobs, total, write_cursor(end, state, lane))
 
     def lane(self, queue: str, lane: str) -> Steps[LaneView]:
         return _read_lane((yield from self._ask("lane", queue, encoded(lane))))

@@ -17,7 +17,7 @@ ARGUMENTS: Final[dict[str, str]] = {
     "leave": "session number config worker crashed",
     "maintain": "config limit meta_ttl_ms task...",
     "show": "id watch_ms",
-    "page": "state offset limit lane",
+    "page": "state lane offset limit place number mark entry",
     "counts": "",
     "holders": "",
     "retry": "session number id edited payload",

@@ -8,7 +8,7 @@ from typing import Final
 from leasehold.core import limits
 from leasehold.core.job import JobView, Page, QueueView, State, WorkerView
 from leasehold.core.steps import Command, Steps
-from leasehold.engines.inspecting import ScriptedInspector, check_page, fields_of
+from leasehold.engines.inspecting import ScriptedInspector, check_page, fields_of, read_cursor, write_cursor
 from leasehold.engines.lacking import unsupported
 from leasehold.engines.redis_work_queue.config import RedisWorkQueueConfig
 from leasehold.engines.redis_work_queue.records import read_view
@@ -59,16 +59,24 @@ class RedisWorkQueueInspector(ScriptedInspector):
         return read_view(queue, raw_id, reply, self.config.alone_from) if reply else None
 
     def page(
-        self, queue: str, state: State, offset: int = 0, limit: int = limits.PAGE_MAX, lane: str | None = None
+        self,
+        queue: str,
+        state: State,
+        offset: int = 0,
+        limit: int = limits.PAGE_MAX,
+        lane: str | None = None,
+        after: str | None = None,
     ) -> Steps[Page]:
         if lane is not None:
             raise unsupported(NAME, "lanes")
         check_page(offset, limit)
+        cursor = read_cursor(after, state, lane)
         if state is State.COMPLETED:
             return Page((), 0)
-        rows = yield from self._ask("page", queue, state.value, offset, limit)
+        end, rows = yield from self._ask("page", queue, state.value, offset, limit, *cursor)
         total = (yield from self.queue(queue)).counts[state]
-        return Page(tuple(read_view(queue, row[0], row[1:], self.config.alone_from) for row in rows), total)
+        jobs = tuple(read_view(queue, row[0], row[1:], self.config.alone_from) for row in rows)
+        return Page(jobs, total, write_cursor(end, state, lane))
 
     def workers(self) -> Steps[list[WorkerView]]:
         """Our own: other clients do not say that they are there."""

@@ -24,7 +24,7 @@ ARGUMENTS: Final[dict[str, str]] = {
     "movable": "limit bytes id_most",
     "move": "session number to room (id hash record due own)...",
     "show": "id",
-    "page": "state offset limit",
+    "page": "state offset limit place number mark entry",
     "counts": "",
     "retry": "session number id edited data",
     "discard": "session number id",

@@ -1,12 +1,13 @@
 -- page: jobs in one state. Waiting ones in the order in which they run, ended ones newest first.
 -- KEYS[1] prefix
--- ARGV state offset limit lane
--- Returns: {{id, record, tries, due, worker, claim, end, progress, cancelling}...}, '' where it does not apply. `worker`: of
--- ready ones, the one that a job of the queue is reserved for.
+-- ARGV state lane offset limit place number mark entry
+-- `place` to `entry`: the cursor, see lib pages; `place` '' for the first page.
+-- Returns: {the next cursor, empty at the end; {id, record, tries, due, worker, claim, end, progress, cancelling}...}, '' where
+-- it does not apply. `worker`: of ready ones, the one that a job of the queue is reserved for.
 -- Invariant: changes nothing.
---@include begin wake shape ghosts line company
-local state, offset, limit, lane = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4]
-local last = offset + limit - 1
+--@include begin wake shape ghosts line company pages
+local state, lane = ARGV[1], ARGV[2]
+open_page(3)
 local rows, seen = {}, {}
 
 local function add(id, due, worker, claim)
@@ -40,111 +41,115 @@ local function head_of(from)
   end
 end
 
-local haunted = call('EXISTS', key('ghosts')) == 1
--- Entries `from` to `to` of all lists, ghosts left out, as far as one call may look; `skip`: so many jobs before them too.
-local function entries(from, to, skip)
-  local ids = {}
-  for _, line in ipairs(lines()) do
-    local name = line == '' and 'turns' or line
-    local length = call('LLEN', key(name))
-    if from < length and from <= to then
-      for _, entry in ipairs(call('LRANGE', key(name), from, to)) do
-        local id = entry
-        if line == '' then
-          id = head_of(entry)
-        elseif haunted and line ~= 'isolated' and is_passed(ghost_in(line, entry)) then
-          id = nil
-        end
-        if id and skip > 0 then
-          skip = skip - 1
-        elseif id then
-          ids[#ids + 1] = id
-        end
-        if #ids == limit then
-          return ids
-        end
+-- What tells an entry of a list from a later one of the same name: of a lane in `turns` its next entry, of a job when it was
+-- enqueued and how often it failed or crashed. '' for one that waits no longer: its entry is a ghost, which stays where it is.
+local function mark_of(list, entry)
+  if list == 'turns' then
+    return call('LINDEX', key('lane:' .. entry), 0) or ''
+  end
+  local id = shapes.entry_of(entry)
+  local enqueued = string.match(call('HGET', key('jobs'), id) or '', '^%d+')
+  return enqueued and enqueued .. ' ' .. string.match(call('HGET', key('tries'), id) or '', '^[^\n]*') or ''
+end
+
+-- Read on in a list. Which entries are ghosts is known by counting from the front, so a list with ghosts is read from there, as
+-- far as one call may look.
+local haunted, look = call('EXISTS', key('ghosts')) == 1, @MAX_GHOST_LOOK@
+local function read_list(list, reserved)
+  local name, size, passed = key(list), call('LLEN', key(list)), 0
+  if cursor.place == list then
+    passed = passed_in_list(name, 1, function(entry) return mark_of(list, entry) end)
+  end
+  local may_haunt = haunted and list ~= 'isolated'
+  local is_counted = may_haunt and list ~= 'turns'
+  if not may_haunt or passed + skip + left > look then
+    local jump = math.min(skip, size - passed)
+    passed, skip = passed + jump, skip - jump
+  end
+  local from = is_counted and passed + left <= look and 0 or passed
+  local count = may_haunt and look or left
+  local at = passed
+  for n, entry in ipairs(left > 0 and count > 0 and call('LRANGE', name, from, from + count - 1) or {}) do
+    local id = list == 'turns' and head_of(entry) or list ~= 'turns' and shapes.entry_of(entry)
+    local is_job = id and not (is_counted and is_passed(ghost_in(list, id)))
+    look = look - 1
+    if from + n > passed then
+      at = from + n
+      last = { list, digits(size - at), '', entry }
+      if is_job and skip > 0 then
+        skip = skip - 1
+      elseif is_job then
+        add(id, '', reserved, '')
+        left = left - 1
+      end
+      if left == 0 then
+        break
       end
     end
-    from, to = math.max(0, from - length), to - length
   end
-  return ids
+  if at < size then
+    more, left = true, 0
+  end
 end
 
--- Ghosts are known from the front only, so with ghosts about the lists are read from there.
-local function ready_ids()
-  if not haunted or last > @MAX_GHOST_LOOK@ then
-    return entries(offset, last, 0)
+-- The lists of waiting jobs from the cursor on. That of a priority may have gone since.
+local function read_lists(reserved)
+  local function rank(list)
+    return list == 'isolated' and 1000 or list == 'turns' and -0.5 or tonumber(string.match(list, '^ready:(.*)$') or nil) or 0
   end
-  return entries(0, @MAX_GHOST_LOOK@, offset)
+  for _, list in ipairs(lines()) do
+    list = list == '' and 'turns' or list
+    if cursor.place == '' or rank(list) <= rank(cursor.place) then
+      read_list(list, reserved)
+    end
+  end
 end
 
-local function lane_ids()
-  local ids, skip = {}, offset
-  local from, to = haunted and 0 or offset, haunted and @MAX_GHOST_LOOK@ or last
-  for _, entry in ipairs(call('LRANGE', key('lane:' .. lane), from, to)) do
-    local id = shapes.entry_of(entry)
-    if haunted and is_passed(ghost_in('lane:' .. lane, id)) then
-      -- Passed over.
-    elseif haunted and skip > 0 then
-      skip = skip - 1
-    else
-      ids[#ids + 1] = id
-    end
-    if #ids == limit then
-      break
+-- Jobs that wait for another job with their unique key come last: they have no time.
+local function read_scheduled()
+  if cursor.place ~= 'again' then
+    read_set('scheduled', key('scheduled'), false, function(entry, due) add(due_id(entry), due, '', '') end)
+  end
+  if not more then
+    read_sorted('again', following(), function(id) add(id, '', '', '') end)
+  end
+end
+
+-- Worker by worker, in the order of their names: that of their leases changes with every beat.
+local function read_held()
+  local workers = call('ZRANGE', key('holders'), 0, @MAX_HOLDERS@ - 1)
+  table.sort(workers)
+  for _, worker in ipairs(workers) do
+    if worker >= cursor.place and not more then
+      local held = key('held:' .. worker)
+      local count = call('HLEN', held)
+      if worker ~= cursor.place and skip >= count then
+        skip = skip - count
+      else
+        read_sorted(worker, call('HKEYS', held), function(id) add(id, '', worker, call('HGET', held, id)) end)
+      end
     end
   end
-  return ids
 end
 
 if state == 'ready' then
   local reserved = reserved_by(clock()) or ''
-  for _, id in ipairs(lane == '' and ready_ids() or lane_ids()) do
-    add(id, '', reserved, '')
+  if lane ~= '' then
+    read_list('lane:' .. lane, reserved)
+  else
+    read_lists(reserved)
   end
+  last[3] = more and mark_of(last[1], last[4])
 elseif state == 'scheduled' then
-  local found = call('ZRANGE', key('scheduled'), offset, last, 'WITHSCORES')
-  for i = 1, #found, 2 do
-    local id = due_id(found[i])
-    add(id, found[i + 1], '', '')
-  end
-  local count = call('ZCARD', key('scheduled'))
-  for _, id in ipairs(following(math.max(0, offset - count), limit - #rows)) do
-    add(id, '', '', '')
-  end
+  read_scheduled()
 elseif state == 'active' then
-  local skip = offset
-  for _, worker in ipairs(call('ZRANGE', key('holders'), 0, @MAX_HOLDERS@ - 1)) do
-    local held = call('HLEN', key('held:' .. worker))
-    if skip >= held then
-      skip = skip - held
-    elseif #rows < limit then
-      local found = call('HGETALL', key('held:' .. worker))
-      for i = 1 + 2 * skip, #found, 2 do
-        if #rows < limit then
-          add(found[i], '', worker, found[i + 1])
-        end
-      end
-      skip = 0
-    end
-  end
+  read_held()
 elseif state == 'unroutable' then
-  local skip = offset
-  for _, task in ipairs(call('SMEMBERS', key('unroutable'))) do
-    local parked = call('ZCARD', key('unroutable:' .. task))
-    if skip >= parked then
-      skip = skip - parked
-    elseif #rows < limit then
-      for _, id in ipairs(call('ZRANGE', key('unroutable:' .. task), skip, skip + limit - #rows - 1)) do
-        add(id, '', '', '')
-      end
-      skip = 0
-    end
-  end
+  read_parked(function(id) add(id, '', '', '') end)
 else
-  for _, id in ipairs(call('ZREVRANGE', key(state), offset, last)) do
+  read_set(state, key(state), true, function(id)
     local kept, ended = call('HGET', key('kept'), id) or '', call('HGET', key('ended'), id) or ''
     rows[#rows + 1] = { id, kept, '', '', '', '', ended, '', '' }
-  end
+  end)
 end
-return rows
+return { next_cursor(), rows }

@@ -22,20 +22,17 @@ local function append(ids, more)
   end
 end
 
--- Up to `count` jobs that wait for another with their key to end, the first `from` of them passed over. They have no order
--- by which they could be found, so that only the first FOLLOW_LOOK can be looked at.
-local function following(from, count)
-  local found, looked, cursor = {}, 0, '0'
+-- The jobs that wait for another with their key to end. They have no order by which they could be found, so that only the first
+-- FOLLOW_LOOK can be looked at.
+local function following()
+  local found, cursor = {}, '0'
   repeat
     local page = call('HSCAN', key('again'), cursor, 'COUNT', @PAGE_MAX@)
     for i = 2, #page[2], 2 do
-      looked = looked + 1
-      if looked > from and #found < count then
-        found[#found + 1] = page[2][i]
-      end
+      found[#found + 1] = page[2][i]
     end
     cursor = page[1]
-  until cursor == '0' or #found >= count or looked >= @FOLLOW_LOOK@
+  until cursor == '0' or #found >= @FOLLOW_LOOK@
   return found
 end
 
