@@ -7,10 +7,11 @@ from collections.abc import Callable
 
 import pytest
 
+from leasehold.core import limits
 from leasehold.core.engine import Feature
 from leasehold.core.errors import InvalidArgument
 from leasehold.core.job import Lease, State
-from leasehold.core.outcome import Retried, Unroutable
+from leasehold.core.outcome import Failed, Retried, Unroutable
 from leasehold.core.shape import Conflict
 from tests.conformance.test_inspect import ENDINGS
 from tests.support.world import BOOM, PAGES_MOST, World
@@ -142,6 +143,31 @@ def test_the_job_at_the_cursor_was_taken_and_is_back_behind_others(world: World)
 
     found = walk(world, State.READY, between)
     assert [id for id in found if id in IDS[3:6]] == IDS[3:6]
+
+
+def test_the_job_at_the_cursor_failed_and_was_retried_by_hand(world: World) -> None:
+    """Its counts are those that it had before."""
+    world.put(*IDS)
+    first = IDS[:3]
+
+    def between(page: list[str]) -> None:
+        if page == first:
+            first.clear()
+            world.settle_each(world.take(3), *[Failed(BOOM)] * 3)
+            assert all(world.run(world.engine.retry("q", id)) for id in page)
+
+    found = walk(world, State.READY, between)
+    assert found == [*IDS, *IDS[:3]]
+
+
+def test_a_job_that_was_enqueued_again_far_behind_its_first_entry(world: World) -> None:
+    many = [f"m{n:04}" for n in range(limits.MAX_GHOST_LOOK + 100)]
+    world.put("again")
+    for start in range(0, len(many), 1_000):
+        world.put(*many[start : start + 1_000])
+    assert world.discard("again")
+    world.put("again")
+    assert walk(world, State.READY, size=limits.PAGE_MAX) == [*many, "again"]
 
 
 def test_jobs_that_were_released_are_shown_again_and_none_is_left_out(world: World) -> None:

@@ -133,6 +133,15 @@ _PLAIN: Final = (
     ),
     Mutant("clock-back-undoes-beat", "tend(config, time, config.tend, worker)", "tend(config, time, config.tend)"),
     Mutant("expired-id-is-taken", "not state or tonumber(expires) > time", "true"),
+    Mutant("cursor-forgets-its-score", "if is_greater(cursor.entry, ", "if type(", ("page",)),
+    Mutant(
+        "cursor-beside-its-entry",
+        "passed = passed + 1\n    end\n  end\n  read_place",
+        "end\n  end\n  read_place",
+        ("page",),
+    ),
+    Mutant("cursor-follows-a-retry", "not at or mark ~= '' and mark ~= cursor.mark", "not at", ("page",)),
+    Mutant("cursor-follows-to-the-end", "size - (tonumber(cursor.number) or 0)", "size", ("page",)),
     Mutant("page-shows-ghosts", "and not (is_counted and is_passed(ghost_in(list, id)))", "", ("page",)),
     Mutant(
         "retried-is-no-failure",

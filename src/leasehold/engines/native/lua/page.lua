@@ -52,8 +52,8 @@ local function mark_of(list, entry)
   return enqueued and enqueued .. ' ' .. string.match(call('HGET', key('tries'), id) or '', '^[^\n]*') or ''
 end
 
--- Read on in a list. Which entries are ghosts is known by counting from the front, so a list with ghosts is read from there, as
--- far as one call may look.
+-- Read on in a list. Which entries are ghosts is known by counting from the front, so a list with ghosts is read from there.
+-- Further behind than one call may look, a job that was enqueued again may be shown at its ghost, too.
 local haunted, look = call('EXISTS', key('ghosts')) == 1, @MAX_GHOST_LOOK@
 local function read_list(list, reserved)
   local name, size, passed = key(list), call('LLEN', key(list)), 0
@@ -61,12 +61,12 @@ local function read_list(list, reserved)
     passed = passed_in_list(name, 1, function(entry) return mark_of(list, entry) end)
   end
   local may_haunt = haunted and list ~= 'isolated'
-  local is_counted = may_haunt and list ~= 'turns'
   if not may_haunt or passed + skip + left > look then
     local jump = math.min(skip, size - passed)
     passed, skip = passed + jump, skip - jump
   end
-  local from = is_counted and passed + left <= look and 0 or passed
+  local is_counted = may_haunt and list ~= 'turns' and passed + left <= look
+  local from = is_counted and 0 or passed
   local count = may_haunt and look or left
   local at = passed
   for n, entry in ipairs(left > 0 and count > 0 and call('LRANGE', name, from, from + count - 1) or {}) do
