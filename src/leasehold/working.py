@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 import os
+import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final
 
 from leasehold.app import Leasehold
@@ -23,6 +26,8 @@ from leasehold.recipes import recipe_of
 from leasehold.redis.aio import AsyncDriver
 from leasehold.runtime.child import Launch
 from leasehold.runtime.log import Once, event
+from leasehold.runtime.machine import Machine
+from leasehold.runtime.ports import Env
 from leasehold.runtime.worker import ExitStatus, Worker
 from leasehold.supervising.condition import Condition, Health, State
 from leasehold.supervising.health import Outlets, Teller, TellerThread
@@ -140,11 +145,19 @@ async def run_worker(
             max_payload=_max_payload(app),
             listeners=app.listeners,
             middleware=app.layers,
+            env=Env(machine=Machine(_lock_path(app))),
         )
         return await _Watched(worker, options.outlets, tether, app.settings.url.startswith("embedded:")).run(ended)
     finally:
         await driver.close()
         await app.aclose()
+
+
+def _lock_path(app: Leasehold) -> Path:
+    """The name of files that the workers of this app share on a machine: of one namespace on one Redis."""
+    name = f"{app.settings.url.rpartition('@')[2]} {app.settings.namespace}"
+    digest = hashlib.sha256(name.encode()).hexdigest()[:16]
+    return Path(tempfile.gettempdir(), f"leasehold-{os.getuid()}-{digest}")
 
 
 class _Watched:

@@ -46,16 +46,19 @@ def test_json(leasehold, app, redis_url):
 
 
 def test_why_a_job_waits_beside_idle_workers(leasehold, app, redis_url):
-    """It was running when three workers died, and one that is busy gets ready to run it alone."""
+    """It was running when four workers died, and one that is busy gets ready to run it alone."""
     driver, engine = SyncDriver(redis_url), app.engine
     job = app.queue("suspects").enqueue(b"x")
-    for n in range(3):
+    for n in range(4):
         driver.run(engine.lease(f"w{n}", ["suspects"], 1))
         driver.run(engine.leave(f"w{n}", ["suspects"], crashed=True))
     driver.run(engine.lease("busy", ["suspects"], 1, alone=Alone.SOON))
     driver.close()
     where = ("--url", redis_url, "--namespace", "shop")
-    why = "runs alone: it was running when 3 workers died. Worker busy gets ready for it."
+    why = (
+        "runs alone: it was running when 4 workers died; "
+        "worker busy takes no other jobs while it runs one alone that was running when workers died"
+    )
     assert re.search(f"^waits +{why}$", leasehold("job", "suspects", job.id, *where).end().out, re.MULTILINE)
     assert json.loads(leasehold("job", "suspects", job.id, *where, "--json").end().out)["waits"] == why
     assert "suspects=1,reserved=busy" in leasehold("info", *where).end().out

@@ -248,7 +248,7 @@ def test_the_same_id_again_behind_one_that_runs(world: World, then: str) -> None
 def test_the_same_id_again_while_a_suspect_is_held(world: World) -> None:
     """Suspects wait in a line of their own: what is left there of a discarded one is not taken for the new one."""
     world = world.with_options(alone_after_crashes=1, max_crashes=9)
-    world.put("s", "x", own_id=True)
+    world.put("x", "s", own_id=True)
     world.take(2, "victim")
     assert world.silence() == 2
     suspect = world.take_one()

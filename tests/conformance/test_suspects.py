@@ -18,6 +18,7 @@ from tests.support.world import BOOM, World
 pytestmark = pytest.mark.needs(Feature.COUNTS, Feature.RECORDS)
 
 DEATHS_MOST = 8
+ALONE = limits.ALONE_AFTER_CRASHES
 SLOTS = 16
 PERSISTENT = Shape(persistent=True)
 
@@ -25,7 +26,7 @@ PERSISTENT = Shape(persistent=True)
 @pytest.fixture
 def world(world: World) -> World:
     """With the numbers that users have."""
-    return world.with_options(max_crashes=limits.MAX_CRASHES, alone_after_crashes=limits.ALONE_AFTER_CRASHES)
+    return world.with_options(max_crashes=limits.MAX_CRASHES, alone_after_crashes=ALONE)
 
 
 def die(world: World, times: int = 1) -> None:
@@ -75,7 +76,7 @@ def test_after_two_deaths_half_of_the_slots_run_them(world: World) -> None:
     assert [len(ids) for ids in running] == [SLOTS] * 7, "beside them other jobs run"
 
 
-def test_a_suspect_that_has_run_for_a_minute_leaves_its_place_to_another(world: World) -> None:
+def test_a_suspect_that_has_run_for_long_leaves_its_place_to_another(world: World) -> None:
     suspect(world, *"abc", crashes=2)
     first = world.take(3, "w", slots=4)
     assert [lease.record.id for lease in first] == ["a", "b"]
@@ -96,16 +97,16 @@ def test_the_end_of_a_suspect_wakes_a_worker_for_the_next(world: World) -> None:
     assert world.take_ids(1, "w", slots=4) == ["c"]
 
 
-def test_after_three_deaths_a_job_runs_alone(world: World) -> None:
-    suspect(world, "a", crashes=3)
+def test_after_four_deaths_a_job_runs_alone(world: World) -> None:
+    suspect(world, "a", crashes=ALONE)
     world.put("b")
     leased = world.lease(10, "w", slots=SLOTS)
-    assert [(lease.record.id, lease.alone) for lease in leased.leases] == [("a", True)]
+    assert [(lease.record.id, lease.alone_ms > 0) for lease in leased.leases] == [("a", True)]
     assert world.take_ids(10, "v", slots=SLOTS) == ["b"], "other workers run the others"
 
 
 def test_a_claim_of_several_queues_ends_with_a_job_that_runs_alone(world: World) -> None:
-    suspect(world, "a", crashes=3)
+    suspect(world, "a", crashes=ALONE)
     world.put("b", queue="p")
     leased = world.lease(10, "w", ("q", "p"), slots=SLOTS)
     assert [lease.record.id for lease in leased.leases] == ["a"]
@@ -121,7 +122,7 @@ def test_a_busy_worker_gets_ready_for_a_job_that_runs_alone(world: World) -> Non
     (x,) = world.take(1, "w", slots=SLOTS)
     (y,) = world.take(1, "v", slots=SLOTS)
     world.finish(*world.take(1, "u"))
-    suspect(world, "a", crashes=3)
+    suspect(world, "a", crashes=ALONE)
     world.put("b", "c")
     assert world.lease(10, "w", slots=SLOTS, alone=Alone.SOON).reserved == "q"
     assert world.view("a").waits is not None
@@ -131,28 +132,28 @@ def test_a_busy_worker_gets_ready_for_a_job_that_runs_alone(world: World) -> Non
     assert world.lease(10, "w", slots=SLOTS, alone=Alone.SOON).leases == (), "it waits for the end of x"
     world.finish(x)
     (a,) = world.take(10, "w", slots=SLOTS)
-    assert (a.record.id, a.alone) == ("a", True)
+    assert (a.record.id, a.alone_ms > 0) == ("a", True)
     world.finish(a, y)
     assert world.take_ids(10, "w", slots=SLOTS) == ["c"]
 
 
 def test_an_idle_worker_takes_at_once_what_another_gets_ready_for(world: World) -> None:
-    suspect(world, "a", crashes=3)
+    suspect(world, "a", crashes=ALONE)
     assert world.lease(1, "w", alone=Alone.SOON).reserved == "q"
     assert world.take_ids(1, "v") == ["a"]
     world.put("b")
     assert world.take_ids(1, "w", alone=Alone.SOON) == ["b"], "it goes on with others"
 
 
-def test_what_a_worker_has_run_for_a_minute_may_stay_beside_a_job_that_runs_alone(world: World) -> None:
+def test_what_a_worker_has_run_for_long_may_stay_beside_a_job_that_runs_alone(world: World) -> None:
     world.put("long")
     long = world.take(1, "w", slots=SLOTS)
-    suspect(world, "a", crashes=3)
+    suspect(world, "a", crashes=ALONE)
     assert world.lease(10, "w", slots=SLOTS).reserved == "q"
     keep(world, "w", long, limits.STEADY_MS + LEASE_MS)
     assert world.take_ids(10, "w", slots=SLOTS) == ["a"]
     assert world.leave("w", crashed=True) == 2
-    assert (world.view("a").crashes, world.view("long").crashes) == (4, 0), "what ran alone is to blame"
+    assert (world.view("a").crashes, world.view("long").crashes) == (ALONE + 1, 0), "what ran alone is to blame"
 
 
 @pytest.mark.parametrize("how", ["dead", "quiet"])
@@ -160,7 +161,7 @@ def test_a_worker_that_no_longer_gets_ready_is_replaced_by_another(world: World,
     world.put("x", "y")
     for worker in "wv":
         world.take(1, worker)
-    suspect(world, "a", crashes=3)
+    suspect(world, "a", crashes=ALONE)
     assert world.lease(1, "w", alone=Alone.SOON).reserved == "q"
     assert world.lease(1, "v", alone=Alone.SOON).reserved is None
     if how == "dead":
@@ -170,32 +171,53 @@ def test_a_worker_that_no_longer_gets_ready_is_replaced_by_another(world: World,
 
 
 def test_a_worker_that_cannot_get_ready_keeps_nothing_waiting(world: World) -> None:
-    """It runs a suspect that does not end: whatever dies there would be its fault as well."""
-    suspect(world, "a", crashes=3)
+    """All its slots are busy for long, or it is the turn of other jobs."""
+    suspect(world, "a", crashes=ALONE)
     world.put("b")
     leased = world.lease(10, "w", slots=SLOTS, alone=Alone.NO)
     assert ([lease.record.id for lease in leased.leases], leased.reserved) == (["b"], None)
 
 
+def test_beside_a_suspect_that_has_run_for_long_a_death_is_not_the_own_of_one(world: World) -> None:
+    """A job that is to run alone need not wait for the end of one that runs for hours."""
+    suspect(world, "long", crashes=1)
+    long = world.take(1, "w", slots=SLOTS)
+    keep(world, "w", long, limits.STEADY_MS + LEASE_MS)
+    suspect(world, "a", crashes=ALONE)
+    assert world.take_ids(10, "w", slots=SLOTS) == ["a"]
+    world.leave("w", crashed=True)
+    assert (world.view("a").crashes, world.view("long").crashes) == (ALONE + 1, 2)
+
+
+def test_deaths_beside_a_suspect_of_another_queue_end_nothing(world: World) -> None:
+    """Only the worker knows of it."""
+    suspect(world, "a", crashes=ALONE)
+    for crashes in range(ALONE, 2 * limits.MAX_CRASHES):
+        (a,) = world.take(10, "w", slots=SLOTS, alone=Alone.BESIDE)
+        assert (a.crashes, a.alone_ms > 0) == (crashes, True)
+        world.leave("w", crashed=True)
+    assert world.state("a") is State.READY
+
+
 def test_a_lost_answer_says_again_that_the_job_runs_alone(world: World) -> None:
-    suspect(world, "a", crashes=3)
+    suspect(world, "a", crashes=ALONE)
 
     def again(_: int, call: Command | Invoke, send: Send) -> Reply:
         send(call)
         return send(call)
 
     leased = step(world.engine.lease("w", ["q"], 5), Session("s"), send_with(world.driver), again)
-    assert [(lease.record.id, lease.alone) for lease in leased.leases] == [("a", True)]
+    assert [(lease.record.id, lease.alone_ms > 0) for lease in leased.leases] == [("a", True)]
 
 
 def test_who_dies_twice_alone_ends_in_broken(world: World) -> None:
     world.put("a")
     die(world, 9)
     view = world.view("a")
-    assert (view.state, view.crashes) == (State.READY, 3), "beside others it is never found guilty"
-    for crashes in (3, 4):
+    assert (view.state, view.crashes) == (State.READY, ALONE), "beside others it is never found guilty"
+    for crashes in range(ALONE, limits.MAX_CRASHES):
         (a,) = world.take(1, f"w{crashes}")
-        assert (a.alone, a.crashes) == (True, crashes)
+        assert (a.alone_ms > 0, a.crashes) == (True, crashes)
         world.leave(f"w{crashes}", crashed=True)
     assert world.state("a") is State.BROKEN
 
@@ -205,7 +227,7 @@ def test_one_that_crashes_the_process_of_its_own_is_to_blame_itself(world: World
     for crashes in range(limits.MAX_CRASHES):
         (a,) = world.take(1, f"w{crashes}")
         assert a.crashes == crashes
-        assert not a.alone, "others are not suspected with it"
+        assert not a.alone_ms, "others are not suspected with it"
         world.settle(a, Crashed())
     assert world.state("a") is State.BROKEN
 
@@ -214,20 +236,20 @@ def test_deaths_in_company_end_nothing_whatever_came_before(world: World) -> Non
     world.put("a")
     for _ in range(limits.MAX_CRASHES - 2):
         world.settle(world.take_one(), Crashed())
-    die(world, 3)
+    die(world, ALONE)
     view = world.view("a")
-    assert (view.state, view.crashes) == (State.READY, limits.MAX_CRASHES + 1)
+    assert (view.state, view.crashes) == (State.READY, limits.MAX_CRASHES - 2 + ALONE)
     world.take_one("alone")
     world.leave("alone", crashed=True)
     assert world.state("a") is State.BROKEN
 
 
 def test_a_failure_leaves_the_count_and_an_end_clears_it(world: World) -> None:
-    suspect(world, "a", crashes=3)
+    suspect(world, "a", crashes=ALONE)
     (a,) = world.take(1)
     assert world.settle(a, Retried(BOOM))
     (a,) = world.take(1)
-    assert (a.alone, a.failures) == (True, 1)
+    assert (a.alone_ms > 0, a.failures) == (True, 1)
     assert world.settle(a, Completed(b"", 0))
     assert world.left() == set()
 
@@ -235,13 +257,13 @@ def test_a_failure_leaves_the_count_and_an_end_clears_it(world: World) -> None:
 @pytest.mark.needs(Feature.LANES)
 def test_the_head_of_a_lane_keeps_it_while_it_waits_to_run_alone(world: World) -> None:
     world.put_in("L", "a", "b")
-    die(world, 3)
+    die(world, ALONE)
     world.put("x")
     (x,) = world.take(10, "w", alone=Alone.NO)
     assert x.record.id == "x"
     assert world.take(10, "w", alone=Alone.SOON) == []
     (a,) = world.take(10, "v")
-    assert (a.record.id, a.alone) == ("a", True)
+    assert (a.record.id, a.alone_ms > 0) == ("a", True)
     assert world.take(10, "u") == []
     world.finish(a)
     assert world.take_ids(10, "w") == ["b"]
@@ -293,51 +315,60 @@ def test_persistent_jobs_neither_block_others_nor_end_by_deaths_of_others(
     assert world.job("one more", queues[0]) is None, "nobody waits for them any longer"
 
 
-def test_of_a_queue_one_job_runs_alone_at_a_time(world: World) -> None:
-    """One death of a container takes several workers, and must not count against two jobs that ran alone."""
-    suspect(world, "a", crashes=3)
-    suspect(world, "b", crashes=3)
-    (first,) = world.take(1, "w", slots=SLOTS)
-    assert first.alone
-    assert world.take(10, "v", slots=SLOTS) == []
-    world.finish(first)
-    (second,) = world.take(1, "v", slots=SLOTS)
-    assert second.alone
-    assert {first.record.id, second.record.id} == {"a", "b"}
-    keep(world, "v", [second], limits.STEADY_MS + LEASE_MS)
-    suspect(world, "c", crashes=3)
-    assert world.take_ids(10, "w", slots=SLOTS) == ["c"]
+def test_of_those_that_are_to_run_alone_the_latest_claim_is_first(world: World) -> None:
+    """What kills its worker has mostly just begun."""
+    suspect(world, *"abc", crashes=ALONE)
+    found = []
+    for n in range(3):
+        (lease,) = world.take(1, f"w{n}", slots=SLOTS)
+        found.append(lease.record.id)
+    assert found == ["c", "b", "a"]
 
 
-def test_others_join_a_job_that_has_run_alone_for_a_minute_and_it_ends_in_broken_after_more_deaths(
-    world: World,
-) -> None:
+def test_with_each_death_in_company_a_job_runs_alone_for_longer(world: World) -> None:
+    """So one that kills late is found all the same: the last two of its deaths are its own."""
     world.put("a")
-    die(world, 3)
-    for crashes in range(3, DEATHS_MOST):
+    die(world, ALONE)
+    for crashes in range(ALONE, DEATHS_MOST - 2):
         worker, other = f"w{crashes}", f"b{crashes}"
         (a,) = world.take(1, worker, slots=SLOTS)
-        assert (a.record.id, a.alone) == ("a", True)
-        keep(world, worker, [a], limits.STEADY_MS + LEASE_MS)
+        assert a.alone_ms == limits.STEADY_MS * 4 ** (crashes - ALONE)
+        keep(world, worker, [a], a.alone_ms + LEASE_MS)
         world.put(other)
-        assert world.take_ids(10, worker, slots=SLOTS, alone=Alone.NO) == [other]
+        assert world.take_ids(10, worker, slots=SLOTS) == [other]
         world.leave(worker, crashed=True)
         assert world.view(other).crashes == 1, "it may have been the one that joined"
         world.discard(other)
+    for worker in ("v", "w"):
+        (a,) = world.take(1, worker, slots=SLOTS)
+        assert a.alone_ms == limits.STEADY_MS * 16
+        world.leave(worker, crashed=True)
     assert world.state("a") is State.BROKEN
 
 
 @pytest.mark.needs(Feature.PERSISTENT)
-def test_a_persistent_job_that_runs_alone_is_cleared_after_a_minute(world: World) -> None:
+def test_a_persistent_job_that_has_run_for_long_is_cleared(world: World) -> None:
     world.put("p", shape=PERSISTENT)
-    die(world, 3)
+    die(world, ALONE)
     (p,) = world.take(1, "w", slots=SLOTS)
-    assert p.alone
+    assert p.alone_ms
     keep(world, "w", [p], limits.STEADY_MS + LEASE_MS)
     world.put("a")
     assert world.take_ids(1, "w", slots=SLOTS) == ["a"]
     world.leave("w", crashed=True)
     assert (world.view("p").crashes, world.view("a").crashes) == (1, 1)
+
+
+@pytest.mark.needs(Feature.PERSISTENT)
+def test_a_persistent_job_is_cleared_also_beside_one_that_runs_alone(world: World) -> None:
+    world.put("p", shape=PERSISTENT)
+    die(world, 2)
+    (p,) = world.take(1, "w", slots=SLOTS)
+    keep(world, "w", [p], limits.STEADY_MS + LEASE_MS)
+    suspect(world, "a", crashes=ALONE)
+    assert world.take_ids(1, "w", slots=SLOTS) == ["a"]
+    world.leave("w", crashed=True)
+    assert (world.view("p").crashes, world.view("a").crashes) == (0, ALONE + 1)
 
 
 def test_why_a_job_waits_is_said(world: World) -> None:
@@ -348,14 +379,20 @@ def test_why_a_job_waits_is_said(world: World) -> None:
     waits = "it was running when 2 workers died: such jobs run in at most 1 of 2 slots of a worker"
     assert world.view("b").waits == waits
     world.finish(*world.take())
-    suspect(world, "c", crashes=3)
-    waits = "runs alone: it was running when 3 workers died."
-    assert world.view("c").waits == f"{waits} Waits for its turn, and for a worker without other jobs."
+    suspect(world, "c", crashes=ALONE)
+    waits = f"runs alone: it was running when {ALONE} workers died"
+    assert world.view("c").waits == f"{waits}; it waits for a worker without other jobs, one at a time on a machine"
     world.lease(1, "w", alone=Alone.SOON)
     (listed,) = world.run(world.engine.page("q", State.READY)).jobs
-    assert listed.waits == world.view("c").waits == f"{waits} Worker w gets ready for it."
+    busy = "takes no other jobs while it runs one alone that was running when workers died"
+    assert listed.waits == world.view("c").waits == f"{waits}; worker w {busy}"
     assert world.run(world.engine.queue("q")).reserved == "w"
-    world.finish(*world.take(1, "v"))
+    c = world.take(1, "v")
+    world.put("d")
+    assert world.view("d").waits == f"worker v {busy}"
+    assert world.run(world.engine.queue("q")).reserved == "v"
+    world.finish(*c)
+    assert world.view("d").waits is None
     assert world.run(world.engine.queue("q")).reserved is None
 
 

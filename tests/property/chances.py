@@ -35,7 +35,7 @@ OUTCOMES: Final[list[Outcome]] = [
     Cancelled("x"),
 ]
 OPTIONS: Final = Options(
-    timing=Timing(lease_ms=spans.LEASE_MS, grace_ms=spans.GRACE_MS),
+    timing=Timing(lease_ms=spans.LEASE_MS, grace_ms=spans.GRACE_MS, steady_ms=spans.STEADY_MS),
     outage_ms=spans.OUTAGE_MS,
     amnesty_ms=spans.AMNESTY_MS,
     max_crashes=spans.MAX_CRASHES,

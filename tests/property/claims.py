@@ -33,7 +33,7 @@ def judge(model: Model, claim: Claim) -> None:
         assert not claim.got, "a paused queue gives nothing"
         return
     assert len(claim.got) == len(set(claim.got)) <= claim.limit
-    ready = claim.idle and not model.has_company(claim.now, claim.worker)
+    ready = claim.idle and not model.has_young(claim.now, claim.worker)
     waited = bool(model.lines.isolated)
     if ready:
         _return_the_parked(model)
@@ -76,10 +76,7 @@ def _return_the_parked(model: Model) -> None:
 def _judge_wait(model: Model, claim: Claim, ready: bool, suspects: list[str]) -> None:
     """One that is to run alone is taken, or the worker gets ready for it, unless another does."""
     holder, since = model.reserved
-    if model.another_runs_alone(claim.now):
-        assert not suspects
-        assert not claim.reserved
-    elif ready:
+    if ready:
         assert suspects
         model.reserved = ("", claim.now - QUANTUM_MS)
     elif claim.reserved:

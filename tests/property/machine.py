@@ -154,7 +154,7 @@ class Machine(RuleBasedStateMachine):
             got = [lease for lease in answer.leases if lease.record.queue == queue]
             model.tend(now)
             ids = [lease.record.id for lease in got]
-            alone, reserved = any(lease.alone for lease in got), answer.reserved == queue
+            alone, reserved = any(lease.alone_ms for lease in got), answer.reserved == queue
             idle = left == limit
             judge(model, Claim(now, worker, left, of_lane, ids, self._isolated(queue), alone, reserved, idle))
             for lease in got:
@@ -177,7 +177,7 @@ class Machine(RuleBasedStateMachine):
         assert (lease.failures, lease.crashes) == (job.failures, job.crashes)
         token = int(lease.token)
         assert all(token > earlier for earlier in job.claims), "tokens grow"
-        self.models[queue].claim(now, worker, job.id, token, by_hand_ms, lease.alone)
+        self.models[queue].claim(now, worker, job.id, token, by_hand_ms, lease.alone_ms)
         self.leases.append(lease)
         if by_hand_ms:
             self.by_hand.add(lease.ref)

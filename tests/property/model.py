@@ -5,7 +5,6 @@ from __future__ import annotations
 from copy import deepcopy
 from typing import Final
 
-from leasehold.core import limits
 from leasehold.core.job import ENDS, Enqueued, State
 from leasehold.core.outcome import Broken, Cancelled, Completed, Crashed, Failed, Outcome, Released, Retried, Unroutable
 from leasehold.core.shape import CancelAnswer, CancelCount, LaneFailure, QueueSettings, Until
@@ -21,6 +20,8 @@ OUTAGE_MS: Final = 550_000
 AMNESTY_MS: Final = 250_000
 KEEP_MS: Final = 2_050_000
 MAX_CRASHES: Final = 4
+STEADY_MS: Final = 65_000
+"""Four times and sixteen times as long it is no multiple of a step either."""
 ALONE: Final = 2
 """From so many crashes that others may have caused a job waits apart, to run alone."""
 NEVER: Final = 10**15
@@ -108,12 +109,16 @@ class Model:
             self.lines.place(job, first=False)
         return Enqueued(job.id, True)
 
-    def claim(self, now: int, worker: str, id: str, token: int, by_hand_ms: int, alone: bool = False) -> None:
+    def claim(self, now: int, worker: str, id: str, token: int, by_hand_ms: int, alone_ms: int = 0) -> None:
         """It is out of line already, see claims.py."""
         job = self.jobs[id]
+        if alone_ms:
+            assert alone_ms == STEADY_MS * 4 ** min(2, job.doubtful - ALONE)
+        alone = "beside" if self._has_old_suspect(now, worker) else "alone"
         job.state, job.worker, job.token, job.claimed = State.ACTIVE, worker, token, now
         job.claims.append(token)
-        job.claim = "hand" if by_hand_ms else "alone" if alone else ""
+        job.claim = "hand" if by_hand_ms else alone if alone_ms else ""
+        job.window = 0 if by_hand_ms else alone_ms
         if job.shape.unique and job.shape.unique.until is Until.STARTED:
             self.keys.free(job)
         self.holders[worker] = now + (by_hand_ms or LEASE_MS)
@@ -250,7 +255,10 @@ class Model:
     ) -> None:
         """To the front, in the order of their claims. `known`: nothing else can have caused it."""
         lonely = {job.worker for job in jobs if self._runs_alone(now, job)}
+        isolated = []
         for job in sorted(jobs, key=lambda job: -job.token):
+            if self._is_cleared(now, job):
+                job.crashes = job.doubtful = 0
             guilty = job in crashed and self._count(now, job, known, lonely)
             if job.cancelling is not None:
                 self._end(now, job, State.CANCELLED)
@@ -259,37 +267,40 @@ class Model:
             else:
                 self._rested(job)
                 if job.doubtful >= ALONE and job.lane is None:
-                    self.lines.isolate(job, first=True)
+                    isolated.append(job)
                 else:
                     self.lines.place(job, first=True)
+        for job in reversed(isolated):
+            self.lines.isolate(job, first=True)
         for worker in workers:
             self._forget_idle(worker)
 
     def _runs_alone(self, now: int, job: Job) -> bool:
         return job.claim == "alone" and not self.is_steady(now, job)
 
-    def another_runs_alone(self, now: int) -> bool:
-        return any(job.state is State.ACTIVE and self._runs_alone(now, job) for job in self.jobs.values())
-
     def is_steady(self, now: int, job: Job) -> bool:
-        return now - job.claimed > limits.STEADY_MS
+        return now - job.claimed > (job.window or STEADY_MS)
+
+    def _is_cleared(self, now: int, job: Job) -> bool:
+        return job.shape.persistent and now - job.claimed > STEADY_MS
 
     def _count(self, now: int, job: Job, known: bool, lonely: set[str]) -> bool:
         """Count a crash, if it is the job's. Answers whether that ends it in broken."""
         alone, known = self._runs_alone(now, job), known or job.claim == "hand"
         if not known and not alone and job.worker in lonely:
             return False
-        if job.shape.persistent and self.is_steady(now, job):
-            job.crashes = job.doubtful = 0
         job.crashes += 1
-        job.doubtful += not known
-        late = job.claim == "alone" and not alone
-        return (known or alone or late) and job.crashes >= MAX_CRASHES + (ALONE if late else 0)
+        job.doubtful += not (known or alone)
+        own = job.crashes - job.doubtful
+        return (known or alone) and job.crashes >= MAX_CRASHES and own >= 2
 
-    def has_company(self, now: int, worker: str) -> bool:
-        """Whether something that a worker holds could be to blame if it died beside a job that is to run alone."""
-        held = self.held_by(worker)
-        return any(not self.is_steady(now, job) or (job.doubtful and not job.shape.persistent) for job in held)
+    def has_young(self, now: int, worker: str) -> bool:
+        """Whether a worker holds something that began lately, so that no job can run alone beside it."""
+        return any(not self.is_steady(now, job) for job in self.held_by(worker))
+
+    def _has_old_suspect(self, now: int, worker: str) -> bool:
+        """Whether something that has run for long may be to blame all the same."""
+        return any(job.doubtful and not self._is_cleared(now, job) for job in self.held_by(worker))
 
     def _forget_idle(self, worker: str) -> None:
         if not self.held_by(worker):

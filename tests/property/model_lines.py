@@ -13,7 +13,8 @@ class Job:
     """A job that was acknowledged, or what is left of it.
 
     `turn`: its place in the order of its lane, which it keeps while its lane waits for it. `doubtful`: of its crashes
-    those that others may have caused. `claim`: how it is held: by hand, or alone, or as usual.
+    those that others may have caused. `claim`: how it is held: by hand, alone, beside suspects that have run for long,
+    or as usual; `window`: for how long nothing else is claimed beside it.
     """
 
     id: str
@@ -27,6 +28,7 @@ class Job:
     crashes: int = 0
     doubtful: int = 0
     claim: str = ""
+    window: int = 0
     due: float = 0
     token: int = 0
     worker: str = ""

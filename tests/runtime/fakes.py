@@ -139,9 +139,10 @@ class FakeEngine:
             self.slots.append(slots)
             for queue in queues:
                 lonely = next((lease for lease in self.ready[queue] if lease.record.id in self.alone), None)
-                if lonely is not None and alone is Alone.NOW and not got:
+                if lonely is not None and alone in (Alone.NOW, Alone.BESIDE) and not got:
                     self.ready[queue].remove(lonely)
-                    return Leased((self._take(structs.replace(lonely, alone=True), worker),), refused=refused)
+                    lonely = structs.replace(lonely, alone_ms=self.timing.steady_ms)
+                    return Leased((self._take(lonely, worker),), refused=refused)
                 if lonely is not None and alone is not Alone.NO:
                     self.reserved += 1
                     return Leased(tuple(got), refused=refused, reserved=queue)

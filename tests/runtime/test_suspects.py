@@ -63,7 +63,6 @@ async def test_a_busy_worker_claims_nothing_else_until_it_can_run_a_job_alone():
         gate.open.set()
         await rig.settled(3)
         assert [await free.begun.get(), await free.begun.get()] == ["a", "other"]
-    assert rig.engine.companies[0] is Alone.NOW
 
 
 async def test_what_has_run_for_long_may_stay_beside_it():
@@ -80,7 +79,7 @@ async def test_what_has_run_for_long_may_stay_beside_it():
         assert not rig.engine.outcomes("long")
 
 
-async def test_a_suspect_that_has_run_for_long_keeps_it_out():
+async def test_a_suspect_that_has_run_for_long_may_stay_as_well_but_the_claim_says_so():
     long, free = Gate(), Gate()
     free.open.set()
     engine = FakeEngine(timing=STEADY)
@@ -90,13 +89,25 @@ async def test_a_suspect_that_has_run_for_long_keeps_it_out():
         await asyncio.sleep(STEADY.steady_ms / 1000)
         rig.engine.alone |= {"a"}
         rig.engine.add("a", task="free")
-        rig.engine.add("b", task="free")
-        await rig.engine.until(lambda: Alone.NO in rig.engine.companies)
         await rig.settled(1)
-        assert rig.engine.outcomes("b")
-        assert not rig.engine.outcomes("a")
+        assert rig.engine.outcomes("a")
+        assert (Alone.BESIDE in rig.engine.companies, Alone.NOW in rig.engine.companies) == (True, False)
         long.open.set()
+        await rig.settled(2)
+
+
+async def test_between_two_jobs_that_run_alone_others_have_their_turn():
+    gate, free = Gate(), Gate()
+    free.open.set()
+    async with Rig(gated(gate), more=[gated(free, name="free")], concurrency=4) as rig:
+        rig.engine.alone |= {"a", "b"}
+        rig.engine.add("a", "b", crashes=4)
+        assert await gate.begun.get() == "a"
+        rig.engine.add("other", task="free")
+        gate.open.set()
         await rig.settled(3)
+        assert await free.begun.get() == "other"
+        assert [one.lease.record.id for one in rig.engine.settled] == ["a", "other", "b"]
 
 
 @pytest.mark.parametrize("persistent", [True, False])

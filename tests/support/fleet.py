@@ -29,14 +29,15 @@ class Worker:
 
     def company(self) -> Alone:
         old = [lease for lease, rounds in self.held.values() if rounds >= STEADY_ROUNDS]
-        if any(lease.crashes and not lease.record.shape.persistent for lease in old):
-            return Alone.NO
         if len(old) < len(self.held):
             return Alone.SOON
-        return Alone.NOW if len(self.held) < self.slots else Alone.NO
+        if len(self.held) >= self.slots:
+            return Alone.NO
+        doubtful = any(lease.crashes and not lease.record.shape.persistent for lease in old)
+        return Alone.BESIDE if doubtful else Alone.NOW
 
     def runs_alone(self) -> bool:
-        return any(lease.alone and rounds < STEADY_ROUNDS for lease, rounds in self.held.values())
+        return any(rounds <= lease.alone_ms // ROUND_MS for lease, rounds in self.held.values() if lease.alone_ms)
 
 
 class Fleet:
@@ -67,7 +68,7 @@ class Fleet:
         worker.reserved = leased.reserved
         for lease in leased.leases:
             worker.held[lease.record.id] = (lease, 0)
-            assert not lease.alone or len(leased.leases) == 1
+            assert not lease.alone_ms or len(leased.leases) == 1
 
     def kill(self, n: int) -> None:
         """One dies, and another is started in its place."""

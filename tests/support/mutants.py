@@ -71,7 +71,7 @@ _PLAIN: Final = (
     Mutant("settle-keeps-held", "call('HDEL', held_key, unpack(gone))", "", ("settle",)),
     Mutant("complete-keeps-job", "call('HDEL', key('jobs'), unpack(completed))", "", ("settle",)),
     Mutant("ghosts-live", "if not is_ghost(ghost_in(list, id)) then", "if true then", ("claim",)),
-    Mutant("no-crash-limit", "is_limit(config, entry[5], crashes)", "false"),
+    Mutant("no-crash-limit", "is_limit(config, entry[5], crashes, doubtful)", "false"),
     Mutant(
         "crash-is-a-failure",
         "blame.tries_text(failures, crashes, doubtful) ..",
@@ -89,23 +89,26 @@ _PLAIN: Final = (
     Mutant("all-claims-crash", "n <= 2 * (tonumber(kind) or 1000)", "true"),
     Mutant("suspects-all-together", "company.count >= most_together(who.slots, worst)", "false", ("claim",)),
     Mutant(
-        "suspects-never-leave-their-place", "if not is_steady(config, time, claimed) then", "if true then", ("claim",)
+        "suspects-never-leave-their-place",
+        "if not is_steady(config, time, claimed, kind or '') then",
+        "if true then",
+        ("claim",),
     ),
-    Mutant("alone-in-company", "who.alone == 'now' and not company.any", "true", ("claim",)),
+    Mutant("alone-in-company", "and not company.young\n", "\n", ("claim",)),
     Mutant("alone-for-two", "(reserved_by(time) or worker) ~= worker", "false", ("claim",)),
-    Mutant("reserved-for-ever", "tonumber(till) > time and", "", ("claim",)),
+    Mutant("reserved-for-ever", "tonumber(till) > time and tonumber(till) <=", "tonumber(till) <=", ("claim",)),
+    Mutant("alone-beside-a-suspect", "who.alone == 'now' and not company.doubtful", "who.alone == 'now'", ("claim",)),
+    Mutant("alone-for-one-span", "4 ^ math.max(0, math.min(2, doubtful - config.alone))", "1", ("claim",)),
+    Mutant("latest-claim-last", "doubtful >= config.alone and 1 or", "false and 1 or"),
     Mutant("reserved-for-who-cannot", "who.alone ~= 'no' and", "", ("claim",)),
     Mutant(
-        "reserved-beside-others", "if how > 0 then\n    limit = #jobs", "if false then\n    limit = #jobs", ("claim",)
+        "reserved-beside-others", "if how ~= 0 then\n    limit = #jobs", "if false then\n    limit = #jobs", ("claim",)
     ),
-    Mutant(
-        "company-of-one-alone-is-blamed", "(how == 'alone' or how == 'known' or not alone[entry[4]]) and how", "how"
-    ),
-    Mutant("two-run-alone", "#alone > 0 and another_runs_alone(config, time, token_of)", "false", ("claim",)),
-    Mutant("late-deaths-end-nothing", "(how == 'late' and config.alone or 0)", "(how == 'late' and 1000 or 0)"),
+    Mutant("company-of-one-alone-is-blamed", "(how ~= 'shared' or not alone[entry[4]]) and how", "how"),
+    Mutant("one-own-death-is-enough", "and own >= math.min(2, config.max_crashes - config.alone)", ""),
     Mutant("shared-deaths-end-in-broken", "how ~= 'shared' and crashes >=", "crashes >="),
-    Mutant("own-process-is-suspected", "how and how ~= 'known' and 1 or 0", "how and 1 or 0"),
-    Mutant("persistent-stays-alone", "and is_steady(config, time, claimed)\n", "and false\n"),
+    Mutant("own-process-is-suspected", "(how == 'shared' and 1 or 0)", "(how and 1 or 0)"),
+    Mutant("persistent-stays-alone", "and is_steady(config, time, claimed, '')\n", "and false\n"),
     Mutant("two-leases-two-ends", "call('HEXISTS', key('jobs'), id) == 0 then", "false then", ("settle",)),
     Mutant("suspect-leaves-quietly", "woken = woken or doubtful >= config.isolate", "", ("settle",)),
     Mutant(
@@ -199,7 +202,11 @@ _LANES: Final = (
         "    local lane",
         ("discard", "purge"),
     ),
-    Mutant("hand-back-is-limited", "entry[5] and is_limit(config, entry[5], crashes)", "crashes >= config.max_crashes"),
+    Mutant(
+        "hand-back-is-limited",
+        "entry[5] and is_limit(config, entry[5], crashes, doubtful)",
+        "crashes >= config.max_crashes",
+    ),
     Mutant("full-for-what-adds-nothing", "or not adds(ARGV[i], i, taken)", ""),
     Mutant("full-for-equal-keys", "not taken['key ' .. unique] and ", "", ("enqueue_shaped",)),
     Mutant("rerun-needs-no-room", "(not other or follows)", "not other", ("enqueue_shaped",)),

@@ -73,10 +73,12 @@ class Alone(StrEnum):
     """Whether a worker can run a job alone: with nothing beside it that could be to blame when the worker dies."""
 
     NOW = "now"
+    BESIDE = "beside"
+    """Now, but beside suspects that have run for long: its death would not be its own for certain."""
     SOON = "soon"
     """Once some of what it runs has ended, or has run for `Timing.steady_ms`."""
     NO = "no"
-    """It runs a suspect, or all its slots are busy, and the end of that is unknown."""
+    """All its slots are busy, or it is the turn of others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,8 +175,8 @@ class Engine(Protocol):
         `lease_ms` None: as long as the worker's heartbeat; else for this long (a lease by hand, without a keeper, in
         the name of a worker of its own). `slots`: how many jobs the worker runs at one time. What it claims ahead of
         them and has not begun does not count as crashed when it dies. `alone`: whether it could run a job alone, as far
-        as what it holds in any of its queues is concerned. Of a job that must run so, the lease says it: no other comes
-        with it, and the worker claims nothing beside it.
+        as what it holds in any of its queues is concerned. Of a job that must run so, the lease says for how long: no
+        other comes with it, and the worker claims nothing beside it for that time.
         """
         ...
 

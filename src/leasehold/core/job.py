@@ -109,7 +109,8 @@ class LeaseRef(Struct, frozen=True, gc=False):
 class Lease(Struct, frozen=True, gc=False):
     """A claim on a job by a worker. `attempt` counts from 1: earlier failures and crashes, plus this one.
 
-    `alone`: its worker claims nothing else while it runs, as it was running at several deaths of workers.
+    `alone_ms`: for how long its worker claims nothing else while it runs, as it was running at several deaths of
+    workers.
     """
 
     worker: str
@@ -117,7 +118,7 @@ class Lease(Struct, frozen=True, gc=False):
     record: JobRecord
     failures: int
     crashes: int
-    alone: bool = False
+    alone_ms: int = 0
 
     @property
     def attempt(self) -> int:
@@ -219,8 +220,8 @@ class QueueView:
 
     `parked_lanes`: lanes that are set aside; `blocked_lanes`: those in which a failed job keeps its place. The
     jobs of both are among the ready ones. `suspects`: ready jobs that crashed, of which a worker runs only some
-    together, or one alone; `reserved`: the worker that gets ready to run one alone. `newer_layout`: the queue's layout
-    version, where a newer release has written it: workers of this release claim nothing from the queue.
+    together, or one alone; `reserved`: the worker that runs one alone, or gets ready to. `newer_layout`: the
+    queue's layout version, where a newer release has written it: workers of this release claim nothing from it.
     """
 
     name: str

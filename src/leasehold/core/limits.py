@@ -75,9 +75,9 @@ MAX_TIMEOUT_MS = 7 * DAY
 MAX_DELAY_MS = 10 * 365 * DAY
 DEFAULT_RETRIES = 3
 MAX_RETRIES = 10_000
-MAX_CRASHES, ALONE_AFTER_CRASHES = 5, 3
+MAX_CRASHES, ALONE_AFTER_CRASHES = 6, 4
 """Deaths of its workers that end a job in `broken`, and after which it runs alone: see decision 0008."""
-STEADY_MS = MINUTE
+STEADY_MS = 15 * SECOND
 """A job that has run for longer is not to blame for a death that follows the start of another one."""
 RESERVED_MS, RESERVED_LOOK_MS = 5 * SECOND, 500
 """How long a worker that gets ready to run a job alone keeps that job, and how often it says that it still does."""

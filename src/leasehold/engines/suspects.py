@@ -6,29 +6,28 @@ from typing import Final
 
 SUSPECT_FROM: Final = 2
 """From how many crashes on a job waits apart from the others, if it is not to run alone already."""
-RUNS_ALONE: Final = 1
-"""A claim answered one job, which is to run alone."""
-RESERVED: Final = 2
+RESERVED: Final = -1
 """A job that is to run alone waits for the worker that claims: it claims nothing else until it can."""
 
 
-def why_it_waits(crashes: int, alone_from: int, reserved: str | None) -> str | None:
+def why_it_waits(crashes: int, alone_from: int, busy: str | None) -> str | None:
     """Why a job that is ready may have to wait although workers are idle; None: there is no such reason.
 
-    `crashes`: those that others may have caused.
+    `crashes`: those that others may have caused. `busy`: the worker that takes nothing else for now, as it runs a job
+    of the queue alone or gets ready to.
 
-    >>> why_it_waits(4, 3, None)
-    'runs alone: it was running when 4 workers died. Waits for its turn, and for a worker without other jobs.'
+    >>> why_it_waits(2, 4, None)
+    'it was running when 2 workers died: such jobs run in at most 1 of 2 slots of a worker'
     """
     died = "a worker died" if crashes == 1 else f"{crashes} workers died"
+    reasons = []
     if crashes >= alone_from:
-        waits = (
-            f"Worker {reserved} gets ready for it."
-            if reserved
-            else "Waits for its turn, and for a worker without other jobs."
-        )
-        return f"runs alone: it was running when {died}. {waits}"
-    if crashes < SUSPECT_FROM:
-        return None
-    share = 2 ** (crashes - 1)
-    return f"it was running when {died}: such jobs run in at most 1 of {share} slots of a worker"
+        reasons.append(f"runs alone: it was running when {died}")
+    elif crashes >= SUSPECT_FROM:
+        share = 2 ** (crashes - 1)
+        reasons.append(f"it was running when {died}: such jobs run in at most 1 of {share} slots of a worker")
+    if busy:
+        reasons.append(f"worker {busy} takes no other jobs while it runs one alone that was running when workers died")
+    elif crashes >= alone_from:
+        reasons.append("it waits for a worker without other jobs, one at a time on a machine")
+    return "; ".join(reasons) or None

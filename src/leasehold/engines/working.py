@@ -139,9 +139,9 @@ class ScriptedEngine(Scripted):
             dropped += got.dropped
             nearest = sooner(nearest, got.next_ms)
             reserved = got.reserved
-            if reserved is not None or (got.leases and got.leases[0].alone):
+            if reserved is not None or (got.leases and got.leases[0].alone_ms):
                 break
-            if got.leases and alone is Alone.NOW:
+            if got.leases and alone is not Alone.NO:
                 alone = Alone.SOON
         return Leased(tuple(leases), tuple(dropped), tuple(refused), nearest, reserved)
 

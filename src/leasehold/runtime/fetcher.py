@@ -31,7 +31,7 @@ LOST_TOLD: Final = 5
 
 
 class Fetcher:
-    """The claiming loop. A claim is never cancelled: its reply would be lost, and with it the jobs that it brings."""
+    """The claiming loop. A claim is never cancelled: the jobs of its reply would be lost."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class Fetcher:
         self._batches = batches
         self._of_lane = {queue: rule.size for queue, rule in batches.items() if rule.one_lane}
         self._inflight = inflight
-        self._suspects = Suspects(inflight, engine.timing.steady_ms, env.clock)
+        self._suspects = Suspects(inflight, engine.timing.steady_ms, env)
         self._executor = executor
         self._pace = pace
         self._env = env
@@ -136,6 +136,9 @@ class Fetcher:
                 self._inflight.room.clear()
                 await self._rest(self._inflight.room.wait())
                 continue
+            if not self._suspects.may_claim():
+                await self._stand_by(limits.RESERVED_LOOK_MS)
+                continue
             was_lasting = self._inflight.lasting
             leased, room = await self._claim()
             if self._suspects.reserved is not None:
@@ -145,7 +148,7 @@ class Fetcher:
                 await asyncio.sleep(0)  # what was just started comes first; where more waits, Redis works meanwhile
             if any(not lease.record.shape.persistent for lease in leased.leases) or len(leased.leases) >= room > 0:
                 self._hinted, self._encore = 0, False
-            elif not leased.dropped and leased.next_ms != 0:  # 0: claim again now, there is more to look through
+            elif not (leased.dropped or leased.next_ms == 0 or self._suspects.look_again):  # else claim again now
                 if self._burst and was_lasting and self._inflight.lasting and self._nothing_else(leased):
                     return
                 if leased.leases:
@@ -177,6 +180,7 @@ class Fetcher:
         """Claim nothing until something that is held has ended, or for a time."""
         self._inflight.changed.clear()
         self._keep(self._inflight.queues())
+        self._suspects.settle()
         await self._rest(self._inflight.changed.wait(), timeout_ms)
 
     def watch(self, now: float, late: bool) -> None:
@@ -184,6 +188,7 @@ class Fetcher:
 
         `late`: the event loop was held up, so that waiting proves nothing.
         """
+        self._suspects.settle()
         started, seconds = self._executor.started - self._checked_started, now - self._checked_at
         if self._waits_for is not None and self._batches and self._waits_for != self._roomy():
             self._disturb()  # a batch took the last slot, or a slot came free for other queues
@@ -220,10 +225,9 @@ class Fetcher:
         return parts
 
     def _roomy(self) -> tuple[str, ...]:
-        """The queues of which a job could be claimed and started now.
+        """The queues of which a job could be claimed and started now, and that Redis does not refuse.
 
-        A worker that could not must not wait for one: it would be woken in the place of another that is idle. And Redis
-        would refuse the whole wait for one queue that is denied: such a queue is looked at now and then.
+        A worker that could not start a job must not be woken for it in the place of another that is idle.
         """
         startable = (queue for part in self._parts() if self._startable(part) > 0 for queue in part)
         return tuple(queue for queue in startable if queue not in self._refused)
@@ -321,6 +325,7 @@ class Fetcher:
 
     async def _idle(self, next_ms: int | None) -> None:
         """Nothing came: wait until something may have."""
+        self._suspects.settle()
         if self._burst and not self._inflight.empty:
             # A job here may still be retried or handed back: look again when one has ended.
             self._inflight.changed.clear()
@@ -328,9 +333,8 @@ class Fetcher:
             return
         if self._hinted > 1:
             # Woken and nothing there, again and again: others are faster. Do not spin.
-            await self._rest(
-                self._env.sleep(min(limits.MIN_WAIT_MS * self._hinted, limits.SPURIOUS_MS) / limits.SECOND)
-            )
+            pause_ms = min(limits.MIN_WAIT_MS * self._hinted, limits.SPURIOUS_MS)
+            await self._rest(self._env.sleep(pause_ms / limits.SECOND))
         most = self._engine.timing.idle_wait_ms
         wait_ms = max(limits.MIN_WAIT_MS, min(most, most if next_ms is None else next_ms))
         wait_ms += int(self._env.random() * limits.MIN_WAIT_MS / 4)

@@ -14,6 +14,7 @@ from leasehold.core.clock import lease_clock
 from leasehold.core.engine import Heartbeat
 from leasehold.core.job import LeaseRef
 from leasehold.core.steps import Steps, Watcher
+from leasehold.runtime.machine import Machine
 
 T = TypeVar("T")
 
@@ -110,9 +111,13 @@ class Keeper(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Env:
-    """Time and chance, to be replaced in tests. Both clocks are monotonic, in seconds; see `core.clock`."""
+    """Time, chance and neighbours, to be replaced in tests. Both clocks are monotonic, in seconds; see `core.clock`.
+
+    `machine`: the other worker processes that may die together with this one; None: there are none.
+    """
 
     clock: Callable[[], float] = time.monotonic
     lease_clock: Callable[[], float] = lease_clock
     random: Callable[[], float] = random.random
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    machine: Machine | None = None

@@ -26,7 +26,7 @@ from leasehold.engines.native.wire import (
     read_enqueued,
     too_long,
 )
-from leasehold.engines.suspects import RESERVED, RUNS_ALONE
+from leasehold.engines.suspects import RESERVED
 from leasehold.engines.texts import as_bytes, as_text
 from leasehold.engines.working import ScriptedEngine
 
@@ -76,7 +76,7 @@ class NativeEngine(ScriptedEngine, NativeInspector, NativeController):
         args = (*who, limit, lease_ms or self.timing.lease_ms, by_hand, slots, together, alone.value)
         next_ms, rows, lost, how = yield Invoke(self.scripts["claim"], (self.prefix(queue),), args)
         leases = [
-            Lease(worker, int(token), read_record(queue, id, raw), failures, crashes, how == RUNS_ALONE)
+            Lease(worker, int(token), read_record(queue, id, raw), failures, crashes, max(0, how))
             for id, raw, token, failures, crashes in rows
         ]
         dropped = [Dropped(queue, as_text(id), "listed as ready, but there is no such job") for id in lost]

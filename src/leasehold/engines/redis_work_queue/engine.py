@@ -27,7 +27,7 @@ from leasehold.engines.redis_work_queue.keys import (
 from leasehold.engines.redis_work_queue.records import read_record
 from leasehold.engines.redis_work_queue.scripts import LAYOUT, SCRIPTS
 from leasehold.engines.redis_work_queue.wire import NAME, new_part, outcome_part
-from leasehold.engines.suspects import RESERVED, RUNS_ALONE
+from leasehold.engines.suspects import RESERVED
 from leasehold.engines.texts import as_bytes, as_text
 from leasehold.engines.working import ScriptedEngine
 
@@ -108,7 +108,7 @@ class RedisWorkQueueEngine(
         args = (*who, limit, lease_ms or self.timing.lease_ms, kind, alone.value)
         next_ms, rows, lost, how = yield Invoke(self.scripts["claim"], (self.prefix(queue),), args)
         leases = [
-            Lease(worker, int(token), read_record(queue, id, data), failures, crashes, how == RUNS_ALONE)
+            Lease(worker, int(token), read_record(queue, id, data), failures, crashes, max(0, how))
             for id, data, token, failures, crashes in rows
         ]
         dropped = [Dropped(queue, as_text(id), "listed in the queue, but there is no such item") for id in lost]

@@ -9,7 +9,7 @@ payload is wrapped in this way only when it has a timeout or retries of its own,
 envelope. What has a version (a whole number) but no task, text or base64 is somebody else's data, and left as it is.
 
 attempts <failures> <crashes> <hash of the data>[ <crashes that only it can have caused>][\\n<error>]
-leased   <token> <deadline_ms> <claimed_ms> <slots, h, n or x> <hash> <worker>    (x: it runs alone)
+leased   <token> <deadline_ms> <claimed_ms> <slots, h, n, x<ms> or y<ms>> <hash> <worker>  (x, y: alone)
 lease    <token> <worker>, or ~<due_ms> of a retry, or whatever another client writes
 ended    <state> <ended_ms> <expires_ms> <failures> <crashes> <token> <claimed_ms> <worker or task>\\n<error>
 """

@@ -1,26 +1,39 @@
 -- lib company: which jobs may run beside each other in a worker, when some of them may be to blame for deaths of workers. See
--- docs/decisions/0008-crashes.md.
+-- docs/decisions/0008-crashes.md. A claim that keeps other jobs out for a time says so in its kind: x<ms>, the job runs alone;
+-- y<ms>, it runs beside suspects that have run for long.
+--@include holding
 
--- Whether a job has run for a minute (`config.steady`), so that it is not to blame for a death right after another one began.
--- (The clock of Redis may have been set back since.)
-local function is_steady(config, time, claimed)
-  local age = time - (tonumber(claimed) or time)
-  return age > config.steady or age < 0
+-- How long nothing else is claimed beside a job that is to run alone: after a death since, in company that joined it later, four
+-- times as long, and sixteen times after two.
+local function window_of(config, doubtful)
+  return config.steady * 4 ^ math.max(0, math.min(2, doubtful - config.alone))
 end
 
--- How a job crashed that was claimed like this (`kind`): 'known', as its holder has nothing else (h); 'alone', as nothing ran
--- beside it that could be to blame (x); 'late', as it ran alone at first, and others joined it when it was steady; 'shared', as one
--- of several.
+local function claim_window(kind)
+  return tonumber(string.match(kind, '^[xy](%d+)$') or nil)
+end
+
+-- Whether a job has run for so long that it is not to blame for a death right after another one began.
+-- (The clock of Redis may have been set back since.)
+local function is_steady(config, time, claimed, kind)
+  local age = time - (tonumber(claimed) or time)
+  return age > (claim_window(kind) or config.steady) or age < 0
+end
+
+-- How a job crashed that was claimed like this: 'known', as its holder has nothing else (h); 'alone', as nothing ran beside it that
+-- could be to blame; 'shared', as one of several.
 local function crash_of(config, time, kind, claimed)
-  if kind == 'x' then
-    return is_steady(config, time, claimed) and 'late' or 'alone'
+  if string.sub(kind or '', 1, 1) == 'x' and not is_steady(config, time, claimed, kind) then
+    return 'alone'
   end
   return kind == 'h' and 'known' or 'shared'
 end
 
--- Whether this crash ends a job in `broken`. Late ones prove less, so more of them are needed.
-local function is_limit(config, how, crashes)
-  return how ~= 'shared' and crashes >= config.max_crashes + (how == 'late' and config.alone or 0)
+-- Whether this crash ends a job in `broken`: two must be its own for certain, or as many as can be after `config.alone` deaths.
+-- `doubtful`: those that are not.
+local function is_limit(config, how, crashes, doubtful)
+  local own = crashes - doubtful
+  return how ~= 'shared' and crashes >= config.max_crashes and own >= math.min(2, config.max_crashes - config.alone)
 end
 
 -- How many suspects a worker with this number of slots may hold together, when `worst` is the most crashes that one had.
@@ -36,17 +49,18 @@ local function reserved_by(time)
   end
 end
 
--- Of a queue one job runs alone at a time: workers of one container die together, and one death must not be blamed on two.
--- `token_of(worker, id)`: under which token that worker holds a job.
-local function another_runs_alone(config, time, token_of)
-  local noted = call('HGET', key('meta'), 'alone')
-  local till, worker, token, id = string.match(noted or '', '^(%d+) (%S+) (%d+) (.*)$')
-  return till and tonumber(till) > time and tonumber(till) <= time + config.steady and token_of(worker, id) == token
+-- The worker that takes nothing else for now, as it runs a job of this queue alone or gets ready to; '' for none.
+local function kept_busy(time)
+  local till, worker, token, id = string.match(call('HGET', key('meta'), 'alone') or '', '^(%d+) (%S+) (%d+) (.*)$')
+  if till and tonumber(till) > time and token_of(worker, id) == token then
+    return worker
+  end
+  return reserved_by(time) or ''
 end
 
-local function note_alone(config, time, worker, token, id)
+local function note_alone(time, window, worker, token, id)
   call('HDEL', key('meta'), 'reserved')
-  call('HSET', key('meta'), 'alone', time + config.steady .. ' ' .. worker .. ' ' .. token .. ' ' .. id)
+  call('HSET', key('meta'), 'alone', digits(time + window) .. ' ' .. worker .. ' ' .. token .. ' ' .. id)
 end
 
 -- Keep a job that is to run alone for a worker, unless another gets ready. Answers whether it is kept.

@@ -1,10 +1,10 @@
 -- claim: take up to `limit` jobs from the front of a queue for a worker.
 -- KEYS[1] prefix
 -- ARGV session number config worker limit lease_ms by_hand slots of_lane alone
--- `alone`: whether the worker could run a job alone: now, soon, or no.
+-- `alone`: whether the worker could run a job alone: now, beside (suspects that have run for long), soon, or no.
 -- Returns: {ms until something is due or -1, {id, record, token, failures, crashes}..., {dropped id...}, how}; an
--- error, after what was due, when it finds nothing beside another program's data. `how` 1: the job is to run alone; 2: one
--- waits for this worker to be able to; else 0.
+-- error, after what was due, when it finds nothing beside another program's data. `how` above 0: the job is to run alone, and for
+-- so many ms nothing is to be claimed beside it; -1: one waits for this worker to be able to; else 0.
 -- Invariant: a claimed job is in `held:<worker>` and no longer in line; its worker is in `holders`; its token is higher
 -- than any before it; a lane has no more jobs held than it may (or, `of_lane`, that many of one task that follow each other).
 --@include begin types tokens remember claimed config task back silence tend ghosts large suspects
@@ -22,7 +22,7 @@ if again then
     local mine, kind = string.match(call('HGET', held_key, id) or '', '^(%d+) %d+ (%w*)')
     if mine == token then
       local failures, crashes = counted(call('HGET', key('tries'), id))
-      how = kind == 'x' and 1 or how
+      how = claim_window(kind) or how
       return { id, call('HGET', key('jobs'), id) or '', token, failures, crashes }
     end
   end)
@@ -57,15 +57,15 @@ local token = math.max(tonumber(call('HGET', key('meta'), 'token') or 0), micros
 local taken, took_suspects, how, read, turns = {}, false, 0, 0, 0
 local has_tries = call('EXISTS', key('tries')) == 1
 
--- What a claim says after its token. x: the job is to run alone.
-local claim_rest, alone_rest = ' ' .. time .. ' ' .. (by_hand == '1' and 'h' or slots), ' ' .. time .. ' x'
+-- What a claim says after its token.
+local claim_rest = ' ' .. time .. ' ' .. (by_hand == '1' and 'h' or slots)
 
-local function take(id, record, failures, crashes, is_alone)
+local function take(id, record, failures, crashes, kind)
   taken[id] = true
   read = read + #record
   note_size(#record)
   token = token + 1
-  local text, rest, shape = token_text(token), is_alone and alone_rest or claim_rest, ''
+  local text, rest, shape = token_text(token), kind and by_hand ~= '1' and ' ' .. time .. ' ' .. kind or claim_rest, ''
   local equals = string.find(record, '=', 1, true)
   if equals and equals < (string.find(record, '\n', 1, true) or #record + 1) then
     shape = shape_of(string.match(record, '^[^\n]*'))
@@ -88,17 +88,17 @@ local function take_suspects()
   if not rare or #jobs >= limit or call('EXISTS', key('isolated')) == 0 then
     return
   end
-  local who = { worker = worker, slots = tonumber(slots), alone = #jobs > 0 and alone == 'now' and 'soon' or alone }
-  local chosen
-  chosen, how = suspects.choose(config, time, who, limit - #jobs)
+  local who = { worker = worker, slots = tonumber(slots), alone = #jobs > 0 and alone ~= 'no' and 'soon' or alone }
+  local chosen, kind
+  chosen, how, kind = suspects.choose(config, time, who, limit - #jobs)
   for _, one in ipairs(chosen) do
-    take(one[1], one[2], one[3], one[4], how == 1 and by_hand ~= '1')
+    take(one[1], one[2], one[3], one[4], kind)
     took_suspects = true
-    if how == 1 then
-      note_alone(config, time, worker, jobs[#jobs][3], one[1])
+    if kind then
+      note_alone(time, how, worker, jobs[#jobs][3], one[1])
     end
   end
-  if how > 0 then
+  if how ~= 0 then
     limit = #jobs
   end
 end

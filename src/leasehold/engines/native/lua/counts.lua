@@ -2,7 +2,8 @@
 -- KEYS[1] prefix
 -- ARGV
 -- Returns: {ready, scheduled, active, unroutable, completed, failed, broken, cancelled, {name, total...},
--- {setting, value...}, parked lanes, blocked lanes, suspects that wait, '' or the worker that one is reserved for}
+-- {setting, value...}, parked lanes, blocked lanes, suspects that wait, '' or the worker that
+-- takes nothing else for now, see lib/company}
 -- Invariant: changes nothing.
 --@include begin company
 local active, unroutable = 0, 0
@@ -33,5 +34,5 @@ return {
   call('HLEN', key('parked')),
   call('HLEN', key('blocked')),
   call('LLEN', key('isolated')),
-  reserved_by(clock()) or '',
+  kept_busy(clock()),
 }

@@ -3,7 +3,7 @@
 -- ARGV state lane offset limit place number mark entry
 -- `place` to `entry`: the cursor, see lib pages; `place` '' for the first page.
 -- Returns: {the next cursor, empty at the end; {id, record, tries, due, worker, claim, end, progress, cancelling}...}, '' where
--- it does not apply. `worker`: of ready ones, the one that a job of the queue is reserved for.
+-- it does not apply. `worker`: of ready ones, the one that takes nothing else for now, see lib/company.
 -- Invariant: changes nothing.
 --@include begin wake shape ghosts line company pages
 local state, lane = ARGV[1], ARGV[2]
@@ -55,7 +55,7 @@ end
 -- Read on in a list. Which entries are ghosts is known by counting from the front, so a list with ghosts is read from there.
 -- Further behind than one call may look, a job that was enqueued again may be shown at its ghost, too.
 local haunted, look = call('EXISTS', key('ghosts')) == 1, @MAX_GHOST_LOOK@
-local function read_list(list, reserved)
+local function read_list(list, busy)
   local name, size, passed = key(list), call('LLEN', key(list)), 0
   if cursor.place == list then
     passed = passed_in_list(name, 1, function(entry) return mark_of(list, entry) end)
@@ -79,7 +79,7 @@ local function read_list(list, reserved)
       if is_job and skip > 0 then
         skip = skip - 1
       elseif is_job then
-        add(id, '', reserved, '')
+        add(id, '', busy, '')
         left = left - 1
       end
       if left == 0 then
@@ -93,14 +93,14 @@ local function read_list(list, reserved)
 end
 
 -- The lists of waiting jobs from the cursor on. That of a priority may have gone since.
-local function read_lists(reserved)
+local function read_lists(busy)
   local function rank(list)
     return list == 'isolated' and 1000 or list == 'turns' and -0.5 or tonumber(string.match(list, '^ready:(.*)$') or nil) or 0
   end
   for _, list in ipairs(lines()) do
     list = list == '' and 'turns' or list
     if cursor.place == '' or rank(list) <= rank(cursor.place) then
-      read_list(list, reserved)
+      read_list(list, busy)
     end
   end
 end
@@ -133,11 +133,11 @@ local function read_held()
 end
 
 if state == 'ready' then
-  local reserved = reserved_by(clock()) or ''
+  local busy = kept_busy(clock())
   if lane ~= '' then
-    read_list('lane:' .. lane, reserved)
+    read_list('lane:' .. lane, busy)
   else
-    read_lists(reserved)
+    read_lists(busy)
   end
   last[3] = more and mark_of(last[1], last[4])
 elseif state == 'scheduled' then

@@ -2,7 +2,7 @@
 -- KEYS[1] prefix
 -- ARGV id watch_ms
 -- Returns: {} or {state, record, tries, due, worker, claim, end, progress, cancelling}, '' where it does not apply. `worker`:
--- of one that waits, the one that a job of its queue is reserved for.
+-- of one that waits, the one that takes nothing else for now, see lib/company.
 -- Invariant: nothing of the job is changed; the note that somebody waits goes away by itself.
 --@include begin wake task shape unique ghosts find company
 local id, watch_ms = ARGV[1], tonumber(ARGV[2])
@@ -22,6 +22,6 @@ elseif state == 'active' then
   local progress, asked = call('HGET', key('progress'), id) or '', call('HGET', key('cancelling'), id) or ''
   return { state, record, tries, '', detail, claim, '', progress, asked }
 elseif record then
-  return { state, record, tries, '', state == 'ready' and tries ~= '' and reserved_by(clock()) or '', '', '', '', '' }
+  return { state, record, tries, '', state == 'ready' and kept_busy(clock()) or '', '', '', '', '' }
 end
 return { state, call('HGET', key('kept'), id) or '', '', '', '', '', detail, '', '' }

@@ -1,9 +1,9 @@
 -- claim: take up to `limit` items from the right end of a queue for a worker.
 -- KEYS[1] prefix
 -- ARGV session number config worker limit lease_ms kind alone
--- `alone`: whether the worker could run a job alone: now, soon, or no.
--- Returns: {ms until something is due or -1, {id, data, token, failures, crashes}..., {dropped id...}, how}; `how` 1: the job
--- is to run alone; 2: one waits for this worker to be able to; else 0.
+-- `alone`: whether the worker could run a job alone: now, beside (suspects that have run for long), soon, or no.
+-- Returns: {ms until something is due or -1, {id, data, token, failures, crashes}..., {dropped id...}, how}; `how` above 0: the
+-- job is to run alone, and for so many ms nothing is to be claimed beside it; -1: one waits for this worker to be able to; else 0.
 -- Invariant: a claimed id has left `queue`, is once in `processing`, and has a lease on the wire whose value is a token
 -- higher than any before it. An id whose lease somebody holds is not claimed, but stays in `processing`.
 -- A raw payload that the worker has no handler for is put at the left end of `queue`, for others.
@@ -44,7 +44,7 @@ if again then
     end
     if claim and claim.token == token and data then
       local failures, crashes = counted(call('HGET', key('attempts'), id), claim.hash)
-      how = claim.kind == 'x' and 1 or how
+      how = claim_window(claim.kind) or how
       return { id, data, token, failures, crashes }
     end
   end)
@@ -81,7 +81,7 @@ local read, in_vain = 0, 0
 local claimed, deadline = digits(time), by_hand and time + lease_ms or 0
 local wire = by_hand and ARGV[6] or digits(config.wire)
 
-local function take(id, data, hash, failures, crashes, is_alone)
+local function take(id, data, hash, failures, crashes, alone_kind)
   taken[id] = true
   token = token + 1
   local text = token_text(token)
@@ -89,7 +89,7 @@ local function take(id, data, hash, failures, crashes, is_alone)
   jobs[#jobs + 1] = { id, data, text, failures, crashes }
   ids[#ids + 1] = id
   leased[#leased + 1] = id
-  leased[#leased + 1] = claim_line(text, deadline, claimed, is_alone and 'x' or kind, hash, worker)
+  leased[#leased + 1] = claim_line(text, deadline, claimed, alone_kind or kind, hash, worker)
   held[#held + 1] = text
   held[#held + 1] = id
   if by_hand then
@@ -114,9 +114,9 @@ local function lapsed(id, text, data, failures, crashes, doubtful)
     return failures, crashes, doubtful, false
   end
   local crash = crash_of(config, time, claim.kind, claim.claimed)
-  crashes, doubtful = crashes + 1, doubtful + (crash ~= 'known' and 1 or 0)
+  crashes, doubtful = crashes + 1, doubtful + (crash == 'shared' and 1 or 0)
   call('HINCRBY', key('meta'), 'crashed', 1)
-  if is_limit(config, crash, crashes) then
+  if is_limit(config, crash, crashes, doubtful) then
     if end_by_crashes(config, time, id, data, failures, crashes, claim) then
       call('LPUSH', key('processing'), id)
     end
@@ -146,13 +146,10 @@ local function is_spent()
   return read >= @MAX_CALL_BYTES@ or in_vain >= IN_VAIN_MAX
 end
 
-local function token_of(_, id)
-  return string.match(call('HGET', key('leased'), id) or '', '^%d+')
-end
-
 local company = nil
--- Where an item goes that was running when `doubtful` workers died: 'taken', as others are; 'alone'; 'deferred', as enough of them are
--- held together; or 'lonely', one that is to run alone and cannot here, or not yet: then the rest of this call is for nothing else.
+-- Where an item goes that was running when `doubtful` workers died: 'taken', as others are; 'alone', and then the kind of its claim;
+-- 'deferred', as enough of them are held together; or 'lonely', one that is to run alone and cannot here, or not yet: when this
+-- worker gets ready for it, the rest of this call is for nothing else.
 local function place_of_suspect(doubtful)
   if doubtful < config.isolate then
     return 'taken'
@@ -166,13 +163,11 @@ local function place_of_suspect(doubtful)
     company.count, company.worst = company.count + 1, worst
     return 'taken'
   end
-  if another_runs_alone(config, time, token_of) then
-    return 'lonely'
-  elseif alone == 'now' and #jobs == 0 and not company.any then
-    how = 1
-    return 'alone'
+  if (alone == 'now' or alone == 'beside') and #jobs == 0 and not company.young then
+    how = window_of(config, doubtful)
+    return 'alone', (alone == 'now' and not company.doubtful and 'x' or 'y') .. digits(how)
   elseif alone ~= 'no' and reserve(time, worker) then
-    how = 2
+    how = -1
   end
   return 'lonely'
 end
@@ -212,15 +207,18 @@ local function consider(id, lease, text, tries, noted, data)
       return
     end
   end
-  local place = by_hand and 'taken' or place_of_suspect(doubtful)
+  local place, alone_kind = 'taken', nil
+  if not by_hand then
+    place, alone_kind = place_of_suspect(doubtful)
+  end
   if place == 'deferred' then
     deferred[#deferred + 1] = id
   elseif place == 'lonely' then
     lonely[#lonely + 1] = id
   else
-    take(id, data, hash, failures, crashes, place == 'alone')
-    if place == 'alone' then
-      note_alone(config, time, worker, jobs[#jobs][3], id)
+    take(id, data, hash, failures, crashes, alone_kind)
+    if alone_kind then
+      note_alone(time, how, worker, jobs[#jobs][3], id)
     end
   end
 end
@@ -253,7 +251,7 @@ while #jobs < limit and how == 0 and looked < limit + @MAX_LOOK@ and #kept < 20 
   local tries = tried and call('HMGET', key('attempts'), unpack(popped)) or {}
   local noted = passing and call('HMGET', key('passing'), unpack(popped)) or {}
   for n, id in ipairs(popped) do
-    if is_spent() or how > 0 then
+    if is_spent() or how ~= 0 then
       put_back_unseen(popped, n)
       break
     end
@@ -270,7 +268,7 @@ if #passed > 0 then
   call('SET', key('passing:' .. worker), digits(since + #passed), 'KEEPTTL')
   further = since + #passed < call('LLEN', key('queue'))
 end
--- Suspects stay first, in their order: whoever gets ready for one must find it. But many of them must not hide the others.
+-- Suspects stay first, in their order: who gets ready for one must find it. But many of them must not hide the others.
 if #deferred > DEFERRED_MOST then
   call('LPUSH', key('queue'), unpack(deferred))
 else
@@ -279,7 +277,7 @@ else
   end
 end
 for n = #lonely, 1, -1 do
-  call('RPUSH', key('queue'), lonely[n])
+  call(n > 1 and #lonely > DEFERRED_MOST and 'LPUSH' or 'RPUSH', key('queue'), lonely[n])
 end
 if #jobs > 0 then
   call('LPUSH', key('processing'), unpack(ids))

@@ -1,8 +1,8 @@
 -- counts: a queue in numbers.
 -- KEYS[1] prefix
 -- ARGV
--- Returns: {ready, scheduled, active, unroutable, failed, broken, cancelled, {counter, value...}, '' or the worker that one is
--- reserved for}
+-- Returns: {ready, scheduled, active, unroutable, failed, broken, cancelled, {counter, value...}, '' or the worker that
+-- takes nothing else for now, see lib/company}
 -- Invariant: changes nothing.
 --@include begin company
 local unroutable = 0
@@ -19,5 +19,5 @@ return {
   call('ZCARD', key('broken')),
   call('ZCARD', key('cancelled')),
   call('HGETALL', key('meta')),
-  reserved_by(clock()) or '',
+  kept_busy(clock()),
 }

@@ -71,8 +71,8 @@ local function lapse(id, claim, data)
     local tries = call('HGET', key('attempts'), id)
     local failures, crashes, doubtful = counted(tries, claim.hash)
     local how = crash_of(config, time, claim.kind, claim.claimed)
-    if not is_limit(config, how, crashes + 1) or not data then
-      doubtful = doubtful + (how ~= 'known' and 1 or 0)
+    doubtful = doubtful + (how == 'shared' and 1 or 0)
+    if not is_limit(config, how, crashes + 1, doubtful) or not data then
       call('HSET', key('attempts'), id, attempts_text(failures, crashes + 1, claim.hash, last_error(tries), doubtful))
     else
       place = end_by_crashes(config, time, id, data, failures, crashes + 1, claim) and 'processing' or 'aside'

@@ -3,7 +3,7 @@
 -- ARGV state offset limit place number mark entry
 -- `place` to `entry`: the cursor, see lib pages; `place` '' for the first page.
 -- Returns: {the next cursor, empty at the end; {id, state, data, attempts, due ms, value of the lease, our record of it, end, ''
--- or the worker that a job of the queue is reserved for}...}
+-- or the worker that takes nothing else for now, see lib/company}...}
 -- Invariant: changes nothing. Looks through a bounded part of `processing` for what is held.
 --@include begin company leases claims view pages
 local state = ARGV[1]

@@ -2,7 +2,7 @@
 -- KEYS[1] prefix
 -- ARGV id
 -- Returns: {state, data, attempts, due ms, value of the lease, our record of it, end, '' or the worker that
--- a job of the queue is reserved for}, or nothing
+-- takes nothing else for now, see lib/company}, or nothing
 -- Invariant: changes nothing.
 --@include begin company leases claims view
 return view_of(ARGV[1])

@@ -17,7 +17,7 @@ local room, left = @BACK_MOST@, false
 local function line_up_again(config, id, shape, doubtful, front, isolated)
   local lane = shape ~= '' and shapes.word(shape, 'l')
   if doubtful >= config.isolate and not lane then
-    isolated[#isolated + 1] = id
+    table.insert(isolated, doubtful >= config.alone and 1 or #isolated + 1, id)
   elseif lane or shape ~= '' and shapes.word(shape, 'p') then
     shapes.place(id, shape, true)
   else
@@ -63,7 +63,7 @@ local function put_back(config, time, entries, bounded)
     if call('HEXISTS', jobs, id) == 1 then
       local failures, crashes, doubtful = blame.counted_after(config, time, entry, tries[n])
       crashed = crashed + (entry[5] and 1 or 0)
-      local broken = entry[5] and is_limit(config, entry[5], crashes)
+      local broken = entry[5] and is_limit(config, entry[5], crashes, doubtful)
       local out_of_line = shape ~= '' and shapes.trouble_of(shape)
       room = room - ((asked[n] or broken or shape ~= '') and @BACK_HARD@ - 1 or 0)
       if not out_of_line and asked[n] then
@@ -71,7 +71,7 @@ local function put_back(config, time, entries, bounded)
       elseif not out_of_line and broken then
         end_as_broken(config, time, id, failures, crashes, digits(token), worker, claimed)
       else
-        if entry[5] then
+        if entry[5] or (tries[n] and shape ~= '') then
           counts[#counts + 1] = id
           counts[#counts + 1] = blame.tries_text(failures, crashes, doubtful) .. (string.match(tries[n] or '', '\n.*$') or '')
         end

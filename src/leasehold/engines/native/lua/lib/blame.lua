@@ -4,7 +4,7 @@
 local blame = setmetatable({ function(my)
   -- A persistent job is cleared when it has run for a while: it has no end that could clear it.
   local function is_cleared(config, time, claimed, shape)
-    return shape ~= '' and shapes.word(shape, 'k') ~= nil and is_steady(config, time, claimed)
+    return shape ~= '' and shapes.word(shape, 'k') ~= nil and is_steady(config, time, claimed, '')
   end
 
   -- Set the fifth of entries as `put_back` takes them, where it is true, to how they crashed (see `crash_of`), or to false for
@@ -17,7 +17,7 @@ local blame = setmetatable({ function(my)
     for _, entry in ipairs(entries) do
       if entry[5] == true then
         local how = crash_of(config, time, entry[7], entry[3])
-        entry[5] = (how == 'alone' or how == 'known' or not alone[entry[4]]) and how
+        entry[5] = (how ~= 'shared' or not alone[entry[4]]) and how
       end
     end
   end
@@ -26,10 +26,10 @@ local blame = setmetatable({ function(my)
   local function counted_after(config, time, entry, tries)
     local failures, crashes, doubtful = counted(tries)
     local how = entry[5]
-    if how and is_cleared(config, time, entry[3], entry[6]) then
+    if is_cleared(config, time, entry[3], entry[6]) then
       crashes, doubtful = 0, 0
     end
-    return failures, crashes + (how and 1 or 0), doubtful + (how and how ~= 'known' and 1 or 0)
+    return failures, crashes + (how and 1 or 0), doubtful + (how == 'shared' and 1 or 0)
   end
 
   local function tries_text(failures, crashes, doubtful)

@@ -6,7 +6,7 @@
 -- is to blame for too many crashes ends in broken.
 -- Answers how many of the claims still stood.
 local function put_back(config, time, entries)
-  local front, back, off, elsewhere, over, waits, crashed = {}, {}, {}, {}, {}, {}, 0
+  local front, lonely, back, off, elsewhere, over, waits, crashed = {}, {}, {}, {}, {}, {}, {}, 0
   local alone = {}
   look_for_copies()
   for _, entry in ipairs(entries) do
@@ -32,12 +32,12 @@ local function put_back(config, time, entries)
     local crash = entry[3] and may_crash(claim)
       and (entry[3] == 'known' and 'known' or crash_of(config, time, claim.kind, claim.claimed))
     -- Beside one that ran alone nothing else is to blame.
-    crash = not ((crash == 'shared' or crash == 'late') and alone[claim.worker]) and crash
+    crash = not (crash == 'shared' and alone[claim.worker]) and crash
     if crash then
       crashes, crashed = crashes + 1, crashed + 1
-      doubtful = doubtful + (crash ~= 'known' and 1 or 0)
+      doubtful = doubtful + (crash == 'shared' and 1 or 0)
     end
-    if crash and is_limit(config, crash, crashes) then
+    if crash and is_limit(config, crash, crashes, doubtful) then
       local data = call('GET', key('item:' .. id))
       if end_by_crashes(config, time, id, data, failures, crashes, claim) then
         waits[#waits + 1] = id
@@ -50,7 +50,8 @@ local function put_back(config, time, entries)
       end
       end_lease(id)
       if there[id] or #queued[id] == 0 then
-        front[#front + 1] = id
+        local list = doubtful >= config.alone and lonely or front
+        list[#list + 1] = id
       end
     end
   end
@@ -65,6 +66,10 @@ local function put_back(config, time, entries)
   end
   if #front > 0 then
     call('RPUSH', key('queue'), unpack(front))
+  end
+  -- Of those that are to run alone the latest claim comes first: what kills has mostly just begun.
+  for n = #lonely, 1, -1 do
+    call('RPUSH', key('queue'), lonely[n])
   end
   return #back
 end

@@ -23,6 +23,6 @@ local function view_of(id, state)
     text_of(lease),
     text_of(call('HGET', key('leased'), id)),
     '',
-    text_of(state == 'ready' and reserved_by(clock())),
+    state == 'ready' and kept_busy(clock()) or '',
   }
 end

@@ -1,0 +1,99 @@
+"""Worker processes of one machine: while one of them runs a job alone, the others begin none."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from leasehold.core.engine import Alone
+from leasehold.runtime.machine import Machine
+from leasehold.runtime.ports import Env
+from tests.runtime.fakes import Gate, Rig, gated
+
+HOLDS = """
+import sys, time
+from pathlib import Path
+from leasehold.runtime.machine import Machine
+machine = Machine(Path(sys.argv[1]))
+print(machine.want(), flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "machine"
+
+
+def test_who_wants_to_run_a_job_alone_keeps_the_others_from_beginning_any(path: Path) -> None:
+    one, other = Machine(path), Machine(path)
+    assert one.begin()
+    assert other.begin()
+    assert one.want()
+    assert not other.begin()
+    assert not other.want()
+    assert one.begin(), "not itself"
+    one.release()
+    assert other.begin()
+
+
+def test_it_waits_until_what_began_lately_is_over(path: Path) -> None:
+    one, other = Machine(path), Machine(path)
+    assert other.begin()
+    assert one.want()
+    assert not one.is_quiet()
+    other.settle()
+    assert one.is_quiet()
+    assert not other.begin()
+
+
+def test_a_process_that_dies_keeps_nobody(path: Path) -> None:
+    command = [sys.executable, "-c", HOLDS, str(path)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "True\n"
+        machine = Machine(path)
+        assert not machine.begin()
+    finally:
+        os.kill(process.pid, signal.SIGKILL)
+        process.communicate()
+    assert machine.begin()
+    assert machine.want()
+
+
+def test_where_there_can_be_no_such_file_nobody_is_kept(tmp_path: Path) -> None:
+    one, other = Machine(tmp_path / "no" / "a"), Machine(tmp_path / "no" / "a")
+    assert one.want()
+    assert other.begin()
+    assert other.is_quiet()
+
+
+async def test_a_worker_begins_nothing_while_another_runs_a_job_alone(path: Path) -> None:
+    first, second = Gate(), Gate()
+
+    def rig(gate: Gate) -> Any:
+        return Rig(gated(gate), concurrency=4, env=Env(machine=Machine(path)))
+
+    async with rig(first) as one, rig(second) as other:
+        other.engine.add("before")
+        await second.begun.get()
+        one.engine.alone |= {"a"}
+        one.engine.add("a", crashes=4)
+        await one.engine.until(lambda: one.engine.reserved > 3)
+        assert Alone.NOW not in one.engine.companies, "a job of the other has begun lately"
+        other.engine.add("after")
+        claims = other.engine.calls.count("lease")
+        second.open.set()
+        assert await first.begun.get() == "a"
+        assert other.engine.calls.count("lease") == claims
+        assert second.begun.empty()
+        first.open.set()
+        await other.settled(2)
+        await one.settled(1)
