@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from leasehold.core.engine import Feature
 from leasehold.core.job import NewJob, State
 from leasehold.core.outcome import Completed, Released, Retried
 from leasehold.redis.aio import AsyncDriver
@@ -20,6 +21,7 @@ async def aio(world: World) -> AsyncIterator[AsyncDriver]:
     await driver.close()
 
 
+@pytest.mark.needs(Feature.RETRIES, Feature.RESULTS, Feature.EXTEND)
 async def test_the_life_of_a_job(world: World, aio: AsyncDriver) -> None:
     engine = world.engine
     (added,) = await aio.run(engine.enqueue([NewJob("q", "a", b"in")]))

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import pytest
 
+from leasehold.core import limits
+from leasehold.core.engine import Feature
 from leasehold.core.errors import InvalidArgument
 from leasehold.core.job import State
 from leasehold.core.outcome import Completed, Failed, Released, Retried, Unroutable
 from leasehold.core.shape import CancelAnswer
-from tests.conformance.test_inspect import fill
+from tests.conformance.test_cancel_running import act_after
+from tests.conformance.test_inspect import NEEDS, fill, states
+from tests.support.stepping import Session, send_with, step
 from tests.support.world import BOOM, World
 
 WAITING = {State.READY, State.SCHEDULED, State.UNROUTABLE}
 
 
-@pytest.mark.parametrize("state", State)
+@pytest.mark.parametrize("state", states())
 def test_retry(world: World, state: State) -> None:
     id = fill(world, state, 2)[0]
     world.put("before")
@@ -30,7 +34,7 @@ def test_retry(world: World, state: State) -> None:
     assert world.drain() == ["before", id]
 
 
-@pytest.mark.parametrize("state", State)
+@pytest.mark.parametrize("state", states())
 def test_discard(world: World, state: State) -> None:
     id = fill(world, state, 2)[0]
     before = world.dump()
@@ -47,7 +51,7 @@ def test_discard(world: World, state: State) -> None:
     world.run(world.engine.purge("q", state))
 
 
-@pytest.mark.parametrize("state", State)
+@pytest.mark.parametrize("state", states(needs=NEEDS | {State.ACTIVE: Feature.CANCEL}))
 def test_cancel(world: World, state: State) -> None:
     id = fill(world, state, 2)[0]
     before = world.dump()
@@ -69,7 +73,7 @@ def test_cancel(world: World, state: State) -> None:
     assert world.counts() == {state.value: 1, "cancelled": 1}
 
 
-@pytest.mark.parametrize("state", State)
+@pytest.mark.parametrize("state", states())
 def test_purge(world: World, state: State) -> None:
     fill(world, state, 5)
     fill(world, State.FAILED if state is not State.FAILED else State.READY, 1)
@@ -81,6 +85,27 @@ def test_purge(world: World, state: State) -> None:
     assert state.value not in world.counts()
     assert sum(world.counts().values()) == 1
     assert world.run(world.engine.purge("q", state)) == 0
+
+
+@pytest.mark.parametrize("state", states(WAITING))
+def test_no_job_starts_while_those_in_its_state_are_purged(world: World, state: State) -> None:
+    for n in range(3 * limits.PURGE_MOST):
+        world.put(f"j{n}", task="t", delay_ms=2_000 if state is State.SCHEDULED else 0)
+    if state is State.UNROUTABLE:
+        while leases := world.take(100):
+            world.settle_each(leases, *[Unroutable() for _ in leases])
+    claimed: list[str] = []
+
+    def go_on(_: int) -> None:
+        if state is State.SCHEDULED:
+            world.pass_time(1_000)
+        world.maintain(["t"])
+        claimed.extend(world.take_ids(100, "idle"))
+
+    steps = world.engine.purge("q", state)
+    assert step(steps, Session("s"), send_with(world.driver), act_after(go_on)) == 3 * limits.PURGE_MOST
+    assert claimed == []
+    assert world.counts() == {}
 
 
 @pytest.mark.parametrize("act", ["retry", "discard", "cancel"])
@@ -160,6 +185,7 @@ def test_cancelled_and_retried_runs_once(world: World) -> None:
     assert world.counts() == {}
 
 
+@pytest.mark.needs(Feature.DELAY)
 def test_a_job_with_a_ghost_survives_every_way_back(world: World) -> None:
     world.put("x", "a")
     world.run(world.engine.discard("q", "a"))
@@ -185,7 +211,7 @@ def test_counts_are_right_after_a_purge_with_ghosts(world: World) -> None:
     assert world.drain() == ["a", "e"]
 
 
-@pytest.mark.parametrize("state", State)
+@pytest.mark.parametrize("state", states())
 def test_retry_with_another_payload(world: World, state: State) -> None:
     id = fill(world, state, 1)[0]
     before = world.view(id)

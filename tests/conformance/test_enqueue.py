@@ -27,8 +27,17 @@ def test_a_job_comes_out_as_it_went_in(world: World) -> None:
     assert (record.id, record.queue, record.task, record.payload) == ("a", "q", "t.x", job.payload)
     assert (record.timeout_ms, record.retries, record.malformed) == (1_500, 7, "")
     assert (lease.worker, lease.failures, lease.crashes, lease.attempt) == ("w", 0, 0, 1)
+
+
+def test_the_time_of_the_enqueue_is_kept(world: World) -> None:
+    world.put("a")
+    lease = world.take_one()
     now = int(world.command("TIME")[0]) * 1000
-    assert abs(record.enqueued_ms - now) < 60_000
+    assert abs(lease.record.enqueued_ms - now) < 60_000
+    view = world.view("a")
+    assert view.enqueued_ms == lease.record.enqueued_ms
+    assert view.started_ms is not None
+    assert view.started_ms >= view.enqueued_ms
 
 
 def test_answers_come_in_the_order_of_the_jobs_over_several_queues(world: World) -> None:
@@ -50,8 +59,18 @@ def test_no_jobs_are_no_call(world: World) -> None:
 
 
 @pytest.mark.needs(Feature.OWN_ID)
-@pytest.mark.parametrize("where", ["ready", "scheduled", "active", "ended", "same call"])
-def test_an_id_that_exists_is_left_alone(world: World, where: str) -> None:
+@pytest.mark.parametrize("delay_ms", [0, pytest.param(5, marks=pytest.mark.needs(Feature.DELAY))])
+@pytest.mark.parametrize(
+    "where",
+    [
+        "ready",
+        pytest.param("scheduled", marks=pytest.mark.needs(Feature.DELAY)),
+        "active",
+        pytest.param("ended", marks=pytest.mark.needs(Feature.RESULTS)),
+        "same call",
+    ],
+)
+def test_an_id_that_exists_is_left_alone(world: World, where: str, delay_ms: int) -> None:
     if where == "same call":
         jobs = [NewJob("q", "a", b"first", own_id=True), NewJob("q", "a", b"second", own_id=True)]
         assert [answer.created for answer in world.enqueue(jobs)] == [True, False]
@@ -62,8 +81,7 @@ def test_an_id_that_exists_is_left_alone(world: World, where: str) -> None:
         assert lease
         assert world.settle(lease, Completed(b"r", 60_000))
     before = world.dump()
-    assert world.put("a", payload=b"other", own_id=True) == [False]
-    assert world.put("a", payload=b"other", own_id=True, delay_ms=5) == [False]
+    assert world.put("a", payload=b"other", own_id=True, delay_ms=delay_ms) == [False]
     assert world.dump() == before
 
 

@@ -9,7 +9,7 @@ import pytest
 from leasehold.core import limits
 from leasehold.core.engine import Feature
 from leasehold.core.job import Lease, State
-from leasehold.core.outcome import Retried, Unroutable
+from leasehold.core.outcome import Retried
 from leasehold.core.shape import CancelCount
 from tests.conformance.test_cancel_running import act_after
 from tests.support.stepping import Session, send_with, step, stop_after
@@ -51,27 +51,6 @@ def test_no_job_starts_while_those_that_wait_are_cancelled(world: World, lane: s
     assert count == CancelCount(3 * len(LANES) if lane is None else 3, 0)
     assert world.take() == []
     assert world.counts().get("ready", 0) == (0 if lane is None else 2 * (len(LANES) - 1))
-
-
-@pytest.mark.parametrize("state", [State.READY, State.SCHEDULED, State.UNROUTABLE])
-def test_no_job_starts_while_those_in_its_state_are_purged(world: World, state: State) -> None:
-    for n in range(3 * limits.PURGE_MOST):
-        world.put(f"j{n}", task="t", delay_ms=2_000 if state is State.SCHEDULED else 0)
-    if state is State.UNROUTABLE:
-        while leases := world.take(100):
-            world.settle_each(leases, *[Unroutable() for _ in leases])
-    claimed: list[str] = []
-
-    def go_on(_: int) -> None:
-        if state is State.SCHEDULED:
-            world.pass_time(1_000)
-        world.maintain(["t"])
-        claimed.extend(world.take_ids(100, "idle"))
-
-    steps = world.engine.purge("q", state)
-    assert step(steps, Session("s"), send_with(world.driver), act_after(go_on)) == 3 * limits.PURGE_MOST
-    assert claimed == []
-    assert world.counts() == {}
 
 
 @pytest.mark.parametrize("lane", [None, "L"])

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
+from typing import Final
+
 import pytest
+from _pytest.mark import ParameterSet
 
 from leasehold.core import limits
+from leasehold.core.engine import Feature
 from leasehold.core.errors import InvalidArgument
 from leasehold.core.job import JobView, State, WorkerView
 from leasehold.core.outcome import Broken, Cancelled, Completed, Failed, Outcome, Unroutable
@@ -17,6 +22,24 @@ ENDINGS: dict[State, Outcome] = {
     State.CANCELLED: Cancelled("no"),
     State.UNROUTABLE: Unroutable(),
 }
+
+
+NEEDS: Final = {
+    State.SCHEDULED: Feature.DELAY,
+    State.COMPLETED: Feature.RESULTS,
+    State.FAILED: Feature.RECORDS,
+    State.BROKEN: Feature.RECORDS,
+    State.UNROUTABLE: Feature.UNROUTABLE,
+}
+
+
+def states(only: Collection[State] = tuple(State), needs: Mapping[State, Feature] = NEEDS) -> list[ParameterSet]:
+    """States as parameters, each with the feature that an engine needs for it."""
+    return [
+        pytest.param(state, marks=pytest.mark.needs(needs[state])) if state in needs else pytest.param(state)
+        for state in State
+        if state in only
+    ]
 
 
 def fill(world: World, state: State, count: int) -> list[str]:
@@ -38,7 +61,7 @@ def fill(world: World, state: State, count: int) -> list[str]:
     return ids if state is State.UNROUTABLE else ids[::-1]
 
 
-@pytest.mark.parametrize("state", State)
+@pytest.mark.parametrize("state", states())
 def test_pages_through_any_state(world: World, state: State) -> None:
     ids = fill(world, state, 7)
     if state is not State.READY:
@@ -104,22 +127,31 @@ def test_pages_do_not_show_what_was_cancelled_or_discarded(world: World) -> None
     assert world.ids(State.READY) == list("adef")
     pages = [world.run(world.engine.page("q", State.READY, offset, 2)).jobs for offset in (0, 2)]
     assert [[job.id for job in page] for page in pages] == [["a", "d"], ["e", "f"]]
-    world.put("c", delay_ms=60_000)
-    assert world.ids(State.READY) == list("adef")
-    assert world.run(world.engine.discard("q", "c"))
     world.put("c")
     assert world.ids(State.READY) == list("adefc")
 
 
-def test_looking_changes_nothing(world: World) -> None:
-    for state in State:
-        fill(world, state, 2)
+@pytest.mark.needs(Feature.DELAY)
+def test_pages_do_not_show_what_was_discarded_and_comes_later(world: World) -> None:
+    world.put(*"abc")
+    world.run(world.engine.discard("q", "b"))
+    world.put("b", delay_ms=60_000)
+    assert world.ids(State.READY) == list("ac")
+    assert world.run(world.engine.discard("q", "b"))
+    world.put("b")
+    assert world.ids(State.READY) == list("acb")
+
+
+@pytest.mark.parametrize("state", states())
+def test_looking_changes_nothing(world: World, state: State) -> None:
+    fill(world, state, 2)
+    world.put("ready")
     before = world.dump()
     for state in State:
         world.run(world.engine.page("q", state))
     world.run(world.engine.queues())
     world.run(world.engine.queue("q"))
-    world.run(world.engine.job("q", "ready000"))
+    world.run(world.engine.job("q", "ready"))
     world.run(world.engine.workers())
     assert world.dump() == before
 
@@ -141,7 +173,5 @@ def test_workers_are_seen_for_a_while(world: World) -> None:
     assert seen.active == 2
     assert abs(seen.seen_ms - int(world.command("TIME")[0]) * 1000) < 10_000
     assert world.run(world.engine.queues()) == ["other", "q"]
-    (key,) = [name for name in world.dump() if b"worker:" in name]
-    assert 0 < world.command("PTTL", key) <= limits.PRESENCE_TTL_MS
-    world.command("DEL", key)
+    world.expire(limits.PRESENCE_TTL_MS)
     assert world.run(world.engine.workers()) == []

@@ -138,14 +138,6 @@ def test_records_that_are_just_not_large_count_too(world: World) -> None:
     assert sum(len(lease.record.payload) for lease in answer.leases) <= limits.CLAIM_BYTES
 
 
-def test_what_a_claim_meets_is_known_from_then_on(world: World) -> None:
-    """The counters of a queue that rests for long are forgotten, and with them that its records are large."""
-    put_large(world, 2 * limits.CLAIM_BYTES // len(LARGE))
-    world.command("HDEL", world.key("meta"), "large")
-    world.take(1)
-    assert len(world.take(100)) <= limits.CLAIM_BYTES // len(LARGE) + 1
-
-
 @pytest.mark.parametrize("act", ["purge", "cancel"])
 def test_those_that_wait_for_another_to_end_are_removed_a_few_a_call(world: World, act: str) -> None:
     """They are in a hash, which has no order."""

@@ -6,14 +6,13 @@ import pytest
 
 from leasehold.core.errors import NewerLayout
 from leasehold.core.outcome import Completed
-from leasehold.core.shape import Shape
 from leasehold.engines.scripts import load
-from tests.support.engines import GRACE_MS, LEASE_MS, NATIVE
+from tests.support.engines import GRACE_MS, LEASE_MS
 from tests.support.world import World
 
 
 def newer_release(world: World) -> None:
-    world.command("HSET", world.key("meta"), "layout", world.engine.layout + 1)
+    world.set_layout(world.engine.layout + 1)
 
 
 def test_an_older_worker_claims_nothing_of_a_newer_queue(world: World) -> None:
@@ -31,10 +30,9 @@ def test_an_older_worker_claims_nothing_of_a_newer_queue(world: World) -> None:
     assert world.run(world.engine.layout_of("q")) == world.engine.layout + 1
     shown = world.run(world.engine.queue("q"))
     assert (shown.newer_layout, shown.totals.get("layout")) == (world.engine.layout + 1, None)
-    world.command("HSET", world.key("meta"), "layout", world.engine.layout)
-    assert world.run(world.engine.queue("q")).newer_layout is None
-    world.command("HDEL", world.key("meta"), "layout")
-    assert world.run(world.engine.queue("q")).newer_layout is None
+    for version in (world.engine.layout, None):
+        world.set_layout(version)
+        assert world.run(world.engine.queue("q")).newer_layout is None
     assert world.take_ids() == ["a"]
 
 
@@ -75,7 +73,7 @@ def next_release(world: World) -> World:
     """The same engine, of a release that writes the next layout version."""
     release = world.with_options()
     package = type(world.engine).__module__.rpartition(".")[0]
-    words = {"CALLS": "call" if world.entry is NATIVE else "done", "LAYOUT": str(world.engine.layout + 1)}
+    words = {"CALLS": world.entry.answers, "LAYOUT": str(world.engine.layout + 1)}
     release.engine.scripts = load(package, world.engine.scripts, words)
     return release
 
@@ -85,14 +83,3 @@ def test_the_first_claim_of_a_newer_release_stops_the_older_one(world: World) ->
     assert next_release(world).take_ids(1, "newer") == ["a"]
     with pytest.raises(NewerLayout):
         world.take()
-
-
-@pytest.mark.parametrize("lane", [None, "l"])
-def test_the_first_enqueue_of_a_newer_release_stops_the_older_one(world: World, lane: str | None) -> None:
-    if world.entry is not NATIVE:
-        pytest.skip("an enqueue in a foreign format writes only what its other clients write")
-    release = next_release(world)
-    release.put("a", shape=Shape(lane=lane))
-    with pytest.raises(NewerLayout):
-        world.take()
-    assert release.take_ids() == ["a"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from leasehold.core.engine import Feature
 from leasehold.core.job import State
 from leasehold.core.outcome import Completed, Failed, Released
 from tests.support.world import BOOM, World
@@ -38,8 +39,16 @@ def test_queues_with_odd_names_stay_apart(world: World) -> None:
         (lease,) = world.take(5, "w", [name])
         assert (lease.record.id, lease.record.queue) == (f"id of {name}", name)
         assert not world.beat("w", [lease], [name]).lost
-        assert world.settle(lease, Completed(b"r", 60_000))
-        assert world.view(f"id of {name}", name).result == b"r"
+        world.finish(lease)
+        assert world.counts(name) == {}
+
+
+@pytest.mark.needs(Feature.RESULTS)
+def test_results_of_queues_with_odd_names_stay_apart(world: World) -> None:
+    for name in ODD:
+        world.put("a", queue=name)
+        assert world.settle(world.take_one(queue=name), Completed(name.encode(), 60_000))
+    assert {name: world.view("a", name).result for name in ODD} == {name: name.encode() for name in ODD}
 
 
 def test_waiting_for_queues_with_odd_names(world: World) -> None:

@@ -129,19 +129,3 @@ def test_a_beat_asks_for_few_timeouts(world: World) -> None:
     keeper.beat(GRACE_S + 7)
     assert world.counts() == {"ready": 50}
     assert not any(world.settle(lease) for lease in leases)
-
-
-@pytest.mark.garbage
-@pytest.mark.needs(Feature.LANES)
-def test_what_redis_refuses_to_take_back_does_not_cost_the_other_leases(world: World) -> None:
-    world.put("a", "b")
-    a, b = world.take()
-    keeper = Keeper(world)
-    keeper.overdue.leases = {a.ref: 0.0, b.ref: math.inf}
-    world.command("SET", world.key("tries"), "another program's")
-    assert keeper.beat(1.0).lost == frozenset()
-    assert "holds something else" in keeper.refusal
-    world.command("DEL", world.key("tries"))
-    assert keeper.beat(2.0).lost == {a.ref}
-    assert keeper.refusal == ""
-    world.finish(b)

@@ -86,7 +86,7 @@ def test_retried_at_once_goes_to_the_end(world: World) -> None:
     assert world.totals()["retried"] == 1
 
 
-@pytest.mark.needs(Feature.RETRIES, Feature.DELAY)
+@pytest.mark.needs(Feature.RETRIES)
 def test_retried_later_waits(world: World) -> None:
     world.put("a")
     assert world.settle(world.take_one(), Retried(BOOM, 60_000))
@@ -300,6 +300,7 @@ def test_nothing_to_settle_is_no_call(world: World) -> None:
     assert world.dump() == {}
 
 
+@pytest.mark.needs(Feature.RESULTS, Feature.RECORDS, Feature.UNROUTABLE)
 def test_all_outcomes_in_one_call(world: World) -> None:
     world.put(*(f"j{n}" for n in range(len(OUTCOMES))), task="t")
     leases = world.take(len(OUTCOMES))

@@ -7,7 +7,7 @@ import pytest
 from leasehold.core import limits
 from leasehold.core.engine import Feature
 from leasehold.core.job import JobView, State
-from leasehold.core.outcome import Broken, Completed, Crashed, Failed, Released, Retried
+from leasehold.core.outcome import Broken, Completed, Crashed, Failed, Outcome, Released, Retried
 from tests.support.engines import AMNESTY_MS, GRACE_MS, LEASE_MS, OUTAGE_MS
 from tests.support.world import BOOM, World
 
@@ -248,6 +248,7 @@ def test_what_was_claimed_ahead_of_the_slots_does_not_count_as_crashed(world: Wo
     assert world.ids(State.READY) == ids
 
 
+@pytest.mark.needs(Feature.DELAY)
 def test_maintain_takes_any_limit(world: World) -> None:
     world.put(*(f"j{n}" for n in range(9_000)), delay_ms=1_000)
     world.pass_time(2_000)
@@ -375,7 +376,7 @@ def test_records_are_pruned_by_age_and_what_was_trimmed_is_counted(world: World)
 
 @pytest.mark.needs(Feature.RECORDS)
 def test_records_are_trimmed_by_count_oldest_first(world: World) -> None:
-    world = world.with_options(failed_max=3, completed_max=2)
+    world = world.with_options(failed_max=3)
     ids = [f"j{n}" for n in range(6)]
     world.put(*ids)
     for lease in world.take(6):
@@ -383,6 +384,11 @@ def test_records_are_trimmed_by_count_oldest_first(world: World) -> None:
         world.pass_time(5)
     assert world.ids(State.FAILED) == ["j5", "j4", "j3"]
     assert world.totals()["trimmed_failed"] == 3
+
+
+@pytest.mark.needs(Feature.RESULTS)
+def test_results_are_trimmed_by_count_oldest_first(world: World) -> None:
+    world = world.with_options(completed_max=2)
     world.put(*(f"c{n}" for n in range(4)))
     for lease in world.take(4):
         assert world.settle(lease, Completed(b"r", 60_000))
@@ -391,10 +397,18 @@ def test_records_are_trimmed_by_count_oldest_first(world: World) -> None:
     assert world.totals()["trimmed_completed"] == 2
 
 
-@pytest.mark.needs(Feature.RECORDS)
-def test_pruning_is_bounded(world: World) -> None:
+@pytest.mark.parametrize(
+    "outcome",
+    [
+        pytest.param(Completed(b"", 5_000), marks=pytest.mark.needs(Feature.RESULTS)),
+        pytest.param(Failed(BOOM), marks=pytest.mark.needs(Feature.RECORDS)),
+    ],
+    ids=lambda outcome: type(outcome).__name__,
+)
+def test_pruning_is_bounded(world: World, outcome: Outcome) -> None:
+    world = world.with_options(failed_ttl_ms=5_000)
     world.put(*(f"j{n}" for n in range(25)))
-    world.run(world.engine.settle([(lease, Completed(b"", 5_000)) for lease in world.take(25)]))
+    world.settle_each(world.take(25), *[outcome] * 25)
     world.pass_time(6_000)
     rounds = [world.maintain(limit=10) for _ in range(3)]
     assert [(answer.pruned, answer.more) for answer in rounds] == [(10, True), (10, True), (5, False)]

@@ -16,7 +16,7 @@ import pytest
 from leasehold.core.engine import Feature
 from leasehold.core.outcome import Broken, Completed, Failed, Retried, Unroutable
 from leasehold.core.shape import Conflict, Shape, UniqueRule, Until
-from tests.support import native
+from tests.support.keyspace import keys
 from tests.support.world import BOOM, World
 
 SNAPSHOTS: Final = Path(__file__).parent / "snapshots"
@@ -25,7 +25,6 @@ _MASKS: Final = (
     (r"(?<!\d)\d{16}(?!\d)", "<token>"),
     (r"(?<!\d)\d{13}(?!\d)", "<ms>"),
 )
-_ANSWERS: Final = re.compile(rb":(call|done):")
 
 
 def play(world: World) -> None:
@@ -68,8 +67,8 @@ def play(world: World) -> None:
 
 def lines(world: World) -> list[str]:
     found = []
-    for name, key in sorted(native.keys(world.server).items()):
-        if _ANSWERS.search(name):
+    for name, key in sorted(keys(world.server).items()):
+        if f":{world.entry.answers}:".encode() in name:
             continue
         expires = " expires" if key.ttl_ms >= 0 else ""
         found.append(f"{name.decode()} {key.kind}{expires}")

@@ -81,7 +81,18 @@ def test_a_delayed_job_at_the_head_wakes_so_that_somebody_learns_its_time(world:
     assert waiting(world) == "q"
 
 
-@pytest.mark.parametrize("how", ["released", "retried", "left", "retry", "reclaimed", "promoted", "unparked"])
+@pytest.mark.parametrize(
+    "how",
+    [
+        "released",
+        "retried",
+        "left",
+        "retry",
+        "reclaimed",
+        pytest.param("promoted", marks=pytest.mark.needs(Feature.DELAY)),
+        pytest.param("unparked", marks=pytest.mark.needs(Feature.UNROUTABLE)),
+    ],
+)
 def test_every_way_back_into_the_queue_wakes(world: World, how: str) -> None:
     world.put("a", task="t", delay_ms=1_000 if how == "promoted" else 0)
     waiting(world)
@@ -162,13 +173,6 @@ def test_the_end_is_published_when_somebody_acts_on_the_job(world: World, how: s
         else:
             world.run(getattr(world.engine, how)("q", "a"))
         assert messages.get(timeout_s=5) == (b"cancelled" if how == "cancel" else b"discarded")
-
-
-@pytest.mark.needs(Feature.RESULTS)
-def test_the_note_that_somebody_waits_goes_away_by_itself(world: World) -> None:
-    world.put("a")
-    world.run(world.engine.result("q", "a"))
-    assert world.command("PTTL", world.key("watched")) > 0
 
 
 def settle_all(world: World, ids: Sequence[str], outcome: Outcome) -> None:

@@ -42,8 +42,11 @@ class Entry:
 
     make: an engine of a namespace. pass_time: let milliseconds pass on a queue (`native.pass_time` shifts what was
     written; an engine with another clock may wait). audit: what is wrong with the keys, as sentences. dump: all values
-    that must stay the same when nothing may change. timeless: the same without times. unlike: tests that it cannot
-    pass, by name or by name and last parameter, and why.
+    that must stay the same when nothing may change. timeless: the same without times. spoil: write another program's
+    data into a queue, so that the engine refuses it. set_layout: write a layout version to a queue. answers: the word
+    in the names of the keys that remember answers. unlike: tests that the engine cannot pass, by name, and why; only
+    for differences of the wire format that no `Feature` stands for. A test that needs a feature says so by
+    `@pytest.mark.needs(Feature.X)`, on the test or on a case of it, and is left out for engines without it.
     """
 
     name: str
@@ -53,6 +56,9 @@ class Entry:
     audit: Callable[[RedisServer, str], list[str]]
     dump: Callable[[RedisServer], dict[bytes, Any]]
     timeless: Callable[[dict[bytes, Any]], dict[bytes, Any]]
+    spoil: Callable[[RedisServer, str, str], None]
+    set_layout: Callable[[RedisServer, str, str, int | None], None]
+    answers: str
     unlike: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -71,7 +77,16 @@ def _native(namespace: str, options: Options) -> NativeEngine:
 
 
 NATIVE: Final = Entry(
-    "native", NativeEngine.features, _native, native.pass_time, native.audit, native.dump, native.timeless
+    "native",
+    NativeEngine.features,
+    _native,
+    native.pass_time,
+    native.audit,
+    native.dump,
+    native.timeless,
+    native.spoil,
+    native.set_layout,
+    "call",
 )
 
 
@@ -97,6 +112,9 @@ REDIS_WORK_QUEUE: Final = Entry(
     redis_work_queue.audit,
     redis_work_queue.dump,
     redis_work_queue.timeless,
+    redis_work_queue.spoil,
+    redis_work_queue.set_layout,
+    "done",
     redis_work_queue.UNLIKE,
 )
 ENTRIES: Final = (NATIVE, REDIS_WORK_QUEUE)

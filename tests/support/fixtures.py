@@ -28,32 +28,26 @@ def configure(config: pytest.Config) -> None:
         config.stash[_MUTATED] = True
 
 
-def lacks(test: pytest.Item, name: str, entry: Entry) -> str:
-    """Why a test is not for this engine; empty: it is."""
-    for marker in test.iter_markers("needs"):
-        missing = set(marker.args) - entry.features
-        if missing:
-            return f"{entry.name} has no {', '.join(sorted(missing))}"
-    return entry.unlike.get(name, "")
+def fits(test: pytest.Item, entry: Entry) -> bool:
+    """Whether the engine has all features that the test, or this case of it, needs."""
+    return all(entry.features.issuperset(marker.args) for marker in test.iter_markers("needs"))
 
 
 def generate(metafunc: pytest.Metafunc) -> None:
     """Each engine that the test is for, in turn. Called by the conftest.py of a suite for all engines."""
     if "entry" in metafunc.fixturenames:
         test = metafunc.definition
-        fit = [entry for entry in ENTRIES if not lacks(test, test.name, entry)]
+        fit = [entry for entry in ENTRIES if test.name not in entry.unlike and fits(test, entry)]
         metafunc.parametrize("entry", fit, indirect=True, ids=lambda entry: entry.name)
 
 
 def deselect(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out the cases of a test that an engine cannot pass, by the last parameter. Called as `generate` is."""
+    """Leave out the cases that need a feature which the engine has not. Called as `generate` is."""
     others = set()
     for item in items:
         callspec = getattr(item, "callspec", None)
-        if callspec is not None and "entry" in callspec.params:
-            case = f"{getattr(item, 'originalname', item.name)}[{item.name.rstrip(']').rpartition('-')[2]}]"
-            if case in callspec.params["entry"].unlike:
-                others.add(item)
+        if callspec is not None and "entry" in callspec.params and not fits(item, callspec.params["entry"]):
+            others.add(item)
     if others:
         config.hook.pytest_deselected(items=list(others))
         items[:] = [item for item in items if item not in others]

@@ -348,7 +348,7 @@ def main(names: list[str]) -> int:
             "-p",
             "no:randomly",
         ]
-        command += ["tests/conformance", "tests/faults/test_crash_matrix.py", "tests/property"]
+        command += ["tests/conformance", "tests/wire/native", "tests/faults/test_crash_matrix.py", "tests/property"]
         if os.environ.get("LEASEHOLD_ALL_TESTS"):
             command.remove("-x")
         run = subprocess.run(

@@ -7,6 +7,7 @@ from typing import Any, Final
 from leasehold.engines.native.keys import namespace_prefix, queue_prefix
 from leasehold.testing.server import RedisServer
 from tests.support.audit import ENDS, Audit
+from tests.support.keyspace import keys
 from tests.support.shapes import Key
 
 Dump = dict[bytes, Any]
@@ -14,20 +15,6 @@ Dump = dict[bytes, Any]
 
 CLOCKS: Final = frozenset({b"seen", b"amnesty", b"before"})
 """Fields of `meta` that only say when somebody came by."""
-
-_DUMP: Final = """
-local found = {}
-for _, name in ipairs(redis.call('KEYS', '*')) do
-  local kind, value = redis.call('TYPE', name).ok, nil
-  if kind == 'string' then value = redis.call('GET', name)
-  elseif kind == 'list' then value = redis.call('LRANGE', name, 0, -1)
-  elseif kind == 'hash' then value = redis.call('HGETALL', name)
-  elseif kind == 'set' then value = redis.call('SMEMBERS', name)
-  else value = redis.call('ZRANGE', name, 0, -1, 'WITHSCORES') end
-  found[#found + 1] = { name, kind, redis.call('PTTL', name), value }
-end
-return found
-"""
 
 # Everything that was written as a time moves back by ARGV[1] ms, as if that much time had passed since.
 _SHIFT: Final = """
@@ -98,18 +85,6 @@ def pass_time(server: RedisServer, namespace: str, queue: str, ms: int) -> None:
     server.command("EVAL", _SHIFT, 1, queue_prefix(namespace, queue), ms)
 
 
-def keys(server: RedisServer) -> dict[bytes, Key]:
-    """All keys of the server with their values."""
-    found = {}
-    for name, kind, ttl, value in server.command("EVAL", _DUMP, 0):
-        if kind in (b"hash", b"zset"):
-            value = dict(zip(value[::2], value[1::2], strict=True))
-        elif kind == b"set":
-            value = set(value)
-        found[name] = Key(kind.decode(), ttl, value)
-    return found
-
-
 def dump(server: RedisServer) -> Dump:
     """All values but the remembered answers: what must stay the same when nothing may change."""
     return {name: key.value for name, key in keys(server).items() if b":call:" not in name}
@@ -171,3 +146,18 @@ def places(server: RedisServer, namespace: str, queue: str) -> dict[bytes, list[
     prefix = queue_prefix(namespace, queue).encode() + b":"
     found = {name.removeprefix(prefix): key for name, key in keys(server).items() if name.startswith(prefix)}
     return Audit(found).places()
+
+
+def spoil(server: RedisServer, namespace: str, queue: str) -> None:
+    """Write another program's data where the queue keeps its own, so that the engine refuses it."""
+    for suffix in ("ready", "meta"):
+        server.command("SET", f"{queue_prefix(namespace, queue)}:{suffix}", "x")
+
+
+def set_layout(server: RedisServer, namespace: str, queue: str, version: int | None) -> None:
+    """Write to the queue which version its layout has; None: it says none."""
+    meta = f"{queue_prefix(namespace, queue)}:meta"
+    if version is None:
+        server.command("HDEL", meta, "layout")
+    else:
+        server.command("HSET", meta, "layout", version)

@@ -24,6 +24,7 @@ from leasehold.core.steps import Command, Steps
 from leasehold.redis.sync import SyncDriver
 from leasehold.testing.server import RedisServer
 from tests.support.engines import GRACE_MS, LEASE_MS, Entry, Options
+from tests.support.keyspace import keys
 
 T = TypeVar("T")
 
@@ -181,6 +182,13 @@ class World:
 
     # Time.
 
+    def spoil(self, queue: str) -> None:
+        """Write another program's data into the queue, so that the engine refuses it."""
+        self.entry.spoil(self.server, NAMESPACE, queue)
+
+    def set_layout(self, version: int | None, queue: str = "q") -> None:
+        self.entry.set_layout(self.server, NAMESPACE, queue, version)
+
     def pass_time(self, ms: int, queue: str = "q") -> None:
         self.entry.pass_time(self.server, NAMESPACE, queue, ms)
 
@@ -260,6 +268,16 @@ class World:
         lines = self.command("INFO", "commandstats").decode().splitlines()
         counts = {line.split(":")[0]: int(line.split("calls=")[1].split(",")[0]) for line in lines if "calls=" in line}
         return sum(count for name, count in counts.items() if not name.startswith(("cmdstat_config", "cmdstat_info")))
+
+    def lasting(self) -> set[bytes]:
+        """The names of all keys without a time to live."""
+        return {name for name, key in keys(self.server).items() if key.ttl_ms < 0}
+
+    def expire(self, ms: int) -> None:
+        """Delete the keys that Redis would delete within `ms`."""
+        for name, key in keys(self.server).items():
+            if 0 <= key.ttl_ms <= ms:
+                self.command("DEL", name)
 
     def totals(self, queue: str = "q") -> dict[str, int]:
         totals: dict[str, int] = self.run(self.engine.queue(queue)).totals

@@ -7,7 +7,7 @@ import pytest
 from leasehold.compat.redis_work_queue import Item, KeyPrefix, WorkQueue
 from leasehold.core.errors import WrongState
 from leasehold.core.job import State
-from leasehold.core.outcome import Retried
+from leasehold.core.outcome import Released, Retried
 from leasehold.core.shape import CancelAnswer
 from leasehold.redis.sync import SyncDriver
 from leasehold.testing.server import RedisServer
@@ -201,3 +201,13 @@ def test_one_that_others_hold_by_now_does_not_wait_for_its_retry(bench: Bench, h
         assert not bench.run(bench.engine.retry("default", "a"))
     assert (bench.state("a"), bench.queue(), bench.processing()) == (State.ACTIVE, [], [b"a"])
     assert bench.command("EXISTS", f"jobs:{bench.lease_key if holder == 'another client' else 'lease'}:a") == 1
+
+
+def test_tokens_grow_even_when_the_clock_was_set_back(bench: Bench) -> None:
+    """The counter is ahead of the clock then."""
+    bench.put("a")
+    lease = bench.take_one()
+    ahead = int(lease.token) + 3_600_000_000
+    bench.command("HSET", "jobs:meta", "token", ahead)
+    assert bench.settle(lease, Released())
+    assert int(bench.take_one().token) > ahead

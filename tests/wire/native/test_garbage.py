@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from leasehold.core.errors import WrongState
+from leasehold.core import limits
+from leasehold.core.errors import ReplyError, WrongState
 from leasehold.core.job import NewJob, State, WorkerView
 from leasehold.core.outcome import Completed, Failed, Outcome, Released, Retried, Unroutable
+from tests.conformance.test_overdue import Keeper
+from tests.conformance.test_rerun import follow
 from tests.support.world import BOOM, World
 
 pytestmark = pytest.mark.garbage
@@ -188,39 +192,6 @@ def test_a_claim_without_a_job_disappears(world: World) -> None:
     world.audit()
 
 
-def test_a_bad_queue_does_not_keep_a_worker_from_the_others(world: World) -> None:
-    """Each operation over several queues does what it can, then says what was wrong."""
-    queues = ["a", "bad", "z"]
-    world.put("a1", "a2", queue="a")
-    world.put("z1", "z2", queue="z")
-    world.command("SET", world.key("ready", "bad"), "x")
-    world.command("SET", world.key("meta", "bad"), "x")
-    leases = []
-    for _ in range(4):
-        leases += world.take(1, "w", queues)
-    assert sorted(lease.record.id for lease in leases) == ["a1", "a2", "z1", "z2"]
-    for _ in range(4):
-        for queue in ("a", "z"):
-            world.pass_time(9_000, queue)
-        with pytest.raises(WrongState):
-            world.beat("w", leases, queues)
-    with pytest.raises(WrongState):
-        world.run(world.engine.maintain(queues, []))
-    with pytest.raises(WrongState):
-        world.run(world.engine.leave("w", queues))
-    assert world.counts("a") == world.counts("z") == {"ready": 2}
-
-
-def test_what_one_queue_gave_is_not_lost_because_another_is_bad(world: World) -> None:
-    world.put("a1", queue="a")
-    world.command("SET", world.key("ready", "bad"), "x")
-    leased = world.run(world.engine.lease("w", ["bad", "a"], 5))
-    assert [lease.record.id for lease in leased.leases] == ["a1"]
-    assert [refused.queue for refused in leased.refused] == ["bad"]
-    with pytest.raises(WrongState):
-        world.take(5, "w", ["bad"])
-
-
 def test_someone_deletes_the_list_that_had_ghosts(world: World) -> None:
     """A count of ghosts that are not there must not swallow a job of the same id later."""
     world.put("a", "b")
@@ -255,3 +226,48 @@ def test_a_worker_that_describes_itself_in_another_way_is_left_out(world: World)
     world.command("ZADD", "{test}:workers", 10**15, "odd")
     world.command("SET", "{test}:worker:odd", b"\xff{")
     assert [view.id for view in world.run(world.engine.workers())] == ["w"]
+
+
+def test_only_so_many_workers_hold_jobs_of_a_queue(world: World) -> None:
+    for n in range(limits.MAX_HOLDERS):
+        world.command("ZADD", world.key("holders"), 10**15, f"w{n}")
+        world.command("HSET", world.key(f"held:w{n}"), f"old{n}", f"1 0 {n}")
+        world.command("HSET", world.key("jobs"), f"old{n}", "1 *\n")
+    world.put("a")
+    with pytest.raises(ReplyError, match="that is the limit"):
+        world.take(1, "one too many")
+    assert len(world.take(1, "w7")) == 1
+    world.audit()
+
+
+def test_what_a_claim_meets_is_known_from_then_on(world: World) -> None:
+    """The counters of a queue that rests for long are forgotten, and with them that its records are large."""
+    large = b"x" * 100_000
+    world.put(*(f"large{n}" for n in range(2 * limits.CLAIM_BYTES // len(large))), payload=large)
+    world.command("HDEL", world.key("meta"), "large")
+    world.take(1)
+    assert len(world.take(100)) <= limits.CLAIM_BYTES // len(large) + 1
+    world.audit()
+
+
+def test_what_redis_refuses_to_take_back_does_not_cost_the_other_leases(world: World) -> None:
+    world.put("a", "b")
+    a, b = world.take()
+    keeper = Keeper(world)
+    keeper.overdue.leases = {a.ref: 0.0, b.ref: math.inf}
+    world.command("SET", world.key("tries"), "another program's")
+    assert keeper.beat(1.0).lost == frozenset()
+    assert "holds something else" in keeper.refusal
+    world.command("DEL", world.key("tries"))
+    assert keeper.beat(2.0).lost == {a.ref}
+    assert keeper.refusal == ""
+    world.finish(b)
+
+
+def test_one_whose_job_is_gone_does_not_hold_up_a_purge(world: World) -> None:
+    follow(world, 900)
+    (gone, *_) = world.command("HVALS", world.key("again"))
+    world.command("HDEL", world.key("jobs"), gone)
+    assert world.run(world.engine.purge("q", State.SCHEDULED)) == 899
+    assert world.command("EXISTS", world.key("again")) == 0
+    world.audit()

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from leasehold.core import limits
-from leasehold.core.engine import Feature
 from leasehold.core.errors import WrongState
 from leasehold.core.job import Lease, NewJob, State
 from leasehold.core.outcome import Completed, Failed, Outcome, Released, Retried, Unroutable
@@ -17,7 +16,7 @@ from leasehold.core.shape import Conflict, Shape, UniqueRule, Until
 from tests.support.engines import GRACE_MS, LEASE_MS
 from tests.support.world import BOOM, World
 
-pytestmark = [pytest.mark.garbage, pytest.mark.needs(Feature.LANES), pytest.mark.needs(Feature.PRIORITIES)]
+pytestmark = pytest.mark.garbage
 
 SHAPES = {"lane:L": Shape(lane="L", lane_limit=10), "ready:5": Shape(priority=5)}
 
@@ -105,7 +104,6 @@ def test_what_is_given_back_is_put_off_and_the_others_go_back(world: World, suff
     world.audit()
 
 
-@pytest.mark.needs(Feature.CANCEL)
 def test_one_that_is_to_be_cancelled_is_put_off_first(world: World, suffix: str) -> None:
     held = setup(world, SHAPES[suffix])
     world.cancel("b2")
@@ -218,7 +216,6 @@ ENDS: dict[str, Callable[[World, Lease], Any]] = {
 }
 
 
-@pytest.mark.needs(Feature.UNIQUE)
 @pytest.mark.parametrize("end", ENDS)
 def test_who_follows_an_end_is_not_left_behind(world: World, suffix: str, end: str) -> None:
     """The one that waits for the key would go into a list that is another program's: it is put off, and not lost."""

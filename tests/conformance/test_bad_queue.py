@@ -1,0 +1,42 @@
+"""A queue that the engine refuses, as another program's data is among its keys: the other queues go on."""
+
+from __future__ import annotations
+
+import pytest
+
+from leasehold.core.errors import WrongState
+from tests.support.world import World
+
+pytestmark = pytest.mark.garbage
+
+
+def test_a_bad_queue_does_not_keep_a_worker_from_the_others(world: World) -> None:
+    """Each operation over several queues does what it can, then says what was wrong."""
+    queues = ["a", "bad", "z"]
+    world.put("a1", "a2", queue="a")
+    world.put("z1", "z2", queue="z")
+    world.spoil("bad")
+    leases = []
+    for _ in range(4):
+        leases += world.take(1, "w", queues)
+    assert sorted(lease.record.id for lease in leases) == ["a1", "a2", "z1", "z2"]
+    for _ in range(4):
+        for queue in ("a", "z"):
+            world.pass_time(9_000, queue)
+        with pytest.raises(WrongState):
+            world.beat("w", leases, queues)
+    with pytest.raises(WrongState):
+        world.run(world.engine.maintain(queues, []))
+    with pytest.raises(WrongState):
+        world.run(world.engine.leave("w", queues))
+    assert world.counts("a") == world.counts("z") == {"ready": 2}
+
+
+def test_what_one_queue_gave_is_not_lost_because_another_is_bad(world: World) -> None:
+    world.put("a1", queue="a")
+    world.spoil("bad")
+    leased = world.run(world.engine.lease("w", ["bad", "a"], 5))
+    assert [lease.record.id for lease in leased.leases] == ["a1"]
+    assert [refused.queue for refused in leased.refused] == ["bad"]
+    with pytest.raises(WrongState):
+        world.take(5, "w", ["bad"])
