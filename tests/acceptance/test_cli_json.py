@@ -1,16 +1,161 @@
-"""What `--json` prints is what docs/reference/json.md says: no key without a word there, no word without a key."""
+"""What `--json` prints and the exit statuses: as in a kept snapshot, and as docs/reference/json.md says.
+
+Programs of users read these fields, so they change on purpose only. With LEASEHOLD_SNAPSHOT=write the first test
+rewrites the snapshot. `--help` of every command is kept in docs/reference/command-line.md, which `make check` compares.
+"""
+
+from __future__ import annotations
 
 import json
+import os
 import re
-from dataclasses import fields
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import Any, Final
 
 import pytest
 
-from leasehold import Leasehold
+from leasehold.cli import COMMANDS, commands
 from leasehold.cli.demo.run import Report
+from leasehold.cli.errors import Exit, run
+from leasehold.core.job import WorkerView
+from leasehold.core.outcome import Completed, Failed
+from leasehold.core.shape import Progress
+from leasehold.redis.sync import SyncDriver
+from leasehold.testing.server import RedisServer
+from tests.support.engines import NATIVE
+from tests.support.world import BOOM, NAMESPACE, World
 
-PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "json.md").read_text()
+SNAPSHOT: Final = Path(__file__).with_name("cli_json.txt")
+PAGE: Final = (Path(__file__).parents[2] / "docs" / "reference" / "json.md").read_text()
+SHARED: Final = "--protocol redis-work-queue:shared"
+
+RUNS: Final = {
+    # What is run, in this order, and the row of the page that has its keys; empty: a job, or nothing is printed.
+    "info": "`info`",
+    "info q": "`info`",
+    "info q --lanes ready": "`info QUEUE --lanes",
+    "info q --lane user:7": "`info QUEUE --lane NAME",
+    "jobs q": "`jobs QUEUE`",
+    "jobs q --state ready --limit 1": "`jobs QUEUE`",
+    "job q failed --payload": "",
+    "job q done --payload": "",
+    "job q nobody": "",
+    "enqueue --queue q --payload x --id new": "`enqueue`",
+    "retry q failed": "`retry QUEUE JOB_ID`",
+    "retry q nobody": "`retry QUEUE JOB_ID`",
+    "retry q --all --state scheduled --yes": "`retry QUEUE --all`",
+    "pause q --lane user:7": "`pause`",
+    "resume q --lane user:7": "`pause`",
+    "resume q --lane nobody": "`pause`",
+    "pause q": "`pause`",
+    "resume q": "`pause`",
+    "configure q --max-length 100": "`configure`",
+    "quiet w": "`quiet`",
+    "quiet nobody": "`quiet`",
+    "cancel q lane-2": "`cancel QUEUE JOB_ID`",
+    "cancel q held": "`cancel QUEUE JOB_ID`",
+    "cancel q nobody": "`cancel QUEUE JOB_ID`",
+    "cancel q --lane user:7": "`cancel QUEUE --lane`",
+    "cancel q --all --yes": "`cancel QUEUE --lane`",
+    "discard q failed": "`discard`",
+    "discard q nobody": "`discard`",
+    "purge q --state completed --yes": "`purge`",
+    "check": "`check`",
+    "check --acl worker": "`check --acl",
+    f"enqueue --queue default --payload x {SHARED}": "`enqueue`",
+    f"clean default {SHARED}": "`clean`",
+    f"clean default --deep {SHARED}": "`clean`",
+    f"migrate default --yes {SHARED}": "`migrate`",
+    "jobs q --state nonsense": "",
+    "nonsense": "",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    command: str
+    status: int
+    printed: Any
+
+
+@pytest.fixture
+def world(server: RedisServer) -> Iterator[World]:
+    """A queue with a job for every key that a job may have, and a worker."""
+    driver = SyncDriver(server.url)
+    world = World(NATIVE, server, driver)
+    world.put("failed", "done", "held", task="t", payload=b"[[1],{}]", timeout_ms=30_000, retries=3)
+    failed, done, held = world.take()
+    world.settle_each([failed, done], Failed(BOOM), Completed(b"42", 60_000))
+    world.run(world.engine.progress(held, Progress(1, 2, "half")))
+    world.cancel("held", "why")
+    world.put_in("user:7", "lane-1", "lane-2")
+    world.put_only("unique", "key")
+    world.put_at(5, "urgent")
+    world.put("late", delay_ms=60_000)
+    world.run(world.engine.announce(WorkerView("w", ("q",), "host", 1, 1, 1, 1)))
+    yield world
+    driver.close()
+
+
+@pytest.fixture
+def ran(world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> list[Ran]:
+    """All `RUNS`, in this process."""
+    monkeypatch.setenv("LEASEHOLD_URL", world.server.url)
+    monkeypatch.setenv("LEASEHOLD_NAMESPACE", NAMESPACE)
+    found = []
+    for command in RUNS:
+        status = run(commands, [*command.split(), "--json"])
+        text = capsys.readouterr().out
+        found.append(Ran(command, status, json.loads(text) if text else None))
+    return found
+
+
+def test_the_fields_and_exit_statuses_are_those_of_the_snapshot(ran: list[Ran]) -> None:
+    now = [f"exit status {status.name} = {status.value}" for status in Exit]
+    for one in ran:
+        now += ["", f"$ leasehold {one.command} --json    # {one.status}"]
+        now += [f"{name}: {'|'.join(sorted(types))}" for name, types in shape(one.printed).items()]
+    if os.environ.get("LEASEHOLD_SNAPSHOT") == "write":
+        SNAPSHOT.write_text("\n".join(now) + "\n")
+    assert now == SNAPSHOT.read_text().splitlines()
+
+
+def shape(value: Any) -> dict[str, set[str]]:
+    """The path of every field, and the types of its values; the elements of a list are one."""
+    found: dict[str, set[str]] = {}
+
+    def look(value: Any, path: str) -> None:
+        if value == {}:
+            found.setdefault(path, set()).add("{}")
+        elif isinstance(value, dict):
+            for key, inner in value.items():
+                look(inner, f"{path}.{key}" if path else key)
+        elif isinstance(value, list):
+            found.setdefault(path, set()).add("list")
+            for inner in value:
+                look(inner, f"{path}[]")
+        else:
+            found.setdefault(path, set()).add("null" if value is None else type(value).__name__)
+
+    if value is not None:
+        look(value, "")
+    return found
+
+
+# The page and the output have the same keys.
+
+
+def test_every_command_with_json_is_run() -> None:
+    """`demo` needs a folder and starts workers: `test_the_keys_of_the_demo`."""
+    names = {name for name in COMMANDS if "--json" in help_of(name)}
+    assert names - {command.split()[0] for command in RUNS} == {"demo"}
+
+
+def help_of(name: str) -> str:
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "command-line.md").read_text()
+    return page.partition(f"## leasehold {name}\n")[2].partition("\n## ")[0]
 
 
 def told(start: str) -> set[str]:
@@ -24,45 +169,17 @@ def of_a_job() -> set[str]:
     return {word for line in part.splitlines() if line.startswith("| `") for word in re.findall(r"`(\w+)`", line[:90])}
 
 
-@pytest.fixture
-def app(redis_url):
-    with Leasehold(redis_url) as app:
-        app.queue("emails").enqueue(b"x", id="one", lane="l")
-        app.queue("emails").enqueue(b"x", id="two", delay=60)
-        yield app
+def test_no_key_without_a_word_on_the_page(ran: list[Ran]) -> None:
+    for one in ran:
+        if one.printed is None:
+            continue
+        inner = [
+            rows[0] for rows in one.printed.values() if isinstance(rows, list) and rows and isinstance(rows[0], dict)
+        ]
+        keys = set(one.printed) | {key for row in inner if "lane_limit" not in row for key in row}
+        words = told(RUNS[one.command]) if RUNS[one.command] else of_a_job()
+        assert keys - words == set(), one.command
 
 
-ROWS = {
-    "`info`": ["info"],
-    "`info QUEUE --lanes": ["info", "emails", "--lanes", "ready"],
-    "`jobs QUEUE`": ["jobs", "emails"],
-    "`enqueue`": ["enqueue", "--queue", "emails", "--payload", "x"],
-    "`retry QUEUE JOB_ID`": ["retry", "emails", "two"],
-    "`retry QUEUE --all`": ["retry", "emails", "--all", "--state", "scheduled", "--yes"],
-    "`discard`": ["discard", "emails", "one"],
-    "`purge`": ["purge", "emails", "--state", "ready", "--yes"],
-    "`cancel QUEUE JOB_ID`": ["cancel", "emails", "one"],
-    "`cancel QUEUE --lane`": ["cancel", "emails", "--all", "--yes"],
-    "`pause`": ["pause", "emails"],
-    "`configure`": ["configure", "emails"],
-    "`check`": ["check"],
-}
-
-
-@pytest.mark.parametrize("row", ROWS)
-def test_the_keys_of_a_command(app, leasehold, redis_url, row):
-    shown = json.loads(leasehold(*ROWS[row], "--json", url=redis_url).end().out)
-    inner = [value[0] for value in shown.values() if isinstance(value, list) and value and isinstance(value[0], dict)]
-    keys = set(shown) | {key for one in inner if "lane_limit" not in one for key in one}
-    assert keys - told(row) == set()
-    assert len(keys) > 1
-
-
-def test_the_keys_of_a_job(app, leasehold, redis_url):
-    shown = json.loads(leasehold("job", "emails", "one", "--payload", "--json", url=redis_url).end().out)
-    assert set(shown) - of_a_job() == set()
-    assert {"id", "state", "payload", "error", "lane"} <= set(shown)
-
-
-def test_the_keys_of_the_demo():
+def test_the_keys_of_the_demo() -> None:
     assert {field.name for field in fields(Report)} | {"problems"} == told("`demo`")
