@@ -10,17 +10,25 @@ from typing import Any, Final
 
 import leasehold
 from leasehold import events
+from leasehold.compat import redis_work_queue
+from leasehold.testing import server
 
 SNAPSHOT: Final = Path(__file__).with_suffix(".txt")
 NOT_CALLED: Final = ("HeldJob", "Job", "JobHandle", "Queue", "Task", "TaskCall")
 """Classes whose objects users get from other calls: their constructors are not public."""
+MODULES: Final = (
+    ("", leasehold, leasehold.__all__),
+    ("events.", events, events.__all__),
+    ("compat.redis_work_queue.", redis_work_queue, redis_work_queue.__all__),
+    ("testing.server.", server, ("RedisServer", "available_binaries", "keys_of")),
+)
 
 
 def lines() -> list[str]:
-    """Every public name of `leasehold` and `leasehold.events`, with its members and their signatures."""
+    """Every public name of the modules that users import, with its members and their signatures."""
     found: list[str] = []
-    for prefix, module in (("", leasehold), ("events.", events)):
-        for name in sorted(module.__all__):
+    for prefix, module, names in MODULES:
+        for name in sorted(names):
             value = getattr(module, name)
             if name != "events" and not name.startswith("__"):
                 found += _about(prefix + name, value)
