@@ -101,7 +101,7 @@ async def test_a_thousand_subscriptions_share_one_connection(server: RedisServer
         nonlocal ready
         async with driver.subscribe(f"channel {number % 250}") as messages:
             ready += 1
-            return await messages.get(10)
+            return await messages.get(60)
 
     tasks = [asyncio.create_task(wait_for(number)) for number in range(1_000)]
     await _until(lambda: ready == 1_000)

@@ -193,8 +193,8 @@ class TestKeeper:
         while silent < 1:
             silent += await keeper.report() is None
             assert keeper.kept_at["q"] < paused + 0.1
-        await next_beat(keeper)
-        assert keeper.kept_at["q"] > paused
+        while keeper.kept_at["q"] <= paused:
+            await next_beat(keeper)
 
     async def test_it_beats_the_kept_queues_often_the_others_now_and_then_and_none_at_rest(self, redis_url, driver):
         keeper = keeper_of(redis_url, NativeConfig(timing=Timing(beat_ms=100)))
