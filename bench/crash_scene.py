@@ -13,7 +13,7 @@ from bench.journal import Journal, Line
 from bench.processes import Workers, folder_of_a_scene
 from bench.remains import remains
 from bench.roster import Adapter
-from leasehold.redis.binary import find_server
+from leasehold.redis.embedded.binary import find_server
 from leasehold.testing.server import RedisServer
 
 Scene = Literal["restarted", "second"]

@@ -27,7 +27,7 @@ from bench.speed.rounds import PARTS, Findings, Plan, run_round, told
 from bench.speed.stage import Failed
 from bench.speed.tables import summary
 from leasehold.core.errors import LeaseholdError
-from leasehold.redis.binary import find_server
+from leasehold.redis.embedded.binary import find_server
 from leasehold.testing.server import RedisServer
 
 MAX_ROUNDS: Final = 100

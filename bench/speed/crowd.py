@@ -15,7 +15,7 @@ from bench.speed.latency import latency
 from bench.speed.results import Machine, this_machine
 from bench.speed.rounds import told
 from bench.speed.stage import Failed, Stage, staged
-from leasehold.redis.binary import find_server
+from leasehold.redis.embedded.binary import find_server
 from leasehold.testing.server import RedisServer
 
 SIZES: Final = (1, 100)

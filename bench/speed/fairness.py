@@ -19,7 +19,7 @@ from bench.roster import adapters
 from bench.speed.gauges import fields, info
 from bench.speed.results import Machine, this_machine
 from bench.speed.stage import START_S, Failed, Stage, staged
-from leasehold.redis.binary import find_server
+from leasehold.redis.embedded.binary import find_server
 from leasehold.testing.server import RedisServer
 
 SHORT_S: Final = 0.001

@@ -22,7 +22,7 @@ from leasehold.core.outcome import Completed, Failed
 from leasehold.core.shape import PLAIN, Shape
 from leasehold.engines.native.config import NativeConfig
 from leasehold.engines.native.engine import NativeEngine
-from leasehold.redis.binary import find_server
+from leasehold.redis.embedded.binary import find_server
 from leasehold.redis.sync import SyncDriver
 from leasehold.testing.server import RedisServer
 

@@ -22,14 +22,21 @@ from leasehold._version import __version__
 
 if TYPE_CHECKING:
     from leasehold import events as events
-    from leasehold.app import Leasehold as Leasehold
+    from leasehold.app.app import Leasehold as Leasehold
+    from leasehold.app.policy import TaskDefaults as TaskDefaults
+    from leasehold.app.tasks import Task as Task
+    from leasehold.client.call import TaskCall as TaskCall
+    from leasehold.client.handle import JobHandle as JobHandle
+    from leasehold.client.lease import HeldJob as HeldJob
+    from leasehold.client.queue import Queue as Queue
+    from leasehold.client.unique import Debounce as Debounce
+    from leasehold.client.unique import Throttle as Throttle
+    from leasehold.client.unique import Unique as Unique
     from leasehold.core.backoff import Backoff as Backoff
     from leasehold.core.engine import Feature as Feature
     from leasehold.core.errors import AccessDenied as AccessDenied
     from leasehold.core.errors import DuplicateJob as DuplicateJob
-    from leasehold.core.errors import Fail as Fail
     from leasehold.core.errors import InvalidArgument as InvalidArgument
-    from leasehold.core.errors import JobCancelled as JobCancelled
     from leasehold.core.errors import JobFailed as JobFailed
     from leasehold.core.errors import JobNotFound as JobNotFound
     from leasehold.core.errors import LeaseholdError as LeaseholdError
@@ -45,7 +52,6 @@ if TYPE_CHECKING:
     from leasehold.core.errors import ReplyError as ReplyError
     from leasehold.core.errors import ResultError as ResultError
     from leasehold.core.errors import ResultTimeout as ResultTimeout
-    from leasehold.core.errors import Retry as Retry
     from leasehold.core.errors import Unreachable as Unreachable
     from leasehold.core.errors import UnsupportedFeature as UnsupportedFeature
     from leasehold.core.errors import WrongState as WrongState
@@ -65,35 +71,36 @@ if TYPE_CHECKING:
     from leasehold.core.shape import Progress as Progress
     from leasehold.core.shape import QueueSettings as QueueSettings
     from leasehold.core.shape import Shape as Shape
-    from leasehold.current import check_cancelled as check_cancelled
-    from leasehold.current import must_stop as must_stop
-    from leasehold.current import progress as progress
-    from leasehold.held import HeldJob as HeldJob
-    from leasehold.protocols import Native as Native
-    from leasehold.protocols import RedisWorkQueue as RedisWorkQueue
-    from leasehold.queues import Queue as Queue
-    from leasehold.results import JobHandle as JobHandle
-    from leasehold.rules import TaskDefaults as TaskDefaults
-    from leasehold.runtime.context import Job as Job
-    from leasehold.runtime.context import current_job as current_job
-    from leasehold.runtime.logformat import JsonFormatter as JsonFormatter
-    from leasehold.runtime.middleware import CallNext as CallNext
-    from leasehold.runtime.middleware import CallNextSync as CallNextSync
+    from leasehold.core.signals import Fail as Fail
+    from leasehold.core.signals import JobCancelled as JobCancelled
+    from leasehold.core.signals import Retry as Retry
+    from leasehold.protocols.native import Native as Native
+    from leasehold.protocols.redis_work_queue import RedisWorkQueue as RedisWorkQueue
+    from leasehold.runtime.handlers.middleware import CallNext as CallNext
+    from leasehold.runtime.handlers.middleware import CallNextSync as CallNextSync
+    from leasehold.runtime.jobs.current import check_cancelled as check_cancelled
+    from leasehold.runtime.jobs.current import must_stop as must_stop
+    from leasehold.runtime.jobs.current import progress as progress
+    from leasehold.runtime.jobs.job import Job as Job
+    from leasehold.runtime.jobs.job import current_job as current_job
+    from leasehold.runtime.observe.format import JsonFormatter as JsonFormatter
     from leasehold.settings import Settings as Settings
-    from leasehold.tasks import Task as Task
-    from leasehold.tasks import TaskCall as TaskCall
-    from leasehold.unique import Debounce as Debounce
-    from leasehold.unique import Throttle as Throttle
-    from leasehold.unique import Unique as Unique
 
 _ERRORS = (
-    "AccessDenied DuplicateJob Fail InvalidArgument JobCancelled JobFailed JobNotFound LeaseholdError LeaseLost "
-    "NewerLayout NotConfigured NotDurable NotUnique PayloadInvalid PayloadTooLarge QueueFull RedisError ReplyError "
-    "ResultError ResultTimeout Retry Unreachable UnsupportedFeature WrongState"
+    "AccessDenied DuplicateJob InvalidArgument JobFailed JobNotFound LeaseholdError LeaseLost NewerLayout "
+    "NotConfigured NotDurable NotUnique PayloadInvalid PayloadTooLarge QueueFull RedisError ReplyError ResultError "
+    "ResultTimeout Unreachable UnsupportedFeature WrongState"
 )
 # Which module each public name comes from. The fixed list is all that can be loaded by name.
 _HOMES = {
-    "app": "Leasehold",
+    "app.app": "Leasehold",
+    "app.policy": "TaskDefaults",
+    "app.tasks": "Task",
+    "client.call": "TaskCall",
+    "client.handle": "JobHandle",
+    "client.lease": "HeldJob",
+    "client.queue": "Queue",
+    "client.unique": "Debounce Throttle Unique",
     "core.backoff": "Backoff",
     "core.engine": "Feature",
     "core.errors": _ERRORS,
@@ -101,18 +108,14 @@ _HOMES = {
     "core.shape": (
         "CancelAnswer CancelCount Conflict LaneFailure LanePage LaneState LaneView Progress QueueSettings Shape"
     ),
-    "current": "check_cancelled must_stop progress",
-    "held": "HeldJob",
-    "protocols": "Native RedisWorkQueue",
-    "queues": "Queue",
-    "results": "JobHandle",
-    "rules": "TaskDefaults",
-    "runtime.context": "Job current_job",
-    "runtime.logformat": "JsonFormatter",
-    "runtime.middleware": "CallNext CallNextSync",
+    "core.signals": "Fail JobCancelled Retry",
+    "protocols.native": "Native",
+    "protocols.redis_work_queue": "RedisWorkQueue",
+    "runtime.handlers.middleware": "CallNext CallNextSync",
+    "runtime.jobs.current": "check_cancelled must_stop progress",
+    "runtime.jobs.job": "Job current_job",
+    "runtime.observe.format": "JsonFormatter",
     "settings": "Settings",
-    "tasks": "Task TaskCall",
-    "unique": "Debounce Throttle Unique",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 

@@ -9,7 +9,8 @@ from typing import Any, Final
 
 from leasehold.core import limits, names
 from leasehold.core.errors import InvalidArgument, NotConfigured
-from leasehold.protocols import NATIVE, spoken
+from leasehold.protocols.native import NATIVE
+from leasehold.protocols.registry import spoken
 
 DEFAULT_URL = "redis://localhost:6379/0"
 DEFAULT_NAMESPACE = "leasehold"
@@ -157,7 +158,7 @@ def check_url(url: str, variable: str | None = None) -> None:
     Raises `NotConfigured`.
     """
     # Here and not at the top: to import the package must not cost what parsing URLs needs.
-    from leasehold.redis.target import Target
+    from leasehold.redis.url import Target
 
     try:
         Target.parse(url)

@@ -11,8 +11,8 @@ import sys
 import pytest
 
 from leasehold import Leasehold, QueueView, State, WorkerView
-from leasehold.cli.overview import queue_table, worker_table
-from leasehold.cli.tables import fitted
+from leasehold.cli.output.overview import queue_table, worker_table
+from leasehold.cli.output.tables import fitted
 from leasehold.core.engine import Alone
 from leasehold.redis.sync import SyncDriver
 

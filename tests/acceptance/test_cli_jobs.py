@@ -6,7 +6,7 @@ import re
 import pytest
 
 from leasehold import State
-from leasehold.cli.listing import find_jobs
+from leasehold.cli.jobs import find_jobs
 from leasehold.core import limits
 
 

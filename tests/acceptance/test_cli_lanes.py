@@ -6,8 +6,8 @@ import re
 import pytest
 
 from leasehold import Leasehold, Unique
-from leasehold.cli import overview
-from leasehold.cli.tables import fitted, plain
+from leasehold.cli.output import overview
+from leasehold.cli.output.tables import fitted, plain
 from leasehold.core.job import QueueView, State, WorkerView
 from leasehold.core.shape import LaneFailure, QueueSettings
 

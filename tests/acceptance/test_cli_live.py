@@ -9,8 +9,8 @@ import sys
 import pytest
 
 from leasehold import Leasehold
-from leasehold.cli.live import _cut
-from leasehold.cli.tables import Table
+from leasehold.cli.output.live import _cut
+from leasehold.cli.output.tables import Table
 
 
 @pytest.fixture

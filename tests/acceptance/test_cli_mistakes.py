@@ -8,9 +8,9 @@ import pytest
 from leasehold._version import __version__
 from leasehold.cli import COMMANDS, commands
 from leasehold.cli.errors import safe
-from leasehold.cli.facts import amount
-from leasehold.cli.tables import ago
-from leasehold.cli.weights import misread, parse_queues, spelled
+from leasehold.cli.output.facts import amount
+from leasehold.cli.output.tables import ago
+from leasehold.cli.work.weights import misread, parse_queues, spelled
 
 NOWHERE = "redis://me:s3cret@127.0.0.1:1/0"
 
@@ -290,7 +290,15 @@ def test_version_and_help(leasehold):
 def test_help_is_fast_because_it_loads_no_command(leasehold):
     loaded = leasehold("--help", PYTHONPROFILEIMPORTTIME="1").end().err
     assert "click" in loaded
-    for heavy in ("asyncio", "redis", "rich", "msgspec", "leasehold.app", "leasehold.cli.worker", "leasehold.cli.info"):
+    for heavy in (
+        "asyncio",
+        "redis",
+        "rich",
+        "msgspec",
+        "leasehold.app.app",
+        "leasehold.cli.work.worker",
+        "leasehold.cli.info",
+    ):
         assert not re.search(rf"\| +{re.escape(heavy)}$", loaded, re.MULTILINE), f"{heavy} was imported"
 
 

@@ -14,7 +14,7 @@ import asyncio, os
 from leasehold import Leasehold
 from leasehold.core.engine import Timing
 from leasehold.engines.native.config import NativeConfig
-from leasehold.protocols import Native
+from leasehold.protocols.native import Native
 
 app = Leasehold(protocol=Native("leasehold", NativeConfig(Timing(steady_ms=3_000))))
 

@@ -83,7 +83,7 @@ async def end(hard: bool) -> int:
 
 SULKY = """
 import sys
-if sys.argv[0].endswith("child.py"):
+if sys.argv[0].endswith("launch.py"):
     raise RuntimeError("not here")
 """
 
@@ -155,7 +155,9 @@ def test_a_persistent_job_is_killed_and_handed_back_at_a_stop(leasehold, app, re
 
 def keepers(pid: int) -> set[int]:
     return {
-        child for child in processes.children(pid) if b"leasehold.keeper" in Path(f"/proc/{child}/cmdline").read_bytes()
+        child
+        for child in processes.children(pid)
+        if b"leasehold.processes.keeper.main" in Path(f"/proc/{child}/cmdline").read_bytes()
     }
 
 

@@ -12,9 +12,9 @@ import leasehold.engines.redis_work_queue.scripts as redis_work_queue
 
 SOURCE = Path(__file__).parents[2] / "src" / "leasehold" / "engines"
 DECLARATIONS: dict[str, ModuleType] = {"native": native, "redis_work_queue": redis_work_queue}
-SHARED = SOURCE / "lua"
-OPERATIONS = sorted((*SOURCE.glob("*/lua/*.lua"), *SHARED.glob("*.lua")))
-LIBRARIES = sorted((*SOURCE.glob("*/lua/lib/*.lua"), *SHARED.glob("lib/*.lua")))
+SHARED = SOURCE / "kit" / "lua"
+OPERATIONS = sorted(SOURCE.glob("*/lua/*.lua"))
+LIBRARIES = sorted(SOURCE.glob("*/lua/lib/*.lua"))
 PARTS = ("KEYS[1]", "ARGV", "Returns:", "Invariant:")
 
 
@@ -27,7 +27,7 @@ def engines_of(path: Path) -> list[str]:
     own = path.relative_to(SOURCE).parts[0]
     if own in DECLARATIONS:
         return [own]
-    return [name for name in DECLARATIONS if not (SOURCE / name / path.relative_to(SOURCE)).exists()]
+    return [name for name in DECLARATIONS if not (SOURCE / name / path.relative_to(SHARED.parent)).exists()]
 
 
 def users_of(path: Path) -> list[str]:
@@ -50,7 +50,7 @@ def arguments(path: Path) -> str:
 
 
 def test_every_engine_with_lua_is_checked_here():
-    assert {path.parent.parent for path in OPERATIONS} == {SOURCE, *(SOURCE / name for name in DECLARATIONS)}
+    assert {path.parent.parent for path in OPERATIONS} == {SHARED.parent, *(SOURCE / name for name in DECLARATIONS)}
 
 
 @pytest.mark.parametrize("engine", DECLARATIONS)
@@ -133,6 +133,6 @@ def test_only_keys_of_the_prefix_and_bounded_loops(path):
 
 
 def test_lua_files_are_found_as_package_data():
-    folders = [resources.files(package) / "lua" for package in ("leasehold.engines", "leasehold.engines.native")]
+    folders = [resources.files(package) / "lua" for package in ("leasehold.engines.kit", "leasehold.engines.native")]
     found = {entry.name for folder in folders for entry in folder.iterdir()}
     assert found >= {f"{name}.lua" for name in native.ARGUMENTS}

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from leasehold.app import Leasehold
-from leasehold.inspect import Inspect
-from leasehold.panel import Control
-from leasehold.queues import Queue
-from leasehold.results import JobHandle
-from leasehold.tasks import Task
+from leasehold.app.app import Leasehold
+from leasehold.app.tasks import Task
+from leasehold.client.control import Control
+from leasehold.client.handle import JobHandle
+from leasehold.client.inspect import Inspect
+from leasehold.client.queue import Queue
 
 CLASSES: tuple[type, ...] = (Task, Queue, JobHandle, Inspect, Control, Leasehold)
 

@@ -6,7 +6,7 @@ import pytest
 
 from leasehold.core.errors import NewerLayout
 from leasehold.core.outcome import Completed
-from leasehold.engines.scripts import load
+from leasehold.engines.kit.scripts import load
 from tests.support.engines import GRACE_MS, LEASE_MS
 from tests.support.world import World
 

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from leasehold.app.preflight import Level, inspection
 from leasehold.core.errors import AccessDenied, ReplyError
 from leasehold.core.steps import Command, Invoke, Script, Steps
-from leasehold.preflight import Level, inspection, rights_of
+from leasehold.protocols.registry import rights_of
 from tests.support.world import NAMESPACE, World
 
 NEIGHBOURS = (

@@ -8,7 +8,7 @@ from leasehold.core import limits
 from leasehold.core.job import State
 from leasehold.core.outcome import Broken, Cancelled, Completed, Crashed, Failed, Outcome, Released, Retried, Unroutable
 from leasehold.core.shape import Conflict, LaneFailure, LaneState, Progress, Shape, Until
-from leasehold.engines.calls import weight_of
+from leasehold.engines.kit.chunks import weight_of
 from tests.faults.matrix import QUEUES, Operation, act, new, refs, settle
 from tests.faults.shape_scene import LANES, LATER_MS, WINDOW_MS, unique
 from tests.support.world import BOOM, World

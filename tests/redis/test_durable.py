@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from leasehold.client.enqueue import enqueue_durably
 from leasehold.core.errors import NotDurable, QueueFull, ReplyError, WrongState
 from leasehold.core.job import NewJob, State
 from leasehold.core.steps import Command, Draw, Durable, Invoke, Reply, Script, Steps, durably
-from leasehold.durable import enqueue_durably
 from leasehold.engines.native import NativeEngine
 from leasehold.testing.server import RedisServer
 from tests.redis.conftest import Drive

@@ -10,8 +10,8 @@ import pytest
 from leasehold import Leasehold, NotDurable
 from leasehold.core.errors import DuplicateJob, InvalidArgument
 from leasehold.core.job import State
-from leasehold.keeping import ProcessKeeper
-from leasehold.recipes import recipe_of
+from leasehold.processes.keeper.handle import ProcessKeeper
+from leasehold.protocols.registry import recipe_of
 from leasehold.redis.aio import AsyncDriver
 from leasehold.runtime.worker import ExitStatus, Worker
 from tests.redis.watched import Pair

@@ -16,9 +16,10 @@ from pathlib import Path
 import pytest
 
 from leasehold.core.errors import NotConfigured
-from leasehold.redis import binary, embedded, warden
 from leasehold.redis.aio import AsyncDriver
-from leasehold.redis.embedded import START_TIMEOUT_S, Embedded, open_embedded
+from leasehold.redis.embedded import binary, instance
+from leasehold.redis.embedded import server as warden
+from leasehold.redis.embedded.instance import START_TIMEOUT_S, Embedded, open_embedded
 from leasehold.redis.sync import SyncDriver
 from tests.redis.operations import command
 
@@ -26,7 +27,7 @@ Open = Callable[..., Embedded]
 
 OWNER = """
 import sys
-from leasehold.redis.embedded import open_embedded
+from leasehold.redis.embedded.instance import open_embedded
 held = open_embedded(sys.argv[1])
 print(held.url, flush=True)
 sys.stdin.read()
@@ -191,8 +192,8 @@ def test_a_program_that_never_answers_is_given_up(tmp_path: Path, monkeypatch: p
     mute = tmp_path / "mute"
     mute.write_text("#!/bin/sh\nexec sleep 60\n")
     mute.chmod(0o755)
-    monkeypatch.setattr(embedded, "find_server", lambda at_least: str(mute))
-    monkeypatch.setattr(embedded, "version_of", lambda program: (7, 0))
+    monkeypatch.setattr(instance, "find_server", lambda at_least: str(mute))
+    monkeypatch.setattr(instance, "version_of", lambda program: (7, 0))
     with pytest.raises(NotConfigured, match=r"did not start within 0\.5 s"):
         open_embedded(str(tmp_path / "data"), timeout_s=0.5)
     _until(lambda: not _served(str(tmp_path / "data")))

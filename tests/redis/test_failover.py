@@ -14,13 +14,13 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from leasehold.client.enqueue import enqueue_durably
 from leasehold.core.errors import NotDurable
 from leasehold.core.job import NewJob
 from leasehold.core.outcome import Completed
-from leasehold.durable import enqueue_durably
 from leasehold.engines.native import NativeEngine
-from leasehold.keeperlines import Orders, Report, Snapshot
-from leasehold.recipes import recipe_of
+from leasehold.processes.keeper.messages import Orders, Report, Snapshot
+from leasehold.protocols.registry import recipe_of
 from leasehold.redis.sync import SyncDriver
 from tests.redis.watched import Watched, until
 
@@ -88,7 +88,7 @@ def test_the_keeper_follows_the_master(watched: Watched, drivers: Callable[[str]
     [lease] = driver.run(engine.lease("w", (QUEUE,), 1)).leases
     watched.master.command("WAIT", 1, 5_000)
     keeper = subprocess.Popen(
-        [sys.executable, "-P", "-m", "leasehold.keeper"],
+        [sys.executable, "-P", "-m", "leasehold.processes.keeper.main"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

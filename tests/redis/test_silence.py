@@ -13,7 +13,7 @@ import pytest
 from leasehold.core import limits
 from leasehold.core.errors import Unreachable
 from leasehold.core.steps import Command, Invoke, WaitLost
-from leasehold.redis import traffic
+from leasehold.redis import wire
 from leasehold.redis.aio import AsyncDriver
 from leasehold.redis.sync import SyncDriver
 from leasehold.testing.server import RedisServer
@@ -144,11 +144,11 @@ def test_a_large_reply_may_take_longer_than_silence_may(server: RedisServer) -> 
 
 def test_a_large_call_gets_time_to_be_sent() -> None:
     small, large = Invoke(RECORD, ("k",), ("x",)), Invoke(RECORD, ("k",), ("x" * 4 * limits.SLOW_BYTES_PER_S,))
-    assert traffic.time_for(small, traffic.packed(small), 2.0) == 2.0
-    assert traffic.time_for(large, traffic.packed(large), 2.0) > 6.0
+    assert wire.time_for(small, wire.packed(small), 2.0) == 2.0
+    assert wire.time_for(large, wire.packed(large), 2.0) > 6.0
 
 
 def test_a_wait_is_given_up_before_two_seconds_are_over() -> None:
     wait = Command(("BLPOP", "k", "2"), block_ms=2_000)
-    assert traffic.time_for(wait, traffic.packed(wait), 2.0) == 2 + limits.BLOCK_LATE_MS / 1000 < 4
-    assert traffic.time_for(wait, traffic.packed(wait), 0.5) == 2.5
+    assert wire.time_for(wait, wire.packed(wait), 2.0) == 2 + limits.BLOCK_LATE_MS / 1000 < 4
+    assert wire.time_for(wait, wire.packed(wait), 0.5) == 2.5

@@ -17,7 +17,7 @@ from urllib.parse import quote
 from leasehold.core.errors import RedisError, ReplyError
 from leasehold.core.steps import Arg, Reply
 from leasehold.redis.sync import SyncDriver
-from leasehold.redis.tether import tethered
+from leasehold.testing.death_signal import tethered
 from leasehold.testing.server import RedisServer, _free_port
 from tests.redis.operations import command
 

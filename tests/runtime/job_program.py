@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from leasehold.core.backoff import Backoff
-from leasehold.core.errors import Fail, JobCancelled, Retry
+from leasehold.core.signals import Fail, JobCancelled, Retry
 from leasehold.core.task import RunIn, TaskSpec
 from leasehold.runtime import current_job
-from leasehold.runtime.context import Job
-from leasehold.runtime.inside import ignore_signals, serve
-from leasehold.runtime.line import Line
+from leasehold.runtime.isolation.channel import Line
+from leasehold.runtime.isolation.main import ignore_signals, serve
+from leasehold.runtime.jobs.job import Job
 
 MEGABYTE = 1024 * 1024
 

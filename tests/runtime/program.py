@@ -20,8 +20,8 @@ from leasehold.core.engine import Timing
 from leasehold.core.task import BatchRule, TaskSpec
 from leasehold.engines.native import NativeEngine
 from leasehold.engines.native.engine import NativeConfig
-from leasehold.keeping import ProcessKeeper
-from leasehold.recipes import recipe_of
+from leasehold.processes.keeper.handle import ProcessKeeper
+from leasehold.protocols.registry import recipe_of
 from leasehold.redis.aio import AsyncDriver
 from leasehold.runtime import ExitStatus, Job, Worker, current_job
 

@@ -12,9 +12,10 @@ import pytest
 
 from leasehold.core import limits
 from leasehold.core.engine import CancelAsked
-from leasehold.core.errors import InvalidArgument, Retry
+from leasehold.core.errors import InvalidArgument
 from leasehold.core.outcome import Cancelled, Completed, Failed, Released, Retried
 from leasehold.core.shape import Shape
+from leasehold.core.signals import Retry
 from leasehold.core.task import BatchRule, TaskSpec
 from leasehold.runtime import ExitStatus, Job
 from tests.runtime.fakes import Rig, task

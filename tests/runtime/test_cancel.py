@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from leasehold.core.engine import CancelAsked, Feature
-from leasehold.core.errors import AccessDenied, Fail, JobCancelled, Retry, Unreachable
+from leasehold.core.errors import AccessDenied, Unreachable
 from leasehold.core.outcome import Cancelled, Completed
+from leasehold.core.signals import Fail, JobCancelled, Retry
 from leasehold.core.task import BatchRule
 from leasehold.runtime import ExitStatus, Job, current_job
 from tests.runtime.fakes import FakeEngine, Gate, Rig, gated, task
@@ -254,7 +255,7 @@ async def test_a_user_who_may_not_subscribe_is_told_of_once_and_the_beats_do_it(
 
 
 async def test_a_silent_subscription_is_entered_once_more_now_and_then(monkeypatch):
-    monkeypatch.setattr("leasehold.runtime.listener.LOOK_S", 0.01)
+    monkeypatch.setattr("leasehold.runtime.subscriber.LOOK_S", 0.01)
     entered = asyncio.Queue[None]()
 
     def fault(call: str) -> None:

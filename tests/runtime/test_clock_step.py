@@ -16,8 +16,8 @@ from leasehold.core.job import NewJob
 from leasehold.core.shape import PLAIN, Shape
 from leasehold.engines.native import NativeEngine
 from leasehold.engines.redis_work_queue import RedisWorkQueueEngine
-from leasehold.keeping import ProcessKeeper
-from leasehold.recipes import recipe_of
+from leasehold.processes.keeper.handle import ProcessKeeper
+from leasehold.protocols.registry import recipe_of
 from leasehold.redis.aio import AsyncDriver
 from leasehold.runtime import Worker
 from leasehold.testing.server import RedisServer

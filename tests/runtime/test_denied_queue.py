@@ -14,7 +14,7 @@ from leasehold.core.job import NewJob, State
 from leasehold.core.outcome import Completed
 from leasehold.redis.aio import AsyncDriver
 from leasehold.runtime import ExitStatus
-from leasehold.runtime.aside import CROWD
+from leasehold.runtime.deferred import CROWD
 from leasehold.testing.server import RedisServer
 from tests.runtime.fakes import FakeEngine, FakeKeeper, Gate, Rig, gated, task
 from tests.runtime.test_native import place

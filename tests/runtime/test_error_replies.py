@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import pytest
 
+from leasehold.app.preflight import inspection
 from leasehold.core import events
 from leasehold.core.clock import lease_clock
 from leasehold.core.engine import Timing
@@ -25,10 +26,9 @@ from leasehold.core.job import NewJob, State
 from leasehold.engines.native import NativeEngine
 from leasehold.engines.native.engine import NativeConfig
 from leasehold.engines.native.scripts import SCRIPTS
-from leasehold.keeperlines import Orders
-from leasehold.keeping import ProcessKeeper
-from leasehold.preflight import inspection
-from leasehold.recipes import recipe_of
+from leasehold.processes.keeper.handle import ProcessKeeper
+from leasehold.processes.keeper.messages import Orders
+from leasehold.protocols.registry import recipe_of
 from leasehold.redis.aio import AsyncDriver
 from leasehold.redis.sync import SyncDriver
 from leasehold.runtime import ExitStatus, Worker, current_job
@@ -233,7 +233,7 @@ def test_no_reply_keeps_a_keeper_from_giving_back_what_a_dead_worker_held(server
             proxy.refuse = {LEAVE: REPLIES[name]}
             orders = Orders(proxy.url, recipe_of(engine), f"worker {name}", (name,), os.getppid())
             keeper = subprocess.Popen(
-                [sys.executable, "-m", "leasehold.keeper"], stdin=subprocess.PIPE, stderr=subprocess.PIPE
+                [sys.executable, "-m", "leasehold.processes.keeper.main"], stdin=subprocess.PIPE, stderr=subprocess.PIPE
             )
             assert keeper.stdin is not None
             keeper.stdin.write(orders.to_line())

@@ -13,11 +13,12 @@ from typing import Any
 import pytest
 
 from leasehold.core import events, limits
-from leasehold.core.errors import Fail, Retry, Unreachable
+from leasehold.core.errors import Unreachable
 from leasehold.core.events import EVENTS, Event, Listener
 from leasehold.core.job import ErrorInfo, JobView, State
 from leasehold.core.outcome import Completed
 from leasehold.core.shape import Shape
+from leasehold.core.signals import Fail, Retry
 from leasehold.core.task import TaskSpec
 from leasehold.runtime import ExitStatus, Job, current_job
 from tests.runtime.fakes import FakeEngine, Gate, Rig, gated, task

@@ -10,15 +10,15 @@ from typing import Any, cast
 
 import pytest
 
-from leasehold import keeping
 from leasehold.core.engine import Timing
 from leasehold.engines.native import NativeEngine
 from leasehold.engines.native.engine import NativeConfig
-from leasehold.groups import group_of
-from leasehold.keeper import KeeperProcess, Pipe
-from leasehold.keeperlines import BEQUESTS, GOODBYE, Orders, Snapshot
-from leasehold.keeping import ProcessKeeper
-from leasehold.recipes import recipe_of
+from leasehold.processes.keeper import handle
+from leasehold.processes.keeper.handle import ProcessKeeper
+from leasehold.processes.keeper.main import KeeperProcess, Pipe
+from leasehold.processes.keeper.messages import BEQUESTS, GOODBYE, Orders, Snapshot
+from leasehold.processes.system import group_of
+from leasehold.protocols.registry import recipe_of
 from tests.runtime.fakes import Rig
 from tests.runtime.test_last_words import Dying, Engine, Redis
 from tests.runtime.test_last_words import ends as ends
@@ -91,7 +91,7 @@ async def test_it_is_told_before_it_has_a_job_and_when_it_has_ended(said):
 
 async def test_each_keeper_that_is_started_is_told_anew(sleeper, monkeypatch):
     """`cat` in the place of the keeper: what it is told it says."""
-    monkeypatch.setattr(keeping, "command_of", lambda module: ["cat"])
+    monkeypatch.setattr(handle, "command_of", lambda module: ["cat"])
     keeper = ProcessKeeper("redis://unused", recipe_of(NativeEngine("lh")))
 
     async def hears() -> list[Snapshot]:

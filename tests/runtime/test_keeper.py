@@ -17,7 +17,6 @@ from typing import Any
 
 import pytest
 
-from leasehold import keeping
 from leasehold.core.clock import lease_clock
 from leasehold.core.engine import CancelAsked, Heartbeat, Timing
 from leasehold.core.job import JobRecord, Lease, LeaseRef, NewJob, State
@@ -25,14 +24,15 @@ from leasehold.core.outcome import Completed
 from leasehold.core.steps import Command
 from leasehold.engines.native import NativeEngine
 from leasehold.engines.native.engine import NativeConfig
-from leasehold.keeperlines import Orders, Report, Snapshot
-from leasehold.keeping import ProcessKeeper
-from leasehold.overdue import Timeouts
-from leasehold.parent import is_stopped
-from leasehold.recipes import recipe_of
+from leasehold.processes.keeper import handle
+from leasehold.processes.keeper.handle import ProcessKeeper
+from leasehold.processes.keeper.messages import Orders, Report, Snapshot
+from leasehold.processes.keeper.overdue import Timeouts
+from leasehold.processes.system import is_stopped
+from leasehold.protocols.registry import recipe_of
 from leasehold.redis.sync import SyncDriver
 from leasehold.runtime import KeeperGone
-from leasehold.runtime.clones import CLONE_STATUS
+from leasehold.runtime.forks import CLONE_STATUS
 from tests.support import processes
 from tests.support.waiting import until
 
@@ -494,7 +494,7 @@ async def test_one_that_is_dead_or_stopped_is_left_nothing(redis_url):
 
 
 async def test_what_the_system_cannot_start_is_an_os_error(monkeypatch):
-    monkeypatch.setattr(keeping, "command_of", lambda module: ["/no/such/program"])
+    monkeypatch.setattr(handle, "command_of", lambda module: ["/no/such/program"])
     keeper = keeper_of("redis://unused")
     with pytest.raises(FileNotFoundError):
         await keeper.start("w", ["q"])

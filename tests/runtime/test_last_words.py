@@ -16,10 +16,10 @@ from leasehold.core.engine import Heartbeat, Timing
 from leasehold.core.errors import Unreachable
 from leasehold.engines.native import NativeEngine
 from leasehold.engines.native.engine import NativeConfig
-from leasehold.keeper import KeeperProcess, Pipe
-from leasehold.keeperlines import BEQUESTS, GOODBYE, Orders
-from leasehold.parent import Parent
-from leasehold.recipes import recipe_of
+from leasehold.processes.keeper.main import KeeperProcess, Pipe
+from leasehold.processes.keeper.messages import BEQUESTS, GOODBYE, Orders
+from leasehold.processes.system import Parent
+from leasehold.protocols.registry import recipe_of
 
 
 class Dying(Parent):

@@ -16,10 +16,10 @@ import pytest
 
 from leasehold.core import events, limits
 from leasehold.core.engine import Feature
-from leasehold.core.errors import Fail
 from leasehold.core.outcome import Completed, Crashed
+from leasehold.core.signals import Fail
 from leasehold.runtime import ExitStatus, KeeperGone, Worker
-from leasehold.runtime.sturdy import SturdyLoop, run
+from leasehold.runtime.handlers.loop import SturdyLoop, run
 from tests.runtime.fakes import FakeEngine, FakeKeeper, Gate, Rig, gated, task
 
 SUPERVISED = ("fetch", "settle", "watch", "maintain", "present", "report", "listen", "events", "hooks")

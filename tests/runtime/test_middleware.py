@@ -13,7 +13,7 @@ import pytest
 from leasehold.core.outcome import Cancelled, Completed, Failed, Retried
 from leasehold.core.task import BatchRule, RunIn
 from leasehold.runtime import ExitStatus, Job, current_job
-from leasehold.runtime.middleware import Layers, in_process
+from leasehold.runtime.handlers.middleware import Layers, in_process
 from tests.runtime.fakes import Gate, Rig, gated, task
 
 tenant: contextvars.ContextVar[str] = contextvars.ContextVar("tenant", default="nobody")
@@ -316,7 +316,7 @@ async def test_in_the_process_of_a_job_layers_are_around_its_handler():
     spec = task(handler, name=None, decode=None, run_in=RunIn.PROCESS)
     (around,) = in_process([spec], [thread_layer("thread", log), layer("loop", log)])
     assert around.is_async
-    from leasehold.runtime.context import enter
+    from leasehold.runtime.jobs.job import enter
 
     class OneJob:
         id = "a"

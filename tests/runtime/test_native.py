@@ -17,8 +17,8 @@ from leasehold.core.steps import Command
 from leasehold.core.task import BatchRule, TaskSpec
 from leasehold.engines.native import NativeEngine
 from leasehold.engines.native.engine import NativeConfig
-from leasehold.keeping import ProcessKeeper
-from leasehold.recipes import recipe_of
+from leasehold.processes.keeper.handle import ProcessKeeper
+from leasehold.protocols.registry import recipe_of
 from leasehold.redis.aio import AsyncDriver
 from leasehold.runtime import Job, Worker, current_job
 from tests.runtime.fakes import Gate, gated, task

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from leasehold.core import events
-from leasehold.core.errors import JobCancelled, Retry
 from leasehold.core.outcome import Completed, Failed
+from leasehold.core.signals import JobCancelled, Retry
 from leasehold.core.task import BatchRule
 from leasehold.runtime import ExitStatus
 from tests.runtime.fakes import Rig, task

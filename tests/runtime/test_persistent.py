@@ -11,9 +11,9 @@ import pytest
 from leasehold.core.backoff import Backoff
 from leasehold.core.clock import lease_clock
 from leasehold.core.engine import CancelAsked, Timing
-from leasehold.core.errors import Fail
 from leasehold.core.outcome import Cancelled, Completed, Failed, Released, Retried
 from leasehold.core.shape import Shape
+from leasehold.core.signals import Fail
 from leasehold.runtime import ExitStatus, current_job
 from tests.runtime.fakes import FakeEngine, Gate, Rig, gated, task
 

@@ -22,7 +22,7 @@ from leasehold.core.outcome import Cancelled, Completed, Crashed, Failed, Outcom
 from leasehold.core.shape import Shape
 from leasehold.core.task import RunIn
 from leasehold.runtime import ExitStatus
-from leasehold.runtime.child import Launch
+from leasehold.runtime.isolation.child import Launch
 from tests.runtime import job_program
 from tests.runtime.fakes import FakeKeeper, Rig, task
 

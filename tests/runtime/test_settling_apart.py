@@ -11,7 +11,7 @@ import pytest
 
 from leasehold.core.errors import AccessDenied, LeaseholdError, QueueFull, RedisError, ReplyError, WrongState
 from leasehold.core.job import Lease
-from leasehold.runtime.inflight import Inflight
+from leasehold.runtime.jobs.table import Inflight
 from leasehold.runtime.ports import Env
 from leasehold.runtime.settler import ASIDE_MOST, Settler
 from tests.runtime.fakes import FakeDriver, FakeEngine

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from leasehold.core import events, limits
-from leasehold.core.errors import Fail
 from leasehold.core.events import Listener
 from leasehold.core.outcome import Completed, Crashed, Released
+from leasehold.core.signals import Fail
 from leasehold.runtime import ExitStatus
 from tests.runtime.fakes import Gate, Rig, gated, task
 

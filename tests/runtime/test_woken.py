@@ -19,10 +19,10 @@ from leasehold.engines.native import NativeEngine
 from leasehold.engines.native.engine import NativeConfig
 from leasehold.redis.sync import SyncDriver
 from leasehold.runtime import current_job
-from leasehold.runtime.calls import Caller
-from leasehold.runtime.held import Held
-from leasehold.runtime.inflight import Inflight
-from leasehold.runtime.kept import Kept
+from leasehold.runtime.handlers.invoke import Caller
+from leasehold.runtime.jobs.beats import Kept
+from leasehold.runtime.jobs.held import Held
+from leasehold.runtime.jobs.table import Inflight
 from leasehold.runtime.ports import Env
 from tests.runtime.fakes import FakeKeeper, Gate, Rig, gated, task
 from tests.runtime.program import GATHER_MS

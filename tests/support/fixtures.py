@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from leasehold.preflight import rights_of
-from leasehold.protocols import FullEngine
+from leasehold.core.engine import FullEngine
+from leasehold.protocols.registry import rights_of
 from leasehold.redis.sync import SyncDriver
 from leasehold.testing.server import RedisServer
 from tests.support import mutants

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from leasehold import Backoff, Leasehold, Native, RedisWorkQueue, State
+from leasehold.client.lease import NoJob
 from leasehold.core import limits
 from leasehold.core.engine import Feature
 from leasehold.core.errors import (
@@ -19,7 +20,6 @@ from leasehold.core.errors import (
     UnsupportedFeature,
 )
 from leasehold.core.job import NewJob
-from leasehold.held import NoJob
 from tests.unit.fakes import FakeEngine, FakeRunner, double
 
 

@@ -33,7 +33,7 @@ def test_another_leasehold_on_the_path_does_not_get_in(tmp_path):
 
 def test_modules_of_the_current_directory_do_not_get_in(tmp_path):
     (tmp_path / "uuid.py").write_text("raise RuntimeError('not the standard uuid')")
-    run(tmp_path, "leasehold.keeper")  # ends by itself: nobody tells it what to keep
+    run(tmp_path, "leasehold.processes.keeper.main")  # ends by itself: nobody tells it what to keep
 
 
 def test_a_module_runs_as_the_program_with_its_arguments(tmp_path):

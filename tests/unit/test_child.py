@@ -9,9 +9,9 @@ import sys
 import pytest
 
 from leasehold.core import limits
-from leasehold.parent import OVER
-from leasehold.supervising.child import Child
-from leasehold.supervising.condition import Condition, State
+from leasehold.processes.child import Child
+from leasehold.processes.report import Condition, State
+from leasehold.processes.system import OVER
 
 FORKS = """
 import os, socket, sys

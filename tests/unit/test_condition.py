@@ -7,8 +7,8 @@ import logging
 
 import pytest
 
-from leasehold.redis.condition import Condition
-from leasehold.runtime.logformat import JsonFormatter
+from leasehold.redis.availability import Condition
+from leasehold.runtime.observe.format import JsonFormatter
 
 
 class Now:

@@ -7,8 +7,8 @@ from leasehold.core.errors import AccessDenied, QueueFull, ReplyError, Unreachab
 from leasehold.core.job import NewJob
 from leasehold.core.shape import Shape, UniqueRule
 from leasehold.core.steps import Draw, Invoke, Nonce
-from leasehold.engines.calls import Failures, Part, chunks, sooner, weight_of
-from leasehold.engines.lacking import check_plain
+from leasehold.engines.kit.chunks import Failures, Part, chunks, sooner, weight_of
+from leasehold.engines.kit.unsupported import check_plain
 from leasehold.engines.native import NativeEngine
 from leasehold.engines.native import scripts as native
 from leasehold.engines.redis_work_queue import RedisWorkQueueEngine

@@ -8,16 +8,8 @@ from typing import Any
 
 import pytest
 
-from leasehold.core.errors import (
-    Fail,
-    InvalidArgument,
-    JobFailed,
-    PayloadTooLarge,
-    QueueFull,
-    ReplyError,
-    ResultTimeout,
-    Retry,
-)
+from leasehold.core.errors import InvalidArgument, JobFailed, PayloadTooLarge, QueueFull, ReplyError, ResultTimeout
+from leasehold.core.signals import Fail, Retry
 
 
 @pytest.mark.parametrize(

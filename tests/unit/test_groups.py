@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from leasehold import groups, parent
 from leasehold.core import limits
-from leasehold.groups import Group, group_of
-from leasehold.keeperlines import Snapshot
+from leasehold.processes import system
+from leasehold.processes import system as parent
+from leasehold.processes.keeper.messages import Snapshot
+from leasehold.processes.system import Group, group_of
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="it needs /proc")
@@ -48,7 +49,7 @@ class Leader:
 def leader() -> Iterator[Leader]:
     leader = Leader()
     yield leader
-    groups.end([leader.group], 10)
+    system.end([leader.group], 10)
     leader.close()
 
 
@@ -59,10 +60,10 @@ def runs(pid: int) -> bool:
 
 def test_it_is_dead_with_all_that_it_started_and_waited_for(leader):
     assert leader.group.runs
-    groups.end([leader.group], 10)
+    system.end([leader.group], 10)
     assert not leader.group.runs
     until(lambda: not runs(leader.other))
-    groups.end([leader.group], 10)  # it is not reaped yet, and nobody waits for it
+    system.end([leader.group], 10)  # it is not reaped yet, and nobody waits for it
     leader.process.wait()
     assert not leader.group.there
 
@@ -71,12 +72,12 @@ def test_one_that_is_dead_and_not_reaped_takes_along_what_it_left(leader):
     leader.process.kill()
     until(lambda: not leader.group.runs)
     assert runs(leader.other)
-    groups.end([leader.group], 10)
+    system.end([leader.group], 10)
     until(lambda: not runs(leader.other))
 
 
 def test_another_that_has_the_number_by_now_is_left_alone(leader):
-    groups.end([Group(leader.group.pid, leader.group.began - 1)], 0.1)
+    system.end([Group(leader.group.pid, leader.group.began - 1)], 0.1)
     assert leader.process.poll() is None
     assert runs(leader.other)
 
@@ -84,7 +85,7 @@ def test_another_that_has_the_number_by_now_is_left_alone(leader):
 def test_one_that_cannot_be_ended_is_waited_for_no_longer_than_that(leader, monkeypatch):
     monkeypatch.setattr(os, "killpg", lambda *_: None)
     began = time.monotonic()
-    groups.end([leader.group], 0.2)
+    system.end([leader.group], 0.2)
     assert 0.2 <= time.monotonic() - began < 5
     monkeypatch.undo()
 

@@ -16,8 +16,8 @@ from leasehold.core.errors import InvalidArgument, NotConfigured
 from leasehold.core.job import ErrorInfo, JobRecord, Lease
 from leasehold.core.outcome import Completed, Crashed, Failed, Retried
 from leasehold.runtime import log
-from leasehold.runtime.context import enter
-from leasehold.runtime.logformat import formatter
+from leasehold.runtime.jobs.job import enter
+from leasehold.runtime.observe.format import formatter
 from leasehold.settings import Settings
 
 LEASE = Lease("w", 1, JobRecord("a\nb", "emails", "send", b"card 4242", 0), 2, 0)

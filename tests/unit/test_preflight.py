@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
+from leasehold.app.preflight import Finding, Inspection, Level, fields_of, inspection, judge, log
 from leasehold.core.errors import AccessDenied, QueueFull
 from leasehold.core.steps import Command
 from leasehold.engines.native import rights as native
 from leasehold.engines.redis_work_queue import rights as redis_work_queue
-from leasehold.preflight import Finding, Inspection, Level, fields_of, inspection, judge, log
 
 FIT = {
     "redis_version": "7.0.15",
@@ -210,7 +210,7 @@ def test_a_server_that_tells_no_settings_is_no_error():
 
 @pytest.mark.parametrize("engine", [native, redis_work_queue])
 def test_all_commands_of_the_scripts_are_asked_for(engine):
-    folders = (files(engine.__package__) / "lua", files("leasehold.engines") / "lua")
+    folders = (files(engine.__package__) / "lua", files("leasehold.engines.kit") / "lua")
     parts = [part for folder in folders for where in (folder, folder / "lib") for part in where.iterdir()]
     texts = [part.read_text() for part in parts if part.name.endswith(".lua")]
     used = {name for text in texts for name in re.findall(r"call\(\s*'([A-Z]+)'", text)}

@@ -13,7 +13,7 @@ from leasehold.engines.native import NativeEngine
 from leasehold.engines.native.engine import NativeConfig
 from leasehold.engines.redis_work_queue import RedisWorkQueueEngine
 from leasehold.engines.redis_work_queue.config import RedisWorkQueueConfig
-from leasehold.recipes import engine_of, recipe_of
+from leasehold.protocols.registry import engine_of, recipe_of
 
 TIMING = Timing(beat_ms=100, lease_ms=400)
 
@@ -36,7 +36,7 @@ def test_an_engine_of_redis_work_queue() -> None:
 def test_who_makes_one_engine_imports_no_other() -> None:
     """A keeper is a process of its own: what it imports, each worker waits for."""
     script = (
-        "import sys, leasehold.keeper, leasehold.recipes as recipes\n"
+        "import sys, leasehold.processes.keeper.main, leasehold.protocols.registry as recipes\n"
         "assert not [name for name in sys.modules if name.startswith('leasehold.engines.')]\n"
         f"recipes.engine_of({recipe_of(RedisWorkQueueEngine('jobs'))!r})\n"
         "assert not [name for name in sys.modules if name.startswith('leasehold.engines.native')]\n"

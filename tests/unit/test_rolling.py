@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from leasehold.core import limits
-from leasehold.supervising import supervisor as module
-from leasehold.supervising.child import Child
-from leasehold.supervising.condition import Condition, State
-from leasehold.supervising.places import Plan
-from leasehold.supervising.supervisor import Supervisor
+from leasehold.processes import supervisor as module
+from leasehold.processes.child import Child
+from leasehold.processes.report import Condition, State
+from leasehold.processes.slots import Plan
+from leasehold.processes.supervisor import Supervisor
 
 
 class Played:

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from leasehold.core.errors import Fail, JobCancelled, Retry
 from leasehold.core.job import JobRecord, Lease
 from leasehold.core.outcome import Cancelled, Completed, Failed, Outcome, Retried
 from leasehold.core.shape import Shape
+from leasehold.core.signals import Fail, JobCancelled, Retry
 from leasehold.core.task import BatchRule
-from leasehold.runtime.batches import judge_answers
-from leasehold.runtime.held import Batch, Held, Phase
-from leasehold.runtime.inflight import Inflight
+from leasehold.runtime.jobs.batches import judge_answers
+from leasehold.runtime.jobs.held import Batch, Held, Phase
+from leasehold.runtime.jobs.table import Inflight
 from tests.runtime.fakes import task
 
 

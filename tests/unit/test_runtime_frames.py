@@ -8,7 +8,7 @@ from leasehold.core import limits
 from leasehold.core.job import ErrorInfo, JobRecord, Lease
 from leasehold.core.outcome import Broken, Cancelled, Completed, Failed, Released, Retried, Unroutable
 from leasehold.core.shape import Progress, Shape, UniqueRule
-from leasehold.runtime.frames import (
+from leasehold.runtime.isolation.messages import (
     ANSWERS,
     ORDERS,
     Bye,

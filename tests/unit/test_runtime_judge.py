@@ -11,12 +11,13 @@ import pytest
 
 from leasehold.core import limits
 from leasehold.core.backoff import Backoff
-from leasehold.core.errors import Fail, JobCancelled, PayloadInvalid, Retry
+from leasehold.core.errors import PayloadInvalid
 from leasehold.core.job import JobRecord, Lease
 from leasehold.core.outcome import Broken, Cancelled, Completed, Failed, Retried
 from leasehold.core.shape import Shape
+from leasehold.core.signals import Fail, JobCancelled, Retry
 from leasehold.core.signature import Results
-from leasehold.runtime import judge
+from leasehold.runtime.jobs import outcomes
 from tests.runtime.fakes import task
 
 
@@ -46,7 +47,7 @@ def half() -> float:
 
 @pytest.mark.parametrize(("kind", "outcome"), [(Retry, Retried), (Fail, Failed), (JobCancelled, Cancelled)])
 def test_a_class_that_is_returned_means_what_it_means_when_it_is_raised(kind, outcome):
-    assert type(judge.judge_value(SPEC, lease(0), kind, half)) is outcome
+    assert type(outcomes.judge_value(SPEC, lease(0), kind, half)) is outcome
 
 
 def test_one_that_cannot_be_made_without_arguments_is_an_error():
@@ -54,7 +55,7 @@ def test_one_that_cannot_be_made_without_arguments_is_an_error():
         def __init__(self, what: str) -> None:
             super().__init__(what)
 
-    outcome = judge.judge_value(SPEC, lease(0), Picky, half)
+    outcome = outcomes.judge_value(SPEC, lease(0), Picky, half)
     assert isinstance(outcome, Retried)
     assert outcome.error.type == "TypeError"
 
@@ -83,7 +84,7 @@ def test_one_that_cannot_be_made_without_arguments_is_an_error():
     ],
 )
 def test_errors(error, failures, retries, kind, delay_ms):
-    outcome = judge.judge_error(SPEC, lease(failures, retries), error, half)
+    outcome = outcomes.judge_error(SPEC, lease(failures, retries), error, half)
     assert type(outcome) is kind
     assert getattr(outcome, "delay_ms", None) == delay_ms
 
@@ -108,48 +109,48 @@ class Wordless(JobCancelled):
     ],
 )
 def test_cancelled(error, asked, reason):
-    assert judge.judge_error(SPEC, lease(), error, half, asked) == Cancelled(reason)
+    assert outcomes.judge_error(SPEC, lease(), error, half, asked) == Cancelled(reason)
     if not isinstance(error, ValueError):
-        assert judge.judge_value(SPEC, lease(), error, half, asked) == Cancelled(reason)
+        assert outcomes.judge_value(SPEC, lease(), error, half, asked) == Cancelled(reason)
 
 
 def test_a_long_reason_is_cut():
-    outcome = judge.judge_error(SPEC, lease(), JobCancelled("ä" * 1_000_000), half)
+    outcome = outcomes.judge_error(SPEC, lease(), JobCancelled("ä" * 1_000_000), half)
     assert isinstance(outcome, Cancelled)
     assert len(outcome.reason.encode()) <= limits.MAX_ERROR_TEXT
 
 
 def test_a_timeout_of_a_job_that_was_to_be_cancelled_ends_it():
-    assert judge.judge_timeout(SPEC, lease(), 1.0, half, "asked") == Cancelled("asked")
-    assert isinstance(judge.judge_timeout(SPEC, lease(), 1.0, half), Retried)
+    assert outcomes.judge_timeout(SPEC, lease(), 1.0, half, "asked") == Cancelled("asked")
+    assert isinstance(outcomes.judge_timeout(SPEC, lease(), 1.0, half), Retried)
 
 
 def test_a_result_counts_although_it_was_to_be_cancelled_but_not_of_a_persistent_job():
-    assert judge.judge_value(SPEC, lease(), 5, half, "asked") == Completed(b"5", SPEC.result_ttl_ms)
-    assert judge.judge_value(SPEC, lease(persistent=True), 5, half, "asked") == Cancelled("asked")
+    assert outcomes.judge_value(SPEC, lease(), 5, half, "asked") == Completed(b"5", SPEC.result_ttl_ms)
+    assert outcomes.judge_value(SPEC, lease(persistent=True), 5, half, "asked") == Cancelled("asked")
 
 
 @pytest.mark.parametrize("failures", [2, 1_000, 10**9])
 def test_a_persistent_job_is_retried_for_ever_and_its_backoff_keeps_its_cap(failures):
     spec = task(lambda: None, retries=0, backoff=Backoff(cap=60, jitter=False))
-    outcome = judge.judge_error(spec, lease(failures, persistent=True), ValueError(), half)
+    outcome = outcomes.judge_error(spec, lease(failures, persistent=True), ValueError(), half)
     assert isinstance(outcome, Retried)
     assert outcome.delay_ms <= 60_000
-    assert isinstance(judge.judge_error(spec, lease(failures, persistent=True), Fail(), half), Failed)
+    assert isinstance(outcomes.judge_error(spec, lease(failures, persistent=True), Fail(), half), Failed)
 
 
 def test_a_value_is_encoded():
-    assert judge.judge_value(SPEC, lease(), 5, half) == Completed(b"5", SPEC.result_ttl_ms)
+    assert outcomes.judge_value(SPEC, lease(), 5, half) == Completed(b"5", SPEC.result_ttl_ms)
 
 
 def test_returned_retry_and_fail_count_like_raised_ones():
-    assert isinstance(judge.judge_value(SPEC, lease(), Retry(delay=1), half), Retried)
-    assert isinstance(judge.judge_value(SPEC, lease(), Fail(), half), Failed)
+    assert isinstance(outcomes.judge_value(SPEC, lease(), Retry(delay=1), half), Retried)
+    assert isinstance(outcomes.judge_value(SPEC, lease(), Fail(), half), Failed)
 
 
 def test_without_a_record_nothing_is_encoded():
     spec = task(lambda: None, result_ttl_ms=0, encode_result=lambda value: 1 / 0)
-    assert judge.judge_value(spec, lease(), object(), half) == Completed(b"", 0)
+    assert outcomes.judge_value(spec, lease(), object(), half) == Completed(b"", 0)
 
 
 def _refuse(value: object) -> bytes:
@@ -162,7 +163,7 @@ def _exit(value: object) -> bytes:
 
 @pytest.mark.parametrize("encode", [_refuse, _exit, lambda value: "text", lambda value: b"x" * (limits.MAX_RESULT + 1)])
 def test_a_result_that_cannot_be_kept_leaves_a_note_and_the_job_completed(encode, caplog):
-    outcome = judge.judge_value(task(lambda: None, encode_result=encode), lease(), set(), half)
+    outcome = outcomes.judge_value(task(lambda: None, encode_result=encode), lease(), set(), half)
     assert isinstance(outcome, Completed)
     assert b"leasehold_note" in outcome.result
     assert len(outcome.result) < limits.MAX_RESULT
@@ -172,7 +173,7 @@ def test_a_result_that_cannot_be_kept_leaves_a_note_and_the_job_completed(encode
 
 @pytest.mark.parametrize("encode", [Results("t").encode, lambda value: value.encode()])
 def test_of_a_result_that_is_too_large_the_sizes_are_told(encode, caplog):
-    judge.judge_value(task(lambda: None, encode_result=encode), lease(), "x" * 2 * limits.MAX_RESULT, half)
+    outcomes.judge_value(task(lambda: None, encode_result=encode), lease(), "x" * 2 * limits.MAX_RESULT, half)
     (told,) = caplog.messages
     assert re.search(rf" size={2 * limits.MAX_RESULT // 100}\d\d most={limits.MAX_RESULT}$", told)
     assert "xxx" not in told
@@ -181,13 +182,13 @@ def test_of_a_result_that_is_too_large_the_sizes_are_told(encode, caplog):
 async def test_a_coroutine_from_a_sync_handler_is_a_failure():
     async def forgotten() -> None: ...
 
-    outcome = judge.judge_value(SPEC, lease(), forgotten(), half)
+    outcome = outcomes.judge_value(SPEC, lease(), forgotten(), half)
     assert isinstance(outcome, Retried)
     assert "async def" in outcome.error.message
 
 
 def test_bytes_that_cannot_be_decoded_are_broken():
-    outcome = judge.judge_payload(PayloadInvalid("no JSON"))
+    outcome = outcomes.judge_payload(PayloadInvalid("no JSON"))
     assert isinstance(outcome, Broken)
     assert outcome.error.type == "PayloadInvalid"
 
@@ -204,7 +205,7 @@ class Huge(Exception):
 
 @pytest.mark.parametrize("error", [Hostile(), Huge(), ValueError("\ud800\x00\u2028"), ExceptionGroup("g", [Huge()])])
 def test_any_error_becomes_bounded_text_that_can_be_encoded(error):
-    info = judge.describe(error)
+    info = outcomes.describe(error)
     for text, limit in (
         (info.type, limits.MAX_NAME),
         (info.message, limits.MAX_ERROR_TEXT),
@@ -222,7 +223,7 @@ def test_a_traceback_names_the_cause_and_leaves_out_the_worker():
 
     with pytest.raises(ValueError, match="outer") as caught:
         handler()
-    text = judge.describe(caught.value).traceback
+    text = outcomes.describe(caught.value).traceback
     assert "in handler" in text
     assert "KeyError" in text
     assert "pytest.raises" not in text
@@ -232,4 +233,4 @@ def test_a_traceback_names_the_cause_and_leaves_out_the_worker():
 def test_a_ring_of_causes_ends():
     one, two = ValueError("1"), ValueError("2")
     one.__cause__, two.__cause__ = two, one
-    assert judge.describe(one).message == "1"
+    assert outcomes.describe(one).message == "1"

@@ -13,16 +13,16 @@ import pytest
 
 from leasehold.core import limits
 from leasehold.core.job import ErrorInfo, JobRecord, Lease
-from leasehold.core.lines import escaped, line
+from leasehold.core.logfmt import escaped, line
 from leasehold.core.outcome import Broken, Completed, Failed, Retried
-from leasehold.runtime import judge
-from leasehold.runtime.held import Held, Phase
-from leasehold.runtime.inflight import Inflight
+from leasehold.runtime.handlers.threads import ThreadPool
+from leasehold.runtime.jobs import outcomes
+from leasehold.runtime.jobs.held import Held, Phase
+from leasehold.runtime.jobs.table import Inflight
 from leasehold.runtime.log import ended, place
 from leasehold.runtime.loops import LoopFailed, Strikes, pause_s, supervised
-from leasehold.runtime.pace import Pace
-from leasehold.runtime.pools import ThreadPool
 from leasehold.runtime.ports import Env
+from leasehold.runtime.prefetch import Pace
 from tests.runtime.fakes import task
 
 SPEC = task(lambda: None)
@@ -181,7 +181,7 @@ class TestHowAnAttemptEnded:
     def error(self):
         with pytest.raises(ValueError) as caught:  # noqa: PT011
             fails(1)
-        return judge.describe(caught.value)
+        return outcomes.describe(caught.value)
 
     @pytest.mark.parametrize(
         ("make", "begin", "level"),

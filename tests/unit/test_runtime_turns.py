@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from leasehold.runtime.turns import Turns
+from leasehold.runtime.round_robin import Turns
 
 
 def firsts(turns: Turns, count: int) -> list[str]:

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from leasehold.app.run import WorkerOptions, timeouts_of
 from leasehold.core.errors import InvalidArgument
 from leasehold.core.task import TaskSpec
-from leasehold.overdue import Timeouts
-from leasehold.working import WorkerOptions, timeouts_of
+from leasehold.processes.keeper.overdue import Timeouts
 
 
 def test_queues_with_weights():

@@ -12,15 +12,15 @@ import click
 import pytest
 
 from leasehold.bootstrap import command_of
-from leasehold.cli.processes import arguments_of
+from leasehold.cli.work.processes import arguments_of
 from leasehold.core import limits
 from leasehold.core.errors import InvalidArgument, NotConfigured
-from leasehold.supervising.child import another_worker, how_it_ended
-from leasehold.supervising.condition import Condition, Health, State
-from leasehold.supervising.health import Outlets, Teller, TellerThread
-from leasehold.supervising.pauses import Pauses
-from leasehold.supervising.tether import Tether
-from leasehold.supervising.wear import MB, Wear, memory_bytes
+from leasehold.processes.child import another_worker, how_it_ended
+from leasehold.processes.health import Outlets, Teller, TellerThread
+from leasehold.processes.link import Tether
+from leasehold.processes.recycling import MB, Wear, memory_bytes
+from leasehold.processes.report import Condition, Health, State
+from leasehold.processes.restarts import Pauses
 
 READY_S = limits.HEALTH_READY_MS / limits.SECOND
 LIVE_S = limits.HEALTH_LIVE_MS / limits.SECOND

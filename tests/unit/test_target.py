@@ -9,7 +9,7 @@ from urllib.parse import quote
 import pytest
 
 from leasehold.core.errors import NotConfigured
-from leasehold.redis.target import Target, Tls, master_of, sentinel_of
+from leasehold.redis.url import Target, Tls, master_of, sentinel_of
 
 
 @pytest.mark.parametrize(

@@ -11,11 +11,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from leasehold.parent import is_over
+from leasehold.processes.system import is_over
 
 PROGRAM = """
 import os, threading, time
-from leasehold.supervising.ending import become_waiter
+from leasehold.processes.exit import become_waiter
 
 keeper = os.fork()
 if keeper == 0:

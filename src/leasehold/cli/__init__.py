@@ -77,11 +77,11 @@ def _running(name: str) -> click.Command | None:
     """Commands that run jobs, or help to."""
     match name:
         case "worker":
-            from leasehold.cli.worker import worker
+            from leasehold.cli.work.worker import worker
 
             return worker
         case "dev":
-            from leasehold.cli.dev import dev
+            from leasehold.cli.work.dev import dev
 
             return dev
         case "check":
@@ -106,7 +106,7 @@ def _looking(name: str) -> click.Command | None:
 
             return info
         case "jobs":
-            from leasehold.cli.listing import jobs
+            from leasehold.cli.jobs import jobs
 
             return jobs
         case "job":

@@ -7,11 +7,11 @@ from typing import Final
 
 import click
 
-from leasehold.app import Leasehold
-from leasehold.cli.asking import jobs_text, sure
+from leasehold.app.app import Leasehold
 from leasehold.cli.completion import queue_names
+from leasehold.cli.confirmation import jobs_text, sure
 from leasehold.cli.errors import NotDone, note, safe
-from leasehold.cli.jobs import dump
+from leasehold.cli.output.jobs import dump
 from leasehold.cli.reach import Where, note_unknown, reach, reaching, without
 from leasehold.core.engine import Feature
 from leasehold.core.job import State

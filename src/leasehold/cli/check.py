@@ -8,18 +8,19 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from leasehold.app.preflight import Finding, Inspection, Level, failed, inspection, layouts
 from leasehold.cli.errors import Exit, masked, visible
-from leasehold.cli.jobs import dump
+from leasehold.cli.output.jobs import dump
 from leasehold.cli.reach import Where, reach, reaching
-from leasehold.connections import Connections
+from leasehold.client.connections import Connections
 from leasehold.core.errors import RedisError
-from leasehold.preflight import Finding, Inspection, Level, failed, inspection, layouts, rights_of
-from leasehold.redis.target import Target
+from leasehold.protocols.registry import rights_of
+from leasehold.redis.url import Target
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from leasehold.app import Leasehold
+    from leasehold.app.app import Leasehold
 
 _STYLES: Final = {Level.OK: "green", Level.UNKNOWN: "yellow", Level.WARNING: "yellow", Level.ERROR: "bold red"}
 # Redis 6.2 gives a user that was reset all channels.

@@ -6,13 +6,13 @@ from contextlib import closing
 
 import click
 
-from leasehold.app import Leasehold
-from leasehold.cli.asking import jobs_text
+from leasehold.app.app import Leasehold
 from leasehold.cli.completion import queue_names
+from leasehold.cli.confirmation import jobs_text
 from leasehold.cli.errors import UserError, note, safe
-from leasehold.cli.jobs import dump
+from leasehold.cli.output.jobs import dump
 from leasehold.cli.reach import Where, note_unknown, reach, reaching
-from leasehold.connections import Connections
+from leasehold.client.connections import Connections
 from leasehold.core import limits
 from leasehold.core.job import State
 from leasehold.engines.redis_work_queue import RedisWorkQueueEngine

@@ -11,14 +11,15 @@ from leasehold.cli.choices import OneOf
 from leasehold.core import limits
 
 if TYPE_CHECKING:
-    from leasehold.app import Leasehold
+    from leasehold.app.app import Leasehold
 
 SHELLS: Final = ("bash", "zsh", "fish")
 
 
 @click.command()
 @click.argument("shell", type=OneOf(SHELLS))
-def completion(shell: str) -> None:
+@click.pass_context
+def completion(context: click.Context, shell: str) -> None:
     """Print a script that completes words in your shell.
 
     \b
@@ -33,11 +34,9 @@ def completion(shell: str) -> None:
     """
     from click.shell_completion import get_completion_class
 
-    from leasehold.cli import commands
-
     found = get_completion_class(shell)
     assert found is not None, "click has these three"
-    click.echo(found(commands, {}, "leasehold", "_LEASEHOLD_COMPLETE").source())
+    click.echo(found(context.find_root().command, {}, "leasehold", "_LEASEHOLD_COMPLETE").source())
 
 
 def queue_names(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
@@ -51,7 +50,7 @@ def worker_names(context: click.Context, parameter: click.Parameter, incomplete:
 
 
 def _names(context: click.Context, incomplete: str, ask: Callable[[Leasehold], Iterable[str]]) -> list[str]:
-    from leasehold.app import Leasehold
+    from leasehold.app.app import Leasehold
     from leasehold.core.errors import LeaseholdError
 
     soon = limits.COMPLETE_MS / limits.SECOND

@@ -5,10 +5,10 @@ from __future__ import annotations
 import click
 
 from leasehold.cli.completion import queue_names
-from leasehold.cli.jobs import dump
-from leasehold.cli.overview import settings_json, settings_table
+from leasehold.cli.output.jobs import dump
+from leasehold.cli.output.overview import settings_json, settings_table
+from leasehold.cli.output.tables import show
 from leasehold.cli.reach import Where, note_unknown, reach, reaching
-from leasehold.cli.tables import show
 from leasehold.core import limits
 from leasehold.core.shape import LaneFailure
 

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from leasehold.app import Leasehold
+from leasehold.app.app import Leasehold
 from leasehold.cli.completion import queue_names
 from leasehold.cli.errors import UserError, note, safe
-from leasehold.cli.jobs import dump
+from leasehold.cli.output.jobs import dump
 from leasehold.cli.payloads import arguments, given
 from leasehold.cli.reach import Where, reach, reaching_without_app, without
+from leasehold.client.handle import JobHandle
 from leasehold.core import limits
 from leasehold.core.engine import Feature
-from leasehold.results import JobHandle
 
 if TYPE_CHECKING:
-    from leasehold.tasks import Task
+    from leasehold.app.tasks import Task
 
 _MAX_NAMES: Final = 10
 _MAX_DELAY_S: Final = limits.MAX_DELAY_MS / limits.SECOND

@@ -13,7 +13,7 @@ from typing import Final
 import click
 
 from leasehold.core.errors import InvalidArgument, LeaseholdError, NotConfigured
-from leasehold.supervising.status import Status
+from leasehold.processes.status import Status
 
 _CREDENTIALS: Final = re.compile(r"(?<=://)(?!\[user:password@\]host:6379/0(?:[\s,]|$))\S*@")
 """Greedy: a password may hold an @. Only the example of a URL in our own texts is left as it is."""

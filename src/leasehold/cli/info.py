@@ -9,14 +9,14 @@ from typing import Any, Final
 
 import click
 
-from leasehold.app import Leasehold
-from leasehold.cli import jobs, lanes, overview
+from leasehold.app.app import Leasehold
 from leasehold.cli.completion import queue_names
 from leasehold.cli.errors import Exit, note, tell
-from leasehold.cli.jobs import dump
-from leasehold.cli.live import follow
+from leasehold.cli.output import jobs, lanes, overview
+from leasehold.cli.output.jobs import dump
+from leasehold.cli.output.live import follow
+from leasehold.cli.output.tables import Table, show
 from leasehold.cli.reach import Where, note_unknown, reach, reaching
-from leasehold.cli.tables import Table, show
 from leasehold.core import limits
 from leasehold.core.errors import NewerLayout, RedisError, Unreachable
 from leasehold.core.job import QueueView, Refused, State, WorkerView

@@ -7,10 +7,10 @@ from typing import Any
 
 import click
 
-from leasehold.app import Leasehold
-from leasehold.cli import jobs
+from leasehold.app.app import Leasehold
 from leasehold.cli.completion import queue_names
 from leasehold.cli.errors import Exit, UserError
+from leasehold.cli.output import jobs
 from leasehold.cli.reach import Where, note_unknown, reach, reaching, without
 from leasehold.cli.watch import watch
 from leasehold.core import limits

@@ -1,182 +1,181 @@
-"""Jobs as `leasehold job` and `leasehold jobs` show them: one with all that is known of it, or a list."""
+"""The `jobs` command: the jobs of a queue by their states, page by page, of one lane if asked."""
 
 from __future__ import annotations
 
-import json
+import time
 from collections.abc import Sequence
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Final
 
-from leasehold.cli.errors import masked
-from leasehold.cli.facts import amount, distance, facts, indented, percent, time_of
-from leasehold.cli.tables import Table, ago
+import click
+
+from leasehold.app.app import Leasehold
+from leasehold.cli.completion import queue_names
+from leasehold.cli.errors import note
+from leasehold.cli.output.jobs import dump, job_table, to_json
+from leasehold.cli.output.tables import show
+from leasehold.cli.reach import Where, note_unknown, reach, reaching
 from leasehold.core import limits
-from leasehold.core.job import JobView
-from leasehold.core.shape import Progress, Shape, UniqueRule, Until
+from leasehold.core.job import JobView, State
 
-_TIMES: Final = ("enqueued", "due", "started", "ended", "expires")
-_COUNTS: Final = ("failures", "crashes")
-_SEEN: Final = ("lane", "priority", "progress", "cancelling")
-"""The columns of a page that are shown only where one of its jobs has something in them."""
-
-
-def describe(view: JobView, now_ms: float, *, content: bool) -> str:
-    """All that is known of a job, a line for each thing, the traceback last. `content`: payload and result too."""
-    known: list[tuple[str, str | None]] = [
-        ("job", view.id),
-        ("queue", view.queue),
-        ("task", view.task or "(raw payload)"),
-        ("state", view.state.value),
-        ("waits", view.waits),
-        ("cancelling", _asked(view)),
-        ("progress", None if view.progress is None else progress_text(view.progress, now_ms)),
-        *_shape_facts(view.shape),
-        *((name, str(getattr(view, name))) for name in _COUNTS),
-        ("worker", view.worker),
-        ("token", None if view.token is None else str(view.token)),
-        *((name, time_of(getattr(view, f"{name}_ms"), now_ms)) for name in _TIMES),
-        ("payload", _content(view.payload, content)),
-        ("result", _content(view.result or None, content)),
-    ]
-    if view.error is not None:
-        known.append(("error", masked(error_text(view))))
-    text = facts(known)
-    if view.error is not None and view.error.traceback:
-        text += f"\ntraceback\n  {indented(masked(view.error.traceback), 2)}"
-    return text
+_ORDER: Final = (
+    State.ACTIVE,
+    State.READY,
+    State.SCHEDULED,
+    State.UNROUTABLE,
+    State.FAILED,
+    State.BROKEN,
+    State.CANCELLED,
+    State.COMPLETED,
+)
+"""What goes on, what waits, what went wrong, what is done."""
 
 
-def job_table(jobs: Sequence[JobView], now_ms: float, title: str, empty: str) -> Table:
-    """Some jobs. When: for ended jobs the end, for those held the start, else when they are due or came."""
-    head = ("job", "state", "task", *_SEEN, *_COUNTS, "when", "error", "message")
-    rows = tuple(
-        (
-            view.id,
-            view.state.value,
-            view.task or "-",
-            *_seen(view),
-            str(view.failures),
-            str(view.crashes),
-            _when(view, now_ms),
-            view.error.type if view.error else "-",
-            masked(view.error.message).partition("\n")[0] if view.error else "-",
-        )
-        for view in jobs
-    )
-    zero = tuple(name for n, name in enumerate(head) if name in _COUNTS and all(row[n] == "0" for row in rows))
-    spare = (zero, ("message",), ("crashes",), ("failures",))
-    table = Table(title, head, rows, frozenset({*_COUNTS, "priority", "progress", "when"}), empty, spare)
-    table = table.without([name for n, name in enumerate(head) if name in _SEEN and not any(row[n] for row in rows)])
-    return table if any(view.error for view in jobs) else table.without(("error", "message"))
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Jobs in one state. `total`: how many there are in it; of a lane, None where they cannot be counted.
+
+    `next`: the cursor for those behind them; None: there are none. `cut`: the search for a lane's jobs stopped there.
+    """
+
+    state: State
+    jobs: tuple[JobView, ...]
+    total: int | None
+    next: str | None
+    cut: bool = False
 
 
-def progress_text(progress: Progress, now_ms: float) -> str:
-    """How far a job says it is, when it said so, and its words."""
-    when = "" if progress.at_ms is None else f", {ago(now_ms - progress.at_ms)} ago"
-    text = f": {masked(progress.text)}" if progress.text else ""
-    return f"{amount(progress.current, progress.total)}{when}{text}"
+@click.command()
+@click.argument("queue", shell_complete=queue_names)
+@click.option("--state", type=click.Choice([state.value for state in State]), help="Only jobs in this state.")
+@click.option("--lane", metavar="NAME", help="Only jobs of this lane; ready ones in its order.")
+@click.option(
+    "--limit", type=click.IntRange(1, limits.JOBS_SHOWN_MAX), default=limits.JOBS_SHOWN, metavar="N", show_default=True,
+    help="So many of each state at the most.",
+)  # fmt: skip
+@click.option(
+    "--offset", type=click.IntRange(0, limits.PAGE_OFFSET_MAX), metavar="N",
+    help="Leave out so many at the beginning; goes with --state.",
+)  # fmt: skip
+@click.option("--after", metavar="CURSOR", help="Go on behind an earlier page; goes with --state.")
+@reaching
+def jobs(
+    queue: str,
+    state: str | None,
+    lane: str | None,
+    limit: int,
+    offset: int | None,
+    after: str | None,
+    where: Where,
+    as_json: bool,
+) -> None:
+    """List the jobs of a queue, by their states.
+
+    \b
+    leasehold jobs QUEUE                                  some of each state
+    leasehold jobs QUEUE --state failed                   the newest first
+    leasehold jobs QUEUE --state failed --after CURSOR    the next page
+    leasehold jobs QUEUE --lane NAME                      those of one lane
+
+    Jobs that wait come in the order in which they will run, those that have ended the newest first. Of each lane only
+    the next job stands among the ready ones; --lane shows all that wait in it. For other states --lane looks through
+    10,000 jobs. Nothing is changed. A page says which CURSOR is behind it, in JSON `next`: while jobs come and go, the
+    next page begins with the job that follows. --offset counts from the beginning each time, and so may repeat jobs or
+    leave some out.
+
+    Exit status: 0 done; 1 Redis could not be reached; 2 the command line or a setting is wrong.
+    """
+    for option, value, example in (("--offset", offset, "20"), ("--after", after, "CURSOR")):
+        if value is not None and state is None:
+            example = f"leasehold jobs QUEUE --state failed {option} {example}"
+            raise click.UsageError(f"{option} goes with --state, as in `{example}`.")
+    if offset is not None and after is not None:
+        raise click.UsageError("--offset and --after do not go together; expected one of them.")
+    states = _ORDER if state is None else (State(state),)
+    with reach(where) as app:
+        found = [find_jobs(app, queue, one, lane, offset or 0, limit, after) for one in states]
+        if as_json:
+            click.echo(dump(_json(queue, lane, offset or 0, found)))
+        else:
+            _show(queue, lane, None if after else offset or 0, found, of_all=state is None)
+            _note_more(found)
+        note_unknown(app, queue)
 
 
-def error_text(view: JobView) -> str:
-    """The error of a job: its type and message; for a cancelled one without words, what there is."""
-    assert view.error is not None
-    return ": ".join(filter(None, (view.error.type, view.error.message)))
+def find_jobs(
+    app: Leasehold, queue: str, state: State, lane: str | None, offset: int, limit: int, after: str | None = None
+) -> Found:
+    """Up to `limit` jobs in one state, from the `offset`th on, behind a cursor. `lane`: only those of this lane."""
+    if lane is not None and state is not State.READY:
+        return _look_through(app, queue, state, lane, offset, limit, after)
+    page = app.inspect.page(queue, state, offset, min(limit, limits.PAGE_MAX), lane=lane, after=after)
+    jobs = list(page.jobs)
+    while page.next and len(jobs) < limit:
+        room = min(limit - len(jobs), limits.PAGE_MAX)
+        page = app.inspect.page(queue, state, 0, room, lane=lane, after=page.next)
+        jobs += page.jobs
+    return Found(state, tuple(jobs), page.total, page.next)
 
 
-def to_json(view: JobView, *, content: bool) -> dict[str, Any]:
-    """A job with the names of the fields of its view. Payload and result as text, where asked for."""
-    error, progress, shape = view.error, view.progress, view.shape
+def _look_through(
+    app: Leasehold, queue: str, state: State, lane: str, offset: int, limit: int, after: str | None
+) -> Found:
+    """Jobs of a lane in a state that nothing lists by lane."""
+    jobs: list[JobView] = []
+    looked, size, of_all = 0, limits.PAGE_MAX, after is None
+    while looked < limits.LANE_LOOK:
+        page = app.inspect.page(queue, state, 0, size, after=after)
+        found = [n for n, view in enumerate(page.jobs, 1) if view.shape.lane == lane]
+        room = offset + limit - len(jobs)
+        if len(found) > room:
+            # The page is asked for again, to its last job that is shown: the cursor is to stand there.
+            size = found[room - 1]
+            continue
+        jobs += (page.jobs[n - 1] for n in found)
+        looked, size, after = looked + len(page.jobs), limits.PAGE_MAX, page.next
+        if after is None:
+            return Found(state, tuple(jobs)[offset:], len(jobs) if of_all else None, None)
+        if len(found) == room:
+            return Found(state, tuple(jobs)[offset:], None, after)
+    return Found(state, tuple(jobs)[offset:], None, after, cut=True)
+
+
+def _show(queue: str, lane: str | None, offset: int | None, found: Sequence[Found], *, of_all: bool) -> None:
+    """`offset`: how many come before them; None where that is not known."""
+    now_ms = time.time() * limits.SECOND
+    shown = [view for one in found for view in one.jobs]
+    whose = queue if lane is None else f"{queue}, lane {lane}"
+    what = "jobs" if of_all else f"{found[0].state.value} jobs"
+    title = f"{whose}: " + ", ".join(_count(one, offset) for one in found if one.jobs)
+    after = " behind this cursor" if offset is None else f" after the first {offset:,}" if offset else ""
+    table = job_table(shown, now_ms, title, f"No {what} in {whose}{after}.")
+    show([table if of_all else table.without(("state",))])
+
+
+def _count(one: Found, offset: int | None) -> str:
+    """How many are shown of how many."""
+    shown, total = len(one.jobs), "" if one.total is None else f" of {one.total:,}"
+    if offset is None or (not offset and shown == one.total):
+        return f"{shown:,}{total if offset is None else ''} {one.state.value}"
+    return f"{offset + 1:,} to {offset + shown:,}{total} {one.state.value}"
+
+
+def _note_more(found: Sequence[Found]) -> None:
+    for one in found:
+        if one.cut:
+            note(f"Only {limits.LANE_LOOK:,} {one.state.value} jobs were looked through for the lane.")
+    more = [one for one in found if one.next]
+    if more:
+        note(f"There are more: --state {more[0].state.value} --after {more[0].next}, or a larger --limit.")
+
+
+def _json(queue: str, lane: str | None, offset: int, found: Sequence[Found]) -> dict[str, object]:
     return {
-        "id": view.id,
-        "queue": view.queue,
-        "state": view.state.value,
-        "task": view.task,
-        "lane": shape.lane,
-        "lane_limit": shape.lane_limit,
-        "priority": shape.priority,
-        "unique": shape.unique and {"key": shape.unique.key, "until": shape.unique.until.value},
-        "persistent": shape.persistent,
-        **{name: getattr(view, name) for name in _COUNTS},
-        **{f"{name}_ms": getattr(view, f"{name}_ms") for name in _TIMES},
-        "worker": view.worker,
-        "token": view.token,
-        "progress": progress and _progress_json(progress),
-        "cancelling": view.cancelling,
-        "waits": view.waits,
-        "error": error and {"type": error.type, "message": error.message, "traceback": error.traceback},
-        **({"payload": _text(view.payload), "result": _text(view.result)} if content else {}),
+        "queue": queue,
+        "lane": lane,
+        "offset": offset,
+        "jobs": [to_json(view, content=False) for one in found for view in one.jobs],
+        "totals": {one.state.value: one.total for one in found},
+        "more": [one.state.value for one in found if one.next],
+        "next": {one.state.value: one.next for one in found if one.next},
     }
-
-
-def dump(value: object) -> str:
-    """JSON for people and programs."""
-    return json.dumps(value, indent=2)
-
-
-def _shape_facts(shape: Shape) -> Sequence[tuple[str, str | None]]:
-    """The place of the job in its queue, as far as it is not that of any job."""
-    lane = shape.lane
-    if lane is not None and shape.lane_limit != 1:
-        lane = f"{lane} (up to {shape.lane_limit} at a time)"
-    return (
-        ("lane", lane),
-        ("priority", str(shape.priority) if shape.priority else None),
-        ("unique", _unique(shape.unique)),
-        ("persistent", "yes" if shape.persistent else None),
-    )
-
-
-def _unique(rule: UniqueRule | None) -> str | None:
-    if rule is None:
-        return None
-    until = "for a time" if rule.until is Until.WINDOW else f"until {rule.until}"
-    return f"{rule.key} ({until})"
-
-
-def _asked(view: JobView) -> str | None:
-    if view.cancelling is None:
-        return None
-    return f"asked: {masked(view.cancelling)}" if view.cancelling else "asked"
-
-
-def _seen(view: JobView) -> tuple[str, ...]:
-    progress = view.progress
-    return (
-        view.shape.lane or "",
-        str(view.shape.priority) if view.shape.priority else "",
-        "" if progress is None else _share(progress),
-        "" if view.cancelling is None else "asked",
-    )
-
-
-def _share(progress: Progress) -> str:
-    share = percent(progress.current, progress.total)
-    return amount(progress.current, None) if share is None else f"{share}%"
-
-
-def _progress_json(progress: Progress) -> dict[str, Any]:
-    return {
-        "current": progress.current,
-        "total": progress.total,
-        "percent": percent(progress.current, progress.total),
-        "text": progress.text,
-        "at_ms": progress.at_ms,
-    }
-
-
-def _when(view: JobView, now_ms: float) -> str:
-    at = view.ended_ms or view.started_ms or view.due_ms or view.enqueued_ms
-    return "-" if at is None else distance(at, now_ms)
-
-
-def _content(data: bytes | None, shown: bool) -> str | None:
-    if data is None:
-        return None
-    if not shown:
-        return f"{len(data):,} bytes (--payload shows them)"
-    text = masked(_text(data[: limits.CONTENT_SHOWN]) or "")
-    more = len(data) - limits.CONTENT_SHOWN
-    return text if more <= 0 else f"{text}\n... ({more:,} bytes more; --json has all)"
-
-
-def _text(data: bytes | None) -> str | None:
-    return None if data is None else data.decode("utf-8", "backslashreplace")

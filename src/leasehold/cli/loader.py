@@ -15,7 +15,7 @@ from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import Any, Final
 
-from leasehold.app import Leasehold
+from leasehold.app.app import Leasehold
 from leasehold.cli.errors import UserError
 from leasehold.core.errors import NotConfigured
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 
-from leasehold.runtime.logformat import formatter
+from leasehold.runtime.observe.format import formatter
 from leasehold.settings import Settings
 
 

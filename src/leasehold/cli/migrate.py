@@ -7,14 +7,14 @@ from typing import Final
 
 import click
 
-from leasehold.app import Leasehold
-from leasehold.cli.asking import jobs_text, sure
+from leasehold.app.app import Leasehold
 from leasehold.cli.clean import redis_work_queue
 from leasehold.cli.completion import queue_names
+from leasehold.cli.confirmation import jobs_text, sure
 from leasehold.cli.errors import NotDone, note, safe
-from leasehold.cli.jobs import dump
+from leasehold.cli.output.jobs import dump
 from leasehold.cli.reach import Where, note_unknown, reach, reaching
-from leasehold.connections import Connections
+from leasehold.client.connections import Connections
 from leasehold.core import limits, names
 from leasehold.core.errors import QueueFull
 from leasehold.core.job import State

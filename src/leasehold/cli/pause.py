@@ -7,11 +7,11 @@ from shlex import quote
 
 import click
 
-from leasehold.app import Leasehold
+from leasehold.app.app import Leasehold
 from leasehold.cli.completion import queue_names
 from leasehold.cli.errors import NotDone, note, safe
-from leasehold.cli.jobs import dump
-from leasehold.cli.lanes import LISTED, first_lanes, lanes_of, way_on
+from leasehold.cli.output.jobs import dump
+from leasehold.cli.output.lanes import LISTED, first_lanes, lanes_of, way_on
 from leasehold.cli.reach import Where, note_unknown, reach, reaching
 from leasehold.core.shape import LaneState
 

@@ -9,7 +9,7 @@ import click
 
 from leasehold.cli.completion import worker_names
 from leasehold.cli.errors import NotDone, safe
-from leasehold.cli.jobs import dump
+from leasehold.cli.output.jobs import dump
 from leasehold.cli.reach import Where, reach, reaching
 
 

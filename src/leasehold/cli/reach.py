@@ -12,13 +12,14 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from leasehold.app import Leasehold
+from leasehold.app.app import Leasehold
 from leasehold.cli.errors import UserError, note
 from leasehold.cli.loader import load
 from leasehold.core import limits
 from leasehold.core.engine import Feature
-from leasehold.protocols import NATIVE, REDIS_WORK_QUEUE
-from leasehold.redis.target import Target
+from leasehold.protocols.native import NATIVE
+from leasehold.protocols.redis_work_queue import REDIS_WORK_QUEUE
+from leasehold.redis.url import Target
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -6,12 +6,12 @@ from typing import Final
 
 import click
 
-from leasehold.cli.asking import jobs_text, sure
 from leasehold.cli.choices import OneOf
 from leasehold.cli.completion import queue_names
+from leasehold.cli.confirmation import jobs_text, sure
 from leasehold.cli.errors import NotDone, safe
 from leasehold.cli.job import known_job
-from leasehold.cli.jobs import dump
+from leasehold.cli.output.jobs import dump
 from leasehold.cli.reach import Where, note_unknown, reach, reaching
 from leasehold.core.job import State
 

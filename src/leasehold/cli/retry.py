@@ -6,12 +6,12 @@ from typing import Final
 
 import click
 
-from leasehold.app import Leasehold
-from leasehold.cli.asking import jobs_text, sure
+from leasehold.app.app import Leasehold
 from leasehold.cli.completion import queue_names
+from leasehold.cli.confirmation import jobs_text, sure
 from leasehold.cli.errors import NotDone, note, safe
 from leasehold.cli.job import known_job
-from leasehold.cli.jobs import dump
+from leasehold.cli.output.jobs import dump
 from leasehold.cli.payloads import edited, given
 from leasehold.cli.reach import Where, note_unknown, reach, reaching
 from leasehold.core import limits

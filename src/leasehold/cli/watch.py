@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from leasehold.app import Leasehold
-from leasehold.cli import jobs
+from leasehold.app.app import Leasehold
 from leasehold.cli.errors import Exit, safe
-from leasehold.cli.facts import amount
+from leasehold.cli.output import jobs
+from leasehold.cli.output.facts import amount
 from leasehold.core import limits
 from leasehold.core.errors import JobNotFound
 from leasehold.core.job import JobView, State

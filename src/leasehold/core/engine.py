@@ -16,18 +16,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from leasehold.core import limits
-from leasehold.core.job import (
-    Enqueued,
-    JobView,
-    Lease,
-    Leased,
-    LeaseRef,
-    NewJob,
-    Page,
-    QueueView,
-    State,
-    WorkerView,
-)
+from leasehold.core.job import Enqueued, JobView, Lease, Leased, LeaseRef, NewJob, Page, QueueView, State, WorkerView
 from leasehold.core.outcome import Outcome
 from leasehold.core.shape import (
     CancelAnswer,
@@ -341,4 +330,12 @@ class Controller(Protocol):
 
     def quiet(self, worker: str, quiet: bool = True) -> Steps[bool]:
         """Ask a worker to start nothing new, or to go on. False: there is no such worker."""
+        ...
+
+
+class FullEngine(Engine, Inspector, Controller, Protocol):
+    """An engine with its reading and its acting side."""
+
+    def prefix(self, queue: str) -> str:
+        """The beginning of the keys of a queue. Raises `InvalidArgument` for a name that no queue can have here."""
         ...

@@ -27,13 +27,13 @@ from leasehold.core.errors import InvalidArgument, LeaseholdError, Unreachable
 from leasehold.core.patience import Patience
 from leasehold.core.steps import Acknowledged, Command, Draw, Invoke, Reply, Steps, WaitLost, Watcher
 from leasehold.redis import replies
-from leasehold.redis.condition import Condition
-from leasehold.redis.connect import AsyncConnection, Dialler, ask_within
-from leasehold.redis.hub import AsyncSubscription, Hub
+from leasehold.redis.availability import Condition
+from leasehold.redis.connector import AsyncConnection, Dialler, ask_within
+from leasehold.redis.pubsub import AsyncSubscription, Hub
 from leasehold.redis.replies import Action
 from leasehold.redis.sessions import Session, Sessions
-from leasehold.redis.target import Target
-from leasehold.redis.traffic import acknowledged, blocks, first_key, flat, packed, packed_text, packed_wait, time_for
+from leasehold.redis.url import Target
+from leasehold.redis.wire import acknowledged, blocks, first_key, flat, packed, packed_text, packed_wait, time_for
 
 T = TypeVar("T")
 

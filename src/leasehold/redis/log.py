@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from leasehold.core.lines import log_line
+from leasehold.core.logfmt import log_line
 
 LOGGER: Final = logging.getLogger("leasehold.redis")
 

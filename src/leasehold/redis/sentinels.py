@@ -20,7 +20,7 @@ from leasehold.core.steps import Arg
 from leasehold.redis import replies
 from leasehold.redis.log import event
 from leasehold.redis.replies import Action
-from leasehold.redis.target import Address, Target, master_of, sentinel_of, shown
+from leasehold.redis.url import Address, Target, master_of, sentinel_of, shown
 
 _SENTINEL_S: Final = limits.SENTINEL_MS / limits.SECOND
 # HELLO without arguments changes nothing, tells the role, and unlike ROLE is allowed to every user.

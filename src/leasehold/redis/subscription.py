@@ -15,8 +15,8 @@ from typing import Any, Final, Self
 from leasehold.core import limits
 from leasehold.core.patience import Patience, Renewals
 from leasehold.redis import replies
-from leasehold.redis.condition import Condition
-from leasehold.redis.connect import Connection, Dialler, pack, socket_of
+from leasehold.redis.availability import Condition
+from leasehold.redis.connector import Connection, Dialler, pack, socket_of
 from leasehold.redis.replies import Action
 
 _PING_S: Final = limits.PING_MS / 1000

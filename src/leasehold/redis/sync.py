@@ -22,13 +22,13 @@ from leasehold.core.errors import InvalidArgument, LeaseholdError, Unreachable
 from leasehold.core.patience import Patience
 from leasehold.core.steps import Acknowledged, Command, Draw, Invoke, Reply, Steps, WaitLost
 from leasehold.redis import replies
-from leasehold.redis.condition import Condition
-from leasehold.redis.connect import Connection, Dialler, socket_of
+from leasehold.redis.availability import Condition
+from leasehold.redis.connector import Connection, Dialler, socket_of
 from leasehold.redis.replies import Action
 from leasehold.redis.sessions import Session, Sessions
 from leasehold.redis.subscription import Subscription
-from leasehold.redis.target import Target
-from leasehold.redis.traffic import acknowledged, blocks, first_key, flat, packed, packed_text, packed_wait, time_for
+from leasehold.redis.url import Target
+from leasehold.redis.wire import acknowledged, blocks, first_key, flat, packed, packed_text, packed_wait, time_for
 
 T = TypeVar("T")
 

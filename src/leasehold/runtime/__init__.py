@@ -1,6 +1,6 @@
 """The worker: claims jobs, runs handlers, settles outcomes. Knows the engine interface and a driver, never Redis."""
 
-from leasehold.runtime.context import Job, current_job
+from leasehold.runtime.jobs.job import Job, current_job
 from leasehold.runtime.ports import Driver, Keeper, KeeperGone
 from leasehold.runtime.worker import ExitStatus, Worker
 

@@ -18,26 +18,26 @@ from leasehold.core.engine import Engine
 from leasehold.core.job import Lease, LeaseRef
 from leasehold.core.outcome import Broken, Cancelled, Completed, Outcome, Released, Unroutable
 from leasehold.core.task import RunIn
-from leasehold.runtime import judge
-from leasehold.runtime.apart import Apart
-from leasehold.runtime.batches import Judged
-from leasehold.runtime.calls import Caller
-from leasehold.runtime.child import Launch
-from leasehold.runtime.clones import Own
-from leasehold.runtime.context import Job, Reach
-from leasehold.runtime.held import Batch, Held, Phase, Rest, Stop
-from leasehold.runtime.herald import Herald
-from leasehold.runtime.inflight import Inflight
-from leasehold.runtime.kept import Kept
-from leasehold.runtime.known import UNROUTABLE, Known
+from leasehold.runtime.forks import Own
+from leasehold.runtime.handlers.invoke import Caller
+from leasehold.runtime.handlers.loop import told_of_cancellation
+from leasehold.runtime.handlers.routes import UNROUTABLE, Known
+from leasehold.runtime.handlers.threads import ThreadPool
+from leasehold.runtime.isolation.child import Launch
+from leasehold.runtime.isolation.runner import Apart
+from leasehold.runtime.jobs import outcomes
+from leasehold.runtime.jobs.batches import Judged
+from leasehold.runtime.jobs.beats import Kept
+from leasehold.runtime.jobs.held import Batch, Held, Phase, Rest, Stop
+from leasehold.runtime.jobs.job import Job, Reach
+from leasehold.runtime.jobs.overrun import LostSlots, take_verdict, unbegun, unless_asked, waits
+from leasehold.runtime.jobs.table import Inflight
 from leasehold.runtime.log import ended, event
-from leasehold.runtime.overtime import LostSlots, take_verdict, unbegun, unless_asked, waits
-from leasehold.runtime.pace import Pace
-from leasehold.runtime.pools import ThreadPool
+from leasehold.runtime.observe.dispatcher import Herald
+from leasehold.runtime.observe.progress import Reporter
 from leasehold.runtime.ports import Driver, Env
-from leasehold.runtime.reporter import Reporter
+from leasehold.runtime.prefetch import Pace
 from leasehold.runtime.settler import Settler
-from leasehold.runtime.sturdy import told_of_cancellation
 
 PROCESS: Final = RunIn.PROCESS
 QUICK_S: Final = 1.0
@@ -362,7 +362,7 @@ class Executor:
             _of(held, logging.WARNING, "handler_goes_on", slot="busy", kind=kind, job="kept" if kept else "given up")
             if not over:
                 continue
-            outcome = judge.judge_timeout(held.spec, held.lease, held.timeout_s, self._env.random, held.cancelled)
+            outcome = outcomes.judge_timeout(held.spec, held.lease, held.timeout_s, self._env.random, held.cancelled)
             if kept:
                 run.verdict = [*(run.verdict or ()), (held, outcome)]
             elif self._settler.put(held, outcome):

@@ -16,15 +16,15 @@ from leasehold.core.patience import HELD_S, Renewals
 from leasehold.core.steps import WaitLost
 from leasehold.core.task import BatchRule
 from leasehold.runtime.executor import Executor
-from leasehold.runtime.held import PENDING, Held
-from leasehold.runtime.inflight import Inflight
+from leasehold.runtime.jobs.held import PENDING, Held
+from leasehold.runtime.jobs.suspects import Suspects
+from leasehold.runtime.jobs.table import Inflight
 from leasehold.runtime.log import event
 from leasehold.runtime.loops import Link, is_away
-from leasehold.runtime.pace import Pace
 from leasehold.runtime.ports import Env, Keeper
+from leasehold.runtime.prefetch import Pace
+from leasehold.runtime.round_robin import Turns
 from leasehold.runtime.settler import Settler
-from leasehold.runtime.suspects import Suspects
-from leasehold.runtime.turns import Turns
 
 LOST_TOLD: Final = 5
 """So many lost waits in a row are told of."""

@@ -16,13 +16,13 @@ from leasehold.core.engine import Heartbeat, Timing
 from leasehold.core.job import Lease, LeaseRef
 from leasehold.runtime.executor import Executor
 from leasehold.runtime.fetcher import Fetcher
-from leasehold.runtime.inflight import Inflight
-from leasehold.runtime.kept import Kept
+from leasehold.runtime.handlers.loop import tell_heir
+from leasehold.runtime.jobs.beats import Kept
+from leasehold.runtime.jobs.table import Inflight
 from leasehold.runtime.log import brief, event
 from leasehold.runtime.loops import Strikes
 from leasehold.runtime.ports import Env, Keeper, KeeperGone
 from leasehold.runtime.settler import Settler
-from leasehold.runtime.sturdy import tell_heir
 from leasehold.runtime.waits import catch_up
 
 
@@ -136,7 +136,7 @@ class Heart:
         if not self._silenced and self._strikes.strike(self._env.clock()):
             raise KeeperGone(
                 f"The process that keeps the leases died more than {limits.KEEPER_RESTARTS} times in a minute. "
-                "See the log lines before this one; is `python -m leasehold.keeper` able to start here?"
+                "See the log lines before this one; is `python -m leasehold.processes.keeper.main` able to start here?"
             ) from error
 
     def lay_down(self) -> None:

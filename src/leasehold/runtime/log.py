@@ -15,9 +15,9 @@ from itertools import takewhile
 from typing import Any, Final
 
 from leasehold.core.job import ErrorInfo, Lease
-from leasehold.core.lines import PARTS, line, log_line
+from leasehold.core.logfmt import PARTS, line, log_line
 from leasehold.core.outcome import Broken, Cancelled, Completed, Crashed, Failed, Outcome, Released, Retried, Unroutable
-from leasehold.runtime.describe import describe
+from leasehold.runtime.errors import describe
 
 LOGGER = logging.getLogger("leasehold.worker")
 TRACEBACK: Final = "traceback"

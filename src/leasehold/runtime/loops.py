@@ -12,9 +12,9 @@ from typing import TypeVar
 from leasehold.core import limits
 from leasehold.core.errors import AccessDenied, RedisError, Unreachable
 from leasehold.core.steps import Steps
-from leasehold.runtime.clones import Own
-from leasehold.runtime.herald import Herald
+from leasehold.runtime.forks import Own
 from leasehold.runtime.log import Once, brief, event
+from leasehold.runtime.observe.dispatcher import Herald
 from leasehold.runtime.ports import Env, Messages, WatchedDriver
 
 T = TypeVar("T")

@@ -14,9 +14,9 @@ from leasehold.core.engine import Engine
 from leasehold.core.errors import LeaseholdError, NewerLayout, Unreachable
 from leasehold.core.job import JobView, WorkerView
 from leasehold.runtime.fetcher import Fetcher
-from leasehold.runtime.herald import Herald
-from leasehold.runtime.inflight import Inflight
+from leasehold.runtime.jobs.table import Inflight
 from leasehold.runtime.log import event
+from leasehold.runtime.observe.dispatcher import Herald
 from leasehold.runtime.ports import Driver, Env
 
 ROUNDS_MAX = 20

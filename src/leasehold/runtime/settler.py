@@ -14,12 +14,12 @@ from leasehold.core.errors import LeaseholdError, RedisError, ReplyError, Unreac
 from leasehold.core.job import Lease, LeaseRef
 from leasehold.core.outcome import Completed, Crashed, Outcome, Released
 from leasehold.core.steps import durably
-from leasehold.runtime.aside import Aside, Item, may_be_of_one
-from leasehold.runtime.held import Held
-from leasehold.runtime.herald import Herald
-from leasehold.runtime.hooks import Hooks
-from leasehold.runtime.inflight import Inflight
+from leasehold.runtime.deferred import Aside, Item, may_be_of_one
+from leasehold.runtime.handlers.hooks import Hooks
+from leasehold.runtime.jobs.held import Held
+from leasehold.runtime.jobs.table import Inflight
 from leasehold.runtime.log import event
+from leasehold.runtime.observe.dispatcher import Herald
 from leasehold.runtime.ports import Driver, Env
 
 ASIDE_MOST: Final = 20

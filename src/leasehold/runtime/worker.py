@@ -18,29 +18,29 @@ from leasehold.core.engine import Engine, Feature
 from leasehold.core.errors import InvalidArgument
 from leasehold.core.events import Listener as Hearer
 from leasehold.core.task import TaskSpec
-from leasehold.runtime.child import Launch
 from leasehold.runtime.executor import Executor
 from leasehold.runtime.fetcher import Fetcher
+from leasehold.runtime.handlers.hooks import Hooks
+from leasehold.runtime.handlers.loop import guarded
+from leasehold.runtime.handlers.middleware import Layers, Middleware
+from leasehold.runtime.handlers.routes import Known
 from leasehold.runtime.heartbeat import Heart
-from leasehold.runtime.herald import Herald
-from leasehold.runtime.hooks import Hooks
-from leasehold.runtime.inflight import Inflight
-from leasehold.runtime.kept import Kept
-from leasehold.runtime.known import Known
-from leasehold.runtime.leaving import Leaving
-from leasehold.runtime.listener import Listener
+from leasehold.runtime.isolation.child import Launch
+from leasehold.runtime.isolation.pool import launch_needed
+from leasehold.runtime.jobs.beats import Kept
+from leasehold.runtime.jobs.table import Inflight
 from leasehold.runtime.log import brief, event
 from leasehold.runtime.loops import Link, LoopFailed, supervised, unsupervised
 from leasehold.runtime.maintainer import Maintainer
-from leasehold.runtime.middleware import Layers, Middleware
-from leasehold.runtime.needs import launch_needed
-from leasehold.runtime.pace import Pace
+from leasehold.runtime.observe.dispatcher import Herald
+from leasehold.runtime.observe.progress import Reporter
 from leasehold.runtime.ports import Env, Keeper, WatchedDriver
-from leasehold.runtime.reporter import Reporter
+from leasehold.runtime.prefetch import Pace
+from leasehold.runtime.round_robin import Turns
 from leasehold.runtime.settler import Settler
+from leasehold.runtime.shutdown import Leaving
 from leasehold.runtime.signals import on_signals
-from leasehold.runtime.sturdy import guarded
-from leasehold.runtime.turns import Turns
+from leasehold.runtime.subscriber import Listener
 from leasehold.runtime.waits import unless, within
 
 

@@ -25,9 +25,9 @@ from typing import Final, Self
 
 from leasehold.core.errors import RedisError
 from leasehold.core.steps import Arg, Command, Reply, Steps
-from leasehold.redis.binary import candidates, version_of
+from leasehold.redis.embedded.binary import candidates, version_of
 from leasehold.redis.sync import SyncDriver
-from leasehold.redis.tether import tethered
+from leasehold.testing.death_signal import tethered
 
 _START_S: Final = 15.0
 _STOP_S: Final = 10.0

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from leasehold.redis.tether import tethered
+from leasehold.testing.death_signal import tethered
 from tests.faults.harness import broken
 from tests.faults.harness.history import Diary, Event, Op
 

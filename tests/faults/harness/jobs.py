@@ -17,7 +17,7 @@ from typing import Final
 from leasehold import Fail, Job, Leasehold, Retry, current_job
 from leasehold.core.engine import Timing
 from leasehold.engines.native.engine import NativeConfig
-from leasehold.protocols import Native
+from leasehold.protocols.native import Native
 from tests.faults.harness import misdeeds
 from tests.faults.harness.history import Diary, Event, Op
 

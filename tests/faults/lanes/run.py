@@ -13,7 +13,7 @@ from typing import Final
 from leasehold import Leasehold
 from leasehold.core.job import State
 from leasehold.core.shape import LaneFailure, LaneState
-from leasehold.redis.binary import find_server
+from leasehold.redis.embedded.binary import find_server
 from leasehold.testing.server import RedisServer, keys_of
 from tests.faults.harness import jobs, marks
 from tests.faults.harness.chaos import Chaos, Plan, Sites

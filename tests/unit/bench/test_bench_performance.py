@@ -16,7 +16,7 @@ from bench.speed.page import BEGIN, END, PAGE, PICTURE, kept, written
 from bench.speed.rounds import LEAST, MOST, Findings, Part, Plan, count_for, run_round
 from bench.speed.stage import Failed, staged
 from bench.speed.starts import Starts
-from leasehold.redis.binary import find_server
+from leasehold.redis.embedded.binary import find_server
 from leasehold.testing.server import RedisServer
 from tests.unit.bench.test_bench_results import MACHINE, a_run, samples
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from leasehold.cli.jobs import dump
+from leasehold.cli.output.jobs import dump
 
 
 @click.command()
@@ -37,7 +37,7 @@ def demo(context: click.Context, directory: Path | None, as_json: bool) -> None:
     from leasehold.cli.demo.files import NOT_THE_LIBRARY, survey
     from leasehold.cli.demo.run import run_demo
     from leasehold.cli.demo.screen import Screen, show_report
-    from leasehold.redis.embedded import open_embedded
+    from leasehold.redis.embedded.instance import open_embedded
 
     console = Console(stderr=as_json)
     without = NOT_THE_LIBRARY if directory is None else frozenset()

@@ -18,8 +18,8 @@ from leasehold.core.job import JobView, State, WorkerView
 from leasehold.core.limits import SECOND
 
 if TYPE_CHECKING:
-    from leasehold.app import Leasehold
-    from leasehold.tasks import Task
+    from leasehold.app.app import Leasehold
+    from leasehold.app.tasks import Task
 
 WORKERS: Final = 2
 KILL_AT: Final = 0.25

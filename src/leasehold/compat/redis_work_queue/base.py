@@ -15,13 +15,13 @@ from leasehold.core.errors import InvalidArgument
 from leasehold.core.job import JobRecord, Lease
 from leasehold.core.outcome import Completed
 from leasehold.core.steps import Command, Draw, Invoke, Nonce, Steps
+from leasehold.engines.kit.base import checking_layout
+from leasehold.engines.kit.encoding import as_bytes, as_text
 from leasehold.engines.redis_work_queue import clean
 from leasehold.engines.redis_work_queue.config import RedisWorkQueueConfig
 from leasehold.engines.redis_work_queue.engine import RedisWorkQueueEngine
 from leasehold.engines.redis_work_queue.keys import DEFAULT_QUEUE, check_prefix
 from leasehold.engines.redis_work_queue.scripts import SCRIPTS
-from leasehold.engines.scripted import checking_layout
-from leasehold.engines.texts import as_bytes, as_text
 
 GRACE_S: Final = 10.0
 """For how long an item whose lease is not ours must have been seen without one, before a clean puts it back."""

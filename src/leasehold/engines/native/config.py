@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from leasehold.core import limits
-from leasehold.engines.config import EngineConfig
+from leasehold.engines.kit.config import EngineConfig
 
 
 @dataclass(frozen=True, slots=True)

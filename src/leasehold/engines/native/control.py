@@ -9,11 +9,11 @@ from leasehold.core.errors import InvalidArgument
 from leasehold.core.job import State
 from leasehold.core.shape import CancelAnswer, CancelCount, LaneFailure, QueueSettings
 from leasehold.core.steps import Arg, Draw, Invoke, Nonce, Steps
-from leasehold.engines.controlling import ScriptedController, check_purge
+from leasehold.engines.kit.controller import ScriptedController, check_purge
+from leasehold.engines.kit.encoding import as_bytes, as_text, cancelled
 from leasehold.engines.native.inspect import read_settings
 from leasehold.engines.native.keys import encoded
 from leasehold.engines.native.scripts import SCRIPTS
-from leasehold.engines.texts import as_bytes, as_text, cancelled
 
 _WAITING: Final = ("again", "scheduled", "unroutable", "isolated", "ready")
 """Where jobs wait, as lua/sweep.lua calls it. While nothing is claimed, a job only goes to a place that comes later."""

@@ -11,7 +11,10 @@ from leasehold.core.errors import ReplyError
 from leasehold.core.job import Dropped, Enqueued, JobView, Lease, Leased, NewJob, State
 from leasehold.core.shape import Progress
 from leasehold.core.steps import Arg, Command, Draw, Invoke, Nonce, Reply, Steps
-from leasehold.engines.calls import Part, known
+from leasehold.engines.kit.chunks import Part, known
+from leasehold.engines.kit.encoding import as_bytes, as_text
+from leasehold.engines.kit.engine import ScriptedEngine
+from leasehold.engines.kit.suspects import RESERVED
 from leasehold.engines.native.config import NativeConfig
 from leasehold.engines.native.control import NativeController
 from leasehold.engines.native.inspect import NativeInspector
@@ -26,9 +29,6 @@ from leasehold.engines.native.wire import (
     read_enqueued,
     too_long,
 )
-from leasehold.engines.suspects import RESERVED
-from leasehold.engines.texts import as_bytes, as_text
-from leasehold.engines.working import ScriptedEngine
 
 __all__ = ["NativeConfig", "NativeEngine"]
 

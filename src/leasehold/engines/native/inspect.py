@@ -10,11 +10,11 @@ from leasehold.core.errors import InvalidArgument
 from leasehold.core.job import JobView, Page, QueueView, State, WorkerView
 from leasehold.core.shape import LaneFailure, LanePage, LaneState, LaneView, QueueSettings
 from leasehold.core.steps import Steps
-from leasehold.engines.inspecting import ScriptedInspector, check_page, fields_of, read_cursor, write_cursor
+from leasehold.engines.kit.encoding import as_bytes, as_text, number_of
+from leasehold.engines.kit.inspector import ScriptedInspector, check_page, fields_of, read_cursor, write_cursor
 from leasehold.engines.native.config import NativeConfig
 from leasehold.engines.native.keys import decoded, encoded
 from leasehold.engines.native.records import read_view
-from leasehold.engines.texts import as_bytes, as_text, number_of
 
 _COUNTED = (
     State.READY,

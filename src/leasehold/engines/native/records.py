@@ -18,9 +18,9 @@ import msgspec
 from leasehold.core import limits
 from leasehold.core.job import ErrorInfo, JobRecord, JobView, NewJob, State
 from leasehold.core.shape import PLAIN, Progress, Shape, UniqueRule, Until
+from leasehold.engines.kit.encoding import RAW, as_text, message_of, number_of
+from leasehold.engines.kit.suspects import why_it_waits
 from leasehold.engines.native.keys import decoded, encoded
-from leasehold.engines.suspects import why_it_waits
-from leasehold.engines.texts import RAW, as_text, message_of, number_of
 
 _decode_error = msgspec.json.Decoder(dict[str, str]).decode
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from leasehold.core.steps import Steps
+from leasehold.engines.kit.acl import denied, granted, lacking
 from leasehold.engines.native.keys import namespace_prefix, queue_prefix
-from leasehold.engines.rights import denied, granted, lacking
 
 PROBE: Final = "leasehold-check"
 """A queue that nobody uses: the names of its keys are those that are asked for."""

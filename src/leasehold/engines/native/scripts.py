@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from leasehold.core.steps import Script
-from leasehold.engines.scripts import load
+from leasehold.engines.kit.scripts import load
 
 ARGUMENTS: Final[dict[str, str]] = {
     "enqueue": "session number room (id record due own)...",

@@ -9,10 +9,10 @@ from leasehold.core.errors import QueueFull, ReplyError
 from leasehold.core.job import Enqueued, Lease, NewJob
 from leasehold.core.outcome import Outcome
 from leasehold.core.shape import PLAIN, Conflict, Until
-from leasehold.engines.calls import Part, weight_of
+from leasehold.engines.kit.chunks import Part, weight_of
+from leasehold.engines.kit.encoding import as_bytes, as_text
+from leasehold.engines.kit.outcomes import told
 from leasehold.engines.native.records import head_of, write_record
-from leasehold.engines.outcomes import told
-from leasehold.engines.texts import as_bytes, as_text
 
 _LETTERS: Final = {
     Conflict.REJECT: "j",

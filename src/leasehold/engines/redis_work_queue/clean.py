@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 
 from leasehold.core import limits
 from leasehold.core.steps import Arg, Command, Invoke, Steps
+from leasehold.engines.kit.base import checking_layout
 from leasehold.engines.redis_work_queue.config import RedisWorkQueueConfig
 from leasehold.engines.redis_work_queue.keys import item_pattern
 from leasehold.engines.redis_work_queue.scripts import SCRIPTS
-from leasehold.engines.scripted import checking_layout
 
 
 @dataclass(frozen=True, slots=True)

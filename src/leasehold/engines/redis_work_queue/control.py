@@ -10,11 +10,11 @@ from leasehold.core import limits
 from leasehold.core.job import JobRecord, State
 from leasehold.core.shape import CancelAnswer, CancelCount
 from leasehold.core.steps import Arg, Steps
-from leasehold.engines.controlling import ScriptedController, check_purge
-from leasehold.engines.lacking import unsupported
+from leasehold.engines.kit.controller import ScriptedController, check_purge
+from leasehold.engines.kit.encoding import as_bytes, cancelled
+from leasehold.engines.kit.unsupported import unsupported
 from leasehold.engines.redis_work_queue.records import read_record, write_data
 from leasehold.engines.redis_work_queue.wire import NAME
-from leasehold.engines.texts import as_bytes, cancelled
 
 _WAITING: Final = (State.UNROUTABLE, State.SCHEDULED, State.READY)
 """In this order: while a job is unroutable, another of its id cannot be set aside."""

@@ -10,8 +10,11 @@ from leasehold.core.engine import Alone, Feature, Maintained
 from leasehold.core.errors import QueueFull
 from leasehold.core.job import Dropped, Enqueued, Lease, Leased, NewJob
 from leasehold.core.steps import Arg, Command, Draw, Invoke, Nonce, Steps
-from leasehold.engines.calls import Part, known
-from leasehold.engines.lacking import NoLanes, NoProgress, NoQuiet, NoResults, NoSettings
+from leasehold.engines.kit.chunks import Part, known
+from leasehold.engines.kit.encoding import as_bytes, as_text
+from leasehold.engines.kit.engine import ScriptedEngine
+from leasehold.engines.kit.suspects import RESERVED
+from leasehold.engines.kit.unsupported import NoLanes, NoProgress, NoQuiet, NoResults, NoSettings
 from leasehold.engines.redis_work_queue.clean import DeepPass, leftovers, light_page
 from leasehold.engines.redis_work_queue.config import RedisWorkQueueConfig
 from leasehold.engines.redis_work_queue.control import RedisWorkQueueController
@@ -27,9 +30,6 @@ from leasehold.engines.redis_work_queue.keys import (
 from leasehold.engines.redis_work_queue.records import read_record
 from leasehold.engines.redis_work_queue.scripts import LAYOUT, SCRIPTS
 from leasehold.engines.redis_work_queue.wire import NAME, new_part, outcome_part
-from leasehold.engines.suspects import RESERVED
-from leasehold.engines.texts import as_bytes, as_text
-from leasehold.engines.working import ScriptedEngine
 
 
 class RedisWorkQueueEngine(

@@ -8,12 +8,12 @@ from typing import Final
 from leasehold.core import limits
 from leasehold.core.job import JobView, Page, QueueView, State, WorkerView
 from leasehold.core.steps import Command, Steps
-from leasehold.engines.inspecting import ScriptedInspector, check_page, fields_of, read_cursor, write_cursor
-from leasehold.engines.lacking import unsupported
+from leasehold.engines.kit.encoding import as_bytes, as_text, number_of
+from leasehold.engines.kit.inspector import ScriptedInspector, check_page, fields_of, read_cursor, write_cursor
+from leasehold.engines.kit.unsupported import unsupported
 from leasehold.engines.redis_work_queue.config import RedisWorkQueueConfig
 from leasehold.engines.redis_work_queue.records import read_view
 from leasehold.engines.redis_work_queue.wire import NAME
-from leasehold.engines.texts import as_bytes, as_text, number_of
 
 _COUNTED: Final = (
     State.READY,

@@ -16,10 +16,10 @@ from leasehold.core.engine import Engine
 from leasehold.core.errors import QueueFull
 from leasehold.core.job import JobRecord, NewJob
 from leasehold.core.steps import Call, Invoke, Script, Steps
+from leasehold.engines.kit.encoding import as_text
 from leasehold.engines.redis_work_queue.engine import RedisWorkQueueEngine
 from leasehold.engines.redis_work_queue.records import read_record
 from leasehold.engines.redis_work_queue.scripts import SCRIPTS
-from leasehold.engines.texts import as_text
 
 
 class Target(Engine, Protocol):

@@ -27,8 +27,8 @@ import msgspec
 from leasehold.core import limits, names
 from leasehold.core.codec import Misfit, check_depth
 from leasehold.core.job import ErrorInfo, JobRecord, JobView, NewJob, State
-from leasehold.engines.suspects import why_it_waits
-from leasehold.engines.texts import as_text, number_of
+from leasehold.engines.kit.encoding import as_text, number_of
+from leasehold.engines.kit.suspects import why_it_waits
 
 _VERSION: Final = 1
 """Of the envelope: the number that its key `leasehold` has."""

@@ -7,8 +7,8 @@ from typing import Final
 
 from leasehold.core.errors import AccessDenied
 from leasehold.core.steps import Command, Steps
+from leasehold.engines.kit.acl import granted, lacking
 from leasehold.engines.redis_work_queue.keys import escaped
-from leasehold.engines.rights import granted, lacking
 
 NEEDED: Final = (
     "DEL", "EXISTS", "GET", "GETRANGE 0 0", "HDEL 1", "HEXISTS 1", "HGET 1", "HGETALL", "HINCRBY 1 1", "HLEN",

@@ -6,11 +6,11 @@ from typing import Final
 
 from leasehold.core.job import Lease, NewJob
 from leasehold.core.outcome import Outcome
-from leasehold.engines.calls import Part
-from leasehold.engines.lacking import check_plain
-from leasehold.engines.outcomes import told
+from leasehold.engines.kit.chunks import Part
+from leasehold.engines.kit.encoding import RAW, as_bytes
+from leasehold.engines.kit.outcomes import told
+from leasehold.engines.kit.unsupported import check_plain
 from leasehold.engines.redis_work_queue.records import write_data
-from leasehold.engines.texts import RAW, as_bytes
 
 NAME: Final = "redis-work-queue"
 

@@ -1,0 +1,1 @@
+"""The app: registers tasks and handlers, resolves their options, and runs a worker for them."""

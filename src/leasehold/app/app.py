@@ -1,0 +1,382 @@
+"""The app: where tasks and handlers are registered, and the way in to everything else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Mapping
+from types import MappingProxyType, TracebackType
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, Self, TypeVar, overload
+
+from leasehold.app.handlers import RawHandler, batch_rule, checked_function, takes_one, takes_what_comes
+from leasehold.app.policy import (
+    OF_RUN,
+    OF_TASK,
+    Defaults,
+    Policy,
+    Rules,
+    RunOptions,
+    TaskDefaults,
+    TaskOptions,
+    checked_kinds,
+    room_for,
+    takes,
+)
+from leasehold.app.tasks import Definition, Task, default_name
+from leasehold.client.client import Client
+from leasehold.client.connections import Connections, Runner
+from leasehold.client.control import Control
+from leasehold.client.inspect import Inspect
+from leasehold.client.options import OF_SHAPE, Options
+from leasehold.client.queue import Queue
+from leasehold.core import limits, names
+from leasehold.core.engine import Feature, FullEngine
+from leasehold.core.errors import InvalidArgument
+from leasehold.core.events import Event, Listener
+from leasehold.core.place import Place, RunsIn
+from leasehold.core.task import TaskSpec
+from leasehold.protocols.registry import spoken
+from leasehold.protocols.spec import WireProtocol
+from leasehold.settings import Settings, check_url, variable_of
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+    from typing import Unpack
+
+    from leasehold.runtime.handlers.middleware import AsyncMiddleware, Middleware, SyncMiddleware
+
+P = ParamSpec("P")
+R = TypeVar("R")
+E = TypeVar("E", bound=Event)
+E2 = TypeVar("E2", bound=Event)
+AsyncLayer = TypeVar("AsyncLayer", bound="AsyncMiddleware")
+SyncLayer = TypeVar("SyncLayer", bound="SyncMiddleware")
+
+DEFAULT_QUEUE = "default"
+
+
+class TaskDecorator(Protocol):
+    """What `@app.task(...)` returns: makes a `Task` of a function or of an async function."""
+
+    @overload
+    def __call__(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> Task[P, R, Coroutine[Any, Any, R]]: ...
+    @overload
+    def __call__(self, function: Callable[P, R], /) -> Task[P, R, R]: ...
+
+
+class Leasehold:
+    """A work queue on Redis. Nothing is sent, and Redis need not be there, until the first call that needs it.
+
+        app = Leasehold()                                    # LEASEHOLD_URL, then REDIS_URL, then localhost
+
+        @app.task(queue="images", timeout=30, retries=5)
+        def thumbnail(path: str, size: int = 128) -> str: ...
+
+        thumbnail.enqueue("cat.png").result(timeout=10)
+
+    `url`: redis://, rediss://, redis+sentinel://, unix:// or embedded:PATH. `namespace`: the beginning of all keys in
+    Redis; apps with different ones do not meet. `protocol`: the wire format, as `RedisWorkQueue(prefix="jobs")` or as
+    text, "redis-work-queue:jobs"; `Native()` by default. `max_payload`: the largest encoded payload in bytes.
+    `patience`: for how many seconds a call that found no Redis is sent again before it ends in `Unreachable`.
+    `durable`: how many replicas must have what is enqueued, and the ends of jobs. `defaults`: what tasks and handlers
+    get where nothing else is said. What is not given comes from the environment, see `leasehold.settings`. One app may
+    be used by any number of threads and event loops. Raises `InvalidArgument` and `NotConfigured` (a URL that cannot be
+    read).
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        namespace: str | None = None,
+        protocol: WireProtocol | str | None = None,
+        max_payload: int | None = None,
+        patience: float | None = None,
+        connect_timeout: float | None = None,
+        reply_timeout: float | None = None,
+        durable: int | None = None,
+        runner: Runner | None = None,
+        defaults: TaskDefaults | None = None,
+    ) -> None:
+        self.settings = Settings.load(
+            url=url,
+            namespace=namespace,
+            protocol=protocol if isinstance(protocol, str) else getattr(protocol, "text", None),
+            max_payload=max_payload,
+            patience=patience,
+            connect_timeout=connect_timeout,
+            reply_timeout=reply_timeout,
+            durable=durable,
+        )
+        engine = _engine(protocol, self.settings)
+        check_url(self.settings.url, None if url is not None else variable_of("url"))
+        self._client = Client(self.settings, engine, runner or Connections(self.settings))
+        self._tasks: dict[str, Task[Any, Any, Any]] = {}
+        self._handlers: dict[str, RawHandler] = {}
+        self._defaults = Defaults(defaults)
+        self._listeners: list[Listener] = []
+        self._middleware: list[Middleware] = []
+        self.inspect = Inspect(self._client)
+        self.control = Control(self._client, self._tasks)
+
+    def __repr__(self) -> str:
+        return f"<Leasehold namespace={self.settings.namespace!r} protocol={self.engine.name!r}>"
+
+    @property
+    def engine(self) -> FullEngine:
+        """What speaks the wire protocol: steps for a driver."""
+        return self._client.engine
+
+    @property
+    def tasks(self) -> Mapping[str, Task[Any, Any, Any]]:
+        """The registered tasks by name."""
+        return MappingProxyType(self._tasks)
+
+    @property
+    def handlers(self) -> Mapping[str, RawHandler]:
+        """The registered raw handlers by queue."""
+        return MappingProxyType(self._handlers)
+
+    def specs(self) -> tuple[TaskSpec, ...]:
+        """All that a worker can run here. Raises `InvalidArgument` for annotations that cannot be resolved."""
+        tasks = (task.spec for task in self._tasks.values())
+        return (*tasks, *(handler.spec for handler in self._handlers.values()))
+
+    @overload
+    def task(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> Task[P, R, Coroutine[Any, Any, R]]: ...
+    @overload
+    def task(self, function: Callable[P, R], /) -> Task[P, R, R]: ...
+    @overload
+    def task(
+        self,
+        function: None = None,
+        /,
+        *,
+        name: str | None = None,
+        queue: str = DEFAULT_QUEUE,
+        run_in: RunsIn | None = None,
+        max_memory: int | None = None,
+        **options: Unpack[TaskOptions],
+    ) -> TaskDecorator: ...
+    def task(
+        self,
+        function: Any = None,
+        /,
+        *,
+        name: str | None = None,
+        queue: str = DEFAULT_QUEUE,
+        run_in: RunsIn | None = None,
+        max_memory: int | None = None,
+        **options: Unpack[TaskOptions],
+    ) -> Any:
+        """Register a function or an async function as a task.
+
+            @app.task
+            def tidy() -> None: ...
+
+            @app.task(queue="images", timeout=30, retries=5, backoff=Backoff(base=5))
+            async def thumbnail(path: str, size: int = 128) -> str: ...
+
+            @app.task(queue="watchers", persistent=True, unique=True)
+            async def watch(shop: str) -> None: ...
+
+        `name`: what jobs call it, `module.function` by default; producers and workers must agree. `timeout`: seconds
+        for one attempt, None for no limit; an hour by default, and no limit for a persistent task. `retries`: how many
+        more attempts after the first. `backoff`: how long to wait between them, a `Backoff` or a function of the number
+        of failures and the error that gives seconds. `retry_on` and `fail_on`: which errors are tried again, and which
+        are not; classes, or a function that says True or False. `result_ttl`: for how many seconds the record of a
+        completed job is kept, 0 for not at all. `on_failure`: a function, called with the `Job` and an `ErrorInfo` when
+        a job failed for good or broke. What is not said here is what `queue_defaults` or `defaults` of the app say.
+        `lane`, `lane_limit`, `priority`, `unique` and `persistent`: what its jobs get, where `Task.using` says nothing
+        else; see there. `run_in`: "process" for one that can be killed, as a timeout does; by default a function runs
+        in a thread ("thread") and an async one on the event loop ("loop"). `max_memory`: how many megabytes more a job
+        in a process may take. Raises `InvalidArgument`, also for a name that is taken and for annotations that JSON
+        cannot hold.
+        """
+        policy, place = self._policy(queue, options), Place.of(run_in, max_memory)
+        given = None if name is None else names.task_name(name)
+
+        def register(function: Callable[..., Any]) -> Task[Any, Any, Any]:
+            checked_function(function, "@app.task")
+            place.check(function, "@app.task")
+            chosen = given or default_name(function)
+            if chosen in self._tasks:
+                raise InvalidArgument(f"There is a task {chosen!r} already. Give one of them another name with name=.")
+            task: Task[Any, Any, Any] = Task(Definition(self._client, chosen, function, policy, place), Options())
+            self._tasks[chosen] = task
+            return task
+
+        return register if function is None else register(function)
+
+    def handler(
+        self,
+        queue: str,
+        *,
+        batch: int | None = None,
+        linger: float | timedelta | None = None,
+        one_lane: bool = False,
+        run_in: RunsIn | None = None,
+        max_memory: int | None = None,
+        **options: Unpack[RunOptions],
+    ) -> Callable[[Callable[..., Any]], RawHandler]:
+        """Register a function or an async function for the raw payloads of a queue. It takes the `Job`.
+
+            @app.handler("emails", timeout=10)
+            async def send(job: Job) -> None:
+                await deliver(job.payload)          # bytes
+
+            @app.handler("events", batch=50, linger=0.2)
+            async def store(jobs: list[Job]) -> None:
+                await insert([job.payload for job in jobs])
+
+        `batch`: take up to so many jobs at once (1 to 500), as a list; `timeout` is that of the whole batch then. What
+        the function returns is None (all are completed) or a list with one entry for each job: its result, or a `Retry`
+        or `Fail`. What it raises counts for all jobs that were not answered before. `linger`: for how many seconds (up
+        to 60) a job waits for others to fill the batch; 0 by default. `one_lane`: put only jobs together that follow
+        each other in one lane, in its order.
+        The other options are those of `task` that say how and where jobs are run. Raises `InvalidArgument`, also when
+        the queue has a handler already, and when the annotation of the function says one job where a list comes, or the
+        other way round.
+        """
+        if callable(queue):
+            raise InvalidArgument('@app.handler needs the name of its queue: @app.handler("emails").')
+        policy = Policy(self._queue_name(queue), Rules.of(options), self._defaults)
+        rule, place = batch_rule(batch, linger, one_lane), Place.of(run_in, max_memory)
+        if one_lane:
+            self._client.require(Feature.LANES, "lanes")
+
+        def register(function: Callable[..., Any]) -> RawHandler:
+            checked_function(function, "@app.handler")
+            place.check(function, "@app.handler", rule)
+            takes_one(function, "@app.handler")
+            takes_what_comes(function, rule is not None, "@app.handler")
+            if policy.queue in self._handlers:
+                raise InvalidArgument(f"Queue {policy.queue!r} has a handler already; expected one handler a queue.")
+            handler = self._handlers[policy.queue] = RawHandler(function, policy, rule, place)
+            return handler
+
+        return register
+
+    def queue_defaults(self, queue: str, **options: Unpack[RunOptions]) -> None:
+        """Say how the jobs of a queue's tasks and of its handler are run, where these say nothing themselves.
+
+            app.queue_defaults("emails", timeout=10, retries=8, retry_on=(ConnectionError, TimeoutError))
+
+        It may be said before or after the tasks, but before a worker starts. Said again, it changes what it names. What
+        counts is the queue of the task, also for a job that `using(queue=...)` sends elsewhere. Raises
+        `InvalidArgument`.
+        """
+        self._defaults.set(self._queue_name(queue), Rules.of(options))
+
+    @overload
+    def on(self, kind: type[E], /) -> Callable[[Callable[[E], R]], Callable[[E], R]]: ...
+    @overload
+    def on(self, kind: type[E], other: type[E2], /) -> Callable[[Callable[[E | E2], R]], Callable[[E | E2], R]]: ...
+    @overload
+    def on(self, *kinds: type[Event]) -> Callable[[Callable[[Any], R]], Callable[[Any], R]]: ...
+    def on(self, *kinds: type[Event]) -> Any:
+        """Have a function or an async function called with every event of these kinds, in this app's workers.
+
+            @app.on(events.Failed, events.Broken)
+            async def tell(event: events.Failed | events.Broken) -> None:
+                await page(f"job {event.id} of {event.queue}: {event.error_type}")
+
+        It is called on the worker's event loop, beside the jobs: one that is not async must be quick. What it raises is
+        logged, once for each kind of error. Events wait in line for it, up to 10,000; beyond that they are dropped.
+        Register it before the worker starts. Raises `InvalidArgument`.
+        """
+        checked_kinds(kinds)
+
+        def register(function: Callable[[Any], R]) -> Callable[[Any], R]:
+            listener = Listener(kinds, takes(function, "@app.on", "the event"))
+            room_for(self._listeners, limits.MAX_LISTENERS, "listeners").append(listener)
+            return function
+
+        return register
+
+    @overload
+    def middleware(self, function: AsyncLayer, /) -> AsyncLayer: ...
+    @overload
+    def middleware(self, function: SyncLayer, /) -> SyncLayer: ...
+    def middleware(self, function: Any, /) -> Any:
+        """Put a function around every handler that this app's workers call. The first one is the outermost.
+
+            @app.middleware
+            async def timed(jobs: Sequence[Job], call_next: CallNext) -> object:
+                began = time.perf_counter()
+                try:
+                    return await call_next()
+                finally:
+                    print(jobs[0].queue, time.perf_counter() - began)
+
+        `jobs`: the one that the handler is called for, or those of a batch. What it returns is the handler's result,
+        what it raises is the handler's error. An async one runs on the event loop, around every handler; one that is
+        not async in the handler's thread, around handlers that are not async. Context variables that it sets are set
+        for the handler. Register it before the worker starts. Raises `InvalidArgument`.
+        """
+        layer = takes(function, "@app.middleware", "the jobs", "the rest of the way")
+        room_for(self._middleware, limits.MAX_MIDDLEWARE, "functions of middleware").append(layer)
+        return function
+
+    @property
+    def listeners(self) -> tuple[Listener, ...]:
+        """What was registered with `on`."""
+        return tuple(self._listeners)
+
+    @property
+    def layers(self) -> tuple[Middleware, ...]:
+        """What was registered with `middleware`, the outermost first."""
+        return tuple(self._middleware)
+
+    def queue(self, name: str) -> Queue:
+        """A queue by its name: enqueue raw payloads, or lease jobs by hand. No traffic.
+
+        app.queue("emails").enqueue(b"...")
+        """
+        checked = self._queue_name(name)
+        return Queue(self._client, checked, lambda: self._raw_policy(checked))
+
+    def close(self) -> None:
+        """Close the connections of blocking code. The app may be used again: it connects anew."""
+        self._client.runner.close()
+
+    async def aclose(self) -> None:
+        """Close the connections of the running event loop and of blocking code. The app may be used again."""
+        await self._client.runner.aclose()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    def _policy(self, queue: str, options: TaskOptions) -> Policy:
+        shape: Any = {name: value for name, value in options.items() if name in OF_SHAPE}
+        own = Rules.of(options, OF_RUN | OF_SHAPE, OF_TASK)
+        return Policy(self._queue_name(queue), own, self._defaults, Options().using(OF_SHAPE, **shape).check())
+
+    def _queue_name(self, queue: object) -> str:
+        """A name that a queue can have, also in the keys of the protocol in use."""
+        checked = names.queue_name(queue)
+        self.engine.prefix(checked)
+        return checked
+
+    def _raw_policy(self, queue: str) -> Policy | None:
+        handler = self._handlers.get(queue)
+        return None if handler is None else handler.policy
+
+
+def _engine(protocol: object, settings: Settings) -> FullEngine:
+    if protocol is None or isinstance(protocol, str):
+        return spoken(settings.protocol).engine(settings)
+    if isinstance(protocol, type) or not callable(getattr(protocol, "engine", None)):
+        kind = protocol.__name__ if isinstance(protocol, type) else type(protocol).__name__
+        raise InvalidArgument(f"protocol is a {kind}; expected one such as Native() or RedisWorkQueue(prefix=...).")
+    engine: FullEngine = protocol.engine(settings)  # type: ignore[attr-defined]
+    return engine

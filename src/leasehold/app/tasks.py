@@ -1,0 +1,263 @@
+"""Tasks: registered functions, and how to enqueue calls of them."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, ParamSpec, TypeVar
+
+from leasehold.client.call import TaskCall
+from leasehold.client.enqueue import enqueue_all, enqueue_one
+from leasehold.client.handle import JobHandle
+from leasehold.client.options import OF_USING, Options, UsingOptions
+from leasehold.core import names
+from leasehold.core.errors import InvalidArgument
+from leasehold.core.job import NewJob
+from leasehold.core.place import USUAL, Place
+from leasehold.core.signature import Results, Signature
+from leasehold.core.steps import Steps
+from leasehold.core.task import TaskSpec
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from leasehold.app.policy import Policy
+    from leasehold.client.client import Client
+
+P = ParamSpec("P")
+R = TypeVar("R")
+C = TypeVar("C")
+
+
+class Definition:
+    """What a task is made of, the same for all its `using()` copies."""
+
+    def __init__(
+        self, client: Client, name: str, function: Callable[..., Any], policy: Policy, place: Place = USUAL
+    ) -> None:
+        self.client = client
+        self.name = name
+        self.function = function
+        self.policy = policy
+        self.place = place
+        self._signature: Signature | None = None
+        self._results: Results | None = None
+        try:
+            self._resolve()
+        except InvalidArgument as exc:
+            # The name may be defined further down in the module: look again at first use.
+            if not isinstance(exc.__cause__, NameError):
+                raise
+
+    @property
+    def signature(self) -> Signature:
+        return self._signature or self._resolve()
+
+    @property
+    def results(self) -> Results:
+        if self._results is None:
+            self._results = Results(f"task {self.name}", self.signature.returns)
+        return self._results
+
+    def _resolve(self) -> Signature:
+        self._signature = Signature(self.name, self.function)
+        return self._signature
+
+    def spec(self) -> TaskSpec:
+        rules = self.policy.settled()
+        return TaskSpec(
+            name=self.name,
+            queue=self.policy.queue,
+            function=self.function,
+            is_async=inspect.iscoroutinefunction(self.function),
+            encode_result=self.results.encode,
+            decode=self.signature.decode,
+            timeout_ms=rules.timeout_ms,
+            retries=rules.retries,
+            backoff=rules.backoff,
+            result_ttl_ms=rules.result_ttl_ms,
+            retry_rule=rules.retry_rule,
+            on_failure=rules.on_failure,
+            run_in=self.place.run_in,
+            max_memory=self.place.max_memory,
+            persistent=bool(self.policy.options.persistent),
+        )
+
+
+class Task(Generic[P, R, C]):
+    """A registered function, made by `@app.task`. Calling it just calls the function.
+
+        thumbnail("cat.png")                            # runs here and now
+        job = thumbnail.enqueue("cat.png", size=64)     # runs in a worker
+        thumbnail.using(delay=60).enqueue("cat.png")    # in a minute
+
+    Arguments are checked against the function's signature and type hints when they are enqueued.
+    """
+
+    def __init__(self, definition: Definition, options: Options) -> None:
+        self._definition = definition
+        self._options = options
+        self._all_options = options.over(definition.policy.options).check()
+        self._client = definition.client
+        self.name = definition.name
+        self.queue = options.queue or definition.policy.queue
+        self.__name__ = getattr(definition.function, "__name__", definition.name)
+        self.__qualname__ = getattr(definition.function, "__qualname__", definition.name)
+        self.__module__ = definition.function.__module__
+        self.__doc__ = definition.function.__doc__
+        self.__wrapped__ = definition.function
+
+    def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> C:
+        result: C = self._definition.function(*args, **kwargs)
+        return result
+
+    def __repr__(self) -> str:
+        return f"<Task {self.name} on queue {self.queue!r}>"
+
+    @property
+    def spec(self) -> TaskSpec:
+        """What a worker needs to know. Raises `InvalidArgument` when the annotations cannot be resolved."""
+        return self._definition.spec()
+
+    def using(self, **options: Unpack[UsingOptions]) -> Task[P, R, C]:
+        """A copy of the task whose jobs get these options.
+
+            thumbnail.using(delay=60).enqueue("cat.png")
+            thumbnail.using(id="cat", timeout=5, retries=0).enqueue("cat.png")
+            thumbnail.using(lane="user:42").enqueue("cat.png")
+            thumbnail.using(priority=5, unique=True).enqueue("cat.png")
+
+        `id`: the job's id; a second job with it is refused while the first is known. `queue`: another queue. `delay`:
+        seconds or a `timedelta`. `run_after`: a `datetime` with a time zone. `timeout`: seconds for one attempt, None
+        for no limit. `retries`: how many more attempts after the first.
+        `lane`: jobs with the same lane run strictly one at a time, in the order of their enqueue; a retry keeps its
+        place. `lane_limit`: how many of the lane may run at one time (1 to 1,000); above 1 there is no order.
+        `priority`: -100 to 100, higher first; a job with a lane has none.
+        `unique`: the job is the only one with this key until it has ended; `True`: with these arguments. See `Unique`,
+        `Debounce` and `Throttle` for more. `persistent`: when the function returns, the job is run again, for ever,
+        until it is cancelled, discarded or raises `Fail`; failures are retried without a limit. Its unique key, if it
+        has one, lasts until it has ended.
+        None leaves an option as it was, but for `timeout` (no limit), `lane` (no lane) and `unique` (not unique).
+        Raises `InvalidArgument`, naming what is wrong or what does not go together.
+        """
+        return Task(self._definition, self._options.using(OF_USING, **options))
+
+    def call(self, /, *args: P.args, **kwargs: P.kwargs) -> TaskCall[R]:
+        """A call to be enqueued later, together with others: see `enqueue_many`. Raises `PayloadInvalid`."""
+        return TaskCall(self.name, self._definition.signature.encode(args, kwargs), self._options)
+
+    def enqueue(self, /, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]:
+        """Let a worker make this call. In async code: `aenqueue`.
+
+            job = thumbnail.enqueue("cat.png", size=64)
+
+        With `unique`, the handle may be that of another job: `created` is False then, and `conflict` says what was
+        done. Raises `PayloadInvalid` (arguments that do not fit, or cannot be encoded), `PayloadTooLarge`,
+        `DuplicateJob` (an own id that exists), `NotUnique` (another job has the unique key), `UnsupportedFeature`,
+        `QueueFull` and the errors of Redis.
+        """
+        return self._client.run(self._enqueue(self.call(*args, **kwargs)))
+
+    async def aenqueue(self, /, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]:
+        """The twin of `enqueue` for async code.
+
+        job = await thumbnail.aenqueue("cat.png", size=64)
+        """
+        return await self._client.arun(self._enqueue(self.call(*args, **kwargs)))
+
+    def enqueue_many(self, calls: Iterable[TaskCall[R]]) -> list[JobHandle[R]]:
+        """Enqueue many calls of this task, with few round trips. The handles come in the order of the calls.
+
+            thumbnail.enqueue_many(thumbnail.call(path) for path in paths)
+            thumbnail.enqueue_many(thumbnail.using(id=path).call(path) for path in paths)
+            thumbnail.using(delay=60).enqueue_many(thumbnail.call(path) for path in paths)
+
+        The options of `using()` here are the defaults for calls that set none; an id cannot be one for many.
+        All calls are checked before the first is sent. An own id or a unique key that another job has is no error here:
+        the handle is that of the other job and has `created` False. Raises as `enqueue` does else; when Redis fails on
+        the way, some of the calls may be enqueued.
+        """
+        return self._client.run(self._enqueue_many(calls))
+
+    async def aenqueue_many(self, calls: Iterable[TaskCall[R]]) -> list[JobHandle[R]]:
+        """The twin of `enqueue_many` for async code."""
+        return await self._client.arun(self._enqueue_many(calls))
+
+    def job(self, id: str) -> JobHandle[R]:
+        """A handle for a job of this task that was enqueued before, here or elsewhere. No traffic.
+
+        thumbnail.job(request.args["id"]).result(timeout=0)
+        """
+        return JobHandle(self._client, self.queue, names.known_id(id), results=self._definition.results)
+
+    def _enqueue(self, call: TaskCall[R]) -> Steps[JobHandle[R]]:
+        job = self._new_job(call)
+        return enqueue_one(self._client, job, self._definition.results, self._options_of(call).durable)
+
+    def _enqueue_many(self, calls: Iterable[TaskCall[R]]) -> Steps[list[JobHandle[R]]]:
+        if self._options.id is not None:
+            raise InvalidArgument(
+                f"Task {self.name}: using(id={self._options.id!r}) cannot be the id of many jobs; expected an id for "
+                f"each call, as in {self.__name__}.using(id=...).call(...)."
+            )
+        if not isinstance(calls, Iterable):
+            self._refuse(calls, "a list of ")
+        calls = list(calls)
+        usual_ms = self._wire_timeout_ms(self._all_options)
+        jobs = [self._new_job(call, usual_ms) for call in calls]
+        asked = [least for call in calls if (least := self._options_of(call).durable) is not None]
+        return enqueue_all(self._client, jobs, self._definition.results, max(asked, default=None))
+
+    def _refuse(self, got: object, wanted: str = "") -> NoReturn:
+        what = f"a call of {got.task}" if isinstance(got, TaskCall) else f"a {type(got).__name__}"
+        raise InvalidArgument(
+            f"Task {self.name}: got {what}; expected {wanted}calls made by {self.__name__}.call(...)."
+        )
+
+    def _options_of(self, call: TaskCall[R]) -> Options:
+        """Most calls are made with the options that this task has."""
+        return self._all_options if call.options is self._options else call.options.over(self._all_options)
+
+    def _wire_timeout_ms(self, options: Options) -> int:
+        return self._definition.policy.wire_timeout_ms(options)
+
+    def _new_job(self, call: object, usual_ms: int | None = None) -> NewJob:
+        """`usual_ms`: the timeout of a job with the options that this task has, where that is known."""
+        if not isinstance(call, TaskCall) or call.task != self.name:
+            self._refuse(call)
+        options = self._options_of(call)
+        known = usual_ms is not None and options is self._all_options
+        definition = self._definition
+        return self._client.job(
+            definition.policy.queue,
+            call.payload,
+            options,
+            task=self.name,
+            timeout_ms=usual_ms if known else self._wire_timeout_ms(options),
+            arguments=definition.signature.identity,
+        )
+
+
+def default_name(function: Callable[..., Any]) -> str:
+    """`module.function`: the same for a module that is run as a program and for a worker that imports it."""
+    module = function.__module__
+    if module == "__main__":
+        module = _main_name()
+    try:
+        return names.task_name(f"{module}.{function.__qualname__}")
+    except InvalidArgument:
+        raise InvalidArgument(
+            f"{module}.{function.__qualname__} cannot be a task's name: it is a lambda, or local to a function, or has "
+            "letters beyond A-Z. Give it one with name=, the same in producers and workers."
+        ) from None
+
+
+def _main_name() -> str:
+    main = sys.modules["__main__"]
+    spec = getattr(main, "__spec__", None)
+    if spec is not None:
+        return str(spec.name).removesuffix(".__main__")
+    path = getattr(main, "__file__", None)
+    return PurePath(path).stem if path else "__main__"

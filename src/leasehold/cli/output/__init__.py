@@ -1,0 +1,1 @@
+"""What commands print: tables, facts, live pictures, queues, lanes and jobs."""

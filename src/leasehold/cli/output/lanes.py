@@ -1,0 +1,117 @@
+"""Lanes as `leasehold info` shows them: a table of those in one state, or one with the jobs that wait in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from shlex import quote
+from typing import Any, Final
+
+from leasehold.app.app import Leasehold
+from leasehold.cli.output.facts import facts, time_of
+from leasehold.cli.output.tables import Table, ago
+from leasehold.core import limits
+from leasehold.core.shape import LaneState, LaneView
+
+LISTED: Final = (LaneState.READY, LaneState.BUSY, LaneState.BLOCKED, LaneState.PARKED)
+_MAX_PAGES: Final = 10_000
+"""Pages of one listing, so that it ends whatever Redis answers."""
+
+
+def lanes_of(app: Leasehold, queue: str, state: LaneState) -> Iterator[LaneView]:
+    """The lanes in one state, page by page, each once."""
+    seen: set[str] = set()
+    cursor = 0
+    for _ in range(_MAX_PAGES):
+        page = app.inspect.lanes(queue, state, cursor)
+        # While lanes come and go, a page may bring some again.
+        for lane in page.lanes:
+            if lane.name not in seen:
+                seen.add(lane.name)
+                yield lane
+        cursor = page.cursor
+        if not cursor:
+            return
+
+
+def first_lanes(app: Leasehold, queue: str, state: LaneState) -> tuple[list[LaneView], bool]:
+    """As many lanes as one page shows, and whether there are more."""
+    found: list[LaneView] = []
+    for lane in lanes_of(app, queue, state):
+        if len(found) == limits.PAGE_MAX:
+            return found, True
+        found.append(lane)
+    return found, False
+
+
+def lane_table(queue: str, state: LaneState, lanes: Sequence[LaneView], more: bool, now_ms: float) -> Table:
+    """Some lanes in one state. For parked ones also since when, and the job whose failure parked or blocks it."""
+    head = ("lane", "waiting", "busy", "limit", "parked", "parked_by", "blocked_by")
+    rows = tuple(
+        (
+            view.name,
+            str(view.waiting),
+            str(view.busy),
+            str(view.limit),
+            "-" if view.parked_ms is None else f"{ago(now_ms - view.parked_ms)} ago",
+            view.parked_by or "-",
+            view.blocked_by or "-",
+        )
+        for view in lanes
+    )
+    what = f"{state} lane" if len(rows) == 1 else f"{state} lanes"
+    title = f"{queue}: the first {len(rows):,} {what}" if more else f"{queue}: {len(rows):,} {what}"
+    right = frozenset({"waiting", "busy", "limit", "parked"})
+    table = Table(title, head, rows, right, f"No {state} lanes in {queue}.")
+    spare = ("limit",) if all(view.limit == 1 for view in lanes) else ()
+    table = replace(table, spare=(spare, ("parked",)))
+    if not any(view.blocked_by for view in lanes):
+        table = table.without(("blocked_by",))
+    return table if state is LaneState.PARKED else table.without(("parked", "parked_by"))
+
+
+def way_on(queue: str, job_id: str) -> str:
+    """How a lane goes on that a failed job blocks."""
+    words = f"{quote(queue)} {quote(job_id)}"
+    return f"`leasehold retry {words}` or `leasehold discard {words}`"
+
+
+def describe(queue: str, view: LaneView, now_ms: float) -> str:
+    """All that is known of a lane, a line for each thing."""
+    return facts(
+        [
+            ("lane", view.name),
+            ("queue", queue),
+            ("state", f"{view.state}{_MEANINGS[view.state]}"),
+            ("waiting", str(view.waiting)),
+            ("busy", str(view.busy)),
+            ("limit", str(view.limit) if view.limit != 1 else None),
+            ("parked", time_of(view.parked_ms, now_ms)),
+            ("parked by", view.parked_by),
+            ("blocked by", view.blocked_by),
+            ("to go on", None if view.blocked_by is None else way_on(queue, view.blocked_by)),
+        ]
+    )
+
+
+_MEANINGS: Final = {
+    LaneState.READY: "",
+    LaneState.BUSY: "",
+    LaneState.BLOCKED: " (a failed job keeps a place of it until it is retried or discarded)",
+    LaneState.PARKED: " (set aside until it is resumed)",
+    LaneState.IDLE: " (no job of it waits or runs)",
+}
+
+
+def to_json(view: LaneView) -> dict[str, Any]:
+    """A lane with the names of the fields of its view."""
+    return {
+        "name": view.name,
+        "state": view.state.value,
+        "waiting": view.waiting,
+        "busy": view.busy,
+        "limit": view.limit,
+        "parked_ms": view.parked_ms,
+        "parked_by": view.parked_by,
+        "blocked_by": view.blocked_by,
+    }

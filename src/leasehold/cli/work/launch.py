@@ -1,0 +1,53 @@
+"""The program of a job process, which `leasehold worker` starts for tasks with `run_in="process"`. Not for users.
+
+It loads the app by the same MODULE:APP that the worker was given on its command line, and takes nothing but a task's
+name and a payload from the line to it.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import sys
+from collections.abc import Sequence
+from typing import Final
+
+from leasehold.bootstrap import command_of
+from leasehold.cli.errors import UserError, tell
+from leasehold.cli.loader import load
+from leasehold.runtime.isolation.channel import Line
+from leasehold.runtime.isolation.child import Launch
+from leasehold.runtime.isolation.main import ignore_signals, serve
+from leasehold.runtime.observe.format import JsonFormatter, formatter
+
+FAILED: Final = 1
+
+
+def launch(app: str) -> Launch:
+    """How the worker of this app starts its job processes. They log as this process does now."""
+    logger = logging.getLogger()
+    form = "json" if any(isinstance(one.formatter, JsonFormatter) for one in logger.handlers) else "human"
+    words = command_of("leasehold.cli.work.launch", app, str(logger.level), form)
+    return Launch(lambda descriptor: [*words, str(descriptor)], dict(os.environ))
+
+
+def main(words: Sequence[str]) -> None:
+    target, level, form, descriptor = words
+    ignore_signals()
+    line = Line(socket.socket(fileno=int(descriptor)))
+    sys.path[:] = line.begin().path
+    handler = logging.StreamHandler()
+    handler.setFormatter(formatter(form))
+    logging.basicConfig(level=int(level), handlers=[handler])
+    logging.getLogger("asyncio").setLevel(logging.INFO)  # as in the worker
+    try:
+        app = load(target)
+    except UserError as error:
+        tell(error.format_message())
+        sys.exit(FAILED)
+    serve(line, app.specs, app.layers)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,252 @@
+"""Acting on queues and jobs from outside (`app.control`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Protocol
+
+from leasehold.client.call import TaskCall, as_arguments
+from leasehold.client.inspect import state_of
+from leasehold.core import limits, names
+from leasehold.core.codec import encode_raw
+from leasehold.core.engine import Feature
+from leasehold.core.errors import InvalidArgument, PayloadTooLarge
+from leasehold.core.job import State
+from leasehold.core.shape import CancelAnswer, CancelCount, LaneFailure, QueueSettings
+from leasehold.core.steps import Steps
+from leasehold.core.task import TaskSpec
+
+if TYPE_CHECKING:
+    from leasehold.client.client import Client
+
+
+class RegisteredTask(Protocol):
+    """A task that the app has."""
+
+    @property
+    def spec(self) -> TaskSpec: ...
+
+
+class Control:
+    """Acting on jobs from outside. Every method has a twin for async code with an `a` before its name.
+
+    app.control.retry("images", job.id)
+    """
+
+    def __init__(self, client: Client, tasks: Mapping[str, RegisteredTask] = MappingProxyType({})) -> None:
+        self._client = client
+        self._tasks = tasks
+
+    def retry(self, queue: str, id: str, *, payload: object = None) -> bool:
+        """Run a failed, broken, cancelled, scheduled or unroutable job now, its counts from nothing.
+
+            app.control.retry("images", job.id)
+            app.control.retry("images", job.id, payload=thumbnail.call("dog.png"))
+            app.control.retry("emails", job.id, payload=b"...")
+
+        `payload`: what the job gets instead of its own; None leaves it. Of a task's job a call of that task, or JSON as
+        it lies in Redis, `[[positional...], {named...}]`, which the task checks if this app has it. Else what
+        `Queue.enqueue` takes. False: there is no such job, it is in another state, or another job has its unique key.
+        Raises `PayloadInvalid`, `PayloadTooLarge` and `InvalidArgument`.
+        """
+        return self._client.run(self._retry(queue, id, payload))
+
+    async def aretry(self, queue: str, id: str, *, payload: object = None) -> bool:
+        return await self._client.arun(self._retry(queue, id, payload))
+
+    def discard(self, queue: str, id: str) -> bool:
+        """Remove a job that is not active, with all its records. False: there is no such job."""
+        return self._client.run(self._client.engine.discard(names.queue_name(queue), names.known_id(id)))
+
+    async def adiscard(self, queue: str, id: str) -> bool:
+        return await self._client.arun(self._client.engine.discard(names.queue_name(queue), names.known_id(id)))
+
+    def cancel(self, queue: str, id: str, reason: str = "") -> CancelAnswer:
+        """End a job in `cancelled` if it waits (ready, scheduled, unroutable), or ask its worker to end it if it runs.
+
+            app.control.cancel("images", job.id, reason="typed by mistake")
+
+        Answers what became of it: "cancelled", "requested" (the job ends when its handler heeds it; see
+        `JobView.cancelling`), or "nothing" (no such job, or it has ended), which is false in a condition. `reason` is
+        kept with the job, cut to 8 KiB. Raises `InvalidArgument`.
+        """
+        return self._client.run(self._cancel(queue, id, reason))
+
+    async def acancel(self, queue: str, id: str, reason: str = "") -> CancelAnswer:
+        return await self._client.arun(self._cancel(queue, id, reason))
+
+    def cancel_lane(self, queue: str, lane: str, reason: str = "") -> CancelCount:
+        """Cancel all jobs of a lane that have not ended, those that run included: see `cancel`.
+
+        app.control.cancel_lane("images", "user:42").cancelled
+        """
+        return self._client.run(self._cancel_lane(queue, lane, reason))
+
+    async def acancel_lane(self, queue: str, lane: str, reason: str = "") -> CancelCount:
+        return await self._client.arun(self._cancel_lane(queue, lane, reason))
+
+    def cancel_all(self, queue: str, reason: str = "") -> CancelCount:
+        """Cancel all jobs of a queue that have not ended, those that run included: see `cancel`.
+
+        app.control.cancel_all("images", reason="the shop is closed")
+        """
+        return self._client.run(self._cancel_all(queue, reason))
+
+    async def acancel_all(self, queue: str, reason: str = "") -> CancelCount:
+        return await self._client.arun(self._cancel_all(queue, reason))
+
+    def purge(self, queue: str, state: State | str) -> int:
+        """Remove all jobs in one state other than active; answers how many.
+
+        app.control.purge("images", State.FAILED)
+        """
+        return self._client.run(self._purge(queue, state))
+
+    async def apurge(self, queue: str, state: State | str) -> int:
+        return await self._client.arun(self._purge(queue, state))
+
+    def pause(self, queue: str) -> QueueSettings:
+        """Let no worker start a job of the queue until it is resumed. What runs goes on; enqueueing goes on.
+
+        app.control.pause("images")
+        """
+        return self._client.run(self._pause(queue, True))
+
+    async def apause(self, queue: str) -> QueueSettings:
+        return await self._client.arun(self._pause(queue, True))
+
+    def resume(self, queue: str) -> QueueSettings:
+        """Let a paused queue go on. Harmless for one that is not paused."""
+        return self._client.run(self._pause(queue, False))
+
+    async def aresume(self, queue: str) -> QueueSettings:
+        return await self._client.arun(self._pause(queue, False))
+
+    def configure(
+        self, queue: str, *, max_length: int | None = None, lane_failure: LaneFailure | str | None = None
+    ) -> QueueSettings:
+        """Set something for a queue as a whole, for all who use it. Answers what is set now; None leaves it as it is.
+
+            app.control.configure("images", max_length=100_000, lane_failure="park")
+
+        `max_length`: how many jobs that have not ended the queue takes before `enqueue` raises `QueueFull`; 0: no
+        limit. `lane_failure`: what becomes of a lane when a job of it fails for good. "skip" (the default) goes on,
+        "block" waits until somebody retries or discards the job, "park" sets the lane aside until `resume_lane`.
+        Raises `InvalidArgument` and `UnsupportedFeature`.
+        """
+        return self._client.run(self._configure(queue, max_length, lane_failure))
+
+    async def aconfigure(
+        self, queue: str, *, max_length: int | None = None, lane_failure: LaneFailure | str | None = None
+    ) -> QueueSettings:
+        return await self._client.arun(self._configure(queue, max_length, lane_failure))
+
+    def park_lane(self, queue: str, lane: str) -> bool:
+        """Set a lane aside: none of its jobs is started until it is resumed. False: it is parked already.
+
+        app.control.park_lane("images", "user:42")
+        """
+        return self._client.run(self._park(queue, lane))
+
+    async def apark_lane(self, queue: str, lane: str) -> bool:
+        return await self._client.arun(self._park(queue, lane))
+
+    def resume_lane(self, queue: str, lane: str) -> bool:
+        """Let a parked lane go on. False: it is not parked."""
+        return self._client.run(self._resume_lane(queue, lane))
+
+    async def aresume_lane(self, queue: str, lane: str) -> bool:
+        return await self._client.arun(self._resume_lane(queue, lane))
+
+    def quiet(self, worker: str) -> bool:
+        """Ask a worker to finish what it runs and to start nothing new. False: there is no such worker.
+
+        for worker in app.inspect.workers():
+            app.control.quiet(worker.id)
+        """
+        return self._client.run(self._quiet(worker, True))
+
+    async def aquiet(self, worker: str) -> bool:
+        return await self._client.arun(self._quiet(worker, True))
+
+    def unquiet(self, worker: str) -> bool:
+        """Let a quiet worker start jobs again. False: there is no such worker."""
+        return self._client.run(self._quiet(worker, False))
+
+    async def aunquiet(self, worker: str) -> bool:
+        return await self._client.arun(self._quiet(worker, False))
+
+    def _retry(self, queue: str, id: str, payload: object) -> Steps[bool]:
+        queue, id = names.queue_name(queue), names.known_id(id)
+        if payload is None:
+            return (yield from self._client.engine.retry(queue, id))
+        view = yield from self._client.engine.job(queue, id)
+        if view is None:
+            return False
+        data = encode_raw(payload) if view.task is None else self._arguments(view.task, payload)
+        if len(data) > self._client.settings.payload_limit:
+            raise PayloadTooLarge(len(data), self._client.settings.payload_limit)
+        return (yield from self._client.engine.retry(queue, id, data))
+
+    def _arguments(self, task: str, payload: object) -> bytes:
+        """The arguments of a task's job as its new payload, checked as well as can be here."""
+        if isinstance(payload, TaskCall):
+            return payload.payload_for(task)
+        data = encode_raw(payload)
+        known = self._tasks.get(task)
+        check = None if known is None else known.spec.decode
+        (check or as_arguments)(data)
+        return data
+
+    def _cancel(self, queue: str, id: str, reason: str) -> Steps[CancelAnswer]:
+        return self._client.engine.cancel(names.queue_name(queue), names.known_id(id), names.reason(reason))
+
+    def _cancel_lane(self, queue: str, lane: str, reason: str) -> Steps[CancelCount]:
+        self._client.require(Feature.LANES, "lanes")
+        return self._client.engine.cancel_all(names.queue_name(queue), names.lane_name(lane), names.reason(reason))
+
+    def _cancel_all(self, queue: str, reason: str) -> Steps[CancelCount]:
+        return self._client.engine.cancel_all(names.queue_name(queue), None, names.reason(reason))
+
+    def _pause(self, queue: str, paused: bool) -> Steps[QueueSettings]:
+        self._client.require(Feature.PAUSE, "paused queues")
+        return self._client.engine.configure(names.queue_name(queue), paused=paused)
+
+    def _configure(self, queue: str, max_length: object, lane_failure: object) -> Steps[QueueSettings]:
+        most = None
+        if max_length is not None:
+            self._client.require(Feature.MAX_LENGTH, "a maximum length")
+            most = names.count(max_length, "max_length", most=limits.MAX_QUEUE_LENGTH)
+        policy = None
+        if lane_failure is not None:
+            self._client.require(Feature.LANES, "lanes")
+            policy = _lane_failure(lane_failure)
+        return self._client.engine.configure(names.queue_name(queue), max_length=most, lane_failure=policy)
+
+    def _park(self, queue: str, lane: str) -> Steps[bool]:
+        self._client.require(Feature.LANES, "lanes")
+        return self._client.engine.park_lane(names.queue_name(queue), names.lane_name(lane))
+
+    def _resume_lane(self, queue: str, lane: str) -> Steps[bool]:
+        self._client.require(Feature.LANES, "lanes")
+        return self._client.engine.resume_lane(names.queue_name(queue), names.lane_name(lane))
+
+    def _quiet(self, worker: str, quiet: bool) -> Steps[bool]:
+        self._client.require(Feature.QUIET, "quiet workers")
+        return self._client.engine.quiet(names.known_id(worker, "worker"), quiet)
+
+    def _purge(self, queue: str, state: State | str) -> Steps[int]:
+        wanted = state_of(state)
+        if wanted is State.ACTIVE:
+            raise InvalidArgument(
+                "state is 'active': jobs that a worker holds cannot be purged; expected another state."
+            )
+        return self._client.engine.purge(names.queue_name(queue), wanted)
+
+
+def _lane_failure(value: object) -> LaneFailure:
+    if not isinstance(value, str) or value not in tuple(LaneFailure):
+        expected = ", ".join(LaneFailure)
+        raise InvalidArgument(f"lane_failure is {names.shown(value)}; expected one of {expected}.")
+    return LaneFailure(value)

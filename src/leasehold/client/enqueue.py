@@ -1,0 +1,79 @@
+"""Writes jobs to Redis and makes their handles; waits for replicas, for enqueued and for ended jobs."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from leasehold.client.handle import JobHandle
+from leasehold.core.engine import Engine
+from leasehold.core.errors import DuplicateJob, NotDurable, NotUnique
+from leasehold.core.job import Enqueued, Lease, NewJob
+from leasehold.core.outcome import Outcome
+from leasehold.core.shape import Conflict
+from leasehold.core.signature import Results
+from leasehold.core.steps import Steps, durably
+
+if TYPE_CHECKING:
+    from leasehold.client.client import Client
+
+_log: Final = logging.getLogger("leasehold")
+
+
+def enqueue_durably(engine: Engine, jobs: Sequence[NewJob], replicas: int) -> Steps[list[Enqueued]]:
+    """`engine.enqueue`, and wait until so many replicas have the jobs; 0 waits for none.
+
+    Raises `NotDurable` when too few have them in time: the jobs are enqueued all the same. One that was there already
+    is waited for too, so that the call can be made again.
+    """
+    if not replicas or not jobs:
+        return (yield from engine.enqueue(jobs))
+    done = yield from durably(engine.enqueue(jobs), replicas)
+    if done.replicas < replicas:
+        raise NotDurable(tuple(answer.id for answer in done.answer), done.replicas, replicas, done.trouble)
+    return done.answer
+
+
+def settle_durably(engine: Engine, settlements: Sequence[tuple[Lease, Outcome]], replicas: int) -> Steps[list[bool]]:
+    """`engine.settle`, and wait for so many replicas; 0 waits for none. Too few of them change no outcome: a warning
+    is logged."""
+    if not replicas:
+        return (yield from engine.settle(settlements))
+    done = yield from durably(engine.settle(settlements), replicas)
+    if done.replicas < replicas:
+        _log.warning("not_durable replicas=%d wanted=%d", done.replicas, replicas)
+    return done.answer
+
+
+def handles(
+    client: Client, jobs: Sequence[NewJob], enqueued: Sequence[Enqueued], results: Results | None = None
+) -> list[JobHandle[Any]]:
+    """Handles of jobs that were enqueued together, in their order."""
+    return [
+        JobHandle(client, job.queue, answer.id, created=answer.created, conflict=answer.conflict, results=results)
+        for job, answer in zip(jobs, enqueued, strict=True)
+    ]
+
+
+def enqueue_one(
+    client: Client, job: NewJob, results: Results | None = None, durable: int | None = None
+) -> Steps[JobHandle[Any]]:
+    """Enqueue one job. Raises `DuplicateJob` (its id was chosen by the user and exists), `NotUnique`, `NotDurable`."""
+    enqueued = yield from enqueue_durably(client.engine, [job], client.replicas(durable))
+    answer = enqueued[0]
+    if answer.conflict is Conflict.REJECT:
+        raise NotUnique(job.queue, answer.id)
+    if job.own_id and not answer.created and answer.conflict is None:
+        raise DuplicateJob(f"Queue {job.queue!r} has a job with the id {job.id!r} already; nothing was enqueued.")
+    return handles(client, [job], enqueued, results)[0]
+
+
+def enqueue_all(
+    client: Client, jobs: Sequence[NewJob], results: Results | None = None, durable: int | None = None
+) -> Steps[list[JobHandle[Any]]]:
+    """Enqueue many jobs. Where an id exists or another job has the unique key, the handle has `created` False."""
+    if not jobs:
+        return []
+    enqueued = yield from enqueue_durably(client.engine, jobs, client.replicas(durable))
+    return handles(client, jobs, enqueued, results)

@@ -1,0 +1,178 @@
+"""Looking at queues and jobs (`app.inspect`)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from leasehold.client.handle import looked
+from leasehold.client.unique import as_asked
+from leasehold.core import limits, names
+from leasehold.core.engine import Feature
+from leasehold.core.errors import InvalidArgument
+from leasehold.core.job import JobView, Page, QueueView, State, WorkerView
+from leasehold.core.shape import LanePage, LaneState, LaneView, QueueSettings
+from leasehold.core.steps import Steps
+
+if TYPE_CHECKING:
+    from leasehold.client.client import Client
+
+_LISTED = (LaneState.READY, LaneState.BUSY, LaneState.BLOCKED, LaneState.PARKED)
+_MOST_CURSOR = 2**64 - 1
+"""A cursor of Redis is a number of 64 bits."""
+
+
+class Inspect:
+    """Reading; nothing here changes a job. Every method has a twin for async code with an `a` before its name.
+
+    app.inspect.queue("images").counts[State.READY]
+    """
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    def queues(self) -> list[str]:
+        """The names of the queues that exist."""
+        return self._client.run(self._client.engine.queues())
+
+    async def aqueues(self) -> list[str]:
+        return await self._client.arun(self._client.engine.queues())
+
+    def queue(self, name: str) -> QueueView:
+        """How many jobs are in each state, and how many events of each kind there were."""
+        return self._client.run(self._queue(name))
+
+    async def aqueue(self, name: str) -> QueueView:
+        return await self._client.arun(self._queue(name))
+
+    def job(self, queue: str, id: str) -> JobView | None:
+        """One job; None when there is no record of it."""
+        return self._client.run(self._job(queue, id))
+
+    async def ajob(self, queue: str, id: str) -> JobView | None:
+        return await self._client.arun(self._job(queue, id))
+
+    def page(
+        self,
+        queue: str,
+        state: State | str,
+        offset: int = 0,
+        limit: int = limits.PAGE_MAX,
+        *,
+        lane: str | None = None,
+        after: str | None = None,
+    ) -> Page:
+        """Up to `limit` (at most 100) jobs in one state: in the order they will run, or newest end first.
+
+            app.inspect.page("images", State.FAILED).jobs
+            app.inspect.page("images", "ready", lane="user:42").jobs
+
+        Of each lane only the next job is among the ready ones. With `lane`, and only for "ready": the jobs that wait in
+        that lane, in its order.
+
+            page = app.inspect.page("images", "failed")
+            while page.next:
+                page = app.inspect.page("images", "failed", after=page.next)
+
+        `after`: the cursor of the page before. Such a walk shows each job that stays in the state once, a ready job at
+        least once, while others come and go. A page before the last one may have fewer jobs than `limit`, or none.
+        `offset` leaves out so many jobs: pages by `offset` repeat jobs, or leave some out, while jobs come and go.
+        Raises `InvalidArgument`.
+        """
+        return self._client.run(self._page(queue, state, offset, limit, lane, after))
+
+    async def apage(
+        self,
+        queue: str,
+        state: State | str,
+        offset: int = 0,
+        limit: int = limits.PAGE_MAX,
+        *,
+        lane: str | None = None,
+        after: str | None = None,
+    ) -> Page:
+        return await self._client.arun(self._page(queue, state, offset, limit, lane, after))
+
+    def lane(self, queue: str, lane: str) -> LaneView:
+        """One lane: whether it waits, is busy, blocked or parked, and how many jobs it has. One without is `idle`.
+
+        app.inspect.lane("images", "user:42").waiting
+        """
+        return self._client.run(self._lane(queue, lane))
+
+    async def alane(self, queue: str, lane: str) -> LaneView:
+        return await self._client.arun(self._lane(queue, lane))
+
+    def lanes(self, queue: str, state: LaneState | str, cursor: int = 0, limit: int = limits.PAGE_MAX) -> LanePage:
+        """Up to `limit` (at most 100) lanes in one state: "ready" (the next first), "busy", "blocked" or "parked".
+
+            page = app.inspect.lanes("images", LaneState.BLOCKED)
+            [(lane.name, lane.blocked_by) for lane in page.lanes]
+
+        `cursor`: that of the page before, 0 for the first. The last page has the cursor 0.
+        """
+        return self._client.run(self._lanes(queue, state, cursor, limit))
+
+    async def alanes(
+        self, queue: str, state: LaneState | str, cursor: int = 0, limit: int = limits.PAGE_MAX
+    ) -> LanePage:
+        return await self._client.arun(self._lanes(queue, state, cursor, limit))
+
+    def settings(self, queue: str) -> QueueSettings:
+        """What is set for the queue as a whole; see `app.control.configure`.
+
+        app.inspect.settings("images").paused
+        """
+        return self._client.run(self._client.engine.settings(names.queue_name(queue)))
+
+    async def asettings(self, queue: str) -> QueueSettings:
+        return await self._client.arun(self._client.engine.settings(names.queue_name(queue)))
+
+    def workers(self) -> list[WorkerView]:
+        """The workers that have described themselves lately."""
+        return self._client.run(self._client.engine.workers())
+
+    async def aworkers(self) -> list[WorkerView]:
+        return await self._client.arun(self._client.engine.workers())
+
+    def _queue(self, name: str) -> Steps[QueueView]:
+        return self._client.engine.queue(names.queue_name(name))
+
+    def _job(self, queue: str, id: str) -> Steps[JobView | None]:
+        return looked(self._client.engine.job(names.queue_name(queue), names.known_id(id)))
+
+    def _page(
+        self, queue: str, state: State | str, offset: int, limit: int, lane: str | None, after: str | None
+    ) -> Steps[Page]:
+        names.count(offset, "offset", most=limits.PAGE_OFFSET_MAX)
+        names.count(limit, "limit", least=1, most=limits.PAGE_MAX)
+        wanted = state_of(state)
+        if lane is not None:
+            self._client.require(Feature.LANES, "lanes")
+            names.lane_name(lane)
+            if wanted is not State.READY:
+                raise InvalidArgument(f"state is {wanted.value!r} and lane is given; expected 'ready', or no lane.")
+        page = yield from self._client.engine.page(names.queue_name(queue), wanted, offset, limit, lane, after)
+        return replace(page, jobs=tuple(map(as_asked, page.jobs)))
+
+    def _lane(self, queue: str, lane: str) -> Steps[LaneView]:
+        self._client.require(Feature.LANES, "lanes")
+        return self._client.engine.lane(names.queue_name(queue), names.lane_name(lane))
+
+    def _lanes(self, queue: str, state: LaneState | str, cursor: int, limit: int) -> Steps[LanePage]:
+        self._client.require(Feature.LANES, "lanes")
+        if state not in _LISTED:
+            expected = ", ".join(_LISTED)
+            raise InvalidArgument(f"state is {names.shown(state)}; expected one of {expected}.")
+        names.count(cursor, "cursor", most=_MOST_CURSOR)
+        names.count(limit, "limit", least=1, most=limits.PAGE_MAX)
+        return self._client.engine.lanes(names.queue_name(queue), LaneState(state), cursor, limit)
+
+
+def state_of(value: State | str) -> State:
+    """Raises `InvalidArgument` for what names no state."""
+    try:
+        return State(value)
+    except ValueError:
+        expected = ", ".join(state.value for state in State)
+        raise InvalidArgument(f"state is {names.shown(value)}; expected one of {expected}.") from None

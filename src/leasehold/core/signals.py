@@ -1,0 +1,61 @@
+"""What a handler raises to choose its outcome: `Retry`, `Fail` and `JobCancelled`. They are not errors of Leasehold."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from leasehold.core import limits, names
+from leasehold.core.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+
+
+class Retry(Exception):
+    """Raise or return this from a handler to run the job again later.
+
+    `delay`: seconds or a `timedelta`; None takes the task's backoff. It counts as a failure, and after the task's last
+    retry the job ends in `failed`. Raises `InvalidArgument` for a reason that is no text and a delay that cannot be.
+
+        raise Retry("the mail server is busy", delay=30)
+    """
+
+    delay: float | None = None
+    """In seconds."""
+
+    def __init__(self, reason: str = "", *, delay: float | timedelta | None = None) -> None:
+        super().__init__(reason)
+        if not isinstance(reason, str):
+            raise InvalidArgument(
+                f"The reason of a Retry is a {type(reason).__name__}; expected text. The delay has a name: "
+                "Retry(delay=30)."
+            )
+        self.reason = reason
+        if delay is not None:
+            self.delay = names.duration_ms(delay, "delay", least_ms=0, most_ms=limits.MAX_DELAY_MS) / limits.SECOND
+
+
+class Fail(Exception):
+    """Raise or return this from a handler to end the job in `failed`, without another try.
+
+    Raises `InvalidArgument` for a reason that is no text.
+
+        raise Fail("no such customer")
+    """
+
+    def __init__(self, reason: str = "") -> None:
+        super().__init__(reason)
+        if not isinstance(reason, str):
+            raise InvalidArgument(f"The reason of a Fail is a {type(reason).__name__}; expected text.")
+        self.reason = reason
+
+
+class JobCancelled(Exception):
+    """Raise this from a handler to end the job in `cancelled`. `Job.check_cancelled()` does when somebody asked for it.
+
+    raise JobCancelled("the customer has left")
+    """
+
+    def __init__(self, reason: str = "") -> None:
+        super().__init__(reason)
+        self.reason = reason

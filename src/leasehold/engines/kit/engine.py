@@ -1,0 +1,252 @@
+"""What producers and workers need of an engine whose transitions are scripts, as far as all such engines do the same.
+
+What a job is in a call, how a claim is read, what there may be to mend: that is each engine's own (`_new_part`,
+`_add`, `_claim`, `_outcome_part`, `_tidy`).
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+import msgspec
+
+from leasehold.core import limits
+from leasehold.core.engine import Alone, CancelAsked, Heartbeat, Maintained, Timing
+from leasehold.core.errors import InvalidArgument, LeaseholdError, QueueFull, Unreachable
+from leasehold.core.job import (
+    Dropped,
+    Enqueued,
+    JobRecord,
+    JobView,
+    Lease,
+    Leased,
+    LeaseRef,
+    NewJob,
+    Refused,
+    WorkerView,
+)
+from leasehold.core.outcome import Outcome
+from leasehold.core.steps import Arg, Invoke, Reply, Steps
+from leasehold.engines.kit.base import Scripted, checking_layout
+from leasehold.engines.kit.chunks import Failures, Part, chunks, known, sooner
+from leasehold.engines.kit.encoding import RAW, as_bytes, as_text, message_of
+
+
+class ScriptedEngine(Scripted):
+    """The working half of an engine. See `core.engine.Engine` for what each operation promises."""
+
+    def __init__(self, timing: Timing, config: str) -> None:
+        self.timing = timing
+        self._config = config
+        self._registered: dict[str, int] = {}
+
+    @staticmethod
+    @abstractmethod
+    def _new_part(position: int, job: NewJob) -> Part:
+        """A new job, as the script `enqueue` takes it."""
+
+    @abstractmethod
+    def _add(self, jobs: Sequence[NewJob], queue: str, chunk: list[Part], room: int) -> Steps[Iterable[Enqueued]]:
+        """Add a chunk of `jobs`. `room`: for how many the queue must have room; 0 when a call before has asked."""
+
+    @abstractmethod
+    def _claim(
+        self, queue: str, worker: str, limit: int, lease_ms: int | None, slots: int, together: int, alone: Alone
+    ) -> Steps[Leased]:
+        """Claim from one queue. `together`: how many jobs of one lane; the rest as in `lease`."""
+
+    @staticmethod
+    @abstractmethod
+    def _outcome_part(position: int, lease: Lease, outcome: Outcome) -> Part:
+        """The end of a lease, as the script `settle` takes it."""
+
+    @abstractmethod
+    def _tidy(self, queue: str, tasks: Sequence[str], limit: int) -> Steps[Maintained]:
+        """Maintain one queue."""
+
+    def enqueue(self, jobs: Sequence[NewJob]) -> Steps[list[Enqueued]]:
+        answers = [Enqueued(job.id, False) for job in jobs]
+        by_queue: dict[str, list[Part]] = {}
+        for position, job in enumerate(jobs):
+            by_queue.setdefault(job.queue, []).append(self._new_part(position, job))
+        sent = 0
+        for queue, parts in by_queue.items():
+            yield from self._register(queue)
+            # The first call makes sure that there is room for all: then those that follow need not ask.
+            room = len(parts)
+            for chunk in chunks(parts):
+                try:
+                    added = yield from self._add(jobs, queue, chunk, room)
+                except QueueFull as error:
+                    if not sent:
+                        raise
+                    # More jobs than one call takes: those of the calls before are in their queues.
+                    raise QueueFull(
+                        f"{error} Of {len(jobs):,} jobs, {sent:,} had been enqueued before that."
+                    ) from error
+                sent += len(chunk)
+                room = 0
+                for part, answer in zip(chunk, added, strict=True):
+                    answers[part.position] = answer
+        return answers
+
+    def _register(self, queue: str) -> Steps[None]:
+        """List the queue before its first job of this engine, and again now and then."""
+        uses = self._registered.get(queue, 0)
+        if uses % limits.REGISTER_EVERY == 0:
+            if len(self._registered) >= limits.REGISTERED_MAX:
+                self._registered.clear()
+            yield Invoke(self.scripts["register"], (self.shared(),), (as_bytes(queue), limits.META_TTL_MS))
+        self._registered[queue] = uses + 1
+
+    def lease(
+        self,
+        worker: str,
+        queues: Sequence[str],
+        limit: int,
+        lease_ms: int | None = None,
+        slots: int = limits.MAX_HELD,
+        of_lane: Mapping[str, int] | None = None,
+        alone: Alone = Alone.NOW,
+    ) -> Steps[Leased]:
+        leases: list[Lease] = []
+        dropped: list[Dropped] = []
+        refused: list[Refused] = []
+        nearest: int | None = None
+        reserved: str | None = None
+        for queue in queues:
+            wanted = min(limit - len(leases), limits.MAX_BATCH)
+            if wanted <= 0:
+                break
+            together = of_lane.get(queue, 1) if of_lane else 1
+            try:
+                claim = self._claim(queue, worker, wanted, lease_ms, slots, together, alone)
+                got = yield from checking_layout(queue, claim)
+            except Unreachable:
+                # What the queues before have given must reach the worker.
+                if leases:
+                    break
+                raise
+            except LeaseholdError as error:
+                if len(queues) == 1:
+                    raise
+                refused.append(Refused(queue, str(error)))
+                continue
+            if len(queues) == 1:
+                return got
+            leases += got.leases
+            dropped += got.dropped
+            nearest = sooner(nearest, got.next_ms)
+            reserved = got.reserved
+            if reserved is not None or (got.leases and got.leases[0].alone_ms):
+                break
+            if got.leases and alone is not Alone.NO:
+                alone = Alone.SOON
+        return Leased(tuple(leases), tuple(dropped), tuple(refused), nearest, reserved)
+
+    def settle(self, settlements: Sequence[tuple[Lease, Outcome]]) -> Steps[list[bool]]:
+        answers = [False] * len(settlements)
+        groups: dict[tuple[str, str], list[Part]] = {}
+        seen: set[LeaseRef] = set()
+        for position, (lease, outcome) in enumerate(settlements):
+            ref = lease.ref
+            if ref not in seen:
+                seen.add(ref)
+                parts = groups.setdefault((lease.record.queue, lease.worker), [])
+                parts.append(self._outcome_part(position, lease, outcome))
+        for (queue, worker), parts in groups.items():
+            for chunk in chunks(parts):
+                reply = yield from self._act_on("settle", queue, chunk, self._config, as_bytes(worker))
+                for part, settled in zip(chunk, reply, strict=True):
+                    answers[part.position] = settled == ord("1")
+        return answers
+
+    def extend(self, lease: Lease, ms: int) -> Steps[bool]:
+        if not limits.MIN_LEASE_MS <= ms <= limits.MAX_LEASE_MS:
+            raise InvalidArgument(f"A lease lasts {limits.MIN_LEASE_MS} ms to {limits.MAX_LEASE_MS} ms, not {ms} ms.")
+        who: tuple[Arg, ...] = (as_bytes(lease.worker), as_bytes(lease.record.id), lease.token)
+        return (yield from self._act("extend", lease.record.queue, self._config, *who, ms)) == b"1"
+
+    def heartbeat(self, worker: str, queues: Sequence[str], leases: Sequence[LeaseRef]) -> Steps[Heartbeat]:
+        lost: list[LeaseRef] = []
+        strays: list[Lease] = []
+        cancelled: list[CancelAsked] = []
+        paused: set[str] = set()
+        nearest: int | None = None
+        failures = Failures()
+        for queue in queues:
+            asked = [lease for lease in leases if lease.queue == queue]
+            pairs: tuple[Arg, ...] = tuple(arg for lease in asked for arg in (as_bytes(lease.id), lease.token))
+            reply = yield from failures.guard(self._ask("heartbeat", queue, self._config, as_bytes(worker), *pairs))
+            if reply is None:
+                continue
+            # The last two: only of an engine whose running jobs can be asked to end, and whose queues can be paused.
+            positions, held, next_ms, *more = reply
+            wishes, is_paused = more or ((), 0)
+            lost += [asked[position] for position in positions]
+            strays += [_stray(worker, queue, *row) for row in held]
+            nearest = sooner(nearest, known(next_ms))
+            cancelled += [_wish(queue, *row) for row in wishes]
+            paused |= {queue} if is_paused else set()
+        failures.end()
+        return Heartbeat(frozenset(lost), tuple(strays), nearest, tuple(cancelled), frozenset(paused))
+
+    def leave(self, worker: str, queues: Sequence[str], crashed: bool = False) -> Steps[int]:
+        released = 0
+        failures = Failures()
+        name = as_bytes(worker)
+        for queue in queues:
+            # Each call gives back at least one, if there is any. When we end between two of them, the lease decides.
+            for _ in range(limits.MAX_HELD):
+                reply = yield from failures.guard(self._act("leave", queue, self._config, name, int(crashed)))
+                count, more, _ = (reply or b"0").partition(b"+")
+                released += int(count)
+                if not more:
+                    break
+        yield from failures.guard(self._of_all("withdraw", name))
+        failures.end()
+        return released
+
+    def maintain(
+        self,
+        queues: Sequence[str],
+        tasks: Sequence[str],
+        limit: int = limits.TEND_LIMIT,
+        raw_queues: Collection[str] = (),
+    ) -> Steps[Maintained]:
+        promoted = reclaimed = pruned = unparked = 0
+        more = False
+        poisoned: list[JobView] = []
+        failures = Failures()
+        for queue in queues:
+            offered = (*tasks, RAW) if queue in raw_queues else tuple(tasks)
+            tidy = self._tidy(queue, offered, min(limit, limits.MAX_BATCH))
+            done = yield from failures.guard(checking_layout(queue, tidy))
+            if done is not None:
+                promoted += done.promoted
+                reclaimed += done.reclaimed
+                pruned += done.pruned
+                unparked += done.unparked
+                more = more or done.more
+                poisoned += done.poisoned
+        failures.end()
+        return Maintained(promoted, reclaimed, pruned, unparked, more, tuple(poisoned))
+
+    def announce(self, worker: WorkerView) -> Steps[bool]:
+        lasting = (limits.PRESENCE_TTL_MS, limits.META_TTL_MS)
+        shown: tuple[Arg, ...] = (as_bytes(worker.id), msgspec.json.encode(worker), *lasting)
+        quiet: int = yield from self._of_all("announce", *shown, *map(as_bytes, worker.queues))
+        return quiet == 1
+
+    def _of_all(self, script: str, *args: Arg) -> Steps[Reply]:
+        """A call about no queue in particular."""
+        return (yield Invoke(self.scripts[script], (self.shared(),), args))
+
+
+def _stray(worker: str, queue: str, id: bytes, token: bytes, claimed: bytes) -> Lease:
+    return Lease(worker, int(token), JobRecord(as_text(id), queue, None, b"", int(claimed)), 0, 0)
+
+
+def _wish(queue: str, id: bytes, token: bytes, body: bytes) -> CancelAsked:
+    return CancelAsked(LeaseRef(queue, as_text(id), int(token)), message_of(body))

@@ -1,0 +1,57 @@
+"""How the Lua operations of an engine become scripts: a file an operation, with its libraries in place.
+
+An operation or library is the engine's own file, or else the one that all engines share: lua/<name>.lua and
+lua/lib/<name>.lua, first of the engine's package, then of this one. A line `--@include a b` is replaced by the
+libraries a and b, where they are not there yet; a library may include those that it needs. `@NAME@` becomes the
+engine's own word of that name, or the number of that name in core/limits.py. Data reaches a script through KEYS and
+ARGV only, never through its text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+from importlib.resources import files
+from typing import Final
+
+from leasehold.core import limits
+from leasehold.core.steps import Script
+
+_SHARED: Final = "leasehold.engines.kit"
+
+
+def load(package: str, names: Iterable[str], words: Mapping[str, str]) -> dict[str, Script]:
+    """These operations as scripts of the engine in `package`, by their names.
+
+    `words` is what the engine says to libraries that it shares with others: `CALLS`, how its keys with remembered
+    answers begin; `LAYOUT`, the version of its layout.
+    """
+    own, shared = files(package) / "lua", files(_SHARED) / "lua"
+
+    @cache  # most libraries are part of many operations
+    def read(path: str) -> str:
+        return ((own / path) if (own / path).is_file() else (shared / path)).read_text()
+
+    return {name: Script(name, _assemble(name, read, words)) for name in names}
+
+
+def _assemble(name: str, read: Callable[[str], str], words: Mapping[str, str]) -> str:
+    """The full text of an operation: its libraries in place, words and numbers filled in."""
+    there: set[str] = set()
+
+    def include(match: re.Match[str]) -> str:
+        found = ""
+        for lib in match[1].split():
+            if lib not in there:
+                there.add(lib)
+                found += expand(f"lib/{lib}.lua")
+        return found
+
+    def expand(path: str) -> str:
+        return re.sub(r"^--@include (.*)\n", include, read(path), flags=re.MULTILINE)
+
+    def fill(match: re.Match[str]) -> str:
+        return words[match[1]] if match[1] in words else str(getattr(limits, match[1]))
+
+    return re.sub(r"@([A-Z_]+)@", fill, expand(f"{name}.lua"))

@@ -1,0 +1,55 @@
+"""What a supervisor is to run, and the places of its worker processes. Values and a little arithmetic, no processes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from leasehold.core import limits
+from leasehold.processes.child import Child
+from leasehold.processes.health import Outlets
+from leasehold.processes.restarts import Pauses
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to run. `command`: the command line of a worker process whose tether is this descriptor.
+
+    `grace_s`: how long its running jobs may go on after a stop was asked for. `burst`: a process that ends well is not
+    replaced. `watched`: a folder; when Python files below it change, all are replaced.
+    """
+
+    command: Callable[[int], Sequence[str]]
+    processes: int = 1
+    grace_s: float = limits.STOP_GRACE_MS / limits.SECOND
+    burst: bool = False
+    watched: str | None = None
+    outlets: Outlets = field(default_factory=Outlets)
+
+
+@dataclass(slots=True, eq=False)
+class Place:
+    """Where one worker process is at work. Besides it there may be some that finish their last jobs."""
+
+    number: int
+    pauses: Pauses
+    current: Child | None = None
+    successor: Child | None = None
+    """In a rolling restart: takes over when it is ready."""
+    starting: bool = False
+    pause: asyncio.TimerHandle | None = None
+    done: bool = False
+    """In a burst: nothing was left to do here."""
+    retiring: set[Child] = field(default_factory=set)
+
+    @property
+    def empty(self) -> bool:
+        """Whether a process is to be started here and none is on its way."""
+        full = self.current is not None or self.successor is not None or self.starting or self.pause is not None
+        return not full and not self.done and len(self.retiring) <= limits.CHILD_RETIRING_MOST
+
+    def forget_pause(self) -> None:
+        if self.pause is not None:
+            self.pause.cancel()
+            self.pause = None

@@ -1,0 +1,397 @@
+"""The supervisor: runs some worker processes, fills the place of one that ends, and brings all to an end in order.
+
+It imports nothing of the user's. Everything here happens on one event loop, in plain methods that are called when a
+process says something, when one ends, when a signal comes and when a time is over. Only a start is waited for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import random
+import signal
+import time
+from collections import deque
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from leasehold.core import limits
+from leasehold.processes.child import Child, how_it_ended
+from leasehold.processes.health import Teller
+from leasehold.processes.reload import follow_changes
+from leasehold.processes.report import Health, State
+from leasehold.processes.restarts import Pauses
+from leasehold.processes.slots import Place, Plan
+from leasehold.processes.status import Status
+from leasehold.processes.terminal import has_terminal
+from leasehold.runtime.log import brief, event
+
+
+class Supervisor:
+    """Run it once. `embedded` is called when a worker process first says that its Redis is an embedded one.
+
+    status = asyncio.run(Supervisor(Plan(command, processes=4)).run())
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        *,
+        embedded: Callable[[], None] = lambda: None,
+        chance: Callable[[], float] = random.random,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._plan = plan
+        self._embedded: Callable[[], None] | None = embedded
+        self._clock = clock
+        self._places = [Place(number, Pauses(chance)) for number in range(plan.processes)]
+        self._children: set[Child] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._timers: set[asyncio.TimerHandle] = set()
+        self._asks = 0
+        self._stopping = False
+        self._status: int = Status.DONE
+        self._reloading = False
+        self._rolling: deque[Place] = deque()
+        self._turn: Place | None = None
+        """In a rolling restart: the place whose turn it is."""
+        self._rolled: Child | None = None
+        """In a rolling restart: the process whose end is waited for before the next place has its turn."""
+        self._roll_again = False
+        """It was asked for another one meanwhile: the code may have changed since it began."""
+        self._ever_ready = False
+        self._failures = 0
+        """How many in a row ended before they were ready."""
+
+    async def run(self) -> int:
+        """Until told to stop; in a burst, until nothing is left to do. Answers the exit status.
+
+        Raises `NotConfigured` when the health port cannot be had.
+        """
+        loop = asyncio.get_running_loop()
+        self._over: asyncio.Future[int] = loop.create_future()
+        teller = Teller(self.health, self._plan.outlets)
+        await teller.open()
+        numbers = [signal.SIGTERM, signal.SIGINT]
+        if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:  # not under nohup
+            numbers.append(signal.SIGHUP)
+        for number in numbers:
+            loop.add_signal_handler(number, self._signalled, number)
+        event(logging.INFO, "supervising", pid=os.getpid(), processes=len(self._places))
+        self._launch(self._places[0])
+        if self._plan.outlets:
+            self._background(teller.run())
+        if self._plan.watched is not None:
+            self._background(follow_changes(self._plan.watched, self._changed))
+        try:
+            return await self._over
+        finally:
+            for task in self._tasks:
+                task.cancel()
+            for timer in self._timers:
+                timer.cancel()
+            for child in self._children:
+                child.kill()
+            for number in numbers:
+                loop.remove_signal_handler(number)
+
+    def health(self) -> Health:
+        """Of the processes that are in their places now."""
+        present = [child for place in self._places for child in (place.current, place.successor) if child is not None]
+        return Health.of([child.condition for child in present], self._clock())
+
+    # ------------------------------------------------------------------------------------------------ starting them
+
+    def _launch(self, place: Place, *, successor: bool = False) -> None:
+        place.starting = True
+        self._background(self._start(place, successor))
+
+    async def _start(self, place: Place, successor: bool) -> None:
+        place.forget_pause()
+        try:
+            alone = self._plan.processes == 1
+            child = await Child.start(place.number, self._plan.command, self._heard, self._ended, alone=alone)
+        except OSError as error:
+            place.starting = False
+            event(logging.ERROR, "child_not_started", place=place.number, error=brief(error))
+            if successor:
+                self._give_up_rolling(place, "the system could not start it")
+            if not self._stopping:
+                self._later(place, 0.0)
+            self._end_if_over()
+            return
+        place.starting = False
+        self._children.add(child)
+        if successor:
+            place.successor = child
+        else:
+            place.current = child
+        event(logging.INFO, "child_started", place=place.number, child=child.pid)
+        self._at(limits.CHILD_START_MS / limits.SECOND, lambda: self._slow(child))
+        if self._stopping or self._reloading or (successor and self._roll_again):
+            self._dismiss(child)
+
+    def _fill(self) -> None:
+        for place in self._places:
+            if place.empty:
+                self._launch(place)
+
+    def _slow(self, child: Child) -> None:
+        if child not in self._children or child.was_ready or child.leaving:
+            return
+        event(logging.WARNING, "child_slow", place=child.place, child=child.pid, not_ready_in_s=self._age(child))
+        if self._places[child.place].successor is child:
+            self._dismiss(child)
+
+    def _later(self, place: Place, lived_s: float) -> float:
+        """Fill the place after a pause, whose length is answered."""
+        pause_s = place.pauses.after(lived_s)
+
+        def fill() -> None:
+            place.pause = None
+            if not self._stopping and not self._reloading and place.empty:
+                self._launch(place)
+
+        place.pause = self._at(pause_s, fill)
+        return pause_s
+
+    # ------------------------------------------------------------------------------------------------- hearing them
+
+    def _heard(self, child: Child) -> None:
+        place, state = self._places[child.place], child.condition.state
+        if state is State.RUNNING and not child.was_ready:
+            child.was_ready = self._ever_ready = True
+            self._failures = 0
+            worker = child.condition.worker
+            event(logging.INFO, "child_ready", place=child.place, child=child.pid, worker=worker)
+            if place.successor is child and not child.leaving:
+                self._succeed(place)
+            if not self._stopping and not self._reloading:
+                self._fill()  # the first one came through: so will the others
+        if state is State.RETIRING and place.current is child:
+            place.current = None
+            place.retiring.add(child)
+            if not self._stopping and not self._reloading and place.empty:
+                self._launch(place)
+        if child.condition.embedded and self._embedded is not None:
+            embedded, self._embedded = self._embedded, None
+            embedded()
+
+    def _ended(self, child: Child, status: int) -> None:
+        self._children.discard(child)
+        place = self._places[child.place]
+        how, lived_s = how_it_ended(status), self._age(child)
+        expected = child.leaving or status == Status.RECYCLED or (self._plan.burst and status == Status.DONE)
+        level = logging.INFO if expected else logging.WARNING
+        event(level, "child_ended", place=child.place, child=child.pid, how=how, lived_s=lived_s)
+        place.retiring.discard(child)
+        was_current, was_successor = place.current is child, place.successor is child
+        if was_current:
+            place.current = None
+        if was_successor:
+            place.successor = None
+        if self._stopping or self._reloading:
+            self._end_if_over()
+            self._begin_if_reloaded()
+            return
+        if was_successor and self._roll_again:
+            self._begin_rolling()
+        elif was_successor:
+            self._give_up_rolling(place, "the new process was not ready")
+        if was_current:
+            self._replace(place, child, status, lived_s)
+        elif place.empty:
+            self._launch(place)
+        if child is self._rolled:
+            self._roll_next()
+
+    def _replace(self, place: Place, child: Child, status: int, lived_s: float) -> None:
+        """Decide what comes into the place of one that ended."""
+        if status == Status.RECYCLED:
+            if place.empty:
+                self._launch(place)
+            return
+        if self._plan.burst and status == Status.DONE:
+            place.done = True
+            self._fill()
+            if all(one.done for one in self._places):
+                self._stop_all(Status.DONE)
+            return
+        if not child.was_ready:
+            self._failures += 1
+            if self._plan.watched is not None and status == Status.WRONG:
+                event(logging.WARNING, "waiting_for_changes", place=place.number)
+                return
+            if not self._ever_ready and status in (Status.FAILED, Status.WRONG):
+                self._stop_all(status)  # it has said why
+                return
+            if self._failures >= limits.CHILD_FAILURES and not any(one.was_ready for one in self._children):
+                event(logging.CRITICAL, "giving_up", failures=self._failures, reason="no worker process gets ready")
+                self._stop_all(Status.FAILED)
+                return
+        if place.successor is None and not place.starting:
+            pause_s = self._later(place, lived_s)
+            if pause_s:
+                event(logging.WARNING, "child_pause", place=place.number, next_in_s=pause_s)
+
+    # ------------------------------------------------------------------------------------- rolling and reloading
+
+    def _roll(self) -> None:
+        if self._stopping or self._reloading:
+            return  # all of them are ending already
+        if self._turn is None:
+            event(logging.INFO, "rolling", processes=len(self._places))
+            self._begin_rolling()
+            return
+        then = "after this place" if self._rolled is not None else "with a new process for this place"
+        event(logging.INFO, "rolling_again", place=self._turn.number, then=then)
+        self._roll_again = True
+        if self._turn.successor is not None:
+            self._supersede(self._turn.successor)
+
+    def _begin_rolling(self) -> None:
+        """The oldest first: when this comes again and again, each has its turn."""
+        self._roll_again = False
+        present = [(place.current.began_at, place.number) for place in self._places if place.current is not None]
+        self._rolling = deque(self._places[number] for _, number in sorted(present))
+        self._roll_next()
+
+    def _roll_next(self) -> None:
+        """A fresh process beside the old one; when it is ready, the old one is told to stop. Then the next place."""
+        self._turn = self._rolled = None
+        if self._roll_again:
+            self._begin_rolling()
+            return
+        while self._rolling:
+            place = self._rolling.popleft()
+            if place.current is not None and not place.starting and place.successor is None:
+                self._turn = place
+                self._launch(place, successor=True)
+                return
+
+    def _supersede(self, successor: Child) -> None:
+        """It may have loaded the code of before, or hang in it. It was never ready, so it has no job to finish."""
+        self._dismiss(successor, limits.RELOAD_GRACE_MS / limits.SECOND)
+
+    def _give_up_rolling(self, place: Place, reason: str) -> None:
+        event(logging.ERROR, "rolling_given_up", place=place.number, reason=reason)
+        self._forget_rolling()
+
+    def _forget_rolling(self) -> None:
+        self._rolling.clear()
+        self._turn = self._rolled = None
+        self._roll_again = False
+
+    def _succeed(self, place: Place) -> None:
+        old, place.current, place.successor = place.current, place.successor, None
+        if old is None:
+            self._roll_next()
+        else:
+            self._rolled = old
+            self._dismiss(old)
+
+    def _changed(self, count: int, path: str) -> None:
+        if self._stopping or self._reloading:
+            return
+        event(logging.INFO, "files_changed", files=count, one=path)
+        self._reloading = True
+        for place in self._places:
+            place.forget_pause()
+            place.done = False
+        for child in self._children:
+            self._dismiss(child, min(self._plan.grace_s, limits.RELOAD_GRACE_MS / limits.SECOND))
+        self._begin_if_reloaded()
+
+    def _begin_if_reloaded(self) -> None:
+        """All that ran the old code have ended: the first place tries the new."""
+        if self._reloading and not self._stopping and not self._children and not self._any_starting:
+            self._reloading = False
+            self._forget_rolling()
+            self._launch(self._places[0])
+
+    # ------------------------------------------------------------------------------------------------------ the end
+
+    def _signalled(self, number: signal.Signals) -> None:
+        # A terminal that is closed sends SIGHUP as well: then nobody is there to go on for.
+        if number is signal.SIGHUP and not has_terminal():
+            self._roll()
+            return
+        self._asks += 1
+        then = {1: "stopping", 2: "stopping hard"}.get(self._asks, "killing")
+        event(logging.INFO, "signal", name=number.name, then=then)
+        if self._asks == 1:
+            self._stop_all(Status.DONE)
+        elif self._asks == 2:
+            self._status = Status.HARD
+            for child in self._children:
+                self._dismiss_hard(child)
+                child.hurry()
+        else:
+            for child in self._children:
+                child.kill()
+
+    def _stop_all(self, status: int) -> None:
+        if self._stopping:
+            return
+        self._stopping = True
+        self._status = status
+        for place in self._places:
+            place.forget_pause()
+        for child in self._children:
+            self._dismiss(child)
+        self._end_if_over()
+
+    def _dismiss(self, child: Child, grace_s: float | None = None) -> None:
+        """Tell it to stop, and see to it that it does: the grace that it knows of, then hard, then by force."""
+        child.order()
+        full_s = self._plan.grace_s + limits.CHILD_HARD_MS / limits.SECOND
+        self._at(full_s if grace_s is None else grace_s, lambda: self._dismiss_hard(child))
+
+    def _dismiss_hard(self, child: Child) -> None:
+        if child in self._children:
+            child.order(hard=True)
+            self._at(limits.CHILD_KILL_MS / limits.SECOND, lambda: self._kill(child))
+
+    def _kill(self, child: Child, *, waited: bool = False) -> None:
+        if child in self._children and child.over and not waited:  # its keeper gives back what it held
+            self._at(limits.WAITER_MS / limits.SECOND, lambda: self._kill(child, waited=True))
+        elif child in self._children:
+            event(logging.WARNING, "child_killed", place=child.place, child=child.pid)
+            child.kill()
+
+    def _end_if_over(self) -> None:
+        if self._stopping and not self._children and not self._any_starting and not self._over.done():
+            event(logging.INFO, "supervisor_ends", status=int(self._status))
+            self._over.set_result(self._status)
+
+    @property
+    def _any_starting(self) -> bool:
+        return any(place.starting for place in self._places)
+
+    # ---------------------------------------------------------------------------------------------------- small ones
+
+    def _age(self, child: Child) -> float:
+        return self._clock() - child.began_at
+
+    def _at(self, seconds: float, act: Callable[[], None]) -> asyncio.TimerHandle:
+        def run() -> None:
+            self._timers.discard(timer)
+            act()
+
+        timer = asyncio.get_running_loop().call_later(seconds, run)
+        self._timers.add(timer)
+        return timer
+
+    def _background(self, work: Coroutine[Any, Any, None]) -> None:
+        """What goes wrong in it ends the supervisor: never alive, but deaf."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._background_ended)
+
+    def _background_ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            event(logging.CRITICAL, "stopping", error=brief(error))
+            self._stop_all(Status.FAILED)

@@ -1,0 +1,190 @@
+"""The embedded Redis: a server on a data directory, shared by all who open that directory, gone when the last is gone.
+
+>>> embedded = open_embedded("./data")           # doctest: +SKIP
+>>> embedded.url                                 # doctest: +SKIP
+'unix:///tmp/leasehold-x3k9v2wq/redis.sock'
+>>> embedded.close()                             # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import socket
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote
+
+from leasehold.core.errors import NotConfigured
+from leasehold.redis.embedded import server
+from leasehold.redis.embedded.binary import OLDEST, find_server, version_of
+
+START_TIMEOUT_S: Final = 30.0
+_SPAWN_TIMEOUT_S: Final = 10.0
+_POLL_S: Final = 0.01
+_LOG_LINES: Final = 10
+_MARK: Final = "leasehold-data"
+"""A file that says that a directory is one of ours."""
+
+
+class Embedded:
+    """A hold on an embedded server. The server lives as long as anybody holds it, in whatever process."""
+
+    def __init__(self, url: str, path: str, hold: socket.socket) -> None:
+        self.url = url
+        self.path = path
+        self._hold = hold
+
+    def __repr__(self) -> str:
+        return f"Embedded({self.path!r})"
+
+    def alive(self) -> bool:
+        """Whether the server is still kept for us: not after `close`, nor when its warden was killed or gave up."""
+        try:
+            return self._hold.recv(1, socket.MSG_PEEK) != b""
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+
+    def close(self) -> None:
+        """Let go. About half a second after the last holder did, the server stops."""
+        self._hold.close()
+
+
+def open_embedded(
+    path: str | None = None, *, timeout_s: float = START_TIMEOUT_S, remove: bool | None = None
+) -> Embedded:
+    """Start the server on this data directory, or join it where it runs.
+
+        open_embedded("/var/lib/myapp/redis")
+
+    None: a fresh temporary directory. `remove`: the directory goes when the server stops, if this call starts it; by
+    default only a temporary one does. Raises `NotConfigured` when there is no server program, when the directory cannot
+    be used, or when the server does not start within `timeout_s`; its text shows the end of the server's log.
+    """
+    folder = os.path.realpath(tempfile.mkdtemp(prefix="leasehold-") if path is None else path)
+    _prepare(Path(folder))
+    end = "remove" if (path is None if remove is None else remove) else "keep"
+    until = time.monotonic() + timeout_s
+    founding: subprocess.Popen[bytes] | None = None
+    try:
+        while time.monotonic() < until:
+            joined = _join(folder, until)
+            if joined is not None:
+                return joined
+            if founding is None:
+                founding = _found(folder, end)
+            elif _ended(founding):
+                raise _failure(folder, "The embedded Redis could not be started")
+            time.sleep(_POLL_S)
+    finally:
+        if founding is not None and founding.stdin is not None:
+            founding.stdin.close()
+    raise _failure(folder, f"The embedded Redis did not start within {timeout_s:g} s")
+
+
+def _prepare(folder: Path) -> None:
+    """Make the directory ours, and ours alone to read. One that holds other things is refused."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        names = os.listdir(folder)
+        if names and _MARK not in names:
+            raise NotConfigured(
+                f"{folder} holds other files: expected an empty or a new directory, or one that Leasehold made. Choose "
+                "another path for the embedded Redis, as in embedded:./leasehold-data."
+            )
+        if not names:
+            folder.chmod(0o700)
+            (folder / _MARK).write_text("The data of an embedded Redis, kept by Leasehold.\n")
+        if folder.stat().st_uid != os.geteuid():
+            raise NotConfigured(f"{folder} belongs to another user. Choose a path of your own for the embedded Redis.")
+    except OSError as error:
+        raise NotConfigured(f"The directory for the embedded Redis cannot be used: {error}.") from None
+
+
+def _run_of(folder: str) -> str | None:
+    """The directory of the sockets, if there is one that no other user can have put there."""
+    try:
+        run = Path(folder, server.WHERE).read_text()
+        found = os.lstat(run)
+    except OSError:
+        return None
+    return run if stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() else None
+
+
+def _join(folder: str, until: float) -> Embedded | None:
+    """A hold on the server, once it is ready. None: there is no warden, or it was just leaving."""
+    run = _run_of(folder)
+    if run is None:
+        return None
+    hold = socket.socket(socket.AF_UNIX)
+    try:
+        hold.settimeout(max(_POLL_S, until - time.monotonic()))
+        hold.connect(os.path.join(run, server.WARDEN_SOCKET))
+        greeting = hold.recv(len(server.FAILED))
+    except OSError:
+        greeting = b""
+    except BaseException:
+        hold.close()
+        raise
+    if greeting == server.READY:
+        hold.setblocking(False)
+        return Embedded(f"unix://{quote(os.path.join(run, server.SERVER_SOCKET))}", folder, hold)
+    hold.close()
+    if greeting == server.FAILED:
+        raise _failure(folder, "The embedded Redis could not be started")
+    return None
+
+
+def _found(folder: str, end: str) -> subprocess.Popen[bytes]:
+    """Start a warden. It counts us as a user until its standard input is closed."""
+    binary = find_server(at_least=_written_by(folder))
+    version = "{}.{}".format(*(version_of(binary) or OLDEST))
+    command = [sys.executable, "-I", "-S", server.__file__, folder, binary, version, end]
+    with open(os.path.join(folder, server.WARDEN_LOG), "ab") as log:
+        founding = subprocess.Popen(  # noqa: S603
+            command, stdin=subprocess.PIPE, stdout=log, stderr=log, cwd="/", start_new_session=True
+        )
+    try:
+        founding.wait(_SPAWN_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        founding.kill()
+        founding.wait()
+    if founding.returncode != 0:
+        if founding.stdin is not None:
+            founding.stdin.close()
+        raise _failure(folder, "The process that keeps the embedded Redis could not be started")
+    return founding
+
+
+def _ended(founding: subprocess.Popen[bytes]) -> bool:
+    """Whether the warden that we started is gone: nobody holds the other end of the pipe any more."""
+    assert founding.stdin is not None
+    poll = select.poll()
+    poll.register(founding.stdin, 0)
+    return any(event & select.POLLERR for _, event in poll.poll(0))
+
+
+def _written_by(folder: str) -> tuple[int, int]:
+    """The version of the server that wrote the data: an older one would not see it."""
+    with contextlib.suppress(OSError, ValueError):
+        major, minor = Path(folder, server.VERSION).read_text().split(".")
+        return int(major), int(minor)
+    return OLDEST
+
+
+def _failure(folder: str, what: str) -> NotConfigured:
+    lines: list[str] = []
+    for name in (server.WARDEN_LOG, server.SERVER_LOG):
+        with contextlib.suppress(OSError):
+            text = Path(folder, name).read_text(errors="replace").rstrip().splitlines()[-_LOG_LINES:]
+            lines += [f"  {name}: {line}" for line in text]
+    log = "\n".join(lines) or "  (no log)"
+    return NotConfigured(f"{what} on {folder}. The last lines of its logs:\n{log}")

@@ -1,0 +1,240 @@
+"""Listening on many channels over one connection, for asyncio. Messages are hints: any of them may be lost.
+
+One task reads and makes the connection anew when it is lost, one sends. Waiters never touch the connection, so that a
+waiter that is cancelled cannot harm the others.
+
+    >>> async with driver.subscribe("news") as messages:   # doctest: +SKIP
+    ...     await messages.get(timeout_s=1.0)
+    b'hello'
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections import Counter, deque
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Final, Self
+
+from leasehold.core import limits
+from leasehold.core.errors import Unreachable
+from leasehold.core.patience import Renewals
+from leasehold.redis import replies
+from leasehold.redis.availability import Condition
+from leasehold.redis.connector import AsyncConnection, Dialler, pack
+from leasehold.redis.replies import Action
+
+_PING_S: Final = limits.PING_MS / 1000
+_BATCH: Final = 500
+"""Channels in one command."""
+
+
+class AsyncSubscription:
+    """Made by `AsyncDriver.subscribe`. Entered when Redis has confirmed: nothing sent later is missed."""
+
+    def __init__(self, hub: Hub, channel: bytes) -> None:
+        self._hub = hub
+        self.channel = channel
+        self.ready = asyncio.Event()
+        self.failure: Exception | None = None
+        self.messages: deque[bytes] = deque(maxlen=limits.MAX_MESSAGES)
+        self.arrived = asyncio.Event()
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self._hub.join(self)
+        except BaseException:
+            self._hub.leave(self)
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None
+    ) -> None:
+        self._hub.leave(self)
+
+    async def get(self, timeout_s: float) -> bytes | None:
+        """Wait for a message, None after `timeout_s`. While Redis is away, or refuses the user, it just waits."""
+        if not self.messages:
+            self.arrived.clear()
+            try:
+                async with asyncio.timeout(timeout_s):
+                    await self.arrived.wait()
+            except TimeoutError:
+                return None
+        return self.messages.popleft()
+
+
+class Hub:
+    """The subscriptions of one driver."""
+
+    def __init__(
+        self,
+        dialler: Dialler,
+        patience_s: float,
+        reply_timeout_s: float,
+        draw_random: Callable[[], float],
+        condition: Condition,
+    ) -> None:
+        self._dialler = dialler
+        self._patience = patience_s
+        self._reply_timeout = reply_timeout_s
+        self._random = draw_random
+        self._condition = condition
+        self._listeners: dict[bytes, set[AsyncSubscription]] = {}
+        # SUBSCRIBEs sent and not confirmed yet: a channel left and joined again is confirmed by the last one only.
+        self._unconfirmed: Counter[bytes] = Counter()
+        self._outbox: deque[tuple[str, bytes]] = deque()
+        self._work = asyncio.Event()
+        self._connected = False
+        self._last_error: Exception | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    def subscription(self, channel: str | bytes) -> AsyncSubscription:
+        return AsyncSubscription(self, channel.encode() if isinstance(channel, str) else channel)
+
+    async def join(self, subscription: AsyncSubscription) -> None:
+        """Wait until Redis has confirmed the subscription. Raises `Unreachable` when it stays away."""
+        channel = subscription.channel
+        others = self._listeners.setdefault(channel, set())
+        others.add(subscription)
+        if self._connected and len(others) == 1:
+            self._order("SUBSCRIBE", channel)
+        elif self._connected and not self._unconfirmed[channel]:
+            subscription.ready.set()
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._serve(), name="leasehold subscriptions")
+        try:
+            async with asyncio.timeout(self._patience):
+                await subscription.ready.wait()
+        except TimeoutError:
+            last = self._last_error or TimeoutError("no reply in time")
+            raise replies.unreachable(str(self._dialler), self._patience, last) from self._last_error
+        if subscription.failure is not None:
+            raise subscription.failure
+
+    def leave(self, subscription: AsyncSubscription) -> None:
+        listeners = self._listeners.get(subscription.channel)
+        if listeners is None or subscription not in listeners:
+            return
+        listeners.discard(subscription)
+        if not listeners:
+            del self._listeners[subscription.channel]
+            if self._connected:
+                self._order("UNSUBSCRIBE", subscription.channel)
+
+    async def close(self) -> None:
+        """End the tasks and close the connection. Waiters get None when their time is up."""
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+        self._fail(Unreachable("The driver was closed while a subscription was being made."))
+
+    def _order(self, what: str, channel: bytes) -> None:
+        if what == "SUBSCRIBE":
+            self._unconfirmed[channel] += 1
+        self._outbox.append((what, channel))
+        self._work.set()
+
+    async def _serve(self) -> None:
+        """Keep a connection as long as anybody listens. Ends when it is lost and nobody does."""
+        renewals = Renewals(self._random)
+        while True:
+            connection: AsyncConnection | None = None
+            began = math.inf  # one that was never there held for no time
+            try:
+                connection = await self._dialler.aconnect(protocol=2)
+                self._begin()
+                began = time.monotonic()
+                await self._talk(connection)
+            except Exception as error:
+                self._last_error = error
+                if not self._listeners:
+                    return
+                # Closed by the other end, that alone says nothing yet: the next connection tells.
+                silent = replies.timed_out(error) or connection is None
+                if replies.action_of(error) not in (Action.RESEND, Action.RECONNECT):
+                    self._fail(replies.error_of(error, str(self._dialler)) if replies.is_reply(error) else error)
+                    if not self._established:
+                        return
+                elif silent:
+                    self._condition.lost(error, _PING_S + self._reply_timeout)
+            finally:
+                self._connected = False
+                if connection is not None:
+                    await connection.disconnect(nowait=True)
+            now = time.monotonic()
+            await asyncio.sleep(renewals.lost(now - began, now))
+
+    def _begin(self) -> None:
+        self._connected = True
+        if self._condition.failed_at is not None:
+            self._condition.back()
+        self._unconfirmed.clear()
+        self._outbox.clear()
+        for channel in self._listeners:
+            self._order("SUBSCRIBE", channel)
+
+    async def _talk(self, connection: AsyncConnection) -> None:
+        sender = asyncio.create_task(self._send_all(connection), name="leasehold subscriptions, sending")
+        try:
+            while True:
+                # The sender pings when there is nothing to say, so silence means that the other end is gone.
+                async with asyncio.timeout(_PING_S + self._reply_timeout):
+                    item = await connection.read_response()
+                self._take_in(item)
+        finally:
+            sender.cancel()
+            await asyncio.gather(sender, return_exceptions=True)
+
+    async def _send_all(self, connection: AsyncConnection) -> None:
+        while True:
+            try:
+                async with asyncio.timeout(_PING_S):
+                    await self._work.wait()
+            except TimeoutError:
+                await connection.send_packed_command([pack(("PING",))], False)
+                continue
+            self._work.clear()
+            while self._outbox:
+                await connection.send_packed_command([pack(self._next_command())], False)
+
+    def _next_command(self) -> tuple[str | bytes, ...]:
+        what, channel = self._outbox.popleft()
+        channels = [channel]
+        while self._outbox and self._outbox[0][0] == what and len(channels) < _BATCH:
+            channels.append(self._outbox.popleft()[1])
+        return (what, *channels)
+
+    def _take_in(self, item: Any) -> None:
+        if not isinstance(item, list) or len(item) != 3:
+            return
+        kind, channel, content = item
+        listeners = self._listeners.get(channel, set())
+        if kind == b"message":
+            for listener in listeners:
+                listener.messages.append(content)
+                listener.arrived.set()
+        elif kind == b"subscribe":
+            self._unconfirmed[channel] -= 1
+            if self._unconfirmed[channel] <= 0:
+                del self._unconfirmed[channel]
+                for listener in listeners:
+                    listener.ready.set()
+
+    @property
+    def _established(self) -> bool:
+        """Whether anybody has listened before: for those it is tried again, whatever Redis refuses just now."""
+        everyone = (listener for listeners in self._listeners.values() for listener in listeners)
+        return any(listener.ready.is_set() and listener.failure is None for listener in everyone)
+
+    def _fail(self, failure: Exception) -> None:
+        """Tell those who wait for their first confirmation."""
+        for listeners in self._listeners.values():
+            for listener in listeners:
+                if not listener.ready.is_set():
+                    listener.failure = failure
+                    listener.ready.set()

@@ -1,0 +1,89 @@
+"""What both drivers share about one call: its bytes, how long its reply may take, and replies in one shape."""
+
+from __future__ import annotations
+
+from typing import Any, Final, TypeGuard
+
+from leasehold.core import limits
+from leasehold.core.steps import Acknowledged, Command, Invoke, Reply
+from leasehold.redis import replies
+from leasehold.redis.connector import pack
+from leasehold.redis.replies import Action
+
+_LARGE: Final = 256 * 1024
+
+
+def packed(call: Command | Invoke) -> bytes:
+    """The call for the wire. A script goes by its SHA-1."""
+    if isinstance(call, Command):
+        return pack(call.args)
+    return pack(("EVALSHA", call.script.sha, len(call.keys), *call.keys, *call.args))
+
+
+def packed_text(call: Invoke) -> bytes:
+    """The call with the script's text, for a server that does not know the script."""
+    return pack(("EVAL", call.script.text, len(call.keys), *call.keys, *call.args))
+
+
+def blocks(call: Command | Invoke) -> TypeGuard[Command]:
+    """Whether Redis may hold the reply back. Such a call is not sent again: see `WaitLost`."""
+    return isinstance(call, Command) and call.block_ms > 0
+
+
+def time_for(call: Command | Invoke, data: bytes, reply_timeout_s: float) -> float:
+    """How long the first byte of the reply may take: what blocks, and what is large, gets its own time on top."""
+    sending = len(data) / limits.SLOW_BYTES_PER_S if len(data) > _LARGE else 0.0
+    if blocks(call):
+        return sending + call.block_ms / limits.SECOND + min(reply_timeout_s, limits.BLOCK_LATE_MS / limits.SECOND)
+    return sending + reply_timeout_s
+
+
+def packed_wait(replicas: int) -> bytes:
+    """Wait until so many replicas have what was written before, on this connection or on any other."""
+    return pack(("WAIT", replicas, limits.WAIT_MS))
+
+
+def acknowledged(reply: Reply, waited: Reply | Exception) -> Acknowledged:
+    """The reply with what came of the waiting: a number, or why it was refused. The script has run in any case.
+
+    What a new attempt would mend is raised: the call, with its nonce, can be sent again.
+    """
+    if not isinstance(waited, Exception):
+        return Acknowledged(reply, int(waited))
+    if not replies.is_reply(waited) or replies.action_of(waited) in (Action.RESEND, Action.RECONNECT):
+        raise waited
+    return Acknowledged(reply, 0, replies.read(replies.text_of(waited))[1])
+
+
+def first_key(call: Command | Invoke) -> str:
+    """The first key of a script's call, to be named in an error; empty for a plain command."""
+    return call.keys[0] if isinstance(call, Invoke) and call.keys else ""
+
+
+# With RESP3 these answer pairs as lists of two, with RESP2 one flat list.
+_PAIRS: Final = frozenset(
+    {"ZRANGE", "ZREVRANGE", "ZRANGEBYSCORE", "ZREVRANGEBYSCORE", "ZDIFF", "ZINTER", "ZUNION"}
+    | {"ZRANDMEMBER", "HRANDFIELD", "ZPOPMIN", "ZPOPMAX"}
+)
+
+
+def flat(call: Command | Invoke, reply: Any) -> Reply:
+    """A RESP3 reply in the shape that RESP2 gives it."""
+    reply = _plain(reply)
+    if not isinstance(reply, list) or not isinstance(call, Command) or str(call.args[0]).upper() not in _PAIRS:
+        return reply
+    return [part for item in reply for part in item] if all(isinstance(item, list) for item in reply) else reply
+
+
+def _plain(reply: Any) -> Reply:
+    if isinstance(reply, dict):
+        return [_plain(part) for item in reply.items() for part in item]
+    if isinstance(reply, list | set | frozenset | tuple):
+        return [_plain(part) for part in reply]
+    if isinstance(reply, bool):
+        return int(reply)
+    if isinstance(reply, float):
+        return format(reply, ".17g").encode()
+    if isinstance(reply, str):
+        return reply.encode()
+    return reply

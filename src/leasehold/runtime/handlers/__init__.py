@@ -1,0 +1,1 @@
+"""Calling user code: handlers, middleware, hooks, threads and the event loop."""

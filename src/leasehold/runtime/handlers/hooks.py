@@ -1,0 +1,116 @@
+"""Calls the `on_failure` hooks of tasks: after Redis has noted the failure, once, beside the jobs, some at one time."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable
+from contextvars import Context, copy_context
+from typing import TypeAlias
+
+from leasehold.core import limits
+from leasehold.core.functions import is_async
+from leasehold.core.job import ErrorInfo
+from leasehold.core.outcome import Broken, Failed, Outcome
+from leasehold.runtime.handlers.threads import ThreadPool
+from leasehold.runtime.jobs.held import Held
+from leasehold.runtime.jobs.job import Job, Reach, enter
+from leasehold.runtime.log import event, trouble
+
+Hook: TypeAlias = Callable[..., object]
+Item: TypeAlias = tuple[Held, ErrorInfo]
+Answer: TypeAlias = "asyncio.Future[BaseException | None]"
+InThread: TypeAlias = tuple[Callable[[], object], Answer]
+
+
+class Hooks:
+    """See the module. Used from the event loop's thread only; sync hooks run in threads of their own.
+
+    What a hook raises is logged, and that is all: the job has ended. A worker that dies first never calls it.
+    """
+
+    def __init__(self, reach: Reach) -> None:
+        self._reach = reach
+        self._context = copy_context()
+        self._waiting: deque[Item] = deque()
+        self._running: set[asyncio.Task[None]] = set()
+        self._changed = asyncio.Event()
+        self._threads: ThreadPool[InThread, tuple[Answer, BaseException | None]] = ThreadPool(
+            limits.HOOKS_RUNNING, _in_thread, _from_thread
+        )
+        self._full = False
+
+    def ended(self, held: Held, outcome: Outcome) -> None:
+        """Redis has noted how the attempt ended."""
+        if held.spec.on_failure is None or not isinstance(outcome, (Failed, Broken)):
+            return
+        if len(self._waiting) >= limits.HOOKS_WAITING:
+            if not self._full:
+                event(logging.ERROR, "hooks_dropped", queue=held.ref.queue, waiting=len(self._waiting))
+            self._full = True
+            return
+        self._waiting.append((held, outcome.error))
+        self._changed.set()
+
+    async def run(self) -> None:
+        while True:
+            while self._waiting and len(self._running) < limits.HOOKS_RUNNING:
+                held, error = self._waiting.popleft()
+                self._full = False
+                # A context of its own, as for a job: what one hook sets is not there for the next.
+                task = asyncio.create_task(self._call(held, error), context=self._context.copy())
+                self._running.add(task)
+                task.add_done_callback(self._ended)
+            self._changed.clear()
+            await self._changed.wait()
+
+    async def flushed(self) -> None:
+        """Until all hooks so far have ended."""
+        while self._waiting or self._running:
+            if self._running:
+                await asyncio.wait(self._running)
+            await asyncio.sleep(0)
+
+    def close(self) -> None:
+        self._threads.close()
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._running.discard(task)
+        self._changed.set()
+
+    async def _call(self, held: Held, error: ErrorInfo) -> None:
+        hook, job = held.spec.on_failure, Job(held, self._reach)
+        assert hook is not None
+        enter(job)
+        try:
+            async with asyncio.timeout(limits.HOOK_MS / limits.SECOND):
+                if is_async(hook):
+                    await hook(job, error)  # type: ignore[misc]
+                else:
+                    await self._in_thread(lambda: hook(job, error), copy_context())
+        except BaseException as fault:
+            ref = held.ref
+            trouble(logging.ERROR, "hook_failed", fault, hook, queue=ref.queue, task=held.lease.record.task, id=ref.id)
+
+    async def _in_thread(self, call: Callable[[], object], context: Context) -> None:
+        answer: Answer = asyncio.get_running_loop().create_future()
+        self._threads.submit((lambda: context.run(call), answer))
+        error = await answer
+        if error is not None:
+            raise error
+
+
+def _in_thread(item: InThread) -> tuple[Answer, BaseException | None]:
+    call, answer = item
+    try:
+        call()
+    except BaseException as error:
+        return answer, error
+    return answer, None
+
+
+def _from_thread(ended: tuple[Answer, BaseException | None]) -> None:
+    answer, error = ended
+    if not answer.done():  # else it took too long, and nobody waits for it any more
+        answer.set_result(error)

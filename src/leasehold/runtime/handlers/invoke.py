@@ -1,0 +1,148 @@
+"""Calls handlers, for one job or for a batch, on the loop or in a thread, and judges how the calls ended. No I/O."""
+
+from __future__ import annotations
+
+import time
+from asyncio import CancelledError
+from collections.abc import Callable
+from typing import Final, TypeAlias
+
+from leasehold.core.job import ErrorInfo
+from leasehold.core.outcome import Outcome, Released
+from leasehold.core.task import Arguments
+from leasehold.runtime.jobs import outcomes
+from leasehold.runtime.jobs.batches import Judged, judge_all, judge_answers
+from leasehold.runtime.jobs.held import Batch, Held, Stop
+from leasehold.runtime.jobs.job import enter
+from leasehold.runtime.waits import catch_up
+
+LOOKS: Final = 10
+LOOK_S: Final = 0.05
+"""How often, and how far apart, a thread looks whether its job is still ours, when beats seem to be late."""
+Done: TypeAlias = Callable[[Held | Batch, Judged, float], None]
+
+
+class Caller:
+    """Neither method raises, whatever the handler does. `done` is told when a call on the loop has ended.
+    `torn` says whether the whole worker is being cancelled; `may_start`, whether a job is still ours."""
+
+    def __init__(
+        self,
+        random: outcomes.Random,
+        clock: Callable[[], float],
+        done: Done,
+        torn: Callable[[], bool] = lambda: False,
+        may_start: Callable[[Held], bool] = lambda held: True,
+    ) -> None:
+        self._random = random
+        self._clock = clock
+        self._done = done
+        self._torn = torn
+        self._may_start = may_start
+
+    async def on_loop(self, run: Held | Batch) -> None:
+        run.began = True
+        if not self._may_begin(run) and not await self._may_begin_soon(run):
+            self._done(run, _released(run), self._clock())
+            return
+        try:
+            arguments, named = _arguments(run)
+        except BaseException as error:  # a decoder is user code too
+            judged = _undecodable(run, error)
+        else:
+            try:
+                # To look at what came back may raise as well: a proxy of nothing does when it is asked for its class.
+                judged = self._returned(run, await run.spec.function(*arguments, **named))
+            except BaseException as error:  # SystemExit and friends end the attempt, not the worker
+                judged = self._raised(run, error)
+        # Here rather than in whoever awaits this: one coroutine less for every job.
+        self._done(run, judged, self._clock())
+
+    def in_thread(self, run: Held | Batch) -> Judged:
+        run.began = True
+        if not self._may_begin(run) and not self._may_begin_later(run):
+            return _released(run)
+        try:
+            arguments, named = _arguments(run)
+        except BaseException as error:
+            return _undecodable(run, error)
+        try:
+            return self._returned(run, run.spec.function(*arguments, **named))
+        except BaseException as error:
+            return self._raised(run, error)
+
+    def _may_begin(self, run: Held | Batch) -> bool:
+        """Whether no time has passed since the start in which the job may have become another worker's."""
+        return self._may_start(run) if type(run) is Held else all(map(self._may_start, run.members))
+
+    async def _may_begin_soon(self, run: Held | Batch) -> bool:
+        """Look again when the keeper's last words are read: another handler may have held up the loop."""
+        try:
+            await catch_up()
+        except CancelledError:
+            return False
+        return self._may_begin(run)
+
+    def _may_begin_later(self, run: Held | Batch) -> bool:
+        for _ in range(LOOKS):
+            time.sleep(LOOK_S)  # the loop reads the keeper's last words
+            if self._may_begin(run):
+                return True
+        return False
+
+    def _returned(self, run: Held | Batch, value: object) -> Judged:
+        if run.stop is Stop.TIMEOUT:  # it was told that its time is over: what it returns after that does not count
+            return self._raised(run, TimeoutError())
+        if type(run) is Held:
+            return [(run, outcomes.judge_value(run.spec, run.lease, value, self._random, run.cancelled))]
+        return judge_answers(run, value, self._random)
+
+    def _raised(self, run: Held | Batch, error: BaseException) -> Judged:
+        try:
+            return self._judged(run, error)
+        except BaseException:
+            # The error's own attributes raise: it is a failure like any other, and says nothing more.
+            return self._judged(run, RuntimeError("an error that cannot be looked at"), outcomes.describe(error))
+
+    def _judged(self, run: Held | Batch, error: BaseException, info: ErrorInfo | None = None) -> Judged:
+        ours = run.stop is not None or run.task is None or run.task.cancelling() == 0
+        if isinstance(error, CancelledError) and not ours and self._torn():
+            return []  # all tasks were cancelled, by a handler or at the end of the loop: that says nothing of this one
+        if isinstance(run, Batch):
+            told = info or outcomes.describe(error)  # once, not for each of them
+            return judge_all(run, lambda held: self._after(run, held, error, told))
+        outcome = self._after(run, run, error, info)
+        return [] if outcome is None else [(run, outcome)]
+
+    def _after(
+        self, run: Held | Batch, held: Held, error: BaseException, info: ErrorInfo | None = None
+    ) -> Outcome | None:
+        """None: we ended the handler, so what it raised says nothing about the job."""
+        if run.stop is Stop.LOST:
+            return None
+        if run.stop is Stop.TIMEOUT:
+            return outcomes.judge_timeout(held.spec, held.lease, held.timeout_s, self._random, held.cancelled)
+        if run.stop is not None and held.cancelled is None:
+            if held.persistent:
+                return Released()
+            if run.task is not None:
+                return None  # given back with the rest when the worker leaves; a thread raised this by itself
+        return outcomes.judge_error(held.spec, held.lease, error, self._random, held.cancelled, info)
+
+
+def _arguments(run: Held | Batch) -> Arguments:
+    if type(run) is Batch:
+        return (run.jobs,), {}
+    job, decode = run.job, run.spec.decode
+    assert job is not None
+    enter(job)
+    return ((job,), {}) if decode is None else decode(run.lease.record.payload)
+
+
+def _released(run: Held | Batch) -> Judged:
+    return [(held, Released()) for held in ([run] if type(run) is Held else run.members)]
+
+
+def _undecodable(run: Held | Batch, error: BaseException) -> Judged:
+    assert isinstance(run, Held)
+    return [(run, outcomes.judge_payload(error))]

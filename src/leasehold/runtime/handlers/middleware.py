@@ -1,0 +1,165 @@
+"""Middleware: functions of the user's around every handler. A worker without any runs its handlers as they are.
+
+With some, the function of each task is replaced at the start by one that calls through the layers. Async layers run on
+the loop, around every handler; sync ones in the thread, around sync handlers. What a layer raises or returns is what
+the handler raised or returned. Around a handler that runs in a process of its own they are in that process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextvars import copy_context
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+from leasehold.core.functions import is_async
+from leasehold.core.task import RunIn, TaskSpec
+from leasehold.runtime.forks import Own
+from leasehold.runtime.handlers.threads import ThreadPool
+from leasehold.runtime.jobs.job import Job, current_job, run_of
+
+CallNext: TypeAlias = Callable[[], Awaitable[Any]]
+"""The rest of the way to the handler, for async middleware: `await call_next()` gives what the handler returned."""
+CallNextSync: TypeAlias = Callable[[], Any]
+"""The same for sync middleware: `call_next()`."""
+AsyncMiddleware: TypeAlias = Callable[[Sequence[Job], CallNext], Awaitable[Any]]
+SyncMiddleware: TypeAlias = Callable[[Sequence[Job], CallNextSync], Any]
+Middleware: TypeAlias = AsyncMiddleware | SyncMiddleware
+"""Takes the jobs that the handler is called for (one, or those of a batch) and the rest of the way."""
+
+Answer: TypeAlias = "asyncio.Future[tuple[Any, BaseException | None]]"
+InThread: TypeAlias = tuple[Callable[[], Any], Answer]
+FromThread: TypeAlias = tuple[Answer, Any, BaseException | None]
+
+
+def in_process(specs: Iterable[TaskSpec], middleware: Sequence[Middleware]) -> list[TaskSpec]:
+    """The tasks as the process of a job calls them: there is one job, and a sync handler has the main thread."""
+    layers = Layers(middleware)
+    return [layers.around(spec) for spec in specs]
+
+
+class Layers:
+    """The middleware of one worker, the outermost first.
+
+    `slots`: how many sync handlers may run at one time, in threads; None: in a process of a job, where there is one.
+    """
+
+    def __init__(self, middleware: Sequence[Middleware], slots: int | None = None) -> None:
+        self._on_loop: list[Any] = [one for one in middleware if is_async(one)]
+        self._in_thread: list[Any] = [one for one in middleware if not is_async(one)]
+        self._own = Own()
+        self._threads: ThreadPool[InThread, FromThread] | None = None
+        if slots is not None and self._on_loop:
+            self._threads = ThreadPool(slots, self._work, _from_thread)
+        self._elsewhere = slots is not None
+
+    def around(self, spec: TaskSpec) -> TaskSpec:
+        """The same task, with its function behind the layers."""
+        if not self._on_loop and not self._in_thread:
+            return spec
+        if spec.run_in is RunIn.PROCESS and self._elsewhere:
+            return spec
+        if spec.is_async:
+            return replace(spec, function=self._async(spec, spec.function)) if self._on_loop else spec
+        function = self._sync(spec, spec.function) if self._in_thread else spec.function
+        if not self._on_loop:
+            return replace(spec, function=function)
+        called = _at_once(function) if self._threads is None else self._threaded(spec, function, self._threads)
+        return replace(spec, function=self._async(spec, called), is_async=True)
+
+    def close(self) -> None:
+        if self._threads is not None:
+            self._threads.close()
+
+    def _async(self, spec: TaskSpec, function: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+        async def through(*arguments: Any, **named: Any) -> Any:
+            jobs = _jobs(spec, arguments)
+
+            def handler() -> Awaitable[Any]:
+                return function(*arguments, **named)
+
+            return await _chain(self._on_loop, jobs, handler)()
+
+        return through
+
+    def _sync(self, spec: TaskSpec, function: Callable[..., Any]) -> Callable[..., Any]:
+        def through(*arguments: Any, **named: Any) -> Any:
+            jobs = _jobs(spec, arguments)
+
+            def handler() -> Any:
+                return function(*arguments, **named)
+
+            return _chain(self._in_thread, jobs, handler)()
+
+        return through
+
+    def _threaded(
+        self, spec: TaskSpec, function: Callable[..., Any], threads: ThreadPool[InThread, FromThread]
+    ) -> Callable[..., Awaitable[Any]]:
+        """An async function that calls a sync one in a thread, in the context that the layers have made."""
+
+        async def call(*arguments: Any, **named: Any) -> Any:
+            run, context = run_of(_jobs(spec, arguments)[0]), copy_context()
+            answer: Answer = asyncio.get_running_loop().create_future()
+            # Without its task the executor takes the run for what it is now, a thread: it cannot be cancelled, and
+            # keeps its slot until it ends, whatever becomes of the attempt.
+            task, run.task = run.task, None
+            threads.submit((lambda: context.run(function, *arguments, **named), answer))
+            cancelled = False
+            while not answer.done():
+                try:
+                    await asyncio.wait({answer})
+                except asyncio.CancelledError:
+                    cancelled = True  # by a layer, or before the thread began
+            run.task = task
+            value, error = answer.result()
+            if cancelled or run.abandoned:
+                raise asyncio.CancelledError
+            if error is not None:
+                raise error
+            return value
+
+        return call
+
+    def _work(self, item: InThread) -> FromThread:
+        call, answer = item
+        try:
+            value = call()
+        except BaseException as error:
+            ended: FromThread = (answer, None, error)
+        else:
+            ended = (answer, value, None)
+        self._own.end_clone()
+        return ended
+
+
+def _at_once(function: Callable[..., Any]) -> Callable[..., Awaitable[Any]]:
+    async def call(*arguments: Any, **named: Any) -> Any:
+        return function(*arguments, **named)
+
+    return call
+
+
+def _jobs(spec: TaskSpec, arguments: tuple[Any, ...]) -> tuple[Job, ...]:
+    if spec.batch is not None:
+        return tuple(arguments[0])
+    job = current_job()
+    assert job is not None
+    return (job,)
+
+
+def _chain(layers: Sequence[Any], jobs: Sequence[Job], handler: Callable[[], Any]) -> Callable[[], Any]:
+    step = handler
+    for layer in reversed(layers):
+        step = _around(layer, jobs, step)
+    return step
+
+
+def _around(layer: Any, jobs: Sequence[Job], step: Callable[[], Any]) -> Callable[[], Any]:
+    return lambda: layer(jobs, step)
+
+
+def _from_thread(ended: FromThread) -> None:
+    answer, value, error = ended
+    answer.set_result((value, error))

@@ -1,0 +1,70 @@
+"""What a worker can run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from leasehold.core.errors import LeaseholdError
+from leasehold.core.job import ErrorInfo, Lease
+from leasehold.core.task import BatchRule, RunIn, TaskSpec
+from leasehold.runtime.handlers.middleware import Layers
+
+
+def _never(*_: Any) -> Any:
+    raise LeaseholdError("an unroutable job was run: this is a bug in Leasehold")
+
+
+UNROUTABLE: Final = TaskSpec(None, "", _never, is_async=False, encode_result=_never)
+"""In the place of a task that is not known here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What this worker can run: tasks by name, handlers of raw payloads by queue.
+
+    `max_payload`: in bytes; None: payloads of any size.
+    """
+
+    tasks: Mapping[str, TaskSpec]
+    handlers: Mapping[str, TaskSpec]
+    max_payload: int | None = None
+
+    def route(self, lease: Lease) -> TaskSpec | None:
+        record = lease.record
+        return self.handlers.get(record.queue) if record.task is None else self.tasks.get(record.task)
+
+    def refusal(self, lease: Lease) -> ErrorInfo | None:
+        """Why a job must not run here at all, if there is a reason. Its payload is not decoded."""
+        record, most = lease.record, self.max_payload
+        if record.malformed:
+            return ErrorInfo("Malformed", record.malformed)
+        if most is None or len(record.payload) <= most or self.route(lease) is None:
+            return None
+        size = f"The payload has {len(record.payload):,} bytes, the limit of this worker is {most:,}."
+        return ErrorInfo("PayloadTooLarge", f"{size} Raise `max_payload` where it runs, and retry the job.")
+
+    def offered(self, processes: bool) -> tuple[list[str], list[str]]:
+        """The tasks, and the queues with handlers, whose parked jobs it would have back. `processes`: also those that
+        run in a process of their own."""
+        return _offered(self.tasks, processes), _offered(self.handlers, processes)
+
+    def batch_rules(self) -> dict[str, BatchRule]:
+        """Of the queues whose raw payloads are handled in batches."""
+        return {queue: spec.batch for queue, spec in self.handlers.items() if spec.batch is not None}
+
+    def behind(self, layers: Layers) -> Known:
+        """The same, with the middleware around them."""
+        return Known(
+            {name: layers.around(spec) for name, spec in self.tasks.items()},
+            {queue: layers.around(spec) for queue, spec in self.handlers.items()},
+            self.max_payload,
+        )
+
+    def have_hooks(self) -> bool:
+        return any(spec.on_failure is not None for spec in (*self.tasks.values(), *self.handlers.values()))
+
+
+def _offered(specs: Mapping[str, TaskSpec], processes: bool) -> list[str]:
+    return [name for name, spec in specs.items() if processes or spec.run_in is not RunIn.PROCESS]

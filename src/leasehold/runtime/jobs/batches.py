@@ -1,0 +1,156 @@
+"""Batches: leases gather until theirs is full or has waited long enough; what a handler gave is judged job by job."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from leasehold.core import limits
+from leasehold.core.outcome import Outcome
+from leasehold.runtime.jobs import outcomes
+from leasehold.runtime.jobs.held import Batch, Held
+
+Key: TypeAlias = tuple[str, str | None, int]
+"""Queue, lane (None: not by lane), and a number for those that must be alone."""
+
+
+@dataclass(slots=True, eq=False)
+class Group:
+    """Leases that are to run together. `ripe_at`: when they start, full or not."""
+
+    key: Key
+    size: int
+    ripe_at: float
+    held: list[Held] = field(default_factory=list)
+
+    @property
+    def first(self) -> int:
+        return self.held[0].number
+
+
+class Gathering:
+    """Leases of batch handlers that have not started. Pure: the caller brings the time.
+
+    With `one_lane` only jobs of one lane go together, those without a lane with each other. Jobs of a lane that lets
+    one run at a time come with one claim, as many as there are, so they wait for no others. A persistent job is alone:
+    it does not end when others do.
+    """
+
+    def __init__(self) -> None:
+        self._groups: dict[Key, Group] = {}
+        self._full: list[Group] = []
+        self.group_of: dict[Held, Group] = {}
+        """All that is here; empty in most workers, which must not pay for it."""
+
+    def add(self, held: Held, now: float) -> None:
+        rule = held.spec.batch
+        assert rule is not None
+        shape = held.lease.record.shape
+        lane = shape.lane if rule.one_lane else None
+        key = (held.lease.record.queue, lane, held.number if shape.persistent else 0)
+        group = self._groups.get(key)
+        if group is None:
+            waits = not shape.persistent and (lane is None or shape.lane_limit > 1)
+            ripe_at = now + rule.linger_ms / limits.SECOND if waits else now
+            group = self._groups[key] = Group(key, rule.size, ripe_at)
+        group.held.append(held)
+        self.group_of[held] = group
+        if len(group.held) >= group.size:
+            group.ripe_at = min(group.ripe_at, now)
+            self._full.append(self._groups.pop(key))
+
+    def remove(self, held: Held) -> bool:
+        """Take one out. False: it is not here."""
+        group = self.group_of.pop(held, None)
+        if group is None:
+            return False
+        group.held.remove(held)
+        if not group.held:
+            self._drop(group)
+        return True
+
+    def ripe(self, now: float) -> Group | None:
+        """Of the groups whose time has come, the one that was claimed first."""
+        return min(
+            (group for group in self._all() if group.ripe_at <= now), key=lambda group: group.first, default=None
+        )
+
+    def next_at(self) -> float:
+        """When the next group is ripe; infinite when there is none."""
+        return min((group.ripe_at for group in self._all()), default=math.inf)
+
+    def take(self, group: Group) -> Batch:
+        """Make a batch of a group."""
+        self._drop(group)
+        for held in group.held:
+            del self.group_of[held]
+        return Batch(group.held[0].spec, group.held, group.held[0].persistent)  # a persistent one is alone
+
+    def take_where(self, wanted: Callable[[Held], bool]) -> list[Held]:
+        taken = [held for held in self.group_of if wanted(held)]
+        for held in taken:
+            self.remove(held)
+        return taken
+
+    def ripe_at(self, held: Held) -> float:
+        return self.group_of[held].ripe_at
+
+    def count(self, queue: str) -> int:
+        """Leases of this queue."""
+        return sum(len(group.held) for group in self._all() if group.key[0] == queue)
+
+    def groups(self, but: str | None = None) -> int:
+        """Groups, each of which will want a slot; without those of one queue."""
+        return sum(1 for group in self._all() if group.key[0] != but)
+
+    def _all(self) -> Iterable[Group]:
+        yield from self._full
+        yield from self._groups.values()
+
+    def _drop(self, group: Group) -> None:
+        if self._groups.get(group.key) is group:
+            del self._groups[group.key]
+        else:
+            self._full.remove(group)
+
+
+Judged: TypeAlias = list[tuple[Held, Outcome]]
+
+
+def judge_answers(batch: Batch, value: object, random: outcomes.Random) -> Judged:
+    """What a batch handler returned: nothing (all are completed), or a list with one entry for each job.
+
+    Any other value is an error of the handler's, which counts for every job that has not been answered.
+    """
+    count = len(batch.members)
+    entries = [None] * count if value is None else value
+    if not isinstance(entries, (list, tuple)) or len(entries) != count:
+        error = _not_answers(count, value)
+        return judge_all(batch, lambda held: _judged(held, error, random))
+    still_open = set(batch.open())
+    answers = zip(batch.members, entries, strict=True)
+    return [(held, _judged(held, entry, random)) for held, entry in answers if held in still_open]
+
+
+def judge_all(batch: Batch, outcome_of: Callable[[Held], Outcome | None]) -> Judged:
+    """The outcomes of all jobs that have not been answered."""
+    return [(held, outcome) for held in batch.open() if (outcome := outcome_of(held)) is not None]
+
+
+def _judged(held: Held, value: object, random: outcomes.Random) -> Outcome:
+    if isinstance(value, BaseException):
+        return outcomes.judge_error(held.spec, held.lease, value, random, held.cancelled)
+    return outcomes.judge_value(held.spec, held.lease, value, random, held.cancelled)
+
+
+def _not_answers(count: int, value: object) -> TypeError:
+    if outcomes.closed(value):
+        return TypeError("a sync handler returned a coroutine: declare it `async def`")
+    kind = type(value).__name__
+    found = f"{kind} of {len(value)}" if isinstance(value, (list, tuple)) else kind
+    return TypeError(
+        f"The handler of a batch of {count} jobs returned {found}; expected None, or a list with one entry for each "
+        "job: its result, or a Retry, a Fail or another exception."
+    )

@@ -1,0 +1,71 @@
+"""Handlers that go on although their attempts are over: which jobs wait for them, and when no slot is left by them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from leasehold.core import limits
+from leasehold.core.outcome import Cancelled, Outcome, Released
+from leasehold.runtime.jobs.batches import Judged
+from leasehold.runtime.jobs.held import RUNNING, Batch, Held
+from leasehold.runtime.jobs.table import Inflight
+from leasehold.runtime.log import event
+
+
+def waits(held: Held) -> bool:
+    """Whether the end of its attempt is kept back until its handler has ended: nobody may run it again, or the next of
+    its lane, beside a handler that still runs here."""
+    return held.persistent or held.lease.record.shape.lane is not None
+
+
+def take_verdict(run: Held | Batch) -> Judged:
+    """What was kept back, once. Whoever asked meanwhile for the job to be cancelled is heard."""
+    verdict, run.verdict = run.verdict or [], None
+    return [(held, unless_asked(held, outcome)) for held, outcome in verdict]
+
+
+def unless_asked(held: Held, outcome: Outcome) -> Outcome:
+    return outcome if held.cancelled is None else Cancelled(held.cancelled)
+
+
+def outlasting(inflight: Inflight) -> list[Held]:
+    """What is held by handlers that go on, and beside which nothing may run."""
+    return [held for run in inflight.running for held in _all_of(run) if held.phase is RUNNING and waits(held)]
+
+
+def unbegun(run: Held | Batch) -> Judged | None:
+    """How it ends when somebody has cancelled its task before the first step: nobody is told of that. None: not so."""
+    if run.began or run.task is None or not run.task.done():
+        return None
+    return [(held, Released()) for held in _all_of(run)]
+
+
+def _all_of(run: Held | Batch) -> Sequence[Held]:
+    return run.members if isinstance(run, Batch) else [run]
+
+
+class LostSlots:
+    """Notices that handlers whose attempts are over have occupied every slot for a while: nothing can be taken up.
+
+    Not at once: a handler that is a little over its time ends by itself.
+    """
+
+    def __init__(self, inflight: Inflight) -> None:
+        self._inflight = inflight
+        self._since: float | None = None
+
+    def reason(self, now: float) -> str | None:
+        """Why the worker is of no use any more, said once; None: it is, or may be."""
+        inflight = self._inflight
+        if inflight.free > 0 or not all(run.abandoned for run in inflight.running):
+            self._since = None
+            return None
+        if self._since is None:
+            self._since = now
+        for_s = now - self._since
+        if for_s < limits.SLOTS_LOST_MS / limits.SECOND:
+            return None
+        self._since = float("inf")
+        event(logging.ERROR, "slots_lost", slots=inflight.slots, for_s=for_s)
+        return f"all slots ({inflight.slots}) are occupied by handlers that do not end"

@@ -1,0 +1,127 @@
+"""When a worker may run a job alone, and when it claims nothing since it does, or gets ready to.
+
+A job that was running at several deaths of workers runs alone, so that the next death is its own: see decision 0008.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from typing import Final
+
+from leasehold.core import limits
+from leasehold.core.engine import Alone
+from leasehold.core.job import Lease, Leased
+from leasehold.runtime.jobs.held import Batch, Held
+from leasehold.runtime.jobs.table import Inflight
+from leasehold.runtime.log import event
+from leasehold.runtime.ports import Env
+
+KEPT_OUT_MOST_S: Final = 600.0
+"""Longer than a job is to run alone."""
+
+
+class Suspects:
+    """See the module. `steady_ms`: a job that has run for longer is not to blame for what follows another's start."""
+
+    def __init__(self, inflight: Inflight, steady_ms: int, env: Env) -> None:
+        self._inflight = inflight
+        self._steady_s = steady_ms / limits.SECOND
+        self._clock = env.clock
+        self._machine = env.machine
+        self._wanted_since = math.inf
+        self._kept_out_since: float | None = None
+        self._alone: tuple[Lease, float] | None = None
+        """The job that runs alone, and since when."""
+        self._others_until = -math.inf
+        """Until when it is the turn of other jobs: for as long as the last one ran alone."""
+        self.reserved: str | None = None
+        """The queue of a job that waits for this worker to be able to run it alone."""
+        self.look_again = False
+        """Whether others had their turn and there were none: the next may run alone now."""
+
+    def may_claim(self) -> bool:
+        """False: another process of this machine runs a job alone, or gets ready to. One that never ends is stopped or
+        wedged, and keeps nobody for longer than `KEPT_OUT_MOST_S`."""
+        if self._machine is None or self._machine.begin():
+            self._kept_out_since = None
+            return True
+        if self._kept_out_since is None:
+            self._kept_out_since = self._clock()
+            event(logging.INFO, "machine_reserved")
+        return self._clock() - self._kept_out_since > KEPT_OUT_MOST_S
+
+    def claimed(self, leased: Leased) -> None:
+        """Take note of what a claim brought."""
+        if leased.reserved is not None and leased.reserved != self.reserved:
+            event(logging.INFO, "job_reserved", queue=leased.reserved)
+        self.reserved = leased.reserved
+        first = leased.leases[0] if leased.leases else None
+        self.look_again = first is None and self._others_until > self._clock() and self._inflight.empty
+        if self.look_again:
+            self._others_until = -math.inf
+        if first is not None and first.alone_ms:
+            self._alone = first, self._clock()
+        elif self.reserved is None:
+            self._let_others()
+
+    @property
+    def alone_ms(self) -> int:
+        """How long nothing else may be claimed, if the job that runs alone does not end before; 0: now it may."""
+        if self._alone is None:
+            return 0
+        (lease, since), now = self._alone, self._clock()
+        left_s = since + lease.alone_ms / limits.SECOND - now
+        if left_s > 0 and self._inflight.knows(lease.ref):
+            return math.ceil(left_s * limits.SECOND)
+        self._alone, self._others_until = None, 2 * now - since
+        self._let_others()
+        return 0
+
+    def company(self) -> Alone:
+        """Whether a job could run alone here now, or will soon be able to."""
+        if self._clock() < self._others_until:
+            return Alone.NO
+        young, doubtful = self._company()
+        if not young and self._inflight.free <= 0:
+            return Alone.NO
+        if self.reserved is None:
+            return Alone.SOON
+        if self._machine is not None and not self._machine.want():
+            return Alone.NO
+        self._wanted_since = min(self._wanted_since, self._clock())
+        if young or not self._is_quiet():
+            return Alone.SOON
+        return Alone.BESIDE if doubtful else Alone.NOW
+
+    def settle(self) -> None:
+        """Called now and then: whether jobs that began lately keep others of this machine from running one alone."""
+        if self._machine is not None and not self._company()[0]:
+            self._machine.settle()
+
+    def _is_quiet(self) -> bool:
+        """Whether no job began lately on this machine. Since others saw that one is to run alone they begin none."""
+        waited = self._clock() - self._wanted_since > 2 * self._steady_s
+        return self._machine is None or waited or self._machine.is_quiet()
+
+    def _let_others(self) -> None:
+        self._wanted_since = math.inf
+        if self._machine is not None:
+            self._machine.release()
+
+    def _company(self) -> tuple[bool, bool]:
+        """Whether something here began lately, and whether a suspect has run for long."""
+        inflight, before = self._inflight, self._clock() - self._steady_s
+        young = bool(inflight.pending) or inflight.gathering.groups() > 0
+        doubtful = False
+        for run in inflight.running:
+            if run.started_at >= before:
+                young = True
+            elif not run.persistent and _is_suspect(run):
+                doubtful = True
+        return young, doubtful
+
+
+def _is_suspect(run: Held | Batch) -> bool:
+    members = run.members if isinstance(run, Batch) else [run]
+    return any(held.lease.crashes > 0 for held in members)

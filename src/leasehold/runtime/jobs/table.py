@@ -1,0 +1,197 @@
+"""The table of leases that this process holds: what waits, what runs, what is being settled. Decides nothing, no I/O.
+
+A lease is `pending` (claimed, not started), then `running`, then `settling`, then gone. It may be `lost` at any time:
+nothing is settled for it any more. A slot is apart from the lease: a handler that outlives its attempt (a thread cannot
+be stopped) keeps its slot busy after its lease is gone. A batch has one slot.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections import deque
+from collections.abc import Callable
+
+from leasehold.core import limits
+from leasehold.core.job import Lease, LeaseRef
+from leasehold.core.task import TaskSpec
+from leasehold.runtime.jobs.batches import Gathering, Group
+from leasehold.runtime.jobs.held import PENDING, RUNNING, SETTLING, Batch, Held, Key, Phase
+
+
+class Inflight:
+    """See the module. Used from the event loop's thread only."""
+
+    def __init__(self, slots: int) -> None:
+        self.slots = slots
+        self.pending: deque[Held] = deque()
+        """Those that run alone. The pending ones of batch handlers are in `gathering`."""
+        self.gathering = Gathering()
+        self.running: set[Held | Batch] = set()
+        self.low_water = 0
+        self.room = asyncio.Event()
+        """Set when a slot came free or few enough are pending: time for the fetcher to look."""
+        self.changed = asyncio.Event()
+        """Set when a slot came free or a lease ended: for whoever waits for the end of things."""
+        self.occupied = asyncio.Event()
+        """Set when there is something to watch."""
+        self._table: dict[Key, Held] = {}
+        self._by_queue: dict[str, int] = {}
+        self._added = 0
+        self._persistent = 0
+
+    @property
+    def free(self) -> int:
+        return self.slots - len(self.running)
+
+    @property
+    def held(self) -> int:
+        return len(self._table)
+
+    @property
+    def empty(self) -> bool:
+        return not self._table and not self.running
+
+    @property
+    def lasting(self) -> bool:
+        """Whether nothing is held but persistent jobs, if anything: nothing that will come to an end. Nor may handlers
+        that go on when their attempts are over."""
+        return len(self._table) == self._persistent and all(run.persistent or run.abandoned for run in self.running)
+
+    def everything(self) -> tuple[Held, ...]:
+        """All leases, in the order of their claims."""
+        return tuple(self._table.values())
+
+    def queues(self) -> frozenset[str]:
+        """Those of which something is held."""
+        return frozenset(self._by_queue)
+
+    def knows(self, ref: LeaseRef) -> bool:
+        return _key(ref) in self._table
+
+    def find(self, ref: LeaseRef) -> Held | None:
+        return self._table.get(_key(ref))
+
+    def add(
+        self, lease: Lease, spec: TaskSpec, now: float, to_run: bool = True, asked_at: float | None = None
+    ) -> Held | None:
+        """Take a lease in, in line for a slot unless it is not to be run. None: it is here already."""
+        record = lease.record
+        key = (record.queue, record.id, lease.token)
+        if key in self._table:
+            return None
+        self._added += 1
+        asked_at = now if asked_at is None else asked_at
+        held = Held(lease, key, spec, now, self._added, asked_at, record.shape.persistent)
+        self._table[key] = held
+        self._by_queue[record.queue] = self._by_queue.get(record.queue, 0) + 1
+        if held.persistent:
+            self._persistent += 1
+        if to_run:
+            if spec.batch is None:
+                self.pending.append(held)
+            else:
+                self.gathering.add(held, now)
+        self.occupied.set()
+        return held
+
+    def start_next(self, now: float, may_start: Callable[[Held], bool] = lambda held: True) -> Held | Batch | None:
+        """Move what was claimed first into a slot. None: no slot is free, nothing is there to start, or it may not."""
+        if len(self.running) >= self.slots:
+            return None
+        pending = self.pending
+        if self.gathering.group_of:
+            group = self.gathering.ripe(now)
+            if group is not None and (not pending or group.first < pending[0].number):
+                return self._start_batch(group, now) if all(map(may_start, group.held)) else None
+        if not pending or not may_start(pending[0]):
+            return None
+        held = pending.popleft()
+        if len(pending) <= self.low_water:
+            self.room.set()
+        held.phase = RUNNING
+        held.started_at = now
+        self.running.add(held)
+        return held
+
+    def _start_batch(self, group: Group, now: float) -> Batch:
+        batch = self.gathering.take(group)
+        for held in batch.members:
+            held.phase, held.batch, held.started_at = RUNNING, batch, now
+        batch.started_at = now
+        self.running.add(batch)
+        self.room.set()
+        return batch
+
+    def leave_slot(self, run: Held | Batch) -> None:
+        self.running.discard(run)
+        self.room.set()
+        self.changed.set()
+
+    def begin_settling(self, held: Held) -> bool:
+        """The one gate to settling. False: it was lost, or its outcome is decided already."""
+        if held.phase is not RUNNING and held.phase is not PENDING:
+            return False
+        held.phase = SETTLING
+        return True
+
+    def gone(self, held: Held) -> None:
+        """The lease is settled, or known to be lost."""
+        queue = held.lease.record.queue
+        if self._table.pop(held.key, None) is not None:
+            if held.persistent:
+                self._persistent -= 1
+            left = self._by_queue[queue] - 1
+            if left:
+                self._by_queue[queue] = left
+            else:
+                del self._by_queue[queue]
+        self.changed.set()
+        if len(self._table) >= limits.MAX_HELD - limits.MAX_BATCH:
+            self.room.set()  # the fetcher may be waiting because the table was full
+
+    def lose(self, ref: LeaseRef) -> Held | None:
+        """Mark a lease as lost. None: unknown here, or its outcome is on its way and will tell."""
+        held = self.find(ref)
+        if held is None or held.phase is SETTLING:
+            return None
+        self.unqueue(held)
+        held.phase = Phase.LOST
+        self.gone(held)
+        return held
+
+    def unqueue(self, held: Held) -> None:
+        """Take it out of the line if it is pending."""
+        if held.phase is PENDING:
+            if not self.gathering.remove(held):
+                self.pending.remove(held)
+            self.room.set()
+
+    def take_pending(self, wanted: Callable[[Held], bool]) -> list[Held]:
+        """Remove the pending leases that are wanted, in the order in which they were claimed."""
+        taken = [held for held in self.pending if wanted(held)]
+        if taken:
+            out = set(taken)
+            self.pending = deque(held for held in self.pending if held not in out)
+        if self.gathering.group_of:
+            taken = sorted(taken + self.gathering.take_where(wanted), key=lambda held: held.number)
+        if taken:
+            self.room.set()
+        return taken
+
+    def ripe_at(self, held: Held) -> float:
+        """Since when a pending lease has been waiting for nothing but a slot; a time to come while it gathers."""
+        return held.claimed_at if held.spec.batch is None else self.gathering.ripe_at(held)
+
+    def snapshot(self, before: float = math.inf) -> dict[LeaseRef, float]:
+        """The leases claimed before a moment (younger ones may be newer than the keeper's question), and when each is
+        overdue."""
+        return {held.ref: held.overdue_at for held in self._table.values() if held.claimed_at <= before}
+
+    def lively(self, since: float) -> int:
+        """Slots that are free or took up their job after a moment: those that work through short jobs."""
+        return self.free + sum(1 for run in self.running if run.started_at >= since)
+
+
+def _key(ref: LeaseRef) -> Key:
+    return ref.queue, ref.id, ref.token

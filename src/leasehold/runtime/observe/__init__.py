@@ -1,0 +1,1 @@
+"""What the worker reports: events for listeners, the log's format, and progress."""

@@ -1,0 +1,66 @@
+"""Tells Redis how far running jobs say they are: the newest of each, now and then. Trouble stays here."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable
+
+from leasehold.core import limits
+from leasehold.core.engine import Engine
+from leasehold.core.errors import LeaseholdError
+from leasehold.core.job import LeaseRef
+from leasehold.core.shape import Progress
+from leasehold.runtime.jobs.held import Held, Phase
+from leasehold.runtime.log import brief, event
+from leasehold.runtime.ports import Driver, Env
+
+
+class Reporter:
+    """`tell` from any thread; `run` on the loop sends what gathered. `lose` is told of jobs that are no longer ours."""
+
+    def __init__(self, engine: Engine, driver: Driver, env: Env) -> None:
+        self._engine = engine
+        self._driver = driver
+        self._env = env
+        self._loop = asyncio.get_running_loop()
+        self._newest: dict[Held, Progress] = {}
+        self._wake = asyncio.Event()
+        self._woken = False
+        self._troubled = False
+
+    def tell(self, held: Held, progress: Progress) -> None:
+        """Keep it to be sent, in the place of what has not been sent yet. Never blocks."""
+        self._newest[held] = progress
+        # Race with _send: it lowers the flag before it takes anything, so if the flag is up here, what was just kept
+        # will be seen. Two threads may both raise it: one wake-up too many is harmless.
+        if not self._woken:
+            self._woken = True
+            with contextlib.suppress(RuntimeError):  # the loop is closed: the worker has ended
+                self._loop.call_soon_threadsafe(self._wake.set)
+
+    async def run(self, lose: Callable[[LeaseRef, str], None]) -> None:
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            await self._send(lose)
+            await self._env.sleep(limits.PROGRESS_MS / limits.SECOND)
+
+    async def _send(self, lose: Callable[[LeaseRef, str], None]) -> None:
+        self._woken = False
+        for held in list(self._newest):
+            progress = self._newest.pop(held)
+            if held.phase is not Phase.RUNNING:
+                continue
+            try:
+                ours = await self._driver.run(self._engine.progress(held.lease, progress))
+            except LeaseholdError as error:
+                # Nobody waits for this one, and the next will be newer.
+                if not self._troubled:
+                    event(logging.WARNING, "progress_not_told", error=brief(error))
+                self._troubled = True
+                return
+            self._troubled = False
+            if not ours:
+                lose(held.ref, "progress")

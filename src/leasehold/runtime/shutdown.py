@@ -1,0 +1,72 @@
+"""The end of a worker's leases: what it still holds is given back, by itself where it can be, else by its keeper.
+
+Some of it must wait for the end of this process, since handlers go on here beside which nothing may run. And Redis may
+be away just now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from leasehold.core import limits
+from leasehold.core.engine import Engine
+from leasehold.core.outcome import Crashed
+from leasehold.runtime.executor import Executor
+from leasehold.runtime.fetcher import Fetcher
+from leasehold.runtime.heartbeat import Heart
+from leasehold.runtime.jobs.held import Held
+from leasehold.runtime.jobs.overrun import outlasting
+from leasehold.runtime.jobs.table import Inflight
+from leasehold.runtime.ports import Driver
+from leasehold.runtime.settler import Settler
+from leasehold.runtime.waits import within
+
+
+@dataclass(slots=True, eq=False)
+class Leaving:
+    """See the module. To be run once, when nothing new is taken up."""
+
+    worker: str
+    queues: Sequence[str]
+    engine: Engine
+    driver: Driver
+    inflight: Inflight
+    fetcher: Fetcher
+    executor: Executor
+    settler: Settler
+    heart: Heart
+    bequeathed: bool = False
+    """Something was left to the keeper, which acts when this process has ended: it must not be ended with it."""
+
+    async def run(self, most_s: float) -> int | None:
+        """Within about so many seconds. How many were given back; None: not known."""
+        self.heart.lay_down()
+        torn, kept = self.executor.is_torn(), outlasting(self.inflight)
+        # Before the keeper is told goodbye: until then it can still do this in our place. A beat that comes after it
+        # finds nothing to keep.
+        given_back = await self._give_back(kept, most_s, torn)
+        if kept or (given_back is None and self.fetcher.keeping_since is not None):
+            self.bequeathed = self.heart.bequeath(torn)
+        if not self.bequeathed:
+            await within(self.heart.stop(), limits.HARD_STOP_MS / limits.SECOND)
+        return given_back
+
+    async def _give_back(self, kept: Sequence[Held], most_s: float, torn: bool) -> int | None:
+        put_back = await self._put_back(kept, most_s, torn) if kept or torn else 0
+        if kept:
+            return put_back
+        leave = self.engine.leave(self.worker, self.queues, crashed=torn)
+        given_back: int | None = await within(self.driver.run(leave), most_s)
+        return given_back
+
+    async def _put_back(self, but: Sequence[Held], most_s: float, torn: bool) -> int:
+        """Give back all but these, by settling it. How many that were."""
+        others = [held for held in self.inflight.everything() if held not in but]
+        # Nobody knows which of them it was that tore the worker down: it counts for all that had begun.
+        culprits = [held for held in others if held.run.began] if torn else []
+        for held in culprits:
+            self.settler.put(held, Crashed())
+        self.executor.hand_back([held for held in others if held not in culprits])
+        await within(self.settler.flushed(), most_s)
+        return sum(not self.inflight.knows(held.ref) for held in others)

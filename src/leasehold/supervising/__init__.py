@@ -1,1 +1,0 @@
-"""Worker processes and who looks after them: starting, replacing, recycling, reloading, health. Runs no user code."""
