@@ -10,7 +10,7 @@ from typing import Any, Final
 from leasehold.core import limits, names
 from leasehold.core.errors import InvalidArgument, NotConfigured
 from leasehold.protocols.native import NATIVE
-from leasehold.protocols.registry import spoken
+from leasehold.protocols.registry import parse_protocol
 
 DEFAULT_URL = "redis://localhost:6379/0"
 DEFAULT_NAMESPACE = "leasehold"
@@ -102,7 +102,7 @@ class Settings:
             found = "empty" if url == "" else f"a {type(url).__name__}"
             raise InvalidArgument(f"url is {found}; expected text such as {DEFAULT_URL}.")
         names.namespace(self.namespace)
-        spoken(self.protocol)
+        parse_protocol(self.protocol)
         if self.max_payload is not None:
             names.count(self.max_payload, "max_payload", least=1, most=limits.MAX_PAYLOAD_CEILING)
         names.duration_ms(self.patience, "patience", least_ms=0, most_ms=MAX_PATIENCE_MS)

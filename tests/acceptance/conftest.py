@@ -17,7 +17,7 @@ from typing import Self
 import pytest
 
 from leasehold import Leasehold as App
-from tests.support.nursery import Child, Nursery
+from tests.support.forkserver import Child, Forkserver
 
 SOURCE = Path(__file__).parents[2] / "src"
 LIMIT_S = 60.0
@@ -122,8 +122,8 @@ Leasehold = Callable[..., Run]
 
 
 @pytest.fixture(scope="session")
-def nursery() -> Iterator[Nursery]:
-    nursery = Nursery()
+def nursery() -> Iterator[Forkserver]:
+    nursery = Forkserver()
     yield nursery
     nursery.close()
 
@@ -141,7 +141,7 @@ def _program(args: Sequence[str], folder: Path, environment: dict[str, str]) -> 
 
 
 @pytest.fixture
-def leasehold(tmp_path: Path, nursery: Nursery) -> Iterator[Leasehold]:
+def leasehold(tmp_path: Path, nursery: Forkserver) -> Iterator[Leasehold]:
     """Starts the command: `leasehold("worker", "jobs:app", url=server.url)`. Ended at the end of the test.
 
     Most runs are forks of the `nursery`, as they are many; what follows the code, and what tells Python itself

@@ -9,7 +9,7 @@ import pytest
 
 from leasehold import Leasehold
 from tests.acceptance.conftest import SOURCE
-from tests.acceptance.crews import gone, pids, ready
+from tests.acceptance.workers import gone, pids, ready
 from tests.support.waiting import until
 
 pytest.importorskip("watchfiles")

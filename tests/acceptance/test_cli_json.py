@@ -17,7 +17,7 @@ from typing import Any, Final
 import pytest
 
 from leasehold.cli import COMMANDS, commands
-from leasehold.cli.demo.run import Report
+from leasehold.cli.demo.run import DemoReport
 from leasehold.cli.errors import Exit, run
 from leasehold.core.job import WorkerView
 from leasehold.core.outcome import Completed, Failed
@@ -182,4 +182,4 @@ def test_no_key_without_a_word_on_the_page(ran: list[Ran]) -> None:
 
 
 def test_the_keys_of_the_demo() -> None:
-    assert {field.name for field in fields(Report)} | {"problems"} == told("`demo`")
+    assert {field.name for field in fields(DemoReport)} | {"problems"} == told("`demo`")

@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 
 from leasehold import State
-from tests.acceptance.crews import ready, view
+from tests.acceptance.workers import ready, view
 from tests.support.waiting import until
 
 JOBS = """

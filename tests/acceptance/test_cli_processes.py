@@ -7,7 +7,7 @@ import signal
 import pytest
 
 from leasehold import State
-from tests.acceptance.crews import SLEEP, ended, gone, pids, ready, view, with_tasks, written
+from tests.acceptance.workers import SLEEP, ended, gone, pids, ready, view, with_tasks, written
 from tests.support.waiting import until
 
 JOBS = f"""

@@ -9,7 +9,7 @@ import urllib.request
 import pytest
 
 from leasehold import Leasehold
-from tests.acceptance.crews import pids, ready
+from tests.acceptance.workers import pids, ready
 from tests.support.waiting import until
 
 JOBS = """

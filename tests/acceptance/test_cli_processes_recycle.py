@@ -4,7 +4,7 @@ import signal
 
 import pytest
 
-from tests.acceptance.crews import SLEEP, ended, pids, ready, view, with_tasks, written
+from tests.acceptance.workers import SLEEP, ended, pids, ready, view, with_tasks, written
 from tests.support.waiting import until
 
 JOBS = f"""

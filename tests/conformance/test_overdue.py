@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from leasehold.core import limits
-from leasehold.core.engine import Feature, Heartbeat
+from leasehold.core.engine import Feature, HeartbeatReply
 from leasehold.core.job import Lease, State
 from leasehold.processes.keeper.overdue import Overdue, Timeouts
 from tests.support.world import World
@@ -26,7 +26,7 @@ class Keeper:
         self.overdue = Overdue(world.engine, "w", timeouts)
         self.refusal = ""
 
-    def beat(self, now: float) -> Heartbeat:
+    def beat(self, now: float) -> HeartbeatReply:
         beat, self.refusal = self._world.run(self.overdue.beat("q", now))
         return beat
 

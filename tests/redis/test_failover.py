@@ -19,8 +19,8 @@ from leasehold.core.errors import NotDurable
 from leasehold.core.job import NewJob
 from leasehold.core.outcome import Completed
 from leasehold.engines.native import NativeEngine
-from leasehold.processes.keeper.messages import Orders, Report, Snapshot
-from leasehold.protocols.registry import recipe_of
+from leasehold.processes.keeper.messages import KeeperReport, Orders, Snapshot
+from leasehold.protocols.registry import engine_spec_of
 from leasehold.redis.sync import SyncDriver
 from tests.redis.watched import Watched, until
 
@@ -96,18 +96,18 @@ def test_the_keeper_follows_the_master(watched: Watched, drivers: Callable[[str]
     assert keeper.stdin is not None
     assert keeper.stdout is not None
     good = threading.Semaphore(0)
-    reports: list[Report] = []
+    reports: list[KeeperReport] = []
 
     def listen() -> None:
         assert keeper.stdout is not None
         for line in keeper.stdout:
-            reports.append(Report.from_line(line))
+            reports.append(KeeperReport.from_line(line))
             if reports[-1].beat is not None:
                 good.release()
 
     listener = threading.Thread(target=listen)
     try:
-        orders = Orders(watched.url(), recipe_of(NativeEngine("shop")), "w", (QUEUE,), os.getpid())
+        orders = Orders(watched.url(), engine_spec_of(NativeEngine("shop")), "w", (QUEUE,), os.getpid())
         keeper.stdin.write(orders.to_line() + Snapshot({lease.ref: math.inf}, frozenset([QUEUE])).to_line())
         keeper.stdin.flush()
         listener.start()

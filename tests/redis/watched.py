@@ -17,7 +17,7 @@ from urllib.parse import quote
 from leasehold.core.errors import RedisError, ReplyError
 from leasehold.core.steps import Arg, Reply
 from leasehold.redis.sync import SyncDriver
-from leasehold.testing.death_signal import tethered
+from leasehold.testing.death_signal import dies_with_parent
 from leasehold.testing.server import RedisServer, _free_port
 from tests.redis.operations import command
 
@@ -178,7 +178,7 @@ class Watched(Pair):
             config.write_text("\n".join(lines) + "\n")
             with open(self._folder / f"{port}.log", "ab") as log:
                 process = subprocess.Popen(
-                    tethered([self._binary, str(config), "--sentinel"]),
+                    dies_with_parent([self._binary, str(config), "--sentinel"]),
                     cwd=self._folder,
                     stdin=subprocess.DEVNULL,
                     stdout=log,

@@ -13,7 +13,7 @@ from msgspec import structs
 
 from leasehold.core.backoff import Backoff
 from leasehold.core.clock import lease_clock
-from leasehold.core.engine import Alone, CancelAsked, Heartbeat, Maintained, Timing
+from leasehold.core.engine import Alone, CancelAsked, HeartbeatReply, Maintained, Timing
 from leasehold.core.errors import LeaseholdError, WrongState
 from leasehold.core.job import JobRecord, JobView, Lease, Leased, LeaseRef, Refused, WorkerView
 from leasehold.core.outcome import Outcome, Released, Retried, Unroutable
@@ -238,10 +238,10 @@ class FakeEngine:
 
         return one_call(announce)
 
-    def heartbeat(self, worker: str, queues: Sequence[str], leases: Sequence[LeaseRef]) -> Steps[Heartbeat]:
-        def heartbeat() -> Heartbeat:
+    def heartbeat(self, worker: str, queues: Sequence[str], leases: Sequence[LeaseRef]) -> Steps[HeartbeatReply]:
+        def heartbeat() -> HeartbeatReply:
             self._note("heartbeat")
-            return Heartbeat(cancelled=self.asks([ref for ref in leases if ref.queue in queues]))
+            return HeartbeatReply(cancelled=self.asks([ref for ref in leases if ref.queue in queues]))
 
         return one_call(heartbeat)
 
@@ -335,7 +335,7 @@ class FakeKeeper:
     ) -> None:
         self.clock = clock
         self._every_s = every_s
-        self.reports: asyncio.Queue[tuple[Heartbeat, float] | Heartbeat | Exception | None] = asyncio.Queue()
+        self.reports: asyncio.Queue[tuple[HeartbeatReply, float] | HeartbeatReply | Exception | None] = asyncio.Queue()
         self.shown: list[dict[LeaseRef, float]] = []
         self.kept: list[frozenset[str]] = []
         self.guarded: list[list[int]] = []
@@ -377,17 +377,17 @@ class FakeKeeper:
         paused: Sequence[str] = (),
     ) -> None:
         wishes, queues = tuple(cancelled), frozenset(paused)
-        self.reports.put_nowait(Heartbeat(frozenset(lost), tuple(strays), cancelled=wishes, paused=queues))
+        self.reports.put_nowait(HeartbeatReply(frozenset(lost), tuple(strays), cancelled=wishes, paused=queues))
 
     def said(self, sent_at: float) -> None:
         """A beat that was sent at this time, whenever it is read."""
-        self.reports.put_nowait((Heartbeat(), sent_at))
+        self.reports.put_nowait((HeartbeatReply(), sent_at))
 
     def die(self) -> None:
         self.reports.put_nowait(KeeperGone("died"))
 
-    async def report(self) -> Heartbeat | None:
-        said: Any = Heartbeat()
+    async def report(self) -> HeartbeatReply | None:
+        said: Any = HeartbeatReply()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._every_s):
                 said = await self.reports.get()

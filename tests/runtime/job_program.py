@@ -18,7 +18,7 @@ from leasehold.core.backoff import Backoff
 from leasehold.core.signals import Fail, JobCancelled, Retry
 from leasehold.core.task import RunIn, TaskSpec
 from leasehold.runtime import current_job
-from leasehold.runtime.isolation.channel import Line
+from leasehold.runtime.isolation.channel import WorkerChannel
 from leasehold.runtime.isolation.main import ignore_signals, serve
 from leasehold.runtime.jobs.job import Job
 
@@ -291,7 +291,7 @@ if __name__ == "__main__":
     import socket
 
     ignore_signals()
-    line = Line(socket.socket(fileno=int(sys.argv[1])))
+    line = WorkerChannel(socket.socket(fileno=int(sys.argv[1])))
     line.begin()
     if sys.argv[2:] == ["fails"]:
         raise SystemExit("no such app")

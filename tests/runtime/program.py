@@ -21,7 +21,7 @@ from leasehold.core.task import BatchRule, TaskSpec
 from leasehold.engines.native import NativeEngine
 from leasehold.engines.native.engine import NativeConfig
 from leasehold.processes.keeper.handle import ProcessKeeper
-from leasehold.protocols.registry import recipe_of
+from leasehold.protocols.registry import engine_spec_of
 from leasehold.redis.aio import AsyncDriver
 from leasehold.runtime import ExitStatus, Job, Worker, current_job
 
@@ -170,7 +170,7 @@ async def main(url: str, config: NativeConfig) -> ExitStatus:
         )
         for function in functions
     }
-    keeper = ProcessKeeper(url, recipe_of(NativeEngine("lh", config)))
+    keeper = ProcessKeeper(url, engine_spec_of(NativeEngine("lh", config)))
     rule = BatchRule(10, GATHER_MS)
     raw = {"q": TaskSpec(None, "q", gather, True, lambda value: b"null", None, batch=rule)}
     slots = int(sys.argv[3]) if sys.argv[3:] else 1

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from leasehold.core import limits
-from leasehold.core.engine import Feature, Heartbeat
+from leasehold.core.engine import Feature, HeartbeatReply
 from leasehold.core.job import NewJob
 from leasehold.core.shape import PLAIN, Shape
 from leasehold.engines.native import NativeEngine
 from leasehold.engines.redis_work_queue import RedisWorkQueueEngine
 from leasehold.processes.keeper.handle import ProcessKeeper
-from leasehold.protocols.registry import recipe_of
+from leasehold.protocols.registry import engine_spec_of
 from leasehold.redis.aio import AsyncDriver
 from leasehold.runtime import Worker
 from leasehold.testing.server import RedisServer
@@ -36,7 +36,7 @@ class CountingKeeper(ProcessKeeper):
         super().__init__(*args)
         self._beats: asyncio.Queue[None] = asyncio.Queue()
 
-    async def report(self) -> Heartbeat | None:
+    async def report(self) -> HeartbeatReply | None:
         beat = await super().report()
         if beat is not None:
             self._beats.put_nowait(None)
@@ -66,7 +66,7 @@ async def test_no_job_of_a_living_worker_runs_twice(
     engine, gate = make("lh"), Gate()
     lanes = Feature.LANES in engine.features
     with RedisServer(clock.wrapped(redis_binary), tcp=True) as server:
-        keeper = CountingKeeper(server.url, recipe_of(engine))
+        keeper = CountingKeeper(server.url, engine_spec_of(engine))
         driver, client = AsyncDriver(server.url), AsyncDriver(server.url)
         specs = {"t": gated(gate)}
         worker = Worker(engine, driver, specs, {}, ["q"], keeper=keeper, concurrency=8, signals=False)

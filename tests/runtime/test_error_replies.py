@@ -28,7 +28,7 @@ from leasehold.engines.native.engine import NativeConfig
 from leasehold.engines.native.scripts import SCRIPTS
 from leasehold.processes.keeper.handle import ProcessKeeper
 from leasehold.processes.keeper.messages import Orders
-from leasehold.protocols.registry import recipe_of
+from leasehold.protocols.registry import engine_spec_of
 from leasehold.redis.aio import AsyncDriver
 from leasehold.redis.sync import SyncDriver
 from leasehold.runtime import ExitStatus, Worker, current_job
@@ -199,7 +199,7 @@ async def test_a_start_waits_as_a_worker_that_runs_does_but_for_what_only_people
 async def test_no_reply_ends_a_keeper(proxy: Proxy, server: RedisServer):
     """One process for all of them. It says that it is there, and what is wrong."""
     engine = NativeEngine("lh", NativeConfig(timing=Timing(beat_ms=50)))
-    keeper = ProcessKeeper(proxy.url, recipe_of(engine))
+    keeper = ProcessKeeper(proxy.url, engine_spec_of(engine))
     await keeper.start("w", ["q"])
     pid = keeper.pid
     try:
@@ -231,7 +231,7 @@ def test_no_reply_keeps_a_keeper_from_giving_back_what_a_dead_worker_held(server
         client.run(engine.lease(f"worker {name}", [name], 1))
         with Proxy(server.socket_path) as proxy:
             proxy.refuse = {LEAVE: REPLIES[name]}
-            orders = Orders(proxy.url, recipe_of(engine), f"worker {name}", (name,), os.getppid())
+            orders = Orders(proxy.url, engine_spec_of(engine), f"worker {name}", (name,), os.getppid())
             keeper = subprocess.Popen(
                 [sys.executable, "-m", "leasehold.processes.keeper.main"], stdin=subprocess.PIPE, stderr=subprocess.PIPE
             )

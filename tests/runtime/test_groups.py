@@ -18,7 +18,7 @@ from leasehold.processes.keeper.handle import ProcessKeeper
 from leasehold.processes.keeper.main import KeeperProcess, Pipe
 from leasehold.processes.keeper.messages import BEQUESTS, GOODBYE, Orders, Snapshot
 from leasehold.processes.system import group_of
-from leasehold.protocols.registry import recipe_of
+from leasehold.protocols.registry import engine_spec_of
 from tests.runtime.fakes import Rig
 from tests.runtime.test_last_words import Dying, Engine, Redis
 from tests.runtime.test_last_words import ends as ends
@@ -64,7 +64,7 @@ def test_it_is_dead_when_its_job_is_given_back_unless_it_had_ended_or_its_worker
         parent.ended = True
 
     engine, redis = Engine("lh", NativeConfig(timing=Timing(lease_ms=10_000))), Seeing(die)
-    orders = Orders("redis://unused", recipe_of(NativeEngine("lh")), "w", ("q",), parent.pid)
+    orders = Orders("redis://unused", engine_spec_of(NativeEngine("lh")), "w", ("q",), parent.pid)
     KeeperProcess(orders, parent, Pipe(parent, stdin, stdout), engine, cast("Any", redis)).run()
     assert seen == left
     assert alive(sleeper.pid) is (said != [] and said != [BEQUESTS[False]])
@@ -92,7 +92,7 @@ async def test_it_is_told_before_it_has_a_job_and_when_it_has_ended(said):
 async def test_each_keeper_that_is_started_is_told_anew(sleeper, monkeypatch):
     """`cat` in the place of the keeper: what it is told it says."""
     monkeypatch.setattr(handle, "command_of", lambda module: ["cat"])
-    keeper = ProcessKeeper("redis://unused", recipe_of(NativeEngine("lh")))
+    keeper = ProcessKeeper("redis://unused", engine_spec_of(NativeEngine("lh")))
 
     async def hears() -> list[Snapshot]:
         assert keeper._stdin is not None

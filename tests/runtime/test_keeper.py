@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from leasehold.core.clock import lease_clock
-from leasehold.core.engine import CancelAsked, Heartbeat, Timing
+from leasehold.core.engine import CancelAsked, HeartbeatReply, Timing
 from leasehold.core.job import JobRecord, Lease, LeaseRef, NewJob, State
 from leasehold.core.outcome import Completed
 from leasehold.core.steps import Command
@@ -26,10 +26,10 @@ from leasehold.engines.native import NativeEngine
 from leasehold.engines.native.engine import NativeConfig
 from leasehold.processes.keeper import handle
 from leasehold.processes.keeper.handle import ProcessKeeper
-from leasehold.processes.keeper.messages import Orders, Report, Snapshot
+from leasehold.processes.keeper.messages import KeeperReport, Orders, Snapshot
 from leasehold.processes.keeper.overdue import Timeouts
 from leasehold.processes.system import is_stopped
-from leasehold.protocols.registry import recipe_of
+from leasehold.protocols.registry import engine_spec_of
 from leasehold.redis.sync import SyncDriver
 from leasehold.runtime import KeeperGone
 from leasehold.runtime.forks import CLONE_STATUS
@@ -54,10 +54,12 @@ async def keeper(redis_url: str) -> AsyncIterator[ProcessKeeper]:
 
 
 def keeper_of(url: str, config: NativeConfig | None = None) -> ProcessKeeper:
-    return ProcessKeeper(url, recipe_of(NativeEngine("lh", config)))
+    return ProcessKeeper(url, engine_spec_of(NativeEngine("lh", config)))
 
 
-async def next_beat(keeper: ProcessKeeper, wanted: Callable[[Heartbeat], bool] = lambda beat: True) -> Heartbeat:
+async def next_beat(
+    keeper: ProcessKeeper, wanted: Callable[[HeartbeatReply], bool] = lambda beat: True
+) -> HeartbeatReply:
     while True:
         beat = await keeper.report()
         if beat is not None and wanted(beat):
@@ -86,7 +88,7 @@ async def until_gone(keeper: ProcessKeeper) -> None:
 
 class TestLines:
     def test_orders_survive_the_pipe(self):
-        recipe = recipe_of(NativeEngine("ns", NativeConfig(timing=Timing(beat_ms=7))))
+        recipe = engine_spec_of(NativeEngine("ns", NativeConfig(timing=Timing(beat_ms=7))))
         orders = Orders("redis://:p@h/0", recipe, "w", ("a", "b"), 12, Timeouts({"t": 5}, {"a": 0}))
         assert Orders.from_line(orders.to_line()) == orders
 
@@ -95,10 +97,12 @@ class TestLines:
     def test_reports_survive_the_pipe(self, id, token):
         stray = Lease("w", token, JobRecord(id, "q", None, b"", 0), 0, 0)
         asked = (CancelAsked(LeaseRef("q", id, token), "no\nmore"), CancelAsked(LeaseRef("q", "b", 1)))
-        report = Report(Heartbeat(frozenset({LeaseRef("q", id, token)}), (stray,), cancelled=asked), "", {"q": 12.5})
+        report = KeeperReport(
+            HeartbeatReply(frozenset({LeaseRef("q", id, token)}), (stray,), cancelled=asked), "", {"q": 12.5}
+        )
         line = report.to_line()
         assert line.count(b"\n") == 1
-        assert Report.from_line(line) == report
+        assert KeeperReport.from_line(line) == report
         held = {stray.ref: 12.5, LeaseRef("q", "b", token): math.inf}
         for snapshot in (Snapshot(held), Snapshot(keep=frozenset({"a", "b"})), Snapshot({}, frozenset())):
             assert snapshot.to_line().count(b"\n") == 1
@@ -106,10 +110,10 @@ class TestLines:
 
     def test_long_reasons_are_cut(self):
         asked = CancelAsked(LeaseRef("q", "a", 1), "x" * 10_000)
-        assert len(Report(Heartbeat(cancelled=(asked,))).to_line()) < 1_000
+        assert len(KeeperReport(HeartbeatReply(cancelled=(asked,))).to_line()) < 1_000
 
     def test_a_report_without_a_beat(self):
-        assert Report.from_line(Report(None, "away").to_line()) == Report(None, "away")
+        assert KeeperReport.from_line(KeeperReport(None, "away").to_line()) == KeeperReport(None, "away")
 
 
 class TestKeeper:

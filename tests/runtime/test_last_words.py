@@ -12,14 +12,14 @@ from typing import Any, cast
 import pytest
 
 from leasehold.core import limits
-from leasehold.core.engine import Heartbeat, Timing
+from leasehold.core.engine import HeartbeatReply, Timing
 from leasehold.core.errors import Unreachable
 from leasehold.engines.native import NativeEngine
 from leasehold.engines.native.engine import NativeConfig
 from leasehold.processes.keeper.main import KeeperProcess, Pipe
 from leasehold.processes.keeper.messages import BEQUESTS, GOODBYE, Orders
 from leasehold.processes.system import Parent
-from leasehold.protocols.registry import recipe_of
+from leasehold.protocols.registry import engine_spec_of
 
 
 class Dying(Parent):
@@ -50,7 +50,7 @@ class Redis:
             self.left.append(asked)
             return 1
         self._meanwhile()
-        return Heartbeat(), ""
+        return HeartbeatReply(), ""
 
 
 class Engine(NativeEngine):
@@ -89,7 +89,7 @@ def test_they_are_heard_though_nobody_reads_its_reports_any_more(ends, said, lef
         parent.ended = True
 
     engine, redis = Engine("lh", NativeConfig(timing=Timing(lease_ms=10_000))), Redis(die)
-    orders = Orders("redis://unused", recipe_of(NativeEngine("lh")), "w", ("q",), parent.pid)
+    orders = Orders("redis://unused", engine_spec_of(NativeEngine("lh")), "w", ("q",), parent.pid)
     KeeperProcess(orders, parent, Pipe(parent, stdin, stdout), engine, cast("Any", redis)).run()
     if order == "stdout first":  # as when the process takes its time to end
         os.close(to_keeper)
@@ -115,7 +115,7 @@ def test_it_says_what_has_become_of_them(ends, monkeypatch, caplog, away):
         parent.ended = True
 
     engine, redis = Engine("lh", NativeConfig(timing=Timing(lease_ms=10_000))), Away(die)
-    orders = Orders("redis://unused", recipe_of(NativeEngine("lh")), "w", ("q",), parent.pid)
+    orders = Orders("redis://unused", engine_spec_of(NativeEngine("lh")), "w", ("q",), parent.pid)
     KeeperProcess(orders, parent, Pipe(parent, stdin, stdout), engine, cast("Any", redis)).run()
     said = "bequest_lapses worker=w not_given_back=gone" if away else "bequeathed worker=w given_back=1"
     assert caplog.messages == [said]
@@ -142,7 +142,7 @@ def test_a_child_that_a_handler_forked_does_not_hide_that_the_worker_is_over(end
         parent.ended = True
 
     engine, redis = Engine("lh", NativeConfig(timing=Timing(lease_ms=10_000))), Redis(replaced)
-    orders = Orders("redis://unused", recipe_of(NativeEngine("lh")), "w", ("q",), parent.pid)
+    orders = Orders("redis://unused", engine_spec_of(NativeEngine("lh")), "w", ("q",), parent.pid)
     began = time.monotonic()
     KeeperProcess(orders, parent, Pipe(parent, stdin, stdout), engine, cast("Any", redis)).run()
     assert redis.left == [False]

@@ -11,7 +11,7 @@ import pytest
 from leasehold.core.errors import AccessDenied
 from leasehold.core.steps import WaitLost
 from leasehold.runtime import fetcher
-from leasehold.runtime.loops import Link
+from leasehold.runtime.loops import MonitoredDriver
 from leasehold.runtime.ports import Env
 from tests.runtime.fakes import FakeDriver, FakeEngine, Rig
 
@@ -81,7 +81,7 @@ async def test_a_lost_wait_is_no_sign_of_life():
     """What an orchestrator looks at is the time of the last good reply."""
     engine: Any = FakeEngine()
     driver, times = FakeDriver(), itertools.count(100)
-    link = Link(driver, Env(clock=lambda: float(next(times))))
+    link = MonitoredDriver(driver, Env(clock=lambda: float(next(times))))
     before = link.good_at
 
     def fault(call: str) -> None:

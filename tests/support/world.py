@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
 
-from leasehold.core.engine import Heartbeat, Maintained
+from leasehold.core.engine import HeartbeatReply, Maintained
 from leasehold.core.job import Enqueued, ErrorInfo, JobView, Lease, Leased, NewJob, State
 from leasehold.core.outcome import Completed, Outcome
 from leasehold.core.shape import (
@@ -132,8 +132,8 @@ class World:
         """Complete them; no record is kept."""
         assert all(self.run(self.engine.settle([(lease, Completed(b"", 0)) for lease in leases])))
 
-    def beat(self, worker: str, leases: Sequence[Lease] = (), queues: Sequence[str] = ("q",)) -> Heartbeat:
-        heartbeat: Heartbeat = self.run(self.engine.heartbeat(worker, queues, [lease.ref for lease in leases]))
+    def beat(self, worker: str, leases: Sequence[Lease] = (), queues: Sequence[str] = ("q",)) -> HeartbeatReply:
+        heartbeat: HeartbeatReply = self.run(self.engine.heartbeat(worker, queues, [lease.ref for lease in leases]))
         return heartbeat
 
     def leave(self, worker: str = "w", crashed: bool = False) -> int:

@@ -9,8 +9,8 @@ import sys
 import pytest
 
 from leasehold.core import limits
-from leasehold.processes.child import Child
-from leasehold.processes.report import Condition, State
+from leasehold.processes.child import WorkerProcess
+from leasehold.processes.report import WorkerState, WorkerStatus
 from leasehold.processes.system import OVER
 
 FORKS = """
@@ -39,8 +39,8 @@ class Seen:
         self.heard: list[str | None] = []
         self.ended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
-    async def start(self, program: str, *words: str) -> Child:
-        return await Child.start(
+    async def start(self, program: str, *words: str) -> WorkerProcess:
+        return await WorkerProcess.start(
             0,
             lambda descriptor: [sys.executable, "-S", "-c", program, str(descriptor), *words],
             lambda child: self.heard.append(child.condition.worker),
@@ -51,7 +51,7 @@ class Seen:
 async def test_what_it_said_last_is_heard_and_a_child_of_its_own_does_not_put_off_its_end(monkeypatch):
     monkeypatch.setattr(limits, "CANCEL_MS", 600_000)
     seen = Seen()
-    await seen.start(FORKS, Condition(7, State.RUNNING, 1.0, 0, "w").to_line().decode())
+    await seen.start(FORKS, WorkerStatus(7, WorkerState.RUNNING, 1.0, 0, "w").to_line().decode())
     async with asyncio.timeout(30):
         assert await seen.ended == 7
     assert seen.heard == ["w"]

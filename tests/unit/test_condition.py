@@ -7,7 +7,7 @@ import logging
 
 import pytest
 
-from leasehold.redis.availability import Condition
+from leasehold.redis.availability import Availability
 from leasehold.runtime.observe.format import JsonFormatter
 
 
@@ -25,8 +25,8 @@ def now() -> Now:
 
 
 @pytest.fixture
-def condition(now: Now) -> Condition:
-    return Condition("redis://***@h:6379/0", lambda: now.good_at, lambda: now.time)
+def condition(now: Now) -> Availability:
+    return Availability("redis://***@h:6379/0", lambda: now.good_at, lambda: now.time)
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def log(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
     return caplog
 
 
-def test_one_line_a_change_however_often_it_is_tried(condition: Condition, now: Now, log: pytest.LogCaptureFixture):
+def test_one_line_a_change_however_often_it_is_tried(condition: Availability, now: Now, log: pytest.LogCaptureFixture):
     for _ in range(2):
         for _ in range(50):
             now.time += 0.1
@@ -50,7 +50,7 @@ def test_one_line_a_change_however_often_it_is_tried(condition: Condition, now: 
 
 
 def test_as_json_the_lines_have_the_fields_that_those_of_the_worker_have(
-    condition: Condition, now: Now, log: pytest.LogCaptureFixture
+    condition: Availability, now: Now, log: pytest.LogCaptureFixture
 ):
     condition.lost(ConnectionRefusedError("refused"))
     now.time += 2.5
@@ -62,7 +62,7 @@ def test_as_json_the_lines_have_the_fields_that_those_of_the_worker_have(
 
 
 def test_one_silent_connection_is_no_loss_while_others_are_answered(
-    condition: Condition, now: Now, log: pytest.LogCaptureFixture
+    condition: Availability, now: Now, log: pytest.LogCaptureFixture
 ):
     now.good_at = 99.0
     condition.lost(TimeoutError(), silent_s=2.0)
@@ -84,7 +84,7 @@ class Watching:
 
 
 def test_who_watches_is_told_with_each_line_and_for_how_long_it_was_missed(
-    condition: Condition, now: Now, log: pytest.LogCaptureFixture
+    condition: Availability, now: Now, log: pytest.LogCaptureFixture
 ):
     watching = Watching()
     condition.watch(watching)
@@ -98,7 +98,7 @@ def test_who_watches_is_told_with_each_line_and_for_how_long_it_was_missed(
     assert log.messages[1].endswith("after_s=5.000")
 
 
-def test_it_is_not_missed_before_it_last_answered(condition: Condition, now: Now):
+def test_it_is_not_missed_before_it_last_answered(condition: Availability, now: Now):
     """A subscription notices after seven seconds, and others had an answer meanwhile."""
     watching = Watching()
     condition.watch(watching)
@@ -108,7 +108,7 @@ def test_it_is_not_missed_before_it_last_answered(condition: Condition, now: Now
     assert watching.told == [1.5]
 
 
-def test_a_program_without_logging_sees_nothing(condition: Condition, capfd: pytest.CaptureFixture[str]):
+def test_a_program_without_logging_sees_nothing(condition: Availability, capfd: pytest.CaptureFixture[str]):
     logger = logging.getLogger("leasehold.redis")
     logger.propagate, before = False, logger.propagate
     try:

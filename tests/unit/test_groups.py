@@ -15,7 +15,7 @@ from leasehold.core import limits
 from leasehold.processes import system
 from leasehold.processes import system as parent
 from leasehold.processes.keeper.messages import Snapshot
-from leasehold.processes.system import Group, group_of
+from leasehold.processes.system import ProcessGroup, group_of
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="it needs /proc")
@@ -77,7 +77,7 @@ def test_one_that_is_dead_and_not_reaped_takes_along_what_it_left(leader):
 
 
 def test_another_that_has_the_number_by_now_is_left_alone(leader):
-    system.end([Group(leader.group.pid, leader.group.began - 1)], 0.1)
+    system.end([ProcessGroup(leader.group.pid, leader.group.began - 1)], 0.1)
     assert leader.process.poll() is None
     assert runs(leader.other)
 
@@ -96,7 +96,7 @@ def test_where_the_system_does_not_tell_nothing_is_known(monkeypatch, tmp_path: 
 
 
 def test_they_survive_the_pipe_in_a_bounded_line():
-    told = Snapshot(groups=tuple(Group(2**22 + number, 10**12) for number in range(limits.GUARDED_MOST)))
+    told = Snapshot(groups=tuple(ProcessGroup(2**22 + number, 10**12) for number in range(limits.GUARDED_MOST)))
     line = told.to_line()
     assert Snapshot.from_line(line) == told
     assert line.count(b"\n") == 1

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from leasehold.core.patience import Patience, Renewals
+from leasehold.core.patience import ReconnectBackoff, RetryBudget
 from leasehold.redis.sessions import MAX_FREE, Sessions
 
 
 def _waits(limit_s: float, draw: float) -> list[float]:
     """The waits of a call that fails at once whenever it is sent."""
-    patience = Patience(limit_s, lambda: draw)
+    patience = RetryBudget(limit_s, lambda: draw)
     now, waits = 50.0, []
     while (wait := patience.failed(now)) is not None:
         waits.append(wait)
@@ -38,7 +38,7 @@ def test_no_patience_gives_up_at_once() -> None:
 
 
 def test_patience_starts_with_the_first_failure() -> None:
-    patience = Patience(10.0, lambda: 0.5)
+    patience = RetryBudget(10.0, lambda: 0.5)
     assert patience.left(1_000.0) == 10.0
     assert patience.failed(2_000.0) is not None
     assert patience.left(2_004.0) == 6.0
@@ -74,7 +74,7 @@ def _timed(waits: list[float]) -> list[tuple[float, float]]:
 
 
 def test_pauses_between_renewals_grow_while_none_holds() -> None:
-    renewals = Renewals(lambda: 1.0)
+    renewals = ReconnectBackoff(lambda: 1.0)
     pauses = [renewals.lost(0.0, now=now) for now in range(60)]
     assert pauses[:3] == [0.03, 0.06, 0.12]
     assert max(pauses[:9]) == 0.3

@@ -13,21 +13,21 @@ from leasehold.engines.native import NativeEngine
 from leasehold.engines.native.engine import NativeConfig
 from leasehold.engines.redis_work_queue import RedisWorkQueueEngine
 from leasehold.engines.redis_work_queue.config import RedisWorkQueueConfig
-from leasehold.protocols.registry import engine_of, recipe_of
+from leasehold.protocols.registry import engine_of, engine_spec_of
 
 TIMING = Timing(beat_ms=100, lease_ms=400)
 
 
 def test_a_native_engine() -> None:
     engine = NativeEngine("shop", NativeConfig(timing=TIMING, max_crashes=9))
-    again = engine_of(json.loads(json.dumps(recipe_of(engine))))
+    again = engine_of(json.loads(json.dumps(engine_spec_of(engine))))
     assert isinstance(again, NativeEngine)
     assert (again.namespace, again.config) == (engine.namespace, engine.config)
 
 
 def test_an_engine_of_redis_work_queue() -> None:
     engine = RedisWorkQueueEngine("{jobs}", RedisWorkQueueConfig(timing=TIMING, stray_ms=5), {"images": "pictures"})
-    again = engine_of(json.loads(json.dumps(recipe_of(engine))))
+    again = engine_of(json.loads(json.dumps(engine_spec_of(engine))))
     assert isinstance(again, RedisWorkQueueEngine)
     assert again.config == engine.config
     assert [again.prefix(name) for name in ("default", "images", "x")] == ["{jobs}", "pictures", "{jobs}:x"]
@@ -38,7 +38,7 @@ def test_who_makes_one_engine_imports_no_other() -> None:
     script = (
         "import sys, leasehold.processes.keeper.main, leasehold.protocols.registry as recipes\n"
         "assert not [name for name in sys.modules if name.startswith('leasehold.engines.')]\n"
-        f"recipes.engine_of({recipe_of(RedisWorkQueueEngine('jobs'))!r})\n"
+        f"recipes.engine_of({engine_spec_of(RedisWorkQueueEngine('jobs'))!r})\n"
         "assert not [name for name in sys.modules if name.startswith('leasehold.engines.native')]\n"
     )
     subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
@@ -50,6 +50,6 @@ def test_an_engine_that_is_not_known() -> None:
 
     other: Any = Other()
     with pytest.raises(UnsupportedFeature, match="other"):
-        recipe_of(other)
+        engine_spec_of(other)
     with pytest.raises(UnsupportedFeature, match="other"):
         engine_of({"protocol": "other", "config": {"timing": {}}})

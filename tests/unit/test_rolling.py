@@ -13,9 +13,9 @@ import pytest
 
 from leasehold.core import limits
 from leasehold.processes import supervisor as module
-from leasehold.processes.child import Child
-from leasehold.processes.report import Condition, State
-from leasehold.processes.slots import Plan
+from leasehold.processes.child import WorkerProcess
+from leasehold.processes.report import WorkerState, WorkerStatus
+from leasehold.processes.slots import SupervisorConfig
 from leasehold.processes.supervisor import Supervisor
 
 
@@ -24,7 +24,7 @@ class Played:
 
     def __init__(self, crew: Crew, place: int, heard: Callable[[Any], None], ended: Callable[[Any, int], None]) -> None:
         self.place, self.pid, self.began_at = place, len(crew.all) + 1, float(len(crew.all))
-        self.condition = Condition(self.pid, State.STARTING, 0.0)
+        self.condition = WorkerStatus(self.pid, WorkerState.STARTING, 0.0)
         self.was_ready = self.leaving = self.over = False
         self.killed = asyncio.Event()
         self.hurried = 0
@@ -40,7 +40,7 @@ class Played:
         self.killed.set()
 
     def ready(self) -> None:
-        self.condition = Condition(self.pid, State.RUNNING, 0.0)
+        self.condition = WorkerStatus(self.pid, WorkerState.RUNNING, 0.0)
         self._heard(self)
 
     def end(self, status: int = 0) -> None:
@@ -52,7 +52,7 @@ class Crew:
 
     def __init__(self, processes: int) -> None:
         self.all: list[Played] = []
-        self.supervisor = Supervisor(Plan(lambda descriptor: [], processes), clock=lambda: 0.0)
+        self.supervisor = Supervisor(SupervisorConfig(lambda descriptor: [], processes), clock=lambda: 0.0)
         self._started = asyncio.Event()
 
     async def start(self, place: int, _command: object, heard: Any, ended: Any, *, alone: bool = False) -> Played:
@@ -82,7 +82,7 @@ class Crew:
 async def crew(monkeypatch):
     """Two processes that are ready."""
     crew = Crew(2)
-    monkeypatch.setattr(Child, "start", crew.start)
+    monkeypatch.setattr(WorkerProcess, "start", crew.start)
     monkeypatch.setattr(module, "has_terminal", lambda: False)
     running = asyncio.create_task(crew.supervisor.run())
     (await crew.next()).ready()

@@ -11,7 +11,7 @@ from leasehold.core.outcome import Cancelled, Completed, Failed, Outcome, Retrie
 from leasehold.core.shape import Shape
 from leasehold.core.signals import Fail, JobCancelled, Retry
 from leasehold.core.task import BatchRule
-from leasehold.runtime.jobs.batches import judge_answers
+from leasehold.runtime.jobs.batches import outcomes_of_answers
 from leasehold.runtime.jobs.held import Batch, Held, Phase
 from leasehold.runtime.jobs.table import Inflight
 from tests.runtime.fakes import task
@@ -134,7 +134,7 @@ def batch_of(*ids: str, **options: Any) -> Batch:
 
 
 def judged(batch: Batch, value: object) -> dict[str, Outcome]:
-    return {held.ref.id: outcome for held, outcome in judge_answers(batch, value, lambda: 0.5)}
+    return {held.ref.id: outcome for held, outcome in outcomes_of_answers(batch, value, lambda: 0.5)}
 
 
 class TestAnswers:

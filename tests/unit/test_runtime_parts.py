@@ -19,10 +19,10 @@ from leasehold.runtime.handlers.threads import ThreadPool
 from leasehold.runtime.jobs import outcomes
 from leasehold.runtime.jobs.held import Held, Phase
 from leasehold.runtime.jobs.table import Inflight
-from leasehold.runtime.log import ended, place
-from leasehold.runtime.loops import LoopFailed, Strikes, pause_s, supervised
+from leasehold.runtime.log import ended, source_location
+from leasehold.runtime.loops import FailureRate, LoopFailed, pause_s, supervised
 from leasehold.runtime.ports import Env
-from leasehold.runtime.prefetch import Pace
+from leasehold.runtime.prefetch import Prefetch
 from tests.runtime.fakes import task
 
 SPEC = task(lambda: None)
@@ -34,28 +34,28 @@ def lease(id: str, token: int = 1) -> Lease:
 
 class TestPace:
     def test_nothing_ahead_before_the_first_measurement(self):
-        assert Pace().ahead(16) == 0
+        assert Prefetch().ahead(16) == 0
 
     @pytest.mark.parametrize(("seconds", "ahead"), [(0.000_001, 500), (0.001, 240), (0.01, 24), (1, 0), (60, 0)])
     def test_about_fifteen_milliseconds_of_work(self, seconds, ahead):
-        pace = Pace()
+        pace = Prefetch()
         pace.finished(seconds)
         assert pace.ahead(16) == ahead
 
     def test_slots_in_long_jobs_do_not_count(self):
-        pace = Pace()
+        pace = Prefetch()
         pace.finished(0.001)
         assert pace.ahead(1) == 15
         assert pace.ahead(0) == 0
 
     def test_after_a_hand_back_it_waits_for_new_measurements(self):
-        pace = Pace()
+        pace = Prefetch()
         pace.finished(0.001)
         pace.stuck()
         assert pace.ahead(16) == 0
 
     def test_never_more_than_was_got_through(self):
-        pace = Pace()
+        pace = Prefetch()
         pace.finished(0.000_001)
         pace.window(started=100, seconds=0.05, saturated=True)
         assert pace.ahead(16) == 30
@@ -224,12 +224,12 @@ class TestHowAnAttemptEnded:
         assert caplog.records[0].getMessage() == "completed queue=q task=shop.order id=id"
 
     def test_a_message_that_looks_like_a_frame_is_no_place(self):
-        assert place('  File "/a.py", line 1, in f\nE: x\n  File "/b.py", line 2, in g') == "/a.py:1 in f"
-        assert place("") is None
+        assert source_location('  File "/a.py", line 1, in f\nE: x\n  File "/b.py", line 2, in g') == "/a.py:1 in f"
+        assert source_location("") is None
 
 
 def test_strikes_are_counted_within_a_minute():
-    strikes = Strikes(2)
+    strikes = FailureRate(2)
     assert [strikes.strike(now) for now in (0.0, 1.0, 2.0)] == [False, False, True]
     assert not strikes.strike(61.5)
 

@@ -28,7 +28,7 @@ def spec(**options: Any) -> TaskSpec:
 
 def after(error: BaseException, task: TaskSpec, failures: int = 0, shape: Shape = PLAIN) -> Outcome:
     record = JobRecord("a", "q", "t", b"", 0, shape=shape)
-    return outcomes.judge_error(task, Lease("w", 1, record, failures, 0), error, lambda: 0.5)
+    return outcomes.outcome_of_error(task, Lease("w", 1, record, failures, 0), error, lambda: 0.5)
 
 
 class TestWhich:
@@ -55,7 +55,7 @@ class TestWhich:
     def test_a_timeout_is_a_timeout_error(self):
         lease = Lease("w", 1, JobRecord("a", "q", "t", b"", 0), 0, 0)
         for rule, end in ((RetryRule(on=(TimeoutError,)), Retried), (RetryRule(on=(ConnectionError,)), Failed)):
-            assert isinstance(outcomes.judge_timeout(spec(retry_rule=rule), lease, 1.0, lambda: 0.5), end)
+            assert isinstance(outcomes.outcome_of_timeout(spec(retry_rule=rule), lease, 1.0, lambda: 0.5), end)
 
     def test_a_persistent_job_ends_by_what_must_not_be_tried_again(self):
         task = spec(retry_rule=RetryRule(never=(KeyError,)))

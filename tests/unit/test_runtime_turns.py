@@ -7,10 +7,10 @@ from collections import Counter
 
 import pytest
 
-from leasehold.runtime.round_robin import Turns
+from leasehold.runtime.round_robin import WeightedRoundRobin
 
 
-def firsts(turns: Turns, count: int) -> list[str]:
+def firsts(turns: WeightedRoundRobin, count: int) -> list[str]:
     found = []
     for _ in range(count):
         found.append(turns.order[0])
@@ -19,7 +19,7 @@ def firsts(turns: Turns, count: int) -> list[str]:
 
 
 def test_equal_weights_go_round_and_the_rest_follows_in_its_order():
-    turns = Turns(["a", "b", "c"])
+    turns = WeightedRoundRobin(["a", "b", "c"])
     orders = []
     for _ in range(4):
         orders.append("".join(turns.order))
@@ -28,14 +28,14 @@ def test_equal_weights_go_round_and_the_rest_follows_in_its_order():
 
 
 def test_weights_are_spread_evenly():
-    assert "".join(firsts(Turns(["a", "b", "c"], {"a": 5}), 7)) == "aabacaa"
+    assert "".join(firsts(WeightedRoundRobin(["a", "b", "c"], {"a": 5}), 7)) == "aabacaa"
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_over_any_window_the_shares_are_right_and_nobody_starves(seed):
     draw = random.Random(seed)
     weights = {name: draw.randint(1, 100) for name in "abcdef"[: draw.randint(1, 6)]}
-    turns, whole = Turns(list(weights), weights), sum(weights.values())
+    turns, whole = WeightedRoundRobin(list(weights), weights), sum(weights.values())
     found = firsts(turns, 3 * whole)
     for start in draw.sample(range(2 * whole + 1), min(50, 2 * whole + 1)):
         assert Counter(found[start : start + whole]) == weights
@@ -46,14 +46,14 @@ def test_over_any_window_the_shares_are_right_and_nobody_starves(seed):
 
 
 def test_every_order_has_every_queue_once():
-    turns = Turns(["a", "b", "c"], {"c": 9})
+    turns = WeightedRoundRobin(["a", "b", "c"], {"c": 9})
     for _ in range(30):
         assert sorted(turns.order) == ["a", "b", "c"]
         turns.advance()
 
 
 def test_the_one_that_woke_is_first_once_and_pays_nothing_for_it():
-    turns = Turns(["a", "b", "c"])
+    turns = WeightedRoundRobin(["a", "b", "c"])
     for _ in range(1_000):
         turns.woken("c")
         assert turns.order == ("c", "a", "b")

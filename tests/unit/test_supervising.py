@@ -16,30 +16,30 @@ from leasehold.cli.work.processes import arguments_of
 from leasehold.core import limits
 from leasehold.core.errors import InvalidArgument, NotConfigured
 from leasehold.processes.child import another_worker, how_it_ended
-from leasehold.processes.health import Outlets, Teller, TellerThread
-from leasehold.processes.link import Tether
+from leasehold.processes.health import HealthOutputs, HealthReporter, HealthReporterThread
+from leasehold.processes.link import SupervisorLink
 from leasehold.processes.recycling import MB, Wear, memory_bytes
-from leasehold.processes.report import Condition, Health, State
+from leasehold.processes.report import Health, WorkerState, WorkerStatus
 from leasehold.processes.restarts import Pauses
 
 READY_S = limits.HEALTH_READY_MS / limits.SECOND
 LIVE_S = limits.HEALTH_LIVE_MS / limits.SECOND
 
 
-def condition(state: State = State.RUNNING, good_at: float = 100.0) -> Condition:
-    return Condition(7, state, good_at, 3, "w")
+def condition(state: WorkerState = WorkerState.RUNNING, good_at: float = 100.0) -> WorkerStatus:
+    return WorkerStatus(7, state, good_at, 3, "w")
 
 
 class TestHealth:
     def test_a_condition_survives_the_line(self):
-        one = Condition(7, State.RETIRING, 12.5, 3, "a\nb\u2028", True)
+        one = WorkerStatus(7, WorkerState.RETIRING, 12.5, 3, "a\nb\u2028", True)
         assert one.to_line().count(b"\n") == 1
-        assert Condition.from_line(one.to_line()) == one
+        assert WorkerStatus.from_line(one.to_line()) == one
 
     @pytest.mark.parametrize("line", [b"", b"1\n", b"{}\n", b'{"state": "merry"}\n', b"\xff\n"])
     def test_other_lines_are_refused(self, line):
         with pytest.raises((ValueError, KeyError, TypeError)):
-            Condition.from_line(line)
+            WorkerStatus.from_line(line)
 
     @pytest.mark.parametrize(
         ("age_s", "ready", "live"),
@@ -54,13 +54,13 @@ class TestHealth:
             {"worker": "w", "pid": 7, "state": "running", "last_good_reply_s": age_s, "active": 3}
         ]
 
-    @pytest.mark.parametrize("state", [State.STARTING, State.RETIRING, State.STOPPING])
+    @pytest.mark.parametrize("state", [WorkerState.STARTING, WorkerState.RETIRING, WorkerState.STOPPING])
     def test_only_one_that_takes_up_jobs_is_ready(self, state):
         assert not Health.of([condition(state)], 100.0).ready
         assert Health.of([condition(state)], 100.0).live
 
     def test_it_says_why_one_is_not_as_it_should_be(self):
-        health = Health.of([Condition(7, State.RETIRING, 100.0, reason="all slots are occupied")], 100.0)
+        health = Health.of([WorkerStatus(7, WorkerState.RETIRING, 100.0, reason="all slots are occupied")], 100.0)
         assert not health.ready
         assert json.loads(health.text)["workers"][0]["reason"] == "all slots are occupied"
 
@@ -77,32 +77,32 @@ class TestOutlets:
         [("8099", ("127.0.0.1", 8099)), ("0.0.0.0:1", ("0.0.0.0", 1)), ("[::1]:8099", ("::1", 8099)), ("0", None)],
     )
     def test_a_port_may_have_a_host(self, text, address):
-        assert Outlets.of(None, text).address == (address or ("127.0.0.1", 0))
+        assert HealthOutputs.of(None, text).address == (address or ("127.0.0.1", 0))
 
     @pytest.mark.parametrize("text", ["", "web", "host:", ":", "70000", "1.5", "-1", "8099:host", "٣"])
     def test_anything_else_is_refused(self, text):
         with pytest.raises(InvalidArgument, match="HOST"):
-            Outlets.of(None, text)
+            HealthOutputs.of(None, text)
 
     def test_a_port_that_is_taken_is_found_out_before_anything_else(self):
         with socket.create_server(("127.0.0.1", 0)) as taken:
             port = taken.getsockname()[1]
             with pytest.raises(NotConfigured, match=f"127.0.0.1:{port} cannot be opened"):
-                Outlets(address=("127.0.0.1", port)).check()
-        Outlets(address=("127.0.0.1", port)).check()
-        Outlets().check()
+                HealthOutputs(address=("127.0.0.1", port)).check()
+        HealthOutputs(address=("127.0.0.1", port)).check()
+        HealthOutputs().check()
 
     def test_the_file_needs_a_folder_that_can_be_written_to(self, tmp_path, monkeypatch):
         monkeypatch.setattr(os, "access", lambda *_: False)
         with pytest.raises(InvalidArgument, match="may write to"):
-            Outlets.of(str(tmp_path / "health.json"), None)
+            HealthOutputs.of(str(tmp_path / "health.json"), None)
 
     def test_the_file_needs_a_folder(self, tmp_path):
-        assert Outlets.of(str(tmp_path / "health.json"), None)
-        assert not Outlets()
+        assert HealthOutputs.of(str(tmp_path / "health.json"), None)
+        assert not HealthOutputs()
         for wrong in (tmp_path / "no" / "health.json", tmp_path):
             with pytest.raises(InvalidArgument, match="health file"):
-                Outlets.of(str(wrong), None)
+                HealthOutputs.of(str(wrong), None)
 
 
 async def ask(port: int, request: bytes) -> bytes:
@@ -120,7 +120,9 @@ class TestTeller:
     @pytest.fixture
     async def port(self, free_port):
         self.now = 100.0
-        teller = Teller(lambda: Health.of([condition()], self.now), Outlets(None, ("127.0.0.1", free_port)))
+        teller = HealthReporter(
+            lambda: Health.of([condition()], self.now), HealthOutputs(None, ("127.0.0.1", free_port))
+        )
         await teller.open()
         task = asyncio.create_task(teller.run())
         yield free_port
@@ -165,30 +167,30 @@ class TestTeller:
 
     async def test_a_port_that_is_taken_is_said(self, port):
         with pytest.raises(NotConfigured, match=r"health port 127\.0\.0\.1"):
-            await Teller(lambda: Health.of([], 0.0), Outlets(None, ("127.0.0.1", port))).open()
+            await HealthReporter(lambda: Health.of([], 0.0), HealthOutputs(None, ("127.0.0.1", port))).open()
 
     def test_a_thread_says_it_as_well(self, free_port):
         with socket.socket() as taken:
             taken.bind(("127.0.0.1", free_port))
             taken.listen()
-            teller = Teller(lambda: Health.of([], 0.0), Outlets(None, ("127.0.0.1", free_port)))
-            with pytest.raises(NotConfigured, match="health port"), TellerThread(teller):
+            teller = HealthReporter(lambda: Health.of([], 0.0), HealthOutputs(None, ("127.0.0.1", free_port)))
+            with pytest.raises(NotConfigured, match="health port"), HealthReporterThread(teller):
                 pass
 
     def test_the_file_is_there_while_it_runs(self, tmp_path):
         path = tmp_path / "health.json"
-        teller = Teller(lambda: Health.of([condition()], 100.0), Outlets(str(path)))
-        with TellerThread(teller):
+        teller = HealthReporter(lambda: Health.of([condition()], 100.0), HealthOutputs(str(path)))
+        with HealthReporterThread(teller):
             assert json.loads(path.read_text())["live"] is True
         assert os.listdir(tmp_path) == []
 
     def test_a_file_that_cannot_be_written_is_said_once_and_ends_nothing(self, tmp_path, caplog):
         folder = tmp_path / "gone"
         folder.mkdir()
-        outlets = Outlets.of(str(folder / "health.json"), None)
+        outlets = HealthOutputs.of(str(folder / "health.json"), None)
         folder.rmdir()
         rounds = []
-        with TellerThread(Teller(lambda: Health.of([], 0.0), outlets), lambda: rounds.append(1)):
+        with HealthReporterThread(HealthReporter(lambda: Health.of([], 0.0), outlets), lambda: rounds.append(1)):
             assert rounds
         assert caplog.text.count("health_file") == 1
 
@@ -290,16 +292,16 @@ class TestCommands:
 class TestTether:
     def test_what_is_no_line_is_refused(self):
         with pytest.raises(InvalidArgument, match="--tether"):
-            Tether(987)
+            SupervisorLink(987)
 
     def test_orders_come_in_and_conditions_go_out(self):
         ours, theirs = socket.socketpair()
         with ours:
-            tether = Tether(theirs.detach())
+            tether = SupervisorLink(theirs.detach())
             heard: list[str] = []
             tether.attach(lambda: heard.append("stop"), lambda: heard.append("hard"))
             tether.tell(condition())
-            assert Condition.from_line(ours.recv(4096)) == condition()
+            assert WorkerStatus.from_line(ours.recv(4096)) == condition()
             for _ in range(5_000):  # a supervisor that does not read holds nobody up
                 tether.tell(condition())
             ours.sendall(b"stop\nwhat\nhard\n")

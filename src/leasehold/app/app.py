@@ -33,7 +33,7 @@ from leasehold.core.errors import InvalidArgument
 from leasehold.core.events import Event, Listener
 from leasehold.core.place import Place, RunsIn
 from leasehold.core.task import TaskSpec
-from leasehold.protocols.registry import spoken
+from leasehold.protocols.registry import parse_protocol
 from leasehold.protocols.spec import WireProtocol
 from leasehold.settings import Settings, check_url, variable_of
 
@@ -374,7 +374,7 @@ class Leasehold:
 
 def _engine(protocol: object, settings: Settings) -> FullEngine:
     if protocol is None or isinstance(protocol, str):
-        return spoken(settings.protocol).engine(settings)
+        return parse_protocol(settings.protocol).engine(settings)
     if isinstance(protocol, type) or not callable(getattr(protocol, "engine", None)):
         kind = protocol.__name__ if isinstance(protocol, type) else type(protocol).__name__
         raise InvalidArgument(f"protocol is a {kind}; expected one such as Native() or RedisWorkQueue(prefix=...).")

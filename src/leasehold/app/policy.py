@@ -151,14 +151,14 @@ class Policy:
     defaults: Defaults
     options: Options = field(default_factory=Options)
 
-    def settled(self) -> Settled:
+    def settled(self) -> ResolvedPolicy:
         """What holds in the end."""
         rules = self.own.over(self.defaults.of(self.queue))
         assert rules.retries is not None
         assert rules.backoff is not None
         assert rules.result_ttl_ms is not None
         told = rules.retry_on is not None or rules.fail_on is not None
-        return Settled(
+        return ResolvedPolicy(
             timeout_ms=self._timeout_ms(bool(self.options.persistent)),
             retries=rules.retries,
             backoff=rules.backoff,
@@ -181,7 +181,7 @@ class Policy:
 
 
 @dataclass(frozen=True, slots=True)
-class Settled:
+class ResolvedPolicy:
     """The rules of a task or a handler in the end. `timeout_ms` None: no limit."""
 
     timeout_ms: int | None

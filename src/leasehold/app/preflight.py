@@ -14,7 +14,7 @@ from leasehold.core.errors import AccessDenied, LeaseholdError, QueueFull, Redis
 from leasehold.core.steps import Command, Steps
 from leasehold.protocols.registry import native_rights
 from leasehold.protocols.spec import Rights
-from leasehold.runtime.log import event
+from leasehold.runtime.log import log_event
 
 if TYPE_CHECKING:
     from leasehold.core.engine import FullEngine
@@ -145,7 +145,7 @@ def log(found: Inspection) -> None:
     """Log, one event each, what is not as it should be. For a worker that starts all the same."""
     for one in found.findings:
         if one.level is not Level.OK:
-            event(logging.WARNING, "redis_unfit", about=one.name, found=one.found, remedy=one.remedy or None)
+            log_event(logging.WARNING, "redis_unfit", about=one.name, found=one.found, remedy=one.remedy or None)
 
 
 def fields_of(reply: bytes) -> dict[str, str]:

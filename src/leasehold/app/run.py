@@ -19,17 +19,17 @@ from leasehold.app.preflight import Inspection, inspection
 from leasehold.core import limits, names
 from leasehold.core.errors import InvalidArgument, Unreachable
 from leasehold.core.task import TaskSpec
-from leasehold.processes.health import Outlets, Teller, TellerThread
+from leasehold.processes.health import HealthOutputs, HealthReporter, HealthReporterThread
 from leasehold.processes.keeper.handle import ProcessKeeper
 from leasehold.processes.keeper.overdue import Timeouts
-from leasehold.processes.link import Tether
+from leasehold.processes.link import SupervisorLink
 from leasehold.processes.recycling import Wear
-from leasehold.processes.report import Condition, Health, State
+from leasehold.processes.report import Health, WorkerState, WorkerStatus
 from leasehold.protocols.native import NATIVE
-from leasehold.protocols.registry import recipe_of, rights_of
+from leasehold.protocols.registry import engine_spec_of, rights_of
 from leasehold.redis.aio import AsyncDriver
 from leasehold.runtime.isolation.child import Launch
-from leasehold.runtime.log import Once, event
+from leasehold.runtime.log import Once, log_event
 from leasehold.runtime.machine import Machine
 from leasehold.runtime.ports import Env
 from leasehold.runtime.worker import ExitStatus, Worker
@@ -60,7 +60,7 @@ class WorkerOptions:
     weights: Mapping[str, int] = field(default_factory=dict)
     max_jobs: int | None = None
     max_memory: int | None = None
-    outlets: Outlets = field(default_factory=Outlets)
+    outlets: HealthOutputs = field(default_factory=HealthOutputs)
     launch: Launch | None = None
 
     def __post_init__(self) -> None:
@@ -100,7 +100,7 @@ async def inspect_redis(app: Leasehold, burst: bool) -> Inspection:
                 if burst:
                     raise
                 if told.is_new(str(error)):
-                    event(logging.WARNING, "redis_awaited", about=str(error))
+                    log_event(logging.WARNING, "redis_awaited", about=str(error))
     finally:
         await driver.close()
 
@@ -108,7 +108,7 @@ async def inspect_redis(app: Leasehold, burst: bool) -> Inspection:
 async def run_worker(
     app: Leasehold,
     options: WorkerOptions,
-    tether: Tether | None = None,
+    tether: SupervisorLink | None = None,
     ended: Callable[[Finished], None] = lambda finished: None,
 ) -> Finished:
     """Run a worker until it is told to stop; with `burst`, until there is nothing left to do.
@@ -118,7 +118,7 @@ async def run_worker(
     may hold the event loop from then on. Raises `NotConfigured` when the health port cannot be had.
     """
     engine = app.engine
-    recipe = recipe_of(engine)
+    recipe = engine_spec_of(engine)
     if app.settings.url.removeprefix("embedded:").strip("/") == "":
         raise InvalidArgument(
             "The URL is `embedded:` without a path: each process would get an empty Redis of its own. Give a path that "
@@ -163,7 +163,7 @@ def _lock_path(app: Leasehold) -> Path:
 class _Watched:
     """A worker that tells how it is: its supervisor, a file, a port, as far as there are any."""
 
-    def __init__(self, worker: Worker, outlets: Outlets, tether: Tether | None, embedded: bool) -> None:
+    def __init__(self, worker: Worker, outlets: HealthOutputs, tether: SupervisorLink | None, embedded: bool) -> None:
         self._worker = worker
         self._outlets = outlets
         self._tether = tether
@@ -175,11 +175,11 @@ class _Watched:
         if tether is not None:
             loop = asyncio.get_running_loop()
             tether.attach(lambda: _on(loop, worker.drain), lambda: _on(loop, worker.stop_hard))
-        teller = Teller(lambda: Health.of([self._condition()], time.monotonic()), self._outlets)
+        teller = HealthReporter(lambda: Health.of([self._condition()], time.monotonic()), self._outlets)
         changes = asyncio.create_task(self._follow_changes())
         status = ExitStatus.FAILED
         # In a thread: a handler that holds up this loop must not make the worker look dead.
-        with TellerThread(teller, self._tell) if tether or self._outlets else nullcontext():
+        with HealthReporterThread(teller, self._tell) if tether or self._outlets else nullcontext():
             try:
                 status = await worker.run()
             finally:
@@ -200,15 +200,15 @@ class _Watched:
         if self._tether is not None:
             self._tether.tell(self._condition())
 
-    def _condition(self) -> Condition:
+    def _condition(self) -> WorkerStatus:
         worker = self._worker
-        state = State.RUNNING if self._ready else State.STARTING
+        state = WorkerState.RUNNING if self._ready else WorkerState.STARTING
         if worker.retiring is not None:
-            state = State.RETIRING
+            state = WorkerState.RETIRING
         elif worker.stopping:
-            state = State.STOPPING
+            state = WorkerState.STOPPING
         about = (worker.active, worker.id, self._embedded, worker.trouble or "")
-        return Condition(os.getpid(), state, worker.good_at, *about)
+        return WorkerStatus(os.getpid(), state, worker.good_at, *about)
 
 
 def _on(loop: asyncio.AbstractEventLoop, act: Callable[[], None]) -> None:

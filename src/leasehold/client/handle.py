@@ -8,7 +8,7 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 from leasehold.client.client import seconds_or_none
-from leasehold.client.unique import as_asked
+from leasehold.client.unique import public_view
 from leasehold.core import limits, names
 from leasehold.core.codec import note_of
 from leasehold.core.engine import Feature
@@ -110,11 +110,11 @@ class JobHandle(Generic[R]):
 
     def refresh(self) -> JobView | None:
         """The job as it is now; None when there is no record of it."""
-        return self._client.run(looked(self._client.engine.job(self.queue, self.id)))
+        return self._client.run(with_public_view(self._client.engine.job(self.queue, self.id)))
 
     async def arefresh(self) -> JobView | None:
         """The twin of `refresh` for async code."""
-        return await self._client.arun(looked(self._client.engine.job(self.queue, self.id)))
+        return await self._client.arun(with_public_view(self._client.engine.job(self.queue, self.id)))
 
     def state(self) -> State | None:
         """Where the job is now; None when there is no record of it."""
@@ -169,7 +169,7 @@ class JobHandle(Generic[R]):
         yield view
 
     def _ask(self) -> Steps[JobView | None]:
-        return looked(self._client.engine.result(self.queue, self.id))
+        return with_public_view(self._client.engine.result(self.queue, self.id))
 
     def _channel(self) -> str:
         return self._client.engine.result_channel(self.queue, self.id)
@@ -186,10 +186,10 @@ class JobHandle(Generic[R]):
         return cast(R, value)
 
 
-def looked(steps: Steps[JobView | None]) -> Steps[JobView | None]:
+def with_public_view(steps: Steps[JobView | None]) -> Steps[JobView | None]:
     """A look at a job, which shows it as its user knows it."""
     view = yield from steps
-    return None if view is None else as_asked(view)
+    return None if view is None else public_view(view)
 
 
 def changes(looks: Iterator[JobView | None]) -> Iterator[JobView]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from leasehold.client.handle import looked
-from leasehold.client.unique import as_asked
+from leasehold.client.handle import with_public_view
+from leasehold.client.unique import public_view
 from leasehold.core import limits, names
 from leasehold.core.engine import Feature
 from leasehold.core.errors import InvalidArgument
@@ -139,7 +139,7 @@ class Inspect:
         return self._client.engine.queue(names.queue_name(name))
 
     def _job(self, queue: str, id: str) -> Steps[JobView | None]:
-        return looked(self._client.engine.job(names.queue_name(queue), names.known_id(id)))
+        return with_public_view(self._client.engine.job(names.queue_name(queue), names.known_id(id)))
 
     def _page(
         self, queue: str, state: State | str, offset: int, limit: int, lane: str | None, after: str | None
@@ -153,7 +153,7 @@ class Inspect:
             if wanted is not State.READY:
                 raise InvalidArgument(f"state is {wanted.value!r} and lane is given; expected 'ready', or no lane.")
         page = yield from self._client.engine.page(names.queue_name(queue), wanted, offset, limit, lane, after)
-        return replace(page, jobs=tuple(map(as_asked, page.jobs)))
+        return replace(page, jobs=tuple(map(public_view, page.jobs)))
 
     def _lane(self, queue: str, lane: str) -> Steps[LaneView]:
         self._client.require(Feature.LANES, "lanes")

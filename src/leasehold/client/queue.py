@@ -23,7 +23,7 @@ from leasehold.core.engine import Feature
 from leasehold.core.errors import InvalidArgument
 from leasehold.core.job import ErrorInfo, Leased, NewJob
 from leasehold.core.outcome import Completed, Failed, Outcome, Released, Retried
-from leasehold.core.patience import Renewals
+from leasehold.core.patience import ReconnectBackoff
 from leasehold.core.shape import progress_of
 from leasehold.core.signature import Results
 from leasehold.core.steps import Steps, WaitLost
@@ -46,7 +46,7 @@ class Claim:
     lease_ms: int
     wait: bool
     until: float | None
-    waits: Renewals = field(default_factory=lambda: Renewals(random.random))
+    waits: ReconnectBackoff = field(default_factory=lambda: ReconnectBackoff(random.random))
 
     def wait_ms(self, leased: Leased, now: float) -> int:
         """How long to wait before the next look; 0: give up. Wake-ups may be lost, so never for long."""

@@ -142,7 +142,7 @@ def keyed(rule: UniqueRule, task: str | None, arguments: bytes) -> UniqueRule:
     return replace(rule, key=_DIGEST + blake2b(content, digest_size=_DIGEST_BYTES).hexdigest())
 
 
-def as_asked(view: JobView) -> JobView:
+def public_view(view: JobView) -> JobView:
     """A job as its user knows it: with the unique key that was asked for, not the one that lies in Redis.
 
     A key by the arguments is shown as "by arguments: " and a digest of them.

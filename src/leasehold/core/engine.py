@@ -95,7 +95,7 @@ class CancelAsked:
 
 
 @dataclass(frozen=True, slots=True)
-class Heartbeat:
+class HeartbeatReply:
     """What a beat brought back.
 
     lost: of the leases asked about, those that are ours no longer.
@@ -184,7 +184,7 @@ class Engine(Protocol):
         """Let the job be held for `ms` from now. False: it was ours no longer."""
         ...
 
-    def heartbeat(self, worker: str, queues: Sequence[str], leases: Sequence[LeaseRef]) -> Steps[Heartbeat]:
+    def heartbeat(self, worker: str, queues: Sequence[str], leases: Sequence[LeaseRef]) -> Steps[HeartbeatReply]:
         """Keep all leases of the worker on these queues, and reclaim those of workers that died."""
         ...
 

@@ -1,6 +1,6 @@
 """When to try again what has failed, and when to give up. Pure: time and randomness come from outside.
 
->>> patience = Patience(limit_s=10.0, random=lambda: 0.5)
+>>> patience = RetryBudget(limit_s=10.0, random=lambda: 0.5)
 >>> patience.failed(now=100.0), patience.left(now=100.5)
 (0.0225, 9.5)
 """
@@ -22,7 +22,7 @@ HELD_S: Final = _CAP
 """A connection, or a wait, that was there for so long was a good one."""
 
 
-class Patience:
+class RetryBudget:
     """The waiting of one call. It starts with the call's first failure. All times in seconds."""
 
     __slots__ = ("_failures", "_limit", "_random", "_since", "_told")
@@ -60,11 +60,11 @@ class Patience:
         return max(_MIN_ATTEMPT, self._limit - (now - self._since))
 
 
-class Renewals:
+class ReconnectBackoff:
     """The pauses before something that was lost is begun anew: a connection, a wait for work. They grow, up to a cap;
     after one that held for `HELD_S` the next pause is the first again.
 
-    >>> renewals = Renewals(random=lambda: 1.0)
+    >>> renewals = ReconnectBackoff(random=lambda: 1.0)
     >>> [renewals.lost(held_s, now=100.0) for held_s in (60.0, 0.0, 0.0, 0.0, 60.0)]
     [0.03, 0.06, 0.12, 0.24, 0.03]
     """
@@ -77,7 +77,7 @@ class Renewals:
 
     def good(self) -> None:
         """One came to a good end."""
-        self._patience = Patience(math.inf, self._random)
+        self._patience = RetryBudget(math.inf, self._random)
 
     def lost(self, held_s: float, now: float) -> float:
         """One was lost that had held for so long. How long to wait before the next, in seconds."""

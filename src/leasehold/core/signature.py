@@ -30,7 +30,7 @@ _OPTIONS = _TIMES | {"id", "queue", "lane", "lane_limit", "priority", "unique", 
 
 
 @dataclass(frozen=True, slots=True)
-class Slot:
+class Parameter:
     """One parameter (or the rest of them, for `*args` and `**kwargs`) and what may be passed to it."""
 
     name: str
@@ -78,10 +78,10 @@ class Signature:
         self._signature = inspect.signature(function)
         hints = _hints(task, function)
         self.returns: Any = hints.get("return", inspect.Parameter.empty)
-        self._positional: list[Slot] = []
-        self._named: dict[str, Slot] = {}
-        self._more: Slot | None = None
-        self._more_named: Slot | None = None
+        self._positional: list[Parameter] = []
+        self._named: dict[str, Parameter] = {}
+        self._more: Parameter | None = None
+        self._more_named: Parameter | None = None
         self._least = self._most = 0
         for name, parameter in self._signature.parameters.items():
             self._place(parameter.kind, _slot(task, name, hints.get(name, Any)))
@@ -94,8 +94,8 @@ class Signature:
         self._check_call(args, kwargs, _hint)
         plain_args: Sequence[Any] = args
         if not self._fit(args):
-            plain_args = [self._apply(Slot.dump, self._nth(n), value) for n, value in enumerate(args)]
-        plain_kwargs = {name: self._apply(Slot.dump, self._by_name(name), value) for name, value in kwargs.items()}
+            plain_args = [self._apply(Parameter.dump, self._nth(n), value) for n, value in enumerate(args)]
+        plain_kwargs = {name: self._apply(Parameter.dump, self._by_name(name), value) for name, value in kwargs.items()}
         try:
             return self._codec.write((plain_args, plain_kwargs))
         except Misfit as exc:
@@ -114,9 +114,9 @@ class Signature:
                 raise PayloadInvalid(f"Task {self.task}: the payload is not [[positional...], {{named...}}].")
         self._check_call(args, kwargs)
         if not self._fit(args):
-            args = [self._apply(Slot.load, self._nth(n), value) for n, value in enumerate(args)]
+            args = [self._apply(Parameter.load, self._nth(n), value) for n, value in enumerate(args)]
         if kwargs:
-            kwargs = {name: self._apply(Slot.load, self._by_name(name), value) for name, value in kwargs.items()}
+            kwargs = {name: self._apply(Parameter.load, self._by_name(name), value) for name, value in kwargs.items()}
         return tuple(args), kwargs
 
     def identity(self, payload: bytes) -> bytes:
@@ -141,7 +141,7 @@ class Signature:
                 return False
         return len(args) <= len(self._kinds)
 
-    def _place(self, kind: inspect._ParameterKind, slot: Slot) -> None:
+    def _place(self, kind: inspect._ParameterKind, slot: Parameter) -> None:
         match kind:
             case inspect.Parameter.POSITIONAL_ONLY:
                 self._positional.append(slot)
@@ -175,17 +175,17 @@ class Signature:
         except TypeError as exc:
             raise PayloadInvalid(f"Task {self.task}: {str(exc)[:200]}.{hint(kwargs)}") from None
 
-    def _nth(self, position: int) -> Slot:
+    def _nth(self, position: int) -> Parameter:
         slot = self._positional[position] if position < len(self._positional) else self._more
         assert slot is not None, "bind() refuses more positional arguments than there are parameters"
         return slot
 
-    def _by_name(self, name: str) -> Slot:
+    def _by_name(self, name: str) -> Parameter:
         slot = self._named.get(name, self._more_named)
         assert slot is not None, "bind() refuses unknown names"
         return slot
 
-    def _apply(self, convert: Callable[[Slot, Any], Any], slot: Slot, value: Any) -> Any:
+    def _apply(self, convert: Callable[[Parameter, Any], Any], slot: Parameter, value: Any) -> Any:
         try:
             return convert(slot, value)
         except Misfit as exc:
@@ -249,15 +249,15 @@ def _hints(task: str, function: Callable[..., Any]) -> dict[str, Any]:
         ) from exc
 
 
-def _slot(task: str, name: str, annotation: Any) -> Slot:
+def _slot(task: str, name: str, annotation: Any) -> Parameter:
     if annotation in _ANYTHING:
-        return Slot(name, annotation, written(annotation))
+        return Parameter(name, annotation, written(annotation))
     kind = rebuildable(annotation)
     try:
         msgspec.json.Decoder(kind)
     except Exception as exc:
         raise InvalidArgument(f"Task {task}: {_unusable(name, annotation, exc)}") from None
-    return Slot(name, kind, written(annotation))
+    return Parameter(name, kind, written(annotation))
 
 
 def _unusable(name: str, annotation: Any, error: Exception) -> str:

@@ -13,15 +13,15 @@ from collections.abc import Callable, Sequence
 from leasehold.bootstrap import command_of
 from leasehold.core import limits
 from leasehold.processes.link import HARD, STOP
-from leasehold.processes.report import Condition, State
+from leasehold.processes.report import WorkerState, WorkerStatus
 from leasehold.processes.system import is_over
 from leasehold.runtime.waits import catch_up
 
 
-class Child:
+class WorkerProcess:
     """See the module. `heard` and `ended` are called on the loop, `ended` once and last.
 
-    child = await Child.start(0, lambda descriptor: [...], heard, ended)
+    child = await WorkerProcess.start(0, lambda descriptor: [...], heard, ended)
     """
 
     def __init__(
@@ -30,7 +30,7 @@ class Child:
         self.place = place
         self.pid = process.pid
         self.began_at = began_at
-        self.condition = Condition(process.pid, State.STARTING, began_at)
+        self.condition = WorkerStatus(process.pid, WorkerState.STARTING, began_at)
         self.was_ready = False
         """Whether it has ever been running."""
         self.leaving = False
@@ -44,11 +44,11 @@ class Child:
         cls,
         place: int,
         command: Callable[[int], Sequence[str]],
-        heard: Callable[[Child], None],
-        ended: Callable[[Child, int], None],
+        heard: Callable[[WorkerProcess], None],
+        ended: Callable[[WorkerProcess, int], None],
         *,
         alone: bool = False,
-    ) -> Child:
+    ) -> WorkerProcess:
         """Start it with the command that belongs to the descriptor of its tether. `alone`: it has our stdin.
 
         Raises `OSError` when the system cannot start a process.
@@ -98,7 +98,10 @@ class Child:
                 self._process.kill()
 
     async def _follow(
-        self, reader: asyncio.StreamReader, heard: Callable[[Child], None], ended: Callable[[Child, int], None]
+        self,
+        reader: asyncio.StreamReader,
+        heard: Callable[[WorkerProcess], None],
+        ended: Callable[[WorkerProcess, int], None],
     ) -> None:
         listening = asyncio.create_task(self._listen(reader, heard))
         status = await self._process.wait()
@@ -109,7 +112,7 @@ class Child:
         self._writer.close()
         ended(self, status)
 
-    async def _listen(self, reader: asyncio.StreamReader, heard: Callable[[Child], None]) -> None:
+    async def _listen(self, reader: asyncio.StreamReader, heard: Callable[[WorkerProcess], None]) -> None:
         while True:
             try:
                 line = await reader.readline()
@@ -119,7 +122,7 @@ class Child:
                 self._silent = True
                 return
             with contextlib.suppress(ValueError, KeyError, TypeError):
-                self.condition = Condition.from_line(line)
+                self.condition = WorkerStatus.from_line(line)
                 heard(self)
 
 

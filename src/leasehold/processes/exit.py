@@ -19,7 +19,7 @@ from typing import Final
 from leasehold.core import limits
 from leasehold.processes import waiter
 from leasehold.processes.system import OVER, PROC
-from leasehold.runtime.log import event
+from leasehold.runtime.log import log_event
 
 STDERR: Final = 2
 FORCE_S: Final = 8.0
@@ -44,7 +44,7 @@ def end_within(ms: int, status: int, keeper: int | None) -> None:
 def _force(status: int, keeper: int | None) -> None:
     left = [one.name for one in threading.enumerate() if not one.daemon and one is not threading.main_thread()]
     kept_by = f"threads {', '.join(left)}" if left else "asyncio tasks, exit hooks or child processes"
-    event(logging.WARNING, "exit_forced", kept_by=kept_by)
+    log_event(logging.WARNING, "exit_forced", kept_by=kept_by)
     if keeper is not None:
         become_waiter(keeper, status)
     os._exit(status)

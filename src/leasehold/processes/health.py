@@ -15,17 +15,17 @@ from typing import Final
 from leasehold.core import limits
 from leasehold.core.errors import InvalidArgument, NotConfigured
 from leasehold.processes.report import Health
-from leasehold.runtime.log import brief, event
+from leasehold.runtime.log import brief, log_event
 
 HERE: Final = "127.0.0.1"
 _REASONS: Final = {200: "OK", 404: "Not Found", 405: "Method Not Allowed", 408: "Request Timeout", 503: "Unavailable"}
 
 
 @dataclass(frozen=True, slots=True)
-class Outlets:
+class HealthOutputs:
     """Where health is told. `address`: host and port.
 
-        Outlets("/run/worker.json", ("127.0.0.1", 8099))
+        HealthOutputs("/run/worker.json", ("127.0.0.1", 8099))
 
     Raises `InvalidArgument`.
     """
@@ -34,10 +34,10 @@ class Outlets:
     address: tuple[str, int] | None = None
 
     @classmethod
-    def of(cls, file: str | None, port: str | None) -> Outlets:
+    def of(cls, file: str | None, port: str | None) -> HealthOutputs:
         """From text as on the command line: a path, and `[HOST:]PORT`.
 
-        >>> Outlets.of(None, "8099").address
+        >>> HealthOutputs.of(None, "8099").address
         ('127.0.0.1', 8099)
         """
         if file is not None:
@@ -77,10 +77,10 @@ def _not_opened(host: str, port: int, error: OSError) -> NotConfigured:
     )
 
 
-class Teller:
+class HealthReporter:
     """Tells how things are until it is cancelled. Nothing that goes wrong here ends a worker."""
 
-    def __init__(self, look: Callable[[], Health], outlets: Outlets) -> None:
+    def __init__(self, look: Callable[[], Health], outlets: HealthOutputs) -> None:
         self._look = look
         self._outlets = outlets
         self._open = 0
@@ -119,7 +119,7 @@ class Teller:
         except OSError as error:
             if str(error) != self._trouble:  # once, not every second
                 self._trouble = str(error)
-                event(logging.ERROR, "health_file", error=brief(error))
+                log_event(logging.ERROR, "health_file", error=brief(error))
 
     def _remove(self) -> None:
         """A file that is left behind would speak of a worker that is not there."""
@@ -136,7 +136,7 @@ class Teller:
         except OSError as error:
             raise _not_opened(host, port, error) from None
         name = server.sockets[0].getsockname()
-        event(logging.INFO, "health", at=f"{name[0]}:{name[1]}")
+        log_event(logging.INFO, "health", at=f"{name[0]}:{name[1]}")
         return server
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -170,15 +170,15 @@ class Teller:
         return head if method == b"HEAD" else head + body
 
 
-class TellerThread:
+class HealthReporterThread:
     """A teller on a loop of its own, so that it also answers while a handler holds up the worker's.
 
-    with TellerThread(Teller(look, outlets), told): ...
+    with HealthReporterThread(HealthReporter(look, outlets), told): ...
 
     Raises `NotConfigured` on entering when the port cannot be had.
     """
 
-    def __init__(self, teller: Teller, told: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, teller: HealthReporter, told: Callable[[], None] = lambda: None) -> None:
         self._teller = teller
         self._told = told
         self._begun = threading.Event()
@@ -211,7 +211,7 @@ class TellerThread:
         except NotConfigured as error:
             self._failed = error
         except Exception as error:
-            event(logging.ERROR, "health_ended", error=brief(error))
+            log_event(logging.ERROR, "health_ended", error=brief(error))
         finally:
             self._begun.set()
 

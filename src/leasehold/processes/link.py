@@ -17,17 +17,17 @@ from typing import Final
 
 from leasehold.core import limits
 from leasehold.core.errors import InvalidArgument
-from leasehold.processes.report import Condition
-from leasehold.runtime.log import event
+from leasehold.processes.report import WorkerStatus
+from leasehold.runtime.log import log_event
 
 STOP: Final = b"stop\n"
 HARD: Final = b"hard\n"
 
 
-class Tether:
+class SupervisorLink:
     """One line. `follow` is to be called once, as early as can be.
 
-    tether = Tether(descriptor)
+    tether = SupervisorLink(descriptor)
     tether.follow()
     tether.attach(stop=worker.drain, hard=worker.stop_hard)
     """
@@ -51,7 +51,7 @@ class Tether:
         """What the orders mean from now on. Both are called from another thread, and perhaps more than once."""
         self._acts = (stop, hard)
 
-    def tell(self, condition: Condition) -> None:
+    def tell(self, condition: WorkerStatus) -> None:
         """Tell how this process is. Never raises or waits: what a busy supervisor has no room for is left out."""
         if os.getpid() == self._own:
             with self._lock, contextlib.suppress(OSError):
@@ -62,7 +62,7 @@ class Tether:
             while line := _next(lines.readline):
                 self._act(line)
         self._socket.close()
-        event(logging.WARNING, "supervisor_gone", then="stopping")
+        log_event(logging.WARNING, "supervisor_gone", then="stopping")
         self._act(STOP)
 
     def _act(self, line: bytes) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 from leasehold.core import limits
 
 
-class State(StrEnum):
+class WorkerState(StrEnum):
     """What a worker process is at."""
 
     STARTING = "starting"
@@ -22,7 +22,7 @@ class State(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class WorkerStatus:
     """One worker process.
 
     `good_at`: when Redis last gave it a good reply, or when the process began, by the monotonic clock that all
@@ -31,7 +31,7 @@ class Condition:
     """
 
     pid: int
-    state: State
+    state: WorkerState
     good_at: float
     active: int = 0
     worker: str = ""
@@ -42,10 +42,10 @@ class Condition:
         return json.dumps(asdict(self), separators=(",", ":")).encode() + b"\n"
 
     @classmethod
-    def from_line(cls, line: bytes) -> Condition:
+    def from_line(cls, line: bytes) -> WorkerStatus:
         """Raises `ValueError`, `KeyError` or `TypeError` for what is not such a line."""
         fields = json.loads(line)
-        fields["state"] = State(fields["state"])
+        fields["state"] = WorkerState(fields["state"])
         return cls(**fields)
 
     def live(self, now: float) -> bool:
@@ -54,7 +54,7 @@ class Condition:
 
     def ready(self, now: float) -> bool:
         """Whether it takes up jobs."""
-        return self.state is State.RUNNING and now - self.good_at < limits.HEALTH_READY_MS / limits.SECOND
+        return self.state is WorkerState.RUNNING and now - self.good_at < limits.HEALTH_READY_MS / limits.SECOND
 
     def shown(self, now: float) -> dict[str, Any]:
         about = {
@@ -76,10 +76,10 @@ class Health:
     text: bytes
 
     @classmethod
-    def of(cls, conditions: Sequence[Condition], now: float) -> Health:
+    def of(cls, conditions: Sequence[WorkerStatus], now: float) -> Health:
         """Judge them.
 
-        >>> Health.of([Condition(7, State.RUNNING, good_at=100.0)], now=100.5).ready
+        >>> Health.of([WorkerStatus(7, WorkerState.RUNNING, good_at=100.0)], now=100.5).ready
         True
         """
         live = any(one.live(now) for one in conditions)

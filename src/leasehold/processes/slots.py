@@ -7,13 +7,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from leasehold.core import limits
-from leasehold.processes.child import Child
-from leasehold.processes.health import Outlets
+from leasehold.processes.child import WorkerProcess
+from leasehold.processes.health import HealthOutputs
 from leasehold.processes.restarts import Pauses
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class SupervisorConfig:
     """What to run. `command`: the command line of a worker process whose tether is this descriptor.
 
     `grace_s`: how long its running jobs may go on after a stop was asked for. `burst`: a process that ends well is not
@@ -25,23 +25,23 @@ class Plan:
     grace_s: float = limits.STOP_GRACE_MS / limits.SECOND
     burst: bool = False
     watched: str | None = None
-    outlets: Outlets = field(default_factory=Outlets)
+    outlets: HealthOutputs = field(default_factory=HealthOutputs)
 
 
 @dataclass(slots=True, eq=False)
-class Place:
+class Slot:
     """Where one worker process is at work. Besides it there may be some that finish their last jobs."""
 
     number: int
     pauses: Pauses
-    current: Child | None = None
-    successor: Child | None = None
+    current: WorkerProcess | None = None
+    successor: WorkerProcess | None = None
     """In a rolling restart: takes over when it is ready."""
     starting: bool = False
     pause: asyncio.TimerHandle | None = None
     done: bool = False
     """In a burst: nothing was left to do here."""
-    retiring: set[Child] = field(default_factory=set)
+    retiring: set[WorkerProcess] = field(default_factory=set)
 
     @property
     def empty(self) -> bool:

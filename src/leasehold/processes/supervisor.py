@@ -17,26 +17,26 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from leasehold.core import limits
-from leasehold.processes.child import Child, how_it_ended
-from leasehold.processes.health import Teller
+from leasehold.processes.child import WorkerProcess, how_it_ended
+from leasehold.processes.health import HealthReporter
 from leasehold.processes.reload import follow_changes
-from leasehold.processes.report import Health, State
+from leasehold.processes.report import Health, WorkerState
 from leasehold.processes.restarts import Pauses
-from leasehold.processes.slots import Place, Plan
+from leasehold.processes.slots import Slot, SupervisorConfig
 from leasehold.processes.status import Status
 from leasehold.processes.terminal import has_terminal
-from leasehold.runtime.log import brief, event
+from leasehold.runtime.log import brief, log_event
 
 
 class Supervisor:
     """Run it once. `embedded` is called when a worker process first says that its Redis is an embedded one.
 
-    status = asyncio.run(Supervisor(Plan(command, processes=4)).run())
+    status = asyncio.run(Supervisor(SupervisorConfig(command, processes=4)).run())
     """
 
     def __init__(
         self,
-        plan: Plan,
+        plan: SupervisorConfig,
         *,
         embedded: Callable[[], None] = lambda: None,
         chance: Callable[[], float] = random.random,
@@ -45,18 +45,18 @@ class Supervisor:
         self._plan = plan
         self._embedded: Callable[[], None] | None = embedded
         self._clock = clock
-        self._places = [Place(number, Pauses(chance)) for number in range(plan.processes)]
-        self._children: set[Child] = set()
+        self._places = [Slot(number, Pauses(chance)) for number in range(plan.processes)]
+        self._children: set[WorkerProcess] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._timers: set[asyncio.TimerHandle] = set()
         self._asks = 0
         self._stopping = False
         self._status: int = Status.DONE
         self._reloading = False
-        self._rolling: deque[Place] = deque()
-        self._turn: Place | None = None
+        self._rolling: deque[Slot] = deque()
+        self._turn: Slot | None = None
         """In a rolling restart: the place whose turn it is."""
-        self._rolled: Child | None = None
+        self._rolled: WorkerProcess | None = None
         """In a rolling restart: the process whose end is waited for before the next place has its turn."""
         self._roll_again = False
         """It was asked for another one meanwhile: the code may have changed since it began."""
@@ -71,14 +71,14 @@ class Supervisor:
         """
         loop = asyncio.get_running_loop()
         self._over: asyncio.Future[int] = loop.create_future()
-        teller = Teller(self.health, self._plan.outlets)
+        teller = HealthReporter(self.health, self._plan.outlets)
         await teller.open()
         numbers = [signal.SIGTERM, signal.SIGINT]
         if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:  # not under nohup
             numbers.append(signal.SIGHUP)
         for number in numbers:
             loop.add_signal_handler(number, self._signalled, number)
-        event(logging.INFO, "supervising", pid=os.getpid(), processes=len(self._places))
+        log_event(logging.INFO, "supervising", pid=os.getpid(), processes=len(self._places))
         self._launch(self._places[0])
         if self._plan.outlets:
             self._background(teller.run())
@@ -103,18 +103,18 @@ class Supervisor:
 
     # ------------------------------------------------------------------------------------------------ starting them
 
-    def _launch(self, place: Place, *, successor: bool = False) -> None:
+    def _launch(self, place: Slot, *, successor: bool = False) -> None:
         place.starting = True
         self._background(self._start(place, successor))
 
-    async def _start(self, place: Place, successor: bool) -> None:
+    async def _start(self, place: Slot, successor: bool) -> None:
         place.forget_pause()
         try:
             alone = self._plan.processes == 1
-            child = await Child.start(place.number, self._plan.command, self._heard, self._ended, alone=alone)
+            child = await WorkerProcess.start(place.number, self._plan.command, self._heard, self._ended, alone=alone)
         except OSError as error:
             place.starting = False
-            event(logging.ERROR, "child_not_started", place=place.number, error=brief(error))
+            log_event(logging.ERROR, "child_not_started", place=place.number, error=brief(error))
             if successor:
                 self._give_up_rolling(place, "the system could not start it")
             if not self._stopping:
@@ -127,7 +127,7 @@ class Supervisor:
             place.successor = child
         else:
             place.current = child
-        event(logging.INFO, "child_started", place=place.number, child=child.pid)
+        log_event(logging.INFO, "child_started", place=place.number, child=child.pid)
         self._at(limits.CHILD_START_MS / limits.SECOND, lambda: self._slow(child))
         if self._stopping or self._reloading or (successor and self._roll_again):
             self._dismiss(child)
@@ -137,14 +137,14 @@ class Supervisor:
             if place.empty:
                 self._launch(place)
 
-    def _slow(self, child: Child) -> None:
+    def _slow(self, child: WorkerProcess) -> None:
         if child not in self._children or child.was_ready or child.leaving:
             return
-        event(logging.WARNING, "child_slow", place=child.place, child=child.pid, not_ready_in_s=self._age(child))
+        log_event(logging.WARNING, "child_slow", place=child.place, child=child.pid, not_ready_in_s=self._age(child))
         if self._places[child.place].successor is child:
             self._dismiss(child)
 
-    def _later(self, place: Place, lived_s: float) -> float:
+    def _later(self, place: Slot, lived_s: float) -> float:
         """Fill the place after a pause, whose length is answered."""
         pause_s = place.pauses.after(lived_s)
 
@@ -158,18 +158,18 @@ class Supervisor:
 
     # ------------------------------------------------------------------------------------------------- hearing them
 
-    def _heard(self, child: Child) -> None:
+    def _heard(self, child: WorkerProcess) -> None:
         place, state = self._places[child.place], child.condition.state
-        if state is State.RUNNING and not child.was_ready:
+        if state is WorkerState.RUNNING and not child.was_ready:
             child.was_ready = self._ever_ready = True
             self._failures = 0
             worker = child.condition.worker
-            event(logging.INFO, "child_ready", place=child.place, child=child.pid, worker=worker)
+            log_event(logging.INFO, "child_ready", place=child.place, child=child.pid, worker=worker)
             if place.successor is child and not child.leaving:
                 self._succeed(place)
             if not self._stopping and not self._reloading:
                 self._fill()  # the first one came through: so will the others
-        if state is State.RETIRING and place.current is child:
+        if state is WorkerState.RETIRING and place.current is child:
             place.current = None
             place.retiring.add(child)
             if not self._stopping and not self._reloading and place.empty:
@@ -178,13 +178,13 @@ class Supervisor:
             embedded, self._embedded = self._embedded, None
             embedded()
 
-    def _ended(self, child: Child, status: int) -> None:
+    def _ended(self, child: WorkerProcess, status: int) -> None:
         self._children.discard(child)
         place = self._places[child.place]
         how, lived_s = how_it_ended(status), self._age(child)
         expected = child.leaving or status == Status.RECYCLED or (self._plan.burst and status == Status.DONE)
         level = logging.INFO if expected else logging.WARNING
-        event(level, "child_ended", place=child.place, child=child.pid, how=how, lived_s=lived_s)
+        log_event(level, "child_ended", place=child.place, child=child.pid, how=how, lived_s=lived_s)
         place.retiring.discard(child)
         was_current, was_successor = place.current is child, place.successor is child
         if was_current:
@@ -206,7 +206,7 @@ class Supervisor:
         if child is self._rolled:
             self._roll_next()
 
-    def _replace(self, place: Place, child: Child, status: int, lived_s: float) -> None:
+    def _replace(self, place: Slot, child: WorkerProcess, status: int, lived_s: float) -> None:
         """Decide what comes into the place of one that ended."""
         if status == Status.RECYCLED:
             if place.empty:
@@ -221,19 +221,19 @@ class Supervisor:
         if not child.was_ready:
             self._failures += 1
             if self._plan.watched is not None and status == Status.WRONG:
-                event(logging.WARNING, "waiting_for_changes", place=place.number)
+                log_event(logging.WARNING, "waiting_for_changes", place=place.number)
                 return
             if not self._ever_ready and status in (Status.FAILED, Status.WRONG):
                 self._stop_all(status)  # it has said why
                 return
             if self._failures >= limits.CHILD_FAILURES and not any(one.was_ready for one in self._children):
-                event(logging.CRITICAL, "giving_up", failures=self._failures, reason="no worker process gets ready")
+                log_event(logging.CRITICAL, "giving_up", failures=self._failures, reason="no worker process gets ready")
                 self._stop_all(Status.FAILED)
                 return
         if place.successor is None and not place.starting:
             pause_s = self._later(place, lived_s)
             if pause_s:
-                event(logging.WARNING, "child_pause", place=place.number, next_in_s=pause_s)
+                log_event(logging.WARNING, "child_pause", place=place.number, next_in_s=pause_s)
 
     # ------------------------------------------------------------------------------------- rolling and reloading
 
@@ -241,11 +241,11 @@ class Supervisor:
         if self._stopping or self._reloading:
             return  # all of them are ending already
         if self._turn is None:
-            event(logging.INFO, "rolling", processes=len(self._places))
+            log_event(logging.INFO, "rolling", processes=len(self._places))
             self._begin_rolling()
             return
         then = "after this place" if self._rolled is not None else "with a new process for this place"
-        event(logging.INFO, "rolling_again", place=self._turn.number, then=then)
+        log_event(logging.INFO, "rolling_again", place=self._turn.number, then=then)
         self._roll_again = True
         if self._turn.successor is not None:
             self._supersede(self._turn.successor)
@@ -270,12 +270,12 @@ class Supervisor:
                 self._launch(place, successor=True)
                 return
 
-    def _supersede(self, successor: Child) -> None:
+    def _supersede(self, successor: WorkerProcess) -> None:
         """It may have loaded the code of before, or hang in it. It was never ready, so it has no job to finish."""
         self._dismiss(successor, limits.RELOAD_GRACE_MS / limits.SECOND)
 
-    def _give_up_rolling(self, place: Place, reason: str) -> None:
-        event(logging.ERROR, "rolling_given_up", place=place.number, reason=reason)
+    def _give_up_rolling(self, place: Slot, reason: str) -> None:
+        log_event(logging.ERROR, "rolling_given_up", place=place.number, reason=reason)
         self._forget_rolling()
 
     def _forget_rolling(self) -> None:
@@ -283,7 +283,7 @@ class Supervisor:
         self._turn = self._rolled = None
         self._roll_again = False
 
-    def _succeed(self, place: Place) -> None:
+    def _succeed(self, place: Slot) -> None:
         old, place.current, place.successor = place.current, place.successor, None
         if old is None:
             self._roll_next()
@@ -294,7 +294,7 @@ class Supervisor:
     def _changed(self, count: int, path: str) -> None:
         if self._stopping or self._reloading:
             return
-        event(logging.INFO, "files_changed", files=count, one=path)
+        log_event(logging.INFO, "files_changed", files=count, one=path)
         self._reloading = True
         for place in self._places:
             place.forget_pause()
@@ -319,7 +319,7 @@ class Supervisor:
             return
         self._asks += 1
         then = {1: "stopping", 2: "stopping hard"}.get(self._asks, "killing")
-        event(logging.INFO, "signal", name=number.name, then=then)
+        log_event(logging.INFO, "signal", name=number.name, then=then)
         if self._asks == 1:
             self._stop_all(Status.DONE)
         elif self._asks == 2:
@@ -342,27 +342,27 @@ class Supervisor:
             self._dismiss(child)
         self._end_if_over()
 
-    def _dismiss(self, child: Child, grace_s: float | None = None) -> None:
+    def _dismiss(self, child: WorkerProcess, grace_s: float | None = None) -> None:
         """Tell it to stop, and see to it that it does: the grace that it knows of, then hard, then by force."""
         child.order()
         full_s = self._plan.grace_s + limits.CHILD_HARD_MS / limits.SECOND
         self._at(full_s if grace_s is None else grace_s, lambda: self._dismiss_hard(child))
 
-    def _dismiss_hard(self, child: Child) -> None:
+    def _dismiss_hard(self, child: WorkerProcess) -> None:
         if child in self._children:
             child.order(hard=True)
             self._at(limits.CHILD_KILL_MS / limits.SECOND, lambda: self._kill(child))
 
-    def _kill(self, child: Child, *, waited: bool = False) -> None:
+    def _kill(self, child: WorkerProcess, *, waited: bool = False) -> None:
         if child in self._children and child.over and not waited:  # its keeper gives back what it held
             self._at(limits.WAITER_MS / limits.SECOND, lambda: self._kill(child, waited=True))
         elif child in self._children:
-            event(logging.WARNING, "child_killed", place=child.place, child=child.pid)
+            log_event(logging.WARNING, "child_killed", place=child.place, child=child.pid)
             child.kill()
 
     def _end_if_over(self) -> None:
         if self._stopping and not self._children and not self._any_starting and not self._over.done():
-            event(logging.INFO, "supervisor_ends", status=int(self._status))
+            log_event(logging.INFO, "supervisor_ends", status=int(self._status))
             self._over.set_result(self._status)
 
     @property
@@ -371,7 +371,7 @@ class Supervisor:
 
     # ---------------------------------------------------------------------------------------------------- small ones
 
-    def _age(self, child: Child) -> float:
+    def _age(self, child: WorkerProcess) -> float:
         return self._clock() - child.began_at
 
     def _at(self, seconds: float, act: Callable[[], None]) -> asyncio.TimerHandle:
@@ -393,5 +393,5 @@ class Supervisor:
         self._tasks.discard(task)
         error = None if task.cancelled() else task.exception()
         if error is not None:
-            event(logging.CRITICAL, "stopping", error=brief(error))
+            log_event(logging.CRITICAL, "stopping", error=brief(error))
             self._stop_all(Status.FAILED)

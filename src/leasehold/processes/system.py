@@ -89,7 +89,7 @@ _LOOK_S: Final = 0.002
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class ProcessGroup:
     """The number of a job process, which is that of its group, and when it began: later the number may be another's."""
 
     pid: int
@@ -107,13 +107,13 @@ class Group:
         return about is not None and about.began == self.began and about.state not in (b"Z", b"X")
 
 
-def group_of(pid: int) -> Group | None:
+def group_of(pid: int) -> ProcessGroup | None:
     """The group of a job process that is not reaped yet. None: this system does not tell of processes."""
     about = stat_of(pid)
-    return None if about is None else Group(pid, about.began)
+    return None if about is None else ProcessGroup(pid, about.began)
 
 
-def end(groups: Iterable[Group], seconds: float) -> None:
+def end(groups: Iterable[ProcessGroup], seconds: float) -> None:
     """Kill these groups, as far as they are there, and wait until their leaders run no more, for so long at most."""
     left = []
     for group in groups:

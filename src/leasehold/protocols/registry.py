@@ -9,13 +9,13 @@ from leasehold.core.engine import FullEngine, Timing
 from leasehold.core.errors import InvalidArgument, UnsupportedFeature
 from leasehold.protocols.native import NATIVE, Native
 from leasehold.protocols.redis_work_queue import REDIS_WORK_QUEUE, RedisWorkQueue
-from leasehold.protocols.spec import Recipe, Rights, WireProtocol
+from leasehold.protocols.spec import EngineSpec, Rights, WireProtocol
 
 
-def spoken(text: object) -> WireProtocol:
+def parse_protocol(text: object) -> WireProtocol:
     """The protocol that a setting or an option names: "native", or "redis-work-queue:" and the prefix of its keys.
 
-        spoken("redis-work-queue:jobs")        # RedisWorkQueue(prefix="jobs")
+        parse_protocol("redis-work-queue:jobs")        # RedisWorkQueue(prefix="jobs")
 
     Raises `InvalidArgument`.
     """
@@ -33,7 +33,7 @@ def spoken(text: object) -> WireProtocol:
 # An engine is imported where it is met: a keeper is to start soon, and needs one of them.
 
 
-def recipe_of(engine: FullEngine) -> Recipe:
+def engine_spec_of(engine: FullEngine) -> EngineSpec:
     """What `engine_of` needs to make the same engine again. Raises `UnsupportedFeature` for one it does not know."""
     if engine.name == NATIVE:
         from leasehold.engines.native import NativeEngine
@@ -49,7 +49,7 @@ def recipe_of(engine: FullEngine) -> Recipe:
     raise UnsupportedFeature(f"No worker can keep leases of the protocol {engine.name!r} yet.")
 
 
-def engine_of(recipe: Recipe) -> FullEngine:
+def engine_of(recipe: EngineSpec) -> FullEngine:
     """The engine that was meant. Raises `UnsupportedFeature` for a protocol that is not known here."""
     config = dict(recipe["config"])
     config["timing"] = Timing(**config["timing"])

@@ -25,7 +25,7 @@ class WireProtocol(Protocol):
         ...
 
 
-Recipe: TypeAlias = dict[str, Any]
+EngineSpec: TypeAlias = dict[str, Any]
 """JSON: the name of the protocol, and what its engine is made of."""
 
 

@@ -24,12 +24,12 @@ from typing import TypeVar
 
 from leasehold.core import limits
 from leasehold.core.errors import InvalidArgument, LeaseholdError, Unreachable
-from leasehold.core.patience import Patience
+from leasehold.core.patience import RetryBudget
 from leasehold.core.steps import Acknowledged, Command, Draw, Invoke, Reply, Steps, WaitLost, Watcher
 from leasehold.redis import replies
-from leasehold.redis.availability import Condition
-from leasehold.redis.connector import AsyncConnection, Dialler, ask_within
-from leasehold.redis.pubsub import AsyncSubscription, Hub
+from leasehold.redis.availability import Availability
+from leasehold.redis.connector import AsyncConnection, Connector, ask_within
+from leasehold.redis.pubsub import AsyncSubscription, PubSub
 from leasehold.redis.replies import Action
 from leasehold.redis.sessions import Session, Sessions
 from leasehold.redis.url import Target
@@ -76,8 +76,8 @@ class AsyncDriver:
         draw_random: Callable[[], float] = random.random,
     ) -> None:
         self._target = Target.parse(target) if isinstance(target, str) else target
-        self._dialler = Dialler(self._target, connect_timeout_ms)
-        self._condition = Condition(str(self._target), lambda: self.liveness)
+        self._dialler = Connector(self._target, connect_timeout_ms)
+        self._condition = Availability(str(self._target), lambda: self.liveness)
         self._patience = patience_ms / 1000
         self._reply_timeout = reply_timeout_ms / 1000
         self._max_idle = max_idle
@@ -85,7 +85,7 @@ class AsyncDriver:
         self._resp3 = self._target.protocol == 3
         self._idle: list[_Link] = []
         self._sessions = Sessions()
-        self._hub: Hub | None = None
+        self._hub: PubSub | None = None
         self._pid = os.getpid()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._abandoned: list[object] = []
@@ -139,7 +139,7 @@ class AsyncDriver:
         """
         self._check_home()
         if self._hub is None:
-            self._hub = Hub(self._dialler, self._patience, self._reply_timeout, self._random, self._condition)
+            self._hub = PubSub(self._dialler, self._patience, self._reply_timeout, self._random, self._condition)
         return self._hub.subscription(channel)
 
     def watch(self, watcher: Watcher) -> None:
@@ -164,7 +164,7 @@ class AsyncDriver:
     async def _call(self, call: Command | Invoke) -> Reply:
         data = packed(call)
         timeout = time_for(call, data, self._reply_timeout)
-        patience: Patience | None = None
+        patience: RetryBudget | None = None
         fresh = False
         while True:
             link: _Link | None = None
@@ -191,7 +191,7 @@ class AsyncDriver:
                         await self._drop_idle()
                     if blocks(call):
                         raise WaitLost(replies.cause_of(error), replies.timed_out(error)) from error
-                    patience = patience or Patience(self._patience, self._random)
+                    patience = patience or RetryBudget(self._patience, self._random)
                     await asyncio.sleep(self._delay(patience, error, bound))
                 elif replies.is_reply(error):
                     raise replies.error_of(error, str(self._target), first_key(call)) from None
@@ -218,7 +218,7 @@ class AsyncDriver:
             return acknowledged(reply, error)
         return acknowledged(reply, waited)
 
-    def _delay(self, patience: Patience, error: Exception, silent_s: float) -> float:
+    def _delay(self, patience: RetryBudget, error: Exception, silent_s: float) -> float:
         self._condition.lost(error, silent_s)
         last = patience.telling(error, replies.says_why(error))
         delay = patience.failed(time.monotonic())

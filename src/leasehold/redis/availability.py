@@ -12,10 +12,10 @@ from collections.abc import Callable
 
 from leasehold.core.steps import Watcher
 from leasehold.redis import replies
-from leasehold.redis.log import event
+from leasehold.redis.log import log_event
 
 
-class Condition:
+class Availability:
     """That of one driver: its calls and its subscriptions share it. `failed_at` is None while all is well.
 
         condition.lost(error)    # any number of times
@@ -52,7 +52,7 @@ class Condition:
                 return
             self._told = True
             missed_s = now - self.failed_at
-        event(logging.WARNING, "redis_lost", at=self._where, error=replies.cause_of(error))
+        log_event(logging.WARNING, "redis_lost", at=self._where, error=replies.cause_of(error))
         if self._watcher is not None:
             self._watcher.redis_lost(missed_s)
 
@@ -62,7 +62,7 @@ class Condition:
             since, self.failed_at = self.failed_at, None
             told, self._told = self._told, False
         if told and since is not None:
-            event(logging.WARNING, "redis_back", at=self._where, after_s=self._clock() - since)
+            log_event(logging.WARNING, "redis_back", at=self._where, after_s=self._clock() - since)
             if self._watcher is not None:
                 self._watcher.redis_back()
 

@@ -2,7 +2,7 @@
 
 The client library only connects, shakes hands and parses: pools, retries and timeouts are ours.
 
-    >>> dialler = Dialler(Target.parse("redis://localhost:6379/0"))
+    >>> dialler = Connector(Target.parse("redis://localhost:6379/0"))
     >>> connection = dialler.connect()               # doctest: +SKIP
 """
 
@@ -34,7 +34,7 @@ from leasehold.redis.url import Target, Tls
 if TYPE_CHECKING:
     from leasehold.redis.embedded.instance import Embedded
 
-__all__ = ["AsyncConnection", "Connection", "Dialler", "Target", "ask_within", "pack", "socket_of"]
+__all__ = ["AsyncConnection", "Connection", "Connector", "Target", "ask_within", "pack", "socket_of"]
 
 CLIENT_NAME: Final = "leasehold"
 _MAX_LINKS: Final = 5
@@ -117,7 +117,7 @@ async def ask_within(connection: AsyncConnection, data: bytes, first_s: float, s
             parser.deadline = None
 
 
-class Dialler:
+class Connector:
     """Makes connections to a target. For `embedded:` it starts or joins the server first, and holds it until `close`.
     With sentinels each connection is to the master that they name, and only when it is one.
 

@@ -10,7 +10,7 @@ from leasehold.core.logfmt import log_line
 LOGGER: Final = logging.getLogger("leasehold.redis")
 
 
-def event(level: int, name: str, /, **fields: object) -> None:
+def log_event(level: int, name: str, /, **fields: object) -> None:
     """Log one event. A program that has not set up logging sees nothing of it."""
     if LOGGER.hasHandlers() and LOGGER.isEnabledFor(level):
         log_line(LOGGER, level, name, fields)

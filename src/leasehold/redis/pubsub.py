@@ -20,10 +20,10 @@ from typing import Any, Final, Self
 
 from leasehold.core import limits
 from leasehold.core.errors import Unreachable
-from leasehold.core.patience import Renewals
+from leasehold.core.patience import ReconnectBackoff
 from leasehold.redis import replies
-from leasehold.redis.availability import Condition
-from leasehold.redis.connector import AsyncConnection, Dialler, pack
+from leasehold.redis.availability import Availability
+from leasehold.redis.connector import AsyncConnection, Connector, pack
 from leasehold.redis.replies import Action
 
 _PING_S: Final = limits.PING_MS / 1000
@@ -34,7 +34,7 @@ _BATCH: Final = 500
 class AsyncSubscription:
     """Made by `AsyncDriver.subscribe`. Entered when Redis has confirmed: nothing sent later is missed."""
 
-    def __init__(self, hub: Hub, channel: bytes) -> None:
+    def __init__(self, hub: PubSub, channel: bytes) -> None:
         self._hub = hub
         self.channel = channel
         self.ready = asyncio.Event()
@@ -67,16 +67,16 @@ class AsyncSubscription:
         return self.messages.popleft()
 
 
-class Hub:
+class PubSub:
     """The subscriptions of one driver."""
 
     def __init__(
         self,
-        dialler: Dialler,
+        dialler: Connector,
         patience_s: float,
         reply_timeout_s: float,
         draw_random: Callable[[], float],
-        condition: Condition,
+        condition: Availability,
     ) -> None:
         self._dialler = dialler
         self._patience = patience_s
@@ -141,7 +141,7 @@ class Hub:
 
     async def _serve(self) -> None:
         """Keep a connection as long as anybody listens. Ends when it is lost and nobody does."""
-        renewals = Renewals(self._random)
+        renewals = ReconnectBackoff(self._random)
         while True:
             connection: AsyncConnection | None = None
             began = math.inf  # one that was never there held for no time

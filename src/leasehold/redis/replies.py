@@ -195,20 +195,20 @@ def unreachable(where: str, patience_s: float, last: Exception) -> Unreachable:
     """The error to raise when patience is at its end. `last` is the last failure."""
     why = cause_of(last)
     if is_reply(last):
-        return told(
+        return make_error(
             Unreachable,
             f"Redis at {where} gave no good answer for {patience_s:g} s ({why}).",
             _FOR_REPLICAS if read(text_of(last))[0] == "READONLY" else "Try again when it is able to.",
             "It refused, so nothing was done, unless another try of this call had got through.",
         )
     if never_connected(last):
-        return told(
+        return make_error(
             Unreachable,
             f"Redis at {where} gave no answer for {patience_s:g} s: there was no connection ({why}).",
             "Check the URL, and that Redis runs and can be reached from here, then try again.",
             "So nothing was done, unless an earlier try of this call had got through.",
         )
-    return told(
+    return make_error(
         Unreachable,
         f"Redis at {where} gave no answer for {patience_s:g} s ({why}).",
         f"Check that Redis runs and can be reached from here, then try again.{_about_tls(where, last)}",
@@ -225,7 +225,7 @@ def _about_tls(where: str, error: Exception) -> str:
     return ""
 
 
-def told(kind: type[Trouble], found: str, remedy: str, meaning: str = "") -> Trouble:
+def make_error(kind: type[Trouble], found: str, remedy: str, meaning: str = "") -> Trouble:
     """The error that says what was found, what this means for the call, and what to do."""
     error = kind(" ".join(part for part in (found, meaning, remedy) if part))
     error.found, error.remedy = found, remedy
@@ -254,9 +254,9 @@ def error_of(error: Exception, where: str, key: str = "") -> LeaseholdError:
             disk = "Look at the log of Redis, and at the disk and the rights of its directory."
             memory = "Free memory, or raise its limit (`maxmemory`)."
             found, remedy = f"Redis at {where} refused to write: {sentence}", disk if prefix == "MISCONF" else memory
-            return told(QueueFull, found, remedy, "Nothing was changed.")
+            return make_error(QueueFull, found, remedy, "Nothing was changed.")
         case Action.DENIED:
-            denied = told(
+            denied = make_error(
                 AccessDenied,
                 f"Redis at {where} refused access: {sentence}",
                 "Check the user name and the password in the URL, and the user's rights (`ACL`).",

@@ -18,7 +18,7 @@ from leasehold.core import limits
 from leasehold.core.errors import AccessDenied
 from leasehold.core.steps import Arg
 from leasehold.redis import replies
-from leasehold.redis.log import event
+from leasehold.redis.log import log_event
 from leasehold.redis.replies import Action
 from leasehold.redis.url import Address, Target, master_of, sentinel_of, shown
 
@@ -90,7 +90,7 @@ class Sentinels:
     def _found(self, position: int, address: Address) -> None:
         before, self.master, self._first = self.master, address, position
         if before is not None and before != address:
-            event(logging.WARNING, "redis_master", at=self._target, now=shown(address), before=shown(before))
+            log_event(logging.WARNING, "redis_master", at=self._target, now=shown(address), before=shown(before))
 
 
 def is_master(reply: Any) -> bool:
@@ -107,7 +107,7 @@ def is_master(reply: Any) -> bool:
 def _of_sentinel(sentinel: Address, error: Exception) -> Exception:
     """The failure with the sentinel's name. What a sentinel refuses has to do with its own user, not with Redis'."""
     if replies.is_reply(error) and replies.action_of(error) is Action.DENIED:
-        return replies.told(
+        return replies.make_error(
             AccessDenied,
             f"The sentinel at {shown(sentinel)} refused access: {replies.read(replies.text_of(error))[1]}",
             "Check `sentinel_username` and `sentinel_password` in the URL; the user and password before the @ are "

@@ -13,10 +13,10 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from leasehold.core import limits
-from leasehold.core.patience import Patience, Renewals
+from leasehold.core.patience import ReconnectBackoff, RetryBudget
 from leasehold.redis import replies
-from leasehold.redis.availability import Condition
-from leasehold.redis.connector import Connection, Dialler, pack, socket_of
+from leasehold.redis.availability import Availability
+from leasehold.redis.connector import Connection, Connector, pack, socket_of
 from leasehold.redis.replies import Action
 
 _PING_S: Final = limits.PING_MS / 1000
@@ -29,12 +29,12 @@ class Subscription:
 
     def __init__(
         self,
-        dialler: Dialler,
+        dialler: Connector,
         channel: str | bytes,
         patience_s: float,
         reply_timeout_s: float,
         draw_random: Callable[[], float],
-        condition: Condition,
+        condition: Availability,
     ) -> None:
         self._dialler = dialler
         self._channel = channel.encode() if isinstance(channel, str) else channel
@@ -43,7 +43,7 @@ class Subscription:
         self._random = draw_random
         self._condition = condition
         self._connection: Connection | None = None
-        self._renewals = Renewals(draw_random)
+        self._renewals = ReconnectBackoff(draw_random)
         self._began = 0.0
 
     def __enter__(self) -> Self:
@@ -88,7 +88,7 @@ class Subscription:
                     return bytes(item[2])
 
     def _connect(self) -> None:
-        patience = Patience(self._patience, self._random)
+        patience = RetryBudget(self._patience, self._random)
         while True:
             try:
                 # RESP2 always: with RESP3 messages are pushes, which each version of the client treats differently.

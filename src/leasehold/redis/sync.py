@@ -19,11 +19,11 @@ from typing import TypeVar
 
 from leasehold.core import limits
 from leasehold.core.errors import InvalidArgument, LeaseholdError, Unreachable
-from leasehold.core.patience import Patience
+from leasehold.core.patience import RetryBudget
 from leasehold.core.steps import Acknowledged, Command, Draw, Invoke, Reply, Steps, WaitLost
 from leasehold.redis import replies
-from leasehold.redis.availability import Condition
-from leasehold.redis.connector import Connection, Dialler, socket_of
+from leasehold.redis.availability import Availability
+from leasehold.redis.connector import Connection, Connector, socket_of
 from leasehold.redis.replies import Action
 from leasehold.redis.sessions import Session, Sessions
 from leasehold.redis.subscription import Subscription
@@ -84,8 +84,8 @@ class SyncDriver:
         draw_random: Callable[[], float] = random.random,
     ) -> None:
         self._target = Target.parse(target) if isinstance(target, str) else target
-        self._dialler = Dialler(self._target, connect_timeout_ms)
-        self._condition = Condition(str(self._target), lambda: self.liveness)
+        self._dialler = Connector(self._target, connect_timeout_ms)
+        self._condition = Availability(str(self._target), lambda: self.liveness)
         self._patience = patience_ms / 1000
         self._reply_timeout = reply_timeout_ms / 1000
         self._max_idle = max_idle
@@ -161,7 +161,7 @@ class SyncDriver:
         self._check_open()
         data = packed(call)
         timeout = time_for(call, data, self._reply_timeout)
-        patience: Patience | None = None
+        patience: RetryBudget | None = None
         fresh = False
         while True:
             link: _Link | None = None
@@ -188,7 +188,7 @@ class SyncDriver:
                         self._drop_idle()
                     if blocks(call):
                         raise WaitLost(replies.cause_of(error), replies.timed_out(error)) from error
-                    patience = patience or Patience(self._patience, self._random)
+                    patience = patience or RetryBudget(self._patience, self._random)
                     time.sleep(self._delay(patience, error, bound))
                 elif replies.is_reply(error):
                     raise replies.error_of(error, str(self._target), first_key(call)) from None
@@ -214,7 +214,7 @@ class SyncDriver:
             return acknowledged(reply, error)
         return acknowledged(reply, waited)
 
-    def _delay(self, patience: Patience, error: Exception, silent_s: float) -> float:
+    def _delay(self, patience: RetryBudget, error: Exception, silent_s: float) -> float:
         self._condition.lost(error, silent_s)
         last = patience.telling(error, replies.says_why(error))
         delay = patience.failed(time.monotonic())

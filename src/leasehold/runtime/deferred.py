@@ -10,7 +10,7 @@ from leasehold.core.errors import LeaseholdError, ReplyError, WrongState
 from leasehold.core.job import Lease
 from leasehold.core.outcome import Outcome
 from leasehold.runtime.jobs.held import Held
-from leasehold.runtime.log import Once, brief, event
+from leasehold.runtime.log import Once, brief, log_event
 from leasehold.runtime.loops import pause_s
 from leasehold.runtime.ports import Env
 
@@ -22,7 +22,7 @@ CROWD: Final = 500
 """So many of one queue, and nothing of it is claimed until they are fewer: what a worker holds is bounded for all."""
 
 
-class Aside:
+class DeferredOutcomes:
     """Those of one queue, in their order."""
 
     def __init__(self, queue: str, env: Env) -> None:
@@ -46,14 +46,14 @@ class Aside:
         self.whole = not may_be_of_one(error)
         text = brief(error)
         if self._told.is_new(text):
-            event(logging.ERROR, "outcomes_refused", queue=self.queue, error=text)
+            log_event(logging.ERROR, "outcomes_refused", queue=self.queue, error=text)
 
     def add(self, items: list[Item]) -> None:
         """Behind the others. A crowd is told of once."""
         self.items += items
         if self.crowded and not self._crowd_told:
             self._crowd_told = True
-            event(logging.WARNING, "outcomes_crowd", queue=self.queue, outcomes=len(self.items))
+            log_event(logging.WARNING, "outcomes_crowd", queue=self.queue, outcomes=len(self.items))
 
     @property
     def crowded(self) -> bool:
@@ -62,7 +62,7 @@ class Aside:
 
     def settled(self) -> None:
         """The last of them is gone."""
-        event(logging.WARNING, "outcomes_settled", queue=self.queue)
+        log_event(logging.WARNING, "outcomes_settled", queue=self.queue)
 
 
 def may_be_of_one(error: LeaseholdError) -> bool:

@@ -1,7 +1,7 @@
 """Runs jobs: takes leases into free slots, has their handlers called, passes the outcomes on, ends what must end.
 
-An async handler is one task on the loop, a sync one runs in a thread, and either may run in a process (`Apart`).
-Timeouts are found by `watch`, not by a timer for each job.
+An async handler is one task on the loop, a sync one runs in a thread, and either may run in a process
+(`ProcessRunner`). Timeouts are found by `watch`, not by a timer for each job.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ from leasehold.core.engine import Engine
 from leasehold.core.job import Lease, LeaseRef
 from leasehold.core.outcome import Broken, Cancelled, Completed, Outcome, Released, Unroutable
 from leasehold.core.task import RunIn
-from leasehold.runtime.forks import Own
+from leasehold.runtime.forks import ForkGuard
 from leasehold.runtime.handlers.invoke import Caller
 from leasehold.runtime.handlers.loop import told_of_cancellation
-from leasehold.runtime.handlers.routes import UNROUTABLE, Known
+from leasehold.runtime.handlers.routes import UNROUTABLE, Routes
 from leasehold.runtime.handlers.threads import ThreadPool
 from leasehold.runtime.isolation.child import Launch
-from leasehold.runtime.isolation.runner import Apart
-from leasehold.runtime.jobs import outcomes
-from leasehold.runtime.jobs.batches import Judged
+from leasehold.runtime.isolation.runner import ProcessRunner
+from leasehold.runtime.jobs.batches import Outcomes
 from leasehold.runtime.jobs.beats import Kept
 from leasehold.runtime.jobs.held import Batch, Held, Phase, Rest, Stop
-from leasehold.runtime.jobs.job import Job, Reach
-from leasehold.runtime.jobs.overrun import LostSlots, take_verdict, unbegun, unless_asked, waits
+from leasehold.runtime.jobs.job import Job, JobServices
+from leasehold.runtime.jobs.outcomes import outcome_of_timeout
+from leasehold.runtime.jobs.overrun import StuckSlots, take_verdict, unbegun, unless_asked, waits
 from leasehold.runtime.jobs.table import Inflight
-from leasehold.runtime.log import ended, event
-from leasehold.runtime.observe.dispatcher import Herald
+from leasehold.runtime.log import ended, log_event
+from leasehold.runtime.observe.dispatcher import EventDispatcher
 from leasehold.runtime.observe.progress import Reporter
 from leasehold.runtime.ports import Driver, Env
-from leasehold.runtime.prefetch import Pace
+from leasehold.runtime.prefetch import Prefetch
 from leasehold.runtime.settler import Settler
 
 PROCESS: Final = RunIn.PROCESS
@@ -51,14 +51,14 @@ class Executor:
         self,
         engine: Engine,
         driver: Driver,
-        known: Known,
+        known: Routes,
         inflight: Inflight,
         settler: Settler,
         reporter: Reporter,
-        pace: Pace,
+        pace: Prefetch,
         env: Env,
         kept: Kept,
-        herald: Herald | None = None,
+        herald: EventDispatcher | None = None,
         launch: Launch | None = None,
         on_extended: Callable[[], None] = lambda: None,
     ) -> None:
@@ -72,23 +72,23 @@ class Executor:
         self._settler = settler
         self._pace = pace
         self._env = env
-        self._own = Own()
+        self._own = ForkGuard()
         self._loop = asyncio.get_running_loop()
         self._context = copy_context()
         self.is_torn = told_of_cancellation()
         """Whether a handler has cancelled all tasks, and with them the worker's own."""
         self._caller = Caller(env.random, env.clock, self._finished, self.is_torn, kept.may_start)
-        self.reach = Reach(self._loop, env.clock, env.random, self.extend, reporter.tell, self._answer)
-        self._threads: ThreadPool[Held | Batch, tuple[Held | Batch, Judged, float]] = ThreadPool(
+        self.reach = JobServices(self._loop, env.clock, env.random, self.extend, reporter.tell, self._answer)
+        self._threads: ThreadPool[Held | Batch, tuple[Held | Batch, Outcomes, float]] = ThreadPool(
             inflight.slots, self._in_thread, self._from_thread
         )
-        finished, extend, tell = self._finished, self.extend, reporter.tell
-        self.apart: Apart | None = None
+        self.apart: ProcessRunner | None = None
         """None: no handler here runs in a process of its own."""
         if launch is not None:
-            self.apart = Apart(launch, inflight.slots, env.random, env.clock, finished, extend, tell, kept.may_start)
+            act = (self._finished, self.extend, reporter.tell, kept.may_start)
+            self.apart = ProcessRunner(launch, inflight.slots, env.random, env.clock, *act)
         self._warned: set[tuple[str, str | None]] = set()
-        self.lost_slots = LostSlots(inflight)
+        self.lost_slots = StuckSlots(inflight)
         self._bell: asyncio.TimerHandle | None = None
         self.started = 0
         self.stopping = False
@@ -150,7 +150,7 @@ class Executor:
         self._settler.put(held, Unroutable())
         if (record.queue, record.task) not in self._warned and len(self._warned) < limits.PAGE_MAX:
             self._warned.add((record.queue, record.task))
-            event(logging.WARNING, "unroutable", queue=record.queue, task=record.task, id=record.id)
+            log_event(logging.WARNING, "unroutable", queue=record.queue, task=record.task, id=record.id)
 
     def _start(self, run: Held | Batch, now: float) -> None:
         if type(run) is Held:
@@ -178,23 +178,23 @@ class Executor:
 
     # ---------------------------------------------------------------------------------------------------- running them
 
-    def _in_thread(self, run: Held | Batch) -> tuple[Held | Batch, Judged, float]:
+    def _in_thread(self, run: Held | Batch) -> tuple[Held | Batch, Outcomes, float]:
         """Runs in a thread, in a context of its own. Never raises."""
         judged = self._context.copy().run(self._caller.in_thread, run)
         self._own.end_clone()
         return run, judged, self._env.clock()
 
-    def _from_thread(self, finished: tuple[Held | Batch, Judged, float]) -> None:
+    def _from_thread(self, finished: tuple[Held | Batch, Outcomes, float]) -> None:
         run, judged, at = finished
         self._finished(run, [] if run.stop is Stop.LOST else judged, at)
 
-    def _finished(self, run: Held | Batch, judged: Judged, at: float) -> None:
+    def _finished(self, run: Held | Batch, judged: Outcomes, at: float) -> None:
         seconds = at - run.started_at
         self._pace.finished(seconds if type(run) is Held else seconds / len(run.members))
         if not (run.persistent and self._rests(run, judged, seconds)):
             self._end(run, judged)
 
-    def _rests(self, run: Held | Batch, judged: Judged, seconds: float) -> bool:
+    def _rests(self, run: Held | Batch, judged: Outcomes, seconds: float) -> bool:
         """Whether this persistent job has ended so soon that it waits in its slot for a while."""
         if seconds >= QUICK_S or run.stop is not None or self.stopping:
             return False
@@ -212,7 +212,7 @@ class Executor:
         judged, run.rest = run.rest.outcomes, None
         self._end(run, [(held, unless_asked(held, outcome)) for held, outcome in judged])
 
-    def _end(self, run: Held | Batch, judged: Judged) -> None:
+    def _end(self, run: Held | Batch, judged: Outcomes) -> None:
         """Free the slot, settle, start the next."""
         self._own.end_clone()
         self._inflight.leave_slot(run)
@@ -289,7 +289,7 @@ class Executor:
     def release_doubtful(self) -> None:
         """Hand back what has not started and may be another worker's by now: its beats were late."""
         if doubtful := self._inflight.take_pending(lambda held: not self._kept.may_start(held)):
-            event(logging.WARNING, "not_started", jobs=len(doubtful))
+            log_event(logging.WARNING, "not_started", jobs=len(doubtful))
             self.hand_back(doubtful)
 
     def end_persistent(self) -> None:
@@ -362,7 +362,7 @@ class Executor:
             _of(held, logging.WARNING, "handler_goes_on", slot="busy", kind=kind, job="kept" if kept else "given up")
             if not over:
                 continue
-            outcome = outcomes.judge_timeout(held.spec, held.lease, held.timeout_s, self._env.random, held.cancelled)
+            outcome = outcome_of_timeout(held.spec, held.lease, held.timeout_s, self._env.random, held.cancelled)
             if kept:
                 run.verdict = [*(run.verdict or ()), (held, outcome)]
             elif self._settler.put(held, outcome):
@@ -397,4 +397,4 @@ class Executor:
 
 
 def _of(held: Held, level: int, name: str, **fields: object) -> None:
-    event(level, name, queue=held.ref.queue, task=held.lease.record.task, id=held.ref.id, **fields)
+    log_event(level, name, queue=held.ref.queue, task=held.lease.record.task, id=held.ref.id, **fields)

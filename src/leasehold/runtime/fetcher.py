@@ -12,18 +12,18 @@ from leasehold.core import limits
 from leasehold.core.engine import Engine
 from leasehold.core.errors import AccessDenied, RedisError
 from leasehold.core.job import Leased, Refused, together
-from leasehold.core.patience import HELD_S, Renewals
+from leasehold.core.patience import HELD_S, ReconnectBackoff
 from leasehold.core.steps import WaitLost
 from leasehold.core.task import BatchRule
 from leasehold.runtime.executor import Executor
 from leasehold.runtime.jobs.held import PENDING, Held
 from leasehold.runtime.jobs.suspects import Suspects
 from leasehold.runtime.jobs.table import Inflight
-from leasehold.runtime.log import event
-from leasehold.runtime.loops import Link, is_away
+from leasehold.runtime.log import log_event
+from leasehold.runtime.loops import MonitoredDriver, is_away
 from leasehold.runtime.ports import Env, Keeper
-from leasehold.runtime.prefetch import Pace
-from leasehold.runtime.round_robin import Turns
+from leasehold.runtime.prefetch import Prefetch
+from leasehold.runtime.round_robin import WeightedRoundRobin
 from leasehold.runtime.settler import Settler
 
 LOST_TOLD: Final = 5
@@ -36,14 +36,14 @@ class Fetcher:
     def __init__(
         self,
         engine: Engine,
-        link: Link,
+        link: MonitoredDriver,
         keeper: Keeper,
         worker: str,
-        turns: Turns,
+        turns: WeightedRoundRobin,
         batches: Mapping[str, BatchRule],
         inflight: Inflight,
         executor: Executor,
-        pace: Pace,
+        pace: Prefetch,
         env: Env,
         settler: Settler,
         burst: bool = False,
@@ -70,7 +70,7 @@ class Fetcher:
         self.quiet = False
         self._paused: frozenset[str] = frozenset()
         self._hinted = 0
-        self._waits = Renewals(env.random)
+        self._waits = ReconnectBackoff(env.random)
         self._lost_waits = 0
         self._unwoken = False
         self._refused: set[str] = set()
@@ -99,7 +99,7 @@ class Fetcher:
         if quiet == self.quiet:
             return
         self.quiet = self._executor.quiet = quiet
-        event(logging.INFO, "quiet" if quiet else "awake", worker=self._worker)
+        log_event(logging.INFO, "quiet" if quiet else "awake", worker=self._worker)
         self._disturb()
         self._executor.dispatch()
 
@@ -204,7 +204,7 @@ class Fetcher:
         if stuck:
             self._pace.stuck()
             self._executor.hand_back(stuck)
-            event(logging.DEBUG, "handed_back", jobs=len(stuck))
+            log_event(logging.DEBUG, "handed_back", jobs=len(stuck))
 
     def _parts(self) -> list[tuple[str, ...]]:
         """The queues in the order of their turns; those with a batch handler apart, as each has room of its own.
@@ -289,9 +289,9 @@ class Fetcher:
     def _tell_refused(self, leased: Leased, asked: set[str]) -> None:
         refused = {one.queue: one.reason for one in leased.refused}
         for queue in refused.keys() - self._refused:
-            event(logging.ERROR, "queue_refused", queue=queue, error=refused[queue])
+            log_event(logging.ERROR, "queue_refused", queue=queue, error=refused[queue])
         for queue in (self._refused & asked) - refused.keys():
-            event(logging.WARNING, "queue_back", queue=queue)
+            log_event(logging.WARNING, "queue_back", queue=queue)
         self._refused = (self._refused - asked) | refused.keys()
 
     async def _claim_part(self, part: tuple[str, ...], room: int) -> Leased:
@@ -311,7 +311,7 @@ class Fetcher:
         finally:
             self.claiming_since = None
         for dropped in leased.dropped:
-            event(logging.WARNING, "dropped", queue=dropped.queue, id=dropped.id, reason=dropped.reason)
+            log_event(logging.WARNING, "dropped", queue=dropped.queue, id=dropped.id, reason=dropped.reason)
         self._executor.accept(leased.leases, asked_at)
         self._suspects.claimed(leased)
         return leased
@@ -364,7 +364,7 @@ class Fetcher:
         self._lost_waits = 0
         if self._unwoken:
             self._unwoken = False
-            event(logging.INFO, "woken_again")
+            log_event(logging.INFO, "woken_again")
         self._hinted = 0 if queue is None else self._hinted + 1
         self._turns.woken(queue)
 
@@ -374,7 +374,7 @@ class Fetcher:
         self._lost_waits = 0 if cut else self._lost_waits + 1
         if self._lost_waits >= LOST_TOLD and not self._unwoken:
             self._unwoken = True
-            event(logging.WARNING, "not_woken", error=str(error))
+            log_event(logging.WARNING, "not_woken", error=str(error))
 
     async def _rest(self, waiting: Awaitable[Any], timeout_ms: int | None = None) -> Any:
         """Wait for this, but not when it is time to stop or to look anew. Only what may be cancelled is waited for."""

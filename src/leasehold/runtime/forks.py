@@ -9,7 +9,7 @@ CLONE_STATUS: Final = 70
 """The exit status of such a copy, if anybody asks."""
 
 
-class Own:
+class ForkGuard:
     """Remembers which process is the worker's own.
 
     Asked before every call to Redis and after every handler: a copy would speak on the worker's connections.

@@ -12,15 +12,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from leasehold.core import limits
-from leasehold.core.engine import Heartbeat, Timing
+from leasehold.core.engine import HeartbeatReply, Timing
 from leasehold.core.job import Lease, LeaseRef
 from leasehold.runtime.executor import Executor
 from leasehold.runtime.fetcher import Fetcher
 from leasehold.runtime.handlers.loop import tell_heir
 from leasehold.runtime.jobs.beats import Kept
 from leasehold.runtime.jobs.table import Inflight
-from leasehold.runtime.log import brief, event
-from leasehold.runtime.loops import Strikes
+from leasehold.runtime.log import brief, log_event
+from leasehold.runtime.loops import FailureRate
 from leasehold.runtime.ports import Env, Keeper, KeeperGone
 from leasehold.runtime.settler import Settler
 from leasehold.runtime.waits import catch_up
@@ -34,7 +34,7 @@ class _Seen:
     last: float
 
 
-class Heart:
+class Heartbeat:
     """Runs the keeper and hears it. Nothing is claimed while there is none."""
 
     def __init__(
@@ -63,7 +63,7 @@ class Heart:
         self._executor = executor
         self._settler = settler
         self._env = env
-        self._strikes = Strikes(limits.KEEPER_RESTARTS)
+        self._strikes = FailureRate(limits.KEEPER_RESTARTS)
         self._patience = 1
         """By how much the limits of silence are stretched: after one was replaced for it, the machine may be slow."""
         self._impatient_at = -math.inf
@@ -105,7 +105,7 @@ class Heart:
                 await self._keeper.start(self._worker, self._queues)
             except OSError as error:
                 if not tries:
-                    event(logging.ERROR, "keeper_not_started", error=brief(error))
+                    log_event(logging.ERROR, "keeper_not_started", error=brief(error))
                 if self._env.clock() - since >= limits.KEEPER_UNSTARTED_MS / limits.SECOND:
                     raise KeeperGone(
                         "The process that keeps the leases could not be started for "
@@ -114,7 +114,7 @@ class Heart:
                     ) from error
             else:
                 if tries:
-                    event(logging.WARNING, "keeper_started", after_s=self._env.clock() - since)
+                    log_event(logging.WARNING, "keeper_started", after_s=self._env.clock() - since)
                 return True
             pause_ms = min(limits.KEEPER_BACKOFF_MS << min(tries, 16), limits.KEEPER_BACKOFF_CAP_MS)
             tries += 1
@@ -125,7 +125,7 @@ class Heart:
         self._fetcher.ready.clear()
         if self._stopping:
             return
-        event(logging.ERROR, "keeper_gone", error=brief(error))
+        log_event(logging.ERROR, "keeper_gone", error=brief(error))
         self._mute = self._mute + 1 if self._silenced and not self._spoke else 0
         if self._mute > limits.KEEPER_STARTS:
             raise KeeperGone(
@@ -157,7 +157,7 @@ class Heart:
         taken = self._keeper.bequeath(crashed=torn or over)
         if taken:
             tell_heir(self._keeper.pid)
-        event(logging.WARNING, "bequeathing" if taken else "leases_lapse", worker=self._worker, jobs=len(held))
+        log_event(logging.WARNING, "bequeathing" if taken else "leases_lapse", worker=self._worker, jobs=len(held))
         return taken
 
     async def stop(self) -> None:
@@ -200,7 +200,7 @@ class Heart:
             self._fetcher.ready.clear()
         if silent_s >= self._gone_s * self._patience:
             self._heard_at = None
-            event(logging.WARNING, "keeper_silent", silent_s=silent_s)
+            log_event(logging.WARNING, "keeper_silent", silent_s=silent_s)
             self._lose_patience()
             self._keeper.kill()
 
@@ -234,7 +234,7 @@ class Heart:
             if not self._stopping:  # its last word must not wait behind these
                 self._keeper.show(self._inflight.snapshot(self._env.clock() - self._young_s))
 
-    def _hear(self, beat: Heartbeat) -> None:
+    def _hear(self, beat: HeartbeatReply) -> None:
         if self._stopping:
             return
         late = self._kept.hear(self._keeper.kept_at)
@@ -268,5 +268,5 @@ class Heart:
             if known is None or (claiming is not None and claiming <= known.first):
                 seen[ref] = _Seen(now if known is None else known.first, now)
             elif self._settler.put_stray(lease):
-                event(logging.WARNING, "stray", queue=ref.queue, id=ref.id, token=ref.token)
+                log_event(logging.WARNING, "stray", queue=ref.queue, id=ref.id, token=ref.token)
         self._strays = seen

@@ -27,7 +27,7 @@ _LIBRARY = os.path.dirname(os.__file__) + os.sep
 _OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
-def event(level: int, name: str, /, **fields: object) -> None:
+def log_event(level: int, name: str, /, **fields: object) -> None:
     """Log one event. Never give it a payload."""
     if LOGGER.isEnabledFor(level):
         log_line(LOGGER, level, name, fields)
@@ -63,10 +63,10 @@ def trouble(level: int, name: str, error: BaseException, function: Callable[...,
     the function begins.
     """
     info = describe(error)
-    at = place(info.traceback)
+    at = source_location(info.traceback)
     if at is None:
         at = home(function)
-    event(level, name, **fields, error=info.type, at=at)
+    log_event(level, name, **fields, error=info.type, at=at)
     _traceback(info, fields)
 
 
@@ -88,11 +88,11 @@ def ended(lease: Lease, outcome: Outcome) -> None:
 
 def _of(level: int, name: str, lease: Lease, **fields: object) -> None:
     record = lease.record
-    event(level, name, queue=record.queue, task=record.task, id=record.id, **fields)
+    log_event(level, name, queue=record.queue, task=record.task, id=record.id, **fields)
 
 
 def _error(level: int, name: str, lease: Lease, error: ErrorInfo, delay_ms: int | None = None) -> None:
-    at = place(error.traceback)
+    at = source_location(error.traceback)
     _of(level, name, lease, attempt=lease.attempt, error=error.type, at=at, delay_ms=delay_ms)
     _traceback(error, {"queue": lease.record.queue, "id": lease.record.id})
 
@@ -105,11 +105,11 @@ def _traceback(error: ErrorInfo, fields: dict[str, object]) -> None:
         LOGGER.debug("%s%s", line("traceback", fields), lines, extra={PARTS: parts})
 
 
-def place(traceback: str) -> str | None:
+def source_location(traceback: str) -> str | None:
     """The last frame of the user's code, as `file:line in function`; None without a traceback, or when it ends in
     ours, as for a payload that the task does not take.
 
-    >>> place('  File "/app/shop.py", line 7, in order\\n    raise KeyError\\nKeyError: 1')
+    >>> source_location('  File "/app/shop.py", line 7, in order\\n    raise KeyError\\nKeyError: 1')
     '/app/shop.py:7 in order'
     """
     # The frames come before the text of the error, which begins in the first column and may look like anything.

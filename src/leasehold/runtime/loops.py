@@ -12,9 +12,9 @@ from typing import TypeVar
 from leasehold.core import limits
 from leasehold.core.errors import AccessDenied, RedisError, Unreachable
 from leasehold.core.steps import Steps
-from leasehold.runtime.forks import Own
-from leasehold.runtime.log import Once, brief, event
-from leasehold.runtime.observe.dispatcher import Herald
+from leasehold.runtime.forks import ForkGuard
+from leasehold.runtime.log import Once, brief, log_event
+from leasehold.runtime.observe.dispatcher import EventDispatcher
 from leasehold.runtime.ports import Env, Messages, WatchedDriver
 
 T = TypeVar("T")
@@ -24,11 +24,11 @@ class LoopFailed(Exception):
     """A background loop raised again and again. The worker cannot go on without it."""
 
 
-class Link:
+class MonitoredDriver:
     """The worker's driver, which also knows whether Redis answers, and tells listeners when that changes."""
 
-    def __init__(self, driver: WatchedDriver, env: Env, herald: Herald | None = None) -> None:
-        self._own = Own()
+    def __init__(self, driver: WatchedDriver, env: Env, herald: EventDispatcher | None = None) -> None:
+        self._own = ForkGuard()
         self._driver = driver
         self._herald = herald
         self._env = env
@@ -58,7 +58,7 @@ class Link:
         if self.down_since is None:
             return
         away, self.down_since = self._env.clock() - self.down_since, None
-        event(logging.WARNING if self._refused else logging.DEBUG, "redis_answers", away_s=away)
+        log_event(logging.WARNING if self._refused else logging.DEBUG, "redis_answers", away_s=away)
         self._refused = False
         if self._herald is not None:
             self._herald.redis_back(away)
@@ -72,7 +72,7 @@ class Link:
                 self._herald.redis_away(error)
         if is_news or (refuses and not self._refused):
             # The driver has logged that it does not answer.
-            event(logging.ERROR if refuses else logging.DEBUG, "redis_away", error=brief(error))
+            log_event(logging.ERROR if refuses else logging.DEBUG, "redis_away", error=brief(error))
         self._refused = self._refused or refuses
 
     async def wait(self, steps: Steps[T]) -> T:
@@ -87,7 +87,7 @@ class Link:
         return self._driver.subscribe(channel)
 
 
-class Strikes:
+class FailureRate:
     """Counts events within the last minute."""
 
     def __init__(self, most: int) -> None:
@@ -110,12 +110,12 @@ async def supervised(
 ) -> None:
     """Run a loop until it returns; when it raises, run it again after a growing pause.
 
-    Errors of Redis are waited out for as long as they last (`Link` logs those that mean it is away). Anything else is a
-    bug of somebody's, also a cancellation that nobody asked for, as when a handler cancels all tasks there are: one
-    counts only when it is `stopping` or `ending`. After `LOOP_FAILURES` of them in a minute it raises
+    Errors of Redis are waited out for as long as they last (`MonitoredDriver` logs those that mean it is away).
+    Anything else is a bug of somebody's, also a cancellation that nobody asked for, as when a handler cancels all tasks
+    there are: one counts only when it is `stopping` or `ending`. After `LOOP_FAILURES` of them in a minute it raises
     `LoopFailed`.
     """
-    strikes = Strikes(limits.LOOP_FAILURES - 1)
+    strikes = FailureRate(limits.LOOP_FAILURES - 1)
     tries = 0
     told = Once()
     while not stopping():
@@ -127,13 +127,13 @@ async def supervised(
             if env.clock() - began > limits.MINUTE / limits.SECOND:  # it went well meanwhile
                 told.forget()
             if not is_away(error) and told.is_new(text := brief(error)):
-                event(logging.ERROR, "redis_refused", loop=name, error=text)
+                log_event(logging.ERROR, "redis_refused", loop=name, error=text)
         except (Exception, asyncio.CancelledError, SystemExit) as error:
             if isinstance(error, asyncio.CancelledError) and _asked_for():
                 if stopping() or ending():
                     raise
                 _withdraw()
-            event(logging.ERROR, "loop_failed", loop=name, error=brief(error))
+            log_event(logging.ERROR, "loop_failed", loop=name, error=brief(error))
             if strikes.strike(env.clock()):
                 raise LoopFailed(f"The {name} loop failed {limits.LOOP_FAILURES} times in a minute.") from error
         tries = 1 if env.clock() - began > limits.MINUTE / limits.SECOND else min(tries + 1, 16)

@@ -15,8 +15,8 @@ from leasehold.core.errors import LeaseholdError, NewerLayout, Unreachable
 from leasehold.core.job import JobView, WorkerView
 from leasehold.runtime.fetcher import Fetcher
 from leasehold.runtime.jobs.table import Inflight
-from leasehold.runtime.log import event
-from leasehold.runtime.observe.dispatcher import Herald
+from leasehold.runtime.log import log_event
+from leasehold.runtime.observe.dispatcher import EventDispatcher
 from leasehold.runtime.ports import Driver, Env
 
 ROUNDS_MAX = 20
@@ -39,7 +39,7 @@ class Maintainer:
         inflight: Inflight,
         fetcher: Fetcher,
         env: Env,
-        herald: Herald | None = None,
+        herald: EventDispatcher | None = None,
     ) -> None:
         self._engine = engine
         self._driver = driver
@@ -83,7 +83,7 @@ class Maintainer:
             for view in done.poisoned:
                 self._tell_of(view)
             if done.reclaimed or done.unparked:
-                event(logging.INFO, "maintained", queue=queue, reclaimed=done.reclaimed, unparked=done.unparked)
+                log_event(logging.INFO, "maintained", queue=queue, reclaimed=done.reclaimed, unparked=done.unparked)
             if not done.more:
                 break
         return unparked
@@ -91,7 +91,9 @@ class Maintainer:
     def _tell_of(self, view: JobView) -> None:
         """Whoever ran it is dead, so it is for us to say how it ended."""
         attempt = view.failures + view.crashes
-        event(logging.WARNING, "broken", queue=view.queue, task=view.task, id=view.id, attempt=attempt, error="Crashed")
+        log_event(
+            logging.WARNING, "broken", queue=view.queue, task=view.task, id=view.id, attempt=attempt, error="Crashed"
+        )
         if self._herald is not None:
             self._herald.poisoned(view)
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from leasehold.core.clock import lease_clock
-from leasehold.core.engine import Heartbeat
+from leasehold.core.engine import HeartbeatReply
 from leasehold.core.job import LeaseRef
 from leasehold.core.steps import Steps, Watcher
 from leasehold.runtime.machine import Machine
@@ -62,7 +62,7 @@ class Keeper(Protocol):
         """
         ...
 
-    async def report(self) -> Heartbeat | None:
+    async def report(self) -> HeartbeatReply | None:
         """The next thing it says: a heartbeat that went through, or None: alive, but Redis did not answer.
 
         Raises `KeeperGone` as soon as it has ended.

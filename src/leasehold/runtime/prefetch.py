@@ -8,7 +8,7 @@ WEIGHT = 0.1
 """Of the newest measurement in the moving average."""
 
 
-class Pace:
+class Prefetch:
     """Claim-ahead is about `AHEAD_MS` of work: slots * AHEAD_MS / job time, and never more than was really got through.
 
     The second bound is learnt while jobs wait in line without a break, where the cost of running a job beside its

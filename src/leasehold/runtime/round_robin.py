@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 
-class Turns:
+class WeightedRoundRobin:
     """Weights 5 and 1 give the first look to the one five times of six, spread evenly; nobody starves.
 
     With equal weights the queues go round, each first in its turn. The numbers of turns owed always add up to nothing

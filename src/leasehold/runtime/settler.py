@@ -14,12 +14,12 @@ from leasehold.core.errors import LeaseholdError, RedisError, ReplyError, Unreac
 from leasehold.core.job import Lease, LeaseRef
 from leasehold.core.outcome import Completed, Crashed, Outcome, Released
 from leasehold.core.steps import durably
-from leasehold.runtime.deferred import Aside, Item, may_be_of_one
+from leasehold.runtime.deferred import DeferredOutcomes, Item, may_be_of_one
 from leasehold.runtime.handlers.hooks import Hooks
 from leasehold.runtime.jobs.held import Held
 from leasehold.runtime.jobs.table import Inflight
-from leasehold.runtime.log import event
-from leasehold.runtime.observe.dispatcher import Herald
+from leasehold.runtime.log import log_event
+from leasehold.runtime.observe.dispatcher import EventDispatcher
 from leasehold.runtime.ports import Driver, Env
 
 ASIDE_MOST: Final = 20
@@ -39,7 +39,7 @@ class Settler:
         driver: Driver,
         inflight: Inflight,
         env: Env,
-        herald: Herald | None = None,
+        herald: EventDispatcher | None = None,
         replicas: int = 0,
     ) -> None:
         self._engine = engine
@@ -57,7 +57,7 @@ class Settler:
         self._quiet.set()
         self._doubtful: set[LeaseRef] = set()
         self._strays: set[LeaseRef] = set()
-        self._aside: dict[str, Aside] = {}
+        self._aside: dict[str, DeferredOutcomes] = {}
 
     def put(self, held: Held, outcome: Outcome) -> bool:
         """Settle a lease with this outcome. False: its end was decided before, or it was lost."""
@@ -112,7 +112,7 @@ class Settler:
             async with asyncio.timeout(left):
                 await self._wake.wait()
 
-    def _due(self) -> Aside | None:
+    def _due(self) -> DeferredOutcomes | None:
         """Whose pause is over, and has been for the longest time."""
         if not self._aside:
             return None
@@ -181,12 +181,12 @@ class Settler:
     def _set_aside(self, queue: str, items: list[Item], refusal: LeaseholdError) -> None:
         aside = self._aside.get(queue)
         if aside is None:
-            aside = self._aside[queue] = Aside(queue, self._env)
+            aside = self._aside[queue] = DeferredOutcomes(queue, self._env)
         aside.refused(refusal)
         aside.add(items)
         self._inflight.room.set()  # the fetcher may be waiting because the table was full
 
-    async def _try_again(self, aside: Aside) -> None:
+    async def _try_again(self, aside: DeferredOutcomes) -> None:
         """Some of those that were set aside. The next have their turn soon if any of these went through; those that are
         refused for themselves go behind the others, and all keep their place when none is taken."""
         before, whole = len(aside.items), aside.whole
@@ -245,9 +245,9 @@ class Settler:
         done = await self._driver.run(durably(steps, self._replicas))
         before, self._too_few = self._too_few, done.replicas < self._replicas
         if self._too_few and not before:
-            event(logging.WARNING, "not_durable", replicas=done.replicas, wanted=self._replicas)
+            log_event(logging.WARNING, "not_durable", replicas=done.replicas, wanted=self._replicas)
         elif before and not self._too_few:
-            event(logging.WARNING, "durable_again", replicas=done.replicas)
+            log_event(logging.WARNING, "durable_again", replicas=done.replicas)
         return done.answer
 
     def _report(self, held: Held, outcome: Outcome) -> None:
@@ -256,9 +256,9 @@ class Settler:
         if self._herald is not None:
             self._herald.lost(held, "settle", certain=ref not in self._doubtful)
         if ref in self._doubtful:
-            event(logging.WARNING, "settled_or_lost", queue=ref.queue, id=ref.id, outcome=kind)
+            log_event(logging.WARNING, "settled_or_lost", queue=ref.queue, id=ref.id, outcome=kind)
             return
-        event(logging.WARNING, "lost", queue=ref.queue, id=ref.id, token=ref.token, outcome=kind, at="settle")
+        log_event(logging.WARNING, "lost", queue=ref.queue, id=ref.id, token=ref.token, outcome=kind, at="settle")
 
 
 def _take(items: deque[Item], most: int) -> list[Item]:

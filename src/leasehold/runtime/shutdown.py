@@ -14,7 +14,7 @@ from leasehold.core.engine import Engine
 from leasehold.core.outcome import Crashed
 from leasehold.runtime.executor import Executor
 from leasehold.runtime.fetcher import Fetcher
-from leasehold.runtime.heartbeat import Heart
+from leasehold.runtime.heartbeat import Heartbeat
 from leasehold.runtime.jobs.held import Held
 from leasehold.runtime.jobs.overrun import outlasting
 from leasehold.runtime.jobs.table import Inflight
@@ -24,7 +24,7 @@ from leasehold.runtime.waits import within
 
 
 @dataclass(slots=True, eq=False)
-class Leaving:
+class Shutdown:
     """See the module. To be run once, when nothing new is taken up."""
 
     worker: str
@@ -35,7 +35,7 @@ class Leaving:
     fetcher: Fetcher
     executor: Executor
     settler: Settler
-    heart: Heart
+    heart: Heartbeat
     bequeathed: bool = False
     """Something was left to the keeper, which acts when this process has ended: it must not be ended with it."""
 

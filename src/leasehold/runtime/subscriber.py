@@ -11,7 +11,7 @@ from leasehold.core.engine import Engine
 from leasehold.core.errors import AccessDenied
 from leasehold.runtime.executor import Executor
 from leasehold.runtime.jobs.table import Inflight
-from leasehold.runtime.log import brief, event
+from leasehold.runtime.log import brief, log_event
 from leasehold.runtime.maintainer import Maintainer
 from leasehold.runtime.ports import Driver, Env, Messages
 
@@ -20,7 +20,7 @@ LOOK_S: Final = limits.MINUTE / limits.SECOND
 and costs nothing when all is well. A user who may not subscribe tries again this often."""
 
 
-class Listener:
+class Subscriber:
     """One subscription. Messages are hints: a lost one costs the time to the next beat or announcement."""
 
     def __init__(
@@ -53,7 +53,7 @@ class Listener:
             except AccessDenied as error:
                 if not self._told:
                     self._told = True
-                    event(logging.WARNING, "not_listening", error=brief(error))
+                    log_event(logging.WARNING, "not_listening", error=brief(error))
                 await self._env.sleep(LOOK_S)
 
     async def _listen(self, messages: Messages) -> None:

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Coroutine
 from typing import Any, Final
 
-from leasehold.runtime.log import brief, event
+from leasehold.runtime.log import brief, log_event
 
 CATCH_UP_TURNS: Final = 4
 """Of the event loop, until whoever waits for a line has what lies in a pipe: in the first it is taken out, in the
@@ -39,6 +39,6 @@ async def within(waiting: Coroutine[Any, Any, Any], seconds: float) -> Any:
         return None
     error = None if task.cancelled() else task.exception()
     if error is not None:
-        event(logging.WARNING, "while_stopping", error=brief(error))
+        log_event(logging.WARNING, "while_stopping", error=brief(error))
         return None
     return None if task.cancelled() else task.result()

@@ -23,24 +23,24 @@ from leasehold.runtime.fetcher import Fetcher
 from leasehold.runtime.handlers.hooks import Hooks
 from leasehold.runtime.handlers.loop import guarded
 from leasehold.runtime.handlers.middleware import Layers, Middleware
-from leasehold.runtime.handlers.routes import Known
-from leasehold.runtime.heartbeat import Heart
+from leasehold.runtime.handlers.routes import Routes
+from leasehold.runtime.heartbeat import Heartbeat
 from leasehold.runtime.isolation.child import Launch
-from leasehold.runtime.isolation.pool import launch_needed
+from leasehold.runtime.isolation.pool import require_launcher
 from leasehold.runtime.jobs.beats import Kept
 from leasehold.runtime.jobs.table import Inflight
-from leasehold.runtime.log import brief, event
-from leasehold.runtime.loops import Link, LoopFailed, supervised, unsupervised
+from leasehold.runtime.log import brief, log_event
+from leasehold.runtime.loops import LoopFailed, MonitoredDriver, supervised, unsupervised
 from leasehold.runtime.maintainer import Maintainer
-from leasehold.runtime.observe.dispatcher import Herald
+from leasehold.runtime.observe.dispatcher import EventDispatcher
 from leasehold.runtime.observe.progress import Reporter
 from leasehold.runtime.ports import Env, Keeper, WatchedDriver
-from leasehold.runtime.prefetch import Pace
-from leasehold.runtime.round_robin import Turns
+from leasehold.runtime.prefetch import Prefetch
+from leasehold.runtime.round_robin import WeightedRoundRobin
 from leasehold.runtime.settler import Settler
-from leasehold.runtime.shutdown import Leaving
+from leasehold.runtime.shutdown import Shutdown
 from leasehold.runtime.signals import on_signals
-from leasehold.runtime.subscriber import Listener
+from leasehold.runtime.subscriber import Subscriber
 from leasehold.runtime.waits import unless, within
 
 
@@ -102,12 +102,12 @@ class Worker:
         if grace_ms < 0:
             raise InvalidArgument(f"grace_ms is {grace_ms}; expected 0 or more.")
         _check_weights(weights or {}, queues)
-        self._launch = launch_needed([*tasks.values(), *handlers.values()], launch)
+        self._launch = require_launcher([*tasks.values(), *handlers.values()], launch)
         self.id = worker_id or fresh_worker_id()
         self.queues = tuple(dict.fromkeys(queues))
-        self._turns = Turns(self.queues, weights)
+        self._turns = WeightedRoundRobin(self.queues, weights)
         self._engine = engine
-        self._known = Known(tasks, handlers, max_payload)
+        self._known = Routes(tasks, handlers, max_payload)
         self._keeper = keeper
         self._concurrency = concurrency
         self._burst = burst
@@ -115,9 +115,9 @@ class Worker:
         self._durable = durable
         self._signals = signals
         self._env = env or Env()
-        self._herald = Herald(listeners, self.id, self._env) if listeners else None
+        self._herald = EventDispatcher(listeners, self.id, self._env) if listeners else None
         self._middleware = tuple(middleware)
-        self._link = Link(driver, self._env, self._herald)
+        self._link = MonitoredDriver(driver, self._env, self._herald)
         self._stop = asyncio.Event()
         self._hurry = asyncio.Event()
         """A stop was asked for, and not only that it retires."""
@@ -154,7 +154,7 @@ class Worker:
         """Stop in order, but give what runs the time that it needs. Another worker is to take this one's place."""
         if not self._stop.is_set():
             self.retiring = reason
-            event(logging.INFO, "retiring", worker=self.id, reason=reason)
+            log_event(logging.INFO, "retiring", worker=self.id, reason=reason)
             self._stop.set()
 
     @property
@@ -189,7 +189,7 @@ class Worker:
         """Work until stopped, or with `burst` until there is nothing left. Never raises what a handler raises."""
         with on_signals(self.stop) if self._signals else contextlib.nullcontext(), guarded():
             self._build()
-            event(logging.INFO, "started", worker=self.id, queues=",".join(self.queues), slots=self._concurrency)
+            log_event(logging.INFO, "started", worker=self.id, queues=",".join(self.queues), slots=self._concurrency)
             if self._herald is not None:
                 self._herald.worker_started(self.queues, self._concurrency)
             self._start_loops()
@@ -212,7 +212,7 @@ class Worker:
 
     def _build(self) -> None:
         env, engine, link, queues = self._env, self._engine, self._link, self.queues
-        pace, kept = Pace(), Kept(engine.timing.lease_ms / limits.SECOND, env.lease_clock)
+        pace, kept = Prefetch(), Kept(engine.timing.lease_ms / limits.SECOND, env.lease_clock)
         inflight = self._inflight = Inflight(self._concurrency)
         settler = self._settler = Settler(engine, link, inflight, env, self._herald, self._durable)
         self._reporter = Reporter(engine, link, env)
@@ -240,10 +240,10 @@ class Worker:
             burst=self._burst,
         )
         fetcher = self._fetcher
-        self._heart = Heart(
+        self._heart = Heartbeat(
             self._keeper, self.id, queues, engine.timing, inflight, fetcher, executor, settler, env, kept
         )
-        self._leaving = Leaving(self.id, queues, engine, link, inflight, fetcher, executor, self._settler, self._heart)
+        self._leaving = Shutdown(self.id, queues, engine, link, inflight, fetcher, executor, self._settler, self._heart)
         self._maintainer = Maintainer(
             engine, link, self.id, queues, lambda: known.offered(executor.able), inflight, fetcher, env, self._herald
         )
@@ -259,7 +259,7 @@ class Worker:
         self._loop("present", self._maintainer.present)
         self._loop("report", lambda: self._reporter.run(self._executor.lose))
         if self._engine.features & {Feature.CANCEL, Feature.QUIET}:
-            listener = Listener(
+            listener = Subscriber(
                 self._engine,
                 self._link,
                 self.id,
@@ -301,7 +301,7 @@ class Worker:
     def _fail(self, loop: str, error: BaseException | None) -> None:
         if error is not None and self._fatal is None:
             self._fatal = error
-            event(logging.CRITICAL, "stopping", loop=loop, error=brief(error))
+            log_event(logging.CRITICAL, "stopping", loop=loop, error=brief(error))
         self._stop.set()
 
     async def _watch(self) -> None:
@@ -333,7 +333,7 @@ class Worker:
         self._fetching.add_done_callback(lambda _: self._hand_back())
         self._executor.end_persistent()
         running = len(self._inflight.running)
-        event(logging.INFO, "draining", worker=self.id, running=running)
+        log_event(logging.INFO, "draining", worker=self.id, running=running)
         if self._herald is not None:
             self._herald.worker_stopping(running)
         if self._fatal is None:
@@ -360,7 +360,7 @@ class Worker:
             await within(self._herald.flushed(), (limits.HARD_STOP_MS if hard else limits.TELL_MS) / limits.SECOND)
             unheard = self._herald.unheard
         about: dict[str, object] = {"given_back": given_back, "hard": hard, "handlers_going_on": going_on}
-        event(logging.INFO, "stopped", worker=self.id, **about, unheard=unheard)
+        log_event(logging.INFO, "stopped", worker=self.id, **about, unheard=unheard)
         if hard or self._fatal is not None:
             return ExitStatus.HARD if hard else ExitStatus.FAILED
         return ExitStatus.ABANDONED if going_on or self._leaving.bequeathed else ExitStatus.OK

@@ -1,6 +1,6 @@
 """A child process that dies with its parent, however the parent dies.
 
-    >>> process = subprocess.Popen(tethered(["/usr/bin/redis-server", "--port", "0"]))   # doctest: +SKIP
+    >>> process = subprocess.Popen(dies_with_parent(["/usr/bin/redis-server", "--port", "0"]))   # doctest: +SKIP
 
 On Linux the kernel sees to it. Elsewhere the command is run as it is: there, only an orderly end takes the child along.
 """
@@ -23,7 +23,7 @@ os.execv(sys.argv[2], sys.argv[2:])
 """
 
 
-def tethered(command: Sequence[str]) -> list[str]:
+def dies_with_parent(command: Sequence[str]) -> list[str]:
     """The command line that runs `command`, whose first word is a full path, tethered to this process.
 
     To be started by the thread that lives longest: the kernel watches the thread that started it.

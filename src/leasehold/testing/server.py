@@ -27,7 +27,7 @@ from leasehold.core.errors import RedisError
 from leasehold.core.steps import Arg, Command, Reply, Steps
 from leasehold.redis.embedded.binary import candidates, version_of
 from leasehold.redis.sync import SyncDriver
-from leasehold.testing.death_signal import tethered
+from leasehold.testing.death_signal import dies_with_parent
 
 _START_S: Final = 15.0
 _STOP_S: Final = 10.0
@@ -160,7 +160,7 @@ class RedisServer:
     def _launch(self, command: list[str]) -> subprocess.Popen[bytes]:
         with open(self.directory / "log", "ab") as log:
             return subprocess.Popen(  # noqa: S603
-                tethered(command), cwd=self.directory, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+                dies_with_parent(command), cwd=self.directory, stdin=subprocess.DEVNULL, stdout=log, stderr=log
             )
 
     def _end(self, number: signal.Signals) -> None:

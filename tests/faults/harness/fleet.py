@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from leasehold.testing.death_signal import tethered
+from leasehold.testing.death_signal import dies_with_parent
 from tests.faults.harness import broken
 from tests.faults.harness.history import Diary, Event, Op
 
@@ -86,7 +86,7 @@ class Fleet:
         chosen = broken.environment(**{**self._environment, **environment})
         with path.open("wb") as log:
             process = subprocess.Popen(
-                tethered([*command, *self._args]),
+                dies_with_parent([*command, *self._args]),
                 cwd=broken.ROOT,
                 env=chosen,
                 stdin=subprocess.DEVNULL,

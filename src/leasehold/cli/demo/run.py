@@ -37,7 +37,7 @@ class DemoFailed(LeaseholdError):
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class DemoReport:
     """What happened, in numbers. `rerun`: jobs that ran more than once. `held_by_dead`: what the killed worker held; of
     these some may not have begun. `recovered_s`: from the kill until the last of them began elsewhere."""
 
@@ -93,7 +93,7 @@ def run_demo(
     folder: Path,
     environment: dict[str, str],
     tell: Tell,
-) -> Report:
+) -> DemoReport:
     """Run it all on an app whose Redis is empty. Raises `DemoFailed` when it cannot be brought to its end."""
     runs_file = folder / "runs.txt"
     runs_file.touch()
@@ -127,7 +127,7 @@ def run_demo(
     }
     expected = {path: facts_of(path) for path in survey.paths}
     again = [completed[id].started_ms or 0 for id in kill.held if id in completed]
-    return Report(
+    return DemoReport(
         files=total,
         bytes=sum(facts.size for facts in expected.values()),
         lines=sum(facts.lines for facts in expected.values()),

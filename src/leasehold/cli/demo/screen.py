@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from leasehold.cli.demo.run import Report
+from leasehold.cli.demo.run import DemoReport
 
 
 class Screen:
@@ -46,7 +46,7 @@ class Screen:
             self._console.print(f"  {done:,} of {total:,} jobs done", highlight=False)
 
 
-def show_report(console: Console, report: Report) -> None:
+def show_report(console: Console, report: DemoReport) -> None:
     table = Table(title="leasehold demo", show_header=False, title_justify="left", title_style="bold")
     table.add_column(style="dim")
     table.add_column(justify="right")

@@ -13,7 +13,7 @@ from leasehold.cli.errors import UserError, note
 from leasehold.cli.logs import set_up_logging
 from leasehold.cli.work.processes import run_plan, worker_command
 from leasehold.core import limits
-from leasehold.processes.slots import Plan
+from leasehold.processes.slots import SupervisorConfig
 from leasehold.redis.embedded.instance import open_embedded
 
 FOLDER: Final = ".leasehold"
@@ -53,7 +53,7 @@ def dev(context: click.Context, app: str, queues: tuple[str, ...], concurrency: 
             f"export LEASEHOLD_URL={_URL}"
         )
     arguments = [f"--concurrency={concurrency}", f"--log-level={log_level}", *(f"--queue={one}" for one in queues)]
-    plan = Plan(worker_command([*arguments, "--", app]), watched=os.getcwd())
+    plan = SupervisorConfig(worker_command([*arguments, "--", app]), watched=os.getcwd())
     with ExitStack() as held:
 
         def hold() -> None:

@@ -16,7 +16,7 @@ from typing import Final
 from leasehold.bootstrap import command_of
 from leasehold.cli.errors import UserError, tell
 from leasehold.cli.loader import load
-from leasehold.runtime.isolation.channel import Line
+from leasehold.runtime.isolation.channel import WorkerChannel
 from leasehold.runtime.isolation.child import Launch
 from leasehold.runtime.isolation.main import ignore_signals, serve
 from leasehold.runtime.observe.format import JsonFormatter, formatter
@@ -35,7 +35,7 @@ def launch(app: str) -> Launch:
 def main(words: Sequence[str]) -> None:
     target, level, form, descriptor = words
     ignore_signals()
-    line = Line(socket.socket(fileno=int(descriptor)))
+    line = WorkerChannel(socket.socket(fileno=int(descriptor)))
     sys.path[:] = line.begin().path
     handler = logging.StreamHandler()
     handler.setFormatter(formatter(form))

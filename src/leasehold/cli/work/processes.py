@@ -17,10 +17,10 @@ from click.core import ParameterSource
 
 from leasehold.core import limits
 from leasehold.processes.child import another_worker
-from leasehold.processes.health import Outlets
-from leasehold.processes.link import Tether
+from leasehold.processes.health import HealthOutputs
+from leasehold.processes.link import SupervisorLink
 from leasehold.processes.reload import check_reload
-from leasehold.processes.slots import Plan
+from leasehold.processes.slots import SupervisorConfig
 from leasehold.processes.supervisor import Supervisor
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -36,7 +36,7 @@ class Fleet:
     reload: bool
     max_jobs: int | None
     max_memory: int | None
-    outlets: Outlets
+    outlets: HealthOutputs
     tether: int | None = None
 
     @property
@@ -53,7 +53,7 @@ def fleet_options(command: F) -> F:
     def with_fleet(
         *args: Any, health_file: str | None, health_port: str | None, tether: int | None, **others: Any
     ) -> Any:
-        outlets = Outlets.of(health_file, health_port)
+        outlets = HealthOutputs.of(health_file, health_port)
         own = {name: others.pop(name) for name in ("processes", "reload", "max_jobs", "max_memory")}
         return command(*args, fleet=Fleet(**own, outlets=outlets, tether=tether), **others)
 
@@ -89,26 +89,26 @@ _OPTIONS: Final = (
 )  # fmt: skip
 
 
-def be_tethered(fleet: Fleet) -> Tether | None:
+def link_to_supervisor(fleet: Fleet) -> SupervisorLink | None:
     """The line to the supervisor, if this process is one of its. Orders are heard from now on."""
     if fleet.tether is None:
         return None
     # Closing the terminal is the supervisor's to answer. Not SIG_IGN: what handlers start would inherit it.
     signal.signal(signal.SIGHUP, lambda *_: None)
-    tether = Tether(fleet.tether)
+    tether = SupervisorLink(fleet.tether)
     tether.follow()
     return tether
 
 
 def supervise(context: click.Context, fleet: Fleet, grace_s: float, burst: bool) -> int:
     """Run this same command in processes, and look after them. Answers the exit status."""
-    plan = Plan(
+    plan = SupervisorConfig(
         worker_command(arguments_of(context, _SUPERVISORS)), fleet.processes, grace_s, burst, outlets=fleet.outlets
     )
     return run_plan(replace(plan, watched=os.getcwd() if fleet.reload else None))
 
 
-def run_plan(plan: Plan, embedded: Callable[[], None] = lambda: None) -> int:
+def run_plan(plan: SupervisorConfig, embedded: Callable[[], None] = lambda: None) -> int:
     """Run a supervisor to its end."""
     if plan.watched is not None:
         check_reload()

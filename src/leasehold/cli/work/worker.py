@@ -19,20 +19,20 @@ from leasehold.cli.errors import Exit, UserError, safe
 from leasehold.cli.loader import load
 from leasehold.cli.logs import set_up_logging
 from leasehold.cli.work.launch import launch
-from leasehold.cli.work.processes import Fleet, be_tethered, fleet_options, supervise
+from leasehold.cli.work.processes import Fleet, fleet_options, link_to_supervisor, supervise
 from leasehold.cli.work.weights import misread, parse_queues, spelled
 from leasehold.core import limits
 from leasehold.core.names import LOG_FORMATS
 from leasehold.processes.exit import become_waiter, end_within
 from leasehold.redis.url import Target
 from leasehold.runtime.handlers.loop import heir, run
-from leasehold.runtime.log import event
+from leasehold.runtime.log import log_event
 from leasehold.runtime.signals import on_signals
 from leasehold.runtime.worker import ExitStatus
 
 if TYPE_CHECKING:
     from leasehold.app.app import Leasehold
-    from leasehold.processes.link import Tether
+    from leasehold.processes.link import SupervisorLink
 
 _MAX_NAMES: Final = 10
 LEVELS: Final = ("debug", "info", "warning", "error")
@@ -111,7 +111,7 @@ def worker(
     options = WorkerOptions(names, concurrency, burst, grace, weights, fleet.max_jobs, fleet.max_memory, fleet.outlets)
     if fleet.supervised:
         context.exit(supervise(context, fleet, grace, burst))
-    tether = be_tethered(fleet)
+    tether = link_to_supervisor(fleet)
     if url is not None:
         Target.parse(url)  # a mistake in it is none of the environment's, nor of the app's
         os.environ["LEASEHOLD_URL"] = url
@@ -145,7 +145,7 @@ def _refuse_misread(app: Leasehold, values: Sequence[str]) -> None:
         )
         if not set(read) <= set(named):
             raise UserError(text)
-        event(logging.WARNING, "queue_misread", queue=name, about=safe(text))
+        log_event(logging.WARNING, "queue_misread", queue=name, about=safe(text))
 
 
 def _named(app: Leasehold) -> list[str]:
@@ -160,7 +160,7 @@ def _warn_of_unnamed(app: Leasehold, queues: Iterable[str]) -> None:
             known = ", ".join(map(repr, named[:_MAX_NAMES])) or "none"
             more = ", ..." if len(named) > _MAX_NAMES else ""
             text = f"No task or handler of the app names the queue {queue!r}; those that are named: {known}{more}."
-            event(logging.WARNING, "queue_unnamed", queue=queue, about=safe(text))
+            log_event(logging.WARNING, "queue_unnamed", queue=queue, about=safe(text))
 
 
 _EXITS: Final = {
@@ -188,12 +188,12 @@ async def _inspected(app: Leasehold, burst: bool) -> Inspection | None:
     with on_signals(looking.cancel):
         await asyncio.wait({looking})
     if looking.cancelled():
-        event(logging.INFO, "stopped", reason="Redis gave no answer")
+        log_event(logging.INFO, "stopped", reason="Redis gave no answer")
         return None
     return looking.result()
 
 
-async def _work(app: Leasehold, options: WorkerOptions, allow_eviction: bool, tether: Tether | None) -> None:
+async def _work(app: Leasehold, options: WorkerOptions, allow_eviction: bool, tether: SupervisorLink | None) -> None:
     """Run the worker, and see to the end of the process: here and now if the worker did not end well."""
     found = await _inspected(app, options.burst)
     if found is None:

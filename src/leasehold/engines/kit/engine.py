@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 import msgspec
 
 from leasehold.core import limits
-from leasehold.core.engine import Alone, CancelAsked, Heartbeat, Maintained, Timing
+from leasehold.core.engine import Alone, CancelAsked, HeartbeatReply, Maintained, Timing
 from leasehold.core.errors import InvalidArgument, LeaseholdError, QueueFull, Unreachable
 from leasehold.core.job import (
     Dropped,
@@ -168,7 +168,7 @@ class ScriptedEngine(Scripted):
         who: tuple[Arg, ...] = (as_bytes(lease.worker), as_bytes(lease.record.id), lease.token)
         return (yield from self._act("extend", lease.record.queue, self._config, *who, ms)) == b"1"
 
-    def heartbeat(self, worker: str, queues: Sequence[str], leases: Sequence[LeaseRef]) -> Steps[Heartbeat]:
+    def heartbeat(self, worker: str, queues: Sequence[str], leases: Sequence[LeaseRef]) -> Steps[HeartbeatReply]:
         lost: list[LeaseRef] = []
         strays: list[Lease] = []
         cancelled: list[CancelAsked] = []
@@ -190,7 +190,7 @@ class ScriptedEngine(Scripted):
             cancelled += [_wish(queue, *row) for row in wishes]
             paused |= {queue} if is_paused else set()
         failures.end()
-        return Heartbeat(frozenset(lost), tuple(strays), nearest, tuple(cancelled), frozenset(paused))
+        return HeartbeatReply(frozenset(lost), tuple(strays), nearest, tuple(cancelled), frozenset(paused))
 
     def leave(self, worker: str, queues: Sequence[str], crashed: bool = False) -> Steps[int]:
         released = 0

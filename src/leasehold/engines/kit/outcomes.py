@@ -18,7 +18,7 @@ from leasehold.core.outcome import (
 from leasehold.engines.kit.encoding import cancelled, write_error
 
 
-def told(outcome: Outcome) -> tuple[str, int, bytes]:
+def encode_outcome(outcome: Outcome) -> tuple[str, int, bytes]:
     """c completed: for how long its result is kept, and the result. r retried: after how long, and the error.
 
     f failed, b broken, x cancelled: the error. l released, k crashed, u unroutable: nothing more.

@@ -11,7 +11,7 @@ from leasehold.core.outcome import Outcome
 from leasehold.core.shape import PLAIN, Conflict, Until
 from leasehold.engines.kit.chunks import Part, weight_of
 from leasehold.engines.kit.encoding import as_bytes, as_text
-from leasehold.engines.kit.outcomes import told
+from leasehold.engines.kit.outcomes import encode_outcome
 from leasehold.engines.native.records import head_of, write_record
 
 _LETTERS: Final = {
@@ -86,7 +86,7 @@ _BAD_ENDS, _BAD_END_WEIGHT = frozenset("fbx"), 5
 
 def outcome_part(position: int, lease: Lease, outcome: Outcome) -> Part:
     """id token kind ms head body, as lua/settle.lua takes them."""
-    kind, ms, body = told(outcome)
+    kind, ms, body = encode_outcome(outcome)
     head = head_of(lease.record) if kind == "c" else ""
     size, weight = len(body), 1 + weight_of(lease.record.shape)
     if kind in _BAD_ENDS:

@@ -22,7 +22,7 @@ from leasehold.engines.redis_work_queue.records import read_record
 from leasehold.engines.redis_work_queue.scripts import SCRIPTS
 
 
-class Target(Engine, Protocol):
+class MigrationTarget(Engine, Protocol):
     """An engine whose script `enqueue` takes `session number room (id record due own)...`."""
 
     @property
@@ -42,7 +42,7 @@ class Moved:
 
 
 def migrate_page(
-    source: RedisWorkQueueEngine, queue: str, target: Target, to: str, limit: int = limits.MAX_BATCH
+    source: RedisWorkQueueEngine, queue: str, target: MigrationTarget, to: str, limit: int = limits.MAX_BATCH
 ) -> Steps[Moved]:
     """Move up to `limit` waiting items, in their order. `QueueFull`: none of them was moved.
 
@@ -61,7 +61,7 @@ def migrate_page(
     return Moved(looked, letters.count(b"1"), refused, unfit)
 
 
-def _moved(target: Target, jobs: Sequence[NewJob], prefix: str, hashes: Sequence[bytes]) -> Steps[bytes]:
+def _moved(target: MigrationTarget, jobs: Sequence[NewJob], prefix: str, hashes: Sequence[bytes]) -> Steps[bytes]:
     """Enqueue these, with our script in the place of each one that adds some. Answers what became of each.
 
     It takes several calls where they are large. When a later one is refused, the rest stays where it is.

@@ -8,7 +8,7 @@ from leasehold.core.job import Lease, NewJob
 from leasehold.core.outcome import Outcome
 from leasehold.engines.kit.chunks import Part
 from leasehold.engines.kit.encoding import RAW, as_bytes
-from leasehold.engines.kit.outcomes import told
+from leasehold.engines.kit.outcomes import encode_outcome
 from leasehold.engines.kit.unsupported import check_plain
 from leasehold.engines.redis_work_queue.records import write_data
 
@@ -24,7 +24,7 @@ def new_part(position: int, job: NewJob) -> Part:
 
 def outcome_part(position: int, lease: Lease, outcome: Outcome) -> Part:
     """id token kind ms task body size, as lua/settle.lua takes them."""
-    kind, ms, body = told(outcome)
+    kind, ms, body = encode_outcome(outcome)
     if kind == "c":
         ms, body = 0, b""  # of what is completed nothing is kept
     task = lease.record.task or RAW if kind == "u" else ""

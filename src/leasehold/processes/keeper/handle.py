@@ -11,13 +11,13 @@ from typing import Final
 
 from leasehold.bootstrap import command_of
 from leasehold.core import limits
-from leasehold.core.engine import Heartbeat
+from leasehold.core.engine import HeartbeatReply
 from leasehold.core.job import LeaseRef
-from leasehold.processes.keeper.messages import BEQUESTS, GOODBYE, Orders, Report, Snapshot
+from leasehold.processes.keeper.messages import BEQUESTS, GOODBYE, KeeperReport, Orders, Snapshot
 from leasehold.processes.keeper.overdue import Timeouts
-from leasehold.processes.system import Group, group_of, is_stopped
-from leasehold.protocols.spec import Recipe
-from leasehold.runtime.log import event
+from leasehold.processes.system import ProcessGroup, group_of, is_stopped
+from leasehold.protocols.spec import EngineSpec
+from leasehold.runtime.log import log_event
 from leasehold.runtime.ports import KeeperGone
 
 LINE_MAX: Final = 4 * 1024 * 1024
@@ -31,10 +31,10 @@ END_LOOK_S: Final = 0.01
 class ProcessKeeper:
     """A keeper in a process of its own. See `leasehold.runtime.ports.Keeper` for the methods.
 
-    keeper = ProcessKeeper("redis://localhost:6379/0", recipe_of(engine))
+    keeper = ProcessKeeper("redis://localhost:6379/0", engine_spec_of(engine))
     """
 
-    def __init__(self, url: str, recipe: Recipe, timeouts: Timeouts | None = None) -> None:
+    def __init__(self, url: str, recipe: EngineSpec, timeouts: Timeouts | None = None) -> None:
         self._url = url
         self._recipe = recipe
         self._timeouts = timeouts or Timeouts()
@@ -44,7 +44,7 @@ class ProcessKeeper:
         self._reports: asyncio.StreamReader | None = None
         self._trouble = ""
         self._told: frozenset[str] | None = None
-        self._groups: dict[int, Group | None] = {}
+        self._groups: dict[int, ProcessGroup | None] = {}
         self._kept_at: Mapping[str, float] = {}
 
     @property
@@ -72,7 +72,7 @@ class ProcessKeeper:
         self._stdin, _ = await loop.connect_write_pipe(asyncio.BaseProtocol, process.stdin)
         self._reports = reports
 
-    async def report(self) -> Heartbeat | None:
+    async def report(self) -> HeartbeatReply | None:
         if self._reports is None:
             raise KeeperGone("it was not started")
         try:
@@ -82,12 +82,12 @@ class ProcessKeeper:
         if not line.endswith(b"\n"):
             raise KeeperGone(f"the process ended{': ' + self._trouble if self._trouble else ''}")
         try:
-            report = Report.from_line(line)
+            report = KeeperReport.from_line(line)
         except (ValueError, KeyError, TypeError) as error:
             raise KeeperGone("it wrote something that is not a report") from error
         if report.trouble != self._trouble:
             self._trouble = report.trouble
-            event(logging.WARNING if report.trouble else logging.INFO, "keeper", trouble=report.trouble or "over")
+            log_event(logging.WARNING if report.trouble else logging.INFO, "keeper", trouble=report.trouble or "over")
         self._kept_at = report.kept_at
         return report.beat
 

@@ -28,12 +28,12 @@ from typing import Final
 
 from leasehold.core import limits
 from leasehold.core.clock import lease_clock
-from leasehold.core.engine import CancelAsked, FullEngine, Heartbeat
+from leasehold.core.engine import CancelAsked, FullEngine, HeartbeatReply
 from leasehold.core.errors import RedisError, Unreachable
 from leasehold.core.job import Lease, LeaseRef
-from leasehold.processes.keeper.messages import BEQUESTS, GOODBYE, Orders, Report, Snapshot
+from leasehold.processes.keeper.messages import BEQUESTS, GOODBYE, KeeperReport, Orders, Snapshot
 from leasehold.processes.keeper.overdue import Overdue
-from leasehold.processes.system import Group, Parent, end, is_stopped
+from leasehold.processes.system import Parent, ProcessGroup, end, is_stopped
 from leasehold.protocols.registry import engine_of
 from leasehold.redis.sync import SyncDriver
 
@@ -113,7 +113,7 @@ class KeeperProcess:
         self._driver = driver
         self._beat_s = engine.timing.beat_ms / limits.SECOND
         self._overdue = Overdue(engine, orders.worker, orders.timeouts)
-        self._groups: tuple[Group, ...] = ()
+        self._groups: tuple[ProcessGroup, ...] = ()
         self._kept = dict.fromkeys(orders.queues, -math.inf)  # queue -> since when; all, until we are told
         self._beaten = dict.fromkeys(orders.queues, -math.inf)  # queue -> when last
         self._good = dict.fromkeys(orders.queues, 0.0)  # queue -> when its last good beat was sent, by `lease_clock`
@@ -158,7 +158,7 @@ class KeeperProcess:
             elif is_stopped(self._orders.parent):
                 self._hear(self._beat_s / 2)
             elif not self._kept:
-                self._say(Heartbeat())
+                self._say(HeartbeatReply())
                 self._said = now
             else:
                 beat = self._beat(now)
@@ -200,9 +200,9 @@ class KeeperProcess:
             return self._said + limits.KEEPER_REST_MS / limits.SECOND
         return max(self._said, self._woken) + self._pause
 
-    def _say(self, beat: Heartbeat | None) -> None:
+    def _say(self, beat: HeartbeatReply | None) -> None:
         kept_at = {queue: self._good[queue] for queue in self._kept}
-        self._pipe.send(Report(beat, next(iter(self._troubles.values()), ""), kept_at).to_line())
+        self._pipe.send(KeeperReport(beat, next(iter(self._troubles.values()), ""), kept_at).to_line())
 
     def _hear(self, seconds: float) -> None:
         """Hear what the worker says, for so long at most."""
@@ -225,7 +225,7 @@ class KeeperProcess:
                     self._good[queue] = lease_clock()  # whatever is claimed there is newer than this line
                 self._kept = {queue: self._kept.get(queue, now) for queue in told.keep}
 
-    def _beat(self, now: float) -> Heartbeat | None:
+    def _beat(self, now: float) -> HeartbeatReply | None:
         """Queue by queue: a refusal on one (a foreign key in its place) must not cost the leases on the others."""
         due = [queue for queue in self._orders.queues if self._needs(queue, now)]
         lost: set[LeaseRef] = set()
@@ -261,7 +261,7 @@ class KeeperProcess:
                 cancelled += beat.cancelled
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
-        return Heartbeat(frozenset(lost), tuple(strays), cancelled=tuple(cancelled)) if done else None
+        return HeartbeatReply(frozenset(lost), tuple(strays), cancelled=tuple(cancelled)) if done else None
 
     def _needs(self, queue: str, now: float) -> bool:
         if now >= self._look[queue]:
@@ -275,7 +275,7 @@ class KeeperProcess:
 
 def _log(bequeathed: bool, **fields: object) -> None:
     """On stderr, which is the worker's, in the form of its log: it cannot say so itself any more."""
-    from leasehold.runtime.log import event  # here: most keepers never say a word, and start sooner without
+    from leasehold.runtime.log import log_event  # here: most keepers never say a word, and start sooner without
     from leasehold.runtime.observe.format import formatter
 
     with contextlib.suppress(OSError):
@@ -283,9 +283,9 @@ def _log(bequeathed: bool, **fields: object) -> None:
         handler.setFormatter(formatter(os.environ.get("LEASEHOLD_LOG_FORMAT", "human")))
         logging.basicConfig(handlers=[handler])
         if bequeathed:
-            event(logging.WARNING, "bequeathed" if "given_back" in fields else "bequest_lapses", **fields)
+            log_event(logging.WARNING, "bequeathed" if "given_back" in fields else "bequest_lapses", **fields)
         else:
-            event(logging.WARNING, "worker_died", **fields)
+            log_event(logging.WARNING, "worker_died", **fields)
 
 
 def main() -> int:
@@ -305,7 +305,7 @@ def main() -> int:
         )
         KeeperProcess(orders, parent, pipe, engine_of(orders.recipe), driver).run()
     except Exception as error:
-        pipe.send(Report(None, f"{type(error).__name__}: {error}").to_line())
+        pipe.send(KeeperReport(None, f"{type(error).__name__}: {error}").to_line())
         return 1
     return 0
 

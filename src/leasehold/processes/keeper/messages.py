@@ -1,7 +1,7 @@
 """What a worker and its keeper tell each other: JSON, a line each.
 
 The worker's first line is `Orders`, every later one a `Snapshot`; the last is a goodbye or a bequest. The keeper's are
-`Report`s.
+`KeeperReport`s.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
-from leasehold.core.engine import CancelAsked, Heartbeat
+from leasehold.core.engine import CancelAsked, HeartbeatReply
 from leasehold.core.job import JobRecord, Lease, LeaseRef
 from leasehold.core.text import cut
 from leasehold.processes.keeper.overdue import Timeouts
-from leasehold.processes.system import Group
-from leasehold.protocols.spec import Recipe
+from leasehold.processes.system import ProcessGroup
+from leasehold.protocols.spec import EngineSpec
 
 GOODBYE: Final = b'"bye"'
 """The last line of a worker that ends in order: nothing is to be given back."""
@@ -33,7 +33,7 @@ class Orders:
     """What to keep, for whom, and where."""
 
     url: str
-    recipe: Recipe
+    recipe: EngineSpec
     worker: str
     queues: tuple[str, ...]
     parent: int
@@ -51,14 +51,14 @@ class Orders:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class KeeperReport:
     """One line of the keeper's: a beat (None when nothing came back), and what is wrong, if anything is.
 
     `kept_at`: when the last good beat of each queue was sent, by `lease_clock`, of those queues of which something may
     be held; 0 when there was none. To a reader that was stopped meanwhile, an old report must not look new.
     """
 
-    beat: Heartbeat | None
+    beat: HeartbeatReply | None
     trouble: str = ""
     kept_at: Mapping[str, float] = field(default_factory=dict)
 
@@ -72,14 +72,14 @@ class Report:
         return _line(fields)
 
     @classmethod
-    def from_line(cls, line: bytes) -> Report:
+    def from_line(cls, line: bytes) -> KeeperReport:
         fields = json.loads(line)
         if "lost" not in fields:
             return cls(None, fields["trouble"], fields["kept_at"])
         lost = frozenset(LeaseRef(*row) for row in fields["lost"])
         cancelled = tuple(CancelAsked(LeaseRef(*row), reason) for *row, reason in fields["cancelled"])
         strays = tuple(_stray(*row) for row in fields["strays"])
-        beat = Heartbeat(lost, strays, cancelled=cancelled, paused=frozenset(fields["paused"]))
+        beat = HeartbeatReply(lost, strays, cancelled=cancelled, paused=frozenset(fields["paused"]))
         return cls(beat, fields["trouble"], fields["kept_at"])
 
 
@@ -93,7 +93,7 @@ class Snapshot:
 
     leases: Mapping[LeaseRef, float] | None = None
     keep: frozenset[str] | None = None
-    groups: tuple[Group, ...] | None = None
+    groups: tuple[ProcessGroup, ...] | None = None
 
     def to_line(self) -> bytes:
         rows = None
@@ -108,7 +108,7 @@ class Snapshot:
         leases = None
         if rows is not None:
             leases = {LeaseRef(*row): math.inf if at is None else at for *row, at in rows}
-        groups = None if pairs is None else tuple(Group(*pair) for pair in pairs)
+        groups = None if pairs is None else tuple(ProcessGroup(*pair) for pair in pairs)
         return cls(leases, None if keep is None else frozenset(keep), groups)
 
 

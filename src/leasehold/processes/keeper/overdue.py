@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from leasehold.core import limits
-from leasehold.core.engine import FullEngine, Heartbeat
+from leasehold.core.engine import FullEngine, HeartbeatReply
 from leasehold.core.errors import LeaseholdError, Unreachable
 from leasehold.core.job import JobRecord, JobView, Lease, LeaseRef
 from leasehold.core.outcome import Crashed
@@ -60,7 +60,7 @@ class Overdue:
         self.leases: Mapping[LeaseRef, float] = {}
         """What the worker holds, and when each lease is to be given up."""
 
-    def beat(self, queue: str, now: float) -> Steps[tuple[Heartbeat, str]]:
+    def beat(self, queue: str, now: float) -> Steps[tuple[HeartbeatReply, str]]:
         """Keep the leases of a queue, after those that are overdue were given back as crashed.
 
         The answer has also why Redis refused to give some back. The others are kept nevertheless.

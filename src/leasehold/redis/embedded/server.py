@@ -96,7 +96,7 @@ class Server:
             self._process.wait()
 
 
-class Warden:
+class EmbeddedServer:
     """One server and those who use it. `run` returns when nobody does, or when the server cannot be kept."""
 
     def __init__(self, server: Server, data: str, run: str, version: str) -> None:
@@ -306,7 +306,7 @@ def main() -> None:
         return
     trim_logs(data)
     run = make_run(data)
-    warden = Warden(Server(data, run, binary), data, run, version)
+    warden = EmbeddedServer(Server(data, run, binary), data, run, version)
     try:
         write(data, WHERE, run)
         warden.run()

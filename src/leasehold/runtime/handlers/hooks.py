@@ -15,8 +15,8 @@ from leasehold.core.job import ErrorInfo
 from leasehold.core.outcome import Broken, Failed, Outcome
 from leasehold.runtime.handlers.threads import ThreadPool
 from leasehold.runtime.jobs.held import Held
-from leasehold.runtime.jobs.job import Job, Reach, enter
-from leasehold.runtime.log import event, trouble
+from leasehold.runtime.jobs.job import Job, JobServices, enter
+from leasehold.runtime.log import log_event, trouble
 
 Hook: TypeAlias = Callable[..., object]
 Item: TypeAlias = tuple[Held, ErrorInfo]
@@ -30,7 +30,7 @@ class Hooks:
     What a hook raises is logged, and that is all: the job has ended. A worker that dies first never calls it.
     """
 
-    def __init__(self, reach: Reach) -> None:
+    def __init__(self, reach: JobServices) -> None:
         self._reach = reach
         self._context = copy_context()
         self._waiting: deque[Item] = deque()
@@ -47,7 +47,7 @@ class Hooks:
             return
         if len(self._waiting) >= limits.HOOKS_WAITING:
             if not self._full:
-                event(logging.ERROR, "hooks_dropped", queue=held.ref.queue, waiting=len(self._waiting))
+                log_event(logging.ERROR, "hooks_dropped", queue=held.ref.queue, waiting=len(self._waiting))
             self._full = True
             return
         self._waiting.append((held, outcome.error))

@@ -11,7 +11,7 @@ from leasehold.core.job import ErrorInfo
 from leasehold.core.outcome import Outcome, Released
 from leasehold.core.task import Arguments
 from leasehold.runtime.jobs import outcomes
-from leasehold.runtime.jobs.batches import Judged, judge_all, judge_answers
+from leasehold.runtime.jobs.batches import Outcomes, outcomes_of, outcomes_of_answers
 from leasehold.runtime.jobs.held import Batch, Held, Stop
 from leasehold.runtime.jobs.job import enter
 from leasehold.runtime.waits import catch_up
@@ -19,7 +19,7 @@ from leasehold.runtime.waits import catch_up
 LOOKS: Final = 10
 LOOK_S: Final = 0.05
 """How often, and how far apart, a thread looks whether its job is still ours, when beats seem to be late."""
-Done: TypeAlias = Callable[[Held | Batch, Judged, float], None]
+Done: TypeAlias = Callable[[Held | Batch, Outcomes, float], None]
 
 
 class Caller:
@@ -58,7 +58,7 @@ class Caller:
         # Here rather than in whoever awaits this: one coroutine less for every job.
         self._done(run, judged, self._clock())
 
-    def in_thread(self, run: Held | Batch) -> Judged:
+    def in_thread(self, run: Held | Batch) -> Outcomes:
         run.began = True
         if not self._may_begin(run) and not self._may_begin_later(run):
             return _released(run)
@@ -90,27 +90,27 @@ class Caller:
                 return True
         return False
 
-    def _returned(self, run: Held | Batch, value: object) -> Judged:
+    def _returned(self, run: Held | Batch, value: object) -> Outcomes:
         if run.stop is Stop.TIMEOUT:  # it was told that its time is over: what it returns after that does not count
             return self._raised(run, TimeoutError())
         if type(run) is Held:
-            return [(run, outcomes.judge_value(run.spec, run.lease, value, self._random, run.cancelled))]
-        return judge_answers(run, value, self._random)
+            return [(run, outcomes.outcome_of_return(run.spec, run.lease, value, self._random, run.cancelled))]
+        return outcomes_of_answers(run, value, self._random)
 
-    def _raised(self, run: Held | Batch, error: BaseException) -> Judged:
+    def _raised(self, run: Held | Batch, error: BaseException) -> Outcomes:
         try:
             return self._judged(run, error)
         except BaseException:
             # The error's own attributes raise: it is a failure like any other, and says nothing more.
             return self._judged(run, RuntimeError("an error that cannot be looked at"), outcomes.describe(error))
 
-    def _judged(self, run: Held | Batch, error: BaseException, info: ErrorInfo | None = None) -> Judged:
+    def _judged(self, run: Held | Batch, error: BaseException, info: ErrorInfo | None = None) -> Outcomes:
         ours = run.stop is not None or run.task is None or run.task.cancelling() == 0
         if isinstance(error, CancelledError) and not ours and self._torn():
             return []  # all tasks were cancelled, by a handler or at the end of the loop: that says nothing of this one
         if isinstance(run, Batch):
             told = info or outcomes.describe(error)  # once, not for each of them
-            return judge_all(run, lambda held: self._after(run, held, error, told))
+            return outcomes_of(run, lambda held: self._after(run, held, error, told))
         outcome = self._after(run, run, error, info)
         return [] if outcome is None else [(run, outcome)]
 
@@ -121,13 +121,13 @@ class Caller:
         if run.stop is Stop.LOST:
             return None
         if run.stop is Stop.TIMEOUT:
-            return outcomes.judge_timeout(held.spec, held.lease, held.timeout_s, self._random, held.cancelled)
+            return outcomes.outcome_of_timeout(held.spec, held.lease, held.timeout_s, self._random, held.cancelled)
         if run.stop is not None and held.cancelled is None:
             if held.persistent:
                 return Released()
             if run.task is not None:
                 return None  # given back with the rest when the worker leaves; a thread raised this by itself
-        return outcomes.judge_error(held.spec, held.lease, error, self._random, held.cancelled, info)
+        return outcomes.outcome_of_error(held.spec, held.lease, error, self._random, held.cancelled, info)
 
 
 def _arguments(run: Held | Batch) -> Arguments:
@@ -139,10 +139,10 @@ def _arguments(run: Held | Batch) -> Arguments:
     return ((job,), {}) if decode is None else decode(run.lease.record.payload)
 
 
-def _released(run: Held | Batch) -> Judged:
+def _released(run: Held | Batch) -> Outcomes:
     return [(held, Released()) for held in ([run] if type(run) is Held else run.members)]
 
 
-def _undecodable(run: Held | Batch, error: BaseException) -> Judged:
+def _undecodable(run: Held | Batch, error: BaseException) -> Outcomes:
     assert isinstance(run, Held)
-    return [(run, outcomes.judge_payload(error))]
+    return [(run, outcomes.outcome_of_payload(error))]

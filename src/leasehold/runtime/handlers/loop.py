@@ -15,7 +15,7 @@ import os
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any, Final, NoReturn, TypeVar
 
-from leasehold.runtime.log import brief, event
+from leasehold.runtime.log import brief, log_event
 
 T = TypeVar("T")
 
@@ -43,7 +43,7 @@ class SturdyLoop(asyncio.SelectorEventLoop):
     def stop(self) -> None:
         # While this is guarded, whoever runs the loop is not through: that was a handler.
         if self._guards:
-            event(logging.ERROR, "exit_ignored", error="loop.stop()")
+            log_event(logging.ERROR, "exit_ignored", error="loop.stop()")
         else:
             super().stop()
 
@@ -55,7 +55,7 @@ class SturdyLoop(asyncio.SelectorEventLoop):
                 if not self._guards:
                     raise
                 # Whoever awaits the task has its error as well.
-                event(logging.ERROR, "exit_ignored", error=type(error).__name__)
+                log_event(logging.ERROR, "exit_ignored", error=type(error).__name__)
             except OSError as error:
                 if not self._guards:
                     raise
@@ -65,7 +65,7 @@ class SturdyLoop(asyncio.SelectorEventLoop):
 def _end(error: OSError) -> NoReturn:
     """The selector has failed: nothing can be waited for any more, not even to give the jobs back. The keeper does."""
     cause = "a handler closed files that are not its own" if error.errno == errno.EBADF else None
-    event(logging.CRITICAL, "loop_broken", cause=cause, error=brief(error))
+    log_event(logging.CRITICAL, "loop_broken", cause=cause, error=brief(error))
     logging.shutdown()
     os._exit(BROKEN_STATUS)
 

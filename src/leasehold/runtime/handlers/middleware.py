@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 from leasehold.core.functions import is_async
 from leasehold.core.task import RunIn, TaskSpec
-from leasehold.runtime.forks import Own
+from leasehold.runtime.forks import ForkGuard
 from leasehold.runtime.handlers.threads import ThreadPool
 from leasehold.runtime.jobs.job import Job, current_job, run_of
 
@@ -48,7 +48,7 @@ class Layers:
     def __init__(self, middleware: Sequence[Middleware], slots: int | None = None) -> None:
         self._on_loop: list[Any] = [one for one in middleware if is_async(one)]
         self._in_thread: list[Any] = [one for one in middleware if not is_async(one)]
-        self._own = Own()
+        self._own = ForkGuard()
         self._threads: ThreadPool[InThread, FromThread] | None = None
         if slots is not None and self._on_loop:
             self._threads = ThreadPool(slots, self._work, _from_thread)

@@ -21,7 +21,7 @@ UNROUTABLE: Final = TaskSpec(None, "", _never, is_async=False, encode_result=_ne
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class Routes:
     """What this worker can run: tasks by name, handlers of raw payloads by queue.
 
     `max_payload`: in bytes; None: payloads of any size.
@@ -54,9 +54,9 @@ class Known:
         """Of the queues whose raw payloads are handled in batches."""
         return {queue: spec.batch for queue, spec in self.handlers.items() if spec.batch is not None}
 
-    def behind(self, layers: Layers) -> Known:
+    def behind(self, layers: Layers) -> Routes:
         """The same, with the middleware around them."""
-        return Known(
+        return Routes(
             {name: layers.around(spec) for name, spec in self.tasks.items()},
             {queue: layers.around(spec) for queue, spec in self.handlers.items()},
             self.max_payload,

@@ -15,7 +15,7 @@ from queue import SimpleQueue
 from typing import Generic, TypeVar
 
 from leasehold.core import limits
-from leasehold.runtime.log import brief, event
+from leasehold.runtime.log import brief, log_event
 
 In = TypeVar("In")
 Out = TypeVar("Out")
@@ -50,7 +50,7 @@ class ThreadPool(Generic[In, Out]):
         except (RuntimeError, MemoryError) as error:
             if self._again is None:
                 waiting = self._todo.qsize()
-                event(logging.WARNING, "no_thread", error=brief(error), threads=self._threads, waiting=waiting)
+                log_event(logging.WARNING, "no_thread", error=brief(error), threads=self._threads, waiting=waiting)
                 self._again = self._loop.call_later(limits.THREAD_RETRY_MS / limits.SECOND, self._try_again)
             return False
         self._threads += 1

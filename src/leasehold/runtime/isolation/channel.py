@@ -24,7 +24,7 @@ from typing import Final
 from leasehold.core import limits
 from leasehold.core.errors import RedisError, Unreachable
 from leasehold.core.shape import Progress
-from leasehold.runtime.forks import CLONE_STATUS, Own
+from leasehold.runtime.forks import CLONE_STATUS, ForkGuard
 from leasehold.runtime.isolation.messages import (
     ORDERS,
     Answer,
@@ -33,7 +33,7 @@ from leasehold.runtime.isolation.messages import (
     Extend,
     Extended,
     NoFrame,
-    Run,
+    RunJob,
     Setup,
     Told,
     Unpacker,
@@ -46,10 +46,10 @@ _LOOK_S: Final = 1.0
 """Where there is no pidfd: how often it is looked whether the worker lives."""
 
 
-class Line:
+class WorkerChannel:
     """See the module. `cancel` is called from the thread when the job that runs is to be cancelled.
 
-    line = Line(socket.socket(fileno=descriptor))
+    line = WorkerChannel(socket.socket(fileno=descriptor))
     setup = line.begin()
     line.send(Ready())
     while (run := line.next()) is not None: ...
@@ -60,10 +60,10 @@ class Line:
         # Not for what handlers start: it would keep the line open.
         self._socket.set_inheritable(False)
         self._clock = clock
-        self._own = Own()
+        self._own = ForkGuard()
         self._unpacker = Unpacker(ORDERS, limits.PROCESS_ORDER_MAX)
         self._sending = threading.Lock()
-        self._todo: SimpleQueue[Run | None] = SimpleQueue()
+        self._todo: SimpleQueue[RunJob | None] = SimpleQueue()
         self._hearing, self._bell = os.pipe()
         self._asks: dict[int, Future[bool]] = {}
         self._asked = 0
@@ -84,7 +84,7 @@ class Line:
                 threading.Thread(target=self._follow, args=[frame.parent], name="leasehold-line", daemon=True).start()
                 return frame
 
-    def next(self) -> Run | None:
+    def next(self) -> RunJob | None:
         """Wait for the next job. None: there is none to come."""
         self._number = 0
         run = self._todo.get()
@@ -172,7 +172,7 @@ class Line:
 
     def _hear(self, frame: object) -> None:
         match frame:
-            case Run():
+            case RunJob():
                 self._todo.put(frame)
             case Cancel(number, reason):
                 self.cancel(number, reason)

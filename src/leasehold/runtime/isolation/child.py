@@ -37,13 +37,15 @@ class Launch:
     environment: Mapping[str, str]
 
 
-class Child:
+class JobProcess:
     """See the module. `heard` gets every frame, `ended` is called once and last; both on the loop.
 
     Raises `OSError` when the system cannot start a process.
     """
 
-    def __init__(self, launch: Launch, heard: Callable[[Child, Any], None], ended: Callable[[Child], None]) -> None:
+    def __init__(
+        self, launch: Launch, heard: Callable[[JobProcess, Any], None], ended: Callable[[JobProcess], None]
+    ) -> None:
         self.run: Held | None = None
         self.number = 0
         """Jobs so far."""
@@ -57,7 +59,7 @@ class Child:
         """It does not read what it is told."""
         self._loop = asyncio.get_running_loop()
         self._heard = heard
-        self._ended: Callable[[Child], None] | None = ended
+        self._ended: Callable[[JobProcess], None] | None = ended
         self._unpacker = Unpacker(ANSWERS, limits.PROCESS_ANSWER_MAX)
         self._outbox = bytearray()
         self._line, theirs = socket.socketpair()

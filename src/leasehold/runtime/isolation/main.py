@@ -23,16 +23,16 @@ from leasehold.core.outcome import Cancelled, Outcome, Released, Unroutable
 from leasehold.core.shape import Progress
 from leasehold.core.task import TaskSpec
 from leasehold.core.text import cut
-from leasehold.runtime.forks import CLONE_STATUS, Own
+from leasehold.runtime.forks import CLONE_STATUS, ForkGuard
 from leasehold.runtime.handlers.invoke import Caller
 from leasehold.runtime.handlers.loop import SturdyLoop, guarded
 from leasehold.runtime.handlers.middleware import Middleware, in_process
-from leasehold.runtime.handlers.routes import Known
-from leasehold.runtime.isolation.channel import Line
-from leasehold.runtime.isolation.messages import Done, Ready, Run
-from leasehold.runtime.jobs.batches import Judged
+from leasehold.runtime.handlers.routes import Routes
+from leasehold.runtime.isolation.channel import WorkerChannel
+from leasehold.runtime.isolation.messages import Done, Ready, RunJob
+from leasehold.runtime.jobs.batches import Outcomes
 from leasehold.runtime.jobs.held import Batch, Held, Phase
-from leasehold.runtime.jobs.job import Job, Reach
+from leasehold.runtime.jobs.job import Job, JobServices
 
 _PAGES: Final = Path("/proc/self/statm")
 
@@ -43,15 +43,15 @@ class Inside:
     Inside(line, app.specs(), app.layers).run()
     """
 
-    def __init__(self, line: Line, specs: Iterable[TaskSpec], middleware: Sequence[Middleware] = ()) -> None:
+    def __init__(self, line: WorkerChannel, specs: Iterable[TaskSpec], middleware: Sequence[Middleware] = ()) -> None:
         listed = in_process(specs, middleware)
         tasks = {spec.name: spec for spec in listed if spec.name is not None}
-        self._known = Known(tasks, {spec.queue: spec for spec in listed if spec.name is None})
+        self._known = Routes(tasks, {spec.queue: spec for spec in listed if spec.name is None})
         self._line = line
-        self._own = Own()
+        self._own = ForkGuard()
         self._context = copy_context()
         self._recursion = sys.getrecursionlimit()
-        self._judged: Judged = []
+        self._judged: Outcomes = []
         self._caller = Caller(random.random, time.monotonic, self._on_loop_ended)
         self._lock = threading.Lock()
         self._held: Held | None = None
@@ -61,7 +61,7 @@ class Inside:
     def run(self) -> None:
         with asyncio.Runner(loop_factory=SturdyLoop) as runner:
             loop = runner.get_loop()
-            reach = Reach(
+            reach = JobServices(
                 loop, time.monotonic, random.random, self._extend, self._progress, _no_batch, self._extend_now
             )
             self._line.send(Ready())
@@ -71,7 +71,7 @@ class Inside:
                 self._tidy()
                 self._line.send(Done(order.number, outcome))
 
-    def _one(self, order: Run, reach: Reach, runner: asyncio.Runner) -> Outcome:
+    def _one(self, order: RunJob, reach: JobServices, runner: asyncio.Runner) -> Outcome:
         record, now = order.lease.record, time.monotonic()
         spec = self._known.route(order.lease)
         if spec is None:  # the app is not what it was when the worker loaded it
@@ -89,7 +89,7 @@ class Inside:
             self._held = None
         return _clean(judged[0][1]) if judged else Released()
 
-    def _call(self, held: Held, runner: asyncio.Runner) -> Judged:
+    def _call(self, held: Held, runner: asyncio.Runner) -> Outcomes:
         context = self._context.copy()
         with memory_limit(held.spec.max_memory):
             if not held.spec.is_async:
@@ -110,7 +110,7 @@ class Inside:
         with guarded():
             await self._caller.on_loop(held)
 
-    def _on_loop_ended(self, run: Held | Batch, judged: Judged, at: float) -> None:
+    def _on_loop_ended(self, run: Held | Batch, judged: Outcomes, at: float) -> None:
         self._judged = judged
 
     def _cancel(self, number: int, reason: str) -> None:
@@ -182,7 +182,7 @@ def memory_limit(most: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
 
 
-def serve(line: Line, specs: Callable[[], Iterable[TaskSpec]], middleware: Sequence[Middleware] = ()) -> None:
+def serve(line: WorkerChannel, specs: Callable[[], Iterable[TaskSpec]], middleware: Sequence[Middleware] = ()) -> None:
     """Resolve the tasks and serve the line to its end. Whatever escapes the handlers' own walls ends this process."""
     try:
         Inside(line, specs(), middleware).run()

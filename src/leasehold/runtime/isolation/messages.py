@@ -43,7 +43,7 @@ class Setup:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class RunJob:
     """A job to run. `number` counts the jobs of this process. `left_s`: the time until its timeout; None: no limit."""
 
     number: int
@@ -111,7 +111,7 @@ class Done:
     outcome: Outcome
 
 
-Order: TypeAlias = Setup | Run | Cancel | Extended | Bye
+Order: TypeAlias = Setup | RunJob | Cancel | Extended | Bye
 Answer: TypeAlias = Ready | Told | Extend | Done
 Said: TypeAlias = Completed | Retried | Failed | Broken | Released | Unroutable | Cancelled
 """The outcomes that a job process may name. That it crashed it cannot say."""
@@ -127,9 +127,9 @@ class _Done:
 
 
 _SAID: Final = (Completed, Retried, Failed, Broken, Released, Unroutable, Cancelled)
-_KINDS: Final = (Setup, Run, Cancel, Extended, Bye, Ready, Told, Extend, _Done)
+_KINDS: Final = (Setup, RunJob, Cancel, Extended, Bye, Ready, Told, Extend, _Done)
 _NUMBERS: Final[Mapping[type[Any], int]] = {kind: number for number, kind in enumerate(_KINDS)}
-ORDERS: Final = frozenset(_NUMBERS[kind] for kind in (Setup, Run, Cancel, Extended, Bye))
+ORDERS: Final = frozenset(_NUMBERS[kind] for kind in (Setup, RunJob, Cancel, Extended, Bye))
 ANSWERS: Final = frozenset(_NUMBERS[kind] for kind in (Ready, Told, Extend, _Done))
 
 _ENCODER: Final = msgspec.msgpack.Encoder()

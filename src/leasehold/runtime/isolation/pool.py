@@ -20,10 +20,10 @@ from leasehold.core.errors import InvalidArgument, RedisError, Unreachable
 from leasehold.core.outcome import Outcome, Released, Unroutable
 from leasehold.core.shape import Progress
 from leasehold.core.task import RunIn, TaskSpec
-from leasehold.runtime.isolation.child import Child, Launch
-from leasehold.runtime.isolation.messages import Bye, Cancel, Done, Extend, Extended, Ready, Run, Told
+from leasehold.runtime.isolation.child import JobProcess, Launch
+from leasehold.runtime.isolation.messages import Bye, Cancel, Done, Extend, Extended, Ready, RunJob, Told
 from leasehold.runtime.jobs.held import Held
-from leasehold.runtime.log import event
+from leasehold.runtime.log import log_event
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +59,11 @@ class ProcessPool:
         self._clock = clock
         self._loop = asyncio.get_running_loop()
         self._waiting: deque[Held] = deque()
-        self._children: set[Child] = set()
-        self._idle: list[Child] = []
+        self._children: set[JobProcess] = set()
+        self._idle: list[JobProcess] = []
         """The one that was used last comes last, and is used next: so those that are not needed stay idle and end."""
-        self._at_work: dict[Held, Child] = {}
-        self._leaving: set[Child] = set()
+        self._at_work: dict[Held, JobProcess] = {}
+        self._leaving: set[JobProcess] = set()
         self._all_left = asyncio.Event()
         self._asking: set[asyncio.Task[None]] = set()
         self._starting = 0
@@ -152,7 +152,7 @@ class ProcessPool:
 
     def _start(self) -> bool:
         try:
-            child = Child(self._launch, self._heard, self._ended)
+            child = JobProcess(self._launch, self._heard, self._ended)
         except OSError as error:
             self._not_started(str(error))
             return False
@@ -167,7 +167,7 @@ class ProcessPool:
 
     def _not_started(self, how: str) -> None:
         self._failures += 1
-        event(logging.WARNING, "process_not_started", how=how, failures=self._failures)
+        log_event(logging.WARNING, "process_not_started", how=how, failures=self._failures)
         if self._failures >= limits.PROCESS_STARTS and not any(child.ready for child in self._children):
             self._give_up(how)
         if self._start_again is None and not self._closed:
@@ -187,7 +187,7 @@ class ProcessPool:
         """Jobs that need a process are refused until one can be started. All other jobs are no concern of ours."""
         if self.trouble is None:
             self.trouble = f"no job process can be started ({how})"
-            event(logging.ERROR, "processes_failing", how=how, failures=self._failures, waiting=len(self._waiting))
+            log_event(logging.ERROR, "processes_failing", how=how, failures=self._failures, waiting=len(self._waiting))
         self._refuse_all()
 
     def _refuse_all(self) -> None:
@@ -195,15 +195,15 @@ class ProcessPool:
             # Not at once: who submits them is going through a list that this would change.
             self._loop.call_soon(self._ports.ended, self._waiting.popleft(), Unroutable())
 
-    def _give(self, child: Child, run: Held) -> None:
+    def _give(self, child: JobProcess, run: Held) -> None:
         child.run = run
         child.number += 1
         self._at_work[run] = child
         self._ports.began(run)
         left_s = None if run.timeout_s is None else max(0.0, run.ends_at - self._clock())
-        child.send(Run(child.number, run.lease, left_s, run.cancelled))
+        child.send(RunJob(child.number, run.lease, left_s, run.cancelled))
 
-    def _dismiss(self, child: Child) -> None:
+    def _dismiss(self, child: JobProcess) -> None:
         self._children.discard(child)
         self._leaving.add(child)
         child.send(Bye())
@@ -211,7 +211,7 @@ class ProcessPool:
 
     # ---------------------------------------------------------------------------------------------------- what they say
 
-    def _heard(self, child: Child, frame: Any) -> None:
+    def _heard(self, child: JobProcess, frame: Any) -> None:
         match frame:
             case Ready() if not child.ready:
                 child.ready = True
@@ -219,7 +219,7 @@ class ProcessPool:
                 self._failures = 0
                 if self.trouble is not None:
                     self.trouble = None
-                    event(logging.WARNING, "processes_work")
+                    log_event(logging.WARNING, "processes_work")
                 self._free(child)
             case Told(number, progress) if self._runs(child, number):
                 assert child.run is not None
@@ -237,10 +237,10 @@ class ProcessPool:
             case _:
                 child.kill()
 
-    def _runs(self, child: Child, number: int) -> bool:
+    def _runs(self, child: JobProcess, number: int) -> bool:
         return child.run is not None and child.number == number
 
-    async def _extend(self, child: Child, run: Held | None, ask: int, ms: int) -> None:
+    async def _extend(self, child: JobProcess, run: Held | None, ask: int, ms: int) -> None:
         answer = Extended(ask, False)
         try:
             answer = Extended(ask, run is not None and await self._ports.extend(run, ms))
@@ -250,7 +250,7 @@ class ProcessPool:
             child.asks -= 1
             child.send(answer)
 
-    def _done(self, child: Child, outcome: Outcome) -> None:
+    def _done(self, child: JobProcess, outcome: Outcome) -> None:
         run, child.run = child.run, None
         assert run is not None
         del self._at_work[run]
@@ -262,13 +262,13 @@ class ProcessPool:
         self._ports.ended(run, outcome)
         self._feed()
 
-    def _free(self, child: Child) -> None:
+    def _free(self, child: JobProcess) -> None:
         child.rest()
         child.idle_since = self._clock()
         self._idle.append(child)
         self._feed()
 
-    def _ended(self, child: Child) -> None:
+    def _ended(self, child: JobProcess) -> None:
         """It has died, by itself or by us."""
         self._children.discard(child)
         self._leaving.discard(child)
@@ -282,7 +282,7 @@ class ProcessPool:
             del self._at_work[run]
             level = logging.WARNING if run.stop is None else logging.INFO
             record = run.lease.record
-            event(
+            log_event(
                 level, "process_died", queue=record.queue, task=record.task, id=record.id, pid=child.pid, how=child.how
             )
             self._ports.ended(run, None)
@@ -293,7 +293,7 @@ class ProcessPool:
         self._feed()
 
 
-def launch_needed(specs: Sequence[TaskSpec], launch: Launch | None) -> Launch | None:
+def require_launcher(specs: Sequence[TaskSpec], launch: Launch | None) -> Launch | None:
     """How processes for these are started; None: none needs one. Refuses what this worker could not run as it is asked
     for: raises `InvalidArgument`."""
     needed = None

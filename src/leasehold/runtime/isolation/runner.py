@@ -10,11 +10,11 @@ from leasehold.core.shape import Progress
 from leasehold.runtime.isolation.child import Launch
 from leasehold.runtime.isolation.pool import Ports, ProcessPool
 from leasehold.runtime.jobs import outcomes
-from leasehold.runtime.jobs.batches import Judged
+from leasehold.runtime.jobs.batches import Outcomes
 from leasehold.runtime.jobs.held import Held, Phase, Stop
 
 
-class Apart:
+class ProcessRunner:
     """The executor's way to job processes. `finished` is told how an attempt ended, once its handler runs no more."""
 
     def __init__(
@@ -23,7 +23,7 @@ class Apart:
         slots: int,
         random: outcomes.Random,
         clock: Callable[[], float],
-        finished: Callable[[Held, Judged, float], None],
+        finished: Callable[[Held, Outcomes, float], None],
         extend: Callable[[Held, int], Awaitable[bool]],
         progress: Callable[[Held, Progress], None],
         may_start: Callable[[Held], bool],
@@ -82,7 +82,7 @@ class Apart:
             return Cancelled(run.cancelled)
         match run.stop:
             case Stop.TIMEOUT:
-                return outcomes.judge_timeout(run.spec, run.lease, run.timeout_s, self._random)
+                return outcomes.outcome_of_timeout(run.spec, run.lease, run.timeout_s, self._random)
             case Stop.SILENCE | Stop.SHUTDOWN | Stop.LOST:
                 # Others are given back with the rest when the worker leaves, so that the order is kept.
                 return Released() if run.persistent else None

@@ -116,10 +116,10 @@ class Gathering:
             self._full.remove(group)
 
 
-Judged: TypeAlias = list[tuple[Held, Outcome]]
+Outcomes: TypeAlias = list[tuple[Held, Outcome]]
 
 
-def judge_answers(batch: Batch, value: object, random: outcomes.Random) -> Judged:
+def outcomes_of_answers(batch: Batch, value: object, random: outcomes.Random) -> Outcomes:
     """What a batch handler returned: nothing (all are completed), or a list with one entry for each job.
 
     Any other value is an error of the handler's, which counts for every job that has not been answered.
@@ -128,21 +128,21 @@ def judge_answers(batch: Batch, value: object, random: outcomes.Random) -> Judge
     entries = [None] * count if value is None else value
     if not isinstance(entries, (list, tuple)) or len(entries) != count:
         error = _not_answers(count, value)
-        return judge_all(batch, lambda held: _judged(held, error, random))
+        return outcomes_of(batch, lambda held: _judged(held, error, random))
     still_open = set(batch.open())
     answers = zip(batch.members, entries, strict=True)
     return [(held, _judged(held, entry, random)) for held, entry in answers if held in still_open]
 
 
-def judge_all(batch: Batch, outcome_of: Callable[[Held], Outcome | None]) -> Judged:
+def outcomes_of(batch: Batch, outcome_of: Callable[[Held], Outcome | None]) -> Outcomes:
     """The outcomes of all jobs that have not been answered."""
     return [(held, outcome) for held in batch.open() if (outcome := outcome_of(held)) is not None]
 
 
 def _judged(held: Held, value: object, random: outcomes.Random) -> Outcome:
     if isinstance(value, BaseException):
-        return outcomes.judge_error(held.spec, held.lease, value, random, held.cancelled)
-    return outcomes.judge_value(held.spec, held.lease, value, random, held.cancelled)
+        return outcomes.outcome_of_error(held.spec, held.lease, value, random, held.cancelled)
+    return outcomes.outcome_of_return(held.spec, held.lease, value, random, held.cancelled)
 
 
 def _not_answers(count: int, value: object) -> TypeError:

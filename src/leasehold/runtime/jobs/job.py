@@ -29,7 +29,7 @@ _current: ContextVar[Job] = ContextVar("leasehold_job")
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
+class JobServices:
     """How a `Job` reaches its worker."""
 
     loop: asyncio.AbstractEventLoop
@@ -53,7 +53,7 @@ class Job:
 
     __slots__ = ("_held", "_reach")
 
-    def __init__(self, held: Held, reach: Reach) -> None:
+    def __init__(self, held: Held, reach: JobServices) -> None:
         self._held = held
         self._reach = reach
 
@@ -157,7 +157,7 @@ class Job:
                 job.complete()
         """
         held = self._unanswered("complete")
-        self._answer(outcomes.judge_value(held.spec, held.lease, result, self._reach.random, held.cancelled))
+        self._answer(outcomes.outcome_of_return(held.spec, held.lease, result, self._reach.random, held.cancelled))
 
     def retry(self, delay: float | timedelta | None = None, reason: str = "") -> None:
         """Answer for this job of a batch: run it again later, as `Retry` does. Else like `complete`.
@@ -175,7 +175,7 @@ class Job:
 
     def _judge(self, name: str, error: Retry | Fail) -> None:
         held = self._unanswered(name)
-        self._answer(outcomes.judge_error(held.spec, held.lease, error, self._reach.random, held.cancelled))
+        self._answer(outcomes.outcome_of_error(held.spec, held.lease, error, self._reach.random, held.cancelled))
 
     def _unanswered(self, name: str) -> Held:
         held = self._held

@@ -23,24 +23,24 @@ from leasehold.core.signals import Fail, JobCancelled, Retry
 from leasehold.core.task import TaskSpec
 from leasehold.core.text import cut
 from leasehold.runtime.errors import describe as describe
-from leasehold.runtime.log import event, trouble
+from leasehold.runtime.log import log_event, trouble
 
 Random = Callable[[], float]
 _CHOICES: Final = (Retry, Fail, JobCancelled)
 
 
-def judge_value(spec: TaskSpec, lease: Lease, value: object, random: Random, asked: str | None = None) -> Outcome:
+def outcome_of_return(spec: TaskSpec, lease: Lease, value: object, random: Random, asked: str | None = None) -> Outcome:
     """What a returned value means. `asked`: the job was to be cancelled, for this reason; a result counts all the same.
 
     Not that of a persistent job: it would be run again, and to return is how its handler does what it was asked for.
     """
     if isinstance(value, type) and issubclass(value, _CHOICES):
-        return judge_error(spec, lease, _made(value), random, asked)
+        return outcome_of_error(spec, lease, _made(value), random, asked)
     if isinstance(value, _CHOICES):
-        return judge_error(spec, lease, value, random, asked)
+        return outcome_of_error(spec, lease, value, random, asked)
     if isinstance(value, CoroutineType) and closed(value):
         error = TypeError("a sync handler returned a coroutine: declare it `async def`")
-        return judge_error(spec, lease, error, random, asked)
+        return outcome_of_error(spec, lease, error, random, asked)
     if asked is not None and lease.record.shape.persistent:
         return Cancelled(asked)
     if spec.result_ttl_ms == 0:
@@ -64,7 +64,7 @@ def closed(value: object) -> bool:
     return False
 
 
-def judge_error(
+def outcome_of_error(
     spec: TaskSpec,
     lease: Lease,
     error: BaseException,
@@ -88,7 +88,7 @@ def judge_error(
     return _again(spec, lease, error, info, random)
 
 
-def judge_timeout(
+def outcome_of_timeout(
     spec: TaskSpec, lease: Lease, seconds: float | None, random: Random, asked: str | None = None
 ) -> Outcome:
     """The attempt took longer than it may: a failure like any other, with a `TimeoutError`."""
@@ -99,7 +99,7 @@ def judge_timeout(
     return _again(spec, lease, error, info, random) if _worth_it(spec, lease, error) else Failed(info)
 
 
-def judge_payload(error: BaseException) -> Outcome:
+def outcome_of_payload(error: BaseException) -> Outcome:
     """The payload could not be decoded. Kept whole, with the reason; trying again would not help."""
     return Broken(describe(error))
 
@@ -174,7 +174,7 @@ def _dropped(lease: Lease, error: ErrorInfo, size: int | None = None) -> bytes:
     """Say that a result cannot be kept, and leave a note in its place. `size`: its bytes, where they are too many."""
     record, most = lease.record, None if size is None else limits.MAX_RESULT
     about: dict[str, object] = {"queue": record.queue, "task": record.task, "id": record.id}
-    event(logging.WARNING, "result_dropped", **about, error=error.type, size=size, most=most)
+    log_event(logging.WARNING, "result_dropped", **about, error=error.type, size=size, most=most)
     return note(error)
 
 

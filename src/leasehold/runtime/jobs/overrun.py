@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 from leasehold.core import limits
 from leasehold.core.outcome import Cancelled, Outcome, Released
-from leasehold.runtime.jobs.batches import Judged
+from leasehold.runtime.jobs.batches import Outcomes
 from leasehold.runtime.jobs.held import RUNNING, Batch, Held
 from leasehold.runtime.jobs.table import Inflight
-from leasehold.runtime.log import event
+from leasehold.runtime.log import log_event
 
 
 def waits(held: Held) -> bool:
@@ -19,7 +19,7 @@ def waits(held: Held) -> bool:
     return held.persistent or held.lease.record.shape.lane is not None
 
 
-def take_verdict(run: Held | Batch) -> Judged:
+def take_verdict(run: Held | Batch) -> Outcomes:
     """What was kept back, once. Whoever asked meanwhile for the job to be cancelled is heard."""
     verdict, run.verdict = run.verdict or [], None
     return [(held, unless_asked(held, outcome)) for held, outcome in verdict]
@@ -34,7 +34,7 @@ def outlasting(inflight: Inflight) -> list[Held]:
     return [held for run in inflight.running for held in _all_of(run) if held.phase is RUNNING and waits(held)]
 
 
-def unbegun(run: Held | Batch) -> Judged | None:
+def unbegun(run: Held | Batch) -> Outcomes | None:
     """How it ends when somebody has cancelled its task before the first step: nobody is told of that. None: not so."""
     if run.began or run.task is None or not run.task.done():
         return None
@@ -45,7 +45,7 @@ def _all_of(run: Held | Batch) -> Sequence[Held]:
     return run.members if isinstance(run, Batch) else [run]
 
 
-class LostSlots:
+class StuckSlots:
     """Notices that handlers whose attempts are over have occupied every slot for a while: nothing can be taken up.
 
     Not at once: a handler that is a little over its time ends by itself.
@@ -67,5 +67,5 @@ class LostSlots:
         if for_s < limits.SLOTS_LOST_MS / limits.SECOND:
             return None
         self._since = float("inf")
-        event(logging.ERROR, "slots_lost", slots=inflight.slots, for_s=for_s)
+        log_event(logging.ERROR, "slots_lost", slots=inflight.slots, for_s=for_s)
         return f"all slots ({inflight.slots}) are occupied by handlers that do not end"

@@ -14,7 +14,7 @@ from leasehold.core.engine import Alone
 from leasehold.core.job import Lease, Leased
 from leasehold.runtime.jobs.held import Batch, Held
 from leasehold.runtime.jobs.table import Inflight
-from leasehold.runtime.log import event
+from leasehold.runtime.log import log_event
 from leasehold.runtime.ports import Env
 
 KEPT_OUT_MOST_S: Final = 600.0
@@ -48,13 +48,13 @@ class Suspects:
             return True
         if self._kept_out_since is None:
             self._kept_out_since = self._clock()
-            event(logging.INFO, "machine_reserved")
+            log_event(logging.INFO, "machine_reserved")
         return self._clock() - self._kept_out_since > KEPT_OUT_MOST_S
 
     def claimed(self, leased: Leased) -> None:
         """Take note of what a claim brought."""
         if leased.reserved is not None and leased.reserved != self.reserved:
-            event(logging.INFO, "job_reserved", queue=leased.reserved)
+            log_event(logging.INFO, "job_reserved", queue=leased.reserved)
         self.reserved = leased.reserved
         first = leased.leases[0] if leased.leases else None
         self.look_again = first is None and self._others_until > self._clock() and self._inflight.empty

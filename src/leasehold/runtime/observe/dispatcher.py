@@ -1,7 +1,7 @@
 """Tells those who listen what happens in the worker: in order, beside the jobs, and never at their cost.
 
 Events wait in a bounded line; when listeners are too slow for it, the newest are dropped and counted. There is no
-`Herald` in a worker to which nobody listens, and no event is made that nobody wants to hear.
+`EventDispatcher` in a worker to which nobody listens, and no event is made that nobody wants to hear.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from leasehold.core.outcome import (
 )
 from leasehold.runtime.errors import describe
 from leasehold.runtime.jobs.held import Held
-from leasehold.runtime.log import event, place, trouble
+from leasehold.runtime.log import log_event, source_location, trouble
 from leasehold.runtime.ports import Env
 
 _OF_OUTCOME: Final[dict[type, type[Event]]] = {
@@ -45,7 +45,7 @@ _OF_OUTCOME: Final[dict[type, type[Event]]] = {
 }
 
 
-class Herald:
+class EventDispatcher:
     """See the module. Used from the event loop's thread only; nothing but `run` and `flushed` waits, nothing raises."""
 
     def __init__(
@@ -90,9 +90,13 @@ class Herald:
         about = self._of(held.lease) | {"seconds": self._seconds(held)}
         match outcome:
             case Retried(error, delay_ms):
-                about |= {"error_type": error.type, "place": place(error.traceback), "delay": delay_ms / limits.SECOND}
+                about |= {
+                    "error_type": error.type,
+                    "place": source_location(error.traceback),
+                    "delay": delay_ms / limits.SECOND,
+                }
             case Failed(error) | Broken(error):
-                about |= {"error_type": error.type, "place": place(error.traceback)}
+                about |= {"error_type": error.type, "place": source_location(error.traceback)}
             case Cancelled(reason):
                 about["reason"] = reason
         self._tell(kind(**about))
@@ -176,7 +180,7 @@ class Herald:
             return
         if len(self._waiting) >= limits.EVENTS_WAITING:
             if not self._dropping:
-                event(logging.WARNING, "events_dropped", waiting=len(self._waiting))
+                log_event(logging.WARNING, "events_dropped", waiting=len(self._waiting))
             self._dropping += 1
             self.dropped += 1
             return
@@ -186,7 +190,7 @@ class Herald:
 
     def _caught_up(self) -> None:
         if self._dropping:
-            event(logging.WARNING, "events_caught_up", dropped=self._dropping)
+            log_event(logging.WARNING, "events_caught_up", dropped=self._dropping)
             self._dropping = 0
 
     async def _hear(self, one: Event) -> None:
@@ -217,12 +221,12 @@ class Herald:
     def _hangs(self, listener: Listener) -> None:
         """It took too long, was cancelled, and goes on: nobody hears of anything until it ends."""
         if self._news(listener.name, "hangs"):
-            event(logging.ERROR, "listener_hangs", listener=listener.name, waiting=len(self._waiting))
+            log_event(logging.ERROR, "listener_hangs", listener=listener.name, waiting=len(self._waiting))
 
     def _slow(self, listener: Listener, seconds: float) -> None:
         """It kept the event loop, and with it every async job here."""
         if self._news(listener.name, "slow"):
-            event(logging.WARNING, "listener_slow", listener=listener.name, seconds=seconds)
+            log_event(logging.WARNING, "listener_slow", listener=listener.name, seconds=seconds)
 
     def _failed(self, listener: Listener, one: Event, error: BaseException) -> None:
         news = self._news(listener.name, describe(error).type)

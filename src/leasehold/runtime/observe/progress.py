@@ -13,7 +13,7 @@ from leasehold.core.errors import LeaseholdError
 from leasehold.core.job import LeaseRef
 from leasehold.core.shape import Progress
 from leasehold.runtime.jobs.held import Held, Phase
-from leasehold.runtime.log import brief, event
+from leasehold.runtime.log import brief, log_event
 from leasehold.runtime.ports import Driver, Env
 
 
@@ -58,7 +58,7 @@ class Reporter:
             except LeaseholdError as error:
                 # Nobody waits for this one, and the next will be newer.
                 if not self._troubled:
-                    event(logging.WARNING, "progress_not_told", error=brief(error))
+                    log_event(logging.WARNING, "progress_not_told", error=brief(error))
                 self._troubled = True
                 return
             self._troubled = False

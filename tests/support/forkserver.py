@@ -1,8 +1,8 @@
 """Processes that begin with everything imported: a start of the command costs half a second of a core, a fork nothing.
 
-`Nursery` starts one interpreter that has imported the command line and waits (this file as a program); each `spawn` is
-a fork of it, with arguments, folder, environment, standard output and standard error of its own. What a process does
-after that is what `python -m leasehold` does.
+`Forkserver` starts one interpreter that has imported the command line and waits (this file as a program); each
+`spawn` is a fork of it, with arguments, folder, environment, standard output and standard error of its own. What a
+process does after that is what `python -m leasehold` does.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ SOURCE: Final = Path(__file__).parents[2] / "src"
 MESSAGE_MAX: Final = 1 << 20
 
 
-class Nursery:
-    """`Nursery().spawn(["info"], folder, environment)` is a `Child`, which is used like a `subprocess.Popen`."""
+class Forkserver:
+    """`Forkserver().spawn(["info"], folder, environment)` is a `Child`, which is used like a `subprocess.Popen`."""
 
     def __init__(self) -> None:
         self._line, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -58,7 +58,7 @@ class Nursery:
 class Child:
     """A process of the nursery. Its id stays its own until its end has been asked for."""
 
-    def __init__(self, nursery: Nursery, pid: int, stdout: IO[str], stderr: IO[str]) -> None:
+    def __init__(self, nursery: Forkserver, pid: int, stdout: IO[str], stderr: IO[str]) -> None:
         self.pid = pid
         self.stdout = stdout
         self.stderr = stderr

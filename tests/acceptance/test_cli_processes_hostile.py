@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 
 from leasehold import State
-from tests.acceptance.crews import SLEEP, pids, ready, view, with_tasks, written
+from tests.acceptance.workers import SLEEP, pids, ready, view, with_tasks, written
 from tests.support.waiting import until
 
 JOBS = f"""
