@@ -180,23 +180,23 @@ def test_a_worker_that_cannot_get_ready_keeps_nothing_waiting(world: World) -> N
 
 def test_beside_a_suspect_that_has_run_for_long_a_death_is_not_the_own_of_one(world: World) -> None:
     """A job that is to run alone need not wait for the end of one that runs for hours."""
-    suspect(world, "long", crashes=1)
+    suspect(world, "long", crashes=2)
     long = world.take(1, "w", slots=SLOTS)
     keep(world, "w", long, limits.STEADY_MS + LEASE_MS)
     suspect(world, "a", crashes=ALONE)
     assert world.take_ids(10, "w", slots=SLOTS) == ["a"]
     world.leave("w", crashed=True)
-    assert (world.view("a").crashes, world.view("long").crashes) == (ALONE + 1, 2)
+    assert (world.view("a").crashes, world.view("long").crashes) == (ALONE + 1, 3)
 
 
-def test_deaths_beside_a_suspect_of_another_queue_end_nothing(world: World) -> None:
-    """Only the worker knows of it."""
+def test_deaths_beside_suspects_of_another_queue_need_two_more(world: World) -> None:
+    """Only the worker knows of those. With one in each worker, poison would go on for ever."""
     suspect(world, "a", crashes=ALONE)
-    for crashes in range(ALONE, 2 * limits.MAX_CRASHES):
+    for crashes in range(ALONE, DEATHS_MOST):
         (a,) = world.take(10, "w", slots=SLOTS, alone=Alone.BESIDE)
         assert (a.crashes, a.alone_ms > 0) == (crashes, True)
         world.leave("w", crashed=True)
-    assert world.state("a") is State.READY
+    assert world.state("a") is State.BROKEN
 
 
 def test_a_lost_answer_says_again_that_the_job_runs_alone(world: World) -> None:

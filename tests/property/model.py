@@ -291,6 +291,8 @@ class Model:
             return False
         job.crashes += 1
         job.doubtful += not (known or alone)
+        if job.claim == "beside" and not known and not self.is_steady(now, job):
+            return job.crashes >= MAX_CRASHES + 2
         own = job.crashes - job.doubtful
         return (known or alone) and job.crashes >= MAX_CRASHES and own >= 2
 
@@ -300,7 +302,7 @@ class Model:
 
     def _has_old_suspect(self, now: int, worker: str) -> bool:
         """Whether something that has run for long may be to blame all the same."""
-        return any(job.doubtful and not self._is_cleared(now, job) for job in self.held_by(worker))
+        return any(job.doubtful >= ALONE and not self._is_cleared(now, job) for job in self.held_by(worker))
 
     def _forget_idle(self, worker: str) -> None:
         if not self.held_by(worker):

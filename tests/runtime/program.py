@@ -182,6 +182,7 @@ if __name__ == "__main__":
     logging.basicConfig(stream=sys.stderr, level=logging.INFO)
     timings = {
         "fast": Timing(beat_ms=200, lease_ms=700, grace_ms=300),
+        "patient": Timing(lease_ms=10_000),
         "long": Timing(lease_ms=300_000, grace_ms=100_000),
     }
     timing = timings[sys.argv[2]] if sys.argv[2:] else Timing()

@@ -460,12 +460,12 @@ class TestWorkers:
         assert state(driver, "a").state is State.COMPLETED
 
     def test_a_killed_keeper_costs_nothing(self, start, driver):
-        worker = start("fast")
+        worker = start("patient")
         worker.says("ready")
         add(driver, ("a", "long_nap"))
         worker.says("long_nap a 1")
         os.kill(worker.children()[0], signal.SIGKILL)
-        other = start("fast")
+        other = start("patient")
         other.says("ready")
         until(lambda: state(driver, "a").state is State.COMPLETED)
         assert state(driver, "a").crashes == 0

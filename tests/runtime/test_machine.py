@@ -17,11 +17,14 @@ from leasehold.runtime.ports import Env
 from tests.runtime.fakes import Gate, Rig, gated
 
 HOLDS = """
-import sys, time
+import os, sys, time
 from pathlib import Path
 from leasehold.runtime.machine import Machine
 machine = Machine(Path(sys.argv[1]))
-print(machine.want(), flush=True)
+assert machine.want(600)
+child = os.fork()
+if child:
+    print(child, flush=True)
 time.sleep(600)
 """
 
@@ -35,9 +38,9 @@ def test_who_wants_to_run_a_job_alone_keeps_the_others_from_beginning_any(path: 
     one, other = Machine(path), Machine(path)
     assert one.begin()
     assert other.begin()
-    assert one.want()
+    assert one.want(60)
     assert not other.begin()
-    assert not other.want()
+    assert not other.want(60)
     assert one.begin(), "not itself"
     one.release()
     assert other.begin()
@@ -46,31 +49,69 @@ def test_who_wants_to_run_a_job_alone_keeps_the_others_from_beginning_any(path: 
 def test_it_waits_until_what_began_lately_is_over(path: Path) -> None:
     one, other = Machine(path), Machine(path)
     assert other.begin()
-    assert one.want()
+    assert one.want(60)
     assert not one.is_quiet()
     other.settle()
     assert one.is_quiet()
     assert not other.begin()
 
 
-def test_a_process_that_dies_keeps_nobody(path: Path) -> None:
+def test_after_one_job_alone_it_is_the_turn_of_others_on_all_of_the_machine(path: Path) -> None:
+    now = 1_000_000.0
+    one, other = Machine(path, lambda: now), Machine(path, lambda: now)
+    assert one.want(60)
+    one.release(turn_s=15)
+    assert other.begin()
+    assert not other.want(60)
+    now += 16
+    assert other.want(60)
+    other.release(turn_s=15)
+    one.end_turn()
+    assert one.want(60), "there were none"
+
+
+def test_one_that_is_stopped_keeps_the_others_for_its_time_only(path: Path) -> None:
+    now = 1_000_000.0
+    one, other = Machine(path, lambda: now), Machine(path, lambda: now)
+    assert one.want(20)
+    assert not other.begin()
+    now += 21
+    assert other.begin()
+    assert one.want(20), "it goes on"
+    assert not other.begin()
+
+
+def test_a_clock_that_was_set_back_keeps_nobody(path: Path) -> None:
+    now = 1_000_000.0
+    one, other = Machine(path, lambda: now), Machine(path, lambda: now)
+    assert one.want(20)
+    now -= 86_400
+    assert other.begin()
+
+
+def test_a_process_that_dies_keeps_nobody_nor_does_a_child_that_it_has_forked(path: Path) -> None:
     command = [sys.executable, "-c", HOLDS, str(path)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    child = 0
     try:
         assert process.stdout is not None
-        assert process.stdout.readline() == "True\n"
+        child = int(process.stdout.readline())
         machine = Machine(path)
         assert not machine.begin()
-    finally:
         os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+        assert machine.begin()
+        assert machine.want(60)
+    finally:
+        process.kill()
+        if child:
+            os.kill(child, signal.SIGKILL)
         process.communicate()
-    assert machine.begin()
-    assert machine.want()
 
 
 def test_where_there_can_be_no_such_file_nobody_is_kept(tmp_path: Path) -> None:
     one, other = Machine(tmp_path / "no" / "a"), Machine(tmp_path / "no" / "a")
-    assert one.want()
+    assert one.want(60)
     assert other.begin()
     assert other.is_quiet()
 

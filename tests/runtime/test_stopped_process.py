@@ -12,9 +12,9 @@ import pytest
 
 JOB = """
 import os, signal, socket, subprocess, sys, time
-from leasehold.runtime.isolation.channel import Line
+from leasehold.runtime.isolation.channel import WorkerChannel
 
-line = Line(socket.socket(fileno=int(sys.argv[1])))
+line = WorkerChannel(socket.socket(fileno=int(sys.argv[1])))
 line.begin()
 other = subprocess.Popen(["sleep", "600"])  # dies with it
 print(other.pid, flush=True)

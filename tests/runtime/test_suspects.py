@@ -84,7 +84,7 @@ async def test_a_suspect_that_has_run_for_long_may_stay_as_well_but_the_claim_sa
     free.open.set()
     engine = FakeEngine(timing=STEADY)
     async with Rig(gated(long), more=[gated(free, name="free")], concurrency=4, engine=engine) as rig:
-        rig.engine.add("long", crashes=1)
+        rig.engine.add("long", crashes=2)
         await long.begun.get()
         await asyncio.sleep(STEADY.steady_ms / 1000)
         rig.engine.alone |= {"a"}

@@ -105,9 +105,9 @@ _PLAIN: Final = (
         "reserved-beside-others", "if how ~= 0 then\n    limit = #jobs", "if false then\n    limit = #jobs", ("claim",)
     ),
     Mutant("company-of-one-alone-is-blamed", "(how ~= 'shared' or not alone[entry[4]]) and how", "how"),
-    Mutant("one-own-death-is-enough", "and own >= math.min(2, config.max_crashes - config.alone)", ""),
-    Mutant("shared-deaths-end-in-broken", "how ~= 'shared' and crashes >=", "crashes >="),
-    Mutant("own-process-is-suspected", "(how == 'shared' and 1 or 0)", "(how and 1 or 0)"),
+    Mutant("one-own-death-is-enough", "and crashes - doubtful >= math.min(2, config.max_crashes - config.alone)", ""),
+    Mutant("shared-deaths-end-in-broken", "is_own(how) and crashes >=", "crashes >="),
+    Mutant("own-process-is-suspected", "(how and not is_own(how) and 1 or 0)", "(how and 1 or 0)"),
     Mutant("persistent-stays-alone", "and is_steady(config, time, claimed, '')\n", "and false\n"),
     Mutant("two-leases-two-ends", "call('HEXISTS', key('jobs'), id) == 0 then", "false then", ("settle",)),
     Mutant("suspect-leaves-quietly", "woken = woken or doubtful >= config.isolate", "", ("settle",)),

@@ -145,7 +145,7 @@ async def run_worker(
             max_payload=_max_payload(app),
             listeners=app.listeners,
             middleware=app.layers,
-            env=Env(machine=Machine(_lock_path(app))),
+            env=Env(machine=_machine_of(app)),
         )
         return await _Watched(worker, options.outlets, tether, app.settings.url.startswith("embedded:")).run(ended)
     finally:
@@ -153,11 +153,15 @@ async def run_worker(
         await app.aclose()
 
 
-def _lock_path(app: Leasehold) -> Path:
-    """The name of files that the workers of this app share on a machine: of one namespace on one Redis."""
+def _machine_of(app: Leasehold) -> Machine | None:
+    """The locks that the workers of this app share on a machine: of one namespace on one Redis. None: there is no
+    directory for temporary files."""
     name = f"{app.settings.url.rpartition('@')[2]} {app.settings.namespace}"
     digest = hashlib.sha256(name.encode()).hexdigest()[:16]
-    return Path(tempfile.gettempdir(), f"leasehold-{os.getuid()}-{digest}")
+    try:
+        return Machine(Path(tempfile.gettempdir(), f"leasehold-{os.getuid()}-{digest}"))
+    except FileNotFoundError:
+        return None
 
 
 class _Watched:

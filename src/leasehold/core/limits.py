@@ -75,8 +75,8 @@ MAX_TIMEOUT_MS = 7 * DAY
 MAX_DELAY_MS = 10 * 365 * DAY
 DEFAULT_RETRIES = 3
 MAX_RETRIES = 10_000
-MAX_CRASHES, ALONE_AFTER_CRASHES = 6, 4
-"""Deaths of its workers that end a job in `broken`, and after which it runs alone: see decision 0008."""
+MAX_CRASHES, ALONE_AFTER_CRASHES, SUSPECT_CRASHES = 6, 4, 2
+"""Deaths of its workers that end a job in `broken`, after which it runs alone, and waits apart: see decision 0008."""
 STEADY_MS = 15 * SECOND
 """A job that has run for longer is not to blame for a death that follows the start of another one."""
 RESERVED_MS, RESERVED_LOOK_MS = 5 * SECOND, 500

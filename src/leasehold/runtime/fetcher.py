@@ -127,7 +127,7 @@ class Fetcher:
             if not self.ready.is_set():
                 await self._rest(self.ready.wait())
                 continue
-            if alone_ms := self._suspects.alone_ms:
+            if alone_ms := self._suspects.alone_ms():
                 await self._stand_by(alone_ms)
                 continue
             if not any(self._room(part) for part in self._parts()):
@@ -188,7 +188,8 @@ class Fetcher:
 
         `late`: the event loop was held up, so that waiting proves nothing.
         """
-        self._suspects.settle()
+        if self.claiming_since is None:
+            self._suspects.settle()
         started, seconds = self._executor.started - self._checked_started, now - self._checked_at
         if self._waits_for is not None and self._batches and self._waits_for != self._roomy():
             self._disturb()  # a batch took the last slot, or a slot came free for other queues
@@ -261,8 +262,7 @@ class Fetcher:
 
     async def _claim(self) -> tuple[Leased, int]:
         """Claim from all queues for which there is room. Answers also how many there was room for."""
-        # Told before, so that the new leases are kept whatever holds this process up. A keeper that keeps anything
-        # comes by the other queues too, often enough.
+        # Before the claim, so that the keeper renews the new leases whatever holds this process up.
         parts = self._parts()
         if not self._kept:
             self._keep(frozenset(self._turns.order))
@@ -270,7 +270,7 @@ class Fetcher:
         most = 0
         asked: set[str] = set()
         for part in parts:
-            if got and (self._suspects.reserved is not None or self._suspects.alone_ms):
+            if got and (self._suspects.reserved is not None or self._suspects.alone_ms()):
                 break
             room = self._room(part)
             if room and not self.stopping and not self.quiet:
@@ -297,7 +297,7 @@ class Fetcher:
     async def _claim_part(self, part: tuple[str, ...], room: int) -> Leased:
         asked_at, self.claiming_since = self._env.lease_clock(), self._env.clock()
         slots = self._inflight.slots * (self._batches[part[0]].size if part[0] in self._batches else 1)
-        company = self._suspects.company()
+        company = self._suspects.prepare()
         try:
             leased = await self._link.run(
                 self._engine.lease(self._worker, part, room, None, slots, self._of_lane or None, company)

@@ -4,26 +4,37 @@ from __future__ import annotations
 
 import fcntl
 import os
+import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Final
+
+AHEAD_MOST_S: Final = 1_200.0
+"""A time further ahead than this was written before the clock was set back: it does not count."""
+TRIES: Final = 50
+"""How often a lock is asked for that others only look at."""
 
 
 class Lock:
-    """A lock on a file: shared by many processes, or held by one. Where there can be no such file all get it."""
+    """A lock on a file, shared by many processes or held by one, and a time that all of them read.
 
-    def __init__(self, path: Path) -> None:
+    Where there can be no such file each process gets the lock.
+    """
+
+    def __init__(self, path: Path, clock: Callable[[], float]) -> None:
         self._path = path
+        self._clock = clock
         self._file: int | None = None
         self.held: int = fcntl.LOCK_UN
+        # A child that a handler forks would keep the lock when its worker has died.
+        os.register_at_fork(after_in_child=self._close)
 
     def hold(self, kind: int) -> bool:
-        """Get or keep it: `LOCK_SH` or `LOCK_EX`. False: another process has it, and what was held is given up."""
+        """Get or keep the lock: `LOCK_SH` or `LOCK_EX`. False: another process has it; this one has nothing then."""
         if self.held == kind:
             return True
         try:
-            if self._file is None:
-                flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-                self._file = os.open(self._path, flags, 0o600)
-            fcntl.flock(self._file, kind | fcntl.LOCK_NB)
+            fcntl.flock(self._open(), kind | fcntl.LOCK_NB)
         except BlockingIOError:
             self.held = fcntl.LOCK_UN
             return False
@@ -37,40 +48,83 @@ class Lock:
             fcntl.flock(self._file, fcntl.LOCK_UN)
             self.held = fcntl.LOCK_UN
 
+    @property
+    def is_set(self) -> bool:
+        """Whether the time is still to come."""
+        try:
+            return 0 < os.fstat(self._open()).st_mtime - self._clock() < AHEAD_MOST_S
+        except OSError:
+            return False
+
+    def set(self, seconds: float) -> None:
+        """Write the time, so many seconds from now: as that of the file's last change."""
+        at = self._clock() + seconds
+        try:
+            os.utime(self._open(), (at, at))
+        except OSError:
+            return
+
+    def _open(self) -> int:
+        if self._file is None:
+            flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+            self._file = os.open(self._path, flags, 0o600)
+        return self._file
+
+    def _close(self) -> None:
+        if self._file is not None:
+            os.close(self._file)
+            self._file, self.held = None, fcntl.LOCK_UN
+
 
 class Machine:
     """Lets one process at a time run a job while no other begins any: processes of one container die together.
 
-    `wanted` is held by the process that runs a job alone or gets ready to; the others claim nothing meanwhile. `busy`
-    is shared by those whose jobs began only lately.
+    `wanted` is held by the process that runs a job alone or gets ready to; until its time the others claim nothing.
+    `busy` is shared by the processes in which a job began lately; until its time it is the turn of jobs that do not run
+    alone.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._wanted = Lock(path.with_suffix(".wanted"))
-        self._busy = Lock(path.with_suffix(".busy"))
+    def __init__(self, path: Path, clock: Callable[[], float] = time.time) -> None:
+        self._wanted = Lock(path.with_suffix(".wanted"), clock)
+        self._busy = Lock(path.with_suffix(".busy"), clock)
 
     def begin(self) -> bool:
         """Whether jobs may begin here, as no other process wants to run one alone. From now on this one is busy."""
         if self._wanted.held == fcntl.LOCK_EX:
             return True
-        free = self._wanted.hold(fcntl.LOCK_SH)
-        self._wanted.free()
-        return free and self._busy.hold(fcntl.LOCK_SH)
+        if self._wanted.is_set:
+            is_free = self._wanted.hold(fcntl.LOCK_SH)
+            self._wanted.free()
+            if not is_free:
+                return False
+        return self._busy.hold(fcntl.LOCK_SH)
 
     def settle(self) -> None:
         """No job here began lately."""
         self._busy.free()
 
-    def want(self) -> bool:
-        """Keep the others from beginning jobs. False: another process does so."""
-        return self._wanted.hold(fcntl.LOCK_EX)
+    def want(self, seconds: float) -> bool:
+        """Keep the others from beginning jobs, for so long at most. False: another process does so, or it is the turn
+        of other jobs."""
+        if self._busy.is_set or not any(self._wanted.hold(fcntl.LOCK_EX) for _ in range(TRIES)):
+            return False
+        self._wanted.set(seconds)
+        return True
 
     def is_quiet(self) -> bool:
         """Whether in no other process a job began lately."""
-        quiet = self._busy.hold(fcntl.LOCK_EX)
+        quiet = any(self._busy.hold(fcntl.LOCK_EX) for _ in range(TRIES))
         self._busy.free()
         return quiet
 
-    def release(self) -> None:
-        """Let the others begin jobs again."""
-        self._wanted.free()
+    def release(self, turn_s: float = 0.0) -> None:
+        """Let the others begin jobs again. For so long it is their turn: no process runs a job alone."""
+        if self._wanted.held == fcntl.LOCK_EX:
+            if turn_s:
+                self._busy.set(turn_s)
+            self._wanted.set(0)
+            self._wanted.free()
+
+    def end_turn(self) -> None:
+        """Others had their turn and there were none."""
+        self._busy.set(0)

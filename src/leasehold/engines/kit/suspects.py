@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-SUSPECT_FROM: Final = 2
-"""From how many crashes on a job waits apart from the others, if it is not to run alone already."""
+from leasehold.core import limits
+
 RESERVED: Final = -1
 """A job that is to run alone waits for the worker that claims: it claims nothing else until it can."""
 
@@ -23,7 +23,7 @@ def why_it_waits(crashes: int, alone_from: int, busy: str | None) -> str | None:
     reasons = []
     if crashes >= alone_from:
         reasons.append(f"runs alone: it was running when {died}")
-    elif crashes >= SUSPECT_FROM:
+    elif crashes >= limits.SUSPECT_CRASHES:
         share = 2 ** (crashes - 1)
         reasons.append(f"it was running when {died}: such jobs run in at most 1 of {share} slots of a worker")
     if busy:

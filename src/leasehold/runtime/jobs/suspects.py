@@ -17,8 +17,8 @@ from leasehold.runtime.jobs.table import Inflight
 from leasehold.runtime.log import log_event
 from leasehold.runtime.ports import Env
 
-KEPT_OUT_MOST_S: Final = 600.0
-"""Longer than a job is to run alone."""
+LATE_S: Final = 5.0
+"""By how much the times are exceeded that a worker announces to the others of its machine."""
 
 
 class Suspects:
@@ -30,7 +30,7 @@ class Suspects:
         self._clock = env.clock
         self._machine = env.machine
         self._wanted_since = math.inf
-        self._kept_out_since: float | None = None
+        self._is_kept_out = False
         self._alone: tuple[Lease, float] | None = None
         """The job that runs alone, and since when."""
         self._others_until = -math.inf
@@ -41,15 +41,14 @@ class Suspects:
         """Whether others had their turn and there were none: the next may run alone now."""
 
     def may_claim(self) -> bool:
-        """False: another process of this machine runs a job alone, or gets ready to. One that never ends is stopped or
-        wedged, and keeps nobody for longer than `KEPT_OUT_MOST_S`."""
-        if self._machine is None or self._machine.begin():
-            self._kept_out_since = None
-            return True
-        if self._kept_out_since is None:
-            self._kept_out_since = self._clock()
+        """False: another process of this machine runs a job alone, or gets ready to."""
+        is_free = self._machine is None or self._machine.begin()
+        if is_free and self._is_kept_out:
+            log_event(logging.INFO, "machine_released")
+        elif not is_free and not self._is_kept_out:
             log_event(logging.INFO, "machine_reserved")
-        return self._clock() - self._kept_out_since > KEPT_OUT_MOST_S
+        self._is_kept_out = not is_free
+        return is_free
 
     def claimed(self, leased: Leased) -> None:
         """Take note of what a claim brought."""
@@ -60,12 +59,15 @@ class Suspects:
         self.look_again = first is None and self._others_until > self._clock() and self._inflight.empty
         if self.look_again:
             self._others_until = -math.inf
+            if self._machine is not None:
+                self._machine.end_turn()
         if first is not None and first.alone_ms:
             self._alone = first, self._clock()
+            if self._machine is not None:
+                self._machine.want(first.alone_ms / limits.SECOND + LATE_S)
         elif self.reserved is None:
             self._let_others()
 
-    @property
     def alone_ms(self) -> int:
         """How long nothing else may be claimed, if the job that runs alone does not end before; 0: now it may."""
         if self._alone is None:
@@ -75,23 +77,28 @@ class Suspects:
         if left_s > 0 and self._inflight.knows(lease.ref):
             return math.ceil(left_s * limits.SECOND)
         self._alone, self._others_until = None, 2 * now - since
-        self._let_others()
+        self._let_others(now - since)
         return 0
 
-    def company(self) -> Alone:
-        """Whether a job could run alone here now, or will soon be able to."""
-        if self._clock() < self._others_until:
+    def prepare(self) -> Alone:
+        """Get ready to run a job alone, where one waits. Answers how far that is."""
+        now = self._clock()
+        if now < self._others_until:
             return Alone.NO
         young, doubtful = self._company()
         if not young and self._inflight.free <= 0:
             return Alone.NO
         if self.reserved is None:
             return Alone.SOON
-        if self._machine is not None and not self._machine.want():
+        if self._machine is not None and not self._machine.want(LATE_S):
             return Alone.NO
-        self._wanted_since = min(self._wanted_since, self._clock())
-        if young or not self._is_quiet():
+        self._wanted_since = min(self._wanted_since, now)
+        if young:
             return Alone.SOON
+        if self._machine is not None and not self._machine.is_quiet():
+            if now - self._wanted_since < 2 * self._steady_s:
+                return Alone.SOON
+            doubtful = True  # a process that does not say that its jobs are over: stopped, or wedged
         return Alone.BESIDE if doubtful else Alone.NOW
 
     def settle(self) -> None:
@@ -99,15 +106,10 @@ class Suspects:
         if self._machine is not None and not self._company()[0]:
             self._machine.settle()
 
-    def _is_quiet(self) -> bool:
-        """Whether no job began lately on this machine. Since others saw that one is to run alone they begin none."""
-        waited = self._clock() - self._wanted_since > 2 * self._steady_s
-        return self._machine is None or waited or self._machine.is_quiet()
-
-    def _let_others(self) -> None:
+    def _let_others(self, turn_s: float = 0.0) -> None:
         self._wanted_since = math.inf
         if self._machine is not None:
-            self._machine.release()
+            self._machine.release(turn_s)
 
     def _company(self) -> tuple[bool, bool]:
         """Whether something here began lately, and whether a suspect has run for long."""
@@ -124,4 +126,4 @@ class Suspects:
 
 def _is_suspect(run: Held | Batch) -> bool:
     members = run.members if isinstance(run, Batch) else [run]
-    return any(held.lease.crashes > 0 for held in members)
+    return any(held.lease.crashes >= limits.SUSPECT_CRASHES for held in members)

@@ -114,7 +114,7 @@ local function lapsed(id, text, data, failures, crashes, doubtful)
     return failures, crashes, doubtful, false
   end
   local crash = crash_of(config, time, claim.kind, claim.claimed)
-  crashes, doubtful = crashes + 1, doubtful + (crash == 'shared' and 1 or 0)
+  crashes, doubtful = crashes + 1, doubtful + (is_own(crash) and 0 or 1)
   call('HINCRBY', key('meta'), 'crashed', 1)
   if is_limit(config, crash, crashes, doubtful) then
     if end_by_crashes(config, time, id, data, failures, crashes, claim) then

@@ -71,7 +71,7 @@ local function lapse(id, claim, data)
     local tries = call('HGET', key('attempts'), id)
     local failures, crashes, doubtful = counted(tries, claim.hash)
     local how = crash_of(config, time, claim.kind, claim.claimed)
-    doubtful = doubtful + (how == 'shared' and 1 or 0)
+    doubtful = doubtful + (is_own(how) and 0 or 1)
     if not is_limit(config, how, crashes + 1, doubtful) or not data then
       call('HSET', key('attempts'), id, attempts_text(failures, crashes + 1, claim.hash, last_error(tries), doubtful))
     else

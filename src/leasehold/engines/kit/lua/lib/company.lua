@@ -21,19 +21,27 @@ local function is_steady(config, time, claimed, kind)
 end
 
 -- How a job crashed that was claimed like this: 'known', as its holder has nothing else (h); 'alone', as nothing ran beside it that
--- could be to blame; 'shared', as one of several.
+-- could be to blame; 'beside', as there were suspects that had run for long; 'shared', as one of several.
 local function crash_of(config, time, kind, claimed)
-  if string.sub(kind or '', 1, 1) == 'x' and not is_steady(config, time, claimed, kind) then
-    return 'alone'
+  local letter = string.match(kind or '', '^([xy])%d')
+  if letter and not is_steady(config, time, claimed, kind) then
+    return letter == 'x' and 'alone' or 'beside'
   end
   return kind == 'h' and 'known' or 'shared'
 end
 
+-- Whether a crash is the job's own for certain.
+local function is_own(how)
+  return how == 'alone' or how == 'known'
+end
+
 -- Whether this crash ends a job in `broken`: two must be its own for certain, or as many as can be after `config.alone` deaths.
--- `doubtful`: those that are not.
+-- `doubtful`: those that are not. One that always meets suspects that do not end needs two more.
 local function is_limit(config, how, crashes, doubtful)
-  local own = crashes - doubtful
-  return how ~= 'shared' and crashes >= config.max_crashes and own >= math.min(2, config.max_crashes - config.alone)
+  if how == 'beside' then
+    return crashes >= config.max_crashes + 2
+  end
+  return is_own(how) and crashes >= config.max_crashes and crashes - doubtful >= math.min(2, config.max_crashes - config.alone)
 end
 
 -- How many suspects a worker with this number of slots may hold together, when `worst` is the most crashes that one had.

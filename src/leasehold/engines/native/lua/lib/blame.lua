@@ -29,7 +29,7 @@ local blame = setmetatable({ function(my)
     if is_cleared(config, time, entry[3], entry[6]) then
       crashes, doubtful = 0, 0
     end
-    return failures, crashes + (how and 1 or 0), doubtful + (how == 'shared' and 1 or 0)
+    return failures, crashes + (how and 1 or 0), doubtful + (how and not is_own(how) and 1 or 0)
   end
 
   local function tries_text(failures, crashes, doubtful)

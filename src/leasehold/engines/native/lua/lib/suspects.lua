@@ -20,7 +20,7 @@ local suspects = setmetatable({ function(my)
         company.young = true
         company.count = company.count + (doubtful >= config.isolate and 1 or 0)
         company.worst = math.max(company.worst, doubtful)
-      elseif doubtful > 0 and not blame.is_cleared(config, time, claimed, shape) then
+      elseif doubtful >= config.isolate and not blame.is_cleared(config, time, claimed, shape) then
         company.doubtful = true
       end
     end

@@ -35,7 +35,7 @@ local function put_back(config, time, entries)
     crash = not (crash == 'shared' and alone[claim.worker]) and crash
     if crash then
       crashes, crashed = crashes + 1, crashed + 1
-      doubtful = doubtful + (crash == 'shared' and 1 or 0)
+      doubtful = doubtful + (is_own(crash) and 0 or 1)
     end
     if crash and is_limit(config, crash, crashes, doubtful) then
       local data = call('GET', key('item:' .. id))

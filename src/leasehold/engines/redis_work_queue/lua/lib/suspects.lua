@@ -16,7 +16,7 @@ local function company_of(config, time, held_key)
       company.young = true
       company.count = company.count + (doubtful >= config.isolate and 1 or 0)
       company.worst = math.max(company.worst, doubtful)
-    elseif doubtful > 0 then
+    elseif doubtful >= config.isolate then
       company.doubtful = true
     end
   end
