@@ -17,6 +17,7 @@ run "ruff format" "$bin/ruff" format --check --quiet --output-format concise .
 run "types (mypy)" "$bin/mypy"
 run "import contracts" "$bin/lint-imports" --no-logo
 run "forbidden content" "$bin/python" scripts/forbidden.py
+run "words" "$bin/python" scripts/words.py
 
 run "reference pages" "$bin/python" scripts/reference.py --check
 
