@@ -57,7 +57,7 @@ class Lock:
             return False
 
     def set(self, seconds: float) -> None:
-        """Write the time, so many seconds from now: as that of the file's last change."""
+        """Write the time, `seconds` from now, as that of the file's last change."""
         at = self._clock() + seconds
         try:
             os.utime(self._open(), (at, at))
@@ -104,7 +104,7 @@ class Machine:
         self._busy.free()
 
     def want(self, seconds: float) -> bool:
-        """Keep the others from beginning jobs, for so long at most. False: another process does so, or it is the turn
+        """Keep the others from beginning jobs, for at most `seconds`. False: another process does, or it is the turn
         of other jobs."""
         if self._busy.is_set or not any(self._wanted.hold(fcntl.LOCK_EX) for _ in range(TRIES)):
             return False
@@ -118,7 +118,7 @@ class Machine:
         return quiet
 
     def release(self, turn_s: float = 0.0) -> None:
-        """Let the others begin jobs again. For so long it is their turn: no process runs a job alone."""
+        """Let the others begin jobs again. For `turn_s` it is their turn: no process runs a job alone."""
         if self._wanted.held == fcntl.LOCK_EX:
             if turn_s:
                 self._busy.set(turn_s)

@@ -98,7 +98,7 @@ class Suspects:
         if self._machine is not None and not self._machine.is_quiet():
             if now - self._wanted_since < 2 * self._steady_s:
                 return Alone.SOON
-            doubtful = True  # a process that does not say that its jobs are over: stopped, or wedged
+            doubtful = True  # a process that is stopped or wedged still holds its lock
         return Alone.BESIDE if doubtful else Alone.NOW
 
     def settle(self) -> None:
