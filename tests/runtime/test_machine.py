@@ -22,9 +22,8 @@ from pathlib import Path
 from leasehold.runtime.machine import Machine
 machine = Machine(Path(sys.argv[1]))
 assert machine.want(600)
-child = os.fork()
-if child:
-    print(child, flush=True)
+if os.fork() == 0:
+    print(os.getpid(), flush=True)
 time.sleep(600)
 """
 
