@@ -20,10 +20,12 @@ from leasehold.core import limits
 from leasehold.core.job import ErrorInfo, Lease, NewJob
 from leasehold.core.outcome import Completed, Failed
 from leasehold.core.shape import PLAIN, Shape
+from leasehold.engines.kit.config import MAX_HOLDERS, TURNS_MOST
 from leasehold.engines.native.config import NativeConfig
 from leasehold.engines.native.engine import NativeEngine
 from leasehold.redis.embedded.binary import find_server
 from leasehold.redis.sync import SyncDriver
+from leasehold.runtime.settler import ROUND_MOST
 from leasehold.testing.server import RedisServer
 
 Crowd = Literal["waiting", "scheduled", "held", "failed"]
@@ -32,13 +34,13 @@ QUEUE: Final = "bench"
 PAYLOAD: Final = b"x" * 100
 SIZES: Final = (1_000, 1_000_000)
 QUICK_SIZES: Final = (1_000, 20_000)
-BATCHES: Final = (1, 100, limits.ROUND_MOST)
+BATCHES: Final = (1, 100, ROUND_MOST)
 JOBS: Final = 2_000
 """Of each operation, in each repetition, with batches; one by one it is a tenth of that."""
 REPEATED: Final = 7
 CALLS: Final = 50
 PROBES: Final = 5
-HOLDERS: Final = limits.MAX_HOLDERS - 2 * PROBES
+HOLDERS: Final = MAX_HOLDERS - 2 * PROBES
 HAND_MS: Final = limits.DAY
 SLOW_US: Final = 500
 """What is noted in SLOWLOG at all."""
@@ -106,7 +108,7 @@ class Bench:
         """As much as one worker may hold takes several claims."""
         held: list[Lease] = []
         while len(held) < count:
-            held += self.claim(worker, min(limits.ROUND_MOST, count - len(held)))
+            held += self.claim(worker, min(ROUND_MOST, count - len(held)))
         return held
 
     def leave(self, worker: str) -> None:
@@ -206,11 +208,11 @@ def heavy(bench: Bench, crowd: Crowd) -> Iterator[tuple[str, int, int, Callable[
     taken: list[Lease] = []
     yield (
         "claim, lanes",
-        limits.TURNS_MOST,
-        limits.TURNS_MOST,
-        lambda: taken.extend(bench.claim("heavy", limits.TURNS_MOST)),
+        TURNS_MOST,
+        TURNS_MOST,
+        lambda: taken.extend(bench.claim("heavy", TURNS_MOST)),
     )
-    yield "settle, lanes", limits.TURNS_MOST, limits.TURNS_MOST, lambda: bench.settle(taken)
+    yield "settle, lanes", TURNS_MOST, TURNS_MOST, lambda: bench.settle(taken)
     bench.drop_rest()
 
 

@@ -12,11 +12,14 @@ from leasehold.core.errors import InvalidArgument, NotConfigured
 from leasehold.protocols.native import NATIVE
 from leasehold.protocols.registry import parse_protocol
 
+MAX_PAYLOAD_BYTES: Final = 1024 * 1024
+"""Bytes of a payload, unless the setting says otherwise."""
+
 DEFAULT_URL = "redis://localhost:6379/0"
 DEFAULT_NAMESPACE = "leasehold"
 MAX_PATIENCE_MS: Final = 3 * limits.MINUTE
 MAX_REPLY_TIMEOUT_MS: Final = 2 * limits.MINUTE
-"""A call is sent again within these, while Redis still remembers its answer (`limits.ANSWER_TTL_MS`)."""
+"""A call is sent again within these, while Redis still remembers its answer (`ANSWER_TTL_MS`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +65,7 @@ class Settings:
     max_payload: int | None = _setting(
         None,
         f"The largest encoded payload that is enqueued, and that a worker takes; larger jobs end in `broken`. Not set: "
-        f"{limits.MAX_PAYLOAD:,}, and workers on other wire formats take any.",
+        f"{MAX_PAYLOAD_BYTES:,}, and workers on other wire formats take any.",
         "LEASEHOLD_MAX_PAYLOAD",
         read=int,
     )
@@ -114,7 +117,7 @@ class Settings:
     @property
     def payload_limit(self) -> int:
         """The largest encoded payload that may be enqueued, in bytes."""
-        return limits.MAX_PAYLOAD if self.max_payload is None else self.max_payload
+        return MAX_PAYLOAD_BYTES if self.max_payload is None else self.max_payload
 
     @classmethod
     def load(cls, environ: Mapping[str, str] | None = None, **given: Any) -> Settings:

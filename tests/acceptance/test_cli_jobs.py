@@ -7,6 +7,7 @@ import pytest
 
 from leasehold import State
 from leasehold.cli.jobs import find_jobs
+from leasehold.cli.output.jobs import JOBS_SHOWN
 from leasehold.core import limits
 
 
@@ -80,7 +81,7 @@ def test_page_by_page_until_the_end(app, run):
         seen += [job["id"] for job in shown["jobs"]]
     assert len(set(seen)) == 250
     out, err = run("jobs", "emails")
-    assert len(rows(out)) == 1 + limits.JOBS_SHOWN
+    assert len(rows(out)) == 1 + JOBS_SHOWN
     assert re.fullmatch("Note: There are more: --state ready --after [^ ]+, or a larger --limit.\n", err)
     assert run("jobs", "emails", "--state", "ready", "--offset", "250") == (
         "No ready jobs in emails after the first 250.\n",
@@ -122,7 +123,7 @@ def test_a_lane_is_looked_for_in_a_bounded_part_of_a_state(app, monkeypatch):
     assert [job.id for job in found.jobs] == ["job19"]
     found = find_jobs(app, "emails", State.SCHEDULED, "l", 0, 1, found.next)
     assert [job.id for job in found.jobs] == ["job29"]
-    monkeypatch.setattr(limits, "LANE_LOOK", 20)
+    monkeypatch.setattr("leasehold.cli.jobs.LANE_LOOK", 20)
     found = find_jobs(app, "emails", State.SCHEDULED, "l", 0, 20)
     assert ([job.id for job in found.jobs], found.total, found.cut) == (["job9", "job19"], None, True)
 

@@ -13,7 +13,7 @@ from typing import cast
 import pytest
 
 from leasehold import JobHandle, Leasehold, State
-from leasehold.core import limits
+from leasehold.engines.kit.config import ALONE_AFTER_CRASHES, MAX_CRASHES
 from tests.support.waiting import until
 
 JOBS = """
@@ -201,8 +201,8 @@ def test_who_kills_its_process_ends_in_broken_and_no_other_is_harmed(leasehold, 
     until(lambda: all(state(job) is State.COMPLETED for job in good))
     for job in bad:
         view = job.refresh()
-        assert (view.failures, view.crashes) == (0, limits.MAX_CRASHES)
-    assert len(said(tmp_path, "dies")) == 3 * limits.MAX_CRASHES
+        assert (view.failures, view.crashes) == (0, MAX_CRASHES)
+    assert len(said(tmp_path, "dies")) == 3 * MAX_CRASHES
     assert len(said(tmp_path, "good")) == len(good)
     worker.signal(signal.SIGTERM).end()
 
@@ -211,14 +211,14 @@ def test_a_job_that_takes_its_worker_down_ends_in_broken_and_the_others_are_done
     bad = app.tasks["jobs.takes_down"].enqueue(1)
     good = [app.tasks["jobs.good"].using(queue="poison").enqueue(number) for number in range(200)]
     # Whoever starts it anew: a supervisor, systemd, Kubernetes.
-    for _ in range(limits.MAX_CRASHES):
+    for _ in range(MAX_CRASHES):
         leasehold("worker", "jobs:app", "-q", "poison", "-c", "4", url=redis_url).process.wait(50)
     until(lambda: state(bad) is State.BROKEN)
     leasehold("worker", "jobs:app", "-q", "poison", "--burst", url=redis_url).end()
     assert all(state(job) is State.COMPLETED for job in good)
-    assert [int(attempt) for _, attempt in said(tmp_path, "takes_down")] == [*range(1, limits.MAX_CRASHES + 1)]
+    assert [int(attempt) for _, attempt in said(tmp_path, "takes_down")] == [*range(1, MAX_CRASHES + 1)]
     crashes = [job.refresh().crashes for job in good]
-    assert max(crashes) < limits.ALONE_AFTER_CRASHES  # from then on it ran alone
+    assert max(crashes) < ALONE_AFTER_CRASHES  # from then on it ran alone
 
 
 def test_a_timeout_kills_what_holds_the_interpreter(leasehold, app, redis_url, tmp_path):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from leasehold.core import limits
 from leasehold.core.engine import Feature
 from leasehold.core.errors import InvalidArgument
 from leasehold.core.job import State
 from leasehold.core.outcome import Completed, Failed, Released, Retried, Unroutable
 from leasehold.core.shape import CancelAnswer
+from leasehold.engines.kit.config import PURGE_MOST
 from tests.conformance.test_cancel_running import act_after
 from tests.conformance.test_inspect import NEEDS, fill, states
 from tests.support.stepping import Session, send_with, step
@@ -89,7 +89,7 @@ def test_purge(world: World, state: State) -> None:
 
 @pytest.mark.parametrize("state", states(WAITING))
 def test_no_job_starts_while_those_in_its_state_are_purged(world: World, state: State) -> None:
-    for n in range(3 * limits.PURGE_MOST):
+    for n in range(3 * PURGE_MOST):
         world.put(f"j{n}", task="t", delay_ms=2_000 if state is State.SCHEDULED else 0)
     if state is State.UNROUTABLE:
         while leases := world.take(100):
@@ -103,7 +103,7 @@ def test_no_job_starts_while_those_in_its_state_are_purged(world: World, state: 
         claimed.extend(world.take_ids(100, "idle"))
 
     steps = world.engine.purge("q", state)
-    assert step(steps, Session("s"), send_with(world.driver), act_after(go_on)) == 3 * limits.PURGE_MOST
+    assert step(steps, Session("s"), send_with(world.driver), act_after(go_on)) == 3 * PURGE_MOST
     assert claimed == []
     assert world.counts() == {}
 

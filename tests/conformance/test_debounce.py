@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from leasehold.core import limits
 from leasehold.core.engine import Feature
 from leasehold.core.job import Enqueued, NewJob, State
 from leasehold.core.shape import Conflict, Shape, UniqueRule, Until
+from leasehold.engines.kit.config import POSTPONE_MOST
 from tests.support.world import World
 
 pytestmark = pytest.mark.needs(Feature.UNIQUE, Feature.DELAY)
@@ -88,21 +88,21 @@ def test_it_is_due_in_the_end_however_many_come(world: World) -> None:
         return world.take_ids()
 
     assert world.until(come_and_look) == ["first"]
-    assert max(seen) <= begun + limits.POSTPONE_MOST * wait_ms
+    assert max(seen) <= begun + POSTPONE_MOST * wait_ms
     assert seen == sorted(seen)
     assert seen[-1] > begun + wait_ms
 
 
 def test_it_is_not_put_off_past_the_most(world: World) -> None:
     put(world, "a")
-    for n in range(2 * limits.POSTPONE_MOST):
+    for n in range(2 * POSTPONE_MOST):
         world.pass_time(WAIT_MS // 2)
         if world.take():
             break
         assert put(world, f"b{n}").id == "a"
     else:
         raise AssertionError("it was put off for ever")
-    assert n >= 2 * (limits.POSTPONE_MOST - 1)
+    assert n >= 2 * (POSTPONE_MOST - 1)
 
 
 def test_in_one_call(world: World) -> None:

@@ -12,11 +12,13 @@ from leasehold.core.engine import Feature
 from leasehold.core.job import Lease, State
 from leasehold.core.shape import Shape
 from leasehold.core.steps import Command, Invoke, Reply
+from leasehold.engines.kit.config import BACK_MOST
+from leasehold.runtime.settler import ROUND_MOST
 from tests.support.engines import GRACE_MS, LEASE_MS
 from tests.support.stepping import Send, Session, send_with, step, stop_after
 from tests.support.world import World
 
-MANY = 2 * limits.BACK_MOST + limits.BACK_MOST // 2
+MANY = 2 * BACK_MOST + BACK_MOST // 2
 """More than two calls give back."""
 CALLS_MOST = limits.MAX_HELD
 
@@ -30,7 +32,7 @@ def hold(world: World, ids: Sequence[str], worker: str = "w", slots: int = 2, **
     world.put(*ids, **options)
     leases: list[Lease] = []
     while len(leases) < len(ids):
-        most = min(limits.ROUND_MOST, len(ids) - len(leases))
+        most = min(ROUND_MOST, len(ids) - len(leases))
         lane = options.get("shape", Shape()).lane
         together = {"q": most} if lane else None
         leases += world.run(world.engine.lease(worker, ["q"], most, slots=slots, of_lane=together)).leases
@@ -92,7 +94,7 @@ def test_a_claim_gets_no_later_job_of_the_dead_before_an_earlier_one(world: Worl
 
 def test_the_jobs_of_several_dead_workers_come_back_in_one_order(world: World) -> None:
     ids = names(3 * 60)
-    assert limits.BACK_MOST < len(ids) < limits.TEND_LIMIT
+    assert BACK_MOST < len(ids) < limits.TEND_LIMIT
     world.put(*ids)
     for n in range(0, len(ids), 10):
         world.take(10, f"d{n % 3}")
@@ -110,8 +112,8 @@ def test_a_worker_that_comes_back_to_life_keeps_what_it_still_holds(world: World
     lost = world.beat("w", leases).lost
     assert lost == {lease.ref for lease in leases[MANY - first :]}
     kept = leases[: MANY - first]
-    for n in range(0, len(kept), limits.ROUND_MOST):
-        world.finish(*kept[n : n + limits.ROUND_MOST])
+    for n in range(0, len(kept), ROUND_MOST):
+        world.finish(*kept[n : n + ROUND_MOST])
     assert ready(world) == names(MANY)[MANY - first :]
     world.audit()
 
@@ -178,7 +180,7 @@ def test_the_jobs_of_many_lanes_come_back(world: World) -> None:
     lanes = {f"l{n}": names(5, f"l{n:02}-") for n in range(MANY // 5)}
     for lane, ids in lanes.items():
         world.put(*ids, shape=Shape(lane=lane, lane_limit=2))
-    while world.take(limits.ROUND_MOST):
+    while world.take(ROUND_MOST):
         pass
     die(world)
     maintain_all(world)

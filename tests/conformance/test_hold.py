@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import pytest
 
-from leasehold.core import limits
 from leasehold.core.engine import Feature
 from leasehold.core.job import Lease, State
 from leasehold.core.outcome import Retried
 from leasehold.core.shape import CancelCount
+from leasehold.engines.kit.config import HOLD_MS
 from tests.conformance.test_cancel_running import act_after
 from tests.support.stepping import Session, send_with, step, stop_after
 from tests.support.world import BOOM, World
@@ -77,7 +77,7 @@ def test_a_caller_that_dies_stops_nothing_for_long(world: World, lane: str | Non
     stop_after(calls, world.engine.cancel_all("q", lane), world.driver)
     world.put_in("L", "b")
     assert world.take() == []
-    world.pass_time(limits.HOLD_MS + 50)
+    world.pass_time(HOLD_MS + 50)
     world.maintain()
     assert world.drain() in (["a", "b"], ["b"])
 
@@ -99,7 +99,7 @@ def test_a_caller_that_was_stopped_for_long_looks_again(world: World, lane: str 
 
     def sleep(number: int) -> None:
         if number == 4:
-            world.pass_time(limits.HOLD_MS + 50)
+            world.pass_time(HOLD_MS + 50)
             world.maintain()
             taken.extend(world.take(2))
 

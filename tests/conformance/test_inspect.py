@@ -13,6 +13,7 @@ from leasehold.core.engine import Feature
 from leasehold.core.errors import InvalidArgument
 from leasehold.core.job import JobView, State, WorkerView
 from leasehold.core.outcome import Broken, Cancelled, Completed, Failed, Outcome, Unroutable
+from leasehold.engines.kit.config import PRESENCE_TTL_MS
 from tests.support.world import BOOM, World
 
 ENDINGS: dict[State, Outcome] = {
@@ -173,5 +174,5 @@ def test_workers_are_seen_for_a_while(world: World) -> None:
     assert seen.active == 2
     assert abs(seen.seen_ms - int(world.command("TIME")[0]) * 1000) < 10_000
     assert world.run(world.engine.queues()) == ["other", "q"]
-    world.expire(limits.PRESENCE_TTL_MS)
+    world.expire(PRESENCE_TTL_MS)
     assert world.run(world.engine.workers()) == []

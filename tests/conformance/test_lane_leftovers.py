@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from leasehold.core import limits
 from leasehold.core.engine import Feature
 from leasehold.core.job import NewJob, State
 from leasehold.core.outcome import Failed, Retried, Unroutable
 from leasehold.core.shape import CancelCount, LaneFailure, LaneState, Shape
+from leasehold.runtime.settler import ROUND_MOST
 from tests.support.stepping import stop_after
 from tests.support.world import BOOM, World
 
@@ -54,7 +54,7 @@ def test_many_lanes_are_emptied_though_another_has_stopped_half_way(world: World
     lanes = [f"L{n}" for n in range(900)]
     for letter in "ab":
         world.enqueue([NewJob("q", f"{letter}-{lane}", b"", shape=Shape(lane=lane)) for lane in lanes])
-        while world.take(limits.ROUND_MOST):
+        while world.take(ROUND_MOST):
             pass
     stop_after(4, world.engine.purge("q", State.READY), world.driver)
     left = world.counts()["ready"]

@@ -9,6 +9,7 @@ from leasehold.core.engine import Feature
 from leasehold.core.job import NewJob
 from leasehold.core.outcome import Released
 from leasehold.core.shape import Shape
+from leasehold.engines.kit.config import TURNS_MOST
 from tests.support.world import World
 
 pytestmark = pytest.mark.needs(Feature.LANES)
@@ -134,7 +135,7 @@ def test_an_enqueue_costs_the_same_with_many_lanes(world: World) -> None:
 def test_a_claim_of_very_many_lanes_forgets_none(world: World) -> None:
     fill_lanes(world, 1_200, 2)
     done: list[str] = []
-    for _ in range(2_400 // limits.TURNS_MOST + 1):
+    for _ in range(2_400 // TURNS_MOST + 1):
         done += served(world, 500, 1)
     assert len(done) == 2_400
     assert done.index("L0.1") > done.index("L1199.0"), "all come once before one comes twice"
@@ -152,15 +153,15 @@ def test_lanes_that_are_busy_are_not_looked_through(world: World) -> None:
 
 
 def test_one_claim_has_a_number_of_turns_and_the_next_goes_on(world: World) -> None:
-    fill_lanes(world, 2 * limits.TURNS_MOST + 10, 1)
+    fill_lanes(world, 2 * TURNS_MOST + 10, 1)
     taken = [world.take_ids(limits.MAX_BATCH, f"w{n}") for n in range(3)]
-    assert [len(ids) for ids in taken] == [limits.TURNS_MOST, limits.TURNS_MOST, 10]
+    assert [len(ids) for ids in taken] == [TURNS_MOST, TURNS_MOST, 10]
     assert world.run(world.engine.wait(["q"], 20)) is None, "nothing is left to claim"
 
 
 def test_lanes_get_their_turns_beside_more_plain_jobs_than_a_claim_takes(world: World) -> None:
-    fill_lanes(world, 2 * limits.TURNS_MOST, 1)
+    fill_lanes(world, 2 * TURNS_MOST, 1)
     world.put(*(f"p{n}" for n in range(limits.MAX_BATCH)))
     ids = world.take_ids(limits.MAX_BATCH)
     assert len(ids) == limits.MAX_BATCH
-    assert sum(id.startswith("L") for id in ids) == limits.TURNS_MOST
+    assert sum(id.startswith("L") for id in ids) == TURNS_MOST

@@ -6,17 +6,17 @@ from typing import Any
 
 import pytest
 
-from leasehold.core import limits
 from leasehold.core.engine import Feature
 from leasehold.core.job import ErrorInfo, NewJob, State
 from leasehold.core.outcome import Failed, Retried, Unroutable
 from leasehold.core.shape import Conflict, Shape, UniqueRule, Until
 from leasehold.core.steps import Command, Invoke, Reply, Steps
+from leasehold.engines.kit.config import BACK_MOST, CLAIM_BYTES, LARGE_BYTES, READ_BYTES
 from tests.support.stepping import Send, Session, send_with, step
 from tests.support.world import World
 
 LARGE = b"x" * 100_000
-MANY = 3 * limits.READ_BYTES // len(LARGE)
+MANY = 3 * READ_BYTES // len(LARGE)
 
 pytestmark = pytest.mark.needs(Feature.PRIORITIES)
 
@@ -49,7 +49,7 @@ def test_a_claim_stops_in_time_when_large_ones_follow_small_ones(world: World, s
     world.put(*names("small", small))
     large = put_large(world, 20)
     answer = world.run(world.engine.lease("w", ["q"], 200))
-    assert sum(len(lease.record.payload) for lease in answer.leases) < limits.CLAIM_BYTES + len(LARGE) + 1_000
+    assert sum(len(lease.record.payload) for lease in answer.leases) < CLAIM_BYTES + len(LARGE) + 1_000
     assert answer.next_ms == 0, "there is more for who has room for it"
     took = [lease.record.id for lease in answer.leases]
     for _ in range(20):
@@ -64,7 +64,7 @@ def test_a_claim_counts_the_errors_that_it_reads(world: World, priority: int) ->
     error = ErrorInfo("Boom", "it broke", "t" * 20_000)
     world.settle_each(world.take(100), *[Retried(error)] * 100)
     answer = world.run(world.engine.lease("w", ["q"], 100))
-    assert 1 < len(answer.leases) <= limits.CLAIM_BYTES // 20_000 + 1
+    assert 1 < len(answer.leases) <= CLAIM_BYTES // 20_000 + 1
     assert answer.next_ms == 0
 
 
@@ -88,7 +88,7 @@ def test_they_are_removed_a_few_a_call(world: World, state: State, act: str) -> 
     assert world.counts() == {state.value: MANY}
     script = {"purge": "purge", "cancel": "sweep"}[act]
     steps = world.engine.purge("q", state) if act == "purge" else world.engine.cancel_all("q")
-    assert calls_of(world, script, steps) > MANY * len(LARGE) // (limits.READ_BYTES + len(LARGE))
+    assert calls_of(world, script, steps) > MANY * len(LARGE) // (READ_BYTES + len(LARGE))
     assert world.counts() == ({} if act == "purge" else {"cancelled": MANY})
     world.audit()
 
@@ -114,7 +114,7 @@ def test_parked_ones_come_back_a_few_a_call_in_their_order(world: World) -> None
     while leases := world.take(100):
         world.settle_each(leases, *[Unroutable()] * len(leases))
     first = world.maintain(tasks)
-    assert 1 <= first.unparked <= limits.BACK_MOST
+    assert 1 <= first.unparked <= BACK_MOST
     assert first.more, "the worker goes on"
     while world.maintain(tasks).more:
         pass
@@ -129,13 +129,13 @@ def test_a_job_that_is_put_back_with_a_large_payload_counts_as_one(world: World)
     world.settle_each(world.take(20), *[Failed(ErrorInfo("Boom", "", ""))] * 20)
     for id in names("j", 20):
         assert world.run(world.engine.retry("q", id, LARGE))
-    assert len(world.take(20)) <= limits.CLAIM_BYTES // len(LARGE) + 1
+    assert len(world.take(20)) <= CLAIM_BYTES // len(LARGE) + 1
 
 
 def test_records_that_are_just_not_large_count_too(world: World) -> None:
-    world.put(*names("j", 500), payload=b"x" * (limits.LARGE_BYTES - 100))
+    world.put(*names("j", 500), payload=b"x" * (LARGE_BYTES - 100))
     answer = world.run(world.engine.lease("w", ["q"], 500))
-    assert sum(len(lease.record.payload) for lease in answer.leases) <= limits.CLAIM_BYTES
+    assert sum(len(lease.record.payload) for lease in answer.leases) <= CLAIM_BYTES
 
 
 @pytest.mark.parametrize("act", ["purge", "cancel"])

@@ -11,6 +11,7 @@ from leasehold.core.engine import Feature
 from leasehold.core.errors import InvalidArgument, ReplyError
 from leasehold.core.job import State
 from leasehold.core.outcome import Completed, Released, Retried
+from leasehold.engines.kit.config import CLAIM_BYTES
 from tests.support.engines import GRACE_MS, LEASE_MS
 from tests.support.stepping import Session, send_with, step
 from tests.support.world import BOOM, World
@@ -206,7 +207,7 @@ def test_a_claim_of_large_jobs_takes_a_bounded_number_of_them(world: World, smal
 
 
 def test_a_job_larger_than_a_claim_is_claimed(world: World) -> None:
-    world.put("a", "b", payload=b"x" * (limits.CLAIM_BYTES + 1))
+    world.put("a", "b", payload=b"x" * (CLAIM_BYTES + 1))
     assert sum(len(world.take(10)) for _ in range(3)) == 2
 
 

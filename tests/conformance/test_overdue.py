@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from leasehold.core import limits
-from leasehold.core.engine import Feature, HeartbeatReply
+from leasehold.core.engine import BEAT_MS, Feature, HeartbeatReply
 from leasehold.core.job import Lease, State
 from leasehold.processes.keeper.overdue import Overdue, Timeouts
 from tests.support.world import World
 
 GRACE_S = limits.OVERDUE_GRACE_MS / limits.SECOND
-STRAY_MS = 2 * limits.BEAT_MS + 50
+STRAY_MS = 2 * BEAT_MS + 50
 TIMEOUTS = Timeouts({"t": 7_000, "endless": 0}, {"q": 9_000})
 
 

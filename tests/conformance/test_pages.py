@@ -13,6 +13,7 @@ from leasehold.core.errors import InvalidArgument
 from leasehold.core.job import Lease, State
 from leasehold.core.outcome import Failed, Retried, Unroutable
 from leasehold.core.shape import Conflict
+from leasehold.engines.kit.config import MAX_GHOST_LOOK
 from tests.conformance.test_inspect import ENDINGS, NEEDS, states
 from tests.support.world import BOOM, PAGES_MOST, World
 
@@ -163,7 +164,7 @@ def test_the_job_at_the_cursor_failed_and_was_retried_by_hand(world: World) -> N
 
 
 def test_a_job_that_was_enqueued_again_far_behind_its_first_entry(world: World) -> None:
-    many = [f"m{n:04}" for n in range(limits.MAX_GHOST_LOOK + 100)]
+    many = [f"m{n:04}" for n in range(MAX_GHOST_LOOK + 100)]
     world.put("again")
     for start in range(0, len(many), 1_000):
         world.put(*many[start : start + 1_000])

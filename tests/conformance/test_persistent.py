@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from leasehold.core import limits
-from leasehold.core.engine import Feature
+from leasehold.core.engine import STEADY_MS, Feature
 from leasehold.core.job import Lease, State
 from leasehold.core.outcome import Broken, Cancelled, Completed, Failed, Outcome, Released, Retried
 from leasehold.core.shape import Shape, UniqueRule
@@ -150,7 +149,7 @@ def test_a_crash_after_a_long_time_is_the_first_one(world: World) -> None:
     put(world, "a")
     for _ in range(3 * world.options.max_crashes):
         lease = world.take_one("w1")
-        beat_for(world, lease, limits.STEADY_MS + LEASE_MS)
+        beat_for(world, lease, STEADY_MS + LEASE_MS)
         assert world.silence() == 1
         assert world.view("a").crashes == 1
 
@@ -158,7 +157,7 @@ def test_a_crash_after_a_long_time_is_the_first_one(world: World) -> None:
 def test_without_it_a_crash_after_a_long_time_counts_as_ever(world: World) -> None:
     world.put("a")
     for crashes in (1, 2):
-        beat_for(world, world.take_one("w1"), limits.STEADY_MS + LEASE_MS)
+        beat_for(world, world.take_one("w1"), STEADY_MS + LEASE_MS)
         assert world.silence() == 1
         assert world.view("a").crashes == crashes
 

@@ -9,6 +9,8 @@ from leasehold.core.engine import Feature
 from leasehold.core.job import State
 from leasehold.core.outcome import Released, Retried, Unroutable
 from leasehold.core.shape import Shape
+from leasehold.engines.kit.config import PRIORITY_TURN, TURNS_MOST
+from leasehold.runtime.settler import ROUND_MOST
 from tests.support.world import BOOM, World
 
 pytestmark = pytest.mark.needs(Feature.PRIORITIES)
@@ -130,7 +132,7 @@ def test_a_retry_by_hand_keeps_the_level(world: World) -> None:
 
 @pytest.mark.parametrize("limit", [1, 3, 10, 25])
 def test_one_of_so_many_claims_is_for_lower_levels(world: World, limit: int) -> None:
-    turn = limits.PRIORITY_TURN
+    turn = PRIORITY_TURN
     world.put_at(9, *(f"high{n}" for n in range(30 * turn)))
     world.put(*(f"plain{n}" for n in range(20)))
     rounds = 10 * turn // limit
@@ -142,7 +144,7 @@ def test_one_of_so_many_claims_is_for_lower_levels(world: World, limit: int) -> 
 
 @pytest.mark.parametrize("kilobytes", [56, 60, 100])
 def test_lower_levels_have_their_turn_also_when_a_claim_ends_for_its_bytes(world: World, kilobytes: int) -> None:
-    turn = limits.PRIORITY_TURN
+    turn = PRIORITY_TURN
     world.put_at(5, *(f"high{n}" for n in range(6 * turn)), payload=b"x" * kilobytes * 1_000)
     world.put(*(f"plain{n}" for n in range(20)))
     done = one_by_one(world, 5 * turn, 50)
@@ -151,20 +153,20 @@ def test_lower_levels_have_their_turn_also_when_a_claim_ends_for_its_bytes(world
 
 
 def test_a_claim_that_ends_for_its_turns_of_lanes_takes_nothing_of_lower_levels_for_it(world: World) -> None:
-    count = limits.TURNS_MOST * 2
+    count = TURNS_MOST * 2
     for n in range(count):
         world.put_in(f"lane{n}", f"l{n}")
     world.put_at(-5, *(f"low{n}" for n in range(300)))
-    got = world.take(limits.ROUND_MOST)
+    got = world.take(ROUND_MOST)
     low = [lease for lease in got if lease.record.id.startswith("low")]
-    assert len(low) <= len(got) / limits.PRIORITY_TURN + 1
+    assert len(low) <= len(got) / PRIORITY_TURN + 1
 
 
 def test_every_level_has_its_turn(world: World) -> None:
     world.put_at(50, *(f"high{n}" for n in range(300)))
     for level in (10, 0, -10):
         world.put_at(level, f"{level}a", f"{level}b")
-    done = one_by_one(world, 7 * limits.PRIORITY_TURN)
+    done = one_by_one(world, 7 * PRIORITY_TURN)
     assert {id for id in done if not id.startswith("high")} == {f"{level}{n}" for level in (10, 0, -10) for n in "ab"}
 
 
@@ -172,7 +174,7 @@ def test_the_lowest_runs_although_the_highest_keep_coming(world: World) -> None:
     world.put_at(-100, "low")
     world.put_at(0, "plain")
     done: list[str] = []
-    for n in range(4 * limits.PRIORITY_TURN):
+    for n in range(4 * PRIORITY_TURN):
         world.put_at(100, f"high{n}a", f"high{n}b")
         done += one_by_one(world, 1)
     assert {"low", "plain"} <= set(done)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from leasehold.core import limits
 from leasehold.core.engine import Feature
 from leasehold.core.job import Enqueued, Lease, NewJob, State
 from leasehold.core.outcome import Broken, Cancelled, Completed, Failed, Outcome, Released, Retried
 from leasehold.core.shape import Conflict, Shape, UniqueRule, Until
+from leasehold.runtime.settler import ROUND_MOST
 from tests.support.stepping import stop_after
 from tests.support.world import BOOM, World
 
@@ -207,7 +207,7 @@ def follow(world: World, count: int) -> list[str]:
     for ids in (running, waiting):
         rules = (UniqueRule(f"k{n}", Until.ENDED, Conflict.RERUN) for n in range(count))
         world.enqueue([NewJob("q", id, b"", shape=Shape(unique=rule)) for id, rule in zip(ids, rules, strict=True)])
-        while world.take(limits.ROUND_MOST):
+        while world.take(ROUND_MOST):
             pass
     return waiting
 

@@ -6,10 +6,10 @@ import pytest
 
 from leasehold.core.engine import Feature
 from leasehold.core.job import State
-from leasehold.core.limits import PRIORITY_TURN
 from leasehold.core.outcome import Completed, Failed, Retried
 from leasehold.core.shape import Conflict, LaneFailure, Until
 from leasehold.core.steps import Command, Invoke, Reply
+from leasehold.engines.kit.config import PRIORITY_TURN
 from tests.support.stepping import Send, Session, send_with, step
 from tests.support.world import BOOM, World
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from leasehold.core import limits
-from leasehold.core.engine import Feature
+from leasehold.core.engine import BEAT_MS, Feature
 from leasehold.core.job import JobView, State
 from leasehold.core.outcome import Broken, Completed, Crashed, Failed, Outcome, Released, Retried
 from tests.support.engines import AMNESTY_MS, GRACE_MS, LEASE_MS, OUTAGE_MS
@@ -185,7 +185,7 @@ def test_a_beat_says_what_is_held_in_our_name_unknown_to_us(world: World) -> Non
     world.put("a", "b")
     known, stray = world.take()
     assert world.beat("w", [known]).strays == (), "it may be on its way"
-    world.pass_time(2 * limits.BEAT_MS + 50)
+    world.pass_time(2 * BEAT_MS + 50)
     (found,) = world.beat("w", [known]).strays
     assert (found.worker, found.ref) == ("w", stray.ref)
     assert world.settle(found, Released())

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from leasehold.core import limits
-from leasehold.core.engine import Alone, Feature
+from leasehold.core.engine import STEADY_MS, Alone, Feature
 from leasehold.core.job import Lease, State
 from leasehold.core.outcome import Completed, Crashed, Released, Retried
 from leasehold.core.shape import Shape
 from leasehold.core.steps import Command, Invoke, Reply
+from leasehold.engines.kit.config import ALONE_AFTER_CRASHES, MAX_CRASHES, RESERVED_MS
 from tests.support.engines import LEASE_MS
 from tests.support.fleet import Fleet
 from tests.support.stepping import Send, Session, send_with, step
@@ -18,7 +18,7 @@ from tests.support.world import BOOM, World
 pytestmark = pytest.mark.needs(Feature.COUNTS, Feature.RECORDS)
 
 DEATHS_MOST = 8
-ALONE = limits.ALONE_AFTER_CRASHES
+ALONE = ALONE_AFTER_CRASHES
 SLOTS = 16
 PERSISTENT = Shape(persistent=True)
 
@@ -26,7 +26,7 @@ PERSISTENT = Shape(persistent=True)
 @pytest.fixture
 def world(world: World) -> World:
     """With the numbers that users have."""
-    return world.with_options(max_crashes=limits.MAX_CRASHES, alone_after_crashes=ALONE)
+    return world.with_options(max_crashes=MAX_CRASHES, alone_after_crashes=ALONE)
 
 
 def die(world: World, times: int = 1) -> None:
@@ -80,7 +80,7 @@ def test_a_suspect_that_has_run_for_long_leaves_its_place_to_another(world: Worl
     suspect(world, *"abc", crashes=2)
     first = world.take(3, "w", slots=4)
     assert [lease.record.id for lease in first] == ["a", "b"]
-    keep(world, "w", first, limits.STEADY_MS - LEASE_MS)
+    keep(world, "w", first, STEADY_MS - LEASE_MS)
     assert world.take(1, "w", slots=4) == []
     keep(world, "w", first, 2 * LEASE_MS)
     assert [lease.record.id for lease in world.take(1, "w", slots=4)] == ["c"]
@@ -150,7 +150,7 @@ def test_what_a_worker_has_run_for_long_may_stay_beside_a_job_that_runs_alone(wo
     long = world.take(1, "w", slots=SLOTS)
     suspect(world, "a", crashes=ALONE)
     assert world.lease(10, "w", slots=SLOTS).reserved == "q"
-    keep(world, "w", long, limits.STEADY_MS + LEASE_MS)
+    keep(world, "w", long, STEADY_MS + LEASE_MS)
     assert world.take_ids(10, "w", slots=SLOTS) == ["a"]
     assert world.leave("w", crashed=True) == 2
     assert (world.view("a").crashes, world.view("long").crashes) == (ALONE + 1, 0), "what ran alone is to blame"
@@ -166,7 +166,7 @@ def test_a_worker_that_no_longer_gets_ready_is_replaced_by_another(world: World,
     assert world.lease(1, "v", alone=Alone.SOON).reserved is None
     if how == "dead":
         world.leave("w", crashed=True)
-    world.pass_time(limits.RESERVED_MS)
+    world.pass_time(RESERVED_MS)
     assert world.lease(10, "v", alone=Alone.SOON).reserved == "q"
 
 
@@ -182,7 +182,7 @@ def test_beside_a_suspect_that_has_run_for_long_a_death_is_not_the_own_of_one(wo
     """A job that is to run alone need not wait for the end of one that runs for hours."""
     suspect(world, "long", crashes=2)
     long = world.take(1, "w", slots=SLOTS)
-    keep(world, "w", long, limits.STEADY_MS + LEASE_MS)
+    keep(world, "w", long, STEADY_MS + LEASE_MS)
     suspect(world, "a", crashes=ALONE)
     assert world.take_ids(10, "w", slots=SLOTS) == ["a"]
     world.leave("w", crashed=True)
@@ -215,7 +215,7 @@ def test_who_dies_twice_alone_ends_in_broken(world: World) -> None:
     die(world, 9)
     view = world.view("a")
     assert (view.state, view.crashes) == (State.READY, ALONE), "beside others it is never found guilty"
-    for crashes in range(ALONE, limits.MAX_CRASHES):
+    for crashes in range(ALONE, MAX_CRASHES):
         (a,) = world.take(1, f"w{crashes}")
         assert (a.alone_ms > 0, a.crashes) == (True, crashes)
         world.leave(f"w{crashes}", crashed=True)
@@ -224,7 +224,7 @@ def test_who_dies_twice_alone_ends_in_broken(world: World) -> None:
 
 def test_one_that_crashes_the_process_of_its_own_is_to_blame_itself(world: World) -> None:
     world.put("a")
-    for crashes in range(limits.MAX_CRASHES):
+    for crashes in range(MAX_CRASHES):
         (a,) = world.take(1, f"w{crashes}")
         assert a.crashes == crashes
         assert not a.alone_ms, "others are not suspected with it"
@@ -234,11 +234,11 @@ def test_one_that_crashes_the_process_of_its_own_is_to_blame_itself(world: World
 
 def test_deaths_in_company_end_nothing_whatever_came_before(world: World) -> None:
     world.put("a")
-    for _ in range(limits.MAX_CRASHES - 2):
+    for _ in range(MAX_CRASHES - 2):
         world.settle(world.take_one(), Crashed())
     die(world, ALONE)
     view = world.view("a")
-    assert (view.state, view.crashes) == (State.READY, limits.MAX_CRASHES - 2 + ALONE)
+    assert (view.state, view.crashes) == (State.READY, MAX_CRASHES - 2 + ALONE)
     world.take_one("alone")
     world.leave("alone", crashed=True)
     assert world.state("a") is State.BROKEN
@@ -332,7 +332,7 @@ def test_with_each_death_in_company_a_job_runs_alone_for_longer(world: World) ->
     for crashes in range(ALONE, DEATHS_MOST - 2):
         worker, other = f"w{crashes}", f"b{crashes}"
         (a,) = world.take(1, worker, slots=SLOTS)
-        assert a.alone_ms == limits.STEADY_MS * 4 ** (crashes - ALONE)
+        assert a.alone_ms == STEADY_MS * 4 ** (crashes - ALONE)
         keep(world, worker, [a], a.alone_ms + LEASE_MS)
         world.put(other)
         assert world.take_ids(10, worker, slots=SLOTS) == [other]
@@ -341,7 +341,7 @@ def test_with_each_death_in_company_a_job_runs_alone_for_longer(world: World) ->
         world.discard(other)
     for worker in ("v", "w"):
         (a,) = world.take(1, worker, slots=SLOTS)
-        assert a.alone_ms == limits.STEADY_MS * 16
+        assert a.alone_ms == STEADY_MS * 16
         world.leave(worker, crashed=True)
     assert world.state("a") is State.BROKEN
 
@@ -352,7 +352,7 @@ def test_a_persistent_job_that_has_run_for_long_is_cleared(world: World) -> None
     die(world, ALONE)
     (p,) = world.take(1, "w", slots=SLOTS)
     assert p.alone_ms
-    keep(world, "w", [p], limits.STEADY_MS + LEASE_MS)
+    keep(world, "w", [p], STEADY_MS + LEASE_MS)
     world.put("a")
     assert world.take_ids(1, "w", slots=SLOTS) == ["a"]
     world.leave("w", crashed=True)
@@ -364,7 +364,7 @@ def test_a_persistent_job_is_cleared_also_beside_one_that_runs_alone(world: Worl
     world.put("p", shape=PERSISTENT)
     die(world, 2)
     (p,) = world.take(1, "w", slots=SLOTS)
-    keep(world, "w", [p], limits.STEADY_MS + LEASE_MS)
+    keep(world, "w", [p], STEADY_MS + LEASE_MS)
     suspect(world, "a", crashes=ALONE)
     assert world.take_ids(1, "w", slots=SLOTS) == ["a"]
     world.leave("w", crashed=True)

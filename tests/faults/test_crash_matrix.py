@@ -14,6 +14,7 @@ import pytest
 from leasehold.core import limits
 from leasehold.core.job import NewJob
 from leasehold.core.steps import Command, Invoke, Reply
+from leasehold.redis.wire import SLOW_BYTES_PER_S
 from leasehold.settings import MAX_PATIENCE_MS, MAX_REPLY_TIMEOUT_MS
 from tests.faults.matrix import QUEUES, Operation, Scene, check_nothing_is_lost, comparable, recover, run, through
 from tests.faults.plain_operations import PLAIN_READING, PLAIN_WRITING, plain_scene
@@ -31,7 +32,7 @@ for _, name in ipairs(redis.call('KEYS', ARGV[1])) do
   redis.call('PEXPIRE', name, redis.call('PTTL', name) - ARGV[2])
 end
 """
-LARGEST_MS = limits.MAX_PAYLOAD_CEILING * limits.SECOND // limits.SLOW_BYTES_PER_S
+LARGEST_MS = limits.MAX_PAYLOAD_CEILING * limits.SECOND // SLOW_BYTES_PER_S
 """A large call is given so much more time for its reply."""
 LONGEST_MS = MAX_PATIENCE_MS + 2 * (MAX_REPLY_TIMEOUT_MS + LARGEST_MS)
 """The first attempt waits for its reply, then attempts are made while the patience lasts; the last waits, too."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from leasehold.core import limits
 from leasehold.core.job import ENDS, Enqueued, State
 from leasehold.core.shape import Conflict, UniqueRule, Until
+from leasehold.engines.kit.config import POSTPONE_MOST
 from tests.property.model_lines import Job, Lines
 
 WAITS: Final = (State.READY, State.SCHEDULED, State.UNROUTABLE)
@@ -52,7 +52,7 @@ class Keys:
             return Enqueued(other, False, Conflict.REJECT)
         _rewrite(have, job)
         if rule.conflict is Conflict.POSTPONE and have.state is State.SCHEDULED:
-            have.due = max(now, min(now + rule.wait_ms, have.made + limits.POSTPONE_MOST * rule.wait_ms))
+            have.due = max(now, min(now + rule.wait_ms, have.made + POSTPONE_MOST * rule.wait_ms))
         return Enqueued(other, False, rule.conflict)
 
     def _rerun(self, job: Job, rule: UniqueRule, other: str, have: Job | None) -> Enqueued | None:

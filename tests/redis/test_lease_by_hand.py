@@ -8,10 +8,10 @@ from collections.abc import Iterator
 import pytest
 
 from leasehold import Leasehold
-from leasehold.core import limits
+from leasehold.engines.kit.config import MAX_LOOK
 from leasehold.testing.server import RedisServer
 
-MANY = limits.MAX_LOOK + 50
+MANY = MAX_LOOK + 50
 """More than one claim looks at."""
 
 

@@ -58,7 +58,8 @@ def ref_of(rig: Rig, id: str):
 
 @pytest.mark.parametrize("kind", ["async", "sync"])
 async def test_full_batches_in_order_each_in_one_slot(kind, monkeypatch):
-    monkeypatch.setattr(limits, "STUCK_MS", limits.MINUTE)  # nothing is handed back, as on a machine that stands still
+    # nothing is handed back, as on a machine that stands still
+    monkeypatch.setattr("leasehold.runtime.fetcher.STUCK_MS", limits.MINUTE)
     got: list[list[str]] = []
 
     def in_thread(jobs: list[Job]) -> None:

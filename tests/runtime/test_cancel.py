@@ -88,7 +88,8 @@ async def test_what_it_returns_after_the_ask_counts_however_long_it_takes(monkey
         seen.extend([job.cancelled, job.lost])
         return "done"
 
-    monkeypatch.setattr("leasehold.core.limits.CANCEL_MS", 1)
+    for user in ("runtime.executor", "runtime.observe.dispatcher", "runtime.worker"):
+        monkeypatch.setattr(f"leasehold.{user}.CANCEL_MS", 1)
     async with Rig(tidy) as rig:
         rig.engine.add("a")
         await begun.wait()
@@ -210,7 +211,7 @@ async def test_a_message_cancels_at_once():
 
 
 async def test_listening_goes_on_after_an_outage(monkeypatch):
-    monkeypatch.setattr("leasehold.core.limits.REDIS_BACKOFF_CAP_MS", 1)
+    monkeypatch.setattr("leasehold.runtime.loops.REDIS_BACKOFF_CAP_MS", 1)
     failures = 3
     gate = Gate()
 

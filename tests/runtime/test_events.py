@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from leasehold.core import events, limits
+from leasehold.core import events
 from leasehold.core.errors import Unreachable
 from leasehold.core.events import EVENTS, Event, Listener
 from leasehold.core.job import ErrorInfo, JobView, State
@@ -192,7 +192,7 @@ async def test_a_listener_that_raises_harms_nobody_and_is_logged_once_for_each_k
 
 
 async def test_a_listener_that_hangs_is_given_up_and_jobs_go_on(monkeypatch, caplog):
-    monkeypatch.setattr(limits, "LISTENER_MS", 20)
+    monkeypatch.setattr("leasehold.runtime.observe.dispatcher.LISTENER_MS", 20)
     heard = Heard(events.Completed)
 
     async def stuck(event: Any) -> None:
@@ -208,7 +208,7 @@ async def test_a_listener_that_hangs_is_given_up_and_jobs_go_on(monkeypatch, cap
 
 
 async def test_events_that_nobody_can_keep_up_with_are_dropped_and_counted(monkeypatch, caplog):
-    monkeypatch.setattr(limits, "EVENTS_WAITING", 5)
+    monkeypatch.setattr("leasehold.runtime.observe.dispatcher.EVENTS_WAITING", 5)
     done, slow = asyncio.Event(), asyncio.Event()
     told: list[str] = []
 
@@ -235,7 +235,7 @@ async def test_events_that_nobody_can_keep_up_with_are_dropped_and_counted(monke
 
 
 async def test_a_listener_that_keeps_the_loop_is_told_about_once(monkeypatch, caplog):
-    monkeypatch.setattr(limits, "LISTENER_SLOW_MS", 1)
+    monkeypatch.setattr("leasehold.runtime.observe.dispatcher.LISTENER_SLOW_MS", 1)
     listener = Listener((events.Completed,), lambda event: time.sleep(0.01))
     async with Rig(lambda: None, listeners=[listener], burst=True) as rig:
         rig.engine.add("a", "b", "c")
@@ -343,7 +343,7 @@ async def test_a_hook_that_raises_is_logged_and_that_is_all(caplog):
 
 
 async def test_a_hook_that_hangs_does_not_keep_the_worker(monkeypatch):
-    monkeypatch.setattr(limits, "TELL_MS", 50)
+    monkeypatch.setattr("leasehold.runtime.worker.TELL_MS", 50)
     begun = asyncio.Event()
 
     async def hook(job: Job, error: ErrorInfo) -> None:
@@ -358,8 +358,8 @@ async def test_a_hook_that_hangs_does_not_keep_the_worker(monkeypatch):
 
 
 async def test_only_so_many_hooks_wait(monkeypatch, caplog):
-    monkeypatch.setattr(limits, "HOOKS_RUNNING", 1)
-    monkeypatch.setattr(limits, "HOOKS_WAITING", 2)
+    monkeypatch.setattr("leasehold.runtime.handlers.hooks.HOOKS_RUNNING", 1)
+    monkeypatch.setattr("leasehold.runtime.handlers.hooks.HOOKS_WAITING", 2)
     go = asyncio.Event()
     called: list[str] = []
 

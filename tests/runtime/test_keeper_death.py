@@ -12,7 +12,9 @@ import pytest
 
 from leasehold.core import limits
 from leasehold.core.job import NewJob, State
+from leasehold.engines.kit.config import MAX_CRASHES
 from leasehold.engines.native import NativeEngine
+from leasehold.processes.system import HAND_BACK_MS
 from leasehold.redis.sync import SyncDriver
 from tests.runtime.test_keeper import WorkerProcess
 from tests.support.waiting import until
@@ -100,12 +102,12 @@ def test_a_dead_worker_is_announced_no_longer(start, driver):
 
 def test_poison_ends_in_broken_and_takes_no_other_job_with_it(start, driver):
     add(driver, ("poison", "exit_hard"))
-    for _ in range(limits.MAX_CRASHES):
+    for _ in range(MAX_CRASHES):
         worker = start("long")
         assert worker.process.wait(20) == 9
         until(lambda: view(driver, "poison").state is not State.ACTIVE)
     assert view(driver, "poison").state is State.BROKEN
-    assert view(driver, "poison").crashes == limits.MAX_CRASHES
+    assert view(driver, "poison").crashes == MAX_CRASHES
     add(driver, ("good", "nap"))
     start("long")
     until(lambda: view(driver, "good").state is State.COMPLETED)
@@ -164,4 +166,4 @@ def test_a_redis_that_stays_away_ends_the_keeper_in_the_end(start, private_serve
     private_server.kill()
     victim.process.kill()
     victim.process.wait()
-    until(lambda: ends(keeper), limits.HAND_BACK_MS / limits.SECOND + 20)
+    until(lambda: ends(keeper), HAND_BACK_MS / limits.SECOND + 20)

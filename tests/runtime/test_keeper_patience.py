@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from leasehold.core import limits
 from leasehold.runtime import ExitStatus
+from leasehold.runtime.heartbeat import KEEPER_RESTARTS, KEEPER_STARTS
 from tests.runtime.fakes import FakeKeeper, Gate, Rig, gated
 
 
@@ -52,8 +52,8 @@ class SlowKeeper(FakeKeeper):
 
 @pytest.fixture(autouse=True)
 def short(monkeypatch):
-    monkeypatch.setattr(limits, "KEEPER_SILENCE_MS", 20)
-    monkeypatch.setattr(limits, "KEEPER_START_MS", 60_000)
+    monkeypatch.setattr("leasehold.runtime.heartbeat.KEEPER_SILENCE_MS", 20)
+    monkeypatch.setattr("leasehold.runtime.heartbeat.KEEPER_START_MS", 60_000)
 
 
 async def test_one_that_is_slow_to_start_is_waited_for():
@@ -66,26 +66,27 @@ async def test_one_that_is_slow_to_start_is_waited_for():
 
 
 async def test_those_that_never_say_a_word_stop_the_worker_in_the_end(monkeypatch, caplog):
-    monkeypatch.setattr(limits, "KEEPER_START_MS", 40)
+    monkeypatch.setattr("leasehold.runtime.heartbeat.KEEPER_START_MS", 40)
     keeper = SlowKeeper(None)
     async with Rig(lambda: None, keeper=keeper) as rig:
         assert await rig.ended() is ExitStatus.FAILED
-    assert keeper.starts == limits.KEEPER_STARTS + 1
+    assert keeper.starts == KEEPER_STARTS + 1
     assert "never said a word" in caplog.text
 
 
 async def test_those_that_fall_silent_are_replaced_later_and_later_and_the_worker_goes_on(monkeypatch):
-    monkeypatch.setattr(limits, "KEEPER_LATE_MS", 5)
-    monkeypatch.setattr(limits, "KEEPER_GONE_MS", 10)
-    monkeypatch.setattr(limits, "KEEPER_SILENCE_MS", 60_000)
-    monkeypatch.setattr(limits, "KEEPER_PATIENCE_MOST", 4)
-    monkeypatch.setattr(limits, "WATCH_MS", 5)
+    monkeypatch.setattr("leasehold.runtime.heartbeat.KEEPER_LATE_MS", 5)
+    monkeypatch.setattr("leasehold.runtime.heartbeat.KEEPER_GONE_MS", 10)
+    monkeypatch.setattr("leasehold.runtime.heartbeat.KEEPER_SILENCE_MS", 60_000)
+    monkeypatch.setattr("leasehold.runtime.heartbeat.KEEPER_PATIENCE_MOST", 4)
+    for user in ("runtime.isolation.child", "runtime.worker"):
+        monkeypatch.setattr(f"leasehold.{user}.WATCH_MS", 5)
     gate, keeper = Gate(), FakeKeeper()  # each says one word
     async with Rig(gated(gate), keeper=keeper) as rig:
         rig.engine.timing = rig.engine.timing.__class__(beat_ms=1, lease_ms=60_000)
         rig.engine.add("a")
         await gate.begun.get()
-        while keeper.kills <= 2 * limits.KEEPER_RESTARTS:  # noqa: ASYNC110 - the fake has no event for it
+        while keeper.kills <= 2 * KEEPER_RESTARTS:  # noqa: ASYNC110 - the fake has no event for it
             await asyncio.sleep(0.01)
         gate.open.set()
         await rig.settled(1)
@@ -95,10 +96,11 @@ async def test_those_that_fall_silent_are_replaced_later_and_later_and_the_worke
 
 async def test_what_it_says_while_the_interpreter_is_held_again_and_again_is_not_silence(monkeypatch, caplog):
     """Each turn of the event loop takes longer than a keeper may be silent, so its words are always read late."""
-    monkeypatch.setattr(limits, "KEEPER_LATE_MS", 80)
-    monkeypatch.setattr(limits, "KEEPER_GONE_MS", 100)
-    monkeypatch.setattr(limits, "KEEPER_SILENCE_MS", 60_000)
-    monkeypatch.setattr(limits, "WATCH_MS", 20)
+    monkeypatch.setattr("leasehold.runtime.heartbeat.KEEPER_LATE_MS", 80)
+    monkeypatch.setattr("leasehold.runtime.heartbeat.KEEPER_GONE_MS", 100)
+    monkeypatch.setattr("leasehold.runtime.heartbeat.KEEPER_SILENCE_MS", 60_000)
+    for user in ("runtime.isolation.child", "runtime.worker"):
+        monkeypatch.setattr(f"leasehold.{user}.WATCH_MS", 20)
     keeper, over, loop = FakeKeeper(), threading.Event(), asyncio.get_running_loop()
 
     async def holds() -> None:
@@ -125,10 +127,11 @@ async def test_what_it_says_while_the_interpreter_is_held_again_and_again_is_not
 @pytest.mark.parametrize("held_s", [0.0, 0.06])
 async def test_a_silence_is_as_long_while_handlers_hold_the_loop_piece_by_piece(monkeypatch, held_s):
     """Before it is judged, what may lie in the pipe is read: that takes some turns, of a piece each."""
-    monkeypatch.setattr(limits, "KEEPER_LATE_MS", 200)
-    monkeypatch.setattr(limits, "KEEPER_GONE_MS", 300)
-    monkeypatch.setattr(limits, "KEEPER_SILENCE_MS", 60_000)
-    monkeypatch.setattr(limits, "WATCH_MS", 20)
+    monkeypatch.setattr("leasehold.runtime.heartbeat.KEEPER_LATE_MS", 200)
+    monkeypatch.setattr("leasehold.runtime.heartbeat.KEEPER_GONE_MS", 300)
+    monkeypatch.setattr("leasehold.runtime.heartbeat.KEEPER_SILENCE_MS", 60_000)
+    for user in ("runtime.isolation.child", "runtime.worker"):
+        monkeypatch.setattr(f"leasehold.{user}.WATCH_MS", 20)
     keeper = FakeKeeper()  # says one word
     held: list[float] = []
 
@@ -147,9 +150,9 @@ async def test_a_silence_is_as_long_while_handlers_hold_the_loop_piece_by_piece(
 
 
 async def test_one_that_cannot_be_started_for_a_moment_is_tried_again_and_what_runs_goes_on(monkeypatch, caplog):
-    monkeypatch.setattr(limits, "KEEPER_BACKOFF_MS", 5)
-    monkeypatch.setattr(limits, "KEEPER_BACKOFF_CAP_MS", 40)
-    gate, keeper = Gate(), Unstartable(tries=3 * limits.KEEPER_RESTARTS)
+    monkeypatch.setattr("leasehold.runtime.heartbeat.KEEPER_BACKOFF_MS", 5)
+    monkeypatch.setattr("leasehold.runtime.heartbeat.KEEPER_BACKOFF_CAP_MS", 40)
+    gate, keeper = Gate(), Unstartable(tries=3 * KEEPER_RESTARTS)
     async with Rig(gated(gate), keeper=keeper) as rig:
         rig.engine.add("a")
         await gate.begun.get()
@@ -180,8 +183,8 @@ async def test_nothing_is_claimed_while_none_can_be_started():
 
 
 async def test_one_that_cannot_be_started_for_long_ends_the_worker_and_the_error_is_told(monkeypatch, caplog):
-    monkeypatch.setattr(limits, "KEEPER_BACKOFF_MS", 1)
-    monkeypatch.setattr(limits, "KEEPER_UNSTARTED_MS", 1_000)
+    monkeypatch.setattr("leasehold.runtime.heartbeat.KEEPER_BACKOFF_MS", 1)
+    monkeypatch.setattr("leasehold.runtime.heartbeat.KEEPER_UNSTARTED_MS", 1_000)
     keeper = Unstartable(tries=float("inf"), first=False)
     async with Rig(lambda: None, keeper=keeper) as rig:
         began = time.monotonic()

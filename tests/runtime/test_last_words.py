@@ -16,7 +16,7 @@ from leasehold.core.engine import HeartbeatReply, Timing
 from leasehold.core.errors import Unreachable
 from leasehold.engines.native import NativeEngine
 from leasehold.engines.native.engine import NativeConfig
-from leasehold.processes.keeper.main import KeeperProcess, Pipe
+from leasehold.processes.keeper.main import BEQUEST_MS, KeeperProcess, Pipe
 from leasehold.processes.keeper.messages import BEQUESTS, GOODBYE, Orders
 from leasehold.processes.system import Parent
 from leasehold.protocols.registry import engine_spec_of
@@ -98,7 +98,8 @@ def test_they_are_heard_though_nobody_reads_its_reports_any_more(ends, said, lef
 
 @pytest.mark.parametrize("away", [True, False])
 def test_it_says_what_has_become_of_them(ends, monkeypatch, caplog, away):
-    monkeypatch.setattr(limits, "HAND_BACK_MS", 0)
+    for user in ("processes.keeper.main", "processes.system"):
+        monkeypatch.setattr(f"leasehold.{user}.HAND_BACK_MS", 0)
     stdin, to_keeper, from_keeper, stdout = ends
     parent = Dying()
 
@@ -146,6 +147,6 @@ def test_a_child_that_a_handler_forked_does_not_hide_that_the_worker_is_over(end
     began = time.monotonic()
     KeeperProcess(orders, parent, Pipe(parent, stdin, stdout), engine, cast("Any", redis)).run()
     assert redis.left == [False]
-    assert time.monotonic() - began < limits.BEQUEST_MS / limits.SECOND / 2
+    assert time.monotonic() - began < BEQUEST_MS / limits.SECOND / 2
     for one in (to_keeper, from_keeper):
         os.close(one)

@@ -14,12 +14,14 @@ from typing import Any
 
 import pytest
 
-from leasehold.core import events, limits
+from leasehold.core import events
 from leasehold.core.engine import Feature
 from leasehold.core.outcome import Completed, Crashed
 from leasehold.core.signals import Fail
 from leasehold.runtime import ExitStatus, KeeperGone, Worker
 from leasehold.runtime.handlers.loop import SturdyLoop, run
+from leasehold.runtime.heartbeat import KEEPER_RESTARTS
+from leasehold.runtime.loops import LOOP_FAILURES
 from tests.runtime.fakes import FakeEngine, FakeKeeper, Gate, Rig, gated, task
 
 SUPERVISED = ("fetch", "settle", "watch", "maintain", "present", "report", "listen", "events", "hooks")
@@ -34,7 +36,7 @@ class Heavy(Rig):
     """A worker that has every loop there is, and in one of them a fault."""
 
     def __init__(self, monkeypatch: Any, loop: str, fault: Callable[[], BaseException], times: float) -> None:
-        monkeypatch.setattr(limits, "REDIS_BACKOFF_CAP_MS", 1)
+        monkeypatch.setattr("leasehold.runtime.loops.REDIS_BACKOFF_CAP_MS", 1)
         whole = Worker._loop
         self.raised = 0
         self.whole = asyncio.Event()
@@ -92,7 +94,7 @@ async def test_a_loop_that_goes_on_raising_ends_the_worker_with_an_error(loop, f
     async with rig:
         rig.engine.add("a")
         assert await rig.ended() is ExitStatus.FAILED
-    assert rig.raised == limits.LOOP_FAILURES
+    assert rig.raised == LOOP_FAILURES
     assert f"stopping loop=leasehold-{loop}" in caplog.text
 
 
@@ -125,7 +127,7 @@ async def test_keepers_that_die_one_after_the_other_end_the_worker_with_an_error
     keeper.report = report  # type: ignore[method-assign]
     async with Rig(lambda: None, keeper=keeper) as rig:
         assert await rig.ended() is ExitStatus.FAILED
-    assert keeper.starts == limits.KEEPER_RESTARTS + 1
+    assert keeper.starts == KEEPER_RESTARTS + 1
 
 
 async def test_a_loop_that_ends_by_itself_is_an_error_too(monkeypatch, caplog):
@@ -137,7 +139,7 @@ async def test_a_loop_that_ends_by_itself_is_an_error_too(monkeypatch, caplog):
         return whole(worker, name, nothing if name == "settle" else run, *more)
 
     monkeypatch.setattr(Worker, "_loop", short)
-    monkeypatch.setattr(limits, "FLUSH_MS", 10)
+    monkeypatch.setattr("leasehold.runtime.worker.FLUSH_MS", 10)
     async with Rig(lambda: None) as rig:
         assert await rig.ended() is ExitStatus.FAILED
     assert "It ended by itself" in caplog.text

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from leasehold.core import limits
 from leasehold.core.errors import Unreachable
 from leasehold.core.outcome import Cancelled, Completed, Failed, Released, Retried
 from leasehold.core.shape import Shape
@@ -51,7 +50,8 @@ class Stubborn:
 
 @pytest.fixture
 def stubborn(monkeypatch) -> Iterator[Stubborn]:
-    monkeypatch.setattr(limits, "CANCEL_MS", 20)
+    for user in ("runtime.executor", "runtime.observe.dispatcher", "runtime.worker"):
+        monkeypatch.setattr(f"leasehold.{user}.CANCEL_MS", 20)
     made = Stubborn()
     yield made
     made.release.set()
@@ -181,8 +181,8 @@ async def test_a_job_that_was_lost_is_not_kept(stubborn, caplog):
 
 
 async def test_one_that_hangs_does_not_blame_others_that_redis_keeps_from_going_back(stubborn, caplog, monkeypatch):
-    for name in ("FLUSH_MS", "LEAVE_MS"):
-        monkeypatch.setattr(limits, name, 10)
+    for name in ("runtime.worker.FLUSH_MS", "runtime.worker.LEAVE_MS"):
+        monkeypatch.setattr(f"leasehold.{name}", 10)
 
     def fault(call: str) -> None:
         raise Unreachable("gone")
@@ -227,7 +227,7 @@ async def test_what_ended_with_the_stop_goes_back_at_once(stubborn, caplog):
 
 @both
 async def test_when_they_take_up_every_slot_the_worker_retires(stubborn, monkeypatch, caplog, kind):
-    monkeypatch.setattr(limits, "SLOTS_LOST_MS", 50)
+    monkeypatch.setattr("leasehold.runtime.jobs.overrun.SLOTS_LOST_MS", 50)
     async with Rig(task(stubborn.of(kind), retries=0), grace_ms=60_000) as rig:
         rig.engine.add("a", "b", timeout_ms=20)
         async with asyncio.timeout(20):  # neither the time of grace nor that of a recycling is waited for
@@ -240,7 +240,7 @@ async def test_when_they_take_up_every_slot_the_worker_retires(stubborn, monkeyp
 
 
 async def test_one_slot_that_is_left_is_enough(stubborn, monkeypatch):
-    monkeypatch.setattr(limits, "SLOTS_LOST_MS", 20)
+    monkeypatch.setattr("leasehold.runtime.jobs.overrun.SLOTS_LOST_MS", 20)
 
     def handler() -> None:
         job = current_job()
@@ -290,7 +290,7 @@ async def test_a_burst_does_not_wait_for_them(stubborn, kind):
 
 
 async def test_a_burst_whose_slots_are_lost_is_not_done(stubborn, monkeypatch):
-    monkeypatch.setattr(limits, "SLOTS_LOST_MS", 50)
+    monkeypatch.setattr("leasehold.runtime.jobs.overrun.SLOTS_LOST_MS", 50)
     async with Rig(task(stubborn.in_thread, retries=0), burst=True, concurrency=1) as rig:
         rig.engine.add("a", "b", timeout_ms=20)
         async with asyncio.timeout(20):
@@ -300,7 +300,7 @@ async def test_a_burst_whose_slots_are_lost_is_not_done(stubborn, monkeypatch):
 
 
 async def test_a_thread_whose_job_was_lost_counts_when_its_time_is_over(stubborn, monkeypatch):
-    monkeypatch.setattr(limits, "SLOTS_LOST_MS", 50)
+    monkeypatch.setattr("leasehold.runtime.jobs.overrun.SLOTS_LOST_MS", 50)
     async with Rig(task(stubborn.in_thread), concurrency=1, grace_ms=60_000) as rig:
         rig.engine.add("a", timeout_ms=500)
         async with asyncio.timeout(20):

@@ -244,7 +244,7 @@ async def test_a_cancellation_is_an_ask_first(launch, said, name):
 
 @pytest.mark.parametrize("name", ["hang", "stubborn", "hold_gil"])
 async def test_who_does_not_heed_the_ask_is_killed(launch, said, name, monkeypatch):
-    monkeypatch.setattr(limits, "PROCESS_CANCEL_MS", 300)
+    monkeypatch.setattr("leasehold.runtime.isolation.pool.PROCESS_CANCEL_MS", 300)
     async with rig(launch) as here:
         here.engine.add("a", task=name)
         (pid,) = await said.wait(name)
@@ -327,7 +327,7 @@ async def test_a_task_that_the_process_does_not_know_is_parked(said):
 
 
 async def test_it_is_replaced_after_so_many_jobs(launch, monkeypatch):
-    monkeypatch.setattr(limits, "PROCESS_JOBS", 3)
+    monkeypatch.setattr("leasehold.runtime.isolation.pool.PROCESS_JOBS", 3)
     async with rig(launch, concurrency=1) as here:
         for number in range(7):
             here.engine.add(f"a{number}", task="pid")
@@ -337,7 +337,7 @@ async def test_it_is_replaced_after_so_many_jobs(launch, monkeypatch):
 
 
 async def test_one_that_has_nothing_to_do_ends(launch, monkeypatch):
-    monkeypatch.setattr(limits, "PROCESS_IDLE_MS", 500)
+    monkeypatch.setattr("leasehold.runtime.isolation.pool.PROCESS_IDLE_MS", 500)
     async with rig(launch) as here:
         here.engine.add("a", task="pid")
         await here.settled(1)
@@ -349,8 +349,8 @@ async def test_one_that_has_nothing_to_do_ends(launch, monkeypatch):
 
 
 async def test_when_none_can_be_started_only_jobs_that_need_one_are_parked(said, monkeypatch, caplog):
-    monkeypatch.setattr(limits, "PROCESS_BACKOFF_MS", 10)
-    monkeypatch.setattr(limits, "PROCESS_PROBE_MS", 300)
+    monkeypatch.setattr("leasehold.runtime.isolation.pool.PROCESS_BACKOFF_MS", 10)
+    monkeypatch.setattr("leasehold.runtime.isolation.pool.PROCESS_PROBE_MS", 300)
     broken = said.path.with_name("broken")
     broken.touch()
     sound = launch_of(said)

@@ -11,10 +11,9 @@ from typing import Any
 
 import pytest
 
-from leasehold.core import limits
 from leasehold.core.errors import InvalidArgument, ReplyError, Unreachable
 from leasehold.core.outcome import Completed
-from leasehold.core.shape import Progress
+from leasehold.core.shape import MAX_PROGRESS_TEXT, Progress
 from leasehold.runtime import Job, current_job
 from tests.runtime.fakes import Rig, task
 
@@ -53,7 +52,8 @@ async def test_the_newest_is_told_and_the_rest_is_left_out(kind):
 
 
 async def test_a_job_is_not_told_of_more_often_than_the_limit(monkeypatch):
-    monkeypatch.setattr(limits, "PROGRESS_MS", 200)
+    for user in ("runtime.isolation.channel", "runtime.observe.progress"):
+        monkeypatch.setattr(f"leasehold.{user}.PROGRESS_MS", 200)
     at: list[float] = []
     loop = asyncio.get_running_loop()
 
@@ -151,4 +151,4 @@ async def test_long_texts_are_cut():
     ((_, progress),) = rig.engine.told
     assert progress.current == -1.5
     assert progress.total is None
-    assert len(progress.text.encode()) <= limits.MAX_PROGRESS_TEXT
+    assert len(progress.text.encode()) <= MAX_PROGRESS_TEXT

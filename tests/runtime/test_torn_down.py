@@ -8,7 +8,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from leasehold.core import limits
 from leasehold.core.errors import Unreachable
 from leasehold.core.outcome import Crashed
 from leasehold.core.shape import Shape
@@ -27,8 +26,9 @@ def release() -> Iterator[threading.Event]:
 
 @pytest.fixture(autouse=True)
 def short(monkeypatch):
-    monkeypatch.setattr(limits, "REDIS_BACKOFF_CAP_MS", 1)
-    monkeypatch.setattr(limits, "CANCEL_MS", 20)
+    monkeypatch.setattr("leasehold.runtime.loops.REDIS_BACKOFF_CAP_MS", 1)
+    for user in ("runtime.executor", "runtime.observe.dispatcher", "runtime.worker"):
+        monkeypatch.setattr(f"leasehold.{user}.CANCEL_MS", 20)
 
 
 def cancel_all_but(ours: asyncio.Task[None] | None) -> None:
@@ -75,9 +75,10 @@ async def test_a_job_that_goes_on_may_have_done_it_so_it_counts(release):
 
 
 async def test_the_keeper_to_which_nobody_listens_any_more_is_not_ended_for_its_silence(release, monkeypatch):
-    monkeypatch.setattr(limits, "KEEPER_LATE_MS", 200)
-    monkeypatch.setattr(limits, "KEEPER_GONE_MS", 300)
-    monkeypatch.setattr(limits, "CANCEL_MS", 1_000)  # the end takes longer than that
+    monkeypatch.setattr("leasehold.runtime.heartbeat.KEEPER_LATE_MS", 200)
+    monkeypatch.setattr("leasehold.runtime.heartbeat.KEEPER_GONE_MS", 300)
+    for user in ("runtime.executor", "runtime.observe.dispatcher", "runtime.worker"):
+        monkeypatch.setattr(f"leasehold.{user}.CANCEL_MS", 1_000)  # the end takes longer than that
     rig = await torn_down(release, FakeKeeper())
     assert rig.keeper.kills == 0
     assert rig.keeper.starts == 1
@@ -94,8 +95,8 @@ async def test_without_a_keeper_nothing_is_promised(release, caplog):
 
 
 async def test_what_redis_keeps_from_going_back_counts_as_well(monkeypatch):
-    for name in ("FLUSH_MS", "LEAVE_MS"):
-        monkeypatch.setattr(limits, name, 10)
+    for name in ("runtime.worker.FLUSH_MS", "runtime.worker.LEAVE_MS"):
+        monkeypatch.setattr(f"leasehold.{name}", 10)
     gate, engine, ours = Gate(), FakeEngine(), asyncio.current_task()
 
     def fault(call: str) -> None:

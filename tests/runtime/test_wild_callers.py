@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from leasehold.core import events, limits
+from leasehold.core import events
 from leasehold.core.events import Listener
 from leasehold.core.outcome import Completed, Crashed, Released
 from leasehold.core.signals import Fail
@@ -83,9 +83,10 @@ async def test_no_middleware_ends_the_worker_by_what_it_raises(kind, is_async, c
 
 
 async def test_a_listener_that_hangs_is_told_of_and_so_is_what_nobody_heard(monkeypatch, caplog):
-    monkeypatch.setattr(limits, "LISTENER_MS", 20)
-    monkeypatch.setattr(limits, "CANCEL_MS", 20)
-    monkeypatch.setattr(limits, "TELL_MS", 50)
+    monkeypatch.setattr("leasehold.runtime.observe.dispatcher.LISTENER_MS", 20)
+    for user in ("runtime.executor", "runtime.observe.dispatcher", "runtime.worker"):
+        monkeypatch.setattr(f"leasehold.{user}.CANCEL_MS", 20)
+    monkeypatch.setattr("leasehold.runtime.worker.TELL_MS", 50)
     caplog.set_level(logging.INFO)
     told, over = asyncio.Event(), asyncio.Event()
 
@@ -121,7 +122,7 @@ async def test_a_listener_that_hangs_is_told_of_and_so_is_what_nobody_heard(monk
 @pytest.mark.parametrize("goes_on", [False, True])
 async def test_a_handler_that_cancels_all_tasks_ends_the_worker_in_order(caplog, monkeypatch, goes_on):
     """What ran counts as crashed, also the culprit when it is ended then; what had not begun does not."""
-    monkeypatch.setattr(limits, "REDIS_BACKOFF_CAP_MS", 1)
+    monkeypatch.setattr("leasehold.runtime.loops.REDIS_BACKOFF_CAP_MS", 1)
     caplog.set_level(logging.INFO)
     gate = Gate()
     ours = asyncio.current_task()

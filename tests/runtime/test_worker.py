@@ -12,11 +12,12 @@ from typing import Any
 
 import pytest
 
-from leasehold.core import limits
 from leasehold.core.errors import InvalidArgument, LeaseholdError, PayloadInvalid, QueueFull, ReplyError, Unreachable
 from leasehold.core.job import ErrorInfo, JobRecord, Lease
 from leasehold.core.outcome import Broken, Completed, Failed, Released, Retried, Unroutable
 from leasehold.runtime import ExitStatus, Job, Worker, current_job
+from leasehold.runtime.heartbeat import KEEPER_RESTARTS
+from leasehold.runtime.settler import ROUND_MOST
 from tests.runtime.fakes import FakeEngine, FakeKeeper, Gate, Rig, gated, task
 
 # ------------------------------------------------------------------------------------------------------------- running
@@ -295,7 +296,7 @@ async def test_a_job_whose_outcome_is_refused_keeps_none_of_the_others():
 
 
 async def test_refused_outcomes_keep_none_of_the_others_however_many_they_are():
-    spoilt = [f"s{number}" for number in range(limits.ROUND_MOST + 10)]
+    spoilt = [f"s{number}" for number in range(ROUND_MOST + 10)]
     gate = Gate()
     async with Rig(gated(gate), concurrency=len(spoilt)) as rig:
         rig.engine.spoilt = set(spoilt)
@@ -401,7 +402,8 @@ async def test_a_sync_handler_over_time_is_settled_and_keeps_its_slot():
 
 
 async def test_a_handler_that_refuses_to_end_is_given_up(monkeypatch):
-    monkeypatch.setattr(limits, "CANCEL_MS", 1)
+    for user in ("runtime.executor", "runtime.observe.dispatcher", "runtime.worker"):
+        monkeypatch.setattr(f"leasehold.{user}.CANCEL_MS", 1)
     release = asyncio.Event()
 
     async def stubborn() -> None:
@@ -610,7 +612,7 @@ async def test_a_dead_keeper_is_replaced():
 
 async def test_keepers_that_die_one_after_the_other_stop_the_worker(caplog):
     keeper = FakeKeeper(ready=False)
-    for _ in range(limits.KEEPER_RESTARTS + 1):
+    for _ in range(KEEPER_RESTARTS + 1):
         keeper.die()
     async with Rig(lambda: None, keeper=keeper) as rig:
         assert await rig.ended() is ExitStatus.FAILED
@@ -720,8 +722,8 @@ async def test_answers_count_although_the_call_for_another_queue_failed(caplog):
 
 
 async def test_a_keeper_that_is_silent_while_jobs_are_held_is_replaced(monkeypatch):
-    monkeypatch.setattr(limits, "KEEPER_LATE_MS", 100)
-    monkeypatch.setattr(limits, "KEEPER_GONE_MS", 200)
+    monkeypatch.setattr("leasehold.runtime.heartbeat.KEEPER_LATE_MS", 100)
+    monkeypatch.setattr("leasehold.runtime.heartbeat.KEEPER_GONE_MS", 200)
     gate = Gate()
     async with Rig(gated(gate), concurrency=2) as rig:
         rig.engine.add("a")
@@ -736,8 +738,8 @@ async def test_a_keeper_that_is_silent_while_jobs_are_held_is_replaced(monkeypat
 
 
 async def test_what_the_keeper_said_counts_although_it_is_read_late(monkeypatch):
-    monkeypatch.setattr(limits, "KEEPER_GONE_MS", 100)
-    monkeypatch.setattr(limits, "KEEPER_LATE_MS", 100)
+    monkeypatch.setattr("leasehold.runtime.heartbeat.KEEPER_GONE_MS", 100)
+    monkeypatch.setattr("leasehold.runtime.heartbeat.KEEPER_LATE_MS", 100)
     released = asyncio.Event()
 
     async def block() -> None:
@@ -756,7 +758,7 @@ async def test_what_the_keeper_said_counts_although_it_is_read_late(monkeypatch)
 
 
 async def test_a_loop_that_keeps_failing_stops_the_worker(monkeypatch, caplog):
-    monkeypatch.setattr(limits, "REDIS_BACKOFF_CAP_MS", 1)
+    monkeypatch.setattr("leasehold.runtime.loops.REDIS_BACKOFF_CAP_MS", 1)
     engine = FakeEngine()
     engine.maintain = None  # type: ignore[assignment, method-assign]
     async with Rig(lambda: None, engine=engine) as rig:
@@ -802,7 +804,8 @@ async def test_jobs_that_arrive_with_a_claim_under_way_at_a_stop_go_back():
 
 
 async def test_what_a_late_claim_brings_goes_back_in_order_with_what_had_not_started(monkeypatch):
-    monkeypatch.setattr(limits, "ROUND_MOST", 2)
+    for user in ("runtime.fetcher", "runtime.settler"):
+        monkeypatch.setattr(f"leasehold.{user}.ROUND_MOST", 2)
     gate = Gate()
     gate.open.set()
     late = asyncio.Event()
@@ -842,7 +845,8 @@ async def test_a_worker_without_a_free_slot_is_not_woken_in_the_place_of_another
 
 @pytest.mark.parametrize("kind", ["async", "sync"])
 async def test_a_handler_that_will_not_end_is_told_of(monkeypatch, caplog, kind):
-    monkeypatch.setattr(limits, "CANCEL_MS", 10)
+    for user in ("runtime.executor", "runtime.observe.dispatcher", "runtime.worker"):
+        monkeypatch.setattr(f"leasehold.{user}.CANCEL_MS", 10)
     release = threading.Event()
     begun = threading.Event()
 
@@ -900,8 +904,14 @@ async def test_a_second_stop_is_hard():
 
 
 async def test_a_stop_ends_although_redis_is_away(monkeypatch):
-    for name in ("FLUSH_MS", "CANCEL_MS", "LEAVE_MS"):
-        monkeypatch.setattr(limits, name, 10)
+    for name in (
+        "runtime.worker.FLUSH_MS",
+        "runtime.executor.CANCEL_MS",
+        "runtime.observe.dispatcher.CANCEL_MS",
+        "runtime.worker.CANCEL_MS",
+        "runtime.worker.LEAVE_MS",
+    ):
+        monkeypatch.setattr(f"leasehold.{name}", 10)
 
     def fault(call: str) -> None:
         raise Unreachable("gone")

@@ -6,11 +6,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from leasehold.core import limits
 from leasehold.core.engine import Feature, Timing
+from leasehold.engines.kit.config import FAILED_MAX, FAILED_TTL_MS
 from leasehold.engines.native import NativeEngine
+from leasehold.engines.native import config as native_config
+from leasehold.engines.native.config import COMPLETED_MAX
 from leasehold.engines.native.engine import NativeConfig
 from leasehold.engines.redis_work_queue import RedisWorkQueueEngine
+from leasehold.engines.redis_work_queue import config as redis_work_queue_config
 from leasehold.engines.redis_work_queue.config import RedisWorkQueueConfig
 from leasehold.testing.server import RedisServer
 from tests.support import native, redis_work_queue
@@ -31,9 +34,9 @@ class Options:
     amnesty_ms: int = AMNESTY_MS
     max_crashes: int = 3
     alone_after_crashes: int = 99
-    completed_max: int = limits.COMPLETED_MAX
-    failed_ttl_ms: int = limits.FAILED_TTL_MS
-    failed_max: int = limits.FAILED_MAX
+    completed_max: int = COMPLETED_MAX
+    failed_ttl_ms: int = FAILED_TTL_MS
+    failed_max: int = FAILED_MAX
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +47,10 @@ class Entry:
     written; an engine with another clock may wait). audit: what is wrong with the keys, as sentences. dump: all values
     that must stay the same when nothing may change. timeless: the same without times. spoil: write another program's
     data into a queue, so that the engine refuses it. set_layout: write a layout version to a queue. answers: the word
-    in the names of the keys that remember answers. unlike: tests that the engine cannot pass, by name, and why; only
-    for differences of the wire format that no `Feature` stands for. A test that needs a feature says so by
-    `@pytest.mark.needs(Feature.X)`, on the test or on a case of it, and is left out for engines without it.
+    in the names of the keys that remember answers. numbers: what its Lua takes from its config.py. unlike: tests that
+    the engine cannot pass, by name, and why; only for differences of the wire format that no `Feature` stands for. A
+    test that needs a feature says so by `@pytest.mark.needs(Feature.X)`, on the test or on a case of it, and is left
+    out for engines without it.
     """
 
     name: str
@@ -59,6 +63,7 @@ class Entry:
     spoil: Callable[[RedisServer, str, str], None]
     set_layout: Callable[[RedisServer, str, str, int | None], None]
     answers: str
+    numbers: Mapping[str, int]
     unlike: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -87,6 +92,7 @@ NATIVE: Final = Entry(
     native.spoil,
     native.set_layout,
     "call",
+    native_config.NUMBERS,
 )
 
 
@@ -115,6 +121,7 @@ REDIS_WORK_QUEUE: Final = Entry(
     redis_work_queue.spoil,
     redis_work_queue.set_layout,
     "done",
+    redis_work_queue_config.NUMBERS,
     redis_work_queue.UNLIKE,
 )
 ENTRIES: Final = (NATIVE, REDIS_WORK_QUEUE)

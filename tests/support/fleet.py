@@ -6,15 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from leasehold.core import limits
-from leasehold.core.engine import Alone
+from leasehold.core.engine import STEADY_MS, Alone
 from leasehold.core.job import Lease
 from leasehold.core.outcome import Completed
 from tests.support.engines import LEASE_MS
 from tests.support.world import World
 
 ROUND_MS: Final = LEASE_MS - 1_000
-STEADY_ROUNDS: Final = limits.STEADY_MS // ROUND_MS + 1
+STEADY_ROUNDS: Final = STEADY_MS // ROUND_MS + 1
 ROUNDS_MOST: Final = 400
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from leasehold.core import limits
+from leasehold.engines.kit.config import NEVER_MS
 
 SHAPE_KEYS: Final = frozenset(
     b"turns lanes limits busy parked blocked priorities unique windows again cancelling progress holds".split()
@@ -123,7 +123,7 @@ class _Lanes:
 def _blocking(found: Mapping[bytes, Key]) -> set[bytes]:
     """Failed jobs that block their lanes: their records have no end in time."""
     ended = [item for state in (b"failed", b"broken") for item in _value(found, state, {}).items()]
-    return {id for id, expires in ended if float(expires) > limits.NEVER_MS / 2}
+    return {id for id, expires in ended if float(expires) > NEVER_MS / 2}
 
 
 def _levels(found: Mapping[bytes, Key]) -> list[str]:

@@ -8,7 +8,6 @@ import sys
 
 import pytest
 
-from leasehold.core import limits
 from leasehold.processes.child import WorkerProcess
 from leasehold.processes.report import WorkerState, WorkerStatus
 from leasehold.processes.system import OVER
@@ -49,7 +48,6 @@ class Seen:
 
 
 async def test_what_it_said_last_is_heard_and_a_child_of_its_own_does_not_put_off_its_end(monkeypatch):
-    monkeypatch.setattr(limits, "CANCEL_MS", 600_000)
     seen = Seen()
     await seen.start(FORKS, WorkerStatus(7, WorkerState.RUNNING, 1.0, 0, "w").to_line().decode())
     async with asyncio.timeout(30):

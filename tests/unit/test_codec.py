@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leasehold.core import limits
-from leasehold.core.codec import JsonCodec, encode_raw, note_of
+from leasehold.core.codec import MAX_JSON_DEPTH, JsonCodec, encode_raw, note_of
 from leasehold.core.errors import InvalidArgument, PayloadInvalid
 from leasehold.core.signature import Results, Signature
 
@@ -200,7 +200,7 @@ class TestJson:
 
     def test_as_deep_as_allowed(self):
         codec = JsonCodec()
-        value = nested(limits.MAX_JSON_DEPTH)
+        value = nested(MAX_JSON_DEPTH)
         assert codec.decode(codec.encode(value)) == value
 
     def test_wide_is_not_deep(self):

@@ -7,7 +7,7 @@ from leasehold.core.errors import AccessDenied, QueueFull, ReplyError, Unreachab
 from leasehold.core.job import NewJob
 from leasehold.core.shape import Shape, UniqueRule
 from leasehold.core.steps import Draw, Invoke, Nonce
-from leasehold.engines.kit.chunks import Failures, Part, chunks, sooner, weight_of
+from leasehold.engines.kit.chunks import JOB_BYTES, Failures, Part, chunks, sooner, weight_of
 from leasehold.engines.kit.unsupported import check_plain
 from leasehold.engines.native import NativeEngine
 from leasehold.engines.native import scripts as native
@@ -39,13 +39,13 @@ def test_calls_are_cut_by_what_they_cost():
     most = limits.MAX_BATCH
     assert lengths() == []
     assert lengths(*[(0, 1)] * (most + 1)) == [most, 1]
-    assert lengths(*[(limits.JOB_BYTES - 1, 1)] * (most + 1)) == [most, 1]
-    assert lengths(*[(limits.JOB_BYTES, 1)] * (most + 1)) == [most // 2, most // 2, 1]
+    assert lengths(*[(JOB_BYTES - 1, 1)] * (most + 1)) == [most, 1]
+    assert lengths(*[(JOB_BYTES, 1)] * (most + 1)) == [most // 2, most // 2, 1]
     assert lengths(*[(0, 5)] * (most + 1)) == [most // 5] * 5 + [1]
 
 
 def test_one_job_that_is_more_than_a_call_is_alone():
-    large = limits.MAX_BATCH * limits.JOB_BYTES
+    large = limits.MAX_BATCH * JOB_BYTES
     assert lengths((0, 1), (large, 1), (0, 1), (0, 1)) == [1, 1, 2]
     assert lengths((large, 1)) == lengths((0, 2 * limits.MAX_BATCH)) == [1]
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from leasehold.core import limits
 from leasehold.processes import system
 from leasehold.processes import system as parent
+from leasehold.processes.keeper.handle import GUARDED_MOST
 from leasehold.processes.keeper.messages import Snapshot
 from leasehold.processes.system import ProcessGroup, group_of
 from tests.support.waiting import until
@@ -96,7 +96,7 @@ def test_where_the_system_does_not_tell_nothing_is_known(monkeypatch, tmp_path: 
 
 
 def test_they_survive_the_pipe_in_a_bounded_line():
-    told = Snapshot(groups=tuple(ProcessGroup(2**22 + number, 10**12) for number in range(limits.GUARDED_MOST)))
+    told = Snapshot(groups=tuple(ProcessGroup(2**22 + number, 10**12) for number in range(GUARDED_MOST)))
     line = told.to_line()
     assert Snapshot.from_line(line) == told
     assert line.count(b"\n") == 1

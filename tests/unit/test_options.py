@@ -8,10 +8,13 @@ from typing import Any
 import pytest
 
 from leasehold import Debounce, Leasehold, NotUnique, Throttle, Unique
+from leasehold.app.handlers import MAX_BATCH_SIZE
+from leasehold.client.unique import MAX_WINDOW_MS
 from leasehold.core import limits
 from leasehold.core.engine import Feature
 from leasehold.core.errors import DuplicateJob, InvalidArgument, UnsupportedFeature
 from leasehold.core.job import Enqueued
+from leasehold.core.names import MAX_UNIQUE_KEY
 from leasehold.core.shape import PLAIN, Conflict, Shape, UniqueRule, Until
 from leasehold.core.task import BatchRule
 from tests.unit.fakes import FakeEngine, FakeRunner, double
@@ -214,7 +217,7 @@ class TestUnique:
             (Unique("x", until="started"), UniqueRule("k:x", Until.STARTED)),
             (Unique("x", until="ended"), UniqueRule("k:x")),
             (Unique("x", until=1.5), UniqueRule("k:x", Until.WINDOW, window_ms=1_500)),
-            (Unique("x", until=timedelta(days=365)), UniqueRule("k:x", Until.WINDOW, window_ms=limits.MAX_WINDOW_MS)),
+            (Unique("x", until=timedelta(days=365)), UniqueRule("k:x", Until.WINDOW, window_ms=MAX_WINDOW_MS)),
             (Unique("x", on_conflict="existing"), UniqueRule("k:x", conflict=Conflict.EXISTING)),
             (Unique("x", on_conflict="replace"), UniqueRule("k:x", conflict=Conflict.REPLACE)),
             (Unique("x", on_conflict="rerun"), UniqueRule("k:x", conflict=Conflict.RERUN)),
@@ -322,8 +325,8 @@ class TestUnique:
         assert key_of(engine, 1) == f"k:{key_of(engine, 0)}"
 
     def test_the_longest_key(self, app, engine):
-        app.queue("q").enqueue(b"", unique="ä" * limits.MAX_UNIQUE_KEY)
-        assert len(key_of(engine)) == limits.MAX_UNIQUE_KEY + 2
+        app.queue("q").enqueue(b"", unique="ä" * MAX_UNIQUE_KEY)
+        assert len(key_of(engine)) == MAX_UNIQUE_KEY + 2
 
 
 class TestConflicts:
@@ -407,7 +410,7 @@ class TestBatches:
         "options",
         [
             {"batch": 0},
-            {"batch": limits.MAX_BATCH_SIZE + 1},
+            {"batch": MAX_BATCH_SIZE + 1},
             {"batch": "5"},
             {"linger": 0.2},
             {"linger": 0},

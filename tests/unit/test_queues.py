@@ -13,7 +13,7 @@ from leasehold.core.engine import Feature
 from leasehold.core.errors import InvalidArgument, LeaseLost, Unreachable, UnsupportedFeature
 from leasehold.core.job import ErrorInfo
 from leasehold.core.outcome import Completed, Failed, Released, Retried
-from leasehold.core.shape import Progress
+from leasehold.core.shape import MAX_PROGRESS_TEXT, Progress
 from leasehold.runtime import Job
 from tests.unit.fakes import FakeEngine, FakeRunner, held
 
@@ -98,12 +98,12 @@ class TestByHand:
         queue = app.queue("q")
         job = queue.lease()
         assert queue.progress(job, 3)
-        assert await queue.aprogress(job, 0.5, 10, "ä" * limits.MAX_PROGRESS_TEXT)
+        assert await queue.aprogress(job, 0.5, 10, "ä" * MAX_PROGRESS_TEXT)
         engine.holds = False
         assert not queue.progress(job, -1, total=0.5, text="x")
         assert engine.asked[1:] == [
             ("progress", "a", Progress(3.0)),
-            ("progress", "a", Progress(0.5, 10.0, "ä" * (limits.MAX_PROGRESS_TEXT // 2))),
+            ("progress", "a", Progress(0.5, 10.0, "ä" * (MAX_PROGRESS_TEXT // 2))),
             ("progress", "a", Progress(-1.0, 0.5, "x")),
         ]
         assert engine.settled == []

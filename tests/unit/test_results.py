@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import pytest
 
 from leasehold import Leasehold, State
-from leasehold.core import limits
+from leasehold.client.handle import RESULT_WAIT_MS
 from leasehold.core.engine import Feature
 from leasehold.core.errors import (
     InvalidArgument,
@@ -48,7 +48,7 @@ class TestResults:
     def test_listens_before_it_asks_again(self, app, engine, runner):
         engine.views = [view(State.READY), view(State.ACTIVE), view(State.COMPLETED, b"4")]
         assert app.queue("q").job("id").result() == 4
-        assert runner.log == ["ended:q:id", limits.RESULT_WAIT_MS / 1000, "left"]
+        assert runner.log == ["ended:q:id", RESULT_WAIT_MS / 1000, "left"]
 
     async def test_async(self, app, engine, runner):
         engine.views = [view(State.READY), view(State.ACTIVE), view(State.COMPLETED, b"4")]
@@ -119,12 +119,12 @@ class TestWatching:
     def test_what_changed_is_told_once(self, app, engine, runner):
         engine.views = [READY, READY, ACTIVE, ACTIVE, THIRD, THIRD, HALF, ENDED]
         assert list(app.queue("q").job("id").watch()) == [READY, ACTIVE, THIRD, HALF, ENDED]
-        assert runner.log == ["ended:q:id", *[limits.RESULT_WAIT_MS / 1000] * 6, "left"]
+        assert runner.log == ["ended:q:id", *[RESULT_WAIT_MS / 1000] * 6, "left"]
 
     async def test_async(self, app, engine, runner):
         engine.views = [READY, READY, ACTIVE, THIRD, THIRD, ENDED]
         assert [seen async for seen in app.queue("q").job("id").awatch()] == [READY, ACTIVE, THIRD, ENDED]
-        assert runner.log == ["ended:q:id", *[limits.RESULT_WAIT_MS / 1000] * 4, "left"]
+        assert runner.log == ["ended:q:id", *[RESULT_WAIT_MS / 1000] * 4, "left"]
 
     def test_the_wish_to_cancel_is_a_change(self, app, engine):
         asked = replace(ACTIVE, cancelling="")

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from leasehold.core import limits
 from leasehold.processes import supervisor as module
 from leasehold.processes.child import WorkerProcess
 from leasehold.processes.report import WorkerState, WorkerStatus
@@ -155,9 +154,10 @@ async def test_after_one_that_was_given_up_it_can_be_asked_for_anew(crew, caplog
 
 
 async def test_a_process_that_waits_for_its_keeper_is_not_killed_as_soon_as_others(crew, monkeypatch):
-    monkeypatch.setattr(limits, "CHILD_KILL_MS", 10)
-    monkeypatch.setattr(limits, "WAITER_MS", 60_000)
-    monkeypatch.setattr(limits, "CHILD_HARD_MS", 0)
+    monkeypatch.setattr("leasehold.processes.supervisor.CHILD_KILL_MS", 10)
+    for user in ("processes.exit", "processes.supervisor"):
+        monkeypatch.setattr(f"leasehold.{user}.WAITER_MS", 60_000)
+    monkeypatch.setattr("leasehold.processes.supervisor.CHILD_HARD_MS", 0)
     crew.supervisor._plan = dataclasses.replace(crew.supervisor._plan, grace_s=0)
     stuck, waiting = crew.all
     waiting.over = True
@@ -167,7 +167,8 @@ async def test_a_process_that_waits_for_its_keeper_is_not_killed_as_soon_as_othe
     await asyncio.sleep(0.05)
     assert not waiting.killed.is_set()
     assert not waiting.hurried
-    monkeypatch.setattr(limits, "WAITER_MS", 10)
+    for user in ("processes.exit", "processes.supervisor"):
+        monkeypatch.setattr(f"leasehold.{user}.WAITER_MS", 10)
     waiting.over = False
     crew.supervisor._dismiss_hard(waiting)
     waiting.over = True

@@ -9,6 +9,7 @@ import pytest
 
 import leasehold
 from leasehold import Backoff, Leasehold, TaskDefaults, events
+from leasehold.app.app import MAX_LISTENERS, MAX_MIDDLEWARE
 from leasehold.core import limits
 from leasehold.core.backoff import OwnBackoff
 from leasehold.core.errors import InvalidArgument, JobFailed
@@ -186,7 +187,7 @@ class TestOn:
 
     def test_bounded(self):
         app = app_of()
-        for _ in range(limits.MAX_LISTENERS):
+        for _ in range(MAX_LISTENERS):
             app.on(events.Failed)(print)
         with pytest.raises(InvalidArgument, match="100 listeners"):
             app.on(events.Failed)(print)
@@ -218,7 +219,7 @@ class TestMiddleware:
 
     def test_bounded(self):
         app = app_of()
-        for _ in range(limits.MAX_MIDDLEWARE):
+        for _ in range(MAX_MIDDLEWARE):
             app.middleware(lambda jobs, call_next: call_next())
         with pytest.raises(InvalidArgument, match="50"):
             app.middleware(lambda jobs, call_next: call_next())

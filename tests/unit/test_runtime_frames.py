@@ -4,10 +4,11 @@ import struct
 
 import pytest
 
-from leasehold.core import limits
 from leasehold.core.job import ErrorInfo, JobRecord, Lease
 from leasehold.core.outcome import Broken, Cancelled, Completed, Failed, Released, Retried, Unroutable
 from leasehold.core.shape import Progress, Shape, UniqueRule
+from leasehold.runtime.isolation.channel import PROCESS_ORDER_MAX
+from leasehold.runtime.isolation.child import PROCESS_ANSWER_MAX
 from leasehold.runtime.isolation.messages import (
     ANSWERS,
     ORDERS,
@@ -61,7 +62,7 @@ SAID = [
 @pytest.mark.parametrize("size", [1, 7, 1_000_000])
 def test_they_come_as_they_went(kinds, frames, size):
     data = b"".join(map(pack, frames))
-    unpacker = Unpacker(kinds, limits.PROCESS_ORDER_MAX)
+    unpacker = Unpacker(kinds, PROCESS_ORDER_MAX)
     found = [frame for at in range(0, len(data), size) for frame in unpacker.feed(data[at : at + size])]
     assert found == frames
 
@@ -85,7 +86,7 @@ def test_orders_are_no_answers(frame):
 )
 def test_what_is_no_frame_is_refused(data):
     with pytest.raises(NoFrame):
-        list(Unpacker(ANSWERS, limits.PROCESS_ANSWER_MAX).feed(data))
+        list(Unpacker(ANSWERS, PROCESS_ANSWER_MAX).feed(data))
 
 
 def test_one_that_is_too_long_is_refused_before_it_is_there():

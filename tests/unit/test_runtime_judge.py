@@ -17,6 +17,7 @@ from leasehold.core.outcome import Broken, Cancelled, Completed, Failed, Retried
 from leasehold.core.shape import Shape
 from leasehold.core.signals import Fail, JobCancelled, Retry
 from leasehold.core.signature import Results
+from leasehold.runtime.errors import MAX_TRACEBACK_BYTES
 from leasehold.runtime.jobs import outcomes
 from tests.runtime.fakes import task
 
@@ -209,7 +210,7 @@ def test_any_error_becomes_bounded_text_that_can_be_encoded(error):
     for text, limit in (
         (info.type, limits.MAX_NAME),
         (info.message, limits.MAX_ERROR_TEXT),
-        (info.traceback, limits.MAX_TRACEBACK),
+        (info.traceback, MAX_TRACEBACK_BYTES),
     ):
         assert len(text.encode()) <= limit
 

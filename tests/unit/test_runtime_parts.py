@@ -13,14 +13,22 @@ import pytest
 
 from leasehold.core import limits
 from leasehold.core.job import ErrorInfo, JobRecord, Lease
-from leasehold.core.logfmt import escaped, line
+from leasehold.core.logfmt import MAX_LOG_TEXT, escaped, line
 from leasehold.core.outcome import Broken, Completed, Failed, Retried
 from leasehold.runtime.handlers.threads import ThreadPool
 from leasehold.runtime.jobs import outcomes
 from leasehold.runtime.jobs.held import Held, Phase
 from leasehold.runtime.jobs.table import Inflight
 from leasehold.runtime.log import ended, source_location
-from leasehold.runtime.loops import FailureRate, LoopFailed, pause_s, supervised
+from leasehold.runtime.loops import (
+    LOOP_FAILURES,
+    REDIS_BACKOFF_CAP_MS,
+    REDIS_BACKOFF_MS,
+    FailureRate,
+    LoopFailed,
+    pause_s,
+    supervised,
+)
 from leasehold.runtime.ports import Env
 from leasehold.runtime.prefetch import Prefetch
 from tests.runtime.fakes import task
@@ -164,7 +172,7 @@ class TestLog:
         assert escaped(value) == shown
 
     def test_long_values_are_cut(self):
-        assert len(escaped("x" * 10_000)) <= limits.MAX_LOG_TEXT + 3
+        assert len(escaped("x" * 10_000)) <= MAX_LOG_TEXT + 3
 
     def test_what_is_none_is_left_out(self):
         assert line("event", {"a": 1, "b": None}) == "event a=1"
@@ -236,9 +244,9 @@ def test_strikes_are_counted_within_a_minute():
 
 def test_pauses_grow_to_a_cap():
     pauses = [pause_s(tries, lambda: 1.0) for tries in range(1, 17)]
-    assert pauses[0] == limits.REDIS_BACKOFF_MS / 1000
+    assert pauses[0] == REDIS_BACKOFF_MS / 1000
     assert pauses == sorted(pauses)
-    assert pauses[-1] == limits.REDIS_BACKOFF_CAP_MS / 1000
+    assert pauses[-1] == REDIS_BACKOFF_CAP_MS / 1000
 
 
 class TestSupervised:
@@ -254,7 +262,7 @@ class TestSupervised:
 
         with pytest.raises(LoopFailed):
             await supervised("test", loop, lambda: False, Env(sleep=no_sleep))
-        assert runs == limits.LOOP_FAILURES
+        assert runs == LOOP_FAILURES
 
 
 class TestThreadPool:
@@ -278,7 +286,7 @@ class TestThreadPool:
 
     async def test_where_the_system_allows_no_thread_the_work_waits_for_one(self, monkeypatch, caplog):
         """A container may limit threads: what was claimed must neither be lost nor held for nothing."""
-        monkeypatch.setattr(limits, "THREAD_RETRY_MS", 10)
+        monkeypatch.setattr("leasehold.runtime.handlers.threads.THREAD_RETRY_MS", 10)
         start = threading.Thread.start
         refused: list[threading.Thread] = []
 

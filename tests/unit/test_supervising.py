@@ -18,12 +18,12 @@ from leasehold.core.errors import InvalidArgument, NotConfigured
 from leasehold.processes.child import another_worker, how_it_ended
 from leasehold.processes.health import HealthOutputs, HealthReporter, HealthReporterThread
 from leasehold.processes.link import SupervisorLink
-from leasehold.processes.recycling import MB, Wear, memory_bytes
-from leasehold.processes.report import Health, WorkerState, WorkerStatus
-from leasehold.processes.restarts import Pauses
+from leasehold.processes.recycling import MB, RECYCLE_CHECK_MS, Wear, memory_bytes
+from leasehold.processes.report import HEALTH_LIVE_MS, HEALTH_READY_MS, Health, WorkerState, WorkerStatus
+from leasehold.processes.restarts import CHILD_BACKOFF_CAP_MS, Pauses
 
-READY_S = limits.HEALTH_READY_MS / limits.SECOND
-LIVE_S = limits.HEALTH_LIVE_MS / limits.SECOND
+READY_S = HEALTH_READY_MS / limits.SECOND
+LIVE_S = HEALTH_LIVE_MS / limits.SECOND
 
 
 def condition(state: WorkerState = WorkerState.RUNNING, good_at: float = 100.0) -> WorkerStatus:
@@ -212,7 +212,7 @@ class TestWear:
         assert wear(1) is None
         sizes[0] += 1
         assert wear(2) is None
-        now[0] = limits.RECYCLE_CHECK_MS / limits.SECOND
+        now[0] = RECYCLE_CHECK_MS / limits.SECOND
         assert wear(3) == "300 MB"
         assert len(looks) == 2
 
@@ -231,7 +231,7 @@ class TestPauses:
         pauses = Pauses(lambda: 1.0)
         found = [pauses.after(0.1) for _ in range(12)]
         assert found[:4] == [0.0, 0.25, 0.5, 1.0]
-        assert found[-1] == limits.CHILD_BACKOFF_CAP_MS / limits.SECOND
+        assert found[-1] == CHILD_BACKOFF_CAP_MS / limits.SECOND
         assert pauses.after(3600.0) == 0.0
         assert [pauses.after(0.1) for _ in range(3)] == [0.0, 0.25, 0.5]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping
 from types import MappingProxyType, TracebackType
-from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, Protocol, Self, TypeVar, overload
 
 from leasehold.app.handlers import RawHandler, batch_rule, checked_function, takes_one, takes_what_comes
 from leasehold.app.policy import (
@@ -27,7 +27,7 @@ from leasehold.client.control import Control
 from leasehold.client.inspect import Inspect
 from leasehold.client.options import OF_SHAPE, Options
 from leasehold.client.queue import Queue
-from leasehold.core import limits, names
+from leasehold.core import names
 from leasehold.core.engine import Feature, FullEngine
 from leasehold.core.errors import InvalidArgument
 from leasehold.core.events import Event, Listener
@@ -42,6 +42,11 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from leasehold.runtime.handlers.middleware import AsyncMiddleware, Middleware, SyncMiddleware
+
+MAX_LISTENERS: Final = 100
+"""Event listeners of one app."""
+MAX_MIDDLEWARE: Final = 50
+"""Middleware functions of one app."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -287,7 +292,7 @@ class Leasehold:
 
         def register(function: Callable[[Any], R]) -> Callable[[Any], R]:
             listener = Listener(kinds, takes(function, "@app.on", "the event"))
-            room_for(self._listeners, limits.MAX_LISTENERS, "listeners").append(listener)
+            room_for(self._listeners, MAX_LISTENERS, "listeners").append(listener)
             return function
 
         return register
@@ -313,7 +318,7 @@ class Leasehold:
         for the handler. Register it before the worker starts. Raises `InvalidArgument`.
         """
         layer = takes(function, "@app.middleware", "the jobs", "the rest of the way")
-        room_for(self._middleware, limits.MAX_MIDDLEWARE, "functions of middleware").append(layer)
+        room_for(self._middleware, MAX_MIDDLEWARE, "functions of middleware").append(layer)
         return function
 
     @property

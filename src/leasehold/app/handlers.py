@@ -16,6 +16,11 @@ from leasehold.core.place import USUAL, Place
 from leasehold.core.signature import Results
 from leasehold.core.task import BatchRule, TaskSpec
 
+MAX_BATCH_SIZE: Final = 500
+"""Jobs that a batch handler may ask for."""
+MAX_LINGER_MS: Final = limits.MINUTE
+"""How long a batch handler may wait for its batch to fill."""
+
 
 class RawHandler:
     """The function for a queue's raw payloads, made by `@app.handler`. Calling it just calls the function."""
@@ -137,6 +142,6 @@ def batch_rule(batch: object, linger: object, one_lane: object) -> BatchRule | N
             field = "one_lane" if linger is None else "linger"
             raise InvalidArgument(f"{field} is given without batch; expected the size of a batch, as in batch=50.")
         return None
-    size = names.count(batch, "batch", least=1, most=limits.MAX_BATCH_SIZE)
-    linger_ms = 0 if linger is None else names.duration_ms(linger, "linger", least_ms=0, most_ms=limits.MAX_LINGER_MS)
+    size = names.count(batch, "batch", least=1, most=MAX_BATCH_SIZE)
+    linger_ms = 0 if linger is None else names.duration_ms(linger, "linger", least_ms=0, most_ms=MAX_LINGER_MS)
     return BatchRule(size, linger_ms, one_lane)

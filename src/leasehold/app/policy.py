@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
     from leasehold.runtime.jobs.job import Job
 
+MAX_RESULT_TTL_MS: Final = 365 * limits.DAY
+"""The longest time for which a result can be kept."""
+
 T = TypeVar("T")
 FailureHook: TypeAlias = "Callable[[Job, ErrorInfo], object]"
 """Called with a job that failed for good or broke, and why. It may be an async function."""
@@ -86,7 +89,7 @@ class Rules:
             backoff=_backoff(options.get("backoff")),
             result_ttl_ms=None
             if ttl is None
-            else names.duration_ms(ttl, "result_ttl", least_ms=0, most_ms=limits.MAX_RESULT_TTL_MS),
+            else names.duration_ms(ttl, "result_ttl", least_ms=0, most_ms=MAX_RESULT_TTL_MS),
             retry_on=None if retry_on is None else _errors(retry_on, "retry_on"),
             fail_on=None if fail_on is None else _errors(fail_on, "fail_on"),
             on_failure=None if hook is None else takes(hook, "on_failure", "the job", "the error"),

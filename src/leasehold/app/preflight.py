@@ -19,6 +19,15 @@ from leasehold.runtime.log import log_event
 if TYPE_CHECKING:
     from leasehold.core.engine import FullEngine
 
+PINGS: Final = 10
+"""Pings that measure the round trip to Redis."""
+SLOW_PING_MS: Final = 20
+"""A median round trip longer than this is worth a warning: each job needs several round trips."""
+CLOCKS_APART_MS: Final = 2 * limits.SECOND
+"""A difference between the clocks of Redis and of this machine that is worth a warning."""
+ALMOST_FULL: Final = 0.9
+"""The used share of the memory, or of the connections, that is worth a warning."""
+
 OLDEST: Final = (6, 2)
 NEWEST: Final = 8
 """The newest major version that is known here."""
@@ -244,7 +253,7 @@ def _memory(info: Mapping[str, str]) -> Finding:
     if not limit:
         return Finding("memory", Level.OK, f"{_size(used)} in use, without a limit.")
     text = f"{_size(used)} of {_size(limit)} in use."
-    if used < limits.ALMOST_FULL * limit:
+    if used < ALMOST_FULL * limit:
         return Finding("memory", Level.OK, text)
     remedy = "When it is full, nothing can be enqueued: raise `maxmemory`, or let workers catch up."
     return Finding("memory", Level.WARNING, text, remedy)
@@ -253,7 +262,7 @@ def _memory(info: Mapping[str, str]) -> Finding:
 def _clients(info: Mapping[str, str]) -> Finding:
     used, limit = _number(info, "connected_clients"), _number(info, "maxclients")
     text = f"{used:,} of {limit:,} in use." if limit else f"{used:,} in use."
-    if not limit or used < limits.ALMOST_FULL * limit:
+    if not limit or used < ALMOST_FULL * limit:
         return Finding("connections", Level.OK, text)
     return Finding("connections", Level.WARNING, text, "Raise `maxclients`, or look for who holds so many.")
 
@@ -288,7 +297,7 @@ def _rights(missing: tuple[str, ...]) -> Finding:
 def _measured(wall: Callable[[], float], clock: Callable[[], float]) -> Steps[list[Finding]]:
     """How far the clocks are apart, and how long a round trip takes."""
     rounds: list[tuple[float, float]] = []
-    for _ in range(limits.PINGS):
+    for _ in range(PINGS):
         began = clock()
         try:
             seconds, micros = yield Command(("TIME",))
@@ -303,7 +312,7 @@ def _measured(wall: Callable[[], float], clock: Callable[[], float]) -> Steps[li
 def _apart(ms: float) -> Finding:
     way = "ahead of" if ms > 0 else "behind"
     text = f"The clock of Redis is {_time(abs(ms))} {way} that of this machine."
-    if abs(ms) < limits.CLOCKS_APART_MS:
+    if abs(ms) < CLOCKS_APART_MS:
         return Finding("clock", Level.OK, text)
     remedy = "Leases do not mind, `run_after` and the times that are shown do: let both follow one time server."
     return Finding("clock", Level.WARNING, text, remedy)
@@ -312,7 +321,7 @@ def _apart(ms: float) -> Finding:
 def _slow(took_ms: list[float]) -> Finding:
     middle = sorted(took_ms)[len(took_ms) // 2]
     text = f"A round trip takes {_time(middle)}, the longest of {len(took_ms)} took {_time(max(took_ms))}."
-    if middle < limits.SLOW_PING_MS:
+    if middle < SLOW_PING_MS:
         return Finding("latency", Level.OK, text)
     return Finding("latency", Level.WARNING, text, "Each job needs some: move workers and Redis closer to each other.")
 

@@ -13,6 +13,11 @@ from leasehold.core import limits
 if TYPE_CHECKING:
     from leasehold.app.app import Leasehold
 
+COMPLETE_MS: Final = 300
+"""How long shell completion waits for Redis."""
+COMPLETE_MOST: Final = 200
+"""Names that shell completion offers."""
+
 SHELLS: Final = ("bash", "zsh", "fish")
 
 
@@ -53,13 +58,13 @@ def _names(context: click.Context, incomplete: str, ask: Callable[[Leasehold], I
     from leasehold.app.app import Leasehold
     from leasehold.core.errors import LeaseholdError
 
-    soon = limits.COMPLETE_MS / limits.SECOND
+    soon = COMPLETE_MS / limits.SECOND
     given = {name: context.params.get(name) for name in ("url", "namespace", "protocol")}
     try:
         with Leasehold(**given, patience=0, connect_timeout=soon, reply_timeout=soon) as app:
             # One that is embedded might have to be started.
             if app.settings.url.startswith("embedded:"):
                 return []
-            return sorted(name for name in ask(app) if name.startswith(incomplete))[: limits.COMPLETE_MOST]
+            return sorted(name for name in ask(app) if name.startswith(incomplete))[:COMPLETE_MOST]
     except LeaseholdError:
         return []

@@ -13,7 +13,7 @@ from leasehold.app.app import Leasehold
 from leasehold.cli.completion import queue_names
 from leasehold.cli.errors import Exit, note, tell
 from leasehold.cli.output import jobs, lanes, overview
-from leasehold.cli.output.jobs import dump
+from leasehold.cli.output.jobs import JOBS_SHOWN, dump
 from leasehold.cli.output.live import follow
 from leasehold.cli.output.tables import Table, show
 from leasehold.cli.reach import Where, note_unknown, reach, reaching
@@ -21,6 +21,9 @@ from leasehold.core import limits
 from leasehold.core.errors import NewerLayout, RedisError, Unreachable
 from leasehold.core.job import QueueView, Refused, State, WorkerView
 from leasehold.core.shape import LaneState
+
+QUEUES_SHOWN: Final = 1_000
+"""Queues that `leasehold info` shows."""
 
 _LANES: Final = [state.value for state in lanes.LISTED]
 
@@ -115,14 +118,14 @@ def look(app: Leasehold, queue: str | None) -> Overview:
     names = sorted(app.inspect.queues())
     queues: list[QueueView] = []
     refused: list[Refused] = []
-    for name in names[: limits.QUEUES_SHOWN]:
+    for name in names[:QUEUES_SHOWN]:
         try:
             queues.append(app.inspect.queue(name))
         except Unreachable:
             raise
         except RedisError as error:  # as when another program has a key of this queue: the others are there to be seen
             refused.append(Refused(name, str(error)))
-    return Overview(tuple(queues), tuple(workers), len(names[limits.QUEUES_SHOWN :]), tuple(refused))
+    return Overview(tuple(queues), tuple(workers), len(names[QUEUES_SHOWN:]), tuple(refused))
 
 
 def _check(queue: str | None, listed: str | None, lane: str | None, watched: bool) -> None:
@@ -194,7 +197,7 @@ def _show_lanes(app: Leasehold, queue: str, state: LaneState, as_json: bool) -> 
 
 def _show_lane(app: Leasehold, queue: str, name: str, as_json: bool) -> None:
     view = app.inspect.lane(queue, name)
-    page = app.inspect.page(queue, State.READY, limit=limits.JOBS_SHOWN, lane=name)
+    page = app.inspect.page(queue, State.READY, limit=JOBS_SHOWN, lane=name)
     if as_json:
         waiting: Sequence[object] = [jobs.to_json(one, content=False) for one in page.jobs]
         click.echo(dump({"lane": lanes.to_json(view), "jobs": waiting, "total": page.total}))

@@ -12,11 +12,16 @@ import click
 from leasehold.app.app import Leasehold
 from leasehold.cli.completion import queue_names
 from leasehold.cli.errors import note
-from leasehold.cli.output.jobs import dump, job_table, to_json
+from leasehold.cli.output.jobs import JOBS_SHOWN, dump, job_table, to_json
 from leasehold.cli.output.tables import show
 from leasehold.cli.reach import Where, note_unknown, reach, reaching
 from leasehold.core import limits
 from leasehold.core.job import JobView, State
+
+JOBS_SHOWN_MAX: Final = 1_000
+"""Jobs that `leasehold jobs --limit` allows."""
+LANE_LOOK: Final = 10_000
+"""Jobs of one state that are searched for those of one lane where no list has them by lane."""
 
 _ORDER: Final = (
     State.ACTIVE,
@@ -50,7 +55,7 @@ class Found:
 @click.option("--state", type=click.Choice([state.value for state in State]), help="Only jobs in this state.")
 @click.option("--lane", metavar="NAME", help="Only jobs of this lane; ready ones in its order.")
 @click.option(
-    "--limit", type=click.IntRange(1, limits.JOBS_SHOWN_MAX), default=limits.JOBS_SHOWN, metavar="N", show_default=True,
+    "--limit", type=click.IntRange(1, JOBS_SHOWN_MAX), default=JOBS_SHOWN, metavar="N", show_default=True,
     help="So many of each state at the most.",
 )  # fmt: skip
 @click.option(
@@ -123,7 +128,7 @@ def _look_through(
     """Jobs of a lane in a state that nothing lists by lane."""
     jobs: list[JobView] = []
     looked, size, of_all = 0, limits.PAGE_MAX, after is None
-    while looked < limits.LANE_LOOK:
+    while looked < LANE_LOOK:
         page = app.inspect.page(queue, state, 0, size, after=after)
         found = [n for n, view in enumerate(page.jobs, 1) if view.shape.lane == lane]
         room = offset + limit - len(jobs)
@@ -163,7 +168,7 @@ def _count(one: Found, offset: int | None) -> str:
 def _note_more(found: Sequence[Found]) -> None:
     for one in found:
         if one.cut:
-            note(f"Only {limits.LANE_LOOK:,} {one.state.value} jobs were looked through for the lane.")
+            note(f"Only {LANE_LOOK:,} {one.state.value} jobs were looked through for the lane.")
     more = [one for one in found if one.next]
     if more:
         note(f"There are more: --state {more[0].state.value} --after {more[0].next}, or a larger --limit.")

@@ -19,6 +19,11 @@ from leasehold.core.engine import Feature
 from leasehold.core.errors import InvalidArgument
 from leasehold.core.job import JobView, State
 
+MANY_MAX: Final = 10_000
+"""Jobs that one `leasehold retry --all` retries."""
+EDIT_ROUNDS: Final = 10
+"""How often an edited payload that is not valid may be edited again."""
+
 STATES: Final = (State.FAILED, State.BROKEN, State.CANCELLED, State.SCHEDULED, State.UNROUTABLE)
 """The states out of which a job can be run now."""
 
@@ -31,7 +36,7 @@ STATES: Final = (State.FAILED, State.BROKEN, State.CANCELLED, State.SCHEDULED, S
 @click.option("everything", "--all", is_flag=True, help="Retry all jobs in the state of --state.")
 @click.option("--state", type=click.Choice([state.value for state in STATES]), help="Goes with --all.")
 @click.option(
-    "--limit", type=click.IntRange(1, limits.MANY_MAX), default=limits.MANY_MAX, metavar="N", show_default=True,
+    "--limit", type=click.IntRange(1, MANY_MAX), default=MANY_MAX, metavar="N", show_default=True,
     help="With --all: so many at the most; of ended jobs those that ended first.",
 )  # fmt: skip
 @click.option("--yes", is_flag=True, help="With --all: do not ask whether it is meant.")
@@ -91,7 +96,7 @@ def _edit(app: Leasehold, view: JobView) -> bool:
     """Let the user change the payload until it is right, or until they give up."""
     data, is_json = view.payload or b"", view.task is not None
     why = ""
-    for _ in range(limits.EDIT_ROUNDS):
+    for _ in range(EDIT_ROUNDS):
         try:
             data = edited(data, is_json=is_json, why=why)
             return app.control.retry(view.queue, view.id, payload=data)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Final, Generic, TypeVar, cast
 
 from leasehold.client.client import seconds_or_none
 from leasehold.client.unique import public_view
@@ -20,6 +20,9 @@ from leasehold.core.steps import Steps
 
 if TYPE_CHECKING:
     from leasehold.client.client import Client
+
+RESULT_WAIT_MS: Final = 2_000
+"""A caller that waits for a result asks again at least this often, even if messages are lost."""
 
 R = TypeVar("R")
 
@@ -221,8 +224,8 @@ class Waiting:
         self._until = None if limit_s is None else clock() + limit_s
 
     def next_s(self) -> float:
-        """Seconds until the next look. Messages may be lost, so never more than `limits.RESULT_WAIT_MS`."""
-        most = limits.RESULT_WAIT_MS / limits.SECOND
+        """Seconds until the next look. Messages may be lost, so never more than `RESULT_WAIT_MS`."""
+        most = RESULT_WAIT_MS / limits.SECOND
         if self._until is None:
             return most
         left = self._until - self._clock()

@@ -15,6 +15,9 @@ from leasehold.core.shape import Until as Span
 if TYPE_CHECKING:
     from leasehold.core.job import JobView
 
+MAX_WINDOW_MS: Final = 365 * limits.DAY
+"""The longest window of a unique job."""
+
 Seconds: TypeAlias = float | timedelta
 Until: TypeAlias = Literal["ended", "started"] | Seconds
 OnConflict: TypeAlias = Literal["reject", "existing", "replace", "rerun"]
@@ -26,7 +29,7 @@ _DIGEST: Final = "a:"
 _DIGEST_BYTES: Final = 16
 BY_ARGUMENTS: Final = "by arguments: "
 """How the key of a view begins that was made of the task and the arguments."""
-_MOST_S: Final = limits.MAX_WINDOW_MS // limits.SECOND
+_MOST_S: Final = MAX_WINDOW_MS // limits.SECOND
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,4 +189,4 @@ def _span(until: object) -> tuple[Span, int]:
 
 
 def _window_ms(value: object, field: str) -> int:
-    return names.duration_ms(value, field, most_ms=limits.MAX_WINDOW_MS)
+    return names.duration_ms(value, field, most_ms=MAX_WINDOW_MS)

@@ -19,9 +19,11 @@ from typing import Any, Final
 
 import msgspec
 
-from leasehold.core import limits
 from leasehold.core.errors import PayloadInvalid
 from leasehold.core.unions import Choice
+
+MAX_JSON_DEPTH: Final = 64
+"""Levels of nesting in a JSON payload or result."""
 
 NOTE_KEY: Final = "leasehold_note"
 """A worker writes a result of this one key, an object of `type` and `message`, for one that could not be stored."""
@@ -106,14 +108,14 @@ def note_of(result: object) -> str | None:
 def check_depth(data: bytes) -> None:
     """Refuse JSON that nests too deeply, before it is parsed: how deep a parser goes depends on the Python."""
     # Fewer brackets than levels allowed: no need to look. Counting is a hundred times faster.
-    if data.count(b"[") + data.count(b"{") <= limits.MAX_JSON_DEPTH:
+    if data.count(b"[") + data.count(b"{") <= MAX_JSON_DEPTH:
         return
     steps = _STRINGS.sub(b"", data).translate(_STEPS, _NO_BRACKETS)
-    if max(accumulate(memoryview(steps).cast("b")), default=0) > limits.MAX_JSON_DEPTH:
+    if max(accumulate(memoryview(steps).cast("b")), default=0) > MAX_JSON_DEPTH:
         raise Misfit(_TOO_DEEP)
 
 
-def check_plain(value: Any, depth: int = limits.MAX_JSON_DEPTH) -> None:
+def check_plain(value: Any, depth: int = MAX_JSON_DEPTH) -> None:
     """Refuse what plain JSON would change or lose. Exact types: a subclass would come back as its base."""
     kind = type(value)
     if value is None or kind is bool or kind is str or kind is int:
@@ -207,7 +209,7 @@ def _rebuild_other(kind: type, plain: object) -> object:
     raise Misfit(f"Expected `{kind.__name__}`, got `{type(plain).__name__}`")
 
 
-_TOO_DEEP = f"it nests deeper than {limits.MAX_JSON_DEPTH} levels"
+_TOO_DEEP = f"it nests deeper than {MAX_JSON_DEPTH} levels"
 _STRINGS = re.compile(rb'"(?:[^"\\]++|\\.?)*+"?', re.DOTALL)
 """JSON strings, also one that does not end: the pattern never fails, so it never looks at a byte twice."""
 _STEPS = bytes.maketrans(b"[{]}", b"\1\1\xff\xff")

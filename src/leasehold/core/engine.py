@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import Final, Protocol
 
 from leasehold.core import limits
 from leasehold.core.job import Enqueued, JobView, Lease, Leased, LeaseRef, NewJob, Page, QueueView, State, WorkerView
@@ -29,6 +29,20 @@ from leasehold.core.shape import (
     QueueSettings,
 )
 from leasehold.core.steps import Steps
+
+BEAT_MS: Final = 500
+"""A worker that holds jobs sends a heartbeat this often."""
+LEASE_MS: Final = 1_800
+"""A worker without a heartbeat for this long is suspected."""
+GRACE_MS: Final = 800
+"""A suspected worker that is still silent after this time loses its jobs: 2.6 s after its last heartbeat, within the
+promised 3 s."""
+MAINTAIN_MS: Final = 5_000
+"""How often a worker does the housekeeping of its queues."""
+PRESENCE_MS: Final = 10_000
+"""How often a worker shows itself to the inspector."""
+STEADY_MS: Final = 15 * limits.SECOND
+"""A job that has run for longer is not blamed for a death that follows the start of another job."""
 
 
 class Feature(StrEnum):
@@ -77,13 +91,13 @@ class Timing:
     `steady_ms`: a job that has run for longer is not to blame for a death that follows the start of another one.
     """
 
-    beat_ms: int = limits.BEAT_MS
-    lease_ms: int = limits.LEASE_MS
-    grace_ms: int = limits.GRACE_MS
+    beat_ms: int = BEAT_MS
+    lease_ms: int = LEASE_MS
+    grace_ms: int = GRACE_MS
     idle_wait_ms: int = limits.IDLE_WAIT_MS
-    maintain_ms: int = limits.MAINTAIN_MS
-    presence_ms: int = limits.PRESENCE_MS
-    steady_ms: int = limits.STEADY_MS
+    maintain_ms: int = MAINTAIN_MS
+    presence_ms: int = PRESENCE_MS
+    steady_ms: int = STEADY_MS
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +224,7 @@ class Engine(Protocol):
         ...
 
     def announce(self, worker: WorkerView) -> Steps[bool]:
-        """Show the worker to the inspector for a while (`limits.PRESENCE_TTL_MS`). True: it is to be quiet."""
+        """Show the worker to the inspector for a while (the engine's `PRESENCE_TTL_MS`). True: it is to be quiet."""
         ...
 
     def progress(self, lease: Lease, progress: Progress) -> Steps[bool]:

@@ -6,7 +6,9 @@ import logging
 from collections.abc import Mapping
 from typing import Final
 
-from leasehold.core.limits import MAX_LOG_TEXT
+MAX_LOG_TEXT: Final = 300
+"""Characters of one value in a log line."""
+
 
 PARTS: Final = "leasehold_parts"
 """The attribute of a record of ours that has the name of the event and its fields."""

@@ -6,10 +6,14 @@ import math
 import re
 import unicodedata
 from datetime import datetime, timedelta
+from typing import Final
 
 from leasehold.core import limits
 from leasehold.core.errors import InvalidArgument
 from leasehold.core.text import cut
+
+MAX_UNIQUE_KEY: Final = 200
+"""Characters of the key of a unique job."""
 
 _NAMESPACE = re.compile(rf"[A-Za-z0-9_.:-]{{1,{limits.MAX_NAME}}}")
 LOG_FORMATS = ("human", "json")
@@ -67,7 +71,7 @@ def lane_name(value: object, field: str = "lane") -> str:
 
 def unique_key(value: object, field: str = "unique") -> str:
     """A key that only one job may have: 1 to 200 characters of printable text."""
-    return _label(value, field, limits.MAX_UNIQUE_KEY)
+    return _label(value, field, MAX_UNIQUE_KEY)
 
 
 def _label(value: object, field: str, most: int) -> str:

@@ -13,11 +13,22 @@ from typing import Final
 
 from leasehold.core import limits
 
-_FIRST = limits.RESEND_FIRST_MS / 1000
-_CAP = limits.RESEND_CAP_MS / 1000
-_SLOW_AFTER = limits.RESEND_SLOW_AFTER_MS / 1000
-_SLOW_CAP = limits.RESEND_SLOW_CAP_MS / 1000
-_MIN_ATTEMPT = limits.MIN_ATTEMPT_MS / 1000
+RESEND_FIRST_MS: Final = 30
+"""The pause before a call is sent again for the first time. It doubles with every attempt."""
+RESEND_CAP_MS: Final = 300
+"""The longest pause between two attempts, at first."""
+RESEND_SLOW_AFTER_MS: Final = 10 * limits.SECOND
+"""After this time without a reply the pauses grow further."""
+RESEND_SLOW_CAP_MS: Final = 2 * limits.SECOND
+"""The longest pause between two attempts then."""
+MIN_ATTEMPT_MS: Final = 100
+"""The last attempt of a call gets at least this long."""
+
+_FIRST = RESEND_FIRST_MS / 1000
+_CAP = RESEND_CAP_MS / 1000
+_SLOW_AFTER = RESEND_SLOW_AFTER_MS / 1000
+_SLOW_CAP = RESEND_SLOW_CAP_MS / 1000
+_MIN_ATTEMPT = MIN_ATTEMPT_MS / 1000
 HELD_S: Final = _CAP
 """A connection, or a wait, that was there for so long was a good one."""
 

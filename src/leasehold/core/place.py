@@ -7,9 +7,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
-from leasehold.core import limits, names
+from leasehold.core import names
 from leasehold.core.errors import InvalidArgument
 from leasehold.core.task import BatchRule, RunIn
+
+MIN_JOB_MB: Final = 16
+"""The least memory that a job in a process of its own can be limited to."""
+MAX_JOB_MB: Final = 1_048_576
+"""The most memory that a job in a process of its own can be limited to."""
 
 RunsIn: TypeAlias = Literal["loop", "thread", "process"]
 """What may be said for `RunIn`."""
@@ -35,7 +40,7 @@ class Place:
         place = None if run_in is None else RunIn(str(run_in))
         if max_memory is None:
             return cls(place)
-        megabytes = names.count(max_memory, "max_memory", least=limits.MIN_JOB_MB, most=limits.MAX_JOB_MB)
+        megabytes = names.count(max_memory, "max_memory", least=MIN_JOB_MB, most=MAX_JOB_MB)
         if place is not RunIn.PROCESS:
             raise InvalidArgument('max_memory is for run_in="process": of a shared process, no job can have a limit.')
         return cls(place, megabytes * _MEGABYTE)

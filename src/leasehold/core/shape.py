@@ -5,10 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
-from leasehold.core import limits
 from leasehold.core.errors import InvalidArgument
 from leasehold.core.text import cut
+
+MAX_PROGRESS_TEXT: Final = 500
+"""Bytes of the text of a progress report."""
 
 
 class Until(StrEnum):
@@ -47,7 +50,7 @@ class UniqueRule:
     """That a job is to be the only one of `key` on its queue. The key is any text; long ones are digests.
 
     `window_ms`: for `Until.WINDOW`. `wait_ms`: for `Conflict.POSTPONE`, how long the last of them waits for the next;
-    however many come, the job is due `limits.POSTPONE_MOST` times that after the first at the latest.
+    however many come, the job is due `POSTPONE_MOST` times that after the first at the latest.
     """
 
     key: str
@@ -157,7 +160,7 @@ def progress_of(current: object, total: object, text: object) -> Progress:
         raise InvalidArgument(f"progress: total is {whole:g}; expected a number above 0, or None.")
     if not isinstance(text, str):
         raise InvalidArgument(f"progress: text is a {type(text).__name__}; expected text.")
-    return Progress(_finite(current, "current"), whole, cut(text, limits.MAX_PROGRESS_TEXT))
+    return Progress(_finite(current, "current"), whole, cut(text, MAX_PROGRESS_TEXT))
 
 
 def _finite(value: object, name: str) -> float:

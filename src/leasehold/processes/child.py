@@ -11,8 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from leasehold.bootstrap import command_of
-from leasehold.core import limits
-from leasehold.processes.link import HARD, STOP
+from leasehold.processes.link import CHILD_LINE_MAX, HARD, STOP
 from leasehold.processes.report import WorkerState, WorkerStatus
 from leasehold.processes.system import is_over
 from leasehold.runtime.waits import catch_up
@@ -66,7 +65,7 @@ class WorkerProcess:
             raise
         finally:
             theirs.close()
-        reader, writer = await asyncio.open_connection(sock=ours, limit=limits.CHILD_LINE_MAX)
+        reader, writer = await asyncio.open_connection(sock=ours, limit=CHILD_LINE_MAX)
         child = cls(place, process, writer, began_at)
         child._following = asyncio.create_task(child._follow(reader, heard, ended))
         return child

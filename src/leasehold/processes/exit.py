@@ -18,7 +18,7 @@ from typing import Final
 
 from leasehold.core import limits
 from leasehold.processes import waiter
-from leasehold.processes.system import OVER, PROC
+from leasehold.processes.system import OVER, PROC, WAITER_MS
 from leasehold.runtime.log import log_event
 
 STDERR: Final = 2
@@ -59,6 +59,6 @@ def become_waiter(keeper: int, status: int) -> None:
     with contextlib.suppress(ValueError):
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)
-    words = [OVER, str(keeper), str(status), str(limits.WAITER_MS / limits.SECOND)]
+    words = [OVER, str(keeper), str(status), str(WAITER_MS / limits.SECOND)]
     with contextlib.suppress(OSError):
         os.execv(sys.executable, [sys.executable, "-I", "-S", waiter.__file__, *words])  # noqa: S606

@@ -17,6 +17,15 @@ from leasehold.core.errors import InvalidArgument, NotConfigured
 from leasehold.processes.report import Health
 from leasehold.runtime.log import brief, log_event
 
+HEALTH_MS: Final = 1 * limits.SECOND
+"""How often a worker reports its health: in its file, and to its supervisor."""
+HEALTH_CONNECTIONS: Final = 32
+"""Health requests that are answered at one time. Further connections are closed."""
+HEALTH_REQUEST_MS: Final = 2 * limits.SECOND
+"""How long one health request may take."""
+HEALTH_REQUEST_MAX: Final = 8 * 1024
+"""Bytes of one health request."""
+
 HERE: Final = "127.0.0.1"
 _REASONS: Final = {200: "OK", 404: "Not Found", 405: "Method Not Allowed", 408: "Request Timeout", 503: "Unavailable"}
 
@@ -98,7 +107,7 @@ class HealthReporter:
             while True:
                 self._write()
                 told()
-                await asyncio.sleep(limits.HEALTH_MS / limits.SECOND)
+                await asyncio.sleep(HEALTH_MS / limits.SECOND)
         finally:
             if self._server is not None:
                 self._server.close()
@@ -132,7 +141,7 @@ class HealthReporter:
 
     async def _listen(self, host: str, port: int) -> asyncio.Server:
         try:
-            server = await asyncio.start_server(self._answer, host, port, limit=limits.HEALTH_REQUEST_MAX)
+            server = await asyncio.start_server(self._answer, host, port, limit=HEALTH_REQUEST_MAX)
         except OSError as error:
             raise _not_opened(host, port, error) from None
         name = server.sockets[0].getsockname()
@@ -142,8 +151,8 @@ class HealthReporter:
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._open += 1
         try:
-            if self._open <= limits.HEALTH_CONNECTIONS:
-                async with asyncio.timeout(limits.HEALTH_REQUEST_MS / limits.SECOND):
+            if self._open <= HEALTH_CONNECTIONS:
+                async with asyncio.timeout(HEALTH_REQUEST_MS / limits.SECOND):
                     writer.write(self._response(await reader.readuntil(b"\r\n\r\n")))
                     await writer.drain()
         except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):

@@ -15,10 +15,12 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
-from leasehold.core import limits
 from leasehold.core.errors import InvalidArgument
 from leasehold.processes.report import WorkerStatus
 from leasehold.runtime.log import log_event
+
+CHILD_LINE_MAX: Final = 4 * 1024
+"""Bytes of one line between a supervisor and a worker process."""
 
 STOP: Final = b"stop\n"
 HARD: Final = b"hard\n"
@@ -77,6 +79,6 @@ class SupervisorLink:
 
 def _next(readline: Callable[[int], bytes]) -> bytes:
     try:
-        return readline(limits.CHILD_LINE_MAX)
+        return readline(CHILD_LINE_MAX)
     except OSError:
         return b""

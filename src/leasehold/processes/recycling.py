@@ -7,8 +7,12 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 
 from leasehold.core import limits
+
+RECYCLE_CHECK_MS: Final = 1 * limits.SECOND
+"""How often a worker checks whether it has run enough jobs or has grown too large."""
 
 MB = 1024 * 1024
 
@@ -39,7 +43,7 @@ class Wear:
             return f"{started} jobs"
         now = self._clock()
         if self._max_memory is not None and now >= self._look_at:
-            self._look_at = now + limits.RECYCLE_CHECK_MS / limits.SECOND
+            self._look_at = now + RECYCLE_CHECK_MS / limits.SECOND
             if (size := self._memory()) > self._max_memory:
                 return f"{size // MB} MB"
         return None

@@ -5,8 +5,13 @@ from __future__ import annotations
 import importlib.util
 import os
 from collections.abc import Callable
+from typing import Final
 
+from leasehold.core import limits
 from leasehold.core.errors import NotConfigured
+
+RELOAD_GRACE_MS: Final = 3 * limits.SECOND
+"""How long running jobs may continue after files have changed. Then they run again with the new code."""
 
 
 def check_reload() -> None:

@@ -6,9 +6,14 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
 from leasehold.core import limits
+
+HEALTH_READY_MS: Final = 15 * limits.SECOND
+"""A worker without a good reply of Redis for this long is not ready. An idle worker asks every few seconds."""
+HEALTH_LIVE_MS: Final = limits.MINUTE
+"""A worker without a good reply of Redis for this long is not live. It keeps trying."""
 
 
 class WorkerState(StrEnum):
@@ -50,11 +55,11 @@ class WorkerStatus:
 
     def live(self, now: float) -> bool:
         """Whether Redis gave it a good reply not too long ago."""
-        return now - self.good_at < limits.HEALTH_LIVE_MS / limits.SECOND
+        return now - self.good_at < HEALTH_LIVE_MS / limits.SECOND
 
     def ready(self, now: float) -> bool:
         """Whether it takes up jobs."""
-        return self.state is WorkerState.RUNNING and now - self.good_at < limits.HEALTH_READY_MS / limits.SECOND
+        return self.state is WorkerState.RUNNING and now - self.good_at < HEALTH_READY_MS / limits.SECOND
 
     def shown(self, now: float) -> dict[str, Any]:
         about = {

@@ -3,8 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 from leasehold.core import limits
+
+CHILD_YOUNG_MS: Final = 10 * limits.SECOND
+"""A worker process that dies sooner after its start died young: it is replaced after a pause that grows."""
+CHILD_BACKOFF_MS: Final = 250
+"""The first pause before a worker process that died young is replaced. It doubles."""
+CHILD_BACKOFF_CAP_MS: Final = 10 * limits.SECOND
+"""The longest of these pauses."""
+CHILD_FAILURES: Final = 10
+"""When this many in a row died before they were ready, and no other is ready, the supervisor ends."""
 
 
 class Pauses:
@@ -21,8 +31,8 @@ class Pauses:
 
     def after(self, lived_s: float) -> float:
         """One died that had lived for so long. In seconds; half of it by chance, so that places do not go together."""
-        self._young = self._young + 1 if lived_s * limits.SECOND < limits.CHILD_YOUNG_MS else 0
+        self._young = self._young + 1 if lived_s * limits.SECOND < CHILD_YOUNG_MS else 0
         if self._young < 2:
             return 0.0
-        most = min(limits.CHILD_BACKOFF_CAP_MS, limits.CHILD_BACKOFF_MS << min(self._young - 2, 16))
+        most = min(CHILD_BACKOFF_CAP_MS, CHILD_BACKOFF_MS << min(self._young - 2, 16))
         return most * (0.5 + self._random() / 2) / limits.SECOND

@@ -5,11 +5,21 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from leasehold.core import limits
 from leasehold.processes.child import WorkerProcess
 from leasehold.processes.health import HealthOutputs
 from leasehold.processes.restarts import Pauses
+
+CHILD_START_MS: Final = limits.MINUTE
+"""A worker process that is not ready after this time is logged. A rolling restart continues without it."""
+CHILD_HARD_MS: Final = 5 * limits.SECOND
+"""How long a worker process has to end after its grace period. Then it is told to stop hard."""
+CHILD_KILL_MS: Final = 3 * limits.SECOND
+"""A worker process that still runs this long after it was told to stop hard is killed."""
+CHILD_RETIRING_MOST: Final = 2
+"""Processes of one slot, besides the newest, that may still be finishing their last jobs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +57,7 @@ class Slot:
     def empty(self) -> bool:
         """Whether a process is to be started here and none is on its way."""
         full = self.current is not None or self.successor is not None or self.starting or self.pause is not None
-        return not full and not self.done and len(self.retiring) <= limits.CHILD_RETIRING_MOST
+        return not full and not self.done and len(self.retiring) <= CHILD_RETIRING_MOST
 
     def forget_pause(self) -> None:
         if self.pause is not None:

@@ -19,11 +19,12 @@ from typing import Any
 from leasehold.core import limits
 from leasehold.processes.child import WorkerProcess, how_it_ended
 from leasehold.processes.health import HealthReporter
-from leasehold.processes.reload import follow_changes
+from leasehold.processes.reload import RELOAD_GRACE_MS, follow_changes
 from leasehold.processes.report import Health, WorkerState
-from leasehold.processes.restarts import Pauses
-from leasehold.processes.slots import Slot, SupervisorConfig
+from leasehold.processes.restarts import CHILD_FAILURES, Pauses
+from leasehold.processes.slots import CHILD_HARD_MS, CHILD_KILL_MS, CHILD_START_MS, Slot, SupervisorConfig
 from leasehold.processes.status import Status
+from leasehold.processes.system import WAITER_MS
 from leasehold.processes.terminal import has_terminal
 from leasehold.runtime.log import brief, log_event
 
@@ -128,7 +129,7 @@ class Supervisor:
         else:
             place.current = child
         log_event(logging.INFO, "child_started", place=place.number, child=child.pid)
-        self._at(limits.CHILD_START_MS / limits.SECOND, lambda: self._slow(child))
+        self._at(CHILD_START_MS / limits.SECOND, lambda: self._slow(child))
         if self._stopping or self._reloading or (successor and self._roll_again):
             self._dismiss(child)
 
@@ -226,7 +227,7 @@ class Supervisor:
             if not self._ever_ready and status in (Status.FAILED, Status.WRONG):
                 self._stop_all(status)  # it has said why
                 return
-            if self._failures >= limits.CHILD_FAILURES and not any(one.was_ready for one in self._children):
+            if self._failures >= CHILD_FAILURES and not any(one.was_ready for one in self._children):
                 log_event(logging.CRITICAL, "giving_up", failures=self._failures, reason="no worker process gets ready")
                 self._stop_all(Status.FAILED)
                 return
@@ -272,7 +273,7 @@ class Supervisor:
 
     def _supersede(self, successor: WorkerProcess) -> None:
         """It may have loaded the code of before, or hang in it. It was never ready, so it has no job to finish."""
-        self._dismiss(successor, limits.RELOAD_GRACE_MS / limits.SECOND)
+        self._dismiss(successor, RELOAD_GRACE_MS / limits.SECOND)
 
     def _give_up_rolling(self, place: Slot, reason: str) -> None:
         log_event(logging.ERROR, "rolling_given_up", place=place.number, reason=reason)
@@ -300,7 +301,7 @@ class Supervisor:
             place.forget_pause()
             place.done = False
         for child in self._children:
-            self._dismiss(child, min(self._plan.grace_s, limits.RELOAD_GRACE_MS / limits.SECOND))
+            self._dismiss(child, min(self._plan.grace_s, RELOAD_GRACE_MS / limits.SECOND))
         self._begin_if_reloaded()
 
     def _begin_if_reloaded(self) -> None:
@@ -345,17 +346,17 @@ class Supervisor:
     def _dismiss(self, child: WorkerProcess, grace_s: float | None = None) -> None:
         """Tell it to stop, and see to it that it does: the grace that it knows of, then hard, then by force."""
         child.order()
-        full_s = self._plan.grace_s + limits.CHILD_HARD_MS / limits.SECOND
+        full_s = self._plan.grace_s + CHILD_HARD_MS / limits.SECOND
         self._at(full_s if grace_s is None else grace_s, lambda: self._dismiss_hard(child))
 
     def _dismiss_hard(self, child: WorkerProcess) -> None:
         if child in self._children:
             child.order(hard=True)
-            self._at(limits.CHILD_KILL_MS / limits.SECOND, lambda: self._kill(child))
+            self._at(CHILD_KILL_MS / limits.SECOND, lambda: self._kill(child))
 
     def _kill(self, child: WorkerProcess, *, waited: bool = False) -> None:
         if child in self._children and child.over and not waited:  # its keeper gives back what it held
-            self._at(limits.WAITER_MS / limits.SECOND, lambda: self._kill(child, waited=True))
+            self._at(WAITER_MS / limits.SECOND, lambda: self._kill(child, waited=True))
         elif child in self._children:
             log_event(logging.WARNING, "child_killed", place=child.place, child=child.pid)
             child.kill()

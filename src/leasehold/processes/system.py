@@ -13,6 +13,14 @@ from typing import Final
 
 from leasehold.core import limits
 
+HAND_BACK_MS: Final = 10 * limits.SECOND
+"""How long the keeper of a dead worker tries to release its jobs while Redis refuses or does not reply. After that
+the leases expire."""
+WAITER_MS: Final = HAND_BACK_MS + 4 * limits.SECOND
+"""How long others wait for such a keeper: it may have been busy before."""
+PARENT_LOOK_MS: Final = 50
+"""How often a keeper checks whether its worker's process has become another program."""
+
 PROC: Final = "/proc"
 OVER: Final = "--worker-is-over"
 """On the command line of what a worker's process becomes when it has ended: no thread of the worker lives any more."""
@@ -55,7 +63,7 @@ class Parent:
         """Wait until it is over, for so long at most. Whether it is."""
         until = time.monotonic() + seconds
         while not self.over and (left := until - time.monotonic()) > 0:
-            select.select(self.signs, [], [], min(left, limits.PARENT_LOOK_MS / limits.SECOND))
+            select.select(self.signs, [], [], min(left, PARENT_LOOK_MS / limits.SECOND))
         return self.over
 
 

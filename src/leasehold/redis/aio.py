@@ -28,7 +28,7 @@ from leasehold.core.patience import RetryBudget
 from leasehold.core.steps import Acknowledged, Command, Draw, Invoke, Reply, Steps, WaitLost, Watcher
 from leasehold.redis import replies
 from leasehold.redis.availability import Availability
-from leasehold.redis.connector import AsyncConnection, Connector, ask_within
+from leasehold.redis.connector import MAX_IDLE_CONNECTIONS, AsyncConnection, Connector, ask_within
 from leasehold.redis.pubsub import AsyncSubscription, PubSub
 from leasehold.redis.replies import Action
 from leasehold.redis.sessions import Session, Sessions
@@ -72,7 +72,7 @@ class AsyncDriver:
         patience_ms: int = limits.PATIENCE_MS,
         connect_timeout_ms: int = limits.CONNECT_TIMEOUT_MS,
         reply_timeout_ms: int = limits.REPLY_TIMEOUT_MS,
-        max_idle: int = limits.MAX_IDLE_CONNECTIONS,
+        max_idle: int = MAX_IDLE_CONNECTIONS,
         draw_random: Callable[[], float] = random.random,
     ) -> None:
         self._target = Target.parse(target) if isinstance(target, str) else target

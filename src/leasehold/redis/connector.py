@@ -34,6 +34,9 @@ from leasehold.redis.url import Target, Tls
 if TYPE_CHECKING:
     from leasehold.redis.embedded.instance import Embedded
 
+MAX_IDLE_CONNECTIONS: Final = 64
+"""Connections that a driver keeps open for its next calls."""
+
 __all__ = ["AsyncConnection", "Connection", "Connector", "Target", "ask_within", "pack", "socket_of"]
 
 CLIENT_NAME: Final = "leasehold"

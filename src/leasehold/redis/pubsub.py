@@ -25,8 +25,9 @@ from leasehold.redis import replies
 from leasehold.redis.availability import Availability
 from leasehold.redis.connector import AsyncConnection, Connector, pack
 from leasehold.redis.replies import Action
+from leasehold.redis.subscription import PING_MS
 
-_PING_S: Final = limits.PING_MS / 1000
+_PING_S: Final = PING_MS / 1000
 _BATCH: Final = 500
 """Channels in one command."""
 

@@ -22,7 +22,10 @@ from leasehold.redis.log import log_event
 from leasehold.redis.replies import Action
 from leasehold.redis.url import Address, Target, master_of, sentinel_of, shown
 
-_SENTINEL_S: Final = limits.SENTINEL_MS / limits.SECOND
+SENTINEL_MS: Final = 1 * limits.SECOND
+"""How long each step of a question to one sentinel may take before the next sentinel is asked."""
+
+_SENTINEL_S: Final = SENTINEL_MS / limits.SECOND
 # HELLO without arguments changes nothing, tells the role, and unlike ROLE is allowed to every user.
 _WHO_ARE_YOU: Final = ("HELLO",)
 _PASSING: Final = (Action.RESEND, Action.RECONNECT)

@@ -19,7 +19,10 @@ from leasehold.redis.availability import Availability
 from leasehold.redis.connector import Connection, Connector, pack, socket_of
 from leasehold.redis.replies import Action
 
-_PING_S: Final = limits.PING_MS / 1000
+PING_MS: Final = 5 * limits.SECOND
+"""How often a quiet subscription is pinged."""
+
+_PING_S: Final = PING_MS / 1000
 # A timeout of 0 would make the socket non-blocking.
 _AT_LEAST_S: Final = 0.001
 

@@ -23,7 +23,7 @@ from leasehold.core.patience import RetryBudget
 from leasehold.core.steps import Acknowledged, Command, Draw, Invoke, Reply, Steps, WaitLost
 from leasehold.redis import replies
 from leasehold.redis.availability import Availability
-from leasehold.redis.connector import Connection, Connector, socket_of
+from leasehold.redis.connector import MAX_IDLE_CONNECTIONS, Connection, Connector, socket_of
 from leasehold.redis.replies import Action
 from leasehold.redis.sessions import Session, Sessions
 from leasehold.redis.subscription import Subscription
@@ -80,7 +80,7 @@ class SyncDriver:
         patience_ms: int = limits.PATIENCE_MS,
         connect_timeout_ms: int = limits.CONNECT_TIMEOUT_MS,
         reply_timeout_ms: int = limits.REPLY_TIMEOUT_MS,
-        max_idle: int = limits.MAX_IDLE_CONNECTIONS,
+        max_idle: int = MAX_IDLE_CONNECTIONS,
         draw_random: Callable[[], float] = random.random,
     ) -> None:
         self._target = Target.parse(target) if isinstance(target, str) else target

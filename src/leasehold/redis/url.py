@@ -15,8 +15,10 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeAlias
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
-from leasehold.core import limits
 from leasehold.core.errors import NotConfigured
+
+MAX_SENTINELS: Final = 32
+"""Sentinels that a URL may name."""
 
 DEFAULT_PORT: Final = 6379
 SENTINEL_PORT: Final = 26379
@@ -178,8 +180,8 @@ def _sentinels(url: str) -> Target:
             "path, as in redis+sentinel://host1:26379,host2:26379/mymaster/0."
         )
     found = tuple(dict.fromkeys(_address(host) for host in hosts.split(",")))
-    if len(found) > limits.MAX_SENTINELS:
-        raise NotConfigured(f"The Redis URL has {len(found)} sentinels; expected {limits.MAX_SENTINELS} at the most.")
+    if len(found) > MAX_SENTINELS:
+        raise NotConfigured(f"The Redis URL has {len(found)} sentinels; expected {MAX_SENTINELS} at the most.")
     return Target(
         "rediss+sentinel" if scheme == "rediss+sentinel" else "redis+sentinel",
         db=_db(options.get("db") or unquote(db) or "0"),

@@ -10,6 +10,11 @@ from leasehold.redis import replies
 from leasehold.redis.connector import pack
 from leasehold.redis.replies import Action
 
+BLOCK_LATE_MS: Final = 1_500
+"""How late the reply to a blocking command may come before the connection counts as lost."""
+SLOW_BYTES_PER_S: Final = 1024 * 1024
+"""The slowest network for which the timeout of a large call is extended."""
+
 _LARGE: Final = 256 * 1024
 
 
@@ -32,9 +37,9 @@ def blocks(call: Command | Invoke) -> TypeGuard[Command]:
 
 def time_for(call: Command | Invoke, data: bytes, reply_timeout_s: float) -> float:
     """How long the first byte of the reply may take: what blocks, and what is large, gets its own time on top."""
-    sending = len(data) / limits.SLOW_BYTES_PER_S if len(data) > _LARGE else 0.0
+    sending = len(data) / SLOW_BYTES_PER_S if len(data) > _LARGE else 0.0
     if blocks(call):
-        return sending + call.block_ms / limits.SECOND + min(reply_timeout_s, limits.BLOCK_LATE_MS / limits.SECOND)
+        return sending + call.block_ms / limits.SECOND + min(reply_timeout_s, BLOCK_LATE_MS / limits.SECOND)
     return sending + reply_timeout_s
 
 

@@ -5,10 +5,14 @@ from __future__ import annotations
 import os
 import traceback
 from collections.abc import Callable, Iterator
+from typing import Final
 
 from leasehold.core import limits
 from leasehold.core.job import ErrorInfo
 from leasehold.core.text import cut
+
+MAX_TRACEBACK_BYTES: Final = 16 * 1024
+"""Bytes of a traceback that are kept with a failed job."""
 
 CHAIN_MAX = 5
 """Causes and members of groups that are described beside the error itself."""
@@ -57,7 +61,7 @@ def _traceback(error: BaseException) -> str:
         blocks.append(f"{frames}{info}")
     if own is None and len(blocks) == 1:
         return ""
-    return cut("\n\nwith or caused by:\n".join(blocks), limits.MAX_TRACEBACK)
+    return cut("\n\nwith or caused by:\n".join(blocks), MAX_TRACEBACK_BYTES)
 
 
 def _related(error: BaseException) -> Iterator[BaseException]:

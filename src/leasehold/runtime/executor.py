@@ -30,7 +30,7 @@ from leasehold.runtime.jobs.beats import Kept
 from leasehold.runtime.jobs.held import Batch, Held, Phase, Rest, Stop
 from leasehold.runtime.jobs.job import Job, JobServices
 from leasehold.runtime.jobs.outcomes import outcome_of_timeout
-from leasehold.runtime.jobs.overrun import StuckSlots, take_verdict, unbegun, unless_asked, waits
+from leasehold.runtime.jobs.overrun import CANCEL_MS, StuckSlots, take_verdict, unbegun, unless_asked, waits
 from leasehold.runtime.jobs.table import Inflight
 from leasehold.runtime.log import ended, log_event
 from leasehold.runtime.observe.dispatcher import EventDispatcher
@@ -337,7 +337,7 @@ class Executor:
             self.apart.stop(run, why)
         elif run.task is not None:
             if why is not Stop.CANCEL:
-                run.give_up_at = min(run.give_up_at, now + limits.CANCEL_MS / limits.SECOND)
+                run.give_up_at = min(run.give_up_at, now + CANCEL_MS / limits.SECOND)
             if run.began:
                 run.task.cancel()
             else:

@@ -17,14 +17,14 @@ from leasehold.core.steps import WaitLost
 from leasehold.core.task import BatchRule
 from leasehold.runtime.executor import Executor
 from leasehold.runtime.jobs.held import PENDING, Held
-from leasehold.runtime.jobs.suspects import Suspects
+from leasehold.runtime.jobs.suspects import RESERVED_LOOK_MS, Suspects
 from leasehold.runtime.jobs.table import Inflight
 from leasehold.runtime.log import log_event
-from leasehold.runtime.loops import MonitoredDriver, is_away
+from leasehold.runtime.loops import SPURIOUS_MS, MonitoredDriver, is_away
 from leasehold.runtime.ports import Env, Keeper
-from leasehold.runtime.prefetch import Prefetch
+from leasehold.runtime.prefetch import STUCK_MS, Prefetch
 from leasehold.runtime.round_robin import WeightedRoundRobin
-from leasehold.runtime.settler import Settler
+from leasehold.runtime.settler import ROUND_MOST, Settler
 
 LOST_TOLD: Final = 5
 """So many lost waits in a row are told of."""
@@ -137,12 +137,12 @@ class Fetcher:
                 await self._rest(self._inflight.room.wait())
                 continue
             if not self._suspects.may_claim():
-                await self._stand_by(limits.RESERVED_LOOK_MS)
+                await self._stand_by(RESERVED_LOOK_MS)
                 continue
             was_lasting = self._inflight.lasting
             leased, room = await self._claim()
             if self._suspects.reserved is not None:
-                await self._stand_by(limits.RESERVED_LOOK_MS)
+                await self._stand_by(RESERVED_LOOK_MS)
                 continue
             if 0 < len(leased.leases) < room:
                 await asyncio.sleep(0)  # what was just started comes first; where more waits, Redis works meanwhile
@@ -200,7 +200,7 @@ class Fetcher:
         # A claim under way may bring newer jobs: handed back after these they would land in front of them.
         if late or not saturated or self._inflight.free > 0 or self.stopping or self.claiming_since is not None:
             return
-        before = now - limits.STUCK_MS / limits.SECOND
+        before = now - STUCK_MS / limits.SECOND
         stuck = self._inflight.take_pending(lambda held: self._inflight.ripe_at(held) < before)
         if stuck:
             self._pace.stuck()
@@ -249,7 +249,7 @@ class Fetcher:
         lane each, as many as fill one: nobody knows how many lanes they will be.
         """
         inflight = self._inflight
-        ahead = self._pace.ahead(inflight.lively(self._env.clock() - limits.STUCK_MS / limits.SECOND))
+        ahead = self._pace.ahead(inflight.lively(self._env.clock() - STUCK_MS / limits.SECOND))
         inflight.low_water = ahead // 2
         rule = self._batches.get(part[0])
         pending = len(inflight.pending) if rule is None else inflight.gathering.count(part[0])
@@ -257,7 +257,7 @@ class Fetcher:
         if startable <= 0 and (pending > inflight.low_water or ahead == 0):
             return 0
         wanted = max(startable, -pending) + ahead
-        at_once = rule.size if rule is not None and rule.one_lane else limits.ROUND_MOST
+        at_once = rule.size if rule is not None and rule.one_lane else ROUND_MOST
         return max(0, min(wanted, at_once, limits.MAX_HELD - inflight.held + self._settler.set_aside))
 
     async def _claim(self) -> tuple[Leased, int]:
@@ -329,11 +329,11 @@ class Fetcher:
         if self._burst and not self._inflight.empty:
             # A job here may still be retried or handed back: look again when one has ended.
             self._inflight.changed.clear()
-            await self._rest(self._inflight.changed.wait(), limits.SPURIOUS_MS)
+            await self._rest(self._inflight.changed.wait(), SPURIOUS_MS)
             return
         if self._hinted > 1:
             # Woken and nothing there, again and again: others are faster. Do not spin.
-            pause_ms = min(limits.MIN_WAIT_MS * self._hinted, limits.SPURIOUS_MS)
+            pause_ms = min(limits.MIN_WAIT_MS * self._hinted, SPURIOUS_MS)
             await self._rest(self._env.sleep(pause_ms / limits.SECOND))
         most = self._engine.timing.idle_wait_ms
         wait_ms = max(limits.MIN_WAIT_MS, min(most, most if next_ms is None else next_ms))

@@ -10,6 +10,7 @@ import logging
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from leasehold.core import limits
 from leasehold.core.engine import HeartbeatReply, Timing
@@ -24,6 +25,29 @@ from leasehold.runtime.loops import FailureRate
 from leasehold.runtime.ports import Env, Keeper, KeeperGone
 from leasehold.runtime.settler import Settler
 from leasehold.runtime.waits import catch_up
+
+KEEPER_RESTARTS: Final = 5
+"""A keeper that died more often than this within a minute stops the worker with an error."""
+KEEPER_SILENCE_MS: Final = 3 * limits.SECOND
+"""A keeper that is silent for twice this long is replaced, also while no job is held or while it starts."""
+KEEPER_LATE_MS: Final = 1 * limits.SECOND
+"""While jobs are held: after this much silence of the keeper, two heartbeats late, the worker claims no jobs."""
+KEEPER_GONE_MS: Final = 1_300
+"""While jobs are held: after this much silence the keeper is replaced, in time for the next one to keep the leases."""
+KEEPER_START_MS: Final = 20 * limits.SECOND
+"""A keeper that has not reported this long after its start is replaced."""
+KEEPER_STARTS: Final = 5
+"""When this many keepers in a row never reported, the worker stops with an error."""
+KEEPER_UNSTARTED_MS: Final = 30 * limits.SECOND
+"""When no keeper could be started for this long, the worker stops with an error."""
+KEEPER_BACKOFF_MS: Final = 50
+"""The pause between two attempts to start a keeper. It doubles with every attempt."""
+KEEPER_BACKOFF_CAP_MS: Final = 500
+"""The longest of these pauses."""
+KEEPER_PATIENCE_MOST: Final = 16
+"""Each keeper that is replaced for its silence doubles the silence allowed to the next, up to this factor."""
+KEEPER_PATIENCE_MS: Final = limits.MINUTE
+"""A keeper that has not been silent for this long has the usual limits again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,15 +79,15 @@ class Heartbeat:
         self._queues = tuple(queues)
         beat_ms = timing.beat_ms
         self._young_s = beat_ms / 2 / limits.SECOND
-        self._late_s = max(limits.KEEPER_LATE_MS, 2 * beat_ms) / limits.SECOND
-        self._gone_s = max(limits.KEEPER_GONE_MS, 2.6 * beat_ms) / limits.SECOND
+        self._late_s = max(KEEPER_LATE_MS, 2 * beat_ms) / limits.SECOND
+        self._gone_s = max(KEEPER_GONE_MS, 2.6 * beat_ms) / limits.SECOND
         self._kept = kept
         self._inflight = inflight
         self._fetcher = fetcher
         self._executor = executor
         self._settler = settler
         self._env = env
-        self._strikes = FailureRate(limits.KEEPER_RESTARTS)
+        self._strikes = FailureRate(KEEPER_RESTARTS)
         self._patience = 1
         """By how much the limits of silence are stretched: after one was replaced for it, the machine may be slow."""
         self._impatient_at = -math.inf
@@ -106,17 +130,17 @@ class Heartbeat:
             except OSError as error:
                 if not tries:
                     log_event(logging.ERROR, "keeper_not_started", error=brief(error))
-                if self._env.clock() - since >= limits.KEEPER_UNSTARTED_MS / limits.SECOND:
+                if self._env.clock() - since >= KEEPER_UNSTARTED_MS / limits.SECOND:
                     raise KeeperGone(
                         "The process that keeps the leases could not be started for "
-                        f"{limits.KEEPER_UNSTARTED_MS // limits.SECOND} s: {error}. Is this user, or the machine, out "
+                        f"{KEEPER_UNSTARTED_MS // limits.SECOND} s: {error}. Is this user, or the machine, out "
                         "of memory, processes or file descriptors?"
                     ) from error
             else:
                 if tries:
                     log_event(logging.WARNING, "keeper_started", after_s=self._env.clock() - since)
                 return True
-            pause_ms = min(limits.KEEPER_BACKOFF_MS << min(tries, 16), limits.KEEPER_BACKOFF_CAP_MS)
+            pause_ms = min(KEEPER_BACKOFF_MS << min(tries, 16), KEEPER_BACKOFF_CAP_MS)
             tries += 1
             await self._env.sleep(pause_ms / limits.SECOND)
         return False
@@ -127,15 +151,15 @@ class Heartbeat:
             return
         log_event(logging.ERROR, "keeper_gone", error=brief(error))
         self._mute = self._mute + 1 if self._silenced and not self._spoke else 0
-        if self._mute > limits.KEEPER_STARTS:
+        if self._mute > KEEPER_STARTS:
             raise KeeperGone(
                 f"The process that keeps the leases was started {self._mute} times and never said a word within "
-                f"{limits.KEEPER_START_MS // limits.SECOND} s. Is the machine overloaded, or out of memory?"
+                f"{KEEPER_START_MS // limits.SECOND} s. Is the machine overloaded, or out of memory?"
             ) from error
         # One that was ended for its silence is no sign that it cannot live: the machine is short of processor time.
         if not self._silenced and self._strikes.strike(self._env.clock()):
             raise KeeperGone(
-                f"The process that keeps the leases died more than {limits.KEEPER_RESTARTS} times in a minute. "
+                f"The process that keeps the leases died more than {KEEPER_RESTARTS} times in a minute. "
                 "See the log lines before this one; is `python -m leasehold.processes.keeper.main` able to start here?"
             ) from error
 
@@ -208,18 +232,18 @@ class Heartbeat:
         """It is ended for its silence. Ending one after the other would only keep a slow machine busy."""
         self._silenced = True
         self._impatient_at = self._env.clock()
-        self._patience = min(2 * self._patience, limits.KEEPER_PATIENCE_MOST)
+        self._patience = min(2 * self._patience, KEEPER_PATIENCE_MOST)
 
     async def _listen(self) -> None:
         silent = 0
         while True:
             try:
-                async with asyncio.timeout(limits.KEEPER_SILENCE_MS / limits.SECOND):
+                async with asyncio.timeout(KEEPER_SILENCE_MS / limits.SECOND):
                     beat = await self._keeper.report()
             except TimeoutError:
                 # Once may be our own doing: this process was stopped, or its loop was held up.
                 silent += 1
-                starting = not self._spoke and silent * limits.KEEPER_SILENCE_MS < limits.KEEPER_START_MS
+                starting = not self._spoke and silent * KEEPER_SILENCE_MS < KEEPER_START_MS
                 if silent > self._patience and not starting and not self._stopping:
                     self._lose_patience()
                     await self._keeper.stop()
@@ -227,7 +251,7 @@ class Heartbeat:
                 continue
             silent = 0
             self._heard_at, self._spoke = self._env.clock(), True
-            if self._heard_at - self._impatient_at > limits.KEEPER_PATIENCE_MS / limits.SECOND:
+            if self._heard_at - self._impatient_at > KEEPER_PATIENCE_MS / limits.SECOND:
                 self._patience = 1
             if beat is not None:
                 self._hear(beat)

@@ -7,7 +7,7 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from leasehold.core import limits
 from leasehold.core.errors import AccessDenied, RedisError, Unreachable
@@ -16,6 +16,15 @@ from leasehold.runtime.forks import ForkGuard
 from leasehold.runtime.log import Once, brief, log_event
 from leasehold.runtime.observe.dispatcher import EventDispatcher
 from leasehold.runtime.ports import Env, Messages, WatchedDriver
+
+LOOP_FAILURES: Final = 10
+"""A background loop that raised this often within a minute stops the worker with an error."""
+REDIS_BACKOFF_MS: Final = 50
+"""The pause after a background loop lost Redis. It doubles with every failure."""
+REDIS_BACKOFF_CAP_MS: Final = 1 * limits.SECOND
+"""The longest of these pauses."""
+SPURIOUS_MS: Final = 100
+"""The longest pause after wake-ups without a job."""
 
 T = TypeVar("T")
 
@@ -115,7 +124,7 @@ async def supervised(
     there are: one counts only when it is `stopping` or `ending`. After `LOOP_FAILURES` of them in a minute it raises
     `LoopFailed`.
     """
-    strikes = FailureRate(limits.LOOP_FAILURES - 1)
+    strikes = FailureRate(LOOP_FAILURES - 1)
     tries = 0
     told = Once()
     while not stopping():
@@ -135,7 +144,7 @@ async def supervised(
                 _withdraw()
             log_event(logging.ERROR, "loop_failed", loop=name, error=brief(error))
             if strikes.strike(env.clock()):
-                raise LoopFailed(f"The {name} loop failed {limits.LOOP_FAILURES} times in a minute.") from error
+                raise LoopFailed(f"The {name} loop failed {LOOP_FAILURES} times in a minute.") from error
         tries = 1 if env.clock() - began > limits.MINUTE / limits.SECOND else min(tries + 1, 16)
         await env.sleep(pause_s(tries, env.random))
 
@@ -168,5 +177,5 @@ def _withdraw() -> None:
 
 def pause_s(tries: int, random: Callable[[], float]) -> float:
     """How long to wait after so many failures in a row: doubling up to a cap, half of it by chance."""
-    full = min(limits.REDIS_BACKOFF_CAP_MS, limits.REDIS_BACKOFF_MS << (tries - 1))
+    full = min(REDIS_BACKOFF_CAP_MS, REDIS_BACKOFF_MS << (tries - 1))
     return full * (0.5 + random() / 2) / limits.SECOND

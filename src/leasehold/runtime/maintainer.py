@@ -8,6 +8,7 @@ import os
 import socket
 import time
 from collections.abc import Callable, Collection, Sequence
+from typing import Final
 
 from leasehold.core import limits
 from leasehold.core.engine import Engine
@@ -18,6 +19,9 @@ from leasehold.runtime.jobs.table import Inflight
 from leasehold.runtime.log import log_event
 from leasehold.runtime.observe.dispatcher import EventDispatcher
 from leasehold.runtime.ports import Driver, Env
+
+UNPARKED_MS: Final = 250
+"""How soon to look for parked jobs again after some came back: workers without their task may park them again."""
 
 ROUNDS_MAX = 20
 """Rounds of maintenance of a queue in a row, while there is more to do. The rest waits for the next time."""
@@ -69,7 +73,7 @@ class Maintainer:
                     refusal = refusal or error
             if refusal is not None:
                 raise refusal
-            pause_ms = limits.UNPARKED_MS if unparked else self._engine.timing.maintain_ms
+            pause_ms = UNPARKED_MS if unparked else self._engine.timing.maintain_ms
             await self._env.sleep(pause_ms / limits.SECOND * (0.75 + self._env.random() / 2))
 
     async def _tend(self, queue: str) -> int:

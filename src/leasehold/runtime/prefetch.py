@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from leasehold.core import limits
+
+AHEAD_MS: Final = 15
+"""How much work a worker claims ahead of its free slots, by measured job time."""
+MAX_AHEAD: Final = 500
+"""Jobs that a worker claims ahead of its free slots, at most."""
+STUCK_MS: Final = 25
+"""A claimed job that has waited this long while every slot was busy is released for another worker."""
 
 WEIGHT = 0.1
 """Of the newest measurement in the moving average."""
@@ -17,7 +26,7 @@ class Prefetch:
 
     def __init__(self) -> None:
         self._job_s: float | None = None
-        self._cap = limits.MAX_AHEAD
+        self._cap = MAX_AHEAD
 
     def finished(self, seconds: float) -> None:
         """A job took this long in its handler."""
@@ -33,13 +42,13 @@ class Prefetch:
     def window(self, started: int, seconds: float, saturated: bool) -> None:
         """In a window of time this many jobs were started. `saturated`: others were pending all the while."""
         if saturated and seconds > 0:
-            self._cap = max(1, min(limits.MAX_AHEAD, int(started / seconds * limits.AHEAD_MS / limits.SECOND)))
+            self._cap = max(1, min(MAX_AHEAD, int(started / seconds * AHEAD_MS / limits.SECOND)))
         else:
-            self._cap = min(limits.MAX_AHEAD, self._cap * 2)
+            self._cap = min(MAX_AHEAD, self._cap * 2)
 
     def ahead(self, lively: int) -> int:
         """How many jobs to hold beyond the free slots, when so many slots work through short jobs."""
         if self._job_s is None:
             return 0
-        work = lively * limits.AHEAD_MS / limits.SECOND
+        work = lively * AHEAD_MS / limits.SECOND
         return min(self._cap, int(work / max(self._job_s, 1e-6)))

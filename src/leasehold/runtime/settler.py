@@ -22,6 +22,16 @@ from leasehold.runtime.log import log_event
 from leasehold.runtime.observe.dispatcher import EventDispatcher
 from leasehold.runtime.ports import Driver, Env
 
+ROUND_MOST: Final = 200
+"""Jobs that a worker claims or settles in one call: Redis serves no other client meanwhile. A batch of one lane is
+claimed whole."""
+SETTLE_CROWD: Final = 8
+"""When this many jobs have ended at once, the worker waits for more before it settles them."""
+SETTLE_FULL: Final = 100
+"""The worker stops waiting for more when this many jobs have ended."""
+GATHER_MS: Final = 2
+"""How long the worker waits for more jobs to end."""
+
 ASIDE_MOST: Final = 20
 """So many that may each be refused for itself are tried again at one time: the others wait meanwhile."""
 
@@ -97,11 +107,11 @@ class Settler:
             while self._queue or self._due() is not None:
                 if (aside := self._due()) is not None:
                     await self._try_again(aside)
-                if limits.SETTLE_CROWD <= len(self._queue) < limits.SETTLE_FULL:
+                if SETTLE_CROWD <= len(self._queue) < SETTLE_FULL:
                     # So many at once: jobs are short, and more will have ended in a moment.
-                    await self._env.sleep(limits.GATHER_MS / limits.SECOND)
+                    await self._env.sleep(GATHER_MS / limits.SECOND)
                 if self._queue:
-                    await self._round(_take(self._queue, limits.ROUND_MOST))
+                    await self._round(_take(self._queue, ROUND_MOST))
             if not self._aside:
                 self._quiet.set()
 
@@ -190,7 +200,7 @@ class Settler:
         """Some of those that were set aside. The next have their turn soon if any of these went through; those that are
         refused for themselves go behind the others, and all keep their place when none is taken."""
         before, whole = len(aside.items), aside.whole
-        items = _take(aside.items, limits.ROUND_MOST if whole else ASIDE_MOST)
+        items = _take(aside.items, ROUND_MOST if whole else ASIDE_MOST)
         aside.whole = False
         try:
             refusal = await (self._settle_all if whole else self._settle_each)(aside.queue, items)

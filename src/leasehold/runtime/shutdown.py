@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from leasehold.core import limits
 from leasehold.core.engine import Engine
@@ -21,6 +22,15 @@ from leasehold.runtime.jobs.table import Inflight
 from leasehold.runtime.ports import Driver
 from leasehold.runtime.settler import Settler
 from leasehold.runtime.waits import within
+
+FLUSH_MS: Final = 5 * limits.SECOND
+"""At a stop: how long outcomes may take to reach Redis."""
+LEAVE_MS: Final = 2 * limits.SECOND
+"""At a stop: how long it may take to release the remaining jobs."""
+TELL_MS: Final = 2 * limits.SECOND
+"""At a stop: how long listeners and hooks have for the events that they have not received yet."""
+RECYCLE_DRAIN_MS: Final = limits.HOUR
+"""How long a worker that is recycled waits for its running jobs. The rest then have the grace period."""
 
 
 @dataclass(slots=True, eq=False)

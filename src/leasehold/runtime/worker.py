@@ -26,8 +26,10 @@ from leasehold.runtime.handlers.middleware import Layers, Middleware
 from leasehold.runtime.handlers.routes import Routes
 from leasehold.runtime.heartbeat import Heartbeat
 from leasehold.runtime.isolation.child import Launch
+from leasehold.runtime.isolation.messages import PROCESS_BYE_MS
 from leasehold.runtime.isolation.pool import require_launcher
 from leasehold.runtime.jobs.beats import Kept
+from leasehold.runtime.jobs.overrun import CANCEL_MS, WATCH_MS
 from leasehold.runtime.jobs.table import Inflight
 from leasehold.runtime.log import brief, log_event
 from leasehold.runtime.loops import LoopFailed, MonitoredDriver, supervised, unsupervised
@@ -38,7 +40,7 @@ from leasehold.runtime.ports import Env, Keeper, WatchedDriver
 from leasehold.runtime.prefetch import Prefetch
 from leasehold.runtime.round_robin import WeightedRoundRobin
 from leasehold.runtime.settler import Settler
-from leasehold.runtime.shutdown import Shutdown
+from leasehold.runtime.shutdown import FLUSH_MS, LEAVE_MS, RECYCLE_DRAIN_MS, TELL_MS, Shutdown
 from leasehold.runtime.signals import on_signals
 from leasehold.runtime.subscriber import Subscriber
 from leasehold.runtime.waits import unless, within
@@ -118,11 +120,10 @@ class Worker:
         self._herald = EventDispatcher(listeners, self.id, self._env) if listeners else None
         self._middleware = tuple(middleware)
         self._link = MonitoredDriver(driver, self._env, self._herald)
-        self._stop = asyncio.Event()
+        self._stop, self._hard = asyncio.Event(), asyncio.Event()
         self._hurry = asyncio.Event()
         """A stop was asked for, and not only that it retires."""
         self._asked = self._ending = False
-        self._hard = asyncio.Event()
         self._worn = worn
         self.retiring: str | None = None
         """Why the worker retires, when it does."""
@@ -306,7 +307,7 @@ class Worker:
 
     async def _watch(self) -> None:
         """Look after timeouts and stuck jobs while there is anything here; sleep while there is not."""
-        tick = limits.WATCH_MS / limits.SECOND
+        tick = WATCH_MS / limits.SECOND
         while True:
             if self._inflight.empty:
                 self._inflight.occupied.clear()
@@ -328,7 +329,7 @@ class Worker:
         self._executor.stopping = True
         self._fetcher.stop()
         # First the claim that is under way: what it brings is newer, and goes back together with the rest, in order.
-        await self._or_hard(asyncio.wait({self._fetching}), limits.CANCEL_MS / limits.SECOND)
+        await self._or_hard(asyncio.wait({self._fetching}), CANCEL_MS / limits.SECOND)
         self._hand_back()
         self._fetching.add_done_callback(lambda _: self._hand_back())
         self._executor.end_persistent()
@@ -338,26 +339,26 @@ class Worker:
             self._herald.worker_stopping(running)
         if self._fatal is None:
             if self.retiring is not None:
-                await unless(self._hurry, self._worked_off(), limits.RECYCLE_DRAIN_MS / limits.SECOND)
+                await unless(self._hurry, self._worked_off(), RECYCLE_DRAIN_MS / limits.SECOND)
             await self._or_hard(self._drained(), self._grace_s)
         if not self._hard.is_set():
             self._executor.cancel_running()
-            await self._or_hard(self._drained(), limits.CANCEL_MS / limits.SECOND)
-            await self._or_hard(asyncio.wait({self._fetching}), limits.CANCEL_MS / limits.SECOND)
-            await self._or_hard(self._settler.flushed(), limits.FLUSH_MS / limits.SECOND)
-            await self._or_hard(self._hooks.flushed(), limits.TELL_MS / limits.SECOND)
+            await self._or_hard(self._drained(), CANCEL_MS / limits.SECOND)
+            await self._or_hard(asyncio.wait({self._fetching}), CANCEL_MS / limits.SECOND)
+            await self._or_hard(self._settler.flushed(), FLUSH_MS / limits.SECOND)
+            await self._or_hard(self._hooks.flushed(), TELL_MS / limits.SECOND)
         hard = self._hard.is_set()
         if hard:
             self._executor.cancel_running()
             await within(self._settler.flushed(), limits.HARD_STOP_MS / 2 / limits.SECOND)
         self._fetching.cancel()
         if self._executor.apart is not None:
-            await self._or_hard(self._executor.apart.close(), limits.PROCESS_BYE_MS / limits.SECOND)
-        given_back = await self._leaving.run((limits.HARD_STOP_MS if hard else limits.LEAVE_MS) / limits.SECOND)
+            await self._or_hard(self._executor.apart.close(), PROCESS_BYE_MS / limits.SECOND)
+        given_back = await self._leaving.run((limits.HARD_STOP_MS if hard else LEAVE_MS) / limits.SECOND)
         going_on, unheard = len(self._inflight.running), None
         if self._herald is not None:
             self._herald.worker_stopped(given_back, hard)
-            await within(self._herald.flushed(), (limits.HARD_STOP_MS if hard else limits.TELL_MS) / limits.SECOND)
+            await within(self._herald.flushed(), (limits.HARD_STOP_MS if hard else TELL_MS) / limits.SECOND)
             unheard = self._herald.unheard
         about: dict[str, object] = {"given_back": given_back, "hard": hard, "handlers_going_on": going_on}
         log_event(logging.INFO, "stopped", worker=self.id, **about, unheard=unheard)

@@ -8,9 +8,9 @@ from functools import partial
 from typing import Any, Final
 
 from leasehold import Leasehold
-from leasehold.core import limits
 from leasehold.core.errors import InvalidArgument, LeaseholdError, PayloadTooLarge
 from leasehold.core.job import State
+from leasehold.settings import MAX_PAYLOAD_BYTES
 from tests.faults.harness import broken, jobs
 from tests.faults.harness.history import Event, Op
 from tests.faults.harness.scenario import scenario
@@ -67,7 +67,7 @@ def bad_calls(app: Leasehold) -> Iterator[tuple[str, Callable[[], Any]]]:
     for option, values in bad_options:
         for value in values:
             yield f"{option} {str(value)[:9]!r}", partial(queue.enqueue, b"", **{option: value})
-    for payload in ({1, 2}, object(), float("nan"), float("inf"), {1: {2}}, b"x" * (limits.MAX_PAYLOAD + 1)):
+    for payload in ({1, 2}, object(), float("nan"), float("inf"), {1: {2}}, b"x" * (MAX_PAYLOAD_BYTES + 1)):
         yield f"payload {str(payload)[:20]}", partial(queue.enqueue, payload)
     for seconds in (0, -1, 0.0004, float("nan"), 1e12):
         yield f"lease of {seconds} s", partial(queue.lease, seconds=seconds)
@@ -92,7 +92,7 @@ def bad(stage: Stage) -> None:
     stage.serve()
     stage.fleet(2, 4)
     stage.add(stage.size, jobs.STEP, 20)
-    for size in (0, 1, limits.MAX_PAYLOAD - 1, limits.MAX_PAYLOAD):
+    for size in (0, 1, MAX_PAYLOAD_BYTES - 1, MAX_PAYLOAD_BYTES):
         stage.add_raw(b"x" * size)
     for name, call in bad_calls(stage.app):
         try:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from leasehold.core import limits
+from leasehold.core.engine import LEASE_MS
 from tests.faults.harness import broken, jobs
 from tests.faults.harness.scenario import scenario
 from tests.faults.harness.stage import Stage
 from tests.faults.harness.verdict import Bounds
 
-BLOCKED_MS: Final = 3 * limits.LEASE_MS + 200
+BLOCKED_MS: Final = 3 * LEASE_MS + 200
 LOOPS: Final = ("fetch", "settle", "watch", "maintain", "present", "report", "listen")
 END_S: Final = 40.0
 ALWAYS: Final = 1_000_000

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from leasehold.core import limits
 from leasehold.core.errors import ReplyError, WrongState
 from leasehold.core.job import NewJob, State, WorkerView
 from leasehold.core.outcome import Completed, Failed, Outcome, Released, Retried, Unroutable
+from leasehold.engines.kit.config import CLAIM_BYTES, MAX_HOLDERS
 from tests.conformance.test_overdue import Keeper
 from tests.conformance.test_rerun import follow
 from tests.support.world import BOOM, World
@@ -229,7 +229,7 @@ def test_a_worker_that_describes_itself_in_another_way_is_left_out(world: World)
 
 
 def test_only_so_many_workers_hold_jobs_of_a_queue(world: World) -> None:
-    for n in range(limits.MAX_HOLDERS):
+    for n in range(MAX_HOLDERS):
         world.command("ZADD", world.key("holders"), 10**15, f"w{n}")
         world.command("HSET", world.key(f"held:w{n}"), f"old{n}", f"1 0 {n}")
         world.command("HSET", world.key("jobs"), f"old{n}", "1 *\n")
@@ -243,10 +243,10 @@ def test_only_so_many_workers_hold_jobs_of_a_queue(world: World) -> None:
 def test_what_a_claim_meets_is_known_from_then_on(world: World) -> None:
     """The counters of a queue that rests for long are forgotten, and with them that its records are large."""
     large = b"x" * 100_000
-    world.put(*(f"large{n}" for n in range(2 * limits.CLAIM_BYTES // len(large))), payload=large)
+    world.put(*(f"large{n}" for n in range(2 * CLAIM_BYTES // len(large))), payload=large)
     world.command("HDEL", world.key("meta"), "large")
     world.take(1)
-    assert len(world.take(100)) <= limits.CLAIM_BYTES // len(large) + 1
+    assert len(world.take(100)) <= CLAIM_BYTES // len(large) + 1
     world.audit()
 
 

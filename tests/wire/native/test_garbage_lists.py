@@ -13,6 +13,7 @@ from leasehold.core.errors import WrongState
 from leasehold.core.job import Lease, NewJob, State
 from leasehold.core.outcome import Completed, Failed, Outcome, Released, Retried, Unroutable
 from leasehold.core.shape import Conflict, Shape, UniqueRule, Until
+from leasehold.engines.native.config import PUT_OFF_MS
 from tests.support.engines import GRACE_MS, LEASE_MS
 from tests.support.world import BOOM, World
 
@@ -96,7 +97,7 @@ def test_what_is_given_back_is_put_off_and_the_others_go_back(world: World, suff
     world.audit()
     ends = [*world.take_ids(), *world.take_ids()]  # of those that have crashed one is held at a time
     assert ends[0] == "a"
-    world.pass_time(limits.PUT_OFF_MS + 100)
+    world.pass_time(PUT_OFF_MS + 100)
     world.leave("w")
     counts = {id: world.view(id).crashes for id in ("a", "b1", "b2", "b3", "c")}
     assert set(counts.values()) == ({1} if way in ("die", "leave, crashed") else {0})
@@ -111,7 +112,7 @@ def test_one_that_is_to_be_cancelled_is_put_off_first(world: World, suffix: str)
     world.leave("w")
     assert world.ids(State.SCHEDULED) == ["b1", "b2", "b3"]
     world.command("DEL", world.key(suffix))
-    world.pass_time(limits.PUT_OFF_MS + 100)
+    world.pass_time(PUT_OFF_MS + 100)
     leases = world.take(20)
     assert len(leases) == len(held)
     assert [asked.ref.id for asked in world.beat("w", leases).cancelled] == ["b2"]
@@ -135,14 +136,14 @@ def test_what_is_due_is_put_into_line_once(world: World, suffix: str) -> None:
     world.command("SET", world.key(suffix), "x")
     assert world.maintain().promoted == 1
     assert world.counts() == {"scheduled": 2, "ready": 1}
-    world.pass_time(limits.PUT_OFF_MS + 100)
+    world.pass_time(PUT_OFF_MS + 100)
     assert world.take_ids() == ["later"]
-    world.pass_time(limits.PUT_OFF_MS + 100)
+    world.pass_time(PUT_OFF_MS + 100)
     with pytest.raises(WrongState):
         world.take_ids()
     world.command("DEL", world.key(suffix))
     assert world.take_ids() == []
-    world.pass_time(limits.PUT_OFF_MS + 100)
+    world.pass_time(PUT_OFF_MS + 100)
     assert sorted(world.take_ids()) == ["s1", "s2"]
     world.audit()
 
@@ -227,6 +228,6 @@ def test_who_follows_an_end_is_not_left_behind(world: World, suffix: str, end: s
     ENDS[end](world, lease)
     assert world.ids(State.SCHEDULED) == ["p1"]
     world.command("DEL", world.key(suffix))
-    world.pass_time(limits.PUT_OFF_MS + 100)
+    world.pass_time(PUT_OFF_MS + 100)
     assert world.take_ids() == ["p1"]
     world.audit()

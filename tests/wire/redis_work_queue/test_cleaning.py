@@ -8,8 +8,8 @@ import time
 import pytest
 
 from leasehold.compat.redis_work_queue import Item, KeyPrefix, WorkQueue
-from leasehold.core import limits
 from leasehold.core.steps import Command
+from leasehold.engines.kit.config import FAILED_MAX
 from leasehold.engines.redis_work_queue import clean
 from leasehold.engines.redis_work_queue.clean import DeepPass
 from tests.support.stepping import Session, send_with, step
@@ -83,7 +83,7 @@ def test_a_deep_clean_of_many_finds_the_few(bench: Bench) -> None:
 
 
 def test_a_deep_clean_takes_turns_where_the_lists_are_long(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "RWQ_KNOWN_MAX", 100)
+    monkeypatch.setattr("leasehold.engines.redis_work_queue.clean.KNOWN_MAX", 100)
     fill(bench, 1, 450, ":queue")
     fill(bench, 451, 500, "")
     one = DeepPass(P)
@@ -207,7 +207,7 @@ def test_a_light_clean_says_what_it_may_put_back_later(bench: Bench) -> None:
 def test_a_clean_of_the_drop_in_keeps_the_records_that_workers_keep(bench: Bench) -> None:
     queue = WorkQueue(KeyPrefix(P))
     with bench.client() as db:
-        records = limits.FAILED_MAX + 500
+        records = FAILED_MAX + 500
         names = [f"f{number}" for number in range(records)]
         for start in range(0, records, 2_000):
             part = names[start : start + 2_000]

@@ -14,8 +14,8 @@ import redis.asyncio
 
 from leasehold.compat.redis_work_queue import AsyncWorkQueue, Item, KeyPrefix, WorkQueue
 from leasehold.compat.redis_work_queue.calls import Nonces
-from leasehold.core import limits
 from leasehold.core.errors import InvalidArgument
+from leasehold.engines.kit.config import MAX_LOOK
 from tests.wire.redis_work_queue.bench import Bench
 
 
@@ -120,7 +120,7 @@ def test_a_ghost_does_not_end_the_wait(bench: Bench, db: redis.Redis, queue: Wor
 
 
 def test_many_ghosts_do_not_hide_what_is_behind_them(bench: Bench, db: redis.Redis, queue: WorkQueue) -> None:
-    for n in range(3 * limits.MAX_LOOK):
+    for n in range(3 * MAX_LOOK):
         bench.foreign_push(f"ghost{n}")
     bench.put("a")
     item = queue.lease(db, 5, block=False)

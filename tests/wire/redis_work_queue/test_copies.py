@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from leasehold.compat.redis_work_queue import Item, KeyPrefix, WorkQueue
-from leasehold.core import limits
 from leasehold.engines.native import NativeEngine
+from leasehold.engines.redis_work_queue.config import COPIES_MAX
 from leasehold.engines.redis_work_queue.migrate import migrate_page
 from leasehold.redis.sync import SyncDriver
 from leasehold.testing.server import RedisServer
@@ -73,7 +73,7 @@ def test_two_of_ours_leave_no_copy(bench: Bench) -> None:
 
 def test_the_copies_of_many_are_looked_for_as_far_as_one_call_may(bench: Bench) -> None:
     """The list is long: of the first, as is usual, and not of all."""
-    many = limits.RWQ_COPIES_MAX // 2
+    many = COPIES_MAX // 2
     held_elsewhere(bench)
     bench.command("EVAL", f"for i = 1, {many} do redis.call('LPUSH', KEYS[1], 'i' .. i) end", 1, "jobs:processing")
     assert by_worker(bench)

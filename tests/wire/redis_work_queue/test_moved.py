@@ -8,9 +8,9 @@ from collections.abc import Callable
 import pytest
 
 from leasehold.compat.redis_work_queue import KeyPrefix, WorkQueue
-from leasehold.core import limits
 from leasehold.core.job import Lease, State
 from leasehold.core.outcome import Broken, Completed, Failed, Outcome, Released, Retried, Unroutable
+from leasehold.engines.kit.config import MAX_CRASHES
 from leasehold.redis.sync import SyncDriver
 from leasehold.testing.server import RedisServer
 from tests.support.engines import GRACE_MS, LEASE_MS
@@ -117,7 +117,7 @@ def clean(bench: Bench) -> None:
 @pytest.mark.parametrize("by", [lambda bench: bench.light(), clean], ids=["leasehold clean", "the drop-in"])
 def test_poison_that_cleaners_take_back_ends_in_broken(bench: Bench, by: Callable[[Bench], object]) -> None:
     bench.put("a")
-    crash(bench, limits.MAX_CRASHES - 1, by=by)
+    crash(bench, MAX_CRASHES - 1, by=by)
     bench.take_one("last")
     end_lease(bench, "a")
     by(bench)
@@ -138,7 +138,7 @@ def test_a_cleaner_counts_a_crash_for_what_may_have_been_running(bench: Bench) -
 
 def test_the_last_crash_takes_it_out_of_the_queue_too(bench: Bench) -> None:
     bench.put("a")
-    crash(bench, limits.MAX_CRASHES - 1, by=lambda bench: bench.light())
+    crash(bench, MAX_CRASHES - 1, by=lambda bench: bench.light())
     bench.take_one("last")
     end_lease(bench, "a")
     bench.foreign_reset("a")

@@ -10,13 +10,15 @@ from typing import Any
 import pytest
 
 from leasehold.compat.redis_work_queue import Item, KeyPrefix, WorkQueue
-from leasehold.core import limits
+from leasehold.core.engine import GRACE_MS
 from leasehold.core.errors import InvalidArgument, UnsupportedFeature, WrongState
 from leasehold.core.job import JobRecord, Lease, NewJob, State
 from leasehold.core.outcome import Completed, Failed, Outcome, Released, Retried
 from leasehold.core.shape import Shape
 from leasehold.core.steps import Steps
+from leasehold.engines.kit.config import MAX_CRASHES
 from leasehold.engines.redis_work_queue import RedisWorkQueueEngine
+from leasehold.engines.redis_work_queue.config import DEEP_MS, MARK_MS, WIRE_LEASE_MS
 from leasehold.redis.sync import SyncDriver
 from leasehold.testing.server import RedisServer
 from tests.support.stepping import Crashed, Session, attempt, send_with, step
@@ -75,7 +77,7 @@ def test_r1_a_deep_clean_lists_an_item_that_is_in_no_list(bench: Bench) -> None:
 def test_r1_a_worker_does_it_by_itself(bench: Bench) -> None:
     bench.foreign_item("a")
     for _ in range(3):
-        bench.pass_time(limits.RWQ_DEEP_MS + 1)
+        bench.pass_time(DEEP_MS + 1)
         bench.maintain()
     assert bench.queue() == [b"a"]
 
@@ -111,7 +113,7 @@ def test_r3_a_mark_of_another_time_proves_nothing(bench: Bench) -> None:
     bench.foreign_add("a")
     bench.foreign_pop()
     bench.light()
-    bench.pass_time(STRAY_MS + limits.RWQ_MARK_MS + 1)
+    bench.pass_time(STRAY_MS + MARK_MS + 1)
     assert bench.light().requeued == 0
     bench.pass_time(STRAY_MS + 1)
     assert bench.light().requeued == 1
@@ -148,7 +150,7 @@ def test_marks_are_forgotten(bench: Bench) -> None:
     bench.light()
     assert bench.command("EXISTS", "jobs:stray", "jobs:unleased") == 2
     bench.foreign_complete("a")
-    bench.pass_time(STRAY_MS + limits.RWQ_MARK_MS + 1)
+    bench.pass_time(STRAY_MS + MARK_MS + 1)
     bench.put("b")
     assert bench.command("ZRANGE", "jobs:stray", 0, -1) == [b"b"]
     bench.foreign_pop()
@@ -240,7 +242,7 @@ def test_r6_ids_without_an_item_are_dropped(bench: Bench) -> None:
 def test_r7_a_late_completion_does_not_end_the_item_of_another_time(bench: Bench) -> None:
     bench.put("a", data=b"first")
     late = bench.take_one("w1", lease_ms=1_000)
-    bench.pass_time(1_001 + limits.GRACE_MS)
+    bench.pass_time(1_001 + GRACE_MS)
     bench.maintain()
     second = bench.take_one("w2")
     assert not bench.settle(late)
@@ -276,7 +278,7 @@ def test_r7_without_a_beat_in_between_as_well(bench: Bench) -> None:
 def test_r7_they_took_it_over(bench: Bench) -> None:
     bench.put("a")
     lease = bench.take_one()
-    bench.pass_time(limits.RWQ_LEASE_MS + 1)
+    bench.pass_time(WIRE_LEASE_MS + 1)
     bench.foreign_reset("a")
     bench.foreign_lease()
     for outcome in (None, Retried(BOOM), Released(), Failed(BOOM)):
@@ -384,7 +386,7 @@ def test_r9_a_crash_at_any_call_loses_nothing(bench: Bench, what: str, when: str
             item = bench.command("EXISTS", b"jobs:item:" + id)
             assert listed.count(id) == item
         for _ in range(3):
-            bench.pass_time(STRAY_MS + limits.RWQ_LEASE_MS + 1)
+            bench.pass_time(STRAY_MS + WIRE_LEASE_MS + 1)
             bench.maintain()
         done = bench.drain()
         gone = {"complete": ["a"], "fail": ["a"], "discard": ["a"]}.get(what, [])
@@ -423,7 +425,7 @@ def test_r11_an_item_in_no_list_after_its_lease_ended(bench: Bench) -> None:
     bench.command("LREM", "jobs:processing", 0, "a")
     bench.pass_time(30_001)
     for _ in range(3):
-        bench.pass_time(limits.RWQ_DEEP_MS + 1)
+        bench.pass_time(DEEP_MS + 1)
         for kind in LEASE_KEYS:
             bench.command("DEL", f"jobs:{kind}:a")
         bench.maintain()
@@ -555,12 +557,12 @@ def test_r16_a_lease_that_cannot_be_takes_nothing(bench: Bench, db, seconds) -> 
 
 def test_r18_a_job_that_takes_its_workers_down_is_set_aside(bench: Bench) -> None:
     bench.put("poison", data=b"\xff poison")
-    for n in range(limits.MAX_CRASHES):
+    for n in range(MAX_CRASHES):
         assert len(bench.take(1, f"w{n}")) == 1
         bench.run(bench.engine.leave(f"w{n}", ["default"], crashed=True))
     assert bench.state("poison") is State.BROKEN
     assert bench.take() == []
-    bench.pass_time(limits.RWQ_DEEP_MS)
+    bench.pass_time(DEEP_MS)
     bench.deep()
     assert (bench.lengths(), bench.items()) == ((0, 0), 0), "to others it is gone, and no cleaner queues it"
     assert bench.run(bench.engine.retry("default", "poison"))

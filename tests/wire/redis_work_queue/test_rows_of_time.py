@@ -17,6 +17,7 @@ from leasehold.core import limits
 from leasehold.core.job import State
 from leasehold.core.outcome import Broken
 from leasehold.core.steps import WaitLost
+from leasehold.engines.redis_work_queue.config import DEEP_MS
 from leasehold.redis.sync import SyncDriver
 from tests.redis.proxy import Proxy
 from tests.wire.redis_work_queue.bench import BOOM, Bench, P
@@ -90,7 +91,7 @@ def test_a_clock_that_is_set_back_puts_off_no_deep_clean(bench: Bench) -> None:
     bench.foreign_item("stranded")
     for _ in range(3):
         bench.maintain()
-        bench.pass_time(limits.RWQ_DEEP_MS)
+        bench.pass_time(DEEP_MS)
     assert bench.drain() == ["stranded"]
 
 

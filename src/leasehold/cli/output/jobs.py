@@ -9,9 +9,13 @@ from typing import Any, Final
 from leasehold.cli.errors import masked
 from leasehold.cli.output.facts import amount, distance, facts, indented, percent, time_of
 from leasehold.cli.output.tables import Table, ago
-from leasehold.core import limits
 from leasehold.core.job import JobView
 from leasehold.core.shape import Progress, Shape, UniqueRule, Until
+
+JOBS_SHOWN: Final = 20
+"""Jobs of each state that `leasehold jobs` shows by default."""
+CONTENT_SHOWN: Final = 8 * 1024
+"""Bytes of a payload or a result that are shown as text. JSON has all of them."""
 
 _TIMES: Final = ("enqueued", "due", "started", "ended", "expires")
 _COUNTS: Final = ("failures", "crashes")
@@ -173,8 +177,8 @@ def _content(data: bytes | None, shown: bool) -> str | None:
         return None
     if not shown:
         return f"{len(data):,} bytes (--payload shows them)"
-    text = masked(_text(data[: limits.CONTENT_SHOWN]) or "")
-    more = len(data) - limits.CONTENT_SHOWN
+    text = masked(_text(data[:CONTENT_SHOWN]) or "")
+    more = len(data) - CONTENT_SHOWN
     return text if more <= 0 else f"{text}\n... ({more:,} bytes more; --json has all)"
 
 

@@ -6,7 +6,7 @@ import json
 import sys
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import click
 
@@ -17,6 +17,9 @@ from leasehold.core.errors import RedisError
 
 if TYPE_CHECKING:
     from rich.console import Console, Group
+
+REFRESH_MS: Final = 1 * limits.SECOND
+"""How often `leasehold info --watch` refreshes."""
 
 _BESIDE = 8
 """Lines of the screen that are no rows: the clock, a trouble, two titles with their heads, what is left out."""
@@ -50,7 +53,7 @@ def follow(look: Callable[[], Seen], *, as_json: bool) -> None:
 
 def _next(look: Callable[[], Seen]) -> Seen:
     while True:
-        time.sleep(limits.REFRESH_MS / limits.SECOND)
+        time.sleep(REFRESH_MS / limits.SECOND)
         try:
             return look()
         except RedisError as error:
@@ -66,7 +69,7 @@ def _draw(look: Callable[[], Seen], seen: Seen) -> None:
     with Live(console=console, auto_refresh=False, screen=True, vertical_overflow="crop") as screen:
         while True:
             screen.update(_picture(console, seen, trouble), refresh=True)
-            time.sleep(limits.REFRESH_MS / limits.SECOND)
+            time.sleep(REFRESH_MS / limits.SECOND)
             try:
                 seen, trouble, at = look(), "", time.strftime("%H:%M:%S")
             except RedisError as error:

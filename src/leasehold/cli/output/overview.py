@@ -7,9 +7,11 @@ from dataclasses import replace
 from typing import Any, Final
 
 from leasehold.cli.output.tables import Table, ago
-from leasehold.core import limits
 from leasehold.core.job import QueueView, State, WorkerView
 from leasehold.core.shape import LaneFailure, QueueSettings
+
+SILENT_MS: Final = 15_000
+"""A worker that was last seen longer ago than this is shown as silent."""
 
 _STATES: Final = tuple(State)
 _QUEUES: Final = ("queue", *(state.value for state in _STATES), "notes")
@@ -68,7 +70,7 @@ def worker_table(workers: Sequence[WorkerView], now_ms: float) -> Table:
 
 def _state(view: WorkerView, now_ms: float) -> str:
     """What is not as usual. A worker says that it is there every ten seconds."""
-    words = ("quiet" if view.quiet else "", "silent" if now_ms - view.seen_ms > limits.SILENT_MS else "")
+    words = ("quiet" if view.quiet else "", "silent" if now_ms - view.seen_ms > SILENT_MS else "")
     return ",".join(filter(None, words))
 
 

@@ -23,6 +23,9 @@ from leasehold.processes.reload import check_reload
 from leasehold.processes.slots import SupervisorConfig
 from leasehold.processes.supervisor import Supervisor
 
+MAX_PROCESSES: Final = 256
+"""Worker processes of one supervisor."""
+
 F = TypeVar("F", bound=Callable[..., Any])
 _SUPERVISORS: Final = frozenset({"processes", "reload", "health_file", "health_port", "tether"})
 """Options that are the supervisor's own care, and not of the processes that it starts."""
@@ -65,7 +68,7 @@ def fleet_options(command: F) -> F:
 
 _OPTIONS: Final = (
     click.option(
-        "--processes", type=click.IntRange(1, limits.MAX_PROCESSES), default=1, metavar="N", show_default=True,
+        "--processes", type=click.IntRange(1, MAX_PROCESSES), default=1, metavar="N", show_default=True,
         help="Run so many worker processes, each with --concurrency slots. One that dies is replaced at once.",
     ),
     click.option(

@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     from leasehold.app.app import Leasehold
     from leasehold.processes.link import SupervisorLink
 
+LINGER_MS: Final = 2 * limits.SECOND
+"""How long the process waits, after its worker has ended, for threads and exit hooks that handlers left behind."""
+
 _MAX_NAMES: Final = 10
 LEVELS: Final = ("debug", "info", "warning", "error")
 
@@ -172,7 +175,7 @@ _EXITS: Final = {
 
 
 def _ended(finished: Finished) -> None:
-    end_within(limits.LINGER_MS, _exit_of(finished), heir())
+    end_within(LINGER_MS, _exit_of(finished), heir())
     with contextlib.suppress(OSError):  # the end of the command tells of it
         sys.stdout.flush()
 

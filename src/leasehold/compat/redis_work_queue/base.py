@@ -23,6 +23,9 @@ from leasehold.engines.redis_work_queue.engine import RedisWorkQueueEngine
 from leasehold.engines.redis_work_queue.keys import DEFAULT_QUEUE, check_prefix
 from leasehold.engines.redis_work_queue.scripts import SCRIPTS
 
+MIN_WIRE_LEASE_MS: Final = limits.SECOND
+"""The shortest lease: other clients count leases in seconds."""
+
 GRACE_S: Final = 10.0
 """For how long an item whose lease is not ours must have been seen without one, before a clean puts it back."""
 _SLICE_S: Final = limits.IDLE_WAIT_MS / limits.SECOND
@@ -150,7 +153,7 @@ def _digest(data: object) -> str:
 
 def lease_ms(lease_secs: object) -> int:
     """Checked before anything is sent: the original takes the item first, and then cannot lease it."""
-    return names.duration_ms(lease_secs, "lease_secs", least_ms=limits.RWQ_MIN_LEASE_MS, most_ms=limits.MAX_LEASE_MS)
+    return names.duration_ms(lease_secs, "lease_secs", least_ms=MIN_WIRE_LEASE_MS, most_ms=limits.MAX_LEASE_MS)
 
 
 def timeout_s(timeout: object) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from msgspec import Struct
 
@@ -10,6 +11,9 @@ from leasehold.core import limits
 from leasehold.core.errors import LeaseholdError, Unreachable
 from leasehold.core.shape import PLAIN, Shape
 from leasehold.core.steps import Arg, Steps, T
+
+JOB_BYTES: Final = 1536
+"""Bytes for which a job counts as one more job of a batch."""
 
 
 class Part(Struct, frozen=True, gc=False):
@@ -30,7 +34,7 @@ def chunks(parts: list[Part]) -> Iterator[list[Part]]:
     chunk: list[Part] = []
     load = 0
     for part in parts:
-        weight = part.weight + part.size // limits.JOB_BYTES
+        weight = part.weight + part.size // JOB_BYTES
         if chunk and load + weight > limits.MAX_BATCH:
             yield chunk
             chunk, load = [], 0

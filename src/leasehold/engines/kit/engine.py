@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Final
 
 import msgspec
 
@@ -30,7 +31,13 @@ from leasehold.core.outcome import Outcome
 from leasehold.core.steps import Arg, Invoke, Reply, Steps
 from leasehold.engines.kit.base import Scripted, checking_layout
 from leasehold.engines.kit.chunks import Failures, Part, chunks, known, sooner
+from leasehold.engines.kit.config import META_TTL_MS, PRESENCE_TTL_MS
 from leasehold.engines.kit.encoding import RAW, as_bytes, as_text, message_of
+
+REGISTER_EVERY: Final = 10_000
+"""An engine lists a queue again after this many enqueues."""
+REGISTERED_MAX: Final = 10_000
+"""Queues for which an engine counts its enqueues. With more, it begins to count from zero."""
 
 
 class ScriptedEngine(Scripted):
@@ -94,10 +101,10 @@ class ScriptedEngine(Scripted):
     def _register(self, queue: str) -> Steps[None]:
         """List the queue before its first job of this engine, and again now and then."""
         uses = self._registered.get(queue, 0)
-        if uses % limits.REGISTER_EVERY == 0:
-            if len(self._registered) >= limits.REGISTERED_MAX:
+        if uses % REGISTER_EVERY == 0:
+            if len(self._registered) >= REGISTERED_MAX:
                 self._registered.clear()
-            yield Invoke(self.scripts["register"], (self.shared(),), (as_bytes(queue), limits.META_TTL_MS))
+            yield Invoke(self.scripts["register"], (self.shared(),), (as_bytes(queue), META_TTL_MS))
         self._registered[queue] = uses + 1
 
     def lease(
@@ -234,7 +241,7 @@ class ScriptedEngine(Scripted):
         return Maintained(promoted, reclaimed, pruned, unparked, more, tuple(poisoned))
 
     def announce(self, worker: WorkerView) -> Steps[bool]:
-        lasting = (limits.PRESENCE_TTL_MS, limits.META_TTL_MS)
+        lasting = (PRESENCE_TTL_MS, META_TTL_MS)
         shown: tuple[Arg, ...] = (as_bytes(worker.id), msgspec.json.encode(worker), *lasting)
         quiet: int = yield from self._of_all("announce", *shown, *map(as_bytes, worker.queues))
         return quiet == 1

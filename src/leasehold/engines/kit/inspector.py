@@ -16,6 +16,7 @@ from leasehold.core.names import shown
 from leasehold.core.shape import QueueSettings
 from leasehold.core.steps import Command, Invoke, Steps
 from leasehold.engines.kit.base import Scripted
+from leasehold.engines.kit.config import PRESENCE_TTL_MS
 from leasehold.engines.kit.encoding import as_text, number_of
 
 _CURSOR_WORDS = 4
@@ -45,7 +46,7 @@ class ScriptedInspector(Scripted):
 
     def _announced(self) -> Steps[list[WorkerView]]:
         """The workers that have shown themselves lately. What they hold is not counted yet."""
-        rows = yield Invoke(self.scripts["workers"], (self.shared(),), (limits.PRESENCE_TTL_MS,))
+        rows = yield Invoke(self.scripts["workers"], (self.shared(),), (PRESENCE_TTL_MS,))
         return [replace(view, seen_ms=int(float(at))) for _, at, text in rows if (view := _read_worker(text))]
 
 

@@ -2,9 +2,9 @@
 
 An operation or library is the engine's own file, or else the one that all engines share: lua/<name>.lua and
 lua/lib/<name>.lua, first of the engine's package, then of this one. A line `--@include a b` is replaced by the
-libraries a and b, where they are not there yet; a library may include those that it needs. `@NAME@` becomes the
-engine's own word of that name, or the number of that name in core/limits.py. Data reaches a script through KEYS and
-ARGV only, never through its text.
+libraries a and b, where they are not there yet; a library may include those that it needs. `@NAME@` becomes what
+the engine gives by that name: a word, or a number of its config.py. Data reaches a script through KEYS and ARGV only,
+never through its text.
 """
 
 from __future__ import annotations
@@ -15,17 +15,19 @@ from functools import cache
 from importlib.resources import files
 from typing import Final
 
-from leasehold.core import limits
 from leasehold.core.steps import Script
 
 _SHARED: Final = "leasehold.engines.kit"
 
 
-def load(package: str, names: Iterable[str], words: Mapping[str, str]) -> dict[str, Script]:
+def load(package: str, names: Iterable[str], words: Mapping[str, str | int]) -> dict[str, Script]:
     """These operations as scripts of the engine in `package`, by their names.
 
-    `words` is what the engine says to libraries that it shares with others: `CALLS`, how its keys with remembered
-    answers begin; `LAYOUT`, the version of its layout.
+    `words` are the words and numbers of the engine, by the names that its Lua uses: `CALLS`, how its keys with
+    remembered answers begin; `LAYOUT`, the version of its layout; the `NUMBERS` of its config.py.
+
+    Raises:
+        LookupError: an operation uses a name that `words` lacks.
     """
     own, shared = files(package) / "lua", files(_SHARED) / "lua"
 
@@ -36,7 +38,7 @@ def load(package: str, names: Iterable[str], words: Mapping[str, str]) -> dict[s
     return {name: Script(name, _assemble(name, read, words)) for name in names}
 
 
-def _assemble(name: str, read: Callable[[str], str], words: Mapping[str, str]) -> str:
+def _assemble(name: str, read: Callable[[str], str], words: Mapping[str, str | int]) -> str:
     """The full text of an operation: its libraries in place, words and numbers filled in."""
     there: set[str] = set()
 
@@ -52,6 +54,8 @@ def _assemble(name: str, read: Callable[[str], str], words: Mapping[str, str]) -
         return re.sub(r"^--@include (.*)\n", include, read(path), flags=re.MULTILINE)
 
     def fill(match: re.Match[str]) -> str:
-        return words[match[1]] if match[1] in words else str(getattr(limits, match[1]))
+        if match[1] not in words:
+            raise LookupError(f"{name}.lua uses {match[0]}; the words of its engine have no such name.")
+        return str(words[match[1]])
 
     return re.sub(r"@([A-Z_]+)@", fill, expand(f"{name}.lua"))

@@ -9,8 +9,10 @@ from leasehold.core.errors import InvalidArgument
 from leasehold.core.job import State
 from leasehold.core.shape import CancelAnswer, CancelCount, LaneFailure, QueueSettings
 from leasehold.core.steps import Arg, Draw, Invoke, Nonce, Steps
+from leasehold.engines.kit.config import PURGE_MOST
 from leasehold.engines.kit.controller import ScriptedController, check_purge
 from leasehold.engines.kit.encoding import as_bytes, as_text, cancelled
+from leasehold.engines.native.config import QUIET_TTL_MS
 from leasehold.engines.native.inspect import read_settings
 from leasehold.engines.native.keys import encoded
 from leasehold.engines.native.scripts import SCRIPTS
@@ -61,7 +63,7 @@ class NativeController(ScriptedController):
         lasted, after = True, b""
         signal: tuple[Arg, ...] = (self.signal_channel(""), as_bytes(queue))
         for calls in range(limits.PURGE_ROUNDS):
-            where: tuple[Arg, ...] = (place, encoded(lane or ""), after, limits.PURGE_MOST, cancelled(reason))
+            where: tuple[Arg, ...] = (place, encoded(lane or ""), after, PURGE_MOST, cancelled(reason))
             reply = yield from self._act("sweep", queue, self._config, *where, *signal)
             *numbers, after = reply.split(b" ", 4)
             held, more, gone, asked = map(int, numbers)
@@ -74,7 +76,7 @@ class NativeController(ScriptedController):
 
     def purge(self, queue: str, state: State) -> Steps[int]:
         check_purge(state)
-        removed = yield from self._in_rounds("purge", queue, state.value, limits.PURGE_MOST, b"")
+        removed = yield from self._in_rounds("purge", queue, state.value, PURGE_MOST, b"")
         if state in _HELD:
             yield from self._act("release", queue, b"")
         return removed
@@ -107,6 +109,6 @@ class NativeController(ScriptedController):
 
     def quiet(self, worker: str, quiet: bool = True) -> Steps[bool]:
         nonce: Nonce = yield Draw()
-        args: tuple[Arg, ...] = (nonce.session, nonce.number, worker, int(quiet), limits.QUIET_TTL_MS)
+        args: tuple[Arg, ...] = (nonce.session, nonce.number, worker, int(quiet), QUIET_TTL_MS)
         reply: bytes = yield Invoke(SCRIPTS["quiet"], (self.shared(),), (*args, self.signal_channel(worker)))
         return reply == b"1"

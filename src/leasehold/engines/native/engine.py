@@ -12,10 +12,11 @@ from leasehold.core.job import Dropped, Enqueued, JobView, Lease, Leased, NewJob
 from leasehold.core.shape import Progress
 from leasehold.core.steps import Arg, Command, Draw, Invoke, Nonce, Reply, Steps
 from leasehold.engines.kit.chunks import Part, known
+from leasehold.engines.kit.config import META_TTL_MS
 from leasehold.engines.kit.encoding import as_bytes, as_text
 from leasehold.engines.kit.engine import ScriptedEngine
 from leasehold.engines.kit.suspects import RESERVED
-from leasehold.engines.native.config import NativeConfig
+from leasehold.engines.native.config import WATCH_TTL_MS, NativeConfig
 from leasehold.engines.native.control import NativeController
 from leasehold.engines.native.inspect import NativeInspector
 from leasehold.engines.native.keys import namespace_prefix, queue_prefix
@@ -94,7 +95,7 @@ class NativeEngine(ScriptedEngine, NativeInspector, NativeController):
         return noted == 1
 
     def _tidy(self, queue: str, tasks: Sequence[str], limit: int) -> Steps[Maintained]:
-        reply = yield from self._ask("maintain", queue, self._config, limit, limits.META_TTL_MS, *tasks)
+        reply = yield from self._ask("maintain", queue, self._config, limit, META_TTL_MS, *tasks)
         promoted, reclaimed, pruned, unparked, more, poison = reply
         poisoned = []
         for raw_id in poison:
@@ -105,7 +106,7 @@ class NativeEngine(ScriptedEngine, NativeInspector, NativeController):
 
     def result(self, queue: str, id: str) -> Steps[JobView | None]:
         raw_id = as_bytes(id)
-        reply = yield from self._ask("show", queue, raw_id, limits.WATCH_TTL_MS)
+        reply = yield from self._ask("show", queue, raw_id, WATCH_TTL_MS)
         return self._view(queue, State(reply[0].decode()), raw_id, reply[1:]) if reply else None
 
     def result_channel(self, queue: str, id: str) -> str:

@@ -20,6 +20,7 @@ from leasehold.core.job import ErrorInfo, JobRecord, JobView, NewJob, State
 from leasehold.core.shape import PLAIN, Progress, Shape, UniqueRule, Until
 from leasehold.engines.kit.encoding import RAW, as_text, message_of, number_of
 from leasehold.engines.kit.suspects import why_it_waits
+from leasehold.engines.native.config import HEADS_KEPT
 from leasehold.engines.native.keys import decoded, encoded
 
 _decode_error = msgspec.json.Decoder(dict[str, str]).decode
@@ -87,7 +88,7 @@ def read_record(queue: str, id: bytes, raw: bytes) -> JobRecord:
         return JobRecord(name, queue, None, raw, 0, malformed="the job's record does not begin as a record does")
 
 
-@lru_cache(maxsize=limits.HEADS_KEPT)
+@lru_cache(maxsize=HEADS_KEPT)
 def _read_words(words: bytes) -> tuple[str | None, int | None, int | None, Shape]:
     """Task, timeout, retries and shape: what the first lines of most jobs have in common."""
     task, *options = words.decode().split(" ")

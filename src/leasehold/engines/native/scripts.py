@@ -6,6 +6,7 @@ from typing import Final
 
 from leasehold.core.steps import Script
 from leasehold.engines.kit.scripts import load
+from leasehold.engines.native.config import NUMBERS
 
 ARGUMENTS: Final[dict[str, str]] = {
     "enqueue": "session number room (id record due own)...",
@@ -43,4 +44,4 @@ ARGUMENTS: Final[dict[str, str]] = {
 LAYOUT: Final = 1
 """The version of the layout that this release writes: `meta.layout`, see docs/decisions/0019."""
 
-SCRIPTS: Final[dict[str, Script]] = load(__package__, ARGUMENTS, {"CALLS": "call", "LAYOUT": str(LAYOUT)})
+SCRIPTS: Final[dict[str, Script]] = load(__package__, ARGUMENTS, {"CALLS": "call", "LAYOUT": LAYOUT, **NUMBERS})

@@ -8,7 +8,16 @@ from dataclasses import dataclass, field, replace
 from leasehold.core import limits
 from leasehold.core.steps import Arg, Command, Invoke, Steps
 from leasehold.engines.kit.base import checking_layout
-from leasehold.engines.redis_work_queue.config import RedisWorkQueueConfig
+from leasehold.engines.kit.config import META_TTL_MS, NEVER_MS
+from leasehold.engines.redis_work_queue.config import (
+    CLEAN_STEPS,
+    DEEP_PAGE,
+    KNOWN_MAX,
+    LEFT_PAGE,
+    LIGHT_PAGE,
+    SEARCHES_MAX,
+    RedisWorkQueueConfig,
+)
 from leasehold.engines.redis_work_queue.keys import item_pattern
 from leasehold.engines.redis_work_queue.scripts import SCRIPTS
 
@@ -33,7 +42,7 @@ class Cleaned:
 
 def leftovers(prefix: str, config: RedisWorkQueueConfig) -> Steps[Cleaned]:
     """Other clients' cleaners note in `cleaning` what they move. What one that died has left there is looked at."""
-    ids = yield Command(("LRANGE", f"{prefix}:cleaning", 0, limits.RWQ_LEFT - 1))
+    ids = yield Command(("LRANGE", f"{prefix}:cleaning", 0, LEFT_PAGE - 1))
     if not ids:
         return Cleaned()
     return Cleaned(len(ids)) + (yield from _search(prefix, config, ids))
@@ -42,10 +51,10 @@ def leftovers(prefix: str, config: RedisWorkQueueConfig) -> Steps[Cleaned]:
 def _search(prefix: str, config: RedisWorkQueueConfig, ids: Sequence[bytes]) -> Steps[Cleaned]:
     """Show ids to the script. To search the lists for one takes long where they are long, so it is few at a time."""
     total, left = Cleaned(), list(ids)
-    for _ in range(limits.RWQ_PAGE):
+    for _ in range(DEEP_PAGE):
         if not left:
             break
-        args: tuple[Arg, ...] = (config.as_argument(), limits.RWQ_SEARCHED, *left)
+        args: tuple[Arg, ...] = (config.as_argument(), SEARCHES_MAX, *left)
         requeued, noted, left = yield Invoke(SCRIPTS["deep"], (prefix,), args)
         total += Cleaned(requeued=requeued, noted=noted)
     return total
@@ -54,10 +63,10 @@ def _search(prefix: str, config: RedisWorkQueueConfig, ids: Sequence[bytes]) -> 
 def _due(prefix: str, config: RedisWorkQueueConfig) -> Steps[Cleaned]:
     """What workers do by themselves: without any, what is noted of leases and items would stay for ever."""
     # How many records are kept is the workers' to say.
-    unbounded = replace(config, failed_max=limits.NEVER_MS).as_argument()
-    args: tuple[Arg, ...] = (unbounded, limits.MAX_BATCH, limits.META_TTL_MS, limits.NEVER_MS)
+    unbounded = replace(config, failed_max=NEVER_MS).as_argument()
+    args: tuple[Arg, ...] = (unbounded, limits.MAX_BATCH, META_TTL_MS, NEVER_MS)
     total = Cleaned()
-    for _ in range(limits.RWQ_STEPS):
+    for _ in range(CLEAN_STEPS):
         _, reclaimed, *_, more, _ = yield Invoke(SCRIPTS["maintain"], (prefix,), args)
         total += Cleaned(requeued=reclaimed)
         if not more:
@@ -70,7 +79,7 @@ def light_page(
 ) -> Steps[tuple[Cleaned, int]]:
     """One page of `processing`, and where the next one begins; -1: that was the last. `start` -1: where the last call
     of anybody ended. `own`: leases of ours that have ended are taken back at once."""
-    args = (config.as_argument(), start, limits.RWQ_LIGHT_PAGE, int(own))
+    args = (config.as_argument(), start, LIGHT_PAGE, int(own))
     *found, following = yield Invoke(SCRIPTS["light"], (prefix,), args)
     return Cleaned(*found), following
 
@@ -82,7 +91,7 @@ def light_clean(prefix: str, config: RedisWorkQueueConfig) -> Steps[Cleaned]:
     start = 0
     size: int = yield Command(("LLEN", f"{prefix}:processing"))
     # New ids come in on the other side: what was there when this began is enough.
-    for _ in range(size // limits.RWQ_LIGHT_PAGE + 1):
+    for _ in range(size // LIGHT_PAGE + 1):
         page, start = yield from light_page(prefix, config, start, own=True)
         total += page
         if start < 0:
@@ -124,27 +133,27 @@ class DeepPass:
             lengths = 0
             for name in ("queue", "processing"):
                 lengths += yield Command(("LLEN", f"{self.prefix}:{name}"))
-            self.turns = lengths // limits.RWQ_KNOWN_MAX + 1
+            self.turns = lengths // KNOWN_MAX + 1
             self.turn %= self.turns
         # From the right end, where ids leave: those that come in on the left do not move the places.
-        start, end = -self.place - limits.RWQ_PAGE, -self.place - 1
+        start, end = -self.place - DEEP_PAGE, -self.place - 1
         ids = yield Command(("LRANGE", f"{self.prefix}:{self.list}", start, end))
         self.known.update(hash(id) for id in ids if self._mine(id))
         self.place += len(ids)
-        if len(ids) < limits.RWQ_PAGE:
+        if len(ids) < DEEP_PAGE:
             self.list = "processing" if self.list == "queue" else ""
             self.place = 0
 
     def _look(self, config: RedisWorkQueueConfig) -> Steps[Cleaned]:
-        command = Command(("SCAN", self.cursor, "MATCH", item_pattern(self.prefix), "COUNT", limits.RWQ_PAGE))
+        command = Command(("SCAN", self.cursor, "MATCH", item_pattern(self.prefix), "COUNT", DEEP_PAGE))
         following, names = yield command
         self.cursor = int(following)
         head = len(f"{self.prefix}:item:".encode("utf-8", "surrogateescape"))
         ids = [name[head:] for name in names]
         found = [id for id in ids if self._mine(id) and hash(id) not in self.known]
         total = Cleaned(looked=len(ids))
-        for start in range(0, len(found), limits.RWQ_PAGE):
-            total += yield from _search(self.prefix, config, found[start : start + limits.RWQ_PAGE])
+        for start in range(0, len(found), DEEP_PAGE):
+            total += yield from _search(self.prefix, config, found[start : start + DEEP_PAGE])
         if self.cursor == 0:
             self.done = True
             self.known.clear()

@@ -3,9 +3,57 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from leasehold.core import limits
-from leasehold.engines.kit.config import EngineConfig
+from leasehold.core.engine import BEAT_MS
+from leasehold.engines.kit.config import FAILED_MAX, FAILED_TTL_MS, MAX_GHOST_LOOK, MAX_LOOK, EngineConfig
+from leasehold.engines.kit.config import NUMBERS as KIT_NUMBERS
+
+WIRE_LEASE_MS: Final = 10 * limits.SECOND
+"""The time to live of a kept lease as other clients see it. Beats renew it; our own workers take over sooner."""
+STRAY_MS: Final = limits.MINUTE
+"""How long an id must have been seen without a lease of Leasehold's before it returns to its queue."""
+MARK_MS: Final = 2 * limits.DAY
+"""How long a sighting still counts after `STRAY_MS`. Programs that clean on a schedule do it once a day at least."""
+MARKS_MAX: Final = 10_000
+"""Items that were added again and are noted as possibly missing from every list. A deep clean checks the others."""
+COPIES_MAX: Final = 50_000
+"""Ids in `processing` in which one call looks for second copies of the jobs that it ends: about two milliseconds."""
+COPIES_FEW: Final = 2_000
+"""The same limit while no other program is known to use the queue."""
+DEEP_MS: Final = 10 * limits.MINUTE
+"""How often a worker looks for items that are in no list."""
+DEEP_PAGE: Final = 1_000
+"""Ids or items that one step of a deep clean looks at."""
+LIGHT_PAGE: Final = 250
+"""Ids that one step of a light clean looks at and may put back: some milliseconds."""
+SEARCHES_MAX: Final = 5
+"""Ids of one step that one call searches for in the lists. Each search takes as long as the lists are."""
+LEFT_PAGE: Final = 20
+"""Ids in the list of another cleaner that one round looks at."""
+CLEAN_STEPS: Final = 40
+"""Steps of a light clean, and of a deep clean, in one round of maintenance."""
+KNOWN_MAX: Final = 500_000
+"""Ids that a deep clean remembers at one time. Longer lists are cleaned in parts."""
+WAIT_SLICE_MS: Final = 500
+"""How long a worker of several queues waits for one of them before it waits for the next."""
+NUMBERS: Final[dict[str, int]] = {
+    **KIT_NUMBERS,
+    "BEAT_MS": BEAT_MS,
+    "COPIES_FEW": COPIES_FEW,
+    "COPIES_MAX": COPIES_MAX,
+    "MARKS_MAX": MARKS_MAX,
+    "MARK_MS": MARK_MS,
+    "MAX_BATCH": limits.MAX_BATCH,
+    "MAX_CALL_BYTES": limits.MAX_CALL_BYTES,
+    "MAX_GHOST_LOOK": MAX_GHOST_LOOK,
+    "MAX_HELD": limits.MAX_HELD,
+    "MAX_LOOK": MAX_LOOK,
+    "SEARCHES_MAX": SEARCHES_MAX,
+    "TEND_LIMIT": limits.TEND_LIMIT,
+}
+"""What the Lua of this engine takes, by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,11 +66,11 @@ class RedisWorkQueueConfig(EngineConfig):
     items that are in no list are looked for.
     """
 
-    failed_ttl_ms: int = limits.FAILED_TTL_MS
-    failed_max: int = limits.FAILED_MAX
-    wire_lease_ms: int = limits.RWQ_LEASE_MS
-    stray_ms: int = limits.RWQ_STRAY_MS
-    deep_ms: int = limits.RWQ_DEEP_MS
+    failed_ttl_ms: int = FAILED_TTL_MS
+    failed_max: int = FAILED_MAX
+    wire_lease_ms: int = WIRE_LEASE_MS
+    stray_ms: int = STRAY_MS
+    deep_ms: int = DEEP_MS
 
     def as_argument(self) -> str:
         """The order is that of lua/lib/config.lua."""

@@ -11,12 +11,13 @@ from leasehold.core.errors import QueueFull
 from leasehold.core.job import Dropped, Enqueued, Lease, Leased, NewJob
 from leasehold.core.steps import Arg, Command, Draw, Invoke, Nonce, Steps
 from leasehold.engines.kit.chunks import Part, known
+from leasehold.engines.kit.config import META_TTL_MS
 from leasehold.engines.kit.encoding import as_bytes, as_text
 from leasehold.engines.kit.engine import ScriptedEngine
 from leasehold.engines.kit.suspects import RESERVED
 from leasehold.engines.kit.unsupported import NoLanes, NoProgress, NoQuiet, NoResults, NoSettings
 from leasehold.engines.redis_work_queue.clean import DeepPass, leftovers, light_page
-from leasehold.engines.redis_work_queue.config import RedisWorkQueueConfig
+from leasehold.engines.redis_work_queue.config import CLEAN_STEPS, WAIT_SLICE_MS, RedisWorkQueueConfig
 from leasehold.engines.redis_work_queue.control import RedisWorkQueueController
 from leasehold.engines.redis_work_queue.inspect import RedisWorkQueueInspector
 from leasehold.engines.redis_work_queue.keys import (
@@ -120,7 +121,7 @@ class RedisWorkQueueEngine(
         Redis waits for one list in this way. Of several, one after the other is waited for.
         """
         left = max(timeout_ms, limits.MIN_WAIT_MS)
-        slice_ms = left if len(queues) == 1 else max(limits.MIN_WAIT_MS, min(limits.RWQ_SLICE_MS, left))
+        slice_ms = left if len(queues) == 1 else max(limits.MIN_WAIT_MS, min(WAIT_SLICE_MS, left))
         if len(queues) > 1:
             for queue in queues:
                 if (yield Command(("LLEN", f"{self.prefix(queue)}:queue"))):
@@ -145,11 +146,11 @@ class RedisWorkQueueEngine(
 
     def _tidy(self, queue: str, tasks: Sequence[str], limit: int) -> Steps[Maintained]:
         prefix = self.prefix(queue)
-        args: tuple[Arg, ...] = (self._config, limit, limits.META_TTL_MS, self.config.deep_ms, *tasks)
+        args: tuple[Arg, ...] = (self._config, limit, META_TTL_MS, self.config.deep_ms, *tasks)
         *numbers, more, deep = yield from self._ask("maintain", queue, *args)
         promoted, reclaimed, pruned, unparked = numbers
         reclaimed += (yield from leftovers(prefix, self.config)).requeued
-        for _ in range(limits.RWQ_STEPS):
+        for _ in range(CLEAN_STEPS):
             light, following = yield from light_page(prefix, self.config)
             reclaimed += light.requeued
             if following < 0:
@@ -164,7 +165,7 @@ class RedisWorkQueueEngine(
             self._passes[queue] = DeepPass(self.prefix(queue), turn)
         requeued = 0
         if queue in self._passes:
-            for _ in range(limits.RWQ_STEPS):
+            for _ in range(CLEAN_STEPS):
                 requeued += (yield from self._passes[queue].step(self.config)).requeued
         return requeued
 

@@ -6,6 +6,7 @@ from typing import Final
 
 from leasehold.core.steps import Script
 from leasehold.engines.kit.scripts import load
+from leasehold.engines.redis_work_queue.config import NUMBERS
 
 ARGUMENTS: Final[dict[str, str]] = {
     "enqueue": "session number stray_ms (id data)...",
@@ -40,4 +41,4 @@ ARGUMENTS: Final[dict[str, str]] = {
 LAYOUT: Final = 1
 """The version of our side keys that this release writes: `meta.layout`, see docs/decisions/0019."""
 
-SCRIPTS: Final[dict[str, Script]] = load(__package__, ARGUMENTS, {"CALLS": "done", "LAYOUT": str(LAYOUT)})
+SCRIPTS: Final[dict[str, Script]] = load(__package__, ARGUMENTS, {"CALLS": "done", "LAYOUT": LAYOUT, **NUMBERS})

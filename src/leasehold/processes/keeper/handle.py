@@ -20,6 +20,9 @@ from leasehold.protocols.spec import EngineSpec
 from leasehold.runtime.log import log_event
 from leasehold.runtime.ports import KeeperGone
 
+GUARDED_MOST: Final = 2 * limits.MAX_CONCURRENCY
+"""Job processes that a keeper knows: one for each slot, and those that are about to end."""
+
 LINE_MAX: Final = 4 * 1024 * 1024
 """Bytes of one report: every lease that a worker may hold, with names of the longest kind."""
 UNREAD_MAX: Final = 1024 * 1024
@@ -106,7 +109,7 @@ class ProcessKeeper:
         self._told = queues
 
     def guard(self, pids: Sequence[int]) -> None:
-        known, most = self._groups, limits.GUARDED_MOST
+        known, most = self._groups, GUARDED_MOST
         self._groups = {pid: known.get(pid) or group_of(pid) for pid in pids[:most]}
         self._tell_groups()
 

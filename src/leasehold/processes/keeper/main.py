@@ -33,9 +33,16 @@ from leasehold.core.errors import RedisError, Unreachable
 from leasehold.core.job import Lease, LeaseRef
 from leasehold.processes.keeper.messages import BEQUESTS, GOODBYE, KeeperReport, Orders, Snapshot
 from leasehold.processes.keeper.overdue import Overdue
-from leasehold.processes.system import Parent, ProcessGroup, end, is_stopped
+from leasehold.processes.system import HAND_BACK_MS, PARENT_LOOK_MS, Parent, ProcessGroup, end, is_stopped
 from leasehold.protocols.registry import engine_of
 from leasehold.redis.sync import SyncDriver
+
+BEQUEST_MS: Final = 30 * limits.SECOND
+"""How long a keeper waits for the end of a process whose worker has ended before its handlers."""
+KEEPER_REST_MS: Final = 2 * limits.SECOND
+"""How often a keeper reports while its worker holds no jobs: it does not send heartbeats then."""
+GROUPS_MS: Final = 1 * limits.SECOND
+"""How long the keeper waits for the death of the job processes that it kills before it releases their jobs."""
 
 STDIN: Final = 0
 STDOUT: Final = 1
@@ -154,7 +161,7 @@ class KeeperProcess:
                 return
             if now < self._due():
                 bequeathed = self._until < math.inf
-                self._hear(min(self._due() - now, limits.PARENT_LOOK_MS / limits.SECOND if bequeathed else math.inf))
+                self._hear(min(self._due() - now, PARENT_LOOK_MS / limits.SECOND if bequeathed else math.inf))
             elif is_stopped(self._orders.parent):
                 self._hear(self._beat_s / 2)
             elif not self._kept:
@@ -178,8 +185,8 @@ class KeeperProcess:
     def _hand_back(self, bequeathed: bool) -> None:
         """The worker is dead: what it held need not wait for its leases to run out. Redis may be away just now, or
         refuse to write."""
-        end(self._groups, limits.GROUPS_MS / limits.SECOND)  # no job is given back that still runs in one of them
-        worker, until = self._orders.worker, time.monotonic() + limits.HAND_BACK_MS / limits.SECOND
+        end(self._groups, GROUPS_MS / limits.SECOND)  # no job is given back that still runs in one of them
+        worker, until = self._orders.worker, time.monotonic() + HAND_BACK_MS / limits.SECOND
         queues = [*self._kept, *(queue for queue in self._orders.queues if queue not in self._kept)]
         while True:
             try:
@@ -197,7 +204,7 @@ class KeeperProcess:
 
     def _due(self) -> float:
         if not self._kept:
-            return self._said + limits.KEEPER_REST_MS / limits.SECOND
+            return self._said + KEEPER_REST_MS / limits.SECOND
         return max(self._said, self._woken) + self._pause
 
     def _say(self, beat: HeartbeatReply | None) -> None:
@@ -212,7 +219,7 @@ class KeeperProcess:
                 continue
             if line in BEQUESTS.values():
                 self._crashed = line == BEQUESTS[True]
-                self._until = time.monotonic() + limits.BEQUEST_MS / limits.SECOND
+                self._until = time.monotonic() + BEQUEST_MS / limits.SECOND
                 continue
             told = Snapshot.from_line(line)
             self._overdue.leases = self._overdue.leases if told.leases is None else told.leases

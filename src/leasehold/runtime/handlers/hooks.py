@@ -7,7 +7,7 @@ import logging
 from collections import deque
 from collections.abc import Callable
 from contextvars import Context, copy_context
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from leasehold.core import limits
 from leasehold.core.functions import is_async
@@ -17,6 +17,13 @@ from leasehold.runtime.handlers.threads import ThreadPool
 from leasehold.runtime.jobs.held import Held
 from leasehold.runtime.jobs.job import Job, JobServices, enter
 from leasehold.runtime.log import log_event, trouble
+
+HOOKS_RUNNING: Final = 16
+"""`on_failure` hooks that run at one time."""
+HOOKS_WAITING: Final = 1_000
+"""Calls of hooks that wait for a free one. Further calls are dropped, which is logged."""
+HOOK_MS: Final = limits.MINUTE
+"""How long an async hook may take, and how long a sync hook keeps its place."""
 
 Hook: TypeAlias = Callable[..., object]
 Item: TypeAlias = tuple[Held, ErrorInfo]
@@ -37,7 +44,7 @@ class Hooks:
         self._running: set[asyncio.Task[None]] = set()
         self._changed = asyncio.Event()
         self._threads: ThreadPool[InThread, tuple[Answer, BaseException | None]] = ThreadPool(
-            limits.HOOKS_RUNNING, _in_thread, _from_thread
+            HOOKS_RUNNING, _in_thread, _from_thread
         )
         self._full = False
 
@@ -45,7 +52,7 @@ class Hooks:
         """Redis has noted how the attempt ended."""
         if held.spec.on_failure is None or not isinstance(outcome, (Failed, Broken)):
             return
-        if len(self._waiting) >= limits.HOOKS_WAITING:
+        if len(self._waiting) >= HOOKS_WAITING:
             if not self._full:
                 log_event(logging.ERROR, "hooks_dropped", queue=held.ref.queue, waiting=len(self._waiting))
             self._full = True
@@ -55,7 +62,7 @@ class Hooks:
 
     async def run(self) -> None:
         while True:
-            while self._waiting and len(self._running) < limits.HOOKS_RUNNING:
+            while self._waiting and len(self._running) < HOOKS_RUNNING:
                 held, error = self._waiting.popleft()
                 self._full = False
                 # A context of its own, as for a job: what one hook sets is not there for the next.
@@ -84,7 +91,7 @@ class Hooks:
         assert hook is not None
         enter(job)
         try:
-            async with asyncio.timeout(limits.HOOK_MS / limits.SECOND):
+            async with asyncio.timeout(HOOK_MS / limits.SECOND):
                 if is_async(hook):
                     await hook(job, error)  # type: ignore[misc]
                 else:

@@ -12,10 +12,13 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from queue import SimpleQueue
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from leasehold.core import limits
 from leasehold.runtime.log import brief, log_event
+
+THREAD_RETRY_MS: Final = 1 * limits.SECOND
+"""How long until the next attempt to start a thread when the system allows no more."""
 
 In = TypeVar("In")
 Out = TypeVar("Out")
@@ -51,7 +54,7 @@ class ThreadPool(Generic[In, Out]):
             if self._again is None:
                 waiting = self._todo.qsize()
                 log_event(logging.WARNING, "no_thread", error=brief(error), threads=self._threads, waiting=waiting)
-                self._again = self._loop.call_later(limits.THREAD_RETRY_MS / limits.SECOND, self._try_again)
+                self._again = self._loop.call_later(THREAD_RETRY_MS / limits.SECOND, self._try_again)
             return False
         self._threads += 1
         return True

@@ -27,6 +27,7 @@ from leasehold.core.shape import Progress
 from leasehold.runtime.forks import CLONE_STATUS, ForkGuard
 from leasehold.runtime.isolation.messages import (
     ORDERS,
+    PROCESS_BYE_MS,
     Answer,
     Bye,
     Cancel,
@@ -39,6 +40,10 @@ from leasehold.runtime.isolation.messages import (
     Unpacker,
     pack,
 )
+from leasehold.runtime.jobs.job import PROGRESS_MS
+
+PROCESS_ORDER_MAX: Final = 2 * limits.MAX_PAYLOAD_CEILING
+"""Bytes of one message to a job process."""
 
 _CHUNK: Final = 1 << 20
 _PR_SET_PDEATHSIG: Final = 1
@@ -61,7 +66,7 @@ class WorkerChannel:
         self._socket.set_inheritable(False)
         self._clock = clock
         self._own = ForkGuard()
-        self._unpacker = Unpacker(ORDERS, limits.PROCESS_ORDER_MAX)
+        self._unpacker = Unpacker(ORDERS, PROCESS_ORDER_MAX)
         self._sending = threading.Lock()
         self._todo: SimpleQueue[RunJob | None] = SimpleQueue()
         self._hearing, self._bell = os.pipe()
@@ -107,7 +112,7 @@ class WorkerChannel:
         told, now = Told(number, progress), self._clock()
         with self._telling:
             waits = self._untold is not None
-            if waits or now - self._told_at < limits.PROGRESS_MS / limits.SECOND:
+            if waits or now - self._told_at < PROGRESS_MS / limits.SECOND:
                 self._untold = told
             else:
                 self._told_at = now
@@ -152,12 +157,12 @@ class WorkerChannel:
         with self._telling:
             if self._untold is None:
                 return most
-            return max(0.0, self._told_at + limits.PROGRESS_MS / limits.SECOND - self._clock())
+            return max(0.0, self._told_at + PROGRESS_MS / limits.SECOND - self._clock())
 
     def _tell_rest(self) -> None:
         with self._telling:
             now = self._clock()
-            if self._untold is not None and now - self._told_at >= limits.PROGRESS_MS / limits.SECOND:
+            if self._untold is not None and now - self._told_at >= PROGRESS_MS / limits.SECOND:
                 told, self._untold, self._told_at = self._untold, None, now
                 self.send(told)
 
@@ -185,7 +190,7 @@ class WorkerChannel:
             case Bye():
                 self._todo.put(None)
                 # What handlers have left may keep the interpreter from its end.
-                time.sleep(limits.PROCESS_BYE_MS / limits.SECOND)
+                time.sleep(PROCESS_BYE_MS / limits.SECOND)
                 self._gone()
 
     def _gone(self) -> None:

@@ -20,6 +20,12 @@ from typing import Any, Final
 from leasehold.core import limits
 from leasehold.runtime.isolation.messages import ANSWERS, NoFrame, Order, Setup, Unpacker, pack
 from leasehold.runtime.jobs.held import Held
+from leasehold.runtime.jobs.overrun import WATCH_MS
+
+PROCESS_KILL_MS: Final = 5 * limits.SECOND
+"""A job process that was killed and has not ended after this time is given up: the system cannot end it."""
+PROCESS_ANSWER_MAX: Final = 2 * limits.MAX_RESULT
+"""Bytes of one message from a job process."""
 
 _CHUNK: Final = 1 << 18
 _LAST_WORDS: Final = 64
@@ -60,7 +66,7 @@ class JobProcess:
         self._loop = asyncio.get_running_loop()
         self._heard = heard
         self._ended: Callable[[JobProcess], None] | None = ended
-        self._unpacker = Unpacker(ANSWERS, limits.PROCESS_ANSWER_MAX)
+        self._unpacker = Unpacker(ANSWERS, PROCESS_ANSWER_MAX)
         self._outbox = bytearray()
         self._line, theirs = socket.socketpair()
         try:
@@ -113,7 +119,7 @@ class JobProcess:
             return
         self.killed = True
         self._kill_group()
-        self.after(limits.PROCESS_KILL_MS, self._finish)
+        self.after(PROCESS_KILL_MS, self._finish)
 
     def reap(self) -> None:
         """Wait for its end here and now, after `kill`. For when there is no time for the loop any more."""
@@ -186,7 +192,7 @@ class JobProcess:
         self._look_again()
 
     def _look_again(self) -> None:
-        self._loop.call_later(limits.WATCH_MS / limits.SECOND, self._look)
+        self._loop.call_later(WATCH_MS / limits.SECOND, self._look)
 
     def _look(self) -> None:
         if os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None:

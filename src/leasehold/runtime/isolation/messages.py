@@ -15,9 +15,13 @@ from typing import Any, Final, TypeAlias, cast
 
 import msgspec
 
+from leasehold.core import limits
 from leasehold.core.job import Lease
 from leasehold.core.outcome import Broken, Cancelled, Completed, Failed, Outcome, Released, Retried, Unroutable
 from leasehold.core.shape import Progress
+
+PROCESS_BYE_MS: Final = 2 * limits.SECOND
+"""How long a job process that is done has for its exit handlers."""
 
 _HEAD: Final = struct.Struct("!BBI")
 
@@ -154,7 +158,7 @@ def pack(frame: Order | Answer) -> bytes:
 class Unpacker:
     """Cuts what comes in into frames of the kinds that are expected (`ORDERS` or `ANSWERS`).
 
-        unpacker = Unpacker(ANSWERS, limits.PROCESS_ANSWER_MAX)
+        unpacker = Unpacker(ANSWERS, PROCESS_ANSWER_MAX)
         for frame in unpacker.feed(data): ...
 
     Raises `NoFrame`, also for one with more than `most` bytes.

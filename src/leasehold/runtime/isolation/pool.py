@@ -13,7 +13,7 @@ import sys
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from leasehold.core import limits
 from leasehold.core.errors import InvalidArgument, RedisError, Unreachable
@@ -21,9 +21,40 @@ from leasehold.core.outcome import Outcome, Released, Unroutable
 from leasehold.core.shape import Progress
 from leasehold.core.task import RunIn, TaskSpec
 from leasehold.runtime.isolation.child import JobProcess, Launch
-from leasehold.runtime.isolation.messages import Bye, Cancel, Done, Extend, Extended, Ready, RunJob, Told
+from leasehold.runtime.isolation.messages import (
+    PROCESS_BYE_MS,
+    Bye,
+    Cancel,
+    Done,
+    Extend,
+    Extended,
+    Ready,
+    RunJob,
+    Told,
+)
 from leasehold.runtime.jobs.held import Held
 from leasehold.runtime.log import log_event
+
+PROCESS_JOBS: Final = 1_000
+"""Jobs that one job process runs, one after the other. Then another takes its place."""
+PROCESS_IDLE_MS: Final = 5 * limits.MINUTE
+"""A job process that was idle for this long ends."""
+PROCESS_START_MS: Final = limits.MINUTE
+"""How long a job process has to load the app."""
+PROCESS_STARTING_MOST: Final = 4
+"""Job processes that start at one moment: each takes a core until it has loaded the app."""
+PROCESS_STARTS: Final = 7
+"""After this many failed starts in a row, jobs that need a job process are parked until one starts."""
+PROCESS_PROBE_MS: Final = 30 * limits.SECOND
+"""How often a start is tried then."""
+PROCESS_BACKOFF_MS: Final = 250
+"""The pause after a job process could not be started. It doubles."""
+PROCESS_BACKOFF_CAP_MS: Final = 5 * limits.SECOND
+"""The longest of these pauses."""
+PROCESS_CANCEL_MS: Final = 5 * limits.SECOND
+"""How long a handler has to end after its job was cancelled. Then its job process is killed."""
+PROCESS_ASKS: Final = 1_000
+"""Requests for more time that a job process may have under way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +108,7 @@ class ProcessPool:
 
     async def run(self) -> None:
         """Look after processes that nobody needs."""
-        most_s = limits.PROCESS_IDLE_MS / limits.SECOND
+        most_s = PROCESS_IDLE_MS / limits.SECOND
         while True:
             await asyncio.sleep(most_s / 5)
             now = self._clock()
@@ -99,7 +130,7 @@ class ProcessPool:
             self.kill(run)
             return
         child.send(Cancel(child.number, reason))
-        child.after(limits.PROCESS_CANCEL_MS, child.kill)
+        child.after(PROCESS_CANCEL_MS, child.kill)
 
     def kill(self, run: Held) -> None:
         """End its handler at once. Harmless when it has ended."""
@@ -119,7 +150,7 @@ class ProcessPool:
         if self._leaving:
             self._all_left.clear()
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(limits.PROCESS_BYE_MS / limits.SECOND):
+                async with asyncio.timeout(PROCESS_BYE_MS / limits.SECOND):
                     await self._all_left.wait()
 
     def end(self) -> None:
@@ -145,7 +176,7 @@ class ProcessPool:
             else:  # not at once: whoever submits it goes through a list that this would change
                 self._loop.call_soon(self._ports.ended, run, Released())
         if self._start_again is None and not self._closed:
-            most = min(len(self._waiting), limits.PROCESS_STARTING_MOST)
+            most = min(len(self._waiting), PROCESS_STARTING_MOST)
             while self._starting < most and len(self._children) < self._size:
                 if not self._start():
                     break
@@ -159,7 +190,7 @@ class ProcessPool:
         self._children.add(child)
         self._tell_guard()
         self._starting += 1
-        child.after(limits.PROCESS_START_MS, child.kill)
+        child.after(PROCESS_START_MS, child.kill)
         return True
 
     def _tell_guard(self) -> None:
@@ -168,12 +199,12 @@ class ProcessPool:
     def _not_started(self, how: str) -> None:
         self._failures += 1
         log_event(logging.WARNING, "process_not_started", how=how, failures=self._failures)
-        if self._failures >= limits.PROCESS_STARTS and not any(child.ready for child in self._children):
+        if self._failures >= PROCESS_STARTS and not any(child.ready for child in self._children):
             self._give_up(how)
         if self._start_again is None and not self._closed:
-            pause_ms = min(limits.PROCESS_BACKOFF_MS * 2 ** min(self._failures - 1, 16), limits.PROCESS_BACKOFF_CAP_MS)
+            pause_ms = min(PROCESS_BACKOFF_MS * 2 ** min(self._failures - 1, 16), PROCESS_BACKOFF_CAP_MS)
             if self.trouble is not None:
-                pause_ms = limits.PROCESS_PROBE_MS
+                pause_ms = PROCESS_PROBE_MS
             self._start_again = self._loop.call_later(pause_ms / limits.SECOND, self._try_again)
 
     def _try_again(self) -> None:
@@ -207,7 +238,7 @@ class ProcessPool:
         self._children.discard(child)
         self._leaving.add(child)
         child.send(Bye())
-        child.after(limits.PROCESS_BYE_MS, child.kill)
+        child.after(PROCESS_BYE_MS, child.kill)
 
     # ---------------------------------------------------------------------------------------------------- what they say
 
@@ -224,7 +255,7 @@ class ProcessPool:
             case Told(number, progress) if self._runs(child, number):
                 assert child.run is not None
                 self._ports.progress(child.run, progress)
-            case Extend(number, ask, ms) if child.asks < limits.PROCESS_ASKS and 0 < ms <= limits.MAX_LEASE_MS:
+            case Extend(number, ask, ms) if child.asks < PROCESS_ASKS and 0 < ms <= limits.MAX_LEASE_MS:
                 child.asks += 1
                 run = child.run if self._runs(child, number) else None
                 task = self._loop.create_task(self._extend(child, run, ask, ms))
@@ -255,7 +286,7 @@ class ProcessPool:
         assert run is not None
         del self._at_work[run]
         child.rest()
-        if child.number >= limits.PROCESS_JOBS or self._closed:
+        if child.number >= PROCESS_JOBS or self._closed:
             self._dismiss(child)
         else:
             self._free(child)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from typing import Final
 
 from leasehold.core import limits
 from leasehold.core.outcome import Cancelled, Outcome, Released
@@ -11,6 +12,13 @@ from leasehold.runtime.jobs.batches import Outcomes
 from leasehold.runtime.jobs.held import RUNNING, Batch, Held
 from leasehold.runtime.jobs.table import Inflight
 from leasehold.runtime.log import log_event
+
+WATCH_MS: Final = 20
+"""How often running jobs are checked for timeouts: the precision of a job's timeout."""
+CANCEL_MS: Final = 1 * limits.SECOND
+"""How long an async handler has to end after its cancellation. Then it is given up; its slot stays busy."""
+SLOTS_LOST_MS: Final = 5 * limits.SECOND
+"""When handlers that do not end have occupied every slot for this long, the worker retires."""
 
 
 def waits(held: Held) -> bool:
@@ -64,7 +72,7 @@ class StuckSlots:
         if self._since is None:
             self._since = now
         for_s = now - self._since
-        if for_s < limits.SLOTS_LOST_MS / limits.SECOND:
+        if for_s < SLOTS_LOST_MS / limits.SECOND:
             return None
         self._since = float("inf")
         log_event(logging.ERROR, "slots_lost", slots=inflight.slots, for_s=for_s)

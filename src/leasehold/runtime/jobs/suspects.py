@@ -17,6 +17,9 @@ from leasehold.runtime.jobs.table import Inflight
 from leasehold.runtime.log import log_event
 from leasehold.runtime.ports import Env
 
+RESERVED_LOOK_MS: Final = 500
+"""How often a worker that gets ready to run a job alone renews its claim on that job."""
+
 LATE_S: Final = 5.0
 """By how much the times are exceeded that a worker announces to the others of its machine."""
 

@@ -22,7 +22,7 @@ if not hash or hash ~= string.sub(redis.sha1hex(#found[1] .. ' ' .. string.sub(f
 end
 -- With its second copies, see lib/claims.
 local processing = prefix .. ':processing'
-if call('LLEN', processing) > @RWQ_COPIES_FEW@ then
+if call('LLEN', processing) > @COPIES_FEW@ then
   return ''
 end
 local attempts, passing, stray = prefix .. ':attempts', prefix .. ':passing', prefix .. ':stray'

@@ -27,7 +27,7 @@ for n, id in ipairs(ids) do
     if not items[n] and cleaning then
       call('LREM', key('cleaning'), 0, id)
     end
-  elseif not since or since > time or time - since >= config.stray + @RWQ_MARK_MS@ then
+  elseif not since or since > time or time - since >= config.stray + @MARK_MS@ then
     marked[#marked + 1] = time
     marked[#marked + 1] = id
   elseif time - since >= config.stray and searched >= most then

@@ -19,12 +19,12 @@ local function adopt(id)
     return
   end
   local since = tonumber(call('ZSCORE', key('stray'), id) or nil)
-  if not since or since > time or time - since >= stray_ms + @RWQ_MARK_MS@ then
-    call('ZREMRANGEBYSCORE', key('stray'), '-inf', time - stray_ms - @RWQ_MARK_MS@)
-    if call('ZCARD', key('stray')) < @RWQ_MARKS_MAX@ then
+  if not since or since > time or time - since >= stray_ms + @MARK_MS@ then
+    call('ZREMRANGEBYSCORE', key('stray'), '-inf', time - stray_ms - @MARK_MS@)
+    if call('ZCARD', key('stray')) < @MARKS_MAX@ then
       call('ZADD', key('stray'), time, id)
     end
-  elseif time - since >= stray_ms and searched < @RWQ_SEARCHED@ then
+  elseif time - since >= stray_ms and searched < @SEARCHES_MAX@ then
     searched = searched + 1
     if not call('LPOS', key('queue'), id) and not call('LPOS', key('processing'), id) then
       call('LPUSH', key('queue'), id)

@@ -39,7 +39,7 @@ local function is_abandoned(id, claim)
   if since and since > time then
     since = nil -- the clock was set back
   end
-  if since and time - since >= config.stray and time - since < config.stray + @RWQ_MARK_MS@ then
+  if since and time - since >= config.stray and time - since < config.stray + @MARK_MS@ then
     return true
   end
   -- A mark that is old is of another time: it has been leased and completed since, perhaps.

@@ -41,7 +41,7 @@ local off, moved = {}, {}
 for n, one in ipairs(there) do
   off[n] = one[1]
 end
-take_out(key('queue'), off, call('LLEN', key('queue')) <= @RWQ_COPIES_FEW@)
+take_out(key('queue'), off, call('LLEN', key('queue')) <= @COPIES_FEW@)
 for n, one in ipairs(there) do
   local id, letter = one[1], string.sub(answer, n, n)
   letters[one[2]] = letter

@@ -147,7 +147,7 @@ local function look_for_copies()
   if not listed then
     listed = call('LLEN', key('processing'))
     local ours = call('HLEN', key('leased')) + call('ZCARD', key('later'))
-    copies_left = listed > ours and @RWQ_COPIES_MAX@ or @RWQ_COPIES_FEW@
+    copies_left = listed > ours and @COPIES_MAX@ or @COPIES_FEW@
   end
 end
 
