@@ -49,6 +49,7 @@ async def test_nothing_is_claimed_beside_a_job_that_runs_alone():
         rig.engine.add("c")
         await beats(rig)
         assert rig.engine.calls.count("lease") == claims
+        assert rig.engine.announced[-1].alone, "others can see why it claims nothing"
         gate.open.set()
         await rig.settled(3)
 

@@ -237,7 +237,11 @@ class QueueView:
 
 @dataclass(frozen=True, slots=True)
 class WorkerView:
-    """A worker as it last described itself, and how many jobs it holds."""
+    """A worker as it last described itself, and how many jobs it holds.
+
+    `alone`: it claims no job of any queue for now, since it or another worker of its machine runs a job alone, or gets
+    ready to.
+    """
 
     id: str
     queues: tuple[str, ...]
@@ -248,6 +252,7 @@ class WorkerView:
     concurrency: int
     active: int = 0
     quiet: bool = False
+    alone: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,7 +56,7 @@ class Fetcher:
         self._batches = batches
         self._of_lane = {queue: rule.size for queue, rule in batches.items() if rule.one_lane}
         self._inflight = inflight
-        self._suspects = Suspects(inflight, engine.timing.steady_ms, env)
+        self.suspects = Suspects(inflight, engine.timing.steady_ms, env)
         self._executor = executor
         self._pace = pace
         self._env = env
@@ -127,7 +127,7 @@ class Fetcher:
             if not self.ready.is_set():
                 await self._rest(self.ready.wait())
                 continue
-            if alone_ms := self._suspects.alone_ms():
+            if alone_ms := self.suspects.alone_ms():
                 await self._stand_by(alone_ms)
                 continue
             if not any(self._room(part) for part in self._parts()):
@@ -136,19 +136,19 @@ class Fetcher:
                 self._inflight.room.clear()
                 await self._rest(self._inflight.room.wait())
                 continue
-            if not self._suspects.may_claim():
+            if not self.suspects.may_claim():
                 await self._stand_by(RESERVED_LOOK_MS)
                 continue
             was_lasting = self._inflight.lasting
             leased, room = await self._claim()
-            if self._suspects.reserved is not None:
+            if self.suspects.reserved is not None:
                 await self._stand_by(RESERVED_LOOK_MS)
                 continue
             if 0 < len(leased.leases) < room:
                 await asyncio.sleep(0)  # what was just started comes first; where more waits, Redis works meanwhile
             if any(not lease.record.shape.persistent for lease in leased.leases) or len(leased.leases) >= room > 0:
                 self._hinted, self._encore = 0, False
-            elif not (leased.dropped or leased.next_ms == 0 or self._suspects.look_again):  # else claim again now
+            elif not (leased.dropped or leased.next_ms == 0 or self.suspects.look_again):  # else claim again now
                 if self._burst and was_lasting and self._inflight.lasting and self._nothing_else(leased):
                     return
                 if leased.leases:
@@ -180,7 +180,7 @@ class Fetcher:
         """Claim nothing until something that is held has ended, or for a time."""
         self._inflight.changed.clear()
         self._keep(self._inflight.queues())
-        self._suspects.settle()
+        self.suspects.settle()
         await self._rest(self._inflight.changed.wait(), timeout_ms)
 
     def watch(self, now: float, late: bool) -> None:
@@ -189,7 +189,7 @@ class Fetcher:
         `late`: the event loop was held up, so that waiting proves nothing.
         """
         if self.claiming_since is None:
-            self._suspects.settle()
+            self.suspects.settle()
         started, seconds = self._executor.started - self._checked_started, now - self._checked_at
         if self._waits_for is not None and self._batches and self._waits_for != self._roomy():
             self._disturb()  # a batch took the last slot, or a slot came free for other queues
@@ -213,8 +213,8 @@ class Fetcher:
         Without those of which too many outcomes wait because Redis refuses them.
         """
         order = tuple(queue for queue in self._turns.order if not self._settler.crowded(queue))
-        if self._suspects.reserved in order:
-            order = (self._suspects.reserved,)
+        if self.suspects.reserved in order:
+            order = (self.suspects.reserved,)
         if not self._batches:
             return [order] if order else []
         parts: list[tuple[str, ...]] = []
@@ -270,7 +270,7 @@ class Fetcher:
         most = 0
         asked: set[str] = set()
         for part in parts:
-            if got and (self._suspects.reserved is not None or self._suspects.alone_ms()):
+            if got and (self.suspects.reserved is not None or self.suspects.alone_ms()):
                 break
             room = self._room(part)
             if room and not self.stopping and not self.quiet:
@@ -297,13 +297,13 @@ class Fetcher:
     async def _claim_part(self, part: tuple[str, ...], room: int) -> Leased:
         asked_at, self.claiming_since = self._env.lease_clock(), self._env.clock()
         slots = self._inflight.slots * (self._batches[part[0]].size if part[0] in self._batches else 1)
-        company = self._suspects.prepare()
+        company = self.suspects.prepare()
         try:
             leased = await self._link.run(
                 self._engine.lease(self._worker, part, room, None, slots, self._of_lane or None, company)
             )
         except RedisError as error:
-            self._suspects.claimed(Leased())
+            self.suspects.claimed(Leased())
             if len(part) > 1 or is_away(error):
                 raise
             # As the engine does among several queues: one that Redis refuses must not keep us from the others.
@@ -313,7 +313,7 @@ class Fetcher:
         for dropped in leased.dropped:
             log_event(logging.WARNING, "dropped", queue=dropped.queue, id=dropped.id, reason=dropped.reason)
         self._executor.accept(leased.leases, asked_at)
-        self._suspects.claimed(leased)
+        self.suspects.claimed(leased)
         return leased
 
     def _keep(self, queues: frozenset[str]) -> None:
@@ -325,7 +325,7 @@ class Fetcher:
 
     async def _idle(self, next_ms: int | None) -> None:
         """Nothing came: wait until something may have."""
-        self._suspects.settle()
+        self.suspects.settle()
         if self._burst and not self._inflight.empty:
             # A job here may still be retried or handed back: look again when one has ended.
             self._inflight.changed.clear()

@@ -127,6 +127,7 @@ class Maintainer:
             concurrency=self._inflight.slots,
             active=self._inflight.held,
             quiet=self._fetcher.quiet,
+            alone=self._fetcher.suspects.claims_nothing,
         )
 
 

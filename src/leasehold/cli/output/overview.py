@@ -70,7 +70,8 @@ def worker_table(workers: Sequence[WorkerView], now_ms: float) -> Table:
 
 def _state(view: WorkerView, now_ms: float) -> str:
     """What is not as usual. A worker says that it is there every ten seconds."""
-    words = ("quiet" if view.quiet else "", "silent" if now_ms - view.seen_ms > SILENT_MS else "")
+    silent = now_ms - view.seen_ms > SILENT_MS
+    words = ("quiet" if view.quiet else "", "alone" if view.alone else "", "silent" if silent else "")
     return ",".join(filter(None, words))
 
 
@@ -106,6 +107,7 @@ def worker_json(view: WorkerView) -> dict[str, Any]:
         "concurrency": view.concurrency,
         "active": view.active,
         "quiet": view.quiet,
+        "alone": view.alone,
         "started_ms": view.started_ms,
         "seen_ms": view.seen_ms,
     }

@@ -53,6 +53,11 @@ class Suspects:
         self._is_kept_out = not is_free
         return is_free
 
+    @property
+    def claims_nothing(self) -> bool:
+        """Whether this worker claims nothing for now: one of its machine runs a job alone or is about to."""
+        return self._is_kept_out or self._alone is not None or self.reserved is not None
+
     def claimed(self, leased: Leased) -> None:
         """Take note of what a claim brought."""
         if leased.reserved is not None and leased.reserved != self.reserved:
