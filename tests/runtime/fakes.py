@@ -15,7 +15,7 @@ from leasehold.core.backoff import Backoff
 from leasehold.core.clock import lease_clock
 from leasehold.core.engine import Alone, CancelAsked, HeartbeatReply, Maintained, Timing
 from leasehold.core.errors import LeaseholdError, WrongState
-from leasehold.core.job import JobRecord, JobView, Lease, Leased, LeaseRef, Refused, WorkerView
+from leasehold.core.job import JobRecord, JobView, Lease, Leased, LeaseRef, Refused, Token, WorkerView
 from leasehold.core.outcome import Outcome, Released, Retried, Unroutable
 from leasehold.core.shape import PLAIN, Progress, Shape
 from leasehold.core.steps import Steps
@@ -79,7 +79,10 @@ class FakeEngine:
     """How often a job that is to run alone was kept for who claimed."""
     limits: list[int] = field(default_factory=list)
     of_lanes: list[dict[str, int]] = field(default_factory=list)
-    _token: int = 0
+    token_of: Callable[[int], Token] = int
+    """The token of a claim, by its number from 1. Tests with text tokens give another one."""
+    _claims: dict[Token, int] = field(default_factory=dict)
+    """Tokens in the order of the claims."""
     _woken: asyncio.Event = field(default_factory=asyncio.Event)
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -155,8 +158,10 @@ class FakeEngine:
         return one_call(lease)
 
     def _take(self, lease: Lease, worker: str) -> Lease:
-        self._token += 1
-        claimed = structs.replace(lease, worker=worker, token=self._token)
+        number = len(self._claims) + 1
+        token = self.token_of(number)
+        self._claims[token] = number
+        claimed = structs.replace(lease, worker=worker, token=token)
         self.held[claimed.ref] = claimed
         return claimed
 
@@ -183,7 +188,7 @@ class FakeEngine:
                 raise self.refusal
             answers = [self._settle_one(lease, outcome) for lease, outcome in settlements]
             back = [lease for lease, outcome in settlements if isinstance(outcome, Released)]
-            for lease in sorted(back, key=lambda lease: lease.token, reverse=True):
+            for lease in sorted(back, key=lambda lease: self._claims[lease.token], reverse=True):
                 self.ready[lease.record.queue].appendleft(lease)
             self._note("settle")
             return answers

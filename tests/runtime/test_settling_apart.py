@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import hashlib
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
 from leasehold.core.errors import AccessDenied, LeaseholdError, QueueFull, RedisError, ReplyError, WrongState
-from leasehold.core.job import Lease
+from leasehold.core.job import Lease, Token
+from leasehold.core.outcome import Released
 from leasehold.runtime.jobs.table import Inflight
 from leasehold.runtime.ports import Env
 from leasehold.runtime.settler import ASIDE_MOST, Settler
-from tests.runtime.fakes import FakeDriver, FakeEngine
+from tests.runtime.fakes import FakeDriver, FakeEngine, task
 
 REFUSALS = [WrongState("foreign"), ReplyError("ERR", "attempt to compare nil with number")]
 
 
 @asynccontextmanager
 async def settling(
-    engine: Any, count: int, *others: str
+    engine: Any, count: int, *others: str, inflight: Inflight | None = None
 ) -> AsyncIterator[tuple[Settler, list[Lease], asyncio.Task[None]]]:
     """A settler that runs, and so many leases of `n0`, `n1`, ... of a queue, and of the other queues after them."""
     driver = FakeDriver()
@@ -30,7 +32,7 @@ async def settling(
     for queue in ("q", *others):
         engine.add(*names, queue=queue)
         leases += (await driver.run(engine.lease("w", [queue], count))).leases
-    settler = Settler(engine, driver, Inflight(len(leases)), Env())
+    settler = Settler(engine, driver, inflight or Inflight(len(leases)), Env())
     task = asyncio.create_task(settler.run())
     try:
         yield settler, leases, task
@@ -43,14 +45,42 @@ def waiting(engine: Any, queue: str = "q") -> list[str]:
     return [lease.record.id for lease in engine.ready[queue]]
 
 
+def text_token(number: int) -> str:
+    """Texts whose order is not that of the claims."""
+    return hashlib.sha256(b"%d" % number).hexdigest()
+
+
+@pytest.mark.parametrize("token_of", [int, text_token])
 @pytest.mark.parametrize("refusal", REFUSALS)
-async def test_what_is_given_back_keeps_its_order(refusal: RedisError):
-    engine: Any = FakeEngine(spoilt={"n1"}, refusal=refusal)
+async def test_what_is_given_back_keeps_its_order(refusal: RedisError, token_of: Callable[[int], Token]):
+    engine: Any = FakeEngine(spoilt={"n1"}, refusal=refusal, token_of=token_of)
     async with settling(engine, 12) as (settler, leases, _):
         for lease in leases:
             settler.put_stray(lease)
         await engine.until(lambda: len(waiting(engine)) == 11)
         assert waiting(engine) == ["n0", *(f"n{number}" for number in range(2, 12))]
+        engine.spoilt.clear()
+        await settler.flushed()
+    assert waiting(engine)[0] == "n1"
+
+
+@pytest.mark.parametrize("stray", ["n3", None])
+@pytest.mark.parametrize("refusal", REFUSALS)
+async def test_claims_keep_their_order_whatever_their_tokens_are(refusal: RedisError, stray: str | None):
+    engine: Any = FakeEngine(spoilt={"n1"}, refusal=refusal, token_of=text_token)
+    inflight = Inflight(12)
+    async with settling(engine, 12, inflight=inflight) as (settler, leases, _):
+        for lease in leases:
+            if lease.record.id == stray:
+                settler.put_stray(lease)
+            else:
+                held = inflight.add(lease, task(print), 0)
+                assert held is not None
+                settler.put(held, Released())
+        await engine.until(lambda: len(waiting(engine)) == 11)
+        others = ["n0", *(f"n{number}" for number in range(2, 12))]
+        # The worker did not count the claim of the stray: the stray goes first.
+        assert waiting(engine) == sorted(others, key=lambda id: (id != stray, others.index(id)))
         engine.spoilt.clear()
         await settler.flushed()
     assert waiting(engine)[0] == "n1"

@@ -95,7 +95,9 @@ class JobRecord(Struct, frozen=True, gc=False):
 
 
 Token: TypeAlias = int | str
-"""A fencing token. For engines that can count, a number that grows with every claim of a job."""
+"""A fencing token, as the engine gives it. Only its engine converts or orders tokens; others compare them for equality.
+
+Engines that can count give a number that grows with every claim of a job."""
 
 
 class LeaseRef(Struct, frozen=True, gc=False):

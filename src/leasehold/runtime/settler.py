@@ -66,7 +66,9 @@ class Settler:
         self._quiet = asyncio.Event()
         self._quiet.set()
         self._doubtful: set[LeaseRef] = set()
-        self._strays: set[LeaseRef] = set()
+        self._strays: dict[LeaseRef, int] = {}
+        """Strays that are being handed back: their place in the order in which they came."""
+        self._strays_put = 0
         self._aside: dict[str, DeferredOutcomes] = {}
 
     def put(self, held: Held, outcome: Outcome) -> bool:
@@ -82,7 +84,8 @@ class Settler:
         """Hand back a lease that Redis says is ours and that never reached us. False: that is under way."""
         if lease.ref in self._strays:
             return False
-        self._strays.add(lease.ref)
+        self._strays_put += 1
+        self._strays[lease.ref] = self._strays_put
         self._add((lease, Released(), None))
         return True
 
@@ -174,8 +177,16 @@ class Settler:
         # What goes back to the front of its queue does so one after the other: the first of them last.
         back = [item for item in items if isinstance(item[1], (Released, Crashed))]
         others = [item for item in items if not isinstance(item[1], (Released, Crashed))]
-        items[:] = [*others, *sorted(back, key=_age, reverse=True)]
+        items[:] = [*others, *sorted(back, key=self._place, reverse=True)]
         return await self._settle_each(queue, items)
+
+    def _place(self, item: Item) -> tuple[bool, int]:
+        """The place in the order of claims, by the worker's own count: tokens are the engine's and have no order here.
+
+        The worker did not count the claim of a stray. A stray is older than two beats and never ran: it goes first.
+        """
+        lease, _, held = item
+        return (False, self._strays[lease.ref]) if held is None else (True, held.number)
 
     async def _settle_each(self, queue: str, items: list[Item]) -> LeaseholdError | None:
         """One by one, so that none waits for one that is refused for itself. Why the rest in `items` is refused."""
@@ -234,7 +245,7 @@ class Settler:
         answers = await self._tell([(lease, outcome) for lease, outcome, _ in batch])
         for (lease, outcome, held), ours in zip(batch, answers, strict=True):
             if held is None:
-                self._strays.discard(lease.ref)
+                self._strays.pop(lease.ref, None)
                 continue
             if ours:
                 if self._herald is not None:
@@ -283,8 +294,3 @@ def _take(items: deque[Item], most: int) -> list[Item]:
                 break
         batch.append(items.popleft())
     return batch
-
-
-def _age(item: Item) -> str:
-    """The later it was claimed, the greater. Tokens are numbers, or texts of one length or shorter."""
-    return f"{item[0].token:>30}"

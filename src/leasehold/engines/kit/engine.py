@@ -1,7 +1,7 @@
 """What producers and workers need of an engine whose transitions are scripts, as far as all such engines do the same.
 
 What a job is in a call, how a claim is read, what there may be to mend: that is each engine's own (`_new_part`,
-`_add`, `_claim`, `_outcome_part`, `_tidy`).
+`_add`, `_claim`, `_outcome_part`, `_token`, `_tidy`).
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from leasehold.core.job import (
     LeaseRef,
     NewJob,
     Refused,
+    Token,
     WorkerView,
 )
 from leasehold.core.outcome import Outcome
@@ -67,6 +68,11 @@ class ScriptedEngine(Scripted):
     @abstractmethod
     def _outcome_part(position: int, lease: Lease, outcome: Outcome) -> Part:
         """The end of a lease, as the script `settle` takes it."""
+
+    @staticmethod
+    @abstractmethod
+    def _token(text: bytes) -> Token:
+        """A fencing token, from its text in the reply of a script."""
 
     @abstractmethod
     def _tidy(self, queue: str, tasks: Sequence[str], limit: int) -> Steps[Maintained]:
@@ -192,9 +198,9 @@ class ScriptedEngine(Scripted):
             positions, held, next_ms, *more = reply
             wishes, is_paused = more or ((), 0)
             lost += [asked[position] for position in positions]
-            strays += [_stray(worker, queue, *row) for row in held]
+            strays += [_stray(worker, queue, id, self._token(token), claimed) for id, token, claimed in held]
             nearest = sooner(nearest, known(next_ms))
-            cancelled += [_wish(queue, *row) for row in wishes]
+            cancelled += [_wish(queue, id, self._token(token), body) for id, token, body in wishes]
             paused |= {queue} if is_paused else set()
         failures.end()
         return HeartbeatReply(frozenset(lost), tuple(strays), nearest, tuple(cancelled), frozenset(paused))
@@ -251,9 +257,9 @@ class ScriptedEngine(Scripted):
         return (yield Invoke(self.scripts[script], (self.shared(),), args))
 
 
-def _stray(worker: str, queue: str, id: bytes, token: bytes, claimed: bytes) -> Lease:
-    return Lease(worker, int(token), JobRecord(as_text(id), queue, None, b"", int(claimed)), 0, 0)
+def _stray(worker: str, queue: str, id: bytes, token: Token, claimed: bytes) -> Lease:
+    return Lease(worker, token, JobRecord(as_text(id), queue, None, b"", int(claimed)), 0, 0)
 
 
-def _wish(queue: str, id: bytes, token: bytes, body: bytes) -> CancelAsked:
-    return CancelAsked(LeaseRef(queue, as_text(id), int(token)), message_of(body))
+def _wish(queue: str, id: bytes, token: Token, body: bytes) -> CancelAsked:
+    return CancelAsked(LeaseRef(queue, as_text(id), token), message_of(body))

@@ -68,6 +68,10 @@ class NativeEngine(ScriptedEngine, NativeInspector, NativeController):
             raise too_long(queue, error) from error
         return read_enqueued(jobs, chunk, reply)
 
+    @staticmethod
+    def _token(text: bytes) -> int:
+        return int(text)
+
     def _claim(
         self, queue: str, worker: str, limit: int, lease_ms: int | None, slots: int, together: int, alone: Alone
     ) -> Steps[Leased]:
@@ -77,7 +81,7 @@ class NativeEngine(ScriptedEngine, NativeInspector, NativeController):
         args = (*who, limit, lease_ms or self.timing.lease_ms, by_hand, slots, together, alone.value)
         next_ms, rows, lost, how = yield Invoke(self.scripts["claim"], (self.prefix(queue),), args)
         leases = [
-            Lease(worker, int(token), read_record(queue, id, raw), failures, crashes, max(0, how))
+            Lease(worker, self._token(token), read_record(queue, id, raw), failures, crashes, max(0, how))
             for id, raw, token, failures, crashes in rows
         ]
         dropped = [Dropped(queue, as_text(id), "listed as ready, but there is no such job") for id in lost]

@@ -100,6 +100,10 @@ class RedisWorkQueueEngine(
         reply = yield from self._act_on("enqueue", queue, chunk, self.config.stray_ms)
         return (Enqueued(jobs[part.position].id, letter == ord("1")) for part, letter in zip(chunk, reply, strict=True))
 
+    @staticmethod
+    def _token(text: bytes) -> int:
+        return int(text)
+
     def _claim(
         self, queue: str, worker: str, limit: int, lease_ms: int | None, slots: int, together: int, alone: Alone
     ) -> Steps[Leased]:
@@ -109,7 +113,7 @@ class RedisWorkQueueEngine(
         args = (*who, limit, lease_ms or self.timing.lease_ms, kind, alone.value)
         next_ms, rows, lost, how = yield Invoke(self.scripts["claim"], (self.prefix(queue),), args)
         leases = [
-            Lease(worker, int(token), read_record(queue, id, data), failures, crashes, max(0, how))
+            Lease(worker, self._token(token), read_record(queue, id, data), failures, crashes, max(0, how))
             for id, data, token, failures, crashes in rows
         ]
         dropped = [Dropped(queue, as_text(id), "listed in the queue, but there is no such item") for id in lost]

@@ -1,9 +1,9 @@
 -- heartbeat: keep all leases that a worker holds on a queue, and do what is due.
 -- KEYS[1] prefix
 -- ARGV config worker (id token)...
--- Returns: {position of a lease asked about that is lost...}, {id, token, claimed}... held but not asked about, ms until
--- something is due or -1, {id, token, body of its end}... to be cancelled, of those asked about, 1 when it holds something
--- and the queue is paused
+-- Returns: {position of a lease asked about that is lost...}, {id, token, claimed}... held but not asked about, oldest claim
+-- first, ms until something is due or -1, {id, token, body of its end}... to be cancelled, of those asked about, 1 when it
+-- holds something and the queue is paused
 -- Invariant: nothing but silence ends a lease here. Sending it again is harmless by nature.
 --@include begin config back silence tend
 local config, worker = configure(ARGV[1]), ARGV[2]
@@ -41,6 +41,9 @@ for i = 1, #held, 2 do
     end
   end
 end
+table.sort(strays, function(a, b)
+  return tonumber(a[2]) < tonumber(b[2])
+end)
 local asked = {}
 if #held > 0 and call('EXISTS', key('cancelling')) == 1 then
   for id in pairs(known) do
