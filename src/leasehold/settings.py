@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from leasehold.core import limits, names
 from leasehold.core.errors import InvalidArgument, NotConfigured
-from leasehold.protocols.native import NATIVE
-from leasehold.protocols.registry import parse_protocol
+from leasehold.protocols.registry import DEFAULT as DEFAULT_PROTOCOL
+from leasehold.protocols.registry import choices, parse_protocol
 
 MAX_PAYLOAD_BYTES: Final = 1024 * 1024
 """Bytes of a payload, unless the setting says otherwise."""
@@ -58,8 +58,8 @@ class Settings:
         "LEASEHOLD_NAMESPACE",
     )
     protocol: str = _setting(
-        NATIVE,
-        "The wire format: `native`, or `redis-work-queue:PREFIX` for queues that its clients share.",
+        DEFAULT_PROTOCOL,
+        f"The wire format: {choices(quote='`')}.",
         "LEASEHOLD_PROTOCOL",
     )
     max_payload: int | None = _setting(

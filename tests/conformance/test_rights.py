@@ -40,7 +40,7 @@ def inside(*words: str) -> Steps[Any]:
 
 
 def test_nothing_is_lacking(world: World) -> None:
-    found = world.run(inspection(NAMESPACE, rights=rights_of(world.engine)))
+    found = world.run(inspection(rights_of(world.engine)))
     assert [each.level for each in found.findings if each.name == "rights"] == [Level.OK]
     assert not found.errors
 
@@ -75,6 +75,6 @@ def test_what_is_taken_away_is_found(world: World, right: str) -> None:
     for rule in (each for each in needed if each.startswith(kind)):
         rest = [each for each in needed if each != rule]
         world.command("ACL", "SETUSER", world.engine.name, "reset", "resetchannels", "on", ">pw", *rest)
-        found = world.run(inspection(NAMESPACE, rights=rights_of(world.engine)))
+        found = world.run(inspection(rights_of(world.engine)))
         (lacking,) = (each.found for each in found.findings if each.name == "rights")
         assert rule in lacking.rstrip(".").split(), rule

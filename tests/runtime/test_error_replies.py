@@ -28,7 +28,7 @@ from leasehold.engines.native.engine import NativeConfig
 from leasehold.engines.native.scripts import SCRIPTS
 from leasehold.processes.keeper.handle import ProcessKeeper
 from leasehold.processes.keeper.messages import Orders
-from leasehold.protocols.registry import engine_spec_of
+from leasehold.protocols.registry import engine_spec_of, rights_of
 from leasehold.redis.aio import AsyncDriver
 from leasehold.redis.sync import SyncDriver
 from leasehold.runtime import ExitStatus, Worker, current_job
@@ -180,7 +180,7 @@ async def test_a_start_waits_as_a_worker_that_runs_does_but_for_what_only_people
     reply = REPLIES[name]
     driver = AsyncDriver(proxy.url, patience_ms=60_000, reply_timeout_ms=300 if reply is None else 5_000)
     proxy.refuse = {b"PING": reply}
-    looking = asyncio.create_task(driver.run(inspection("lh")))
+    looking = asyncio.create_task(driver.run(inspection(rights_of(NativeEngine("lh")))))
     while proxy.refused < 2 and not looking.done():  # noqa: ASYNC110 - the proxy runs in threads
         await asyncio.sleep(FAST_S)
     proxy.refuse = {}

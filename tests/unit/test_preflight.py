@@ -12,8 +12,10 @@ import pytest
 from leasehold.app.preflight import Finding, Inspection, Level, fields_of, inspection, judge, log
 from leasehold.core.errors import AccessDenied, QueueFull
 from leasehold.core.steps import Command
+from leasehold.engines.native import NativeEngine
 from leasehold.engines.native import rights as native
 from leasehold.engines.redis_work_queue import rights as redis_work_queue
+from leasehold.protocols.registry import rights_of
 
 FIT = {
     "redis_version": "7.0.15",
@@ -95,7 +97,7 @@ class Server:
         self.refused: QueueFull | None = None
 
     def run(self) -> Inspection:
-        steps = inspection("shop", wall=lambda: self.now, clock=lambda: self.now)
+        steps = inspection(rights_of(NativeEngine("shop")), wall=lambda: self.now, clock=lambda: self.now)
         call: Any = next(steps)
         while True:
             try:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final
 from leasehold.core import limits
 from leasehold.core.errors import AccessDenied, LeaseholdError, QueueFull, RedisError, ReplyError, Unreachable
 from leasehold.core.steps import Command, Steps
-from leasehold.protocols.registry import native_rights
 from leasehold.protocols.spec import Rights
 from leasehold.runtime.log import log_event
 
@@ -94,15 +93,14 @@ _KEEPS_NOTHING: Final = frozenset({"role", "mode"})
 
 
 def inspection(
-    namespace: str,
+    rights: Rights,
     *,
-    rights: Rights | None = None,
     wall: Callable[[], float] = time.time,
     clock: Callable[[], float] = time.monotonic,
 ) -> Steps[Inspection]:
     """Ask Redis about itself. What this user may not ask is not known, and said so.
 
-    `rights`: what the engine in use needs; None: the native one, in this namespace. `wall`: seconds since 1970 here;
+    `rights`: what the engine in use needs. `wall`: seconds since 1970 here;
     `clock`: seconds that only grow. Raises `AccessDenied` for who may do nothing.
     """
     writes = yield from _writes()
@@ -113,8 +111,7 @@ def inspection(
         found = [*judge(info).findings, _persistence(info, (yield from _config()))]
     found += writes
     if not any(one.level is Level.ERROR and one.name in _KEEPS_NOTHING for one in found):
-        needed = rights or native_rights(namespace)
-        found.append(_rights((yield from needed.missing())))
+        found.append(_rights((yield from rights.missing())))
         found += yield from _measured(wall, clock)
     return Inspection(tuple(found))
 

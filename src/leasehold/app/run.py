@@ -25,8 +25,7 @@ from leasehold.processes.keeper.overdue import Timeouts
 from leasehold.processes.link import SupervisorLink
 from leasehold.processes.recycling import Wear
 from leasehold.processes.report import Health, WorkerState, WorkerStatus
-from leasehold.protocols.native import NATIVE
-from leasehold.protocols.registry import engine_spec_of, rights_of
+from leasehold.protocols.registry import engine_spec_of, entry_of, rights_of
 from leasehold.redis.aio import AsyncDriver
 from leasehold.runtime.isolation.child import Launch
 from leasehold.runtime.log import Once, log_event
@@ -95,7 +94,7 @@ async def inspect_redis(app: Leasehold, burst: bool) -> Inspection:
     try:
         while True:
             try:
-                return await driver.run(inspection(app.settings.namespace, rights=rights_of(app.engine)))
+                return await driver.run(inspection(rights_of(app.engine)))
             except Unreachable as error:
                 if burst:
                     raise
@@ -233,7 +232,8 @@ def queues_of(app: Leasehold) -> Sequence[str]:
 
 def _max_payload(app: Leasehold) -> int | None:
     """The largest payload that a worker takes, in bytes; None: any. Other programs have limits of their own."""
-    return app.settings.payload_limit if app.engine.name == NATIVE else app.settings.max_payload
+    is_shared = entry_of(app.engine).has_foreign_clients
+    return app.settings.max_payload if is_shared else app.settings.payload_limit
 
 
 def timeouts_of(specs: Sequence[TaskSpec]) -> Timeouts:

@@ -75,7 +75,7 @@ def _look(app: Leasehold) -> Inspection:
     """What is found; of a Redis that cannot be reached, or lets nobody in, that it is so."""
     connections = Connections(app.settings)
     try:
-        found = connections.run(inspection(app.settings.namespace, rights=rights_of(app.engine)))
+        found = connections.run(inspection(rights_of(app.engine)))
         return Inspection((*found.findings, connections.run(layouts(app.engine))))
     except RedisError as error:
         return failed(error)

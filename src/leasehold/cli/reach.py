@@ -17,8 +17,7 @@ from leasehold.cli.errors import UserError, note
 from leasehold.cli.loader import load
 from leasehold.core import limits
 from leasehold.core.engine import Feature
-from leasehold.protocols.native import NATIVE
-from leasehold.protocols.redis_work_queue import REDIS_WORK_QUEUE
+from leasehold.protocols.registry import DEFAULT, choices, entry_of
 from leasehold.redis.url import Target
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -47,8 +46,7 @@ _NAMESPACE: Final = click.option(
 )
 _PROTOCOL: Final = click.option(
     "--protocol", metavar="NAME",
-    help=f"The wire format: {NATIVE}, or {REDIS_WORK_QUEUE}:PREFIX for queues that its clients share. "
-    f"[default: LEASEHOLD_PROTOCOL, then {NATIVE}]",
+    help=f"The wire format: {choices()}. [default: LEASEHOLD_PROTOCOL, then {DEFAULT}]",
 )  # fmt: skip
 _APP: Final = click.option(
     "--app", metavar="MODULE:APP", help="An app that says all of this itself; its tasks check payloads."
@@ -98,8 +96,10 @@ def reach(where: Where, *, may_make: bool = False, any_namespace: bool = False) 
         for option, _, name, value in where.said():
             if getattr(app.settings, name) != value:
                 raise UserError(f"{where.app} says itself what {option} would say. Leave out one of the two.")
-    if where.namespace is not None and app.engine.name != NATIVE and not any_namespace:
-        raise UserError(f"--namespace is for the native protocol; with {app.engine.name} the prefix says which keys.")
+    if where.namespace is not None and not any_namespace and not entry_of(app.engine).has_namespace:
+        raise UserError(
+            f"--namespace is for the {DEFAULT} protocol; with {app.engine.name} the prefix says which keys."
+        )
     with app:
         if not may_make:
             _refuse_new_redis(app.settings.url)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Final
 
 from leasehold.core import names
-from leasehold.core.engine import FullEngine
+from leasehold.core.engine import FullEngine, Timing
+from leasehold.core.errors import UnsupportedFeature
+from leasehold.protocols.spec import EngineSpec, ProtocolEntry, Rights, Words
 
 if TYPE_CHECKING:
-    from leasehold.engines.native.engine import NativeConfig
+    from leasehold.engines.native.engine import NativeConfig, NativeEngine
     from leasehold.protocols.spec import Settings
 
 NATIVE: Final = "native"
@@ -41,3 +44,50 @@ class Native:
         from leasehold.engines.native import NativeEngine
 
         return NativeEngine(self.namespace or settings.namespace, self.config)
+
+
+# The functions import the engine: a keeper starts soon, and needs one engine only.
+
+
+def _engine(engine: FullEngine) -> NativeEngine:
+    from leasehold.engines.native import NativeEngine
+
+    if isinstance(engine, NativeEngine):
+        return engine
+    raise UnsupportedFeature(f"{type(engine).__name__} is not an engine of the protocol {NATIVE!r}.")
+
+
+def _parse(argument: str | None) -> Native | None:
+    return Native() if argument is None else None
+
+
+def _describe(engine: FullEngine) -> EngineSpec:
+    own = _engine(engine)
+    return {"namespace": own.namespace, "config": asdict(own.config)}
+
+
+def _rebuild(spec: Mapping[str, Any]) -> NativeEngine:
+    from leasehold.engines.native import NativeEngine
+    from leasehold.engines.native.engine import NativeConfig
+
+    config = spec["config"]
+    return NativeEngine(spec["namespace"], NativeConfig(**{**config, "timing": Timing(**config["timing"])}))
+
+
+def _rights(engine: FullEngine) -> Rights:
+    from leasehold.engines.native.rights import missing_rights, needed_rights
+
+    namespace = _engine(engine).namespace
+    return Rights(needed_rights(namespace), lambda: missing_rights(namespace))
+
+
+ENTRY: Final = ProtocolEntry(
+    NATIVE,
+    Words(NATIVE),
+    _parse,
+    _describe,
+    _rebuild,
+    _rights,
+    has_namespace=True,
+    has_foreign_clients=False,
+)

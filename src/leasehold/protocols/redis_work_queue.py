@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Final
 
-from leasehold.core.engine import FullEngine
+from leasehold.core.engine import FullEngine, Timing
+from leasehold.core.errors import UnsupportedFeature
+from leasehold.protocols.spec import EngineSpec, ProtocolEntry, Rights, Words
 
 if TYPE_CHECKING:
+    from leasehold.engines.redis_work_queue import RedisWorkQueueEngine
     from leasehold.engines.redis_work_queue.config import RedisWorkQueueConfig
     from leasehold.protocols.spec import Settings
 
@@ -45,3 +48,53 @@ class RedisWorkQueue:
         from leasehold.engines.redis_work_queue import RedisWorkQueueEngine
 
         return RedisWorkQueueEngine(self.prefix, self.config, self.queues)
+
+
+# The functions import the engine: a keeper starts soon, and needs one engine only.
+
+
+def _engine(engine: FullEngine) -> RedisWorkQueueEngine:
+    from leasehold.engines.redis_work_queue import RedisWorkQueueEngine
+
+    if isinstance(engine, RedisWorkQueueEngine):
+        return engine
+    raise UnsupportedFeature(f"{type(engine).__name__} is not an engine of the protocol {REDIS_WORK_QUEUE!r}.")
+
+
+def _parse(argument: str | None) -> RedisWorkQueue | None:
+    return RedisWorkQueue(argument) if argument else None
+
+
+def _describe(engine: FullEngine) -> EngineSpec:
+    own = _engine(engine)
+    return {"prefix": own.base, "queues": dict(own.named), "config": asdict(own.config)}
+
+
+def _rebuild(spec: Mapping[str, Any]) -> RedisWorkQueueEngine:
+    from leasehold.engines.redis_work_queue import RedisWorkQueueEngine
+    from leasehold.engines.redis_work_queue.config import RedisWorkQueueConfig
+
+    config = {**spec["config"], "timing": Timing(**spec["config"]["timing"])}
+    return RedisWorkQueueEngine(spec["prefix"], RedisWorkQueueConfig(**config), spec["queues"])
+
+
+def _rights(engine: FullEngine) -> Rights:
+    from leasehold.engines.redis_work_queue.rights import missing_rights, needed_rights
+
+    own = _engine(engine)
+    prefixes = (own.base, *own.named.values())
+    return Rights(needed_rights(prefixes), lambda: missing_rights(prefixes))
+
+
+ENTRY: Final = ProtocolEntry(
+    REDIS_WORK_QUEUE,
+    Words(
+        f"{REDIS_WORK_QUEUE}:PREFIX",
+        "for queues that its clients share",
+        f"with what other clients call their KeyPrefix, as in {REDIS_WORK_QUEUE}:jobs",
+    ),
+    _parse,
+    _describe,
+    _rebuild,
+    _rights,
+)
