@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import closing
 
 import click
@@ -15,8 +16,8 @@ from leasehold.cli.reach import Where, note_unknown, reach, reaching
 from leasehold.client.connections import Connections
 from leasehold.core import limits
 from leasehold.core.job import State
-from leasehold.engines.redis_work_queue import RedisWorkQueueEngine
-from leasehold.engines.redis_work_queue.clean import deep_clean, light_clean
+from leasehold.protocols.registry import ENTRIES, entry_of
+from leasehold.protocols.spec import ProtocolEntry
 
 
 @click.command()
@@ -38,10 +39,12 @@ def clean(queue: str, deep: bool, where: Where, as_json: bool) -> None:
     Exit status: 0 done; 1 Redis could not be reached; 2 the command line or a setting is wrong.
     """
     with reach(where) as app:
-        engine = redis_work_queue(app, "leasehold clean")
-        clean_all = deep_clean if deep else light_clean
+        entry = entry_of(app.engine)
+        if entry.cleaning is None:
+            raise lacking(app, "leasehold clean", [one for one in ENTRIES if one.cleaning is not None])
+        cleaning = entry.cleaning(app.engine)
         with closing(Connections(app.settings)) as connections:
-            done = connections.run(clean_all(engine.prefix(queue), engine.config))
+            done = connections.run(cleaning.run(queue, deep))
         if as_json:
             counts = {"looked": done.looked, "requeued": done.requeued, "dropped": done.dropped, "noted": done.noted}
             click.echo(dump({"queue": queue, "deep": deep, **counts}))
@@ -50,7 +53,7 @@ def clean(queue: str, deep: bool, where: Where, as_json: bool) -> None:
         click.echo(safe(f"Queue {queue!r}: {did}."))
         left = app.inspect.queue(queue).counts.get(State.ACTIVE, 0) + done.noted
         if left:
-            minute = engine.config.stray_ms / limits.SECOND
+            minute = cleaning.again_ms / limits.SECOND
             note(
                 f"Still there: {jobs_text(left)}, held or abandoned. What a clean finds without a holder is put "
                 f"back by one that comes {minute:g} s later."
@@ -58,11 +61,10 @@ def clean(queue: str, deep: bool, where: Where, as_json: bool) -> None:
         note_unknown(app, queue)
 
 
-def redis_work_queue(app: Leasehold, command: str) -> RedisWorkQueueEngine:
-    """The engine, where it is this one. Raises `UserError` for any other."""
-    if isinstance(app.engine, RedisWorkQueueEngine):
-        return app.engine
-    raise UserError(
-        f"{command} is for queues of redis-work-queue, and the protocol in use is {app.engine.name!r}. Say which they "
-        "are, as in --protocol redis-work-queue:jobs."
+def lacking(app: Leasehold, command: str, entries: Sequence[ProtocolEntry]) -> UserError:
+    """The error for a command that the protocol in use does not offer, and these do."""
+    known = " or ".join(entry.name for entry in entries)
+    return UserError(
+        f"{command} is for queues of {known}, and the protocol in use is {app.engine.name!r}. Say which they are, as "
+        f"in --protocol {entries[0].words.example}."
     )

@@ -8,7 +8,7 @@ from typing import Final
 import click
 
 from leasehold.app.app import Leasehold
-from leasehold.cli.clean import redis_work_queue
+from leasehold.cli.clean import lacking
 from leasehold.cli.completion import queue_names
 from leasehold.cli.confirmation import jobs_text, sure
 from leasehold.cli.errors import NotDone, note, safe
@@ -16,12 +16,12 @@ from leasehold.cli.output.jobs import dump
 from leasehold.cli.reach import Where, note_unknown, reach, reaching
 from leasehold.client.connections import Connections
 from leasehold.core import limits, names
+from leasehold.core.engine import FullEngine
 from leasehold.core.errors import QueueFull
 from leasehold.core.job import State
-from leasehold.engines.native import NativeEngine
-from leasehold.engines.native.rights import missing_rights as target_rights
-from leasehold.engines.redis_work_queue.migrate import Moved, migrate_page
-from leasehold.engines.redis_work_queue.rights import missing_rights as source_rights
+from leasehold.engines.kit.extras import Moved
+from leasehold.protocols.registry import DEFAULT, ENTRIES, entry_of, parse_protocol, rights_of
+from leasehold.protocols.spec import Migration
 
 _STAYING: Final = {
     State.READY: "waiting",
@@ -56,15 +56,15 @@ def migrate(queue: str, to: str | None, yes: bool, where: Where, as_json: bool) 
     """
     target = queue if to is None else names.queue_name(to)
     with reach(where, any_namespace=True) as app:
-        redis_work_queue(app, "leasehold migrate")
-        _check_rights(app, queue)
+        migration = _migration(app)
+        _check_rights(app, migration, queue)
         namespace = app.settings.namespace
-        there = f"queue {target!r} of the native protocol, namespace {namespace!r}"
+        there = f"queue {target!r} of the {DEFAULT} protocol, namespace {namespace!r}"
         count = app.inspect.queue(queue).counts.get(State.READY, 0)
         why = f"It moves every job of the queue that waits, {count:,} at present"
         question = f"Move {jobs_text(count)} of queue {queue!r} to {there}?"
         sure(question if count else "", yes=yes, why=why, undone="Nothing was moved.")
-        moved = move(app, queue, target)
+        moved = move(app, migration, queue, target)
         left = {state: n for state, n in app.inspect.queue(queue).counts.items() if n and state in _STAYING}
         if as_json:
             shown = {"queue": queue, "to": target, "namespace": namespace, "moved": moved.count}
@@ -90,36 +90,46 @@ def _refusal(moved: Moved, queue: str, target: str) -> str:
         )
     if moved.unfit:
         words.append(
-            f"Of {jobs_text(len(moved.unfit))} the id cannot be used in the native protocol (it is empty, has more "
+            f"Of {jobs_text(len(moved.unfit))} the id cannot be used in the {DEFAULT} protocol (it is empty, has more "
             f"than {limits.MAX_ID} bytes, or begins with '@'): the first is {names.shown(moved.unfit[0])}. They wait "
             f"in queue {queue!r}, at its end, for its workers."
         )
     return " ".join(words)
 
 
-def _check_rights(app: Leasehold, queue: str) -> None:
+def _migration(app: Leasehold) -> Migration:
+    entry = entry_of(app.engine)
+    if entry.migration is None:
+        raise lacking(app, "leasehold migrate", [one for one in ENTRIES if one.migration is not None])
+    return entry.migration(app.engine)
+
+
+def _target(app: Leasehold) -> FullEngine:
+    return parse_protocol(DEFAULT).engine(app.settings)
+
+
+def _check_rights(app: Leasehold, migration: Migration, queue: str) -> None:
     """A script that is refused half-way is not undone. Raises `NotDone` for a user who may not write both queues."""
-    source, namespace = redis_work_queue(app, "leasehold migrate"), app.settings.namespace
     with closing(Connections(app.settings)) as connections:
-        lacking = connections.run(source_rights([source.prefix(queue)]))
-        lacking += connections.run(target_rights(namespace))
-    if lacking:
+        missing = connections.run(migration.missing(queue))
+        missing += connections.run(rights_of(_target(app)).missing())
+    if missing:
         raise NotDone(
-            f"This user of Redis lacks rights that are needed: {' '.join(dict.fromkeys(lacking))}. Nothing was moved. "
+            f"This user of Redis lacks rights that are needed: {' '.join(dict.fromkeys(missing))}. Nothing was moved. "
             "`leasehold check --acl USER` prints the line that grants those of one protocol; add those of the other."
         )
 
 
-def move(app: Leasehold, queue: str, to: str) -> Moved:
+def move(app: Leasehold, migration: Migration, queue: str, to: str) -> Moved:
     """Move page by page until nothing is left that could be moved. Where a page has no room, smaller ones may."""
-    source, target = redis_work_queue(app, "leasehold migrate"), NativeEngine(app.settings.namespace)
+    target = _target(app)
     count, size = 0, limits.MAX_BATCH
     refused: dict[str, None] = {}
     unfit: dict[str, None] = {}
     with closing(Connections(app.settings)) as connections:
         for _ in range(limits.PURGE_ROUNDS):
             try:
-                page = connections.run(migrate_page(source, queue, target, to, size))
+                page = connections.run(migration.page(queue, target, to, size))
             except QueueFull as error:
                 if size > 1:
                     size //= 2

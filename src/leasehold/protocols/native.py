@@ -83,7 +83,7 @@ def _rights(engine: FullEngine) -> Rights:
 
 ENTRY: Final = ProtocolEntry(
     NATIVE,
-    Words(NATIVE),
+    Words(NATIVE, NATIVE),
     _parse,
     _describe,
     _rebuild,

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from leasehold.core.engine import FullEngine, Timing
 from leasehold.core.errors import UnsupportedFeature
-from leasehold.protocols.spec import EngineSpec, ProtocolEntry, Rights, Words
+from leasehold.core.steps import Steps
+from leasehold.protocols.spec import Cleaning, EngineSpec, Migration, ProtocolEntry, Rights, Words
 
 if TYPE_CHECKING:
+    from leasehold.engines.kit.extras import Cleaned, Moved
     from leasehold.engines.redis_work_queue import RedisWorkQueueEngine
     from leasehold.engines.redis_work_queue.config import RedisWorkQueueConfig
     from leasehold.protocols.spec import Settings
@@ -86,15 +88,44 @@ def _rights(engine: FullEngine) -> Rights:
     return Rights(needed_rights(prefixes), lambda: missing_rights(prefixes))
 
 
+def _cleaning(engine: FullEngine) -> Cleaning:
+    from leasehold.engines.redis_work_queue.clean import deep_clean, light_clean
+
+    own = _engine(engine)
+
+    def run(queue: str, deep: bool) -> Steps[Cleaned]:
+        return (deep_clean if deep else light_clean)(own.prefix(queue), own.config)
+
+    return Cleaning(run, own.config.stray_ms)
+
+
+def _migration(engine: FullEngine) -> Migration:
+    from leasehold.engines.kit.base import Scripted
+    from leasehold.engines.redis_work_queue.migrate import migrate_page
+    from leasehold.engines.redis_work_queue.rights import missing_rights
+
+    own = _engine(engine)
+
+    def page(queue: str, target: FullEngine, to: str, limit: int) -> Steps[Moved]:
+        if not isinstance(target, Scripted):
+            raise UnsupportedFeature(f"Jobs of {REDIS_WORK_QUEUE} cannot be moved to the protocol {target.name!r}.")
+        return migrate_page(own, queue, target, to, limit)
+
+    return Migration(page, lambda queue: missing_rights([own.prefix(queue)]))
+
+
 ENTRY: Final = ProtocolEntry(
     REDIS_WORK_QUEUE,
     Words(
         f"{REDIS_WORK_QUEUE}:PREFIX",
+        f"{REDIS_WORK_QUEUE}:jobs",
         "for queues that its clients share",
-        f"with what other clients call their KeyPrefix, as in {REDIS_WORK_QUEUE}:jobs",
+        "with what other clients call their KeyPrefix",
     ),
     _parse,
     _describe,
     _rebuild,
     _rights,
+    cleaning=_cleaning,
+    migration=_migration,
 )

@@ -8,7 +8,7 @@ from leasehold.core import names
 from leasehold.core.engine import FullEngine
 from leasehold.core.errors import InvalidArgument, UnsupportedFeature
 from leasehold.protocols import native, redis_work_queue
-from leasehold.protocols.spec import EngineSpec, ProtocolEntry, Rights, WireProtocol
+from leasehold.protocols.spec import EngineSpec, ProtocolEntry, Rights, WireProtocol, Words
 
 ENTRIES: Final = (native.ENTRY, redis_work_queue.ENTRY)
 """A new protocol is named here. The first one is the default."""
@@ -27,9 +27,13 @@ def parse_protocol(text: object) -> WireProtocol:
     entry = _BY_NAME.get(name)
     found = entry.parse(argument if colon else None) if entry is not None else None
     if found is None:
-        expected = ", or ".join(f"{one.words.syntax} {one.words.hint}".rstrip() for one in ENTRIES)
+        expected = ", or ".join(_expected(one.words) for one in ENTRIES)
         raise InvalidArgument(f"protocol is {names.shown(text)}; expected {expected}.")
     return found
+
+
+def _expected(words: Words) -> str:
+    return f"{words.syntax} {words.hint}, as in {words.example}" if words.hint else words.syntax
 
 
 def choices(quote: str = "") -> str:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from leasehold.core.engine import FullEngine
 from leasehold.core.steps import Steps
+
+if TYPE_CHECKING:
+    from leasehold.engines.kit.extras import Cleaned, Moved
 
 
 class Settings(Protocol):
@@ -41,12 +44,38 @@ class Rights:
 class Words:
     """How help texts and errors describe a protocol.
 
-    `syntax`: how settings and options write it. `purpose`: what it is for. `hint`: what its argument is.
+    `syntax`: how settings and options write it, `example`: one of them. `purpose`: what it is for. `hint`: what its
+    argument is.
     """
 
     syntax: str
+    example: str
     purpose: str = ""
     hint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Cleaning:
+    """How the abandoned jobs of a queue are put back by hand, for `leasehold clean`.
+
+    `run`: clean this queue, deeply or not. `again_ms`: a job is put back by a clean that comes so much later than the
+    one which first saw it without a holder.
+    """
+
+    run: Callable[[str, bool], Steps[Cleaned]]
+    again_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """How waiting jobs leave a queue for another engine on the same Redis, for `leasehold migrate`.
+
+    `page`: from this queue, to a queue of an engine of the default protocol, at most so many. `missing`: the rights to
+    this queue that the user of Redis lacks.
+    """
+
+    page: Callable[[str, FullEngine, str, int], Steps[Moved]]
+    missing: Callable[[str], Steps[tuple[str, ...]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +86,7 @@ class ProtocolEntry:
         it does not take.
     describe: what `rebuild` needs to make the same engine again in another process, as JSON.
     has_namespace: its keys begin with the namespace of the settings.
+    cleaning, migration: for the commands `clean` and `migrate`; None: refused.
     has_foreign_clients: other programs enqueue to its queues. Their payloads may be larger than Leasehold's own limit.
     """
 
@@ -68,3 +98,5 @@ class ProtocolEntry:
     rights: Callable[[FullEngine], Rights]
     has_namespace: bool = False
     has_foreign_clients: bool = True
+    cleaning: Callable[[FullEngine], Cleaning] | None = None
+    migration: Callable[[FullEngine], Migration] | None = None

@@ -10,8 +10,9 @@ import redis
 from leasehold.core.job import ErrorInfo, Lease, NewJob, State
 from leasehold.core.outcome import Completed, Outcome
 from leasehold.core.steps import Steps
+from leasehold.engines.kit.extras import Cleaned
 from leasehold.engines.redis_work_queue import RedisWorkQueueEngine
-from leasehold.engines.redis_work_queue.clean import Cleaned, deep_clean, light_clean
+from leasehold.engines.redis_work_queue.clean import deep_clean, light_clean
 from leasehold.engines.redis_work_queue.config import RedisWorkQueueConfig
 from leasehold.redis.sync import SyncDriver
 from leasehold.testing.server import RedisServer

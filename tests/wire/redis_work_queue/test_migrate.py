@@ -9,8 +9,9 @@ from leasehold.core.errors import QueueFull
 from leasehold.core.job import NewJob, State
 from leasehold.core.outcome import Completed
 from leasehold.core.steps import Invoke
+from leasehold.engines.kit.extras import Moved
 from leasehold.engines.native import NativeEngine
-from leasehold.engines.redis_work_queue.migrate import Moved, migrate_page
+from leasehold.engines.redis_work_queue.migrate import migrate_page
 from tests.support.stepping import Crashed, Session, send_with, step
 from tests.wire.redis_work_queue.bench import Bench
 

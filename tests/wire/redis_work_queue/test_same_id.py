@@ -5,8 +5,9 @@ from __future__ import annotations
 from leasehold.core.job import State
 from leasehold.core.outcome import Broken, Failed, Outcome, Unroutable
 from leasehold.core.shape import CancelAnswer
+from leasehold.engines.kit.extras import Moved
 from leasehold.engines.native import NativeEngine
-from leasehold.engines.redis_work_queue.migrate import Moved, migrate_page
+from leasehold.engines.redis_work_queue.migrate import migrate_page
 from tests.wire.redis_work_queue.bench import BOOM, Bench
 
 NATIVE = NativeEngine("shop")

@@ -17,6 +17,7 @@ from leasehold.core.outcome import Completed
 from leasehold.core.steps import Command, Draw, Invoke, Nonce, Steps
 from leasehold.engines.kit.base import checking_layout
 from leasehold.engines.kit.encoding import as_bytes, as_text
+from leasehold.engines.kit.extras import Cleaned
 from leasehold.engines.redis_work_queue import clean
 from leasehold.engines.redis_work_queue.config import RedisWorkQueueConfig
 from leasehold.engines.redis_work_queue.engine import RedisWorkQueueEngine
@@ -117,10 +118,10 @@ class Base:
             number, worker = "0", ""  # no lease of ours ever had it
         return Lease(worker, int(number[:18]), JobRecord(item["id"], DEFAULT_QUEUE, None, b"", 0), 0, 0)
 
-    def _light(self) -> Steps[clean.Cleaned]:
+    def _light(self) -> Steps[Cleaned]:
         return clean.light_clean(self._prefix, self._config)
 
-    def _deep(self) -> Steps[clean.Cleaned]:
+    def _deep(self) -> Steps[Cleaned]:
         return clean.deep_clean(self._prefix, self._config)
 
     def _length(self, suffix: str) -> Steps[int]:

@@ -9,6 +9,7 @@ from leasehold.core import limits
 from leasehold.core.steps import Arg, Command, Invoke, Steps
 from leasehold.engines.kit.base import checking_layout
 from leasehold.engines.kit.config import META_TTL_MS, NEVER_MS
+from leasehold.engines.kit.extras import Cleaned
 from leasehold.engines.redis_work_queue.config import (
     CLEAN_STEPS,
     DEEP_PAGE,
@@ -20,24 +21,6 @@ from leasehold.engines.redis_work_queue.config import (
 )
 from leasehold.engines.redis_work_queue.keys import item_pattern
 from leasehold.engines.redis_work_queue.scripts import SCRIPTS
-
-
-@dataclass(frozen=True, slots=True)
-class Cleaned:
-    """What a clean did. `looked`: ids, or items. `dropped`: ids that had no item. `noted`: may be put back later."""
-
-    looked: int = 0
-    requeued: int = 0
-    dropped: int = 0
-    noted: int = 0
-
-    def __add__(self, other: Cleaned) -> Cleaned:
-        return Cleaned(
-            self.looked + other.looked,
-            self.requeued + other.requeued,
-            self.dropped + other.dropped,
-            self.noted + other.noted,
-        )
 
 
 def leftovers(prefix: str, config: RedisWorkQueueConfig) -> Steps[Cleaned]:

@@ -7,7 +7,6 @@ is made of two, ours and what the other protocol enqueues with: it knows best ho
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Protocol
 
@@ -17,6 +16,7 @@ from leasehold.core.errors import QueueFull
 from leasehold.core.job import JobRecord, NewJob
 from leasehold.core.steps import Call, Invoke, Script, Steps
 from leasehold.engines.kit.encoding import as_text
+from leasehold.engines.kit.extras import Moved
 from leasehold.engines.redis_work_queue.engine import RedisWorkQueueEngine
 from leasehold.engines.redis_work_queue.records import read_record
 from leasehold.engines.redis_work_queue.scripts import SCRIPTS
@@ -27,18 +27,6 @@ class MigrationTarget(Engine, Protocol):
 
     @property
     def scripts(self) -> Mapping[str, Script]: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Moved:
-    """`looked`: how many ids were looked at; none: the queue is empty. `count`: how many items were moved. `refused`:
-    ids that another job has there; these items wait where they were, at the end of the queue. `unfit`: the same of ids
-    that no job has outside this protocol."""
-
-    looked: int = 0
-    count: int = 0
-    refused: tuple[str, ...] = ()
-    unfit: tuple[str, ...] = ()
 
 
 def migrate_page(

@@ -1,0 +1,35 @@
+"""The answers of operations that some engines offer to the command line: cleaning and migrating a queue."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Cleaned:
+    """What a clean did. `looked`: ids, or items. `dropped`: ids that had no item. `noted`: may be put back later."""
+
+    looked: int = 0
+    requeued: int = 0
+    dropped: int = 0
+    noted: int = 0
+
+    def __add__(self, other: Cleaned) -> Cleaned:
+        return Cleaned(
+            self.looked + other.looked,
+            self.requeued + other.requeued,
+            self.dropped + other.dropped,
+            self.noted + other.noted,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """`looked`: how many ids were looked at; none: the queue is empty. `count`: how many items were moved. `refused`:
+    ids that another job has there; these items wait where they were, at the end of the queue. `unfit`: the same of ids
+    that no job has outside this protocol."""
+
+    looked: int = 0
+    count: int = 0
+    refused: tuple[str, ...] = ()
+    unfit: tuple[str, ...] = ()
