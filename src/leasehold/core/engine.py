@@ -113,7 +113,7 @@ class HeartbeatReply:
     """What a beat brought back.
 
     lost: of the leases asked about, those that are ours no longer.
-    strays: held in our name by Redis, yet not among the leases asked about, in the order of their claims. They may be
+    strays: leases of this worker in Redis that were not asked about, in the order of their claims. They may be
         claims that are newer than the question; one that was a stray twice in a row and is unknown to the worker was
         lost on its way: release it.
     next_ms: how long until something may be due on one of these queues (a dead worker's jobs); None: unknown.

@@ -56,9 +56,9 @@ class Words:
 
 @dataclass(frozen=True, slots=True)
 class Cleaning:
-    """How the abandoned jobs of a queue are put back by hand, for `leasehold clean`.
+    """How the abandoned jobs of a queue are requeued by hand, for `leasehold clean`.
 
-    `run`: clean this queue, deeply or not. `again_ms`: a job is put back by a clean that comes so much later than the
+    `run`: clean this queue, deeply or not. `again_ms`: a job is requeued by a clean that runs this much later than the
     one which first saw it without a holder.
     """
 
@@ -70,8 +70,8 @@ class Cleaning:
 class Migration:
     """How waiting jobs leave a queue for another engine on the same Redis, for `leasehold migrate`.
 
-    `page`: from this queue, to a queue of an engine of the default protocol, at most so many. `missing`: the rights to
-    this queue that the user of Redis lacks.
+    `page`: from this queue, to a queue of an engine of the default protocol, at most `limit` jobs.
+    `missing`: the rights to this queue that the user of Redis lacks.
     """
 
     page: Callable[[str, FullEngine, str, int], Steps[Moved]]

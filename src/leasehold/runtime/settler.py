@@ -67,7 +67,7 @@ class Settler:
         self._quiet.set()
         self._doubtful: set[LeaseRef] = set()
         self._strays: dict[LeaseRef, int] = {}
-        """Strays that are being handed back: their place in the order in which they came."""
+        """Orphaned leases that are being released: their place in the order in which they were found."""
         self._strays_put = 0
         self._aside: dict[str, DeferredOutcomes] = {}
 
@@ -183,7 +183,8 @@ class Settler:
     def _place(self, item: Item) -> tuple[bool, int]:
         """The place in the order of claims, by the worker's own count: tokens are the engine's and have no order here.
 
-        The worker did not count the claim of a stray. A stray is older than two beats and never ran: it goes first.
+        The worker did not count the claim of an orphaned lease. That is older than two heartbeats and never ran: it
+        goes first.
         """
         lease, _, held = item
         return (False, self._strays[lease.ref]) if held is None else (True, held.number)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Cleaned:
-    """What a clean did. `looked`: ids, or items. `dropped`: ids that had no item. `noted`: may be put back later."""
+    """What a clean did. `looked`: ids, or items. `dropped`: ids that had no item. `noted`: may be requeued later."""
 
     looked: int = 0
     requeued: int = 0
