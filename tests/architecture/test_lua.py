@@ -7,11 +7,10 @@ from types import ModuleType
 
 import pytest
 
-import leasehold.engines.native.scripts as native
-import leasehold.engines.redis_work_queue.scripts as redis_work_queue
+from tests.support.engines import ENTRIES
 
 SOURCE = Path(__file__).parents[2] / "src" / "leasehold" / "engines"
-DECLARATIONS: dict[str, ModuleType] = {"native": native, "redis_work_queue": redis_work_queue}
+DECLARATIONS: dict[str, ModuleType] = {entry.name.replace("-", "_"): entry.scripts for entry in ENTRIES}
 SHARED = SOURCE / "kit" / "lua"
 OPERATIONS = sorted(SOURCE.glob("*/lua/*.lua"))
 LIBRARIES = sorted(SOURCE.glob("*/lua/lib/*.lua"))
@@ -133,6 +132,6 @@ def test_only_keys_of_the_prefix_and_bounded_loops(path):
 
 
 def test_lua_files_are_found_as_package_data():
-    folders = [resources.files(package) / "lua" for package in ("leasehold.engines.kit", "leasehold.engines.native")]
+    folders = [resources.files("leasehold.engines") / name / "lua" for name in ("kit", *DECLARATIONS)]
     found = {entry.name for folder in folders for entry in folder.iterdir()}
-    assert found >= {f"{name}.lua" for name in native.ARGUMENTS}
+    assert found >= {f"{name}.lua" for module in DECLARATIONS.values() for name in module.ARGUMENTS}

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from types import ModuleType
 from typing import Any, Final
 
 from leasehold.core.engine import Feature, Timing
 from leasehold.engines.kit.config import FAILED_MAX, FAILED_TTL_MS
 from leasehold.engines.native import NativeEngine
 from leasehold.engines.native import config as native_config
+from leasehold.engines.native import scripts as native_scripts
 from leasehold.engines.native.config import COMPLETED_MAX
 from leasehold.engines.native.engine import NativeConfig
 from leasehold.engines.redis_work_queue import RedisWorkQueueEngine
 from leasehold.engines.redis_work_queue import config as redis_work_queue_config
+from leasehold.engines.redis_work_queue import scripts as redis_work_queue_scripts
 from leasehold.engines.redis_work_queue.config import RedisWorkQueueConfig
 from leasehold.testing.server import RedisServer
 from tests.support import native, redis_work_queue
@@ -47,10 +50,10 @@ class Entry:
     written; an engine with another clock may wait). audit: what is wrong with the keys, as sentences. dump: all values
     that must stay the same when nothing may change. timeless: the same without times. spoil: write another program's
     data into a queue, so that the engine refuses it. set_layout: write a layout version to a queue. answers: the word
-    in the names of the keys that remember answers. numbers: what its Lua takes from its config.py. unlike: tests that
-    the engine cannot pass, by name, and why; only for differences of the wire format that no `Feature` stands for. A
-    test that needs a feature says so by `@pytest.mark.needs(Feature.X)`, on the test or on a case of it, and is left
-    out for engines without it.
+    in the names of the keys that remember answers. numbers: what its Lua takes from its config.py. scripts: the module
+    that declares its Lua operations. unlike: tests that the engine cannot pass, by name, and why; only for differences
+    of the wire format that no `Feature` stands for. A test that needs a feature says so by
+    `@pytest.mark.needs(Feature.X)`, on the test or on a case of it, and is left out for engines without it.
     """
 
     name: str
@@ -64,6 +67,7 @@ class Entry:
     set_layout: Callable[[RedisServer, str, str, int | None], None]
     answers: str
     numbers: Mapping[str, int]
+    scripts: ModuleType
     unlike: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -93,6 +97,7 @@ NATIVE: Final = Entry(
     native.set_layout,
     "call",
     native_config.NUMBERS,
+    native_scripts,
 )
 
 
@@ -122,6 +127,7 @@ REDIS_WORK_QUEUE: Final = Entry(
     redis_work_queue.set_layout,
     "done",
     redis_work_queue_config.NUMBERS,
+    redis_work_queue_scripts,
     redis_work_queue.UNLIKE,
 )
 ENTRIES: Final = (NATIVE, REDIS_WORK_QUEUE)

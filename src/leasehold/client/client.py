@@ -14,6 +14,7 @@ from leasehold.core.errors import PayloadTooLarge, UnsupportedFeature
 from leasehold.core.job import NewJob
 from leasehold.core.shape import PLAIN, Shape, UniqueRule
 from leasehold.core.steps import Steps
+from leasehold.protocols.registry import DEFAULT
 
 if TYPE_CHECKING:
     from leasehold.client.connections import Runner
@@ -63,7 +64,7 @@ class Client:
         if feature not in self.engine.features:
             raise UnsupportedFeature(
                 f"The protocol {self.engine.name!r} cannot hold {asked} (feature {feature.value!r}). Leave it out, or "
-                "use a protocol that has it, such as the native one."
+                f"use a protocol that has it, such as the {DEFAULT} one."
             )
 
     def job(
