@@ -80,14 +80,14 @@ class TestWhich:
         assert type(fault).__name__ in lines[0]
         assert "task=t" in lines[0]
         assert "4242" not in lines[0]
-        assert "test_runtime_retries.py" in lines[0]
+        assert "test_retries.py" in lines[0]
 
     def test_one_with_other_arguments_is_told_of_with_its_place(self, caplog):
         def lonely() -> bool:
             return True
 
         after(ValueError(), spec(retry_rule=RetryRule(on=lonely)))  # type: ignore[arg-type]
-        assert re.search(r"error=TypeError at='\S*test_runtime_retries\.py:\d+ in lonely'", caplog.text)
+        assert re.search(r"error=TypeError at='\S*test_retries\.py:\d+ in lonely'", caplog.text)
 
 
 class TestBackoff:
@@ -111,7 +111,7 @@ class TestBackoff:
         for _ in range(3):
             assert after(ValueError(), task).delay_ms == 500  # type: ignore[union-attr]
         (line,) = [line for line in caplog.messages if line.startswith("backoff_failed")]
-        assert re.search(r"test_runtime_retries\.py:\d+ in <lambda>", line), "the place is that of the function"
+        assert re.search(r"test_retries\.py:\d+ in <lambda>", line), "the place is that of the function"
 
     def test_a_function_that_raises_too(self, caplog):
         def bad(failures: int, error: BaseException) -> float:
