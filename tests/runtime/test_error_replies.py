@@ -143,6 +143,7 @@ async def scene(proxy: Proxy, server: RedisServer, reply_ms: int) -> AsyncIterat
         await here.client.close()
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # a connection, see the end
 @pytest.mark.parametrize("name", REPLIES)
 async def test_no_reply_ends_a_worker(name: str, proxy: Proxy, server: RedisServer, caplog: pytest.LogCaptureFixture):
     reply = REPLIES[name]
@@ -164,7 +165,7 @@ async def test_no_reply_ends_a_worker(name: str, proxy: Proxy, server: RedisServ
             proxy.refuse = {}
             await here.done(str(here.jobs))
         here.pause_s = 60
-        await asyncio.sleep(10 * FAST_S)  # a connection that is being made as the event loop ends is never closed
+        await asyncio.sleep(10 * FAST_S)  # one that is being made as the loop ends is never closed
         proxy.refuse = {LEAVE: reply}
         here.worker.stop()
         assert await working in (ExitStatus.OK, ExitStatus.ABANDONED)
