@@ -17,7 +17,7 @@ PAGE: Final = Path(__file__).parents[1] / "docs" / "explanation" / "crash-recove
 BEGIN: Final = "<!-- table: written by `make crash` -->"
 END: Final = "<!-- end of the table -->"
 HEAD: Final = (
-    "| queue | settings | the worker is started anew | another worker was there |",
+    "| queue | settings | a new worker starts | another worker was there |",
     "|---|---|---|---|",
 )
 

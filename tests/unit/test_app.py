@@ -20,22 +20,7 @@ from leasehold.core.errors import (
     UnsupportedFeature,
 )
 from leasehold.core.job import NewJob
-from tests.unit.fakes import FakeEngine, FakeRunner, double
-
-
-@pytest.fixture
-def engine() -> FakeEngine:
-    return FakeEngine()
-
-
-@pytest.fixture
-def runner() -> FakeRunner:
-    return FakeRunner()
-
-
-@pytest.fixture
-def app(engine: FakeEngine, runner: FakeRunner) -> Leasehold:
-    return Leasehold("redis://nowhere.invalid", protocol=engine, runner=runner)
+from tests.unit.fakes import double
 
 
 class TestRegistering:

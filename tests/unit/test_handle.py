@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from leasehold import Leasehold, State
+from leasehold import State
 from leasehold.client.handle import RESULT_WAIT_MS
 from leasehold.core.engine import Feature
 from leasehold.core.errors import (
@@ -21,22 +21,7 @@ from leasehold.core.errors import (
 )
 from leasehold.core.job import ErrorInfo
 from leasehold.core.shape import Progress
-from tests.unit.fakes import FakeEngine, FakeRunner, double, view
-
-
-@pytest.fixture
-def engine() -> FakeEngine:
-    return FakeEngine()
-
-
-@pytest.fixture
-def runner() -> FakeRunner:
-    return FakeRunner()
-
-
-@pytest.fixture
-def app(engine: FakeEngine, runner: FakeRunner) -> Leasehold:
-    return Leasehold("redis://nowhere.invalid", protocol=engine, runner=runner)
+from tests.unit.fakes import double, view
 
 
 class TestResults:

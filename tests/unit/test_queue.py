@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from leasehold import Leasehold
 from leasehold.core import limits
 from leasehold.core.engine import Feature
 from leasehold.core.errors import InvalidArgument, LeaseLost, Unreachable, UnsupportedFeature
@@ -15,22 +14,7 @@ from leasehold.core.job import ErrorInfo
 from leasehold.core.outcome import Completed, Failed, Released, Retried
 from leasehold.core.shape import MAX_PROGRESS_TEXT, Progress
 from leasehold.runtime import Job
-from tests.unit.fakes import FakeEngine, FakeRunner, held
-
-
-@pytest.fixture
-def engine() -> FakeEngine:
-    return FakeEngine()
-
-
-@pytest.fixture
-def runner() -> FakeRunner:
-    return FakeRunner()
-
-
-@pytest.fixture
-def app(engine: FakeEngine, runner: FakeRunner) -> Leasehold:
-    return Leasehold("redis://nowhere.invalid", protocol=engine, runner=runner)
+from tests.unit.fakes import held
 
 
 class TestByHand:

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from leasehold import Leasehold
+from leasehold.app import run
 from leasehold.app.run import WorkerOptions, timeouts_of
 from leasehold.core.errors import InvalidArgument
 from leasehold.core.task import TaskSpec
@@ -30,3 +32,13 @@ def spec(name: str | None, timeout_ms: int | None, persistent: bool = False) -> 
 def test_how_long_jobs_may_run_that_say_nothing():
     specs = [spec("a", 1_000), spec("b", None), spec("c", None, persistent=True), spec(None, 5)]
     assert timeouts_of(specs) == Timeouts({"a": 1_000, "b": 0, "c": 0}, {"q": 5})
+
+
+def test_without_a_directory_for_temporary_files_a_worker_shares_no_lock(monkeypatch):
+    """As in a container whose file system is read-only: each process is a machine of its own then."""
+
+    def none() -> str:
+        raise FileNotFoundError("No usable temporary directory found")
+
+    monkeypatch.setattr("tempfile.gettempdir", none)
+    assert run._machine_of(Leasehold("redis://nowhere.invalid")) is None

@@ -33,7 +33,7 @@ _ORDER: Final = (
     State.CANCELLED,
     State.COMPLETED,
 )
-"""What goes on, what waits, what went wrong, what is done."""
+"""The states in the order of the output: running, waiting, failed, done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +56,11 @@ class Found:
 @click.option("--lane", metavar="NAME", help="Only jobs of this lane; ready ones in its order.")
 @click.option(
     "--limit", type=click.IntRange(1, JOBS_SHOWN_MAX), default=JOBS_SHOWN, metavar="N", show_default=True,
-    help="So many of each state at the most.",
+    help="List at most this many jobs of each state.",
 )  # fmt: skip
 @click.option(
     "--offset", type=click.IntRange(0, limits.PAGE_OFFSET_MAX), metavar="N",
-    help="Leave out so many at the beginning; goes with --state.",
+    help="Skip this many jobs at the beginning; needs --state.",
 )  # fmt: skip
 @click.option("--after", metavar="CURSOR", help="Go on behind an earlier page; goes with --state.")
 @reaching

@@ -22,7 +22,7 @@ _log: Final = logging.getLogger("leasehold")
 
 
 def enqueue_durably(engine: Engine, jobs: Sequence[NewJob], replicas: int) -> Steps[list[Enqueued]]:
-    """`engine.enqueue`, and wait until so many replicas have the jobs; 0 waits for none.
+    """Enqueue jobs, and wait until `replicas` replicas have them; 0 waits for none.
 
     Raises `NotDurable` when too few have them in time: the jobs are enqueued all the same. One that was there already
     is waited for too, so that the call can be made again.
@@ -36,7 +36,7 @@ def enqueue_durably(engine: Engine, jobs: Sequence[NewJob], replicas: int) -> St
 
 
 def settle_durably(engine: Engine, settlements: Sequence[tuple[Lease, Outcome]], replicas: int) -> Steps[list[bool]]:
-    """`engine.settle`, and wait for so many replicas; 0 waits for none. Too few of them change no outcome: a warning
+    """Settle jobs, and wait for `replicas` replicas; 0 waits for none. Too few of them change no outcome: a warning
     is logged."""
     if not replicas:
         return (yield from engine.settle(settlements))

@@ -76,7 +76,7 @@ class Inspect:
 
         `after`: the cursor of the page before. Such a walk shows each job that stays in the state once, a ready job at
         least once, while others come and go. A page before the last one may have fewer jobs than `limit`, or none.
-        `offset` leaves out so many jobs: pages by `offset` repeat jobs, or leave some out, while jobs come and go.
+        `offset` skips jobs at the beginning: pages by `offset` repeat jobs, or leave some out, while jobs come and go.
         Raises `InvalidArgument`.
         """
         return self._client.run(self._page(queue, state, offset, limit, lane, after))

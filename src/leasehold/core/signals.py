@@ -51,7 +51,9 @@ class Fail(Exception):
 
 
 class JobCancelled(Exception):
-    """Raise this from a handler to end the job in `cancelled`. `Job.check_cancelled()` does when somebody asked for it.
+    """Raise this from a handler to end the job in `cancelled`.
+
+    `Job.check_cancelled()` raises it after a cancel request.
 
     raise JobCancelled("the customer has left")
     """

@@ -65,7 +65,10 @@ NUMBERS: Final[dict[str, int]] = {
 
 @dataclass(frozen=True, slots=True)
 class EngineConfig:
-    """What every engine is told. Each adds its own; all clients and workers of one queue should use the same."""
+    """The numbers that every engine takes. Each engine adds its own.
+
+    All clients and workers of one queue should use the same numbers.
+    """
 
     timing: Timing = field(default_factory=Timing)
     outage_ms: int = OUTAGE_MS

@@ -4,7 +4,7 @@
 -- `alone`: whether the worker could run a job alone: now, beside (suspects that have run for long), soon, or no.
 -- Returns: {ms until something is due or -1, {id, record, token, failures, crashes}..., {dropped id...}, how}; an
 -- error, after what was due, when it finds nothing beside another program's data. `how` above 0: the job is to run alone, and for
--- so many ms nothing is to be claimed beside it; -1: one waits for this worker to be able to; else 0.
+-- `how` ms the worker claims nothing beside it; -1: one waits for this worker to be able to; else 0.
 -- Invariant: a claimed job is in `held:<worker>` and no longer in line; its worker is in `holders`; its token is higher
 -- than any before it; a lane has no more jobs held than it may (or, `of_lane`, that many of one task that follow each other).
 --@include begin types tokens remember claimed config task back silence tend ghosts large suspects

@@ -3,7 +3,7 @@
 -- ARGV session number config worker limit lease_ms kind alone
 -- `alone`: whether the worker could run a job alone: now, beside (suspects that have run for long), soon, or no.
 -- Returns: {ms until something is due or -1, {id, data, token, failures, crashes}..., {dropped id...}, how}; `how` above 0: the
--- job is to run alone, and for so many ms nothing is to be claimed beside it; -1: one waits for this worker to be able to; else 0.
+-- job is to run alone, and for `how` ms the worker claims nothing beside it; -1: one waits for this worker to be able to; else 0.
 -- Invariant: a claimed id has left `queue`, is once in `processing`, and has a lease on the wire whose value is a token
 -- higher than any before it. An id whose lease somebody holds is not claimed, but stays in `processing`.
 -- A raw payload that the worker has no handler for is put at the left end of `queue`, for others.

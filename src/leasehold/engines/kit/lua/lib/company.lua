@@ -13,7 +13,7 @@ local function claim_window(kind)
   return tonumber(string.match(kind, '^[xy](%d+)$') or nil)
 end
 
--- Whether a job has run for so long that it is not to blame for a death right after another one began.
+-- Whether a job has run longer than its window, and so is not to blame for a death right after another job began.
 -- (The clock of Redis may have been set back since.)
 local function is_steady(config, time, claimed, kind)
   local age = time - (tonumber(claimed) or time)

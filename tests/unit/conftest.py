@@ -1,0 +1,23 @@
+"""An app on a fake engine and a fake driver: no Redis."""
+
+from __future__ import annotations
+
+import pytest
+
+from leasehold import Leasehold
+from tests.unit.fakes import FakeEngine, FakeRunner
+
+
+@pytest.fixture
+def engine() -> FakeEngine:
+    return FakeEngine()
+
+
+@pytest.fixture
+def runner() -> FakeRunner:
+    return FakeRunner()
+
+
+@pytest.fixture
+def app(engine: FakeEngine, runner: FakeRunner) -> Leasehold:
+    return Leasehold("redis://nowhere.invalid", protocol=engine, runner=runner)
