@@ -1,7 +1,7 @@
 """Fixtures for all tests: real Redis servers.
 
-Every test that asks for `server`, `redis_url` or `private_server` runs once for each version of Redis at hand, but for
-those that are marked `one_server` and those of the command line and of the documentation.
+A test that asks for `server`, `redis_url` or `private_server` runs on the oldest Redis found. Tests marked
+`every_server`, whose behaviour may differ between versions, run on each version found.
 """
 
 from __future__ import annotations
@@ -15,9 +15,6 @@ import pytest
 from leasehold.testing.server import RedisServer, available_binaries
 
 _BINARIES = available_binaries()
-_NEWEST = list(_BINARIES)[-1:]
-_ONE_SERVER = {"acceptance", "docs"}
-"""Folders of which every test is `one_server`."""
 
 
 def pytest_configure() -> None:
@@ -28,11 +25,11 @@ def pytest_configure() -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Tests of what does not depend on the version of Redis run on the newest only. LEASEHOLD_ALL_SERVERS=1: on all."""
+    """Run a test on the oldest Redis; if marked `every_server` or with LEASEHOLD_ALL_SERVERS set, on each version."""
     if "redis_binary" not in metafunc.fixturenames:
         return
-    one = metafunc.definition.get_closest_marker("one_server") or metafunc.definition.path.parent.name in _ONE_SERVER
-    versions = _NEWEST if one and not os.environ.get("LEASEHOLD_ALL_SERVERS") else list(_BINARIES)
+    every = metafunc.definition.get_closest_marker("every_server") or os.environ.get("LEASEHOLD_ALL_SERVERS")
+    versions = list(_BINARIES) if every else list(_BINARIES)[:1]
     none = pytest.param("", marks=pytest.mark.skip("no Redis server"))
     metafunc.parametrize("redis_binary", versions or [none], indirect=True, scope="session")
 

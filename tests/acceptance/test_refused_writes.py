@@ -53,9 +53,8 @@ class Snapshots:
         self._save("ok")
 
     def refused(self) -> int:
-        """How many commands the server has refused for it."""
-        found = re.search(rb"errorstat_MISCONF:count=(\d+)", self._server.command("INFO", "errorstats"))
-        return int(found[1]) if found else 0
+        """Return how many commands the server has refused. Redis 6.2 counts MISCONF in a script as ERR."""
+        return sum(map(int, re.findall(rb"errorstat_\w+:count=(\d+)", self._server.command("INFO", "errorstats"))))
 
     def _save(self, status: str) -> None:
         self._server.command("BGSAVE")

@@ -7,7 +7,7 @@ import pytest
 from leasehold.core.errors import WrongState
 from tests.support.world import World
 
-pytestmark = pytest.mark.garbage
+pytestmark = [pytest.mark.garbage, pytest.mark.every_server]
 
 
 def test_a_bad_queue_does_not_keep_a_worker_from_the_others(world: World) -> None:

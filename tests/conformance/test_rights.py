@@ -12,6 +12,8 @@ from leasehold.core.steps import Command, Invoke, Script, Steps
 from leasehold.protocols.registry import rights_of
 from tests.support.world import NAMESPACE, World
 
+pytestmark = pytest.mark.every_server
+
 NEIGHBOURS = (
     f"{{{NAMESPACE}-admin:q}}:jobs",
     f"{{{NAMESPACE}-admin}}:queues",

@@ -11,8 +11,6 @@ import re
 from pathlib import Path
 from typing import Final
 
-import pytest
-
 from leasehold.core.engine import Feature
 from leasehold.core.outcome import Broken, Completed, Failed, Retried, Unroutable
 from leasehold.core.shape import Conflict, Shape, UniqueRule, Until
@@ -90,7 +88,6 @@ def quoted(value: bytes) -> str:
     return text
 
 
-@pytest.mark.one_server
 def test_the_keys_are_those_of_the_snapshot(world: World) -> None:
     play(world)
     now, snapshot = lines(world), SNAPSHOTS / f"{world.entry.name}.txt"

@@ -23,8 +23,6 @@ from tests.faults.shape_scene import shape_scene
 from tests.support.stepping import Crashed, Send, Session, attempt, send_with, step
 from tests.support.world import World
 
-pytestmark = pytest.mark.one_server
-
 # The answers that Redis remembers for the session of ARGV[1] become older by ARGV[2] ms.
 AGE = """
 redis.call('DEL', 'nothing') -- so that it runs at the memory limit as well

@@ -22,7 +22,6 @@ LEAST_MUTANTS = 15
 
 
 @pytest.mark.slow
-@pytest.mark.one_server
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_what_is_promised_holds(name, redis_binary, tmp_path):

@@ -67,7 +67,6 @@ def test_the_demo_runs_from_it(installed, tmp_path):
     assert "3,000 of 3,000" in printed
 
 
-@pytest.mark.one_server
 @pytest.mark.parametrize("more", [(), ("--processes", "2")], ids=["alone", "supervised"])
 def test_workers_their_keepers_and_job_processes_start_from_it(installed, redis_url, tmp_path, more):
     (tmp_path / "jobs.py").write_text(JOBS)

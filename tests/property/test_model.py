@@ -20,7 +20,6 @@ STEPS = 50
 
 
 @pytest.mark.slow
-@pytest.mark.one_server
 @pytest.mark.timeout(300 + 3 * EXAMPLES)
 def test_random_histories(world: World) -> None:
     number = int(os.environ.get("LEASEHOLD_SEED", secrets.randbits(32)))

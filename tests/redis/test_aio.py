@@ -16,6 +16,8 @@ from leasehold.redis.aio import AsyncDriver
 from leasehold.testing.server import RedisServer
 from tests.redis.operations import command, draw, record
 
+pytestmark = pytest.mark.every_server
+
 
 async def _until(condition: object, seconds: float = 10.0) -> None:
     until = time.monotonic() + seconds

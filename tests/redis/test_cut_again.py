@@ -15,7 +15,6 @@ from tests.redis.proxy import Answer, Cut, Proxy
 from tests.redis.waits import until_blocked
 from tests.support.waiting import until
 
-pytestmark = pytest.mark.one_server
 TIMES = 8
 PAUSES_S = 0.7
 """At least, of so many pauses one after the other that grow."""

@@ -29,6 +29,8 @@ from tests.redis.proxy import Cut, Proxy
 from tests.redis.waits import until_blocked
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.every_server
+
 MakeDrive = Callable[..., Drive]
 MakeServer = Callable[..., RedisServer]
 

@@ -18,7 +18,6 @@ from tests.redis.operations import RECORD, command, invoke, record
 from tests.redis.proxy import Cut, Proxy
 from tests.redis.watched import Pair, until
 
-pytestmark = pytest.mark.one_server
 MakeDrive = Callable[..., Drive]
 
 

@@ -16,8 +16,6 @@ from leasehold.redis.aio import AsyncDriver
 from leasehold.runtime.worker import ExitStatus, Worker
 from tests.redis.watched import Pair
 
-pytestmark = pytest.mark.one_server
-
 
 @pytest.fixture(scope="module")
 def shared_pair(redis_binary: str) -> Iterator[Pair]:

@@ -24,7 +24,7 @@ from leasehold.protocols.registry import engine_spec_of
 from leasehold.redis.sync import SyncDriver
 from tests.redis.watched import Watched, until
 
-pytestmark = [pytest.mark.one_server, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.timeout(180)
 QUEUE = "orders"
 LARGE = bytes(512 * 1024)
 """Fifty of these are more than the kernel holds for a replica that stands still."""

@@ -22,7 +22,8 @@ from tests.redis.operations import command
 from tests.redis.proxy import Answer, Proxy
 from tests.support.replies import ERROR_REPLIES
 
-pytestmark = pytest.mark.one_server
+pytestmark = pytest.mark.every_server
+
 MakeDrive = Callable[..., Drive]
 
 KINDS = {

@@ -23,7 +23,7 @@ from tests.redis.operations import command, record
 from tests.redis.waits import until_blocked
 from tests.redis.watched import SERVICE, Watched, until
 
-pytestmark = [pytest.mark.one_server, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.timeout(180)
 MakeDrive = Callable[..., Drive]
 PASSWORD = "p@:/%w"
 SENTINEL_PASSWORD = "s@:/%w"

@@ -24,7 +24,6 @@ from tests.redis.operations import RECORD, command, record
 from tests.redis.proxy import Proxy
 from tests.redis.waits import until_blocked
 
-pytestmark = pytest.mark.one_server
 MakeDrive = Callable[..., Drive]
 # Noticed within the time that the call may block and 2 s; the rest is for a busy machine.
 SLACK_S = 2.9

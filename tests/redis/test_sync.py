@@ -18,6 +18,8 @@ from leasehold.testing.server import RedisServer
 from tests.redis.operations import command, draw, record
 from tests.redis.waits import until_blocked
 
+pytestmark = pytest.mark.every_server
+
 MakeDriver = Callable[..., SyncDriver]
 
 

@@ -17,7 +17,7 @@ from tests.redis.conftest import Drive
 from tests.redis.operations import command, record
 
 pytestmark = [
-    pytest.mark.one_server,
+    pytest.mark.every_server,
     pytest.mark.skipif(OPENSSL is None, reason="there is no openssl program to make certificates with"),
 ]
 MakeDrive = Callable[..., Drive]

@@ -39,8 +39,6 @@ from tests.runtime.fakes import FakeKeeper, task
 from tests.support.replies import ERROR_REPLIES
 from tests.support.waiting import until
 
-pytestmark = pytest.mark.one_server
-
 REPLIES: Final[dict[str, bytes | None]] = {
     **{name: f"-{text}\r\n".encode() for name, text in ERROR_REPLIES.items()},
     "connection reset": b"",

@@ -28,7 +28,6 @@ def seconds(server: RedisServer) -> float:
 
 
 @pytest.mark.slow
-@pytest.mark.one_server
 @pytest.mark.parametrize("count", [1, 30])
 async def test_an_idle_worker_sends_no_more_than_is_said(count: int, server: RedisServer):
     queues = [f"q{number}" for number in range(count)]

@@ -485,7 +485,6 @@ async def test_a_worker_survives_a_restart_of_redis(private_server):
         worker.close()
 
 
-@pytest.mark.one_server
 async def test_one_that_is_dead_or_stopped_is_left_nothing(redis_url):
     for number in (signal.SIGKILL, signal.SIGSTOP):
         keeper = keeper_of(redis_url)

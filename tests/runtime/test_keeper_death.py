@@ -57,7 +57,6 @@ def ends(pid: int) -> bool:
     return False
 
 
-@pytest.mark.one_server
 def test_after_a_kill_the_job_runs_elsewhere_in_less_than_a_second(start, driver):
     """Three times, because the machine may be busy just once; by leases it would be more than 1.8 s each time."""
     add(driver, ("a", "timed"))

@@ -14,7 +14,6 @@ from tests.runtime.test_events import Heard
 from tests.runtime.test_native import place
 
 
-@pytest.mark.one_server
 @pytest.mark.parametrize("how", ["killed", "frozen"])
 async def test_an_outage_far_shorter_than_the_patience_is_told_and_how_long_it_was(
     how: str, private_server: RedisServer, caplog: pytest.LogCaptureFixture

@@ -16,8 +16,6 @@ from leasehold.core.job import Lease
 from leasehold.core.outcome import Unroutable
 from tests.wire.redis_work_queue.bench import Bench
 
-pytestmark = pytest.mark.one_server
-
 
 @pytest.fixture
 def app(bench: Bench) -> Leasehold:

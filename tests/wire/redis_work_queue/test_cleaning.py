@@ -42,7 +42,6 @@ def slowest_ms(bench: Bench) -> float:
 
 
 @pytest.mark.slow
-@pytest.mark.one_server
 def test_a_light_clean_of_many_takes_short_steps(bench: Bench) -> None:
     fill(bench, 1, MANY // 2, lease="3600")
     fill(bench, MANY // 2 + 1, MANY)
@@ -64,7 +63,6 @@ def test_a_light_clean_of_many_takes_short_steps(bench: Bench) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.one_server
 def test_a_deep_clean_of_many_finds_the_few(bench: Bench) -> None:
     fill(bench, 1, MANY - 20_000, ":queue")
     fill(bench, MANY - 19_999, MANY - 50, ":processing", "3600")

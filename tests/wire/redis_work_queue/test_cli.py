@@ -20,7 +20,6 @@ from leasehold.redis.sync import SyncDriver
 from tests.acceptance.test_cli_json import told
 from tests.wire.redis_work_queue.bench import BOOM, STRAY_MS, Bench, P
 
-pytestmark = pytest.mark.one_server
 Cli = Callable[..., tuple[str, str]]
 
 

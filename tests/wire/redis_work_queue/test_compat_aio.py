@@ -13,8 +13,6 @@ from leasehold.compat.redis_work_queue import AsyncWorkQueue, Item, KeyPrefix, W
 from leasehold.core.errors import InvalidArgument
 from tests.wire.redis_work_queue.bench import Bench
 
-pytestmark = pytest.mark.one_server
-
 
 class Deaf:
     """A client that swallows a cancellation, as that of the package can: it goes on as if nothing had been said."""

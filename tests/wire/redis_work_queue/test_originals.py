@@ -138,7 +138,6 @@ with open(sys.argv[2], "ab", buffering=0) as log:
 
 
 @pytest.mark.slow
-@pytest.mark.one_server
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("kind", KINDS)
 def test_both_consume_while_workers_of_both_are_killed_and_both_clean(
@@ -200,7 +199,6 @@ def test_both_consume_while_workers_of_both_are_killed_and_both_clean(
     db.close()
 
 
-@pytest.mark.one_server
 def test_the_kinds_of_original_are_what_this_says(server: RedisServer) -> None:
     """Should they change their keys, this says it first."""
     client = Original("python", server.url, "jobs")

@@ -22,9 +22,6 @@ from leasehold.redis.sync import SyncDriver
 from tests.redis.proxy import Proxy
 from tests.wire.redis_work_queue.bench import BOOM, Bench, P
 
-pytestmark = pytest.mark.one_server
-
-
 # R17: completing must not look through all of `processing`.
 
 
