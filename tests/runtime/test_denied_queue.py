@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from typing import Any
 
 import pytest
 
-from leasehold.core import limits
 from leasehold.core.errors import AccessDenied
 from leasehold.core.job import NewJob, State
 from leasehold.core.outcome import Completed
 from leasehold.redis.aio import AsyncDriver
 from leasehold.runtime import ExitStatus
-from leasehold.runtime.deferred import CROWD
 from leasehold.testing.server import RedisServer
-from tests.runtime.fakes import FakeEngine, FakeKeeper, Gate, Rig, gated, task
+from tests.runtime.fakes import FakeEngine, Gate, Rig, gated, task
 from tests.runtime.test_native import place
 
 DENIED = AccessDenied("this user has no permissions")
@@ -40,32 +37,6 @@ async def test_a_burst_does_not_end_before_it_may_look(queues: list[str], caplog
     assert (lines.count("queue_refused"), lines.count("queue_back")) == (1, 1)
     assert "redis_away" not in lines
     assert engine.calls.count("lease") < 100, "it looks now and then"
-
-
-@pytest.mark.parametrize("queues", [["q"], ["q", "other"]])
-async def test_a_crowd_of_refused_outcomes_leaves_room_for_other_queues(
-    queues: list[str], caplog: pytest.LogCaptureFixture
-):
-    """Each of them for itself, so that claims of their queue would go on: as with foreign keys for lanes. They may be
-    all that a worker may hold by the time of the first refusal."""
-    engine: Any = FakeEngine(spoilt={f"n{number}" for number in range(3 * CROWD)})
-    engine.add(*sorted(engine.spoilt))
-    keeper = FakeKeeper(every_s=0.1)
-    full = asyncio.Event()
-    async with Rig(lambda: None, engine=engine, keeper=keeper, queues=queues, concurrency=100) as rig:
-        rig.driver.fault = lambda call: full.wait() if call == "settle" else None
-        await engine.until(lambda: len(engine.held) == limits.MAX_HELD)
-        full.set()
-        await engine.until(lambda: "outcomes_crowd" in caplog.text)
-        if len(queues) > 1:
-            engine.add("mine", queue="other")
-            await engine.until(lambda: bool(engine.outcomes("mine")))
-        beats = engine.calls.count("maintain")
-        await engine.until(lambda: engine.calls.count("maintain") > beats + 2)
-        assert len(engine.ready["q"]) > 0, "no more of it is claimed"
-        engine.spoilt.clear()
-        await rig.settled(3 * CROWD + len(queues) - 1)
-    assert caplog.text.count("outcomes_crowd") == caplog.text.count("outcomes_settled") == 1
 
 
 async def test_the_other_goes_on_as_ever_and_all_is_told_once(

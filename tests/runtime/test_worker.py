@@ -12,12 +12,11 @@ from typing import Any
 
 import pytest
 
-from leasehold.core.errors import InvalidArgument, LeaseholdError, PayloadInvalid, QueueFull, ReplyError, Unreachable
+from leasehold.core.errors import InvalidArgument, PayloadInvalid, ReplyError, Unreachable
 from leasehold.core.job import ErrorInfo, JobRecord, Lease
 from leasehold.core.outcome import Broken, Completed, Failed, Released, Retried, Unroutable
 from leasehold.runtime import ExitStatus, Job, Worker, current_job
 from leasehold.runtime.heartbeat import KEEPER_RESTARTS
-from leasehold.runtime.settler import ROUND_MOST
 from tests.runtime.fakes import FakeEngine, FakeKeeper, Gate, Rig, gated, task
 
 # ------------------------------------------------------------------------------------------------------------- running
@@ -276,56 +275,6 @@ async def test_a_claim_that_asks_for_another_gets_it_at_once_and_does_not_end_a_
         assert await rig.ended() is ExitStatus.OK
     assert engine.outcomes("a") == [Completed(b"None")]
     assert "wait" not in engine.calls
-
-
-async def test_a_job_whose_outcome_is_refused_keeps_none_of_the_others():
-    gate = Gate()
-    async with Rig(gated(gate), concurrency=10) as rig:
-        rig.engine.spoilt = {"spoilt"}
-        rig.engine.add("a", "spoilt", "b", "c")
-        for _ in range(4):
-            await gate.begun.get()
-        gate.open.set()
-        await rig.engine.until(lambda: {one.lease.record.id for one in rig.engine.settled} == {"a", "b", "c"})
-        rig.engine.add("d")
-        await rig.engine.until(lambda: bool(rig.engine.outcomes("d")))
-        assert [ref.id for ref in rig.engine.held] == ["spoilt"]
-        rig.engine.spoilt.clear()
-        await rig.engine.until(lambda: bool(rig.engine.outcomes("spoilt")))
-    assert not rig.engine.refused
-
-
-async def test_refused_outcomes_keep_none_of_the_others_however_many_they_are():
-    spoilt = [f"s{number}" for number in range(ROUND_MOST + 10)]
-    gate = Gate()
-    async with Rig(gated(gate), concurrency=len(spoilt)) as rig:
-        rig.engine.spoilt = set(spoilt)
-        rig.engine.add(*spoilt)
-        for _ in spoilt:
-            await gate.begun.get()
-        gate.open.set()
-        await rig.engine.until(lambda: len(rig.engine.batches) > 1)
-        rig.engine.add("a", "b")
-        await rig.engine.until(lambda: bool(rig.engine.outcomes("a") and rig.engine.outcomes("b")))
-        rig.engine.spoilt.clear()
-        await rig.settled(len(spoilt) + 2)
-    assert not rig.engine.refused
-
-
-@pytest.mark.parametrize("error", [Unreachable("gone"), QueueFull("full")])
-async def test_refused_outcomes_are_kept_when_redis_goes_away_meanwhile(error: LeaseholdError):
-    gate = Gate()
-    async with Rig(gated(gate), concurrency=10) as rig:
-        rig.engine.spoilt = {"spoilt"}
-        rig.engine.add("spoilt", *"abcd")
-        for _ in range(5):
-            await gate.begun.get()
-        rig.engine.trouble[3] = error
-        gate.open.set()
-        await rig.engine.until(lambda: len(rig.engine.settled) == 4)
-        rig.engine.spoilt.clear()
-        await rig.engine.until(lambda: bool(rig.engine.outcomes("spoilt")))
-    assert not rig.engine.refused
 
 
 # --------------------------------------------------------------------------------------------------- claiming ahead

@@ -2,7 +2,7 @@
 
 import pytest
 
-from leasehold.core.backoff import Backoff
+from leasehold.core.backoff import Backoff, Pauses
 from leasehold.core.errors import InvalidArgument
 
 
@@ -69,3 +69,15 @@ def test_numbers_that_cannot_be_right(wrong):
 def test_what_cannot_be_meant_is_refused(options, field):
     with pytest.raises(InvalidArgument, match=rf"backoff .*\b{field}\b"):
         Backoff(**options)
+
+
+def test_pauses_between_attempts_double_up_to_a_cap_and_start_again():
+    pauses = Pauses(0.05, 1.0, top)
+    assert [pauses.next_s() for _ in range(1, 17)][:6] == [0.05, 0.1, 0.2, 0.4, 0.8, 1.0]
+    assert (pauses.next_s(), pauses.next_s(cap_s=0.3)) == (1.0, 0.3)
+    pauses.reset()
+    assert pauses.next_s() == 0.05
+
+
+def test_half_of_a_pause_is_drawn_at_random():
+    assert Pauses(1.0, 1.0, lambda: 0.0).next_s() == 0.5

@@ -22,11 +22,8 @@ from leasehold.runtime.jobs.table import Inflight
 from leasehold.runtime.log import ended, source_location
 from leasehold.runtime.loops import (
     LOOP_FAILURES,
-    REDIS_BACKOFF_CAP_MS,
-    REDIS_BACKOFF_MS,
     FailureRate,
     LoopFailed,
-    pause_s,
     supervised,
 )
 from leasehold.runtime.ports import Env
@@ -240,13 +237,6 @@ def test_strikes_are_counted_within_a_minute():
     strikes = FailureRate(2)
     assert [strikes.strike(now) for now in (0.0, 1.0, 2.0)] == [False, False, True]
     assert not strikes.strike(61.5)
-
-
-def test_pauses_grow_to_a_cap():
-    pauses = [pause_s(tries, lambda: 1.0) for tries in range(1, 17)]
-    assert pauses[0] == REDIS_BACKOFF_MS / 1000
-    assert pauses == sorted(pauses)
-    assert pauses[-1] == REDIS_BACKOFF_CAP_MS / 1000
 
 
 class TestSupervised:

@@ -1,4 +1,4 @@
-"""How long a job waits before its next try: by a formula, or by a function of the user's."""
+"""Backoff: how long a job, or a loop of the worker, waits before its next try."""
 
 from __future__ import annotations
 
@@ -84,6 +84,34 @@ class OwnBackoff:
     def delay_ms(self, failures: int, error: BaseException) -> int:
         """Milliseconds to wait. Raises what the function raises, and `InvalidArgument` for what it should not give."""
         return names.duration_ms(self.function(failures, error), "backoff", least_ms=0, most_ms=limits.MAX_DELAY_MS)
+
+
+class Pauses:
+    """Growing pauses between attempts: each is twice the one before it, up to a cap. Half of each is drawn at random,
+    so that processes which failed together do not come back together.
+
+    >>> pauses = Pauses(0.1, 0.3, random=lambda: 1.0)
+    >>> [pauses.next_s() for _ in range(3)]
+    [0.1, 0.2, 0.3]
+    """
+
+    __slots__ = ("_cap_s", "_failures", "_first_s", "_random")
+
+    def __init__(self, first_s: float, cap_s: float, random: Callable[[], float]) -> None:
+        self._first_s = first_s
+        self._cap_s = cap_s
+        self._random = random
+        self._failures = 0
+
+    def next_s(self, cap_s: float | None = None) -> float:
+        """Count a failure. Answers how long to wait, in seconds. `cap_s`: another cap, for this pause only."""
+        full_s = min(self._cap_s if cap_s is None else cap_s, self._first_s * 2.0 ** min(self._failures, 20))
+        self._failures += 1
+        return full_s * (0.5 + self._random() / 2)
+
+    def reset(self) -> None:
+        """Begin with the shortest pause again."""
+        self._failures = 0
 
 
 _MOST = limits.MAX_DELAY_MS / limits.SECOND

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Final
 
 from leasehold.core import limits
+from leasehold.core.backoff import Pauses
 
 RESEND_FIRST_MS: Final = 30
 """The pause before a call is sent again for the first time. It doubles with every attempt."""
@@ -36,13 +37,12 @@ HELD_S: Final = _CAP
 class RetryBudget:
     """The waiting of one call. It starts with the call's first failure. All times in seconds."""
 
-    __slots__ = ("_failures", "_limit", "_random", "_since", "_told")
+    __slots__ = ("_limit", "_pauses", "_since", "_told")
 
     def __init__(self, limit_s: float, random: Callable[[], float]) -> None:
         self._limit = limit_s
-        self._random = random
+        self._pauses = Pauses(_FIRST, _CAP, random)
         self._since: float | None = None
-        self._failures = 0
         self._told: Exception | None = None
 
     def failed(self, now: float) -> float | None:
@@ -52,11 +52,7 @@ class RetryBudget:
         waited = now - self._since
         if waited >= self._limit:
             return None
-        cap = _CAP if waited < _SLOW_AFTER else _SLOW_CAP
-        full = min(cap, _FIRST * 2.0 ** min(self._failures, 10))
-        self._failures += 1
-        # Half fixed, half drawn: clients that failed together do not come back together, and none comes at once.
-        return min(full * (0.5 + 0.5 * self._random()), self._limit - waited)
+        return min(self._pauses.next_s(_CAP if waited < _SLOW_AFTER else _SLOW_CAP), self._limit - waited)
 
     def telling(self, error: Exception, says_why: bool) -> Exception:
         """The failure to be told of: this one, or an earlier one that said why, when this one does not."""

@@ -210,9 +210,9 @@ class Fetcher:
     def _parts(self) -> list[tuple[str, ...]]:
         """The queues in the order of their turns; those with a batch handler apart, as each has room of its own.
 
-        Without those of which too many outcomes wait because Redis refuses them.
+        Without those whose outcomes Redis refuses.
         """
-        order = tuple(queue for queue in self._turns.order if not self._settler.crowded(queue))
+        order = tuple(queue for queue in self._turns.order if not self._settler.is_refused(queue))
         if self.suspects.reserved in order:
             order = (self.suspects.reserved,)
         if not self._batches:
@@ -258,7 +258,7 @@ class Fetcher:
             return 0
         wanted = max(startable, -pending) + ahead
         at_once = rule.size if rule is not None and rule.one_lane else ROUND_MOST
-        return max(0, min(wanted, at_once, limits.MAX_HELD - inflight.held + self._settler.set_aside))
+        return max(0, min(wanted, at_once, limits.MAX_HELD - inflight.held + self._settler.refused))
 
     async def _claim(self) -> tuple[Leased, int]:
         """Claim from all queues for which there is room. Answers also how many there was room for."""

@@ -51,9 +51,12 @@ class Once:
         self._told.add(text)
         return True
 
-    def forget(self) -> None:
-        """What comes from now on is new."""
+    def forget(self) -> bool:
+        """Take every text for new from now on. Answers whether any was told: the trouble is over, which is news."""
+        if not self._told:  # nearly always
+            return False
         self._told.clear()
+        return True
 
 
 def trouble(level: int, name: str, error: BaseException, function: Callable[..., Any], /, **fields: object) -> None:

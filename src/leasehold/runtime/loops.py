@@ -10,6 +10,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Final, TypeVar
 
 from leasehold.core import limits
+from leasehold.core.backoff import Pauses
 from leasehold.core.errors import AccessDenied, RedisError, Unreachable
 from leasehold.core.steps import Steps
 from leasehold.runtime.forks import ForkGuard
@@ -125,7 +126,7 @@ async def supervised(
     `LoopFailed`.
     """
     strikes = FailureRate(LOOP_FAILURES - 1)
-    tries = 0
+    pauses = redis_pauses(env)
     told = Once()
     while not stopping():
         began = env.clock()
@@ -135,6 +136,7 @@ async def supervised(
         except RedisError as error:
             if env.clock() - began > limits.MINUTE / limits.SECOND:  # it went well meanwhile
                 told.forget()
+                pauses.reset()
             if not is_away(error) and told.is_new(text := brief(error)):
                 log_event(logging.ERROR, "redis_refused", loop=name, error=text)
         except (Exception, asyncio.CancelledError, SystemExit) as error:
@@ -145,8 +147,12 @@ async def supervised(
             log_event(logging.ERROR, "loop_failed", loop=name, error=brief(error))
             if strikes.strike(env.clock()):
                 raise LoopFailed(f"The {name} loop failed {LOOP_FAILURES} times in a minute.") from error
-        tries = 1 if env.clock() - began > limits.MINUTE / limits.SECOND else min(tries + 1, 16)
-        await env.sleep(pause_s(tries, env.random))
+        await env.sleep(pauses.next_s())
+
+
+def redis_pauses(env: Env) -> Pauses:
+    """The pauses after errors of Redis."""
+    return Pauses(REDIS_BACKOFF_MS / limits.SECOND, REDIS_BACKOFF_CAP_MS / limits.SECOND, env.random)
 
 
 async def unsupervised(name: str, run: Callable[[], Awaitable[None]]) -> None:
@@ -173,9 +179,3 @@ def _withdraw() -> None:
     task = asyncio.current_task()
     while task is not None and task.uncancel():
         pass
-
-
-def pause_s(tries: int, random: Callable[[], float]) -> float:
-    """How long to wait after so many failures in a row: doubling up to a cap, half of it by chance."""
-    full = min(REDIS_BACKOFF_CAP_MS, REDIS_BACKOFF_MS << (tries - 1))
-    return full * (0.5 + random() / 2) / limits.SECOND
