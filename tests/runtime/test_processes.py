@@ -16,13 +16,14 @@ from typing import Any
 import pytest
 
 from leasehold.core import limits
+from leasehold.core.backoff import Backoff
 from leasehold.core.engine import CancelAsked
 from leasehold.core.errors import InvalidArgument
 from leasehold.core.outcome import Cancelled, Completed, Crashed, Failed, Outcome, Released, Retried, Unroutable
 from leasehold.core.shape import Shape
 from leasehold.core.task import RunIn
 from leasehold.runtime import ExitStatus
-from leasehold.runtime.isolation.child import Launch
+from leasehold.runtime.isolation.child import Launch, ProcessLimits
 from tests.runtime import job_program
 from tests.runtime.fakes import FakeKeeper, Rig, task
 
@@ -58,11 +59,13 @@ def launch(said: Said) -> Launch:
     return launch_of(said)
 
 
-def launch_of(said: Said, *more: str) -> Launch:
+def launch_of(said: Said, *more: str, own: ProcessLimits | None = None) -> Launch:
     program = str(ROOT / "tests" / "runtime" / "job_program.py")
     path = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
     environment = {**os.environ, "PYTHONPATH": path, "SAID": str(said.path)}
-    return Launch(lambda descriptor: [sys.executable, "-P", program, str(descriptor), *more], environment)
+    return Launch(
+        lambda descriptor: [sys.executable, "-P", program, str(descriptor), *more], environment, own or ProcessLimits()
+    )
 
 
 def rig(launch: Launch, **options: Any) -> Rig:
@@ -243,9 +246,8 @@ async def test_a_cancellation_is_an_ask_first(launch, said, name):
 
 
 @pytest.mark.parametrize("name", ["hang", "stubborn", "hold_gil"])
-async def test_who_does_not_heed_the_ask_is_killed(launch, said, name, monkeypatch):
-    monkeypatch.setattr("leasehold.runtime.isolation.pool.PROCESS_CANCEL_MS", 300)
-    async with rig(launch) as here:
+async def test_who_does_not_heed_the_ask_is_killed(said, name):
+    async with rig(launch_of(said, own=ProcessLimits(cancel_ms=300))) as here:
         here.engine.add("a", task=name)
         (pid,) = await said.wait(name)
         ask(here, "a")
@@ -326,9 +328,8 @@ async def test_a_task_that_the_process_does_not_know_is_parked(said):
     assert here.engine.outcomes("a") == [Unroutable()]
 
 
-async def test_it_is_replaced_after_so_many_jobs(launch, monkeypatch):
-    monkeypatch.setattr("leasehold.runtime.isolation.pool.PROCESS_JOBS", 3)
-    async with rig(launch, concurrency=1) as here:
+async def test_it_is_replaced_after_so_many_jobs(said):
+    async with rig(launch_of(said, own=ProcessLimits(jobs=3)), concurrency=1) as here:
         for number in range(7):
             here.engine.add(f"a{number}", task="pid")
             await first(here, f"a{number}")
@@ -336,9 +337,8 @@ async def test_it_is_replaced_after_so_many_jobs(launch, monkeypatch):
         assert [pids.count(pid) for pid in dict.fromkeys(pids)] == [3, 3, 1]
 
 
-async def test_one_that_has_nothing_to_do_ends(launch, monkeypatch):
-    monkeypatch.setattr("leasehold.runtime.isolation.pool.PROCESS_IDLE_MS", 500)
-    async with rig(launch) as here:
+async def test_one_that_has_nothing_to_do_ends(said):
+    async with rig(launch_of(said, own=ProcessLimits(idle_ms=500))) as here:
         here.engine.add("a", task="pid")
         await here.settled(1)
         (outcome,) = here.engine.outcomes("a")
@@ -348,14 +348,13 @@ async def test_one_that_has_nothing_to_do_ends(launch, monkeypatch):
         await here.settled(2)
 
 
-async def test_when_none_can_be_started_only_jobs_that_need_one_are_parked(said, monkeypatch, caplog):
-    monkeypatch.setattr("leasehold.runtime.isolation.pool.PROCESS_BACKOFF_MS", 10)
-    monkeypatch.setattr("leasehold.runtime.isolation.pool.PROCESS_PROBE_MS", 300)
+async def test_when_none_can_be_started_only_jobs_that_need_one_are_parked(said, caplog):
+    own = ProcessLimits(backoff=Backoff.fixed(0.01), probe_ms=300)
     broken = said.path.with_name("broken")
     broken.touch()
     sound = launch_of(said)
     program = f'test -e {broken} && exit 1; exec "$@"'
-    launch = Launch(lambda number: ["/bin/sh", "-c", program, "-", *sound.command(number)], sound.environment)
+    launch = Launch(lambda number: ["/bin/sh", "-c", program, "-", *sound.command(number)], sound.environment, own)
     first, *more = job_program.specs()
     healthy = task(lambda: None, name="healthy")
     async with Rig(first, more=[*more, healthy], launch=launch) as here:

@@ -52,8 +52,7 @@ async def test_the_newest_is_told_and_the_rest_is_left_out(kind):
 
 
 async def test_a_job_is_not_told_of_more_often_than_the_limit(monkeypatch):
-    for user in ("runtime.isolation.channel", "runtime.observe.progress"):
-        monkeypatch.setattr(f"leasehold.{user}.PROGRESS_MS", 200)
+    monkeypatch.setattr("leasehold.runtime.observe.progress.PROGRESS_MS", 200)
     at: list[float] = []
     loop = asyncio.get_running_loop()
 

@@ -1,8 +1,9 @@
-"""Frames between a worker and a job process: they come as they went, however they are cut, and no others do."""
+"""Messages between a worker and a job process: whole, however they are cut, and no others."""
 
 import struct
 
 import pytest
+from msgspec.structs import replace
 
 from leasehold.core.job import ErrorInfo, JobRecord, Lease
 from leasehold.core.outcome import Broken, Cancelled, Completed, Failed, Released, Retried, Unroutable
@@ -12,16 +13,16 @@ from leasehold.runtime.isolation.child import PROCESS_ANSWER_MAX
 from leasehold.runtime.isolation.messages import (
     ANSWERS,
     ORDERS,
-    Bye,
+    BadMessage,
     Cancel,
     Done,
+    Exit,
     Extend,
     Extended,
-    NoFrame,
     Ready,
+    Report,
     RunJob,
     Setup,
-    Told,
     Unpacker,
     pack,
 )
@@ -32,16 +33,16 @@ LEASE = Lease("w", 7, JobRecord("id", "q", "t", b"\x00\xff", 12, 5_000, 3, "", S
 ODD = Lease("w", "token", JobRecord("\udc80", "q\udcff", None, b"\x00\xff", 12, shape=Shape(lane="\udc80")), 0, 0)
 
 ORDERED = [
-    Setup(("", "/usr/lib\udc80"), 17),
-    RunJob(1, LEASE, 2.5, "why"),
-    RunJob(2, ODD),
-    Cancel(2, "\udc80 no more"),
+    Setup((b"", b"/usr/lib\xff"), 17),
+    RunJob.of(1, LEASE, 2.5, "why"),
+    RunJob.of(2, ODD),
+    Cancel(2, "no more"),
     Extended(1, False, "no answer", True),
-    Bye(),
+    Exit(),
 ]
 SAID = [
     Ready(),
-    Told(3, Progress(1, 2.5, "rows")),
+    Report(3, Progress(1, 2.5, "rows")),
     Extend(3, 1, 60_000),
     *(
         Done(4, outcome)
@@ -69,27 +70,35 @@ def test_they_come_as_they_went(kinds, frames, size):
 
 @pytest.mark.parametrize("frame", ORDERED)
 def test_orders_are_no_answers(frame):
-    with pytest.raises(NoFrame):
+    with pytest.raises(BadMessage):
         list(Unpacker(ANSWERS, 1_000).feed(pack(frame)))
 
 
+def test_a_lease_comes_as_it_went_but_for_its_unique_key():
+    lease, odd = RunJob.of(1, LEASE).lease, RunJob.of(1, ODD).lease
+    assert lease.record.shape == Shape(lane="user:1", lane_limit=3, persistent=True)
+    assert replace(lease, record=LEASE.record) == LEASE
+    assert replace(lease.record, shape=SHAPE) == LEASE.record
+    assert odd == ODD
+
+
 @pytest.mark.parametrize(
-    "data",
+    "body",
     [
         b"\xff" * 20,
-        struct.pack("!BBI", 5, 0, 3) + b"\xff\xff\xff",
-        struct.pack("!BBI", 5, 1, 3) + b"abc",
-        struct.pack("!BBI", 6, 1, 2) + b"{}",
-        struct.pack("!BBI", 5, 0, 4_000_000_000),
-        pack(Done(1, Released())).replace(b"outcome", b"outcomx"),
+        b"{}",
+        b"",
+        b"\x91" * 100_000,
+        pack(Done(1, Released()))[4:].replace(b"outcome", b"outcomx"),
+        pack(Done(1, Released()))[4:].replace(b"Released", b"Relaesed"),
     ],
 )
-def test_what_is_no_frame_is_refused(data):
-    with pytest.raises(NoFrame):
-        list(Unpacker(ANSWERS, PROCESS_ANSWER_MAX).feed(data))
+def test_what_is_no_frame_is_refused(body):
+    with pytest.raises(BadMessage):
+        list(Unpacker(ANSWERS, PROCESS_ANSWER_MAX).feed(struct.pack("!I", len(body)) + body))
 
 
 def test_one_that_is_too_long_is_refused_before_it_is_there():
     data = pack(Done(1, Completed(b"x" * 2_000)))
-    with pytest.raises(NoFrame, match="bytes"):
+    with pytest.raises(BadMessage, match="bytes"):
         list(Unpacker(ANSWERS, 1_000).feed(data[:20]))

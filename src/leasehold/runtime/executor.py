@@ -1,7 +1,7 @@
 """Runs jobs: takes leases into free slots, has their handlers called, passes the outcomes on, ends what must end.
 
 An async handler is one task on the loop, a sync one runs in a thread, and either may run in a process
-(`ProcessRunner`). Timeouts are found by `watch`, not by a timer for each job.
+(`ProcessPool`). Timeouts are found by `watch`, not by a timer for each job.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from leasehold.runtime.handlers.loop import told_of_cancellation
 from leasehold.runtime.handlers.routes import UNROUTABLE, Routes
 from leasehold.runtime.handlers.threads import ThreadPool
 from leasehold.runtime.isolation.child import Launch
-from leasehold.runtime.isolation.runner import ProcessRunner
+from leasehold.runtime.isolation.pool import ProcessPool
 from leasehold.runtime.jobs.batches import Outcomes
 from leasehold.runtime.jobs.beats import Kept
 from leasehold.runtime.jobs.held import Batch, Held, Phase, Rest, Stop
@@ -82,11 +82,12 @@ class Executor:
         self._threads: ThreadPool[Held | Batch, tuple[Held | Batch, Outcomes, float]] = ThreadPool(
             inflight.slots, self._in_thread, self._from_thread
         )
-        self.apart: ProcessRunner | None = None
+        self.apart: ProcessPool | None = None
         """None: no handler here runs in a process of its own."""
         if launch is not None:
-            act = (self._finished, self.extend, reporter.tell, kept.may_start)
-            self.apart = ProcessRunner(launch, inflight.slots, env.random, env.clock, *act)
+            self.apart = ProcessPool(
+                launch, size=inflight.slots, services=self.reach, may_start=kept.may_start, finished=self._finished
+            )
         self._warned: set[tuple[str, str | None]] = set()
         self.lost_slots = StuckSlots(inflight)
         self._bell: asyncio.TimerHandle | None = None
@@ -129,8 +130,7 @@ class Executor:
         if inflight.gathering.group_of and inflight.free > 0:
             if self._bell is not None:
                 self._bell.cancel()
-            wait_s = inflight.gathering.next_at() - now
-            self._bell = self._loop.call_later(max(0.0, wait_s), self._rung)
+            self._bell = self._loop.call_later(max(0.0, inflight.gathering.next_at() - now), self._rung)
 
     def _rung(self) -> None:
         """A batch has waited long enough for others."""

@@ -26,7 +26,7 @@ from leasehold.runtime.handlers.middleware import Layers, Middleware
 from leasehold.runtime.handlers.routes import Routes
 from leasehold.runtime.heartbeat import Heartbeat
 from leasehold.runtime.isolation.child import Launch
-from leasehold.runtime.isolation.messages import PROCESS_BYE_MS
+from leasehold.runtime.isolation.messages import PROCESS_EXIT_MS
 from leasehold.runtime.isolation.pool import require_launcher
 from leasehold.runtime.jobs.beats import Kept
 from leasehold.runtime.jobs.overrun import CANCEL_MS, WATCH_MS
@@ -275,8 +275,6 @@ class Worker:
             self._loop("events", self._herald.run)
         if self._settler.hooks is not None:
             self._loop("hooks", self._hooks.run)
-        if self._executor.apart is not None:
-            self._add("processes", self._executor.apart.run())
         # Restarts itself, within its own bounds.
         self._add("heart", unsupervised("heart", self._heart.run))
 
@@ -353,7 +351,7 @@ class Worker:
             await within(self._settler.flushed(), limits.HARD_STOP_MS / 2 / limits.SECOND)
         self._fetching.cancel()
         if self._executor.apart is not None:
-            await self._or_hard(self._executor.apart.close(), PROCESS_BYE_MS / limits.SECOND)
+            await self._or_hard(self._executor.apart.close(), PROCESS_EXIT_MS / limits.SECOND)
         given_back = await self._leaving.run((limits.HARD_STOP_MS if hard else LEAVE_MS) / limits.SECOND)
         going_on, unheard = len(self._inflight.running), None
         if self._herald is not None:

@@ -36,7 +36,7 @@ def main(words: Sequence[str]) -> None:
     target, level, form, descriptor = words
     ignore_signals()
     line = WorkerChannel(socket.socket(fileno=int(descriptor)))
-    sys.path[:] = line.begin().path
+    sys.path[:] = map(os.fsdecode, line.begin().path)
     handler = logging.StreamHandler()
     handler.setFormatter(formatter(form))
     logging.basicConfig(level=int(level), handlers=[handler])

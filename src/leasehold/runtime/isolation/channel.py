@@ -1,14 +1,15 @@
-"""A job process' line to its worker: orders come in by a thread, answers go out from any. It ends with the worker.
+"""A job process's socket to its worker. A thread reads orders; any thread sends answers. It ends with the worker.
 
-The worker's death is seen by the end of the line and, where the system has a pidfd, by that: a process that a handler
-forked in the worker may hold the line open. This process leads a session of its own, and takes along what it started.
-One that is stopped (SIGSTOP) sees nothing: it is woken.
+The worker's death closes the socket, unless a process that a handler forked in the worker holds it open: a pidfd shows
+the death then, or polling where the system has none. This process leads a session and kills every process that it
+started. A stopped process (SIGSTOP) notices nothing, so the system continues it when the worker dies.
 """
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
+import itertools
 import os
 import select
 import signal
@@ -16,6 +17,7 @@ import socket
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from queue import SimpleQueue
@@ -27,16 +29,18 @@ from leasehold.core.shape import Progress
 from leasehold.runtime.forks import CLONE_STATUS, ForkGuard
 from leasehold.runtime.isolation.messages import (
     ORDERS,
-    PROCESS_BYE_MS,
+    PROCESS_EXIT_MS,
     Answer,
-    Bye,
+    BadMessage,
     Cancel,
+    Done,
+    Exit,
     Extend,
     Extended,
-    NoFrame,
+    Order,
+    Report,
     RunJob,
     Setup,
-    Told,
     Unpacker,
     pack,
 )
@@ -47,88 +51,74 @@ PROCESS_ORDER_MAX: Final = 2 * limits.MAX_PAYLOAD_CEILING
 
 _CHUNK: Final = 1 << 20
 _PR_SET_PDEATHSIG: Final = 1
-_LOOK_S: Final = 1.0
-"""Where there is no pidfd: how often it is looked whether the worker lives."""
+_POLL_S: Final = 1.0
+"""How often the thread checks that the worker lives, where there is no pidfd."""
 
 
 class WorkerChannel:
-    """See the module. `cancel` is called from the thread when the job that runs is to be cancelled.
+    """See the module. The thread calls `cancel` when the current job is to be cancelled.
 
-    line = WorkerChannel(socket.socket(fileno=descriptor))
-    setup = line.begin()
-    line.send(Ready())
-    while (run := line.next()) is not None: ...
+    channel = WorkerChannel(socket.socket(fileno=descriptor))
+    setup = channel.begin()
+    channel.send(Ready())
+    while (order := channel.next()) is not None: ...
     """
 
-    def __init__(self, connection: socket.socket, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, connection: socket.socket) -> None:
         self._socket = connection
-        # Not for what handlers start: it would keep the line open.
+        # Programs that handlers start must not hold the socket open.
         self._socket.set_inheritable(False)
-        self._clock = clock
         self._own = ForkGuard()
         self._unpacker = Unpacker(ORDERS, PROCESS_ORDER_MAX)
         self._sending = threading.Lock()
-        self._todo: SimpleQueue[RunJob | None] = SimpleQueue()
-        self._hearing, self._bell = os.pipe()
-        self._asks: dict[int, Future[bool]] = {}
-        self._asked = 0
-        self._telling = threading.Lock()
-        self._untold: Told | None = None
-        self._told_at = 0.0
-        self._number = 0
-        """Of the job that runs; 0: none does."""
+        self._orders: SimpleQueue[RunJob | None] = SimpleQueue()
+        self._reports: deque[Report] = deque(maxlen=1)
+        """The newest, until the thread sends it."""
+        self._requests = itertools.count(1)
+        self._extensions: dict[int, Future[bool]] = {}
+        self._has_job = False
         self.cancel: Callable[[int, str], None] = lambda number, reason: None
 
     def begin(self) -> Setup:
-        """Wait for the first word, and follow the line from then on. To be called from the main thread."""
-        _wake_with_parents_death()
+        """Wait for the first message, and start the thread. To be called from the main thread."""
+        _continue_at_parents_death()
         while True:
-            for frame in self._unpacker.feed(self._receive()):
-                if not isinstance(frame, Setup):
-                    raise NoFrame("the first word is not what to set up")
-                threading.Thread(target=self._follow, args=[frame.parent], name="leasehold-line", daemon=True).start()
-                return frame
+            for message in self._unpacker.feed(self._receive()):
+                if not isinstance(message, Setup):
+                    raise BadMessage("the first message is not Setup")
+                threading.Thread(target=self._follow, args=[message.parent], name="leasehold-line", daemon=True).start()
+                return message
 
     def next(self) -> RunJob | None:
-        """Wait for the next job. None: there is none to come."""
-        self._number = 0
-        run = self._todo.get()
-        if run is not None:
-            self._number = run.number
-        return run
+        """Wait for the next job. None: no more jobs follow."""
+        return self._orders.get()
 
-    def send(self, frame: Answer) -> None:
-        """Say something to the worker. From any thread; a copy of this process that a handler forked ends here."""
+    def done(self, answer: Done) -> None:
+        """Send the outcome of the current job."""
+        self._has_job = False
+        self._send_report()
+        self.send(answer)
+
+    def send(self, answer: Answer) -> None:
+        """Send a message to the worker, from any thread. A copy of this process that a handler forked ends here."""
         self._own.end_clone()
-        data = pack(frame)
+        data = pack(answer)
         try:
             with self._sending:
                 self._socket.sendall(data)
         except OSError:
-            self._gone()
+            self._end()
 
-    def tell(self, number: int, progress: Progress) -> None:
-        """Say how far a job is, ten times a second at most: in between only the newest is kept, and told then."""
-        told, now = Told(number, progress), self._clock()
-        with self._telling:
-            waits = self._untold is not None
-            if waits or now - self._told_at < PROGRESS_MS / limits.SECOND:
-                self._untold = told
-            else:
-                self._told_at = now
-                self.send(told)
-                return
-        if not waits:
-            os.write(self._bell, b"!")
+    def report(self, number: int, progress: Progress) -> None:
+        """Report the job's progress, at most once every `PROGRESS_MS`. The newest report replaces those not sent."""
+        self._reports.append(Report(number, progress))
 
     def extend(self, number: int, ms: int) -> Future[bool]:
-        """Ask for more time. The answer says whether the job is still ours."""
+        """Ask for more time. The answer: whether this worker still holds the job."""
         answer: Future[bool] = Future()
-        with self._telling:
-            self._asked += 1
-            ask = self._asked
-            self._asks[ask] = answer
-        self.send(Extend(number, ask, ms))
+        request = next(self._requests)
+        self._extensions[request] = answer
+        self.send(Extend(number, request, ms))
         return answer
 
     # ------------------------------------------------------------------------------------------------- in the thread
@@ -137,34 +127,27 @@ class WorkerChannel:
         pidfd: int | None = None
         with contextlib.suppress(AttributeError, OSError):
             pidfd = os.pidfd_open(parent)
-        sources = [self._socket.fileno(), self._hearing, *([] if pidfd is None else [pidfd])]
+        sources = [self._socket.fileno(), *([] if pidfd is None else [pidfd])]
+        idle_s = _POLL_S if pidfd is None else None
         try:
             while os.getppid() == parent:
-                readable, _, _ = select.select(sources, [], [], self._pause(None if pidfd is not None else _LOOK_S))
-                if self._hearing in readable:
-                    os.read(self._hearing, _CHUNK)
+                wait_s = PROGRESS_MS / limits.SECOND if self._has_job else idle_s
+                readable, _, _ = select.select(sources, [], [], wait_s)
                 if sources[0] in readable:
-                    for frame in self._unpacker.feed(self._receive()):
-                        self._hear(frame)
+                    for message in self._unpacker.feed(self._receive()):
+                        self._handle(message)
                 if pidfd in readable:
                     break
-                self._tell_rest()
-        except BaseException:  # out of memory, files closed by a handler: deaf, this process is of no use
-            self._gone()
-        self._gone()
+                self._send_report()
+        except (
+            BaseException
+        ):  # out of memory, sockets closed by a handler: without this thread the process is of no use
+            self._end()
+        self._end()
 
-    def _pause(self, most: float | None) -> float | None:
-        with self._telling:
-            if self._untold is None:
-                return most
-            return max(0.0, self._told_at + PROGRESS_MS / limits.SECOND - self._clock())
-
-    def _tell_rest(self) -> None:
-        with self._telling:
-            now = self._clock()
-            if self._untold is not None and now - self._told_at >= PROGRESS_MS / limits.SECOND:
-                told, self._untold, self._told_at = self._untold, None, now
-                self.send(told)
+    def _send_report(self) -> None:
+        with contextlib.suppress(IndexError):  # the other thread has sent it
+            self.send(self._reports.pop())
 
     def _receive(self) -> bytes:
         try:
@@ -172,39 +155,40 @@ class WorkerChannel:
         except OSError:
             data = b""
         if not data:
-            self._gone()
+            self._end()
         return data
 
-    def _hear(self, frame: object) -> None:
-        match frame:
+    def _handle(self, order: Order) -> None:
+        match order:
             case RunJob():
-                self._todo.put(frame)
+                self._has_job = True
+                self._orders.put(order)
             case Cancel(number, reason):
                 self.cancel(number, reason)
-            case Extended(ask, ours, trouble, away):
-                answer = self._asks.pop(ask)
-                if trouble:
-                    answer.set_exception(Unreachable(trouble) if away else RedisError(trouble))
+            case Extended(request, is_held, error, is_unreachable):
+                answer = self._extensions.pop(request)
+                if error:
+                    answer.set_exception(Unreachable(error) if is_unreachable else RedisError(error))
                 else:
-                    answer.set_result(ours)
-            case Bye():
-                self._todo.put(None)
-                # What handlers have left may keep the interpreter from its end.
-                time.sleep(PROCESS_BYE_MS / limits.SECOND)
-                self._gone()
+                    answer.set_result(is_held)
+            case Exit():
+                self._orders.put(None)
+                # Threads and hooks that handlers left behind may delay the end of the interpreter.
+                time.sleep(PROCESS_EXIT_MS / limits.SECOND)
+                self._end()
 
-    def _gone(self) -> None:
-        """The worker is no more, or this process is of no use to it: end at once, with all that it started."""
+    def _end(self) -> None:
+        """End this process at once, with every process that it started."""
         self._own.end_clone()
         if os.getpgrp() == os.getpid():
             os.killpg(0, signal.SIGKILL)
         os._exit(CLONE_STATUS)
 
 
-def _wake_with_parents_death() -> None:
-    """Where the system can: have this process go on when the worker dies, to end itself with all that it started.
+def _continue_at_parents_death() -> None:
+    """Have the system continue this process when the worker dies (Linux), so that it can end itself.
 
-    Not SIGKILL: that would end this process alone, before it can take the others along.
+    Not SIGKILL: it would end this process before it can kill those that it started.
     """
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGCONT, 0, 0, 0)

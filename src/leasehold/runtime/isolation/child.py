@@ -1,7 +1,7 @@
-"""One job process as its worker sees it: started, given a job, heard, killed with all that it started.
+"""One job process as its worker sees it: started, given jobs, read from, killed with every process that it started.
 
-It leads a session and a process group of its own. The group is killed while its leader is not yet reaped: after that
-its number may be another's.
+It leads a session and a process group. The worker kills the group before it reaps the leader: afterwards the system
+may give the leader's pid to another process.
 """
 
 from __future__ import annotations
@@ -14,61 +14,89 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from dataclasses import dataclass, field
+from typing import Final
 
 from leasehold.core import limits
-from leasehold.runtime.isolation.messages import ANSWERS, NoFrame, Order, Setup, Unpacker, pack
+from leasehold.core.backoff import Backoff
+from leasehold.core.text import cut
+from leasehold.runtime.isolation.messages import ANSWERS, Answer, BadMessage, Order, RunJob, Setup, Unpacker, pack
 from leasehold.runtime.jobs.held import Held
 from leasehold.runtime.jobs.overrun import WATCH_MS
 
 PROCESS_KILL_MS: Final = 5 * limits.SECOND
-"""A job process that was killed and has not ended after this time is given up: the system cannot end it."""
+"""The worker gives up a job process that has not ended for this long after SIGKILL."""
 PROCESS_ANSWER_MAX: Final = 2 * limits.MAX_RESULT
 """Bytes of one message from a job process."""
 
+_START_BACKOFF: Final = Backoff(base=0.25, cap=5.0, jitter=False)
 _CHUNK: Final = 1 << 18
-_LAST_WORDS: Final = 64
-"""Reads after its end. Its line holds less than that."""
+_LAST_READS: Final = 64
+"""Reads after the process has ended. Its socket buffer holds less than that."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessLimits:
+    """Numbers of the job processes of one worker.
+
+    jobs         jobs that a process runs before a new one replaces it
+    idle_ms      an idle process ends after this time
+    start_ms     how long a process may take to load the app
+    starting     processes that start at the same time: each takes a core until it has loaded the app
+    starts       after this many failed starts in a row, jobs for processes are parked until a start succeeds
+    backoff      the pause after a failed start
+    probe_ms     the pause after a failed start while jobs are parked
+    cancel_ms    a process is killed if its handler has not ended this long after it was cancelled
+    extensions   `extend` calls that a process may have under way
+    """
+
+    jobs: int = 1_000
+    idle_ms: int = 5 * limits.MINUTE
+    start_ms: int = limits.MINUTE
+    starting: int = 4
+    starts: int = 7
+    backoff: Backoff = _START_BACKOFF
+    probe_ms: int = 30 * limits.SECOND
+    cancel_ms: int = 5 * limits.SECOND
+    extensions: int = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """How a job process is started: a command line for the descriptor of its line, in this environment.
+    """How to start a job process: the command line for the file descriptor of its socket, and the environment.
 
     Launch(lambda descriptor: [sys.executable, "-m", "jobs", str(descriptor)], os.environ)
     """
 
     command: Callable[[int], Sequence[str]]
     environment: Mapping[str, str]
+    limits: ProcessLimits = field(default_factory=ProcessLimits)
 
 
 class JobProcess:
-    """See the module. `heard` gets every frame, `ended` is called once and last; both on the loop.
+    """See the module. `received` gets every message, `ended` is called once and last; both on the loop.
 
     Raises `OSError` when the system cannot start a process.
     """
 
     def __init__(
-        self, launch: Launch, heard: Callable[[JobProcess, Any], None], ended: Callable[[JobProcess], None]
+        self, launch: Launch, received: Callable[[JobProcess, Answer], None], ended: Callable[[JobProcess], None]
     ) -> None:
         self.run: Held | None = None
-        self.number = 0
-        """Jobs so far."""
-        self.asks = 0
-        self.ready = False
-        self.idle_since = 0.0
-        self.killed = False
-        """By us. What it said after that does not count."""
+        """The job that it runs."""
+        self.jobs = 0
+        """Jobs that it was given so far; also the number of the current one."""
+        self.is_killed = False
+        """Its worker has killed it. Later messages do not count."""
         self._timer: asyncio.TimerHandle | None = None
-        self._stuck = False
-        """It does not read what it is told."""
         self._loop = asyncio.get_running_loop()
-        self._heard = heard
+        self._received = received
         self._ended: Callable[[JobProcess], None] | None = ended
         self._unpacker = Unpacker(ANSWERS, PROCESS_ANSWER_MAX)
         self._outbox = bytearray()
-        self._line, theirs = socket.socketpair()
+        self._is_blocked = False
+        """It does not read what it is sent."""
+        self._socket, theirs = socket.socketpair()
         try:
             self._process = subprocess.Popen(  # noqa: S603
                 launch.command(theirs.fileno()),
@@ -78,24 +106,19 @@ class JobProcess:
                 start_new_session=True,
             )
         except BaseException:
-            self._line.close()
+            self._socket.close()
             raise
         finally:
             theirs.close()
         self.pid = self._process.pid
-        self._line.setblocking(False)
-        self._open = True
-        self._loop.add_reader(self._line, self._read)
+        self._socket.setblocking(False)
+        self._loop.add_reader(self._socket, self._read)
         self._pidfd: int | None = None
         self._watch()
-        self.send(Setup(tuple(map(str, sys.path)), os.getpid()))
+        self.send(Setup(tuple(map(os.fsencode, sys.path)), os.getpid()))
 
     @property
-    def alive(self) -> bool:
-        return self._ended is not None
-
-    @property
-    def how(self) -> str:
+    def end_reason(self) -> str:
         """How it ended, in words."""
         status = self._process.returncode
         if status is None:
@@ -106,106 +129,115 @@ class JobProcess:
             return signal.Signals(-status).name
         return f"signal {-status}"
 
-    def send(self, frame: Order) -> None:
-        """Say something to it. Never blocks; harmless when it has ended."""
-        if not self._open:
-            return
-        self._outbox += pack(frame)
-        self._write()
+    def begin(self, run: Held, left_s: float | None) -> None:
+        """Run the job's handler. `left_s`: the time until its timeout."""
+        if not self.is_killed:
+            self._cancel_timer()
+        self.run = run
+        self.jobs += 1
+        cancelled = None if run.cancelled is None else cut(run.cancelled, limits.MAX_ERROR_TEXT)
+        self.send(RunJob.of(self.jobs, run.lease, left_s, cancelled))
+
+    def take_job(self) -> Held | None:
+        """The job that it ran, which it runs no longer."""
+        run, self.run = self.run, None
+        return run
+
+    def send(self, message: Order) -> None:
+        """Send a message. Never blocks; harmless when the process has ended."""
+        if self._socket.fileno() >= 0:
+            self._outbox += pack(message)
+            self._write()
 
     def kill(self) -> None:
-        """End it at once, with all that it started. Harmless when it has ended."""
-        if not self.alive or self.killed:
-            return
-        self.killed = True
-        self._kill_group()
-        self.after(PROCESS_KILL_MS, self._finish)
+        """End it at once, with every process that it started. Harmless when it has ended."""
+        if self._ended is not None and not self.is_killed:
+            self._kill_group()
+            self.after(PROCESS_KILL_MS, self._finish)
+            self.is_killed = True
 
     def reap(self) -> None:
-        """Wait for its end here and now, after `kill`. For when there is no time for the loop any more."""
+        """Block until it has ended, after `kill`. For the end of the worker."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(limits.HARD_STOP_MS / limits.SECOND)
         self._finish()
 
     def after(self, ms: int, act: Callable[[], None]) -> None:
-        """Do something in a while. There is one thing at a time that is to come."""
-        self.rest()
-        self._timer = self._loop.call_later(ms / limits.SECOND, act)
+        """Call `act` after this time, instead of an earlier `act`. Not for a process that is killed."""
+        if not self.is_killed:
+            self._cancel_timer()
+            self._timer = self._loop.call_later(ms / limits.SECOND, act)
 
-    def rest(self) -> None:
-        """Nothing is to come."""
+    def _cancel_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
 
-    # ------------------------------------------------------------------------------------------------------ its line
+    # ------------------------------------------------------------------------------------------------------- messages
 
     def _write(self) -> None:
         try:
-            sent = self._line.send(self._outbox)
+            del self._outbox[: self._socket.send(self._outbox)]
         except BlockingIOError:
-            sent = 0
-        except OSError:  # it will be seen to have ended
-            sent = len(self._outbox)
-        del self._outbox[:sent]
-        if bool(self._outbox) is not self._stuck:
-            self._stuck = not self._stuck
-            if self._stuck:
-                self._loop.add_writer(self._line, self._write)
-            else:
-                self._loop.remove_writer(self._line)
+            pass
+        except OSError:  # it has ended, which `_died` handles
+            self._outbox.clear()
+        if self._outbox:
+            self._loop.add_writer(self._socket, self._write)
+        elif self._is_blocked:
+            self._loop.remove_writer(self._socket)
+        self._is_blocked = bool(self._outbox)
 
     def _read(self) -> bool:
-        """Hear what it says. False: nothing is there to be read."""
+        """Read what it has sent. False: there is nothing to read."""
         try:
-            data = self._line.recv(_CHUNK)
+            data = self._socket.recv(_CHUNK)
         except BlockingIOError:
             return False
         except OSError:
             data = b""
         if not data:
-            self._hang_up()
-            self.kill()  # if it lives, a handler has closed its files: it hears nothing any more
+            self._disconnect()
+            self.kill()  # a handler may have closed the socket: the process cannot be reached any more
             return False
         try:
-            for frame in self._unpacker.feed(data):
-                if not self.killed:
-                    self._heard(self, frame)
-        except NoFrame:
+            for message in self._unpacker.feed(data):
+                if not self.is_killed:
+                    self._received(self, message)
+        except BadMessage:
             self.kill()
         return True
 
-    def _hang_up(self) -> None:
-        if self._open:
-            self._open = False
-            self._loop.remove_reader(self._line)
-            self._loop.remove_writer(self._line)
-            self._line.close()
+    def _disconnect(self) -> None:
+        if self._socket.fileno() >= 0:
+            self._loop.remove_reader(self._socket)
+            self._loop.remove_writer(self._socket)
+            self._socket.close()
 
-    # ------------------------------------------------------------------------------------------------------- its end
+    # -------------------------------------------------------------------------------------------------------- its end
 
     def _watch(self) -> None:
-        """Notice its end: at once where the system can say so, else by looking."""
-        with contextlib.suppress(AttributeError, OSError):
+        """Notice its end: by a pidfd, or by polling where the system has none."""
+        try:
             self._pidfd = os.pidfd_open(self.pid)
+        except (AttributeError, OSError):
+            self._loop.call_later(WATCH_MS / limits.SECOND, self._poll)
+        else:
             self._loop.add_reader(self._pidfd, self._died)
+
+    def _poll(self) -> None:
+        if self._ended is None:
             return
-        self._look_again()
-
-    def _look_again(self) -> None:
-        self._loop.call_later(WATCH_MS / limits.SECOND, self._look)
-
-    def _look(self) -> None:
         if os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None:
             self._died()
-        elif self.alive:
-            self._look_again()
+        else:
+            self._loop.call_later(WATCH_MS / limits.SECOND, self._poll)
 
     def _died(self) -> None:
         self._kill_group()
         self._process.wait()
-        # What it has said before its end is here and counts. Something that left its group may be writing still.
-        for _ in range(_LAST_WORDS):
-            if not self._open or not self._read():
+        # Messages that it sent before its end count. A process that left its group may still be writing: hence a limit.
+        for _ in range(_LAST_READS):
+            if self._socket.fileno() < 0 or not self._read():
                 break
         self._finish()
 
@@ -218,9 +250,9 @@ class JobProcess:
         ended, self._ended = self._ended, None
         if ended is None:
             return
-        self.rest()
+        self._cancel_timer()
         if self._pidfd is not None:
             self._loop.remove_reader(self._pidfd)
             os.close(self._pidfd)
-        self._hang_up()
+        self._disconnect()
         ended(self)

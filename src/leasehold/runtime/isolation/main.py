@@ -19,10 +19,9 @@ from pathlib import Path
 from typing import Final
 
 from leasehold.core import limits
-from leasehold.core.outcome import Cancelled, Outcome, Released, Unroutable
+from leasehold.core.outcome import Outcome, Released, Unroutable
 from leasehold.core.shape import Progress
 from leasehold.core.task import TaskSpec
-from leasehold.core.text import cut
 from leasehold.runtime.forks import CLONE_STATUS, ForkGuard
 from leasehold.runtime.handlers.invoke import Caller
 from leasehold.runtime.handlers.loop import SturdyLoop, guarded
@@ -69,14 +68,14 @@ class Inside:
                 outcome = self._one(order, reach, runner)
                 self._own.end_clone()
                 self._tidy()
-                self._line.send(Done(order.number, outcome))
+                self._line.done(Done(order.number, outcome))
 
     def _one(self, order: RunJob, reach: JobServices, runner: asyncio.Runner) -> Outcome:
-        record, now = order.lease.record, time.monotonic()
-        spec = self._known.route(order.lease)
+        lease, now = order.lease, time.monotonic()
+        record, spec = lease.record, self._known.route(lease)
         if spec is None:  # the app is not what it was when the worker loaded it
             return Unroutable()
-        held = Held(order.lease, (record.queue, record.id, order.lease.token), spec, now)
+        held = Held(lease, (record.queue, record.id, lease.token), spec, now)
         held.persistent, held.cancelled, held.phase = record.shape.persistent, order.cancelled, Phase.RUNNING
         held.started_at, held.timeout_s = now, order.left_s
         if order.left_s is not None:
@@ -87,7 +86,7 @@ class Inside:
         judged = self._call(held, runner)
         with self._lock:
             self._held = None
-        return _clean(judged[0][1]) if judged else Released()
+        return judged[0][1] if judged else Released()
 
     def _call(self, held: Held, runner: asyncio.Runner) -> Outcomes:
         context = self._context.copy()
@@ -139,7 +138,7 @@ class Inside:
 
     def _progress(self, held: Held, progress: Progress) -> None:
         if held is self._held:
-            self._line.tell(self._number, progress)
+            self._line.report(self._number, progress)
 
     def _tidy(self) -> None:
         """What a handler may leave behind that would be the next one's death."""
@@ -192,11 +191,6 @@ def serve(line: WorkerChannel, specs: Callable[[], Iterable[TaskSpec]], middlewa
         traceback.print_exc()
         sys.stdout.flush()
         os._exit(CLONE_STATUS)
-
-
-def _clean(outcome: Outcome) -> Outcome:
-    """What was read from Redis may hold what cannot be written as it is."""
-    return Cancelled(cut(outcome.reason, limits.MAX_ERROR_TEXT)) if isinstance(outcome, Cancelled) else outcome
 
 
 def _no_batch(held: Held, outcome: Outcome) -> None:

@@ -1,196 +1,175 @@
-"""What a worker and a job process say to each other: frames of msgpack. No I/O.
-
-A frame is one byte for its kind, one for how it is written, its length, and its fields. Names and ids that are not
-UTF-8 are lone surrogates here, which msgpack cannot hold: such a frame is written as JSON. Nothing in it is ever run.
-"""
+"""The messages between a worker and a job process: msgpack, each with its length in front. No I/O."""
 
 from __future__ import annotations
 
-import json
+import dataclasses
 import struct
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from enum import IntEnum
-from typing import Any, Final, TypeAlias, cast
+from collections.abc import Callable, Iterator
+from typing import Final, Generic, TypeAlias, TypeVar
 
 import msgspec
+from msgspec import Struct
 
 from leasehold.core import limits
 from leasehold.core.job import Lease
-from leasehold.core.outcome import Broken, Cancelled, Completed, Failed, Outcome, Released, Retried, Unroutable
-from leasehold.core.shape import Progress
+from leasehold.core.outcome import Outcome
+from leasehold.core.shape import PLAIN, Progress
 
-PROCESS_BYE_MS: Final = 2 * limits.SECOND
-"""How long a job process that is done has for its exit handlers."""
+PROCESS_EXIT_MS: Final = 2 * limits.SECOND
+"""How long the exit handlers of a job process may take."""
 
-_HEAD: Final = struct.Struct("!BBI")
-
-
-class _Writing(IntEnum):
-    MSGPACK = 0
-    JSON = 1
+_SIZE: Final = struct.Struct("!I")
 
 
-class NoFrame(ValueError):
-    """Bytes that are none of ours: whoever wrote them cannot be trusted."""
+class BadMessage(ValueError):
+    """Bytes that are no message. A process that sends them is killed."""
 
 
 # ------------------------------------------------------------------------------------------------- to the job process
 
 
-@dataclass(frozen=True, slots=True)
-class Setup:
-    """The first word: where the worker finds its modules, and whose end is the end of the job process."""
+class Setup(Struct, frozen=True, tag=True):
+    """The first message: where the worker finds its modules, and its pid. The job process ends with the worker."""
 
-    path: tuple[str, ...]
+    path: tuple[bytes, ...]
     parent: int
 
 
-@dataclass(frozen=True, slots=True)
-class RunJob:
-    """A job to run. `number` counts the jobs of this process. `left_s`: the time until its timeout; None: no limit."""
+class RunJob(Struct, frozen=True, tag=True):
+    """Run a job. `number` counts the jobs of this process. `left_s`: time until the timeout; None: no limit.
+
+    Names in `_lease` are Latin-1 text of their bytes: msgpack has no text that is not UTF-8.
+    """
 
     number: int
-    lease: Lease
-    left_s: float | None = None
-    cancelled: str | None = None
+    _lease: Lease
+    left_s: float | None
+    cancelled: str | None
+
+    @classmethod
+    def of(cls, number: int, lease: Lease, left_s: float | None = None, cancelled: str | None = None) -> RunJob:
+        return cls(number, _respelled(lease, _latin_1), left_s, cancelled)
+
+    @property
+    def lease(self) -> Lease:
+        """The lease, without the parts that only Redis needs."""
+        return _respelled(self._lease, _name)
 
 
-@dataclass(frozen=True, slots=True)
-class Cancel:
-    """Somebody wants the job to be cancelled."""
+class Cancel(Struct, frozen=True, tag=True):
+    """Cancel the job."""
 
     number: int
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Extended:
-    """The answer to an `Extend`. `ours` False: the job is ours no longer, or, with `trouble`, it is not known.
+class Extended(Struct, frozen=True, tag=True):
+    """The answer to `Extend`. `is_held` False: another worker has the job, or, with `error`, Redis did not say.
 
-    `away`: Redis did not answer.
+    `is_unreachable`: Redis did not answer.
     """
 
-    ask: int
-    ours: bool
-    trouble: str = ""
-    away: bool = False
+    request: int
+    is_held: bool
+    error: str = ""
+    is_unreachable: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Bye:
-    """Nothing more comes: end."""
+class Exit(Struct, frozen=True, tag=True):
+    """End: no more jobs follow."""
 
 
 # ----------------------------------------------------------------------------------------------- from the job process
 
 
-@dataclass(frozen=True, slots=True)
-class Ready:
+class Ready(Struct, frozen=True, tag=True):
     """The app is loaded."""
 
 
-@dataclass(frozen=True, slots=True)
-class Told:
-    """How far the job says it is."""
+class Report(Struct, frozen=True, tag=True):
+    """The progress of the job."""
 
     number: int
     progress: Progress
 
 
-@dataclass(frozen=True, slots=True)
-class Extend:
-    """The job wants to go on for so long from now. `ask` counts the questions of this process."""
+class Extend(Struct, frozen=True, tag=True):
+    """Let the job run for `ms` from now. `request` counts the requests of this process."""
 
     number: int
-    ask: int
+    request: int
     ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class Done:
-    """The handler has ended, and this is what it means."""
+class Done(Struct, frozen=True, tag=True):
+    """The handler has ended with this outcome."""
 
     number: int
     outcome: Outcome
 
 
-Order: TypeAlias = Setup | RunJob | Cancel | Extended | Bye
-Answer: TypeAlias = Ready | Told | Extend | Done
-Said: TypeAlias = Completed | Retried | Failed | Broken | Released | Unroutable | Cancelled
-"""The outcomes that a job process may name. That it crashed it cannot say."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Done:
-    """`Done` as it is written: of several dataclasses msgspec cannot tell which one it is."""
-
-    number: int
-    said: int
-    outcome: msgspec.Raw
-
-
-_SAID: Final = (Completed, Retried, Failed, Broken, Released, Unroutable, Cancelled)
-_KINDS: Final = (Setup, RunJob, Cancel, Extended, Bye, Ready, Told, Extend, _Done)
-_NUMBERS: Final[Mapping[type[Any], int]] = {kind: number for number, kind in enumerate(_KINDS)}
-ORDERS: Final = frozenset(_NUMBERS[kind] for kind in (Setup, RunJob, Cancel, Extended, Bye))
-ANSWERS: Final = frozenset(_NUMBERS[kind] for kind in (Ready, Told, Extend, _Done))
-
+Order: TypeAlias = Setup | RunJob | Cancel | Extended | Exit
+Answer: TypeAlias = Ready | Report | Extend | Done
+M = TypeVar("M")
+ORDERS: Final = msgspec.msgpack.Decoder(Order)
+ANSWERS: Final = msgspec.msgpack.Decoder(Answer)
 _ENCODER: Final = msgspec.msgpack.Encoder()
-_DECODERS: Final = tuple(msgspec.msgpack.Decoder(kind) for kind in _KINDS)
-_OF_OUTCOMES: Final = tuple(msgspec.msgpack.Decoder(kind) for kind in _SAID)
 
 
-def pack(frame: Order | Answer) -> bytes:
-    """The frame as bytes."""
-    words: Order | Answer | _Done = frame
-    if type(frame) is Done:
-        outcome = frame.outcome
-        words = _Done(frame.number, _SAID.index(type(outcome)), msgspec.Raw(_ENCODER.encode(outcome)))
-    writing = _Writing.MSGPACK
-    try:
-        text = _ENCODER.encode(words)
-    except UnicodeEncodeError:
-        writing, text = _Writing.JSON, json.dumps(msgspec.to_builtins(words)).encode()
-    return _HEAD.pack(_NUMBERS[type(words)], writing, len(text)) + text
+def pack(message: Order | Answer) -> bytes:
+    """The message as bytes."""
+    body = _ENCODER.encode(message)
+    return _SIZE.pack(len(body)) + body
 
 
-class Unpacker:
-    """Cuts what comes in into frames of the kinds that are expected (`ORDERS` or `ANSWERS`).
+class Unpacker(Generic[M]):
+    """Cuts received bytes into messages of one direction (`ORDERS` or `ANSWERS`).
 
         unpacker = Unpacker(ANSWERS, PROCESS_ANSWER_MAX)
-        for frame in unpacker.feed(data): ...
+        for message in unpacker.feed(data): ...
 
-    Raises `NoFrame`, also for one with more than `most` bytes.
+    Raises `BadMessage`, also for a message of more than `max_bytes`.
     """
 
-    def __init__(self, kinds: frozenset[int], most: int) -> None:
-        self._kinds = kinds
-        self._most = most
+    def __init__(self, decoder: msgspec.msgpack.Decoder[M], max_bytes: int) -> None:
+        self._decoder = decoder
+        self._max_bytes = max_bytes
         self._data = bytearray()
 
-    def feed(self, data: bytes) -> Iterator[Any]:
+    def feed(self, data: bytes) -> Iterator[M]:
         self._data += data
-        while len(self._data) >= _HEAD.size:
-            number, writing, size = _HEAD.unpack_from(self._data)
-            if size > self._most or number not in self._kinds:
-                raise NoFrame(f"a frame of kind {number} with {size:,} bytes")
-            end = _HEAD.size + size
+        while len(self._data) >= _SIZE.size:
+            (size,) = _SIZE.unpack_from(self._data)
+            if size > self._max_bytes:
+                raise BadMessage(f"a message of {size:,} bytes")
+            end = _SIZE.size + size
             if len(self._data) < end:
                 return
-            text = bytes(self._data[_HEAD.size : end])
+            body = bytes(self._data[_SIZE.size : end])
             del self._data[:end]
             try:
-                frame = _read(number, writing, text)
-            except (ValueError, TypeError, IndexError, RecursionError) as error:
-                raise NoFrame(f"a frame that cannot be read ({type(error).__name__})") from None
-            yield frame
+                message = self._decoder.decode(body)
+            except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+                raise BadMessage(f"a message that cannot be decoded ({type(error).__name__})") from None
+            yield message
 
 
-def _read(number: int, writing: int, text: bytes) -> Any:
-    if writing == _Writing.JSON:
-        return msgspec.convert(json.loads(text), _KINDS[number])
-    frame = _DECODERS[number].decode(text)
-    if type(frame) is _Done:
-        return Done(frame.number, cast(Outcome, _OF_OUTCOMES[frame.said].decode(frame.outcome)))
-    return frame
+def _respelled(lease: Lease, respell: Callable[[str], str]) -> Lease:
+    """The lease with other names, and without its unique key."""
+    record, token = lease.record, lease.token
+    shape = record.shape
+    if shape is not PLAIN:
+        lane = None if shape.lane is None else respell(shape.lane)
+        shape = dataclasses.replace(shape, lane=lane, unique=None)
+    task = None if record.task is None else respell(record.task)
+    own = msgspec.structs.replace(record, id=respell(record.id), queue=respell(record.queue), task=task, shape=shape)
+    token = respell(token) if isinstance(token, str) else token
+    return msgspec.structs.replace(lease, worker=respell(lease.worker), token=token, record=own)
+
+
+def _latin_1(name: str) -> str:
+    return name.encode("utf-8", "surrogateescape").decode("latin-1")
+
+
+def _name(latin_1: str) -> str:
+    return latin_1.encode("latin-1").decode("utf-8", "surrogateescape")

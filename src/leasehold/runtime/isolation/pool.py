@@ -1,7 +1,7 @@
-"""Processes for handlers that must be able to be killed: started when needed, used again, replaced when they die.
+"""Job processes: start them when jobs need them, reuse them, replace them when they die.
 
-Each runs one job at a time. A job is told of its end only when its process has ended, so that nobody runs it again
-while it may still be running here.
+Each runs one job at a time. A job ends only after its process has ended it or has died, so that no other worker runs
+the job beside this one.
 """
 
 from __future__ import annotations
@@ -9,324 +9,304 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 import sys
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from collections.abc import Callable, Sequence
 
 from leasehold.core import limits
 from leasehold.core.errors import InvalidArgument, RedisError, Unreachable
-from leasehold.core.outcome import Outcome, Released, Unroutable
-from leasehold.core.shape import Progress
+from leasehold.core.outcome import Cancelled, Completed, Crashed, Outcome, Released, Unroutable
 from leasehold.core.task import RunIn, TaskSpec
+from leasehold.core.text import cut
 from leasehold.runtime.isolation.child import JobProcess, Launch
 from leasehold.runtime.isolation.messages import (
-    PROCESS_BYE_MS,
-    Bye,
+    PROCESS_EXIT_MS,
+    Answer,
     Cancel,
     Done,
+    Exit,
     Extend,
     Extended,
     Ready,
-    RunJob,
-    Told,
+    Report,
 )
-from leasehold.runtime.jobs.held import Held
+from leasehold.runtime.jobs import outcomes
+from leasehold.runtime.jobs.batches import Outcomes
+from leasehold.runtime.jobs.held import Held, Phase, Stop
+from leasehold.runtime.jobs.job import JobServices
 from leasehold.runtime.log import log_event
-
-PROCESS_JOBS: Final = 1_000
-"""Jobs that one job process runs, one after the other. Then another takes its place."""
-PROCESS_IDLE_MS: Final = 5 * limits.MINUTE
-"""A job process that was idle for this long ends."""
-PROCESS_START_MS: Final = limits.MINUTE
-"""How long a job process has to load the app."""
-PROCESS_STARTING_MOST: Final = 4
-"""Job processes that start at one moment: each takes a core until it has loaded the app."""
-PROCESS_STARTS: Final = 7
-"""After this many failed starts in a row, jobs that need a job process are parked until one starts."""
-PROCESS_PROBE_MS: Final = 30 * limits.SECOND
-"""How often a start is tried then."""
-PROCESS_BACKOFF_MS: Final = 250
-"""The pause after a job process could not be started. It doubles."""
-PROCESS_BACKOFF_CAP_MS: Final = 5 * limits.SECOND
-"""The longest of these pauses."""
-PROCESS_CANCEL_MS: Final = 5 * limits.SECOND
-"""How long a handler has to end after its job was cancelled. Then its job process is killed."""
-PROCESS_ASKS: Final = 1_000
-"""Requests for more time that a job process may have under way."""
-
-
-@dataclass(frozen=True, slots=True)
-class Ports:
-    """What the pool says to the executor.
-
-    may_start whether the job is still ours: to start a process takes a while
-    began    a process has the job now: its time begins
-    ended    with the outcome that its handler was judged to have, or None: its process ended before. `Unroutable`
-             when no process can be started for it
-    extend   the handler asks for so many milliseconds; whether the job is still ours
-    progress how far it says it is
-    """
-
-    may_start: Callable[[Held], bool]
-    began: Callable[[Held], None]
-    ended: Callable[[Held, Outcome | None], None]
-    extend: Callable[[Held, int], Awaitable[bool]]
-    progress: Callable[[Held, Progress], None]
 
 
 class ProcessPool:
-    """Up to `size` processes. Used from the event loop's thread only.
+    """Runs jobs in up to `size` processes. Used from the event loop's thread only.
 
-    pool = ProcessPool(launch, size=4, ports=Ports(...), clock=time.monotonic)
-    pool.submit(held)
+    `may_start`: whether this worker still holds the lease. `finished`: gets each job's outcome after its handler has
+    ended.
+
+    pool = ProcessPool(launch, size=4, services=services, may_start=kept.may_start, finished=finished)
+    pool.start(held)
     """
 
-    def __init__(self, launch: Launch, size: int, ports: Ports, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        launch: Launch,
+        *,
+        size: int,
+        services: JobServices,
+        may_start: Callable[[Held], bool],
+        finished: Callable[[Held, Outcomes, float], None],
+    ) -> None:
         self._launch = launch
+        self._limits = launch.limits
         self._size = size
-        self._ports = ports
-        self._clock = clock
-        self._loop = asyncio.get_running_loop()
+        self._services = services
+        self._may_start = may_start
+        self._finished = finished
+        self._guard: Callable[[Sequence[int]], None] = lambda pids: None
         self._waiting: deque[Held] = deque()
-        self._children: set[JobProcess] = set()
+        self._starting: set[JobProcess] = set()
+        self._working: set[JobProcess] = set()
         self._idle: list[JobProcess] = []
-        """The one that was used last comes last, and is used next: so those that are not needed stay idle and end."""
-        self._at_work: dict[Held, JobProcess] = {}
-        self._leaving: set[JobProcess] = set()
-        self._all_left = asyncio.Event()
-        self._asking: set[asyncio.Task[None]] = set()
-        self._starting = 0
+        """The process that was used last is at the end and is used next, so that the others stay idle and end."""
+        self._exiting: set[JobProcess] = set()
+        self._has_exited = asyncio.Event()
+        self._extensions: dict[asyncio.Task[None], JobProcess] = {}
         self._failures = 0
-        self._start_again: asyncio.TimerHandle | None = None
+        self._next_start: asyncio.TimerHandle | None = None
         self._closed = False
-        self.guard: Callable[[Sequence[int]], None] = lambda pids: None
-        """Told which processes there are, as soon as there is one more or less, and so before it gets a job."""
         self.trouble: str | None = None
-        """Why jobs are refused, when they are: no process can be started. One is tried now and then."""
+        """Why jobs are refused: no process can be started. The pool tries again from time to time."""
 
-    async def run(self) -> None:
-        """Look after processes that nobody needs."""
-        most_s = PROCESS_IDLE_MS / limits.SECOND
-        while True:
-            await asyncio.sleep(most_s / 5)
-            now = self._clock()
-            while self._idle and now - self._idle[0].idle_since >= most_s:
-                self._dismiss(self._idle.pop(0))
+    def guarded_by(self, guard: Callable[[Sequence[int]], None]) -> None:
+        """Call this with the pids whenever they change, and before a new process gets a job. See `Keeper.guard`."""
+        self._guard = guard
 
-    def submit(self, run: Held) -> None:
-        """Have its handler called in a process."""
+    def start(self, run: Held) -> None:
+        """Run the job's handler. Its time begins when a process gets it: starting one may take longer than the job."""
+        run.ends_at = math.inf
         self._waiting.append(run)
         if self.trouble is None:
-            self._feed()
+            self._dispatch()
         else:
             self._refuse_all()
 
-    def cancel(self, run: Held, reason: str) -> None:
-        """Tell its handler that the job is to be cancelled. If that does not end it, it is killed after a while."""
-        child = self._at_work.get(run)
-        if child is None:
-            self.kill(run)
-            return
-        child.send(Cancel(child.number, reason))
-        child.after(PROCESS_CANCEL_MS, child.kill)
-
-    def kill(self, run: Held) -> None:
-        """End its handler at once. Harmless when it has ended."""
-        child = self._at_work.get(run)
-        if child is not None:
-            child.kill()
+    def stop(self, run: Held, why: Stop) -> None:
+        """End the job's handler. A cancellation is a request at first; any other stop kills its process."""
+        process = next((one for one in self._working if one.run is run), None)
+        if process is not None and why is Stop.CANCEL:
+            process.send(Cancel(process.jobs, cut(run.cancelled or "", limits.MAX_ERROR_TEXT)))
+            process.after(self._limits.cancel_ms, process.kill)
+        elif process is not None:
+            process.kill()
         elif run in self._waiting:
             self._waiting.remove(run)
-            # Not at once: who kills several is going through a list that this would change.
-            self._loop.call_soon(self._ports.ended, run, None)
+            self._end_soon(run, None)
 
     async def close(self) -> None:
-        """Let idle processes end in order, and wait for it for a while. Those that run a job go on until `end`."""
+        """End idle processes, and wait for them until `PROCESS_EXIT_MS`. Those with a job go on until `end`."""
         self._closed = True
-        while self._idle:
-            self._dismiss(self._idle.pop())
-        if self._leaving:
-            self._all_left.clear()
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(PROCESS_BYE_MS / limits.SECOND):
-                    await self._all_left.wait()
+        for process in list(self._idle):
+            self._dismiss(process)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(PROCESS_EXIT_MS / limits.SECOND):
+                while self._exiting:
+                    self._has_exited.clear()
+                    await self._has_exited.wait()
 
     def end(self) -> None:
-        """Kill all that are left, here and now."""
+        """Kill all processes that are left."""
         self._closed = True
-        if self._start_again is not None:
-            self._start_again.cancel()
-        for task in self._asking:
+        if self._next_start is not None:
+            self._next_start.cancel()
+        for task in self._extensions:
             task.cancel()
-        left = [*self._children, *self._leaving]
-        for child in left:
-            child.kill()
-        for child in left:
-            child.reap()
+        left = [*self._all(), *self._exiting]
+        for process in left:
+            process.kill()
+        for process in left:
+            process.reap()
 
     # -------------------------------------------------------------------------------------- from jobs to processes
 
-    def _feed(self) -> None:
+    def _all(self) -> list[JobProcess]:
+        return [*self._working, *self._idle, *self._starting]
+
+    def _dispatch(self) -> None:
         while self._waiting and self._idle:
             run = self._waiting.popleft()
-            if self._ports.may_start(run):
-                self._give(self._idle.pop(), run)
-            else:  # not at once: whoever submits it goes through a list that this would change
-                self._loop.call_soon(self._ports.ended, run, Released())
-        if self._start_again is None and not self._closed:
-            most = min(len(self._waiting), PROCESS_STARTING_MOST)
-            while self._starting < most and len(self._children) < self._size:
-                if not self._start():
+            if self._may_start(run):
+                self._begin(self._idle.pop(), run)
+            else:
+                self._end_soon(run, Released())
+        if self._next_start is None and not self._closed:
+            limit = min(len(self._waiting), self._limits.starting)
+            while len(self._starting) < limit and len(self._all()) < self._size:
+                if not self._start_process():
                     break
 
-    def _start(self) -> bool:
+    def _begin(self, process: JobProcess, run: Held) -> None:
+        self._working.add(process)
+        run.began = True
+        run.started_at = self._services.clock()
+        if run.timeout_s is not None:
+            run.ends_at = run.started_at + run.timeout_s
+        process.begin(run, run.timeout_s)
+
+    def _reuse(self, process: JobProcess) -> None:
+        """Give an idle process the next job. Without one, it ends after `idle_ms`."""
+        self._dispatch()
+        if process in self._idle:
+            process.after(self._limits.idle_ms, lambda: self._dismiss(process))
+
+    def _dismiss(self, process: JobProcess) -> None:
+        self._idle.remove(process)
+        self._exiting.add(process)
+        process.send(Exit())
+        process.after(PROCESS_EXIT_MS, process.kill)
+
+    def _start_process(self) -> bool:
         try:
-            child = JobProcess(self._launch, self._heard, self._ended)
+            process = JobProcess(self._launch, self._received, self._process_ended)
         except OSError as error:
-            self._not_started(str(error))
+            self._start_failed(str(error))
             return False
-        self._children.add(child)
-        self._tell_guard()
-        self._starting += 1
-        child.after(PROCESS_START_MS, child.kill)
+        self._starting.add(process)
+        self._pids_changed()
+        process.after(self._limits.start_ms, process.kill)
         return True
 
-    def _tell_guard(self) -> None:
-        self.guard([child.pid for child in (*self._children, *self._leaving)])
-
-    def _not_started(self, how: str) -> None:
+    def _start_failed(self, how: str) -> None:
         self._failures += 1
         log_event(logging.WARNING, "process_not_started", how=how, failures=self._failures)
-        if self._failures >= PROCESS_STARTS and not any(child.ready for child in self._children):
-            self._give_up(how)
-        if self._start_again is None and not self._closed:
-            pause_ms = min(PROCESS_BACKOFF_MS * 2 ** min(self._failures - 1, 16), PROCESS_BACKOFF_CAP_MS)
-            if self.trouble is not None:
-                pause_ms = PROCESS_PROBE_MS
-            self._start_again = self._loop.call_later(pause_ms / limits.SECOND, self._try_again)
+        if self._failures >= self._limits.starts and not self._working and not self._idle:
+            if self.trouble is None:
+                self.trouble, waiting = f"no job process can be started ({how})", len(self._waiting)
+                log_event(logging.ERROR, "processes_failing", how=how, failures=self._failures, waiting=waiting)
+            self._refuse_all()
+        if self._next_start is None and not self._closed:
+            pause_ms = self._limits.probe_ms
+            if self.trouble is None:
+                pause_ms = self._limits.backoff.delay_ms(self._failures, self._services.random)
+            loop = self._services.loop
+            self._next_start = loop.call_later(pause_ms / limits.SECOND, self._start_again)
 
-    def _try_again(self) -> None:
-        self._start_again = None
+    def _start_again(self) -> None:
+        self._next_start = None
         if self.trouble is None:
-            self._feed()
+            self._dispatch()
         elif not self._closed:
-            self._start()
-
-    def _give_up(self, how: str) -> None:
-        """Jobs that need a process are refused until one can be started. All other jobs are no concern of ours."""
-        if self.trouble is None:
-            self.trouble = f"no job process can be started ({how})"
-            log_event(logging.ERROR, "processes_failing", how=how, failures=self._failures, waiting=len(self._waiting))
-        self._refuse_all()
+            self._start_process()
 
     def _refuse_all(self) -> None:
+        """Park jobs that need a process, until one can be started. Other jobs are not affected."""
         while self._waiting:
-            # Not at once: who submits them is going through a list that this would change.
-            self._loop.call_soon(self._ports.ended, self._waiting.popleft(), Unroutable())
+            self._end_soon(self._waiting.popleft(), Unroutable())
 
-    def _give(self, child: JobProcess, run: Held) -> None:
-        child.run = run
-        child.number += 1
-        self._at_work[run] = child
-        self._ports.began(run)
-        left_s = None if run.timeout_s is None else max(0.0, run.ends_at - self._clock())
-        child.send(RunJob(child.number, run.lease, left_s, run.cancelled))
+    def _pids_changed(self) -> None:
+        self._guard([process.pid for process in (*self._all(), *self._exiting)])
 
-    def _dismiss(self, child: JobProcess) -> None:
-        self._children.discard(child)
-        self._leaving.add(child)
-        child.send(Bye())
-        child.after(PROCESS_BYE_MS, child.kill)
+    # ---------------------------------------------------------------------------------------- from processes to jobs
 
-    # ---------------------------------------------------------------------------------------------------- what they say
-
-    def _heard(self, child: JobProcess, frame: Any) -> None:
-        match frame:
-            case Ready() if not child.ready:
-                child.ready = True
-                self._starting -= 1
-                self._failures = 0
-                if self.trouble is not None:
-                    self.trouble = None
-                    log_event(logging.WARNING, "processes_work")
-                self._free(child)
-            case Told(number, progress) if self._runs(child, number):
-                assert child.run is not None
-                self._ports.progress(child.run, progress)
-            case Extend(number, ask, ms) if child.asks < PROCESS_ASKS and 0 < ms <= limits.MAX_LEASE_MS:
-                child.asks += 1
-                run = child.run if self._runs(child, number) else None
-                task = self._loop.create_task(self._extend(child, run, ask, ms))
-                self._asking.add(task)
-                task.add_done_callback(self._asking.discard)
-            case Done(number, outcome) if self._runs(child, number):
-                self._done(child, outcome)
-            case Told() | Extend():
-                pass  # of a job that has ended: a thread that its handler left behind
+    def _received(self, process: JobProcess, message: Answer) -> None:
+        run = process.run
+        match message:
+            case Ready() if process in self._starting:
+                self._ready(process)
+            case Done(number, outcome) if run is not None and number == process.jobs:
+                self._working.discard(process)
+                process.take_job()
+                self._idle.append(process)
+                if process.jobs >= self._limits.jobs or self._closed:
+                    self._dismiss(process)
+                self._end(run, outcome)
+                self._reuse(process)
+            case Extend(number, request, ms) if self._can_extend(process, ms):
+                held = run if number == process.jobs else None
+                task = self._services.loop.create_task(self._extend(process, held, request, ms))
+                self._extensions[task] = process
+                task.add_done_callback(self._extensions.pop)
+            case Report(number, progress):
+                if run is not None and number == process.jobs:  # not from a thread that an earlier handler left behind
+                    self._services.progress(run, progress)
             case _:
-                child.kill()
+                process.kill()
 
-    def _runs(self, child: JobProcess, number: int) -> bool:
-        return child.run is not None and child.number == number
+    def _ready(self, process: JobProcess) -> None:
+        self._starting.discard(process)
+        self._failures = 0
+        if self.trouble is not None:
+            self.trouble = None
+            log_event(logging.WARNING, "processes_work")
+        self._idle.append(process)
+        if self._closed:
+            self._dismiss(process)
+        self._reuse(process)
 
-    async def _extend(self, child: JobProcess, run: Held | None, ask: int, ms: int) -> None:
-        answer = Extended(ask, False)
+    def _can_extend(self, process: JobProcess, ms: int) -> bool:
+        under_way = list(self._extensions.values()).count(process)
+        return 0 < ms <= limits.MAX_LEASE_MS and under_way < self._limits.extensions
+
+    async def _extend(self, process: JobProcess, run: Held | None, request: int, ms: int) -> None:
+        answer = Extended(request, False)
         try:
-            answer = Extended(ask, run is not None and await self._ports.extend(run, ms))
+            answer = Extended(request, run is not None and await self._services.extend(run, ms))
         except RedisError as error:
-            answer = Extended(ask, False, str(error), isinstance(error, Unreachable))
+            answer = Extended(request, False, cut(str(error), limits.MAX_ERROR_TEXT), isinstance(error, Unreachable))
         finally:
-            child.asks -= 1
-            child.send(answer)
+            process.send(answer)
 
-    def _done(self, child: JobProcess, outcome: Outcome) -> None:
-        run, child.run = child.run, None
-        assert run is not None
-        del self._at_work[run]
-        child.rest()
-        if child.number >= PROCESS_JOBS or self._closed:
-            self._dismiss(child)
-        else:
-            self._free(child)
-        self._ports.ended(run, outcome)
-        self._feed()
+    def _process_ended(self, process: JobProcess) -> None:
+        has_started = process not in self._starting
+        for processes in (self._starting, self._working, self._exiting):
+            processes.discard(process)
+        with contextlib.suppress(ValueError):
+            self._idle.remove(process)
+        self._has_exited.set()
+        self._pids_changed()
+        if (run := process.take_job()) is not None:
+            level, record = logging.INFO if run.stop is not None else logging.WARNING, run.lease.record
+            job = {"queue": record.queue, "task": record.task, "id": record.id}
+            log_event(level, "process_died", **job, pid=process.pid, how=process.end_reason)
+            self._end(run, None)
+        if not has_started and not self._closed:
+            self._start_failed(process.end_reason)
+        self._dispatch()
 
-    def _free(self, child: JobProcess) -> None:
-        child.rest()
-        child.idle_since = self._clock()
-        self._idle.append(child)
-        self._feed()
+    def _end_soon(self, run: Held, outcome: Outcome | None) -> None:
+        """End the job in a later step of the loop: the caller may be iterating over jobs."""
+        self._services.loop.call_soon(self._end, run, outcome)
 
-    def _ended(self, child: JobProcess) -> None:
-        """It has died, by itself or by us."""
-        self._children.discard(child)
-        self._leaving.discard(child)
-        self._tell_guard()
-        if not self._leaving:
-            self._all_left.set()
-        if child in self._idle:
-            self._idle.remove(child)
-        run, child.run = child.run, None
-        if run is not None:
-            del self._at_work[run]
-            level = logging.WARNING if run.stop is None else logging.INFO
-            record = run.lease.record
-            log_event(
-                level, "process_died", queue=record.queue, task=record.task, id=record.id, pid=child.pid, how=child.how
-            )
-            self._ports.ended(run, None)
-        if not child.ready:
-            self._starting -= 1
-            if not self._closed:
-                self._not_started(child.how)
-        self._feed()
+    def _end(self, run: Held, outcome: Outcome | None) -> None:
+        run.ends_at = math.inf
+        final = self._outcome(run, outcome)
+        self._finished(run, [] if final is None else [(run, final)], self._services.clock())
+
+    def _outcome(self, run: Held, outcome: Outcome | None) -> Outcome | None:
+        """How the attempt ended, given the process's outcome; `outcome` None: it has died. None: the worker decides."""
+        if outcome is not None:
+            # A cancellation may have come after the handler's end.
+            counts = isinstance(outcome, (Completed, Unroutable)) and not run.persistent
+            return outcome if run.cancelled is None or counts else Cancelled(run.cancelled)
+        if run.phase is Phase.LOST:
+            return None
+        if run.cancelled is not None:
+            return Cancelled(run.cancelled)
+        match run.stop:
+            case Stop.TIMEOUT:
+                return outcomes.outcome_of_timeout(run.spec, run.lease, run.timeout_s, self._services.random)
+            case Stop.SILENCE | Stop.SHUTDOWN | Stop.LOST:
+                # The worker releases the others together when it stops, so that they keep their order.
+                return Released() if run.persistent else None
+            case _:
+                return Crashed()
 
 
 def require_launcher(specs: Sequence[TaskSpec], launch: Launch | None) -> Launch | None:
-    """How processes for these are started; None: none needs one. Refuses what this worker could not run as it is asked
-    for: raises `InvalidArgument`."""
+    """Check that this worker can run these tasks. Return `launch` if one of them needs job processes, else None.
+
+    Raises `InvalidArgument`.
+    """
     needed = None
     for spec in specs:
         if spec.run_in is not RunIn.PROCESS:
