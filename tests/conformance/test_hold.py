@@ -155,5 +155,5 @@ def test_an_idle_worker_is_woken_when_the_hold_ends(world: World) -> None:
             assert world.take() == []
 
     step(world.engine.purge("q", State.SCHEDULED), Session("s"), send_with(world.driver), act_after(look))
-    assert world.run(world.engine.wait(["q"], 1_000)) == "q"
+    assert world.wait(["q"], 1_000) == "q"
     assert world.take_ids() == ["a"]

@@ -227,9 +227,9 @@ def test_resuming_wakes(world: World) -> None:
     world.put_in("L", "a")
     world.run(world.engine.park_lane("q", "L"))
     assert world.take() == []
-    assert world.run(world.engine.wait(["q"], 20)) is None
+    assert world.wait(["q"], 20) is None
     world.resume_lane("L")
-    assert world.run(world.engine.wait(["q"], 5_000)) == "q"
+    assert world.wait(["q"], 5_000) == "q"
 
 
 @pytest.mark.parametrize("act", ["cancel", "discard"])

@@ -156,7 +156,7 @@ def test_one_claim_has_a_number_of_turns_and_the_next_goes_on(world: World) -> N
     fill_lanes(world, 2 * TURNS_MOST + 10, 1)
     taken = [world.take_ids(limits.MAX_BATCH, f"w{n}") for n in range(3)]
     assert [len(ids) for ids in taken] == [TURNS_MOST, TURNS_MOST, 10]
-    assert world.run(world.engine.wait(["q"], 20)) is None, "nothing is left to claim"
+    assert world.wait(["q"], 20) is None, "nothing is left to claim"
 
 
 def test_lanes_get_their_turns_beside_more_plain_jobs_than_a_claim_takes(world: World) -> None:

@@ -45,9 +45,9 @@ def test_what_returns_is_run_again_after_the_others(world: World, ttl_ms: int) -
 def test_what_returns_wakes(world: World) -> None:
     put(world, "a")
     lease = world.take_one()
-    assert world.run(world.engine.wait(["q"], 20)) in (None, "q")
+    assert world.wait(["q"], 20) in (None, "q")
     assert world.settle(lease, Completed(b""))
-    assert world.run(world.engine.wait(["q"], 5_000)) == "q"
+    assert world.wait(["q"], 5_000) == "q"
 
 
 def test_a_round_starts_with_clean_counts(world: World) -> None:

@@ -103,9 +103,9 @@ def test_resuming_wakes(world: World) -> None:
     world.put("a")
     world.configure(paused=True)
     assert world.take() == []
-    assert world.run(world.engine.wait(["q"], 20)) is None
+    assert world.wait(["q"], 20) is None
     world.configure(paused=False)
-    assert world.run(world.engine.wait(["q"], 5_000)) == "q"
+    assert world.wait(["q"], 5_000) == "q"
     assert world.drain() == ["a"]
 
 
@@ -116,7 +116,7 @@ def test_a_paused_queue_keeps_nobody_busy(world: World) -> None:
     world.put("a")
     assert world.take() == []
     assert world.run(world.engine.lease("w", ["q"], 1)).next_ms is None
-    assert world.run(world.engine.wait(["q"], 20)) is None
+    assert world.wait(["q"], 20) is None
 
 
 # Maximum length.

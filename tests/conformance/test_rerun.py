@@ -46,7 +46,7 @@ def test_it_wakes_somebody(world: World) -> None:
     lease = running_and_waiting(world)
     assert world.take() == []
     world.finish(lease)
-    assert world.run(world.engine.wait(["q"], 5_000)) == "q"
+    assert world.wait(["q"], 5_000) == "q"
 
 
 def test_it_is_listed_as_scheduled_without_a_time(world: World) -> None:

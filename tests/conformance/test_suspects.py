@@ -90,10 +90,10 @@ def test_a_suspect_that_has_run_for_long_leaves_its_place_to_another(world: Worl
 def test_the_end_of_a_suspect_wakes_a_worker_for_the_next(world: World) -> None:
     suspect(world, *"abc", crashes=2)
     first, _ = world.take(3, "w", slots=4)
-    while world.run(world.engine.wait(["q"], 20)):
+    while world.wait(["q"], 20):
         world.take(1, "w", slots=4)
     world.finish(first)
-    assert world.run(world.engine.wait(["q"], 1_000)) == "q"
+    assert world.wait(["q"], 1_000) == "q"
     assert world.take_ids(1, "w", slots=4) == ["c"]
 
 

@@ -14,7 +14,7 @@ from tests.support.world import BOOM, World
 
 
 def waiting(world: World, *queues: str, timeout_ms: int = 20) -> str | None:
-    return world.run(world.engine.wait(queues or ("q",), timeout_ms))
+    return world.wait(queues or ("q",), timeout_ms)
 
 
 def test_nothing_to_wait_for_ends_in_time(world: World) -> None:

@@ -70,7 +70,7 @@ class Scene:
             "heartbeat": lambda: engine.heartbeat("w", ("orders",), refs),
             "leave": lambda: engine.leave("w", ("orders",)),
             "maintain": lambda: engine.maintain(("orders",), ()),
-            "wait": lambda: engine.wait(("orders",), 20),
+            "wait": lambda: engine.wait("w", ("orders",), 20).calls,
             "look": lambda: engine.queue("orders"),
         }[name]()
 

@@ -20,6 +20,7 @@ from leasehold.core.outcome import Outcome, Released, Retried, Unroutable
 from leasehold.core.shape import PLAIN, Progress, Shape
 from leasehold.core.steps import Steps
 from leasehold.core.task import TaskSpec
+from leasehold.core.waiting import Wait, Wake
 from leasehold.runtime import KeeperGone, Worker, current_job
 
 
@@ -81,6 +82,8 @@ class FakeEngine:
     of_lanes: list[dict[str, int]] = field(default_factory=list)
     token_of: Callable[[int], Token] = int
     """The token of a claim, by its number from 1. Tests with text tokens give another one."""
+    waits: Callable[[Sequence[str], int], Wait] | None = None
+    """How workers wait; None: by a blocking call."""
     _claims: dict[Token, int] = field(default_factory=dict)
     """Tokens in the order of the claims."""
     _woken: asyncio.Event = field(default_factory=asyncio.Event)
@@ -165,7 +168,10 @@ class FakeEngine:
         self.held[claimed.ref] = claimed
         return claimed
 
-    def wait(self, queues: Sequence[str], timeout_ms: int) -> Steps[str | None]:
+    def wait(self, worker: str, queues: Sequence[str], timeout_ms: int) -> Wait:
+        return Wake(self.wake(queues, timeout_ms)) if self.waits is None else self.waits(queues, timeout_ms)
+
+    def wake(self, queues: Sequence[str], timeout_ms: int) -> Steps[str | None]:
         async def wait() -> str | None:
             self._note("wait")
             if not any(self.ready[queue] for queue in queues):  # as a wake-up that was left in Redis

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import itertools
 import logging
-from typing import Any
 
 import pytest
 
 from leasehold.core.errors import AccessDenied
 from leasehold.core.steps import WaitLost
-from leasehold.runtime import fetcher
+from leasehold.runtime import waiting
 from leasehold.runtime.loops import MonitoredDriver
 from leasehold.runtime.ports import Env
 from tests.runtime.fakes import FakeDriver, FakeEngine, Rig
@@ -30,7 +29,7 @@ async def test_it_is_told_once_and_jobs_are_done_all_the_same(error: Exception, 
     with caplog.at_level(logging.DEBUG, "leasehold.worker"):
         async with Rig(lambda: None) as rig:
             rig.driver.fault = fault
-            await rig.engine.until(lambda: waits > fetcher.LOST_TOLD + 1)
+            await rig.engine.until(lambda: waits > waiting.LOST_LOGGED + 1)
             rig.engine.add("a")
             await rig.settled(1)
             assert caplog.text.count("not_woken") == 1
@@ -45,7 +44,7 @@ async def test_what_is_cut_after_a_quiet_while_is_no_news(
     silent: bool, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ):
     """As by a proxy in between. It is, when nobody says that the connection is gone."""
-    monkeypatch.setattr(fetcher, "HELD_S", 0.0)
+    monkeypatch.setattr(waiting, "HELD_S", 0.0)
     waits = 0
 
     def fault(call: str) -> None:
@@ -56,7 +55,7 @@ async def test_what_is_cut_after_a_quiet_while_is_no_news(
 
     async with Rig(lambda: None) as rig:
         rig.driver.fault = fault
-        await rig.engine.until(lambda: waits > fetcher.LOST_TOLD + 1)
+        await rig.engine.until(lambda: waits > waiting.LOST_LOGGED + 1)
     assert caplog.text.count("not_woken") == int(silent)
 
 
@@ -73,13 +72,13 @@ async def test_one_of_many_that_is_lost_is_no_news(caplog: pytest.LogCaptureFixt
 
     async with Rig(lambda: None) as rig:
         rig.driver.fault = fault
-        await rig.engine.until(lambda: waits > 4 * fetcher.LOST_TOLD)
+        await rig.engine.until(lambda: waits > 4 * waiting.LOST_LOGGED)
     assert "woken" not in caplog.text
 
 
 async def test_a_lost_wait_is_no_sign_of_life():
     """What an orchestrator looks at is the time of the last good reply."""
-    engine: Any = FakeEngine()
+    engine = FakeEngine()
     driver, times = FakeDriver(), itertools.count(100)
     link = MonitoredDriver(driver, Env(clock=lambda: float(next(times))))
     before = link.good_at
@@ -89,9 +88,9 @@ async def test_a_lost_wait_is_no_sign_of_life():
 
     driver.fault = fault
     with pytest.raises(WaitLost):
-        await link.wait(engine.wait(["q"], 20))
+        await link.wait(engine.wake(["q"], 20))
     assert link.good_at == before
     assert link.down_since is None
     driver.fault = None
-    assert await link.wait(engine.wait(["q"], 20)) is None
+    assert await link.wait(engine.wake(["q"], 20)) is None
     assert link.good_at > before

@@ -21,6 +21,7 @@ from leasehold.core.shape import (
     Until,
 )
 from leasehold.core.steps import Command, Steps
+from leasehold.core.waiting import Listen, calls_of
 from leasehold.redis.sync import SyncDriver
 from leasehold.testing.server import RedisServer
 from tests.support.engines import GRACE_MS, LEASE_MS, Entry, Options
@@ -119,6 +120,17 @@ class World:
     def take_one(self, worker: str = "w", queue: str = "q") -> Lease:
         (lease,) = self.take(1, worker, (queue,))
         return lease
+
+    def wait(self, queues: Sequence[str], timeout_ms: int, worker: str = "w") -> str | None:
+        """Wait as the engine says: the queue that may have work, None for none."""
+        wait = self.engine.wait(worker, queues, timeout_ms)
+        if isinstance(wait, Listen):
+            (channel,) = wait.channels
+            with self.driver.subscribe(channel) as messages:
+                message = messages.get(timeout_ms / 1000)
+            return None if message is None else wait.parse(message)
+        calls = calls_of(wait)
+        return None if calls is None else self.run(calls)
 
     def settle(self, lease: Lease, outcome: Outcome | None = None) -> bool:
         (answer,) = self.run(self.engine.settle([(lease, outcome or Completed(b"r"))]))

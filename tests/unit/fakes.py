@@ -12,6 +12,7 @@ from leasehold.core.job import Enqueued, ErrorInfo, JobRecord, JobView, Lease, L
 from leasehold.core.outcome import Outcome
 from leasehold.core.shape import CancelAnswer, CancelCount, LanePage, LaneView, QueueSettings
 from leasehold.core.steps import Steps
+from leasehold.core.waiting import Wake
 
 
 @dataclass
@@ -46,7 +47,10 @@ class FakeEngine:
         self.asked.append(("lease", worker, tuple(queues), limit, lease_ms))
         return Leased((self.leases.pop(0),) if self.leases else ())
 
-    def wait(self, queues: Any, timeout_ms: int) -> Steps[str | None]:
+    def wait(self, worker: str, queues: Any, timeout_ms: int) -> Wake:
+        return Wake(self._wake(timeout_ms))
+
+    def _wake(self, timeout_ms: int) -> Steps[str | None]:
         yield from ()
         self.asked.append(("wait", timeout_ms))
         self.leases.append(held("late"))

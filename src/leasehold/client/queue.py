@@ -28,6 +28,7 @@ from leasehold.core.shape import progress_of
 from leasehold.core.signature import Results
 from leasehold.core.steps import Steps, WaitLost
 from leasehold.core.text import cut
+from leasehold.core.waiting import calls_of, pause_ms_of
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -142,7 +143,7 @@ class Queue:
                 return self._held(leased)
             began = time.monotonic()
             try:
-                self._client.run(self._client.engine.wait([self.name], wait_ms))
+                self._wait(claim.worker, wait_ms)
             except WaitLost:
                 time.sleep(claim.pause_s(began, time.monotonic()))
             else:
@@ -262,11 +263,29 @@ class Queue:
                 return self._held(leased)
             began = time.monotonic()
             try:
-                await self._client.arun(self._client.engine.wait([self.name], wait_ms))
+                await self._await(claim.worker, wait_ms)
             except WaitLost:
                 await asyncio.sleep(claim.pause_s(began, time.monotonic()))
             else:
                 claim.waits.good()
+
+    def _wait(self, worker: str, wait_ms: int) -> None:
+        """Wait for work as the engine states. A claim follows, which also adopts what the wait took."""
+        wait = self._client.engine.wait(worker, [self.name], wait_ms)
+        calls = calls_of(wait)
+        if calls is None:
+            time.sleep(pause_ms_of(wait, wait_ms) / limits.SECOND)
+        else:
+            self._client.run(calls)
+
+    async def _await(self, worker: str, wait_ms: int) -> None:
+        """The twin of `_wait`."""
+        wait = self._client.engine.wait(worker, [self.name], wait_ms)
+        calls = calls_of(wait)
+        if calls is None:
+            await asyncio.sleep(pause_ms_of(wait, wait_ms) / limits.SECOND)
+        else:
+            await self._client.arun(calls)
 
     def _lease(self, claim: Claim) -> Steps[Leased]:
         """One look does not go through all that may be in the way of a job: what was cancelled, or of dead workers."""

@@ -29,6 +29,7 @@ from leasehold.core.shape import (
     QueueSettings,
 )
 from leasehold.core.steps import Steps
+from leasehold.core.waiting import Wait
 
 BEAT_MS: Final = 500
 """A worker that holds jobs sends a heartbeat this often."""
@@ -184,11 +185,8 @@ class Engine(Protocol):
         """
         ...
 
-    def wait(self, queues: Sequence[str], timeout_ms: int) -> Steps[str | None]:
-        """Block until one of the queues may have work, and say which; None after `timeout_ms`. Takes nothing away.
-
-        A hint: it may be lost, and a job may be gone by the time of the claim.
-        """
+    def wait(self, worker: str, queues: Sequence[str], timeout_ms: int) -> Wait:
+        """How this worker waits until one of the queues may have work, for at most `timeout_ms`."""
         ...
 
     def settle(self, settlements: Sequence[tuple[Lease, Outcome]]) -> Steps[list[bool]]:

@@ -61,12 +61,15 @@ class Invoke:
 
     `replicas`: wait then, for a bounded time, until so many replicas have all that was written up to here (WAIT on the
     same connection). The reply is an `Acknowledged` in that case. Not asked for by engines, but by `durably`.
+
+    `lead`: a blocking command that goes before it, in one write. Its reply is not used. Set by `waiting.led_by`.
     """
 
     script: Script
     keys: tuple[str, ...]
     args: tuple[Arg, ...]
     replicas: int = 0
+    lead: Command | None = None
 
 
 @dataclass(frozen=True, slots=True)

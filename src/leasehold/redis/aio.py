@@ -33,7 +33,7 @@ from leasehold.redis.pubsub import AsyncSubscription, PubSub
 from leasehold.redis.replies import Action
 from leasehold.redis.sessions import Session, Sessions
 from leasehold.redis.url import Target
-from leasehold.redis.wire import acknowledged, blocks, first_key, flat, packed, packed_text, packed_wait, time_for
+from leasehold.redis.wire import acknowledged, first_key, flat, packed, packed_text, packed_wait, time_for, wait_in
 
 T = TypeVar("T")
 
@@ -47,8 +47,8 @@ class _Link:
         self.connection = connection
         self.used = False
 
-    async def ask(self, data: bytes, timeout_s: float, silence_s: float) -> Reply:
-        return await ask_within(self.connection, data, timeout_s, silence_s)
+    async def ask(self, data: bytes, timeout_s: float, silence_s: float, led: bool = False) -> Reply:
+        return await ask_within(self.connection, data, timeout_s, silence_s, led)
 
     async def close(self) -> None:
         await self.connection.disconnect(nowait=True)
@@ -164,6 +164,7 @@ class AsyncDriver:
     async def _call(self, call: Command | Invoke) -> Reply:
         data = packed(call)
         timeout = time_for(call, data, self._reply_timeout)
+        led = isinstance(call, Invoke) and call.lead is not None
         patience: RetryBudget | None = None
         fresh = False
         while True:
@@ -172,7 +173,7 @@ class AsyncDriver:
             bound = min(timeout, left + timeout - self._reply_timeout)
             try:
                 link = await self._take(fresh, left)
-                reply = await link.ask(data, bound, self._reply_timeout)
+                reply = await link.ask(data, bound, self._reply_timeout, led)
                 reply = flat(call, reply) if self._resp3 else reply
                 if isinstance(call, Invoke) and call.replicas:
                     reply = await self._wait(link, call.replicas, reply)
@@ -181,15 +182,15 @@ class AsyncDriver:
                 action = replies.action_of(error)
                 await self._put(link, replies.keeps_connection(error) and action is not Action.RECONNECT)
                 if action is Action.NOSCRIPT and isinstance(call, Invoke):
-                    data = packed_text(call)
-                elif closed and not blocks(call):
+                    data, led = packed_text(call), False
+                elif closed and wait_in(call) is None:
                     # The server closed it while it was idle, and probably the others too: no reason to wait.
                     await self._drop_idle()
                     fresh = True
                 elif action in (Action.RESEND, Action.RECONNECT):
                     if action is Action.RECONNECT:
                         await self._drop_idle()
-                    if blocks(call):
+                    if wait_in(call) is not None:
                         raise WaitLost(replies.cause_of(error), replies.timed_out(error)) from error
                     patience = patience or RetryBudget(self._patience, self._random)
                     await asyncio.sleep(self._delay(patience, error, bound))

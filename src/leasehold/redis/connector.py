@@ -28,6 +28,7 @@ from redis.retry import Retry
 from leasehold.core import limits
 from leasehold.core.errors import AccessDenied, NotConfigured
 from leasehold.core.steps import Arg
+from leasehold.redis import replies
 from leasehold.redis.sentinels import Question, Sentinels
 from leasehold.redis.url import Target, Tls
 
@@ -106,15 +107,22 @@ class _AsyncParser(_WholeErrors, aio.DefaultParser):  # type: ignore[valid-type,
         return more
 
 
-async def ask_within(connection: AsyncConnection, data: bytes, first_s: float, silence_s: float) -> Any:
-    """The reply to one command. Raises `TimeoutError` when nothing of it has come after `first_s`, or when it falls
-    silent for `silence_s`."""
+async def ask_within(
+    connection: AsyncConnection, data: bytes, first_s: float, silence_s: float, led: bool = False
+) -> Any:
+    """The reply to the command in `data`; `led`: to the second of two commands, after a wait.
+
+    Raises `TimeoutError` when nothing of it has come after `first_s`, or when it falls silent for `silence_s`.
+    """
     # The only deadline: the client's own timeouts are off, they can swallow a cancellation on Python 3.11.
     parser: _AsyncParser = connection._parser  # type: ignore[attr-defined]
     async with asyncio.timeout(first_s) as deadline:
         await connection.send_packed_command([data], False)
         parser.deadline, parser.silence_s = deadline, silence_s
         try:
+            if led:
+                with replies.ignoring_refusal():
+                    await connection.read_response()
             return await connection.read_response()
         finally:
             parser.deadline = None

@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 import shlex
 import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import Enum
 from typing import Final, TypeGuard, TypeVar
 
@@ -157,6 +159,16 @@ def is_reply(error: Exception) -> TypeGuard[client.RedisError]:
 def keeps_connection(error: BaseException) -> bool:
     """Whether the connection can be used again after this error: a complete error reply was read from it."""
     return isinstance(error, client.ResponseError) and not isinstance(error, client.ConnectionError)
+
+
+@contextmanager
+def ignoring_refusal() -> Iterator[None]:
+    """Continue after an error reply: the connection is in order, and the reply to the next command follows."""
+    try:
+        yield
+    except client.ResponseError as error:
+        if not keeps_connection(error):
+            raise
 
 
 def action_for(prefix: str) -> Action:

@@ -28,7 +28,7 @@ from leasehold.redis.replies import Action
 from leasehold.redis.sessions import Session, Sessions
 from leasehold.redis.subscription import Subscription
 from leasehold.redis.url import Target
-from leasehold.redis.wire import acknowledged, blocks, first_key, flat, packed, packed_text, packed_wait, time_for
+from leasehold.redis.wire import acknowledged, first_key, flat, packed, packed_text, packed_wait, time_for, wait_in
 
 T = TypeVar("T")
 
@@ -45,12 +45,16 @@ class _Link:
         self._timeout = -1.0
         self.used = False
 
-    def ask(self, data: bytes, timeout_s: float) -> Reply:
+    def ask(self, data: bytes, timeout_s: float, led: bool = False) -> Reply:
+        """The reply to the one command in `data`, or to the second of two. That to a wait before it does not matter."""
         # The timeout is that of the socket: for sending as a whole, and for each piece of the reply that arrives.
         if timeout_s != self._timeout:
             self._socket.settimeout(timeout_s)
             self._timeout = timeout_s
         self._send([data], False)
+        if led:
+            with replies.ignoring_refusal():
+                self.connection.read_response()
         return self.connection.read_response()
 
     def close(self) -> None:
@@ -161,6 +165,7 @@ class SyncDriver:
         self._check_open()
         data = packed(call)
         timeout = time_for(call, data, self._reply_timeout)
+        led = isinstance(call, Invoke) and call.lead is not None
         patience: RetryBudget | None = None
         fresh = False
         while True:
@@ -169,7 +174,7 @@ class SyncDriver:
             bound = min(timeout, left + timeout - self._reply_timeout)
             try:
                 link = self._take(fresh, left)
-                reply = link.ask(data, bound)
+                reply = link.ask(data, bound, led)
                 reply = flat(call, reply) if self._resp3 else reply
                 if isinstance(call, Invoke) and call.replicas:
                     reply = self._wait(link, call.replicas, reply)
@@ -178,15 +183,15 @@ class SyncDriver:
                 action = replies.action_of(error)
                 self._put(link, replies.keeps_connection(error) and action is not Action.RECONNECT)
                 if action is Action.NOSCRIPT and isinstance(call, Invoke):
-                    data = packed_text(call)
-                elif closed and not blocks(call):
+                    data, led = packed_text(call), False
+                elif closed and wait_in(call) is None:
                     # The server closed it while it was idle, and probably the others too: no reason to wait.
                     self._drop_idle()
                     fresh = True
                 elif action in (Action.RESEND, Action.RECONNECT):
                     if action is Action.RECONNECT:
                         self._drop_idle()
-                    if blocks(call):
+                    if wait_in(call) is not None:
                         raise WaitLost(replies.cause_of(error), replies.timed_out(error)) from error
                     patience = patience or RetryBudget(self._patience, self._random)
                     time.sleep(self._delay(patience, error, bound))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, TypeGuard
+from typing import Any, Final
 
 from leasehold.core import limits
 from leasehold.core.steps import Acknowledged, Command, Invoke, Reply
@@ -22,7 +22,8 @@ def packed(call: Command | Invoke) -> bytes:
     """The call for the wire. A script goes by its SHA-1."""
     if isinstance(call, Command):
         return pack(call.args)
-    return pack(("EVALSHA", call.script.sha, len(call.keys), *call.keys, *call.args))
+    lead = b"" if call.lead is None else pack(call.lead.args)
+    return lead + pack(("EVALSHA", call.script.sha, len(call.keys), *call.keys, *call.args))
 
 
 def packed_text(call: Invoke) -> bytes:
@@ -30,16 +31,17 @@ def packed_text(call: Invoke) -> bytes:
     return pack(("EVAL", call.script.text, len(call.keys), *call.keys, *call.args))
 
 
-def blocks(call: Command | Invoke) -> TypeGuard[Command]:
-    """Whether Redis may hold the reply back. Such a call is not sent again: see `WaitLost`."""
-    return isinstance(call, Command) and call.block_ms > 0
+def wait_in(call: Command | Invoke) -> Command | None:
+    """The blocking command of a call, if it has one: Redis may hold the reply back. See `WaitLost`."""
+    wait = call if isinstance(call, Command) else call.lead
+    return wait if wait is not None and wait.block_ms > 0 else None
 
 
 def time_for(call: Command | Invoke, data: bytes, reply_timeout_s: float) -> float:
     """How long the first byte of the reply may take: what blocks, and what is large, gets its own time on top."""
     sending = len(data) / SLOW_BYTES_PER_S if len(data) > _LARGE else 0.0
-    if blocks(call):
-        return sending + call.block_ms / limits.SECOND + min(reply_timeout_s, BLOCK_LATE_MS / limits.SECOND)
+    if (wait := wait_in(call)) is not None:
+        return sending + wait.block_ms / limits.SECOND + min(reply_timeout_s, BLOCK_LATE_MS / limits.SECOND)
     return sending + reply_timeout_s
 
 

@@ -6,14 +6,12 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Mapping
-from typing import Any, Final
+from typing import Any
 
 from leasehold.core import limits
 from leasehold.core.engine import Engine
-from leasehold.core.errors import AccessDenied, RedisError
+from leasehold.core.errors import RedisError
 from leasehold.core.job import Leased, Refused, together
-from leasehold.core.patience import HELD_S, ReconnectBackoff
-from leasehold.core.steps import WaitLost
 from leasehold.core.task import BatchRule
 from leasehold.runtime.executor import Executor
 from leasehold.runtime.jobs.held import PENDING, Held
@@ -25,9 +23,7 @@ from leasehold.runtime.ports import Env, Keeper
 from leasehold.runtime.prefetch import STUCK_MS, Prefetch
 from leasehold.runtime.round_robin import WeightedRoundRobin
 from leasehold.runtime.settler import ROUND_MOST, Settler
-
-LOST_TOLD: Final = 5
-"""So many lost waits in a row are told of."""
+from leasehold.runtime.waiting import WorkWaiter
 
 
 class Fetcher:
@@ -70,9 +66,7 @@ class Fetcher:
         self.quiet = False
         self._paused: frozenset[str] = frozenset()
         self._hinted = 0
-        self._waits = ReconnectBackoff(env.random)
-        self._lost_waits = 0
-        self._unwoken = False
+        self._waiter = WorkWaiter(engine, link, worker, env)
         self._refused: set[str] = set()
         self._checked_at = env.clock()
         self._checked_started = 0
@@ -115,6 +109,12 @@ class Fetcher:
 
     async def run(self) -> None:
         """Until stopped; with `burst`, until there is nothing left to do."""
+        try:
+            await self._run()
+        finally:
+            await self._waiter.close()
+
+    async def _run(self) -> None:
         while not self.stopping:
             if self._disturbed.done():
                 self._disturbed = self._loop.create_future()
@@ -299,9 +299,11 @@ class Fetcher:
         slots = self._inflight.slots * (self._batches[part[0]].size if part[0] in self._batches else 1)
         company = self.suspects.prepare()
         try:
-            leased = await self._link.run(
-                self._engine.lease(self._worker, part, room, None, slots, self._of_lane or None, company)
-            )
+            claim = self._engine.lease(self._worker, part, room, None, slots, self._of_lane or None, company)
+            if self._waiter.leads:  # it waits first, so it may be cancelled: heartbeats report leases that it lost
+                leased = await self._rest(self._waiter.claim(claim)) or Leased()
+            else:
+                leased = await self._link.run(claim)
         except RedisError as error:
             self.suspects.claimed(Leased())
             if len(part) > 1 or is_away(error):
@@ -350,31 +352,12 @@ class Fetcher:
 
     async def _be_woken(self, queues: tuple[str, ...], wait_ms: int) -> None:
         """Wait for work. When that fails the queues are looked at all the same, later and later while it goes on."""
-        began = self._env.clock()
-        try:
-            queue = await self._rest(self._link.wait(self._engine.wait(queues, wait_ms)))
-        except (WaitLost, AccessDenied) as error:
-            now = self._env.clock()
-            self._tell_lost(error, now - began)
-            await self._rest(self._env.sleep(self._waits.lost(now - began, now)))
-            return
+        woken = await self._rest(self._waiter.wait(queues, wait_ms))
         if self.stopping or self._disturbed.done():
-            return
-        self._waits.good()
-        self._lost_waits = 0
-        if self._unwoken:
-            self._unwoken = False
-            log_event(logging.INFO, "woken_again")
-        self._hinted = 0 if queue is None else self._hinted + 1
-        self._turns.woken(queue)
-
-    def _tell_lost(self, error: Exception, held_s: float) -> None:
-        """Once, of waits that are lost one after the other. One that was cut after a quiet while is no news."""
-        cut = held_s >= HELD_S and isinstance(error, WaitLost) and not error.silent
-        self._lost_waits = 0 if cut else self._lost_waits + 1
-        if self._lost_waits >= LOST_TOLD and not self._unwoken:
-            self._unwoken = True
-            log_event(logging.WARNING, "not_woken", error=str(error))
+            await self._waiter.put_back()
+        elif woken is not None:
+            self._hinted = self._hinted + 1 if woken else 0
+            self._turns.woken(woken or None)
 
     async def _rest(self, waiting: Awaitable[Any], timeout_ms: int | None = None) -> Any:
         """Wait for this, but not when it is time to stop or to look anew. Only what may be cancelled is waited for."""

@@ -77,10 +77,10 @@ def test_a_migration_says_what_became_of_the_items(full: Bench, capsys: pytest.C
 
 def test_waiting_goes_on(full: Bench) -> None:
     """Looking at a list without taking from it may need memory, for Redis."""
-    assert full.run(full.engine.wait(["default"], 50)) == "default"
+    assert full.run(full.engine.wait("w", ["default"], 50).calls) == "default"
     full.drain()
-    assert full.run(full.engine.wait(["default"], 50)) is None
-    assert full.run(full.engine.wait(["default", "x"], 50)) is None
+    assert full.run(full.engine.wait("w", ["default"], 50).calls) is None
+    assert full.run(full.engine.wait("w", ["default", "x"], 50).calls) is None
 
 
 def test_the_drop_in_goes_on(full: Bench, db) -> None:

@@ -55,8 +55,8 @@ def test_r19_a_worker_notices_that_its_wait_will_not_be_answered(bench: Bench) -
         bench.put("a")
         before = time.monotonic()
         with pytest.raises(WaitLost):
-            driver.run(bench.engine.wait(["default"], 500))
-        assert driver.run(bench.engine.wait(["default"], 500)) == "default"
+            driver.run(bench.engine.wait("w", ["default"], 500).calls)
+        assert driver.run(bench.engine.wait("w", ["default"], 500).calls) == "default"
         assert time.monotonic() - before < 0.5 + 2 + 3
         driver.close()
 

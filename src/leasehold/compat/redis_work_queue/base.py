@@ -81,7 +81,8 @@ class Base:
         return []
 
     def _wait(self, seconds: float) -> Steps[str | None]:
-        return self._engine.wait([DEFAULT_QUEUE], max(limits.MIN_WAIT_MS, round(seconds * limits.SECOND)))
+        timeout_ms = max(limits.MIN_WAIT_MS, round(seconds * limits.SECOND))
+        return self._engine.wait(self._session, [DEFAULT_QUEUE], timeout_ms).calls
 
     def _complete(self, item: Item, token: str | None) -> Steps[bool]:
         """With the token of the lease that it was given under; without one, it must be the same data still."""

@@ -11,6 +11,7 @@ from leasehold.core.errors import ReplyError
 from leasehold.core.job import Dropped, Enqueued, JobView, Lease, Leased, NewJob, State
 from leasehold.core.shape import Progress
 from leasehold.core.steps import Arg, Command, Draw, Invoke, Nonce, Reply, Steps
+from leasehold.core.waiting import Wake
 from leasehold.engines.kit.chunks import Part, known
 from leasehold.engines.kit.config import META_TTL_MS
 from leasehold.engines.kit.encoding import as_bytes, as_text
@@ -87,7 +88,10 @@ class NativeEngine(ScriptedEngine, NativeInspector, NativeController):
         dropped = [Dropped(queue, as_text(id), "listed as ready, but there is no such job") for id in lost]
         return Leased(tuple(leases), tuple(dropped), (), known(next_ms), queue if how == RESERVED else None)
 
-    def wait(self, queues: Sequence[str], timeout_ms: int) -> Steps[str | None]:
+    def wait(self, worker: str, queues: Sequence[str], timeout_ms: int) -> Wake:
+        return Wake(self._wake(queues, timeout_ms))
+
+    def _wake(self, queues: Sequence[str], timeout_ms: int) -> Steps[str | None]:
         keys = {f"{self.prefix(queue)}:wake": queue for queue in queues}
         timeout = max(timeout_ms, limits.MIN_WAIT_MS)
         reply: Reply = yield Command(("BLPOP", *keys, f"{timeout / 1000:.3f}"), block_ms=timeout)

@@ -10,6 +10,7 @@ from leasehold.core.engine import Alone, Feature, Maintained
 from leasehold.core.errors import QueueFull
 from leasehold.core.job import Dropped, Enqueued, Lease, Leased, NewJob
 from leasehold.core.steps import Arg, Command, Draw, Invoke, Nonce, Steps
+from leasehold.core.waiting import Wake
 from leasehold.engines.kit.chunks import Part, known
 from leasehold.engines.kit.config import META_TTL_MS
 from leasehold.engines.kit.encoding import as_bytes, as_text
@@ -119,8 +120,13 @@ class RedisWorkQueueEngine(
         dropped = [Dropped(queue, as_text(id), "listed in the queue, but there is no such item") for id in lost]
         return Leased(tuple(leases), tuple(dropped), (), known(next_ms), queue if how == RESERVED else None)
 
-    def wait(self, queues: Sequence[str], timeout_ms: int) -> Steps[str | None]:
-        """An item is moved from the right end of its list to the right end: it stays where it is.
+    def wait(self, worker: str, queues: Sequence[str], timeout_ms: int) -> Wake:
+        return Wake(self._wake(queues, timeout_ms))
+
+    def _wake(self, queues: Sequence[str], timeout_ms: int) -> Steps[str | None]:
+        """Block until an item is in one of the lists, and leave it there.
+
+        An item is moved from the right end of its list to the right end: it stays where it is.
 
         Redis waits for one list in this way. Of several, one after the other is waited for.
         """

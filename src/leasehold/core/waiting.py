@@ -1,0 +1,118 @@
+"""How a worker waits for work: an engine states it as one of five values, and a driver executes the value.
+
+| value | Redis | while the worker waits |
+|---|---|---|
+| `Wake` | blocking calls | takes nothing; the next claim finds the job |
+| `Take` | a blocking call that moves a job | the next claim of the same worker adopts the job |
+| `Lead` | a blocking command before the claim, in one write | the claim runs as soon as the command ends |
+| `Listen` | pub/sub | a message names the queue that may have work |
+| `Poll` | nothing | the worker claims again after an interval |
+
+A wake-up is a hint: it may be lost, and the job may be gone by the time of the claim. Each wait may be cancelled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Final, TypeAlias, TypeVar
+
+from leasehold.core import limits
+from leasehold.core.steps import Command, Invoke, Steps
+
+T = TypeVar("T")
+
+LISTEN_POLL_MS: Final = 100
+"""How often a lease by hand looks for work where a worker would listen."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wake:
+    """Blocking calls. They answer the queue that may have work; None after the timeout."""
+
+    calls: Steps[str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Take:
+    """A blocking call that moves a job into a place of the worker in Redis. It answers as those of `Wake`.
+
+    The worker's next `lease` adopts the job. `put_back` returns it to its queue instead, for a wait that was cancelled.
+    A job that arrives after that counts as an orphaned lease of the worker: heartbeats report it, `leave` returns it.
+    """
+
+    call: Steps[str | None]
+    put_back: Callable[[], Steps[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Lead:
+    """A blocking command that is sent in one write with the claim, before it. Its reply is not used."""
+
+    command: Command
+
+
+@dataclass(frozen=True, slots=True)
+class Listen:
+    """Pub/sub channels. `parse` gives the queue that a message names, None for a message that names none."""
+
+    channels: tuple[str, ...]
+    parse: Callable[[bytes], str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Poll:
+    """Nothing to wait for: claim again after the interval."""
+
+    interval_ms: int
+
+
+Wait: TypeAlias = Wake | Take | Lead | Listen | Poll
+
+
+def led_by(command: Command, steps: Steps[T]) -> Steps[T]:
+    """Send the blocking command in one write with the first script of the steps.
+
+    The wait is sent once: `WaitLost` when the connection is lost meanwhile. What the script did then is as after any
+    lost reply.
+    """
+    try:
+        call = next(steps)
+        while not isinstance(call, Invoke):
+            call = steps.send((yield call))
+        call = replace(call, lead=command)
+        while True:
+            try:
+                reply = yield call
+            except Exception as error:
+                call = steps.throw(error)
+            else:
+                call = steps.send(reply)
+    except StopIteration as stop:
+        answer: T = stop.value
+        return answer
+    finally:
+        steps.close()
+
+
+def calls_of(wait: Wait) -> Steps[str | None] | None:
+    """The blocking calls of a wait that needs no more than a driver; None: pause instead, for `pause_ms_of`."""
+    match wait:
+        case Wake(calls):
+            return calls
+        case Take(call):
+            return call
+        case Lead(command):
+            return _alone(command)
+        case _:
+            return None
+
+
+def pause_ms_of(wait: Wait, timeout_ms: int) -> int:
+    """How long to pause before the next claim where nothing listens."""
+    interval_ms = wait.interval_ms if isinstance(wait, Poll) else LISTEN_POLL_MS
+    return max(limits.MIN_WAIT_MS, min(interval_ms, timeout_ms))
+
+
+def _alone(command: Command) -> Steps[None]:
+    yield command

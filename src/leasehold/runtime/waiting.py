@@ -1,0 +1,139 @@
+"""Waits for work as the engine states it: see `core.waiting`."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
+from typing import Final
+
+from leasehold.core import limits
+from leasehold.core.engine import Engine
+from leasehold.core.errors import AccessDenied
+from leasehold.core.job import Leased
+from leasehold.core.patience import HELD_S, ReconnectBackoff
+from leasehold.core.steps import Command, Steps, WaitLost
+from leasehold.core.waiting import Lead, Listen, Poll, Take, Wait, Wake, led_by
+from leasehold.runtime.log import log_event
+from leasehold.runtime.loops import MonitoredDriver
+from leasehold.runtime.ports import Env, Messages
+
+LOST_LOGGED: Final = 5
+"""The worker logs lost waits when this many were lost in a row."""
+
+
+class WorkWaiter:
+    """Executes the waits of one worker, and pauses longer and longer while waits are lost."""
+
+    def __init__(self, engine: Engine, link: MonitoredDriver, worker: str, env: Env) -> None:
+        self._engine = engine
+        self._link = link
+        self._worker = worker
+        self._env = env
+        self._backoff = ReconnectBackoff(env.random)
+        self._lost = 0
+        self._is_logged = False
+        self._put_back: Callable[[], Steps[None]] | None = None
+        self._lead: Command | None = None
+        self._subscriptions: dict[str, Messages] = {}
+        self._open = AsyncExitStack()
+
+    async def wait(self, queues: Sequence[str], timeout_ms: int) -> str | None:
+        """Wait until one of the queues may have work.
+
+        Answers its name; empty where the wait names no queue, None when the wait was lost.
+        """
+        began = self._env.clock()
+        try:
+            queue = await self._execute(self._engine.wait(self._worker, queues, timeout_ms), timeout_ms)
+        except (WaitLost, AccessDenied) as error:
+            await self._pause(error, began)
+            return None
+        self._note_good()
+        return queue or ""
+
+    async def claim(self, steps: Steps[Leased]) -> Leased:
+        """Wait and claim in one write. The last wait was a `Lead`; after this claim, the next one claims at once."""
+        lead, self._lead = self._lead, None
+        assert lead is not None, "asked before: `leads`"
+        began = self._env.clock()
+        try:
+            leased = await self._link.wait(led_by(lead, steps))
+        except WaitLost as error:
+            await self._pause(error, began)
+            return Leased(next_ms=0)
+        self._note_good()
+        return leased
+
+    @property
+    def leads(self) -> bool:
+        """Whether the next claim waits first, so that it may be cancelled."""
+        return self._lead is not None
+
+    async def put_back(self) -> None:
+        """Return what a wait took to its queue: no claim follows that would adopt it."""
+        put_back, self._put_back = self._put_back, None
+        if put_back is not None:
+            await self._link.run(put_back())
+
+    async def close(self) -> None:
+        """Leave the channels."""
+        self._subscriptions = {}
+        await self._open.aclose()
+
+    async def _execute(self, wait: Wait, timeout_ms: int) -> str | None:
+        match wait:
+            case Wake(calls):
+                return await self._link.wait(calls)
+            case Take(call, put_back):
+                self._put_back = put_back
+                return await self._link.wait(call)
+            case Lead(command):
+                self._lead = command
+            case Poll(interval_ms):
+                await self._env.sleep(min(interval_ms, timeout_ms) / limits.SECOND)
+            case Listen():
+                return await self._listen(wait, timeout_ms)
+        return None
+
+    async def _listen(self, wait: Listen, timeout_ms: int) -> str | None:
+        """The queue that the next message names. After subscribing it returns at once: a message may have come before.
+
+        Channels stay subscribed between waits. So no message is missed between a claim and the wait after it.
+        """
+        new = [channel for channel in wait.channels if channel not in self._subscriptions]
+        for channel in new:
+            self._subscriptions[channel] = await self._open.enter_async_context(self._link.subscribe(channel))
+        if new:
+            return None
+        timeout_s = timeout_ms / limits.SECOND
+        gets = [asyncio.ensure_future(self._subscriptions[channel].get(timeout_s)) for channel in wait.channels]
+        try:
+            await asyncio.wait(gets, return_when=asyncio.FIRST_COMPLETED)
+            messages = [got for get in gets if get.done() and (got := get.result()) is not None]
+        finally:
+            for get in gets:
+                get.cancel()
+        # Later messages are in their subscriptions still; one claim answers those of this wait.
+        return next((queue for message in messages if (queue := wait.parse(message)) is not None), None)
+
+    async def _pause(self, error: WaitLost | AccessDenied, began: float) -> None:
+        now = self._env.clock()
+        self._log_lost(error, now - began)
+        await self._env.sleep(self._backoff.lost(now - began, now))
+
+    def _note_good(self) -> None:
+        self._backoff.good()
+        self._lost = 0
+        if self._is_logged:
+            self._is_logged = False
+            log_event(logging.INFO, "woken_again")
+
+    def _log_lost(self, error: Exception, held_s: float) -> None:
+        """Once, for waits that are lost in a row. A connection that was cut after a quiet while does not count."""
+        cut = held_s >= HELD_S and isinstance(error, WaitLost) and not error.silent
+        self._lost = 0 if cut else self._lost + 1
+        if self._lost >= LOST_LOGGED and not self._is_logged:
+            self._is_logged = True
+            log_event(logging.WARNING, "not_woken", error=str(error))

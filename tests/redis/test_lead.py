@@ -1,0 +1,120 @@
+"""A blocking command that is sent in one write with a claim, before it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Generator, Sequence
+from typing import Any
+
+import pytest
+
+from leasehold.core.engine import Timing
+from leasehold.core.job import NewJob
+from leasehold.core.steps import Command, Invoke, Script, Steps
+from leasehold.core.waiting import Lead, led_by
+from leasehold.engines.native import NativeEngine
+from leasehold.engines.native.engine import NativeConfig
+from leasehold.processes.keeper.handle import ProcessKeeper
+from leasehold.protocols.registry import engine_spec_of
+from leasehold.redis.aio import AsyncDriver
+from leasehold.redis.sync import SyncDriver
+from leasehold.runtime import Worker
+from leasehold.testing.server import RedisServer
+from tests.runtime.fakes import task
+
+POP = Script("pop", "return {redis.call('LPOP', KEYS[1]), redis.call('LLEN', KEYS[1])}")
+WAIT = Command(("BLPOP", "wake", "5"), block_ms=5_000)
+
+
+def pop() -> Steps[Any]:
+    return (yield Invoke(POP, ("jobs",), ()))
+
+
+class Both:
+    """The two drivers behind one interface."""
+
+    def __init__(self, url: str, kind: str) -> None:
+        self.sync = SyncDriver(url)
+        self.url, self.kind = url, kind
+
+    def run(self, *all_steps: Steps[Any]) -> list[Any]:
+        if self.kind == "sync":
+            return [self.sync.run(steps) for steps in all_steps]
+
+        async def run() -> list[Any]:
+            driver = AsyncDriver(self.url)
+            try:
+                return [await driver.run(steps) for steps in all_steps]
+            finally:
+                await driver.close()
+
+        return asyncio.run(run())
+
+
+@pytest.fixture(params=["sync", "aio"])
+def both(server: RedisServer, request: pytest.FixtureRequest) -> Generator[Both]:
+    both = Both(server.url, request.param)
+    yield both
+    both.sync.close()
+
+
+def test_the_claim_follows_the_wait(server: RedisServer, both: Both) -> None:
+    server.command("RPUSH", "jobs", "a", "b")
+    server.command("RPUSH", "wake", "x", "y")
+    # The first goes with the text of the script, which Redis does not know yet.
+    assert both.run(led_by(WAIT, pop()), led_by(WAIT, pop()), pop()) == [[b"a", 1], [b"b", 0], [None, 0]]
+    assert server.command("LLEN", "wake") == 0, "each wait took its wake-up"
+
+
+def test_a_wait_that_is_refused_does_not_cost_the_claim(server: RedisServer, both: Both) -> None:
+    server.command("RPUSH", "jobs", "a", "b")
+    server.command("SET", "wake", "not a list")
+    assert both.run(led_by(WAIT, pop()), led_by(WAIT, pop()), pop()) == [[b"a", 1], [b"b", 0], [None, 0]]
+
+
+def test_a_claim_under_a_nonce_is_led_too(server: RedisServer, both: Both) -> None:
+    engine = NativeEngine("lh")
+    both.run(engine.enqueue([NewJob("q", "a", b"")]))
+    wait = Command(("BLPOP", f"{engine.prefix('q')}:wake", "5"), block_ms=5_000)
+    (leased,) = both.run(led_by(wait, engine.lease("w", ["q"], 5)))
+    assert [lease.record.id for lease in leased.leases] == ["a"]
+    assert server.command("EXISTS", f"{engine.prefix('q')}:wake") == 0
+
+
+class Leading(NativeEngine):
+    """The native engine, whose workers wait and claim in one write."""
+
+    led = 0
+
+    def wait(self, worker: str, queues: Sequence[str], timeout_ms: int) -> Any:
+        Leading.led += 1
+        keys = [f"{self.prefix(queue)}:wake" for queue in queues]
+        return Lead(Command(("BLPOP", *keys, str(timeout_ms / 1000)), block_ms=timeout_ms))
+
+
+async def test_a_worker_waits_and_claims_in_one_write(redis_url: str) -> None:
+    engine = Leading("lh", NativeConfig(timing=Timing(idle_wait_ms=20_000)))
+    done: asyncio.Queue[None] = asyncio.Queue()
+    driver, client = AsyncDriver(redis_url), AsyncDriver(redis_url)
+    keeper = ProcessKeeper(redis_url, engine_spec_of(engine))
+
+    async def handle() -> None:
+        done.put_nowait(None)
+
+    worker = Worker(engine, driver, {"t": task(handle)}, {}, ["q", "r"], keeper=keeper, signals=False, concurrency=2)
+    running = asyncio.create_task(worker.run())
+    try:
+        for number, queue in enumerate(["q", "r", "q"]):
+            while Leading.led <= number:  # noqa: ASYNC110 - the engine has no event for it
+                await asyncio.sleep(0.01)
+            await client.run(engine.enqueue([NewJob(queue, str(number), b"", "t")]))
+            async with asyncio.timeout(10):
+                await done.get()
+    finally:
+        worker.stop()
+        async with asyncio.timeout(10):
+            await running
+        with contextlib.suppress(Exception):
+            await driver.close()
+        await client.close()
