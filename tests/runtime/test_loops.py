@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import os
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -19,7 +18,6 @@ from leasehold.core.engine import Feature
 from leasehold.core.outcome import Completed, Crashed
 from leasehold.core.signals import Fail
 from leasehold.runtime import ExitStatus, KeeperGone, Worker
-from leasehold.runtime.handlers.loop import SturdyLoop, run
 from leasehold.runtime.heartbeat import KEEPER_RESTARTS
 from leasehold.runtime.loops import LOOP_FAILURES
 from tests.runtime.fakes import FakeEngine, FakeKeeper, Gate, Rig, gated, task
@@ -184,49 +182,8 @@ async def test_a_result_that_cannot_be_looked_at_costs_no_slot(kind):
     assert "request context" in end.error.message  # type: ignore[union-attr]
 
 
-def test_a_loop_whose_files_a_handler_has_closed_ends_the_process_with_one_line(monkeypatch, caplog):
-    class Ended(BaseException):
-        pass
-
-    def end(status: int) -> None:
-        raise Ended(status)
-
-    monkeypatch.setattr(os, "_exit", end)
-    monkeypatch.setattr(logging, "shutdown", lambda: None)
-    loop = SturdyLoop()
-    loop.call_soon(os.close, loop._selector.fileno())  # type: ignore[attr-defined]
-    with loop.guarded(), pytest.raises(Ended, match="1"):
-        loop.run_forever()
-    with contextlib.suppress(OSError):
-        loop.close()
-    (record,) = caplog.records
-    assert record.levelname == "CRITICAL"
-    assert record.message.startswith("loop_broken cause='a handler closed files")
-
-
-def test_a_handler_cannot_stop_the_loop(caplog):
-    gate = Gate()
-
-    async def wild() -> None:
-        asyncio.get_running_loop().stop()
-        gate.open.set()
-
-    async def work() -> FakeEngine:
-        async with Rig(gated(gate, retries=0), more=[task(wild, name="wild")]) as rig:
-            rig.engine.add("a")
-            await gate.begun.get()
-            rig.engine.add("b", task="wild")
-            await rig.settled(2)
-        return rig.engine
-
-    engine = run(work())
-    assert [type(one.outcome) for one in engine.settled] == [Completed, Completed]
-    assert "exit_ignored error=loop.stop()" in caplog.text
-
-
 @pytest.mark.parametrize("culprit", ["a handler", "whoever runs the loop"])
 def test_a_loop_that_ends_beneath_the_worker_fails_no_job(culprit):
-    """Not one of ours: a worker in somebody's own program."""
     gate, engine = Gate(), FakeEngine()
 
     async def wild() -> None:

@@ -20,7 +20,6 @@ from leasehold.core.outcome import Broken, Cancelled, Completed, Outcome, Releas
 from leasehold.core.task import RunIn
 from leasehold.runtime.forks import ForkGuard
 from leasehold.runtime.handlers.invoke import Caller
-from leasehold.runtime.handlers.loop import told_of_cancellation
 from leasehold.runtime.handlers.routes import UNROUTABLE, Routes
 from leasehold.runtime.handlers.threads import ThreadPool
 from leasehold.runtime.isolation.child import Launch
@@ -30,7 +29,7 @@ from leasehold.runtime.jobs.beats import Kept
 from leasehold.runtime.jobs.held import Batch, Held, Phase, Rest, Stop
 from leasehold.runtime.jobs.job import Job, JobServices
 from leasehold.runtime.jobs.outcomes import outcome_of_timeout
-from leasehold.runtime.jobs.overrun import CANCEL_MS, StuckSlots, take_verdict, unbegun, unless_asked, waits
+from leasehold.runtime.jobs.overrun import CANCEL_MS, StuckSlots, take_verdict, unless_asked, waits
 from leasehold.runtime.jobs.table import Inflight
 from leasehold.runtime.log import ended, log_event
 from leasehold.runtime.observe.dispatcher import EventDispatcher
@@ -75,9 +74,7 @@ class Executor:
         self._own = ForkGuard()
         self._loop = asyncio.get_running_loop()
         self._context = copy_context()
-        self.is_torn = told_of_cancellation()
-        """Whether a handler has cancelled all tasks, and with them the worker's own."""
-        self._caller = Caller(env.random, env.clock, self._finished, self.is_torn, kept.may_start)
+        self._caller = Caller(env.random, env.clock, self._finished, kept.may_start)
         self.reach = JobServices(self._loop, env.clock, env.random, self.extend, reporter.tell, self._answer)
         self._threads: ThreadPool[Held | Batch, tuple[Held | Batch, Outcomes, float]] = ThreadPool(
             inflight.slots, self._in_thread, self._from_thread
@@ -308,9 +305,7 @@ class Executor:
     def watch(self, now: float) -> None:
         """Find attempts that are over time, and handlers that did not end when they were told to."""
         for run in list(self._inflight.running):
-            if (judged := unbegun(run)) is not None:
-                self._end(run, judged)
-            elif run.ends_at <= now:
+            if run.ends_at <= now:
                 self._time_out(run, now)
             elif run.give_up_at <= now:
                 self._abandon(run)
@@ -331,8 +326,6 @@ class Executor:
             run.stop = why
         if run.rest is not None:
             self._rested(run)
-        elif (judged := unbegun(run)) is not None:
-            self._end(run, judged)
         elif run.spec.run_in is PROCESS and type(run) is Held and self.apart is not None:
             self.apart.stop(run, why)
         elif run.task is not None:

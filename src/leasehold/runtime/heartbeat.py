@@ -168,17 +168,16 @@ class Heartbeat:
         self._stopping = True
         self._fetcher.ready.clear()
 
-    def bequeath(self, torn: bool) -> bool:
+    def bequeath(self, crashed: bool) -> bool:
         """Leave to the keeper what is to be given back when this process has ended: see `Keeper.bequeath`.
 
-        `torn`: a handler has cancelled all tasks. False: there is no keeper to leave it to.
+        `crashed`: it counts a crash. False: there is no keeper to leave it to.
         """
         self.lay_down()
         held = self._inflight.everything()
-        # Attempts over their time must count, and so must those that may have torn the worker down: else a job that
-        # always does so would come back for ever. Others must not.
+        # Attempts over their time must count: else a job that always hangs would come back for ever. Others must not.
         over = bool(held) and all(one.run.verdict is not None for one in held)
-        taken = self._keeper.bequeath(crashed=torn or over)
+        taken = self._keeper.bequeath(crashed=crashed or over)
         if taken:
             tell_heir(self._keeper.pid)
         log_event(logging.WARNING, "bequeathing" if taken else "leases_lapse", worker=self._worker, jobs=len(held))

@@ -12,7 +12,6 @@ from typing import Final
 
 from leasehold.core import limits
 from leasehold.core.engine import Engine
-from leasehold.core.outcome import Crashed
 from leasehold.runtime.executor import Executor
 from leasehold.runtime.fetcher import Fetcher
 from leasehold.runtime.heartbeat import Heartbeat
@@ -49,34 +48,30 @@ class Shutdown:
     bequeathed: bool = False
     """Something was left to the keeper, which acts when this process has ended: it must not be ended with it."""
 
-    async def run(self, most_s: float) -> int | None:
-        """Within about so many seconds. How many were given back; None: not known."""
+    async def run(self, most_s: float, crashed: bool) -> int | None:
+        """Release what is held, within about `most_s`. `crashed`: all that runs counts a crash. Answers how many jobs
+        were released; None: not known."""
         self.heart.lay_down()
-        torn, kept = self.executor.is_torn(), outlasting(self.inflight)
+        kept = outlasting(self.inflight)
         # Before the keeper is told goodbye: until then it can still do this in our place. A beat that comes after it
         # finds nothing to keep.
-        given_back = await self._give_back(kept, most_s, torn)
+        given_back = await self._give_back(kept, most_s, crashed)
         if kept or (given_back is None and self.fetcher.keeping_since is not None):
-            self.bequeathed = self.heart.bequeath(torn)
+            self.bequeathed = self.heart.bequeath(crashed)
         if not self.bequeathed:
             await within(self.heart.stop(), limits.HARD_STOP_MS / limits.SECOND)
         return given_back
 
-    async def _give_back(self, kept: Sequence[Held], most_s: float, torn: bool) -> int | None:
-        put_back = await self._put_back(kept, most_s, torn) if kept or torn else 0
+    async def _give_back(self, kept: Sequence[Held], most_s: float, crashed: bool) -> int | None:
         if kept:
-            return put_back
-        leave = self.engine.leave(self.worker, self.queues, crashed=torn)
+            return 0 if crashed else await self._put_back(kept, most_s)
+        leave = self.engine.leave(self.worker, self.queues, crashed)
         given_back: int | None = await within(self.driver.run(leave), most_s)
         return given_back
 
-    async def _put_back(self, but: Sequence[Held], most_s: float, torn: bool) -> int:
+    async def _put_back(self, but: Sequence[Held], most_s: float) -> int:
         """Give back all but these, by settling it. How many that were."""
         others = [held for held in self.inflight.everything() if held not in but]
-        # Nobody knows which of them it was that tore the worker down: it counts for all that had begun.
-        culprits = [held for held in others if held.run.began] if torn else []
-        for held in culprits:
-            self.settler.put(held, Crashed())
-        self.executor.hand_back([held for held in others if held not in culprits])
+        self.executor.hand_back(others)
         await within(self.settler.flushed(), most_s)
         return sum(not self.inflight.knows(held.ref) for held in others)

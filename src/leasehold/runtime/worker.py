@@ -21,7 +21,6 @@ from leasehold.core.task import TaskSpec
 from leasehold.runtime.executor import Executor
 from leasehold.runtime.fetcher import Fetcher
 from leasehold.runtime.handlers.hooks import Hooks
-from leasehold.runtime.handlers.loop import guarded
 from leasehold.runtime.handlers.middleware import Layers, Middleware
 from leasehold.runtime.handlers.routes import Routes
 from leasehold.runtime.heartbeat import Heartbeat
@@ -188,7 +187,7 @@ class Worker:
 
     async def run(self) -> ExitStatus:
         """Work until stopped, or with `burst` until there is nothing left. Never raises what a handler raises."""
-        with on_signals(self.stop) if self._signals else contextlib.nullcontext(), guarded():
+        with on_signals(self.stop) if self._signals else contextlib.nullcontext():
             self._build()
             log_event(logging.INFO, "started", worker=self.id, queues=",".join(self.queues), slots=self._concurrency)
             if self._herald is not None:
@@ -198,9 +197,9 @@ class Worker:
             try:
                 try:
                     await self._stop.wait()
-                except asyncio.CancelledError:  # a handler may have cancelled all tasks there are, or its caller this
+                except asyncio.CancelledError:  # by a handler that cancels all tasks, or by the caller
                     self._fail("worker", LoopFailed("It was cancelled, and not by Leasehold."))
-                    await self._shut_down()
+                    await self._shut_down(crashed=True)
                     raise
                 return await self._shut_down()
             finally:
@@ -322,8 +321,9 @@ class Worker:
 
     # ------------------------------------------------------------------------------------------------------- the end
 
-    async def _shut_down(self) -> ExitStatus:
-        """Every wait in here is bounded."""
+    async def _shut_down(self, crashed: bool = False) -> ExitStatus:
+        """Every wait in here is bounded. `crashed`: any running job may be to blame for the end, so each counts a
+        crash."""
         self._executor.stopping = True
         self._fetcher.stop()
         # First the claim that is under way: what it brings is newer, and goes back together with the rest, in order.
@@ -352,7 +352,7 @@ class Worker:
         self._fetching.cancel()
         if self._executor.apart is not None:
             await self._or_hard(self._executor.apart.close(), PROCESS_EXIT_MS / limits.SECOND)
-        given_back = await self._leaving.run((limits.HARD_STOP_MS if hard else LEAVE_MS) / limits.SECOND)
+        given_back = await self._leaving.run((limits.HARD_STOP_MS if hard else LEAVE_MS) / limits.SECOND, crashed)
         going_on, unheard = len(self._inflight.running), None
         if self._herald is not None:
             self._herald.worker_stopped(given_back, hard)

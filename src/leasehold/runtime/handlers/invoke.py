@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from asyncio import CancelledError
+from asyncio import CancelledError, current_task
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
 from leasehold.core.job import ErrorInfo
-from leasehold.core.outcome import Outcome, Released
+from leasehold.core.outcome import Crashed, Outcome, Released
 from leasehold.core.task import Arguments
 from leasehold.runtime.jobs import outcomes
 from leasehold.runtime.jobs.batches import Outcomes, outcomes_of, outcomes_of_answers
@@ -23,21 +23,19 @@ Done: TypeAlias = Callable[[Held | Batch, Outcomes, float], None]
 
 
 class Caller:
-    """Neither method raises, whatever the handler does. `done` is told when a call on the loop has ended.
-    `torn` says whether the whole worker is being cancelled; `may_start`, whether a job is still ours."""
+    """Neither method raises, whatever the handler does. `done` is called when a call on the loop has ended. `may_start`
+    says whether this worker still holds a job."""
 
     def __init__(
         self,
         random: outcomes.Random,
         clock: Callable[[], float],
         done: Done,
-        torn: Callable[[], bool] = lambda: False,
         may_start: Callable[[Held], bool] = lambda held: True,
     ) -> None:
         self._random = random
         self._clock = clock
         self._done = done
-        self._torn = torn
         self._may_start = may_start
 
     async def on_loop(self, run: Held | Batch) -> None:
@@ -54,7 +52,7 @@ class Caller:
                 # To look at what came back may raise as well: a proxy of nothing does when it is asked for its class.
                 judged = self._returned(run, await run.spec.function(*arguments, **named))
             except BaseException as error:  # SystemExit and friends end the attempt, not the worker
-                judged = self._raised(run, error)
+                judged = self._raised(run, error, on_loop=True)
         # Here rather than in whoever awaits this: one coroutine less for every job.
         self._done(run, judged, self._clock())
 
@@ -97,27 +95,26 @@ class Caller:
             return [(run, outcomes.outcome_of_return(run.spec, run.lease, value, self._random, run.cancelled))]
         return outcomes_of_answers(run, value, self._random)
 
-    def _raised(self, run: Held | Batch, error: BaseException) -> Outcomes:
+    def _raised(self, run: Held | Batch, error: BaseException, on_loop: bool = False) -> Outcomes:
         try:
-            return self._judged(run, error)
+            info = outcomes.describe(error) if isinstance(run, Batch) else None  # once, not for each of its jobs
+            return self._after_error(run, error, on_loop, info)
         except BaseException:
             # The error's own attributes raise: it is a failure like any other, and says nothing more.
-            return self._judged(run, RuntimeError("an error that cannot be looked at"), outcomes.describe(error))
+            unreadable = RuntimeError("an error that cannot be looked at")
+            return self._after_error(run, unreadable, on_loop, outcomes.describe(error))
 
-    def _judged(self, run: Held | Batch, error: BaseException, info: ErrorInfo | None = None) -> Outcomes:
-        ours = run.stop is not None or run.task is None or run.task.cancelling() == 0
-        if isinstance(error, CancelledError) and not ours and self._torn():
-            return []  # all tasks were cancelled, by a handler or at the end of the loop: that says nothing of this one
-        if isinstance(run, Batch):
-            told = info or outcomes.describe(error)  # once, not for each of them
-            return outcomes_of(run, lambda held: self._after(run, held, error, told))
-        outcome = self._after(run, run, error, info)
-        return [] if outcome is None else [(run, outcome)]
+    def _after_error(self, run: Held | Batch, error: BaseException, on_loop: bool, info: ErrorInfo | None) -> Outcomes:
+        if type(run) is Held:
+            outcome = self._outcome(run, run, error, on_loop, info)
+            return [] if outcome is None else [(run, outcome)]
+        assert isinstance(run, Batch)
+        return outcomes_of(run, lambda held: self._outcome(run, held, error, on_loop, info))
 
-    def _after(
-        self, run: Held | Batch, held: Held, error: BaseException, info: ErrorInfo | None = None
+    def _outcome(
+        self, run: Held | Batch, held: Held, error: BaseException, on_loop: bool, info: ErrorInfo | None
     ) -> Outcome | None:
-        """None: we ended the handler, so what it raised says nothing about the job."""
+        """None: the worker ended the handler, so the error says nothing about the job."""
         if run.stop is Stop.LOST:
             return None
         if run.stop is Stop.TIMEOUT:
@@ -125,9 +122,18 @@ class Caller:
         if run.stop is not None and held.cancelled is None:
             if held.persistent:
                 return Released()
-            if run.task is not None:
-                return None  # given back with the rest when the worker leaves; a thread raised this by itself
+            if on_loop:
+                return None  # released with the rest when the worker leaves; a thread raised this by itself
+        if run.stop is None and held.cancelled is None and on_loop and _is_cancelled(error):
+            return Crashed()
         return outcomes.outcome_of_error(held.spec, held.lease, error, self._random, held.cancelled, info)
+
+
+def _is_cancelled(error: BaseException) -> bool:
+    """Whether other code than the worker cancelled the handler's task: a handler that cancels all tasks, or the end of
+    the event loop."""
+    task = current_task()
+    return isinstance(error, CancelledError) and task is not None and task.cancelling() > 0
 
 
 def _arguments(run: Held | Batch) -> Arguments:

@@ -24,7 +24,6 @@ from leasehold.core.shape import Progress
 from leasehold.core.task import TaskSpec
 from leasehold.runtime.forks import CLONE_STATUS, ForkGuard
 from leasehold.runtime.handlers.invoke import Caller
-from leasehold.runtime.handlers.loop import SturdyLoop, guarded
 from leasehold.runtime.handlers.middleware import Middleware, in_process
 from leasehold.runtime.handlers.routes import Routes
 from leasehold.runtime.isolation.channel import WorkerChannel
@@ -58,7 +57,7 @@ class Inside:
         line.cancel = self._cancel
 
     def run(self) -> None:
-        with asyncio.Runner(loop_factory=SturdyLoop) as runner:
+        with asyncio.Runner() as runner:
             loop = runner.get_loop()
             reach = JobServices(
                 loop, time.monotonic, random.random, self._extend, self._progress, _no_batch, self._extend_now
@@ -106,8 +105,7 @@ class Inside:
             held.task = task
             if held.cancelled is not None:
                 task.cancel()
-        with guarded():
-            await self._caller.on_loop(held)
+        await self._caller.on_loop(held)
 
     def _on_loop_ended(self, run: Held | Batch, judged: Outcomes, at: float) -> None:
         self._judged = judged

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from leasehold.core import limits
-from leasehold.core.outcome import Cancelled, Outcome, Released
+from leasehold.core.outcome import Cancelled, Outcome
 from leasehold.runtime.jobs.batches import Outcomes
 from leasehold.runtime.jobs.held import RUNNING, Batch, Held
 from leasehold.runtime.jobs.table import Inflight
@@ -40,13 +40,6 @@ def unless_asked(held: Held, outcome: Outcome) -> Outcome:
 def outlasting(inflight: Inflight) -> list[Held]:
     """What is held by handlers that go on, and beside which nothing may run."""
     return [held for run in inflight.running for held in _all_of(run) if held.phase is RUNNING and waits(held)]
-
-
-def unbegun(run: Held | Batch) -> Outcomes | None:
-    """How it ends when somebody has cancelled its task before the first step: nobody is told of that. None: not so."""
-    if run.began or run.task is None or not run.task.done():
-        return None
-    return [(held, Released()) for held in _all_of(run)]
 
 
 def _all_of(run: Held | Batch) -> Sequence[Held]:
