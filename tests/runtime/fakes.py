@@ -82,6 +82,8 @@ class FakeEngine:
     of_lanes: list[dict[str, int]] = field(default_factory=list)
     token_of: Callable[[int], Token] = int
     """The token of a claim, by its number from 1. Tests with text tokens give another one."""
+    group: str = ""
+    """What the leases of claims settle together as."""
     waits: Callable[[Sequence[str], int], Wait] | None = None
     """How workers wait; None: by a blocking call."""
     _claims: dict[Token, int] = field(default_factory=dict)
@@ -164,7 +166,7 @@ class FakeEngine:
         number = len(self._claims) + 1
         token = self.token_of(number)
         self._claims[token] = number
-        claimed = structs.replace(lease, worker=worker, token=token)
+        claimed = structs.replace(lease, worker=worker, token=token, group=self.group)
         self.held[claimed.ref] = claimed
         return claimed
 

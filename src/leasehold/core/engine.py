@@ -190,7 +190,10 @@ class Engine(Protocol):
         ...
 
     def settle(self, settlements: Sequence[tuple[Lease, Outcome]]) -> Steps[list[bool]]:
-        """End leases. False: it was ours no longer, and nothing was changed."""
+        """End leases. False: it was ours no longer, and nothing was changed.
+
+        Of a group (`Lease.group`) all members are in one call. They end together: one lost lease is the answer for all.
+        """
         ...
 
     def extend(self, lease: Lease, ms: int) -> Steps[bool]:

@@ -112,7 +112,8 @@ class Lease(Struct, frozen=True, gc=False):
     """A claim on a job by a worker. `attempt` counts from 1: earlier failures and crashes, plus this one.
 
     `alone_ms`: for how long its worker claims nothing else while it runs, as it was running at several deaths of
-    workers.
+    workers. `group`: leases of a worker and a queue with the same group settle in one call, all or none; empty: the lease
+    settles alone.
     """
 
     worker: str
@@ -121,6 +122,7 @@ class Lease(Struct, frozen=True, gc=False):
     failures: int
     crashes: int
     alone_ms: int = 0
+    group: str = ""
 
     @property
     def attempt(self) -> int:

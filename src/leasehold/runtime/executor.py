@@ -243,6 +243,7 @@ class Executor:
         _of(held, logging.WARNING, "lost", token=ref.token, at=at)
         if self._herald is not None:
             self._herald.lost(held, at)
+        self._settler.lost(held)
         self._out(held, Stop.LOST)
 
     def cancel(self, ref: LeaseRef, reason: str) -> None:

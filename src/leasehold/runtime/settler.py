@@ -89,6 +89,8 @@ class Settler:
         self._env = env
         self._outboxes: dict[str, Outbox] = {}
         """Of the queues with outcomes that are not settled."""
+        self._groups: dict[tuple[str, str], list[Item]] = {}
+        """Outcomes of leases that settle together: they wait for those of the other members."""
         self._wake = asyncio.Event()
         self._replicas = replicas
         self._too_few = Once()
@@ -113,6 +115,11 @@ class Settler:
         self._orphans.add(lease.ref)
         self._add((lease, Released(), None))
         return True
+
+    def lost(self, held: Held) -> None:
+        """A lease is lost. Those that settle together with it no longer wait for its outcome."""
+        if held.lease.group and not self._inflight.awaits_others(held.lease):
+            self._add_all(self._groups.pop((held.lease.record.queue, held.lease.group), []))
 
     def is_refused(self, queue: str) -> bool:
         """Whether Redis refuses outcomes of this queue."""
@@ -153,13 +160,26 @@ class Settler:
         return [outbox for outbox in self._outboxes.values() if outbox.due_at <= now]
 
     def _add(self, item: Item) -> None:
-        queue = item[0].record.queue
+        lease = item[0]
+        if not lease.group:
+            self._outbox(lease.record.queue).items.append(item)
+            return
+        together = self._groups.setdefault((lease.record.queue, lease.group), [])
+        together.append(item)
+        if not self._inflight.awaits_others(lease):
+            self._add_all(self._groups.pop((lease.record.queue, lease.group)))
+
+    def _add_all(self, items: list[Item]) -> None:
+        if items:
+            self._outbox(items[0][0].record.queue).items.extend(items)
+
+    def _outbox(self, queue: str) -> Outbox:
         outbox = self._outboxes.get(queue)
         if outbox is None:
             outbox = self._outboxes[queue] = Outbox(queue, self._env)
             self._settled.clear()
             self._wake.set()
-        outbox.items.append(item)
+        return outbox
 
     async def _settle(self, outbox: Outbox) -> None:
         """Settle the first outcomes of a queue, in one call. After an error they are the first again."""
@@ -224,14 +244,16 @@ class Settler:
 
 
 def _take(items: deque[Item], most: int) -> list[Item]:
-    """Remove the first of them: at most `most`, and at most the size of one call."""
+    """Remove the first of them: at most `most`, and at most the size of one call. A group is never divided."""
     batch: list[Item] = []
     size = 0
-    while items and len(batch) < most:
-        outcome = items[0][1]
+    while items:
+        lease, outcome, _ = items[0]
         if type(outcome) is Completed:
             size += len(outcome.result)
-            if batch and size > limits.MAX_CALL_BYTES:
+        if batch and (len(batch) >= most or size > limits.MAX_CALL_BYTES):
+            last = batch[-1][0]
+            if not lease.group or lease.group != last.group:
                 break
         batch.append(items.popleft())
     return batch

@@ -20,13 +20,14 @@ class Part(Struct, frozen=True, gc=False):
     """What one job contributes to a call for many.
 
     position: where its answer belongs. size: about how many bytes. weight: as how many jobs it counts, of those that
-    take the least time.
+    take the least time. group: parts that follow each other with the same group are in one call; empty: no group.
     """
 
     position: int
     args: tuple[Arg, ...]
     size: int
     weight: int = 1
+    group: str = ""
 
 
 def chunks(parts: list[Part]) -> Iterator[list[Part]]:
@@ -35,7 +36,8 @@ def chunks(parts: list[Part]) -> Iterator[list[Part]]:
     load = 0
     for part in parts:
         weight = part.weight + part.size // JOB_BYTES
-        if chunk and load + weight > limits.MAX_BATCH:
+        whole = part.group and chunk and part.group == chunk[-1].group
+        if chunk and load + weight > limits.MAX_BATCH and not whole:
             yield chunk
             chunk, load = [], 0
         chunk.append(part)

@@ -36,6 +36,8 @@ class Inflight:
         self.occupied = asyncio.Event()
         """Set when there is something to watch."""
         self._table: dict[Key, Held] = {}
+        self._open: dict[tuple[str, str], int] = {}
+        """How many leases of each group have no outcome yet, by queue and group."""
         self._by_queue: dict[str, int] = {}
         self._added = 0
         self._persistent = 0
@@ -87,6 +89,9 @@ class Inflight:
         self._by_queue[record.queue] = self._by_queue.get(record.queue, 0) + 1
         if held.persistent:
             self._persistent += 1
+        if lease.group:
+            group = (record.queue, lease.group)
+            self._open[group] = self._open.get(group, 0) + 1
         if to_run:
             if spec.batch is None:
                 self.pending.append(held)
@@ -133,7 +138,20 @@ class Inflight:
         if held.phase is not RUNNING and held.phase is not PENDING:
             return False
         held.phase = SETTLING
+        self._decided(held)
         return True
+
+    def awaits_others(self, lease: Lease) -> bool:
+        """Whether leases of its group have no outcome yet, so that it cannot be settled."""
+        return (lease.record.queue, lease.group) in self._open
+
+    def _decided(self, held: Held) -> None:
+        """The lease has an outcome, or is lost."""
+        if held.lease.group:
+            group = (held.lease.record.queue, held.lease.group)
+            self._open[group] -= 1
+            if not self._open[group]:
+                del self._open[group]
 
     def gone(self, held: Held) -> None:
         """The lease is settled, or known to be lost."""
@@ -157,6 +175,7 @@ class Inflight:
             return None
         self.unqueue(held)
         held.phase = Phase.LOST
+        self._decided(held)
         self.gone(held)
         return held
 

@@ -1,0 +1,75 @@
+"""Leases that settle together: one call for all, once each has an outcome."""
+
+from __future__ import annotations
+
+from leasehold.core.engine import HeartbeatReply
+from leasehold.core.outcome import Completed, Retried
+from leasehold.runtime.settler import ROUND_MOST
+from tests.runtime.fakes import FakeEngine, Gate, Rig, gated, task
+
+
+async def test_a_group_is_settled_in_one_call_when_all_have_ended():
+    gates = {id: Gate() for id in "abc"}
+    engine = FakeEngine(group="g")
+    engine.add("a", task="a")
+    engine.add("b", task="b")
+    engine.add("c", task="c")
+    specs = [gated(gates[name], name=name) for name in "abc"]
+    async with Rig(specs[0], more=specs[1:], engine=engine, concurrency=3) as rig:
+        for id, gate in gates.items():
+            assert await gate.begun.get() == id
+        engine.group = ""
+        for id in "ab":
+            gates[id].open.set()
+        engine.add("alone", task="a")
+        await rig.settled(1)
+        assert [one.lease.record.id for one in engine.settled] == ["alone"], "the group waits for c"
+        gates["c"].open.set()
+        await rig.settled(4)
+    assert engine.batches == [1, 3]
+
+
+async def test_a_group_that_fails_in_part_is_settled_in_one_call():
+    engine = FakeEngine(group="g")
+
+    async def handle() -> None:
+        engine.group = ""
+        if len(started) == 1:
+            started.append(2)
+            raise RuntimeError("boom")
+        started.append(1)
+
+    started: list[int] = []
+    engine.add("a", "b")
+    async with Rig(task(handle, is_async=True, retries=3), engine=engine) as rig:
+        await rig.settled(3)
+    assert engine.batches[0] == 2
+    assert {type(one.outcome) for one in engine.settled[:2]} == {Completed, Retried}
+
+
+async def test_the_loss_of_a_member_lets_the_others_be_settled():
+    gate, fast = Gate(), Gate()
+    fast.open.set()
+    engine = FakeEngine(group="g")
+    engine.add("slow", task="slow")
+    engine.add("fast", task="fast")
+    async with Rig(gated(gate, name="slow"), more=[gated(fast, name="fast")], engine=engine) as rig:
+        assert await fast.begun.get() == "fast"
+        assert await gate.begun.get() == "slow"
+        ref = engine.lose("slow")
+        await rig.keeper.reports.put(HeartbeatReply(lost=frozenset({ref})))
+        await rig.settled(1)
+    assert [one.lease.record.id for one in engine.settled] == ["fast"]
+
+
+async def test_a_group_larger_than_a_call_stays_together():
+    count = ROUND_MOST + 50
+    engine = FakeEngine(group="g")
+    engine.add(*(f"j{n:03}" for n in range(count)))
+    gate = Gate()
+    async with Rig(gated(gate), engine=engine, concurrency=count) as rig:
+        for _ in range(count):
+            await gate.begun.get()
+        gate.open.set()
+        await rig.settled(count)
+    assert engine.batches == [count]
