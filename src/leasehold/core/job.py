@@ -112,8 +112,7 @@ class Lease(Struct, frozen=True, gc=False):
     """A claim on a job by a worker. `attempt` counts from 1: earlier failures and crashes, plus this one.
 
     `alone_ms`: for how long its worker claims nothing else while it runs, as it was running at several deaths of
-    workers. `group`: leases of a worker and a queue with the same group settle in one call, all or none; empty: the lease
-    settles alone.
+    workers. `group`: a worker's leases of a queue with the same group settle in one call, all or none; empty: no group.
     """
 
     worker: str
