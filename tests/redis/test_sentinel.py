@@ -201,7 +201,7 @@ def test_an_idle_connection_to_an_old_master_is_not_used(watched: Watched) -> No
     driver = SyncDriver(watched.url())
     driver.run(command("PING"))
     [link] = driver._idle
-    sentinels = driver._dialler._sentinels
+    sentinels = driver._connector._sentinels
     assert sentinels is not None
     sentinels.master = ("127.0.0.1", 1)
     assert driver.run(command("PING")) == b"PONG"

@@ -1,0 +1,243 @@
+"""The retry loop of both drivers: runs steps, sends each call until it has a reply or its time is over.
+
+It is written once, as coroutines. The asyncio driver awaits them; the blocking driver's links and pauses block instead
+of awaiting, so that its coroutines end in their first step (`finish`).
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import random
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Coroutine
+from typing import Any, Generic, Protocol, TypeVar
+
+from leasehold.core import limits
+from leasehold.core.errors import InvalidArgument, LeaseholdError, Unreachable
+from leasehold.core.patience import RetryBudget
+from leasehold.core.steps import Acknowledged, Command, Draw, Invoke, Reply, Steps, WaitLost
+from leasehold.redis import replies
+from leasehold.redis.availability import Availability
+from leasehold.redis.connector import MAX_IDLE_CONNECTIONS, Connector
+from leasehold.redis.replies import Action
+from leasehold.redis.sessions import Session, Sessions
+from leasehold.redis.url import Target
+from leasehold.redis.wire import acknowledged, first_key, flat, packed, packed_text, packed_wait, time_for, wait_in
+
+T = TypeVar("T")
+
+
+class Link(Protocol):
+    """A connection to Redis, and whether it has replied before."""
+
+    connection: Any
+    has_replied: bool
+
+    async def ask(self, data: bytes, timeout_s: float, silence_s: float, led: bool = False) -> Reply:
+        """The reply to the command in `data`; `led`: to the second of two commands, after a wait.
+
+        Raises `TimeoutError` when the reply has not begun after `timeout_s`, or pauses for longer than `silence_s`.
+        """
+        ...
+
+    async def close(self) -> None: ...
+
+
+L = TypeVar("L", bound=Link)
+
+
+class Retrying(ABC, Generic[L]):
+    """What both drivers share. `SyncDriver` describes the options."""
+
+    def __init__(
+        self,
+        target: Target | str,
+        *,
+        patience_ms: int = limits.PATIENCE_MS,
+        connect_timeout_ms: int = limits.CONNECT_TIMEOUT_MS,
+        reply_timeout_ms: int = limits.REPLY_TIMEOUT_MS,
+        max_idle: int = MAX_IDLE_CONNECTIONS,
+        draw_random: Callable[[], float] = random.random,
+    ) -> None:
+        self._target = Target.parse(target) if isinstance(target, str) else target
+        self._connector = Connector(self._target, connect_timeout_ms)
+        self._availability = Availability(str(self._target), lambda: self.liveness)
+        self._patience = patience_ms / limits.SECOND
+        self._reply_timeout = reply_timeout_ms / limits.SECOND
+        self._max_idle = max_idle
+        self._random = draw_random
+        self._resp3 = self._target.protocol == 3
+        # Lists whose pop and append are atomic, so threads share them without a lock.
+        self._idle: list[L] = []
+        self._sessions = Sessions()
+        self._pid = os.getpid()
+        self._closed = False
+        self.liveness = 0.0
+        """The monotonic time of the last good reply; 0.0 before the first."""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self._target)!r})"
+
+    @abstractmethod
+    async def _connect(self, timeout_s: float) -> L: ...
+
+    @abstractmethod
+    async def _sleep(self, seconds: float) -> None: ...
+
+    async def _run(self, steps: Steps[T]) -> T:
+        session: Session | None = None
+        try:
+            call = next(steps)
+            while True:
+                if isinstance(call, Draw):
+                    session = session or self._sessions.take()
+                    call = steps.send(session.draw())
+                    continue
+                held, session = session, None  # in doubt until the final reply is here
+                try:
+                    reply = await self._call(call)
+                except Unreachable as error:
+                    call = steps.throw(error)
+                except LeaseholdError as error:
+                    session = held
+                    call = steps.throw(error)
+                else:
+                    session = held
+                    call = steps.send(reply)
+        except StopIteration as stop:
+            answer: T = stop.value
+            return answer
+        finally:
+            steps.close()
+            if session is not None:
+                self._sessions.give(session)
+
+    async def _call(self, call: Command | Invoke) -> Reply:
+        self._check_open()
+        data = packed(call)
+        timeout = time_for(call, data, self._reply_timeout)
+        led = isinstance(call, Invoke) and call.lead is not None
+        patience: RetryBudget | None = None
+        fresh = False
+        while True:
+            link: L | None = None
+            left = math.inf if patience is None else patience.left(time.monotonic())
+            bound = min(timeout, left + timeout - self._reply_timeout)
+            try:
+                link = await self._take(fresh, left)
+                reply = await link.ask(data, bound, self._reply_timeout, led)
+                reply = flat(call, reply) if self._resp3 else reply
+                if isinstance(call, Invoke) and call.replicas:
+                    reply = await self._wait(link, call.replicas, reply)
+            except Exception as error:
+                was_closed = link is not None and link.has_replied and replies.was_closed(error)
+                action = replies.action_of(error)
+                await self._put(link, replies.keeps_connection(error) and action is not Action.RECONNECT)
+                if action is Action.NOSCRIPT and isinstance(call, Invoke):
+                    data, led = packed_text(call), False
+                elif was_closed and wait_in(call) is None:
+                    # The server closed it while it was idle, and probably the others too: no reason to wait.
+                    await self._drop_idle()
+                    fresh = True
+                elif action in (Action.RESEND, Action.RECONNECT):
+                    if action is Action.RECONNECT:
+                        await self._drop_idle()
+                    if wait_in(call) is not None:
+                        raise WaitLost(replies.cause_of(error), replies.timed_out(error)) from error
+                    patience = patience or RetryBudget(self._patience, self._random)
+                    await self._sleep(self._pause(patience, error, bound))
+                elif replies.is_reply(error):
+                    raise replies.error_of(error, str(self._target), first_key(call)) from None
+                else:
+                    raise
+            except BaseException:
+                # Cancelled or interrupted: the reply may still arrive, and no other call may read it.
+                await self._put(link, False)
+                raise
+            else:
+                self.liveness = time.monotonic()
+                link.has_replied = True
+                if not self._keep(link):
+                    await link.close()
+                if self._availability.failed_at is not None:
+                    self._availability.back()
+                return reply
+
+    async def _wait(self, link: L, replicas: int, reply: Reply) -> Acknowledged:
+        """Wait for the replicas. The link can be used after an error reply too, unless this raises."""
+        try:
+            bound = limits.WAIT_MS / limits.SECOND + self._reply_timeout
+            waited = await link.ask(packed_wait(replicas), bound, self._reply_timeout)
+        except Exception as error:
+            return acknowledged(reply, error)
+        return acknowledged(reply, waited)
+
+    def _pause(self, patience: RetryBudget, error: Exception, silent_s: float) -> float:
+        """How long to wait before the next attempt. Raises `Unreachable` when the call's time is over."""
+        self._availability.lost(error, silent_s)
+        last = patience.telling(error, replies.says_why(error))
+        pause_s = patience.failed(time.monotonic())
+        if pause_s is None:
+            raise replies.unreachable(str(self._target), self._patience, last) from last
+        return pause_s
+
+    # --------------------------------------------------------------------------------------------------- connections
+
+    async def _take(self, fresh: bool, left_s: float) -> L:
+        while not fresh:
+            try:
+                link = self._idle.pop()
+            except IndexError:
+                break
+            if not self._connector.outdated(link.connection):
+                return link
+            await link.close()
+        return await self._connect(left_s)
+
+    async def _put(self, link: L | None, usable: bool) -> None:
+        if link is not None and not (usable and self._keep(link)):
+            await link.close()
+
+    def _keep(self, link: L) -> bool:
+        """Keep a connection for the next call, where there is room."""
+        if self._closed or len(self._idle) >= self._max_idle:
+            return False
+        self._idle.append(link)
+        return True
+
+    async def _drop_idle(self) -> None:
+        while self._idle:
+            try:
+                link = self._idle.pop()
+            except IndexError:  # another thread took it
+                return
+            await link.close()
+
+    def _start_afresh(self) -> None:
+        """Leave connections and sessions to the parent process, or to the event loop that they belong to.
+
+        To close a connection in a child closes the child's copy only. Sessions must not be shared: parent and child
+        would draw the same numbers and get each other's replies.
+        """
+        if os.getpid() != self._pid:
+            self._pid = os.getpid()
+            self._connector.forked()
+            self._availability.forked()
+        self._idle = []
+        self._sessions = Sessions()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise InvalidArgument("This driver was closed. Make a new one.")
+
+
+def finish(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine that never suspends, and return its answer."""
+    try:
+        coroutine.send(None)
+    except StopIteration as stop:
+        answer: T = stop.value
+        return answer
+    raise AssertionError("a coroutine of the blocking driver has suspended")
