@@ -351,7 +351,7 @@ def test_what_becomes_of_it(scene, leasehold, redis_url, tmp_path, line):
     if isinstance(answer, tuple):
         handles, results = answer
         (tmp_path / "jobs.py").write_text(JOBS)
-        leasehold("worker", "jobs:app", "-q", "q,raw", "--burst", url=redis_url).end()
+        leasehold("worker", "jobs:app", "-q", "q", "-q", "raw", "--burst", url=redis_url).end()
         assert [job.result(timeout=0) for job in handles] == results
         answer = "it runs as any other"
     assert str(answer) == expected

@@ -10,7 +10,7 @@ from leasehold.cli import COMMANDS, commands
 from leasehold.cli.errors import safe
 from leasehold.cli.output.facts import amount
 from leasehold.cli.output.tables import ago
-from leasehold.cli.work.weights import misread, parse_queues, spelled
+from leasehold.cli.work.weights import current_spelling, parse_weights
 
 NOWHERE = "redis://me:s3cret@127.0.0.1:1/0"
 
@@ -127,13 +127,12 @@ def test_an_app_without_tasks(leasehold):
         (["--grace", "-1"], ["--grace"]),
         (["-q", "a/b"], ["queue 'a/b'"]),
         (["-q", ""], ["queue has 0 characters"]),
-        (["-q", "a,"], ["queue has 0 characters"]),
-        (["-q", "a:0"], ["'a:0'", "weight is 0", "1 to 100", "a:0:1"]),
-        (["-q", "a:101,b"], ["weight is 101", "1 to 100"]),
-        (["-q", "a:-1"], ["weight is -1"]),
-        (["-q", "a:0.5"], ["weight is 0.5"]),
-        (["-q", "a:" + "9" * 5000], ["1 to 100"]),
-        (["-q", "a:5", "-q", "a:6"], ["'a' with two weights, 5 and 6"]),
+        (["--weight", "a:5"], ["QUEUE=N", "1 to 100", "'a:5'"]),
+        (["--weight", "a=0"], ["1 to 100", "'a=0'"]),
+        (["--weight", "a=101"], ["1 to 100"]),
+        (["--weight", "a=0.5"], ["1 to 100"]),
+        (["--weight", "a=" + "9" * 5000], ["1 to 100"]),
+        (["--weight", "a=5", "--weight", "a=6"], ["'a' two weights, 5 and 6"]),
         (["--brust"], ["--brust"]),
         (["--log-level", "loud"], ["--log-level", "warning"]),
         (["more"], ["unexpected extra argument"]),
@@ -318,35 +317,30 @@ def test_output_is_safe_to_show():
     assert [ago(ms) for ms in (-5, 0, 59_999, 60_000, 3_600_000, 90_000_000)] == ["0s", "0s", "59s", "1m", "1h", "1d"]
 
 
-def test_queues_with_weights():
-    assert parse_queues([]) == {}
-    assert list(parse_queues(["critical:5,default", "low:1"]).items()) == [("critical", 5), ("default", 1), ("low", 1)]
-    assert parse_queues(["critical:5, default:2"]) == {"critical": 5, "default": 2}
-    assert parse_queues(["a", "a:1"]) == {"a": 1}
-    # Names with what separates: the last number is the weight, a comma is written twice.
-    assert parse_queues(["user:42:1", "user:me", "a:100"]) == {"user:42": 1, "user:me": 1, "a": 100}
-    assert parse_queues(["one,,two:3,three", " spaced "]) == {"one,two": 3, "three": 1, " spaced ": 1}
+def test_weights():
+    assert parse_weights([]) == {}
+    assert parse_weights(["critical=5", "critical=5", "a=b=100", "user:42,x=1"]) == {
+        "critical": 5,
+        "a=b": 100,
+        "user:42,x": 1,
+    }
 
 
 @pytest.mark.parametrize(
-    ("values", "known", "read"),
+    ("value", "named", "words"),
     [
-        (["a,b"], ["a,b"], [("a,b", ["a", "b"])]),
-        (["x, a, b:3"], ["a,b"], [("a,b", ["a", "b"])]),
-        (["a,b:7"], ["a,b:7", "c"], [("a,b:7", ["a", "b"])]),
-        (["jobs:7"], ["jobs:7", "jobs"], [("jobs:7", ["jobs"])]),
-        (["a,b", "jobs:7"], ["jobs:7", "a,b"], [("jobs:7", ["jobs"]), ("a,b", ["a", "b"])]),
-        (["a,,b", "jobs:7:1", "a", "jobs"], ["a,b", "jobs:7", "a", "jobs"], []),
-        (["a,,b:3,jobs:7:2"], ["a,b", "jobs:7"], []),
-        (["a", "b"], ["a,b"], []),
-        (["b,a", "jobs:8", "user:me"], ["a,b", "jobs:7", "user:me"], []),
-        (["critical:5,default"], ["critical", "default"], []),
+        ("critical:5", ["critical"], "-q critical --weight critical=5"),
+        ("critical:5, mails,more:2", ["mails"], "-q critical --weight critical=5 -q mails -q more --weight more=2"),
+        ("mail box:5", ["mail box"], "-q 'mail box' --weight 'mail box=5'"),
+        ("critical:5", ["critical", "critical:5"], None),
+        ("a,b", ["a,b", "a"], None),
+        ("user:42", ["orders"], None),
+        ("a,", ["b"], None),
+        ("", ["b"], None),
     ],
 )
-def test_queues_whose_names_have_commas_and_colons(values, known, read):
-    assert list(misread(values, known)) == read
-    for name in known:
-        assert parse_queues([spelled(name)]) == {name: 1}
+def test_the_spelling_of_earlier_releases(value, named, words):
+    assert current_spelling(value, named) == words
 
 
 ODD = """
@@ -361,17 +355,14 @@ def plain() -> None: ...
 """
 
 
-def test_a_queue_that_is_read_as_another_is_refused(leasehold, tmp_path, redis_url):
+def test_queues_are_named_as_they_are_called_and_earlier_spellings_refused(leasehold, tmp_path, redis_url):
     (tmp_path / "odd.py").write_text(ODD)
-    message = mistake(leasehold("worker", "odd:app", "--burst", "-q", "jobs", "-q", "a,b", url=redis_url))
-    assert "'a,b' is a queue of the app, but here it is read as 'a' and 'b'" in message
-    assert "For the queue 'a,b' write a,,b" in message
-    # Both are queues of the app, and the weight may be meant.
-    run = leasehold("worker", "odd:app", "--burst", "-q", "jobs:7", url=redis_url).end()
-    assert "'jobs:7' is a queue of the app, but here it is read as 'jobs'" in run.err
-    assert "write jobs:7:1" in run.err
-    run = leasehold("worker", "odd:app", "--burst", "-q", "a,,b,jobs:7:1,jobs", url=redis_url).end()
-    assert "is read as" not in run.err
+    message = mistake(leasehold("worker", "odd:app", "--burst", "-q", "jobs:5,a", url=redis_url))
+    assert "got 'jobs:5,a'. Write -q jobs --weight jobs=5 -q a instead." in message
+    message = mistake(leasehold("worker", "odd:app", "--burst", "-q", "jobs", "--weight", "a,b=2", url=redis_url))
+    assert "--weight must be of a queue of this worker ('jobs'), got 'a,b'" in message
+    run = leasehold("worker", "odd:app", "--burst", "-q", "a,b", "-q", "jobs:7", "--weight", "a,b=2", url=redis_url)
+    assert "names the queue" not in run.end().err
 
 
 @pytest.mark.parametrize(

@@ -98,7 +98,8 @@ def worker(leasehold, app, redis_url):
 def test_queues_with_weights_are_served(leasehold, app, redis_url):
     jobs = [app.tasks["jobs.add"].enqueue(n, 1) for n in range(40)]
     odd = app.tasks["jobs.odd"].enqueue()
-    run = leasehold("worker", "jobs:app", "--burst", "-q", "critical:5,a,,b:7:1", "-q", "more:2", url=redis_url).end()
+    queues = ["-q", "critical", "-q", "a,b:7", "-q", "more", "--weight", "critical=5", "--weight", "more=2"]
+    run = leasehold("worker", "jobs:app", "--burst", *queues, url=redis_url).end()
     assert [job.result(timeout=0) for job in jobs] == list(range(1, 41))
     assert odd.result(timeout=0) == "odd"
     assert "No task or handler of the app names the queue 'more'" in run.err

@@ -24,7 +24,8 @@ _VARIABLES: Final = ("LEASEHOLD_URL", "REDIS_URL")
 
 @click.command()
 @click.argument("app", metavar="MODULE:APP")
-@click.option("queues", "--queue", "-q", multiple=True, metavar="QUEUE[:WEIGHT],...", help="As for `worker`.")
+@click.option("queues", "--queue", "-q", multiple=True, metavar="QUEUE", help="As for `worker`.")
+@click.option("weights", "--weight", multiple=True, metavar="QUEUE=N", help="As for `worker`.")
 @click.option(
     "--concurrency", "-c", type=click.IntRange(1, limits.MAX_CONCURRENCY), default=limits.CONCURRENCY, metavar="N",
     show_default=True, help="How many jobs may run at one time.",
@@ -34,7 +35,14 @@ _VARIABLES: Final = ("LEASEHOLD_URL", "REDIS_URL")
     help="What to log on stderr. At debug, with every job that ended, and tracebacks.",
 )  # fmt: skip
 @click.pass_context
-def dev(context: click.Context, app: str, queues: tuple[str, ...], concurrency: int, log_level: str) -> None:
+def dev(
+    context: click.Context,
+    app: str,
+    queues: tuple[str, ...],
+    weights: tuple[str, ...],
+    concurrency: int,
+    log_level: str,
+) -> None:
     """Run a worker for development: with a Redis of its own, started anew on changes.
 
     MODULE:APP names a Leasehold, as for `leasehold worker`. When neither LEASEHOLD_URL nor REDIS_URL is set, the app
@@ -52,7 +60,8 @@ def dev(context: click.Context, app: str, queues: tuple[str, ...], concurrency: 
             f"Redis is embedded, with its data in {FOLDER}. For programs that enqueue, in this directory: "
             f"export LEASEHOLD_URL={_URL}"
         )
-    arguments = [f"--concurrency={concurrency}", f"--log-level={log_level}", *(f"--queue={one}" for one in queues)]
+    arguments = [f"--concurrency={concurrency}", f"--log-level={log_level}"]
+    arguments += [*(f"--queue={one}" for one in queues), *(f"--weight={one}" for one in weights)]
     plan = SupervisorConfig(worker_command([*arguments, "--", app]), watched=os.getcwd())
     with ExitStack() as held:
 

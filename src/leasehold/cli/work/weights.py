@@ -1,82 +1,50 @@
-"""The queues of `leasehold worker -q`, with their weights: `critical:5,default:1`."""
+"""The weights of `leasehold worker --weight`, and the spelling of weights in earlier releases."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+import shlex
+from collections.abc import Collection, Sequence
 from typing import Final
 
 from leasehold.cli.errors import UserError
-from leasehold.core import limits, names
+from leasehold.core import limits
 
-_WEIGHTED: Final = re.compile(r"(.*):([+-]?[0-9]+(?:\.[0-9]+)?)", re.DOTALL)
-"""Also what can only be meant as a weight and is none, as -1 and 0.5."""
-_DIGITS: Final = 9
-_COMMA: Final = "\0"
-"""Stands for a comma that is part of a name. No argument of a process can hold it."""
+_WEIGHT: Final = re.compile(r"(.+)=([0-9]{1,3})", re.DOTALL)
+_EARLIER: Final = re.compile(r"(.+?)(?::([0-9]+))?", re.DOTALL)
 
 
-def parse_queues(values: Sequence[str]) -> dict[str, int]:
-    """Queue -> weight, in the order given. Commas separate queues, the last `:NUMBER` is a weight, else it is 1.
+def parse_weights(values: Sequence[str]) -> dict[str, int]:
+    """The weight of each queue.
 
-        >>> parse_queues(["critical:5,default", "user:42:1"])
-        {'critical': 5, 'default': 1, 'user:42': 1}
+        >>> parse_weights(["critical=5", "user:42=2"])
+        {'critical': 5, 'user:42': 2}
 
-    A comma in a name is written twice. Raises `UserError` and `InvalidArgument`.
+    Raises `UserError`.
     """
     weights: dict[str, int] = {}
     for value in values:
-        for piece in _pieces(value):
-            name, weight = _parse(piece.replace(_COMMA, ","))
-            if weights.setdefault(names.queue_name(name), weight) != weight:
-                raise UserError(f"--queue names {name!r} with two weights, {weights[name]} and {weight}; expected one.")
+        found = _WEIGHT.fullmatch(value)
+        if found is None or not 1 <= int(found[2]) <= limits.MAX_WEIGHT:
+            raise UserError(f"--weight must be QUEUE=N with N from 1 to {limits.MAX_WEIGHT}, got {value!r}.")
+        if weights.setdefault(found[1], int(found[2])) != int(found[2]):
+            raise UserError(f"--weight gives queue {found[1]!r} two weights, {weights[found[1]]} and {found[2]}.")
     return weights
 
 
-def misread(values: Sequence[str], known: Iterable[str]) -> Iterator[tuple[str, list[str]]]:
-    """Of the queues `known`, those that are written here as they are called and are read as others: these.
+def current_spelling(value: str, named: Collection[str]) -> str | None:
+    """The options for a `-q` that was written for an earlier release. `named`: the queues that the app names.
 
-    >>> list(misread(["mails,jobs:7"], ["jobs:7", "mails"]))
-    [('jobs:7', ['jobs'])]
+        >>> current_spelling("critical:5,mails", ["critical", "mails"])
+        '-q critical --weight critical=5 -q mails'
+
+    None: the app has a queue of this name, or none of the queues that an earlier release would have read.
     """
-    for name in known:
-        length = name.count(",") + 1
-        for pieces in map(_pieces, values):
-            for start in range(len(pieces) - length + 1):
-                run = pieces[start : start + length]
-                written = ",".join(run)
-                read = [_parse(piece.replace(_COMMA, ","))[0] for piece in run]
-                if read != [name] and name in (written, _unweighted(written)):
-                    yield name, read
-
-
-def spelled(name: str) -> str:
-    """A queue's name as `-q` has it.
-
-    >>> spelled("a,b"), spelled("jobs:7")
-    ('a,,b', 'jobs:7:1')
-    """
-    return name.replace(",", ",,") + (":1" if _WEIGHTED.fullmatch(name) else "")
-
-
-def _pieces(value: str) -> list[str]:
-    pieces = value.replace(",,", _COMMA).split(",")
-    return pieces if len(pieces) == 1 else [piece.strip() for piece in pieces]
-
-
-def _unweighted(text: str) -> str:
-    weighted = _WEIGHTED.fullmatch(text)
-    return text if weighted is None else weighted.group(1)
-
-
-def _parse(piece: str) -> tuple[str, int]:
-    weighted = _WEIGHTED.fullmatch(piece)
-    if weighted is None:
-        return piece, 1
-    name, number = weighted.groups()
-    if not number.isdigit() or len(number) > _DIGITS or not 1 <= int(number) <= limits.MAX_WEIGHT:
-        raise UserError(
-            f"--queue {piece!r}: the weight is {number}; expected a whole number from 1 to {limits.MAX_WEIGHT}. If it "
-            f"is the end of the queue's name, write a weight behind it: {piece}:1"
-        )
-    return name, int(number)
+    found = [_EARLIER.fullmatch(piece.strip()) for piece in value.split(",")]
+    pairs = [one.groups() for one in found if one is not None]
+    if value in named or not any(name in named for name, _ in pairs):
+        return None
+    words: list[str] = []
+    for name, weight in pairs:
+        words += ["-q", name] if weight is None else ["-q", name, "--weight", f"{name}={weight}"]
+    return shlex.join(words)

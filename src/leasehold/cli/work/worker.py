@@ -7,7 +7,7 @@ import contextlib
 import logging
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -15,12 +15,13 @@ import click
 
 from leasehold.app.preflight import Inspection, log
 from leasehold.app.run import Finished, WorkerOptions, inspect_redis, queues_of, run_worker
+from leasehold.cli.completion import queue_names
 from leasehold.cli.errors import Exit, UserError, safe
 from leasehold.cli.loader import load
 from leasehold.cli.logs import set_up_logging
 from leasehold.cli.work.launch import launch
 from leasehold.cli.work.processes import Fleet, fleet_options, link_to_supervisor, supervise
-from leasehold.cli.work.weights import misread, parse_queues, spelled
+from leasehold.cli.work.weights import current_spelling, parse_weights
 from leasehold.core import limits
 from leasehold.core.names import LOG_FORMATS
 from leasehold.processes.exit import become_waiter, end_within
@@ -44,11 +45,13 @@ LEVELS: Final = ("debug", "info", "warning", "error")
 @click.command()
 @click.argument("app", metavar="MODULE:APP")
 @click.option(
-    "queues", "--queue", "-q", multiple=True, metavar="QUEUE[:WEIGHT],...",
-    help="Work on these queues; may be given several times. While all have work, one with weight 5 comes first five "
-    f"times as often as one with weight 1 (the default; {limits.MAX_WEIGHT} at most); none starves. A last `:NUMBER` "
-    "is always a weight: write `jobs:7:1` for a queue `jobs:7`. A comma in a name is written twice: `a,,b` for a queue "
-    "`a,b`. [default: all queues that the app's tasks and handlers name]",
+    "queues", "--queue", "-q", multiple=True, metavar="QUEUE", shell_complete=queue_names,
+    help="Work on this queue; may be given several times. [default: all queues that the app's tasks and handlers name]",
+)  # fmt: skip
+@click.option(
+    "weights", "--weight", multiple=True, metavar="QUEUE=N", shell_complete=queue_names,
+    help="How often the worker claims from this queue first, compared with its other queues, while all have jobs: 1 to "
+    f"{limits.MAX_WEIGHT}; may be given several times. No queue starves. [default: 1]",
 )  # fmt: skip
 @click.option(
     "--concurrency", "-c", type=click.IntRange(1, limits.MAX_CONCURRENCY), default=limits.CONCURRENCY, metavar="N",
@@ -77,6 +80,7 @@ def worker(
     context: click.Context,
     app: str,
     queues: tuple[str, ...],
+    weights: tuple[str, ...],
     concurrency: int,
     burst: bool,
     grace: float,
@@ -88,7 +92,7 @@ def worker(
 ) -> None:
     """Run the jobs of an app until told to stop.
 
-    MODULE:APP names a Leasehold, as in `leasehold worker myproject.jobs:app -q critical:5,default:1 -c 8`, or a
+    MODULE:APP names a Leasehold, as in `leasehold worker myproject.jobs:app -q mails -q reports --weight mails=5`, or a
     function without arguments that makes one. The current directory is searched for the module first.
 
     SIGTERM or Ctrl-C: nothing new is started, what has not started is handed back at once, running jobs have --grace
@@ -109,9 +113,8 @@ def worker(
     if log_format is not None:
         os.environ["LEASEHOLD_LOG_FORMAT"] = log_format  # the keeper tells of the worker's death in the same form
     logging.getLogger("asyncio").setLevel(logging.INFO)  # its debug lines are not about jobs
-    weights = parse_queues(queues)
-    names = tuple(weights)
-    options = WorkerOptions(names, concurrency, burst, grace, weights, fleet.max_jobs, fleet.max_memory, fleet.outlets)
+    names, own = tuple(dict.fromkeys(queues)), parse_weights(weights)
+    options = WorkerOptions(names, concurrency, burst, grace, own, fleet.max_jobs, fleet.max_memory, fleet.outlets)
     if fleet.supervised:
         context.exit(supervise(context, fleet, grace, burst))
     tether = link_to_supervisor(fleet)
@@ -121,49 +124,37 @@ def worker(
     loaded = load(app)
     if url is not None and loaded.settings.url != url:
         raise UserError(f"{app} says itself where its Redis is, so --url cannot. Leave out one of the two.")
-    if weights:
-        for name in weights:
-            loaded.queue(name)  # raises for a name that the protocol cannot have
-        _refuse_misread(loaded, queues)
-        _warn_of_unnamed(loaded, weights)
-    else:
-        queues_of(loaded)
+    _check_queues(loaded, names, own)
     fleet.outlets.check()
     options = replace(options, launch=launch(app))
     run(_work(loaded, options, allow_eviction, tether))
     context.exit(Exit.OK)
 
 
-def _refuse_misread(app: Leasehold, values: Sequence[str]) -> None:
-    """A queue of the app with a comma or a weight in its name, written as it is called, is served only by its escape.
+def _check_queues(app: Leasehold, queues: Sequence[str], weights: Collection[str]) -> None:
+    """Refuse queues that the protocol or this release reads in another way, and weights of other queues.
 
-    Where all that it is read as are queues of the app too, that may be meant.
+    Warn of a queue that nothing in the app names: it may be a typing error, or the queue of `using(queue=...)`.
     """
-    named = _named(app)
-    for name, read in misread(values, named):
-        others = " and ".join(map(repr, read))
-        text = (
-            f"--queue: {name!r} is a queue of the app, but here it is read as {others}: a comma separates queues, and "
-            f"a last `:NUMBER` is a weight. For the queue {name!r} write {spelled(name)}"
-        )
-        if not set(read) <= set(named):
-            raise UserError(text)
-        log_event(logging.WARNING, "queue_misread", queue=name, about=safe(text))
-
-
-def _named(app: Leasehold) -> list[str]:
-    return list(dict.fromkeys(spec.queue for spec in app.specs()))
-
-
-def _warn_of_unnamed(app: Leasehold, queues: Iterable[str]) -> None:
-    """A queue that nothing in the app names may be a slip of the pen. Not wrong: `using(queue=...)` may name it."""
-    named = _named(app)
     for queue in queues:
-        if queue not in named:
-            known = ", ".join(map(repr, named[:_MAX_NAMES])) or "none"
-            more = ", ..." if len(named) > _MAX_NAMES else ""
-            text = f"No task or handler of the app names the queue {queue!r}; those that are named: {known}{more}."
-            log_event(logging.WARNING, "queue_unnamed", queue=queue, about=safe(text))
+        app.queue(queue)  # raises for a name that the protocol cannot have
+    served = queues or queues_of(app)
+    for queue in weights:
+        if queue not in served:
+            raise UserError(f"--weight must be of a queue of this worker ({_listed(served)}), got {queue!r}.")
+    named = list(dict.fromkeys(spec.queue for spec in app.specs()))
+    for queue in queues:
+        if queue in named:
+            continue
+        if words := current_spelling(queue, named):
+            raise UserError(f"--queue must be the name of one queue, got {queue!r}. Write {words} instead.")
+        text = f"No task or handler of the app names the queue {queue!r}; those that are named: {_listed(named)}."
+        log_event(logging.WARNING, "queue_unnamed", queue=queue, about=safe(text))
+
+
+def _listed(queues: Sequence[str]) -> str:
+    more = ", ..." if len(queues) > _MAX_NAMES else ""
+    return (", ".join(map(repr, queues[:_MAX_NAMES])) or "none") + more
 
 
 _EXITS: Final = {
