@@ -1,4 +1,4 @@
-"""Leasehold: a work queue on Redis whose jobs are held on a lease, never taken away.
+"""Leasehold: a reliable work queue on Redis. Workers lease jobs, and a lost worker's jobs run again.
 
     from leasehold import Leasehold
 
@@ -10,7 +10,7 @@
     job = thumbnail.enqueue("cat.png")
     job.result(timeout=10)
 
-Names are loaded when they are first used, so `import leasehold` costs next to nothing.
+Names are loaded at their first use, so `import leasehold` is cheap.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ _ERRORS = (
     "NotConfigured NotDurable NotUnique PayloadInvalid PayloadTooLarge QueueFull RedisError ReplyError ResultError "
     "ResultTimeout Unreachable UnsupportedFeature WrongState"
 )
-# Which module each public name comes from. The fixed list is all that can be loaded by name.
+# The module of each public name. No other name can be loaded.
 _HOMES = {
     "app.app": "Leasehold",
     "app.policy": "TaskDefaults",

@@ -1,9 +1,8 @@
-"""Starts a module of Leasehold in a new process: `python -P bootstrap.py MODULE [ARGUMENT]...`. Run by its path.
+"""Starts a module of Leasehold in a new process: `python -P bootstrap.py MODULE [ARGUMENT]...`.
 
-The new process uses the Leasehold that started it, wherever that is: in site-packages, in a checkout, in the current
-directory. The environment stays as it is. PYTHONPATH cannot say where Leasehold is: its folders come before the
-standard library, and the folder of an installed Leasehold is site-packages, where another package may have a module
-with the name of a standard one.
+The new process uses the same Leasehold, wherever it is: in site-packages, in a checkout, in the current directory. The
+environment stays unchanged. PYTHONPATH cannot do this: its folders come before the standard library, and site-packages
+may contain a module with the name of a standard one.
 """
 
 from __future__ import annotations
@@ -18,24 +17,24 @@ FILE: Final = Path(__file__).resolve()
 
 
 def command_of(module: str, *arguments: str) -> list[str]:
-    """The command line that runs a module as `python -m` does.
+    """Return the command line that runs a module as `python -m` does.
 
     command_of("leasehold", "worker", "jobs:app")
     """
-    # -P: the current directory is not searched for modules either.
+    # -P: do not search the current directory for modules.
     return [sys.executable, "-P", str(FILE), module, *arguments]
 
 
 def _main() -> None:
     folder = str(FILE.parent.parent)
-    # The package first, by its place: another Leasehold may come earlier on the path.
+    # Load the package by its location: another Leasehold may come earlier on the path.
     spec = PathFinder.find_spec(FILE.parent.name, [folder])
     assert spec is not None
     assert spec.loader is not None
     sys.modules[spec.name] = package = module_from_spec(spec)
     spec.loader.exec_module(package)
     if folder not in sys.path:
-        sys.path.append(folder)  # its dependencies may be beside it (`pip install --target`)
+        sys.path.append(folder)  # `pip install --target` puts the dependencies beside the package
     import runpy
 
     runpy.run_module(sys.argv.pop(1), run_name="__main__", alter_sys=True)

@@ -1,11 +1,11 @@
-"""The events that a worker tells of, for `@app.on(...)`. They are drawn as a tree in `leasehold.core.events`.
+"""The events of a worker, for `@app.on(...)`. `leasehold.core.events` shows them as a tree.
 
 from leasehold import Leasehold, events
 
 app = Leasehold()
 
 @app.on(events.Failed, events.Broken)
-async def tell(event: events.Failed | events.Broken) -> None:
+async def page_me(event: events.Failed | events.Broken) -> None:
     await page(f"job {event.id} of {event.queue}: {event.error_type}")
 """
 

@@ -1,4 +1,4 @@
-"""What can be set, in one place: the names of the environment variables, their defaults and what they mean."""
+"""All settings: their environment variables, defaults and meanings."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
 from leasehold.core import limits, names
-from leasehold.core.errors import InvalidArgument, NotConfigured
+from leasehold.core.errors import InvalidArgument, NotConfigured, invalid
 from leasehold.protocols.registry import DEFAULT as DEFAULT_PROTOCOL
 from leasehold.protocols.registry import choices, parse_protocol
 
 MAX_PAYLOAD_BYTES: Final = 1024 * 1024
-"""Bytes of a payload, unless the setting says otherwise."""
+"""The default of `max_payload`."""
 
 DEFAULT_URL = "redis://localhost:6379/0"
 DEFAULT_NAMESPACE = "leasehold"
 MAX_PATIENCE_MS: Final = 3 * limits.MINUTE
 MAX_REPLY_TIMEOUT_MS: Final = 2 * limits.MINUTE
-"""A call is sent again within these, while Redis still remembers its answer (`ANSWER_TTL_MS`)."""
+"""A call is retried for at most these times, while Redis still remembers its answer (`ANSWER_TTL_MS`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """The environment variables of a setting (the first that is not empty counts), how to read them, what it means."""
+    """The environment variables of a setting (the first that is not empty counts), its parser and its meaning."""
 
     names: tuple[str, ...]
     read: Callable[[str], Any]
@@ -41,10 +41,10 @@ class Settings:
 
         Settings.load(namespace="shop")      # the arguments first, then the environment, then the defaults
 
-    Raises `InvalidArgument` for a value that cannot be right, `NotConfigured` when it came from the environment.
+    Raises `InvalidArgument` for a wrong value, `NotConfigured` if it came from the environment.
     """
 
-    # The URL may hold a password, so it is not in the repr.
+    # The URL may contain a password, so the repr leaves it out.
     url: str = _setting(
         DEFAULT_URL,
         "Where Redis is: redis://, rediss://, unix://, redis+sentinel://, rediss+sentinel:// or embedded:PATH.",
@@ -54,7 +54,7 @@ class Settings:
     )
     namespace: str = _setting(
         DEFAULT_NAMESPACE,
-        "The beginning of all keys in Redis; apps with different ones do not meet.",
+        "The prefix of all keys in Redis. Apps with different namespaces do not see each other.",
         "LEASEHOLD_NAMESPACE",
     )
     protocol: str = _setting(
@@ -64,14 +64,14 @@ class Settings:
     )
     max_payload: int | None = _setting(
         None,
-        f"The largest encoded payload that is enqueued, and that a worker takes; larger jobs end in `broken`. Not set: "
-        f"{MAX_PAYLOAD_BYTES:,}, and workers on other wire formats take any.",
+        "The largest encoded payload, for clients and workers. A worker ends larger jobs in `broken`. Not set: "
+        f"{MAX_PAYLOAD_BYTES:,}; workers on other wire formats then take payloads of any size.",
         "LEASEHOLD_MAX_PAYLOAD",
         read=int,
     )
     patience: float = _setting(
         limits.PATIENCE_MS / limits.SECOND,
-        "For this many seconds a call that found no Redis is sent again before it ends in `Unreachable`.",
+        "For how many seconds after its first failure a call is retried before it raises `Unreachable`.",
         "LEASEHOLD_PATIENCE",
         read=float,
     )
@@ -83,27 +83,26 @@ class Settings:
     )
     reply_timeout: float = _setting(
         limits.REPLY_TIMEOUT_MS / limits.SECOND,
-        "How many seconds one attempt waits for its reply, before it is made again on a new connection.",
+        "How many seconds one attempt waits for its reply before it is repeated on a new connection.",
         "LEASEHOLD_REPLY_TIMEOUT",
         read=float,
     )
     durable: int = _setting(
         0,
-        "For this many replicas an enqueue and the end of a job wait, a second at the most; 0: for none.",
+        "How many replicas must have each enqueued job and each outcome. A call waits at most a second; 0: no wait.",
         "LEASEHOLD_DURABLE",
         read=int,
     )
     log_format: str = _setting(
         "human",
-        "How `leasehold worker` writes its log: `human` or `json`. For the command alone, as `--log-format` is.",
+        "The log format of `leasehold worker`: `human` or `json`. Only for this command, as `--log-format` is.",
         "LEASEHOLD_LOG_FORMAT",
     )
 
     def __post_init__(self) -> None:
         url: object = self.url
         if not isinstance(url, str) or not url:
-            found = "empty" if url == "" else f"a {type(url).__name__}"
-            raise InvalidArgument(f"url is {found}; expected text such as {DEFAULT_URL}.")
+            raise invalid("url", f"text such as {DEFAULT_URL}", "an empty one" if url == "" else type(url).__name__)
         names.namespace(self.namespace)
         parse_protocol(self.protocol)
         if self.max_payload is not None:
@@ -116,12 +115,12 @@ class Settings:
 
     @property
     def payload_limit(self) -> int:
-        """The largest encoded payload that may be enqueued, in bytes."""
+        """The largest encoded payload that a client may enqueue, in bytes."""
         return MAX_PAYLOAD_BYTES if self.max_payload is None else self.max_payload
 
     @classmethod
     def load(cls, environ: Mapping[str, str] | None = None, **given: Any) -> Settings:
-        """Settings from the arguments that are not None, then from the environment, then the defaults.
+        """Load settings from the arguments that are not None, then the environment, then the defaults.
 
         Settings.load(url="redis://redis.example.org/1")
         """
@@ -134,7 +133,7 @@ class Settings:
 
 
 def variables() -> dict[str, Variable]:
-    """Every setting and its environment variables: the source of the documentation."""
+    """Return every setting and its environment variables: the source of the documentation."""
     return {item.name: item.metadata["variable"] for item in fields(Settings)}
 
 
@@ -147,20 +146,17 @@ def _from_environment(name: str, variable: Variable, environ: Mapping[str, str])
             value = variable.read(text)
             Settings(**{name: value})
         except ValueError as exc:
-            # Of our own checks the text is safe to show; that of int() and float() would repeat what was set.
+            # Leasehold's own errors are safe to show; those of int() and float() would repeat the value.
             raise _unusable(
-                key, str(exc) if isinstance(exc, InvalidArgument) else f"expected {_kind(variable)}."
+                key, str(exc) if isinstance(exc, InvalidArgument) else f"it must be {_kind(variable)}."
             ) from None
         return {name: value}
     return {}
 
 
 def check_url(url: str, variable: str | None = None) -> None:
-    """Refuse a URL that cannot be read. `variable`: the environment variable that it came from, to be named.
-
-    Raises `NotConfigured`.
-    """
-    # Here and not at the top: to import the package must not cost what parsing URLs needs.
+    """Refuse a URL that cannot be read: raise `NotConfigured`. `variable`: the environment variable that it is from."""
+    # Imported here, so that importing the package does not load the URL parser.
     from leasehold.redis.url import Target
 
     try:
@@ -172,14 +168,14 @@ def check_url(url: str, variable: str | None = None) -> None:
 
 
 def _unusable(variable: str, reason: str) -> NotConfigured:
-    """The error for an environment variable that is wrong."""
+    """Return the error for a wrong environment variable."""
     error = NotConfigured(f"The environment variable {variable} is not usable: {reason}")
     error.variable = variable
     return error
 
 
 def variable_of(name: str, environ: Mapping[str, str] | None = None) -> str | None:
-    """The environment variable that a setting is read from, if there is one.
+    """Return the environment variable that a setting comes from, or None.
 
     >>> variable_of("url", {"REDIS_URL": "redis://example.org"})
     'REDIS_URL'

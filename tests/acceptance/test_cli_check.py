@@ -85,7 +85,7 @@ def test_one_that_evicts(run, make_server, policy, limited):
     server = make_server(args=["--maxmemory-policy", policy, *(["--maxmemory", "50mb"] if limited else [])])
     found = run(server, expect=1)
     assert found["eviction"]["level"] == "error"
-    assert f"its maxmemory-policy is {policy}; expected noeviction" in found["eviction"]["found"]
+    assert f"maxmemory-policy must be noeviction, got {policy}" in found["eviction"]["found"]
     assert "noeviction" in found["eviction"]["remedy"]
 
 
@@ -236,5 +236,5 @@ def test_at_a_terminal(terminal, make_server):
     shown = terminal.wait_for("latency") if process.wait(20) else ""
     text = re.sub(r"\x1b\[[0-9;]*m", "", shown)
     assert "\x1b[" in shown
-    assert re.search(r"error +eviction +Redis may throw away jobs", text)
+    assert re.search(r"error +eviction +Redis may delete jobs", text)
     assert max(map(len, text.splitlines())) <= 80

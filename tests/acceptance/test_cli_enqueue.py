@@ -122,7 +122,7 @@ def test_a_terminal_is_no_stdin(app, terminal, redis_url):
 def test_what_is_there_already(app, run):
     run("--queue", "emails", "--payload", "x", "--id", "one", "--unique", "k")
     out, err = run("--queue", "emails", "--payload", "x", "--id", "one", expect=1)
-    assert (out, "a job with the id 'one' already" in err) == ("", True)
+    assert (out, "already has a job with the id 'one'" in err) == ("", True)
     out, err = run("--queue", "emails", "--payload", "x", "--id", "two", "--unique", "k", expect=1)
     assert (out, "has job 'one' with the same unique key" in err) == ("", True)
     run("jobs:app", "jobs.once", "[1]", "--id", "one")

@@ -125,8 +125,8 @@ def test_an_app_without_tasks(leasehold):
         (["-c", "0"], ["--concurrency", "0"]),
         (["-c", "many"], ["--concurrency", "many"]),
         (["--grace", "-1"], ["--grace"]),
-        (["-q", "a/b"], ["queue 'a/b'"]),
-        (["-q", ""], ["queue has 0 characters"]),
+        (["-q", "a/b"], ["queue must be", "'a/b'"]),
+        (["-q", ""], ["queue must be 1 to 200 characters, got 0 characters"]),
         (["--weight", "a:5"], ["QUEUE=N", "1 to 100", "'a:5'"]),
         (["--weight", "a=0"], ["1 to 100", "'a=0'"]),
         (["--weight", "a=101"], ["1 to 100"]),
@@ -177,7 +177,7 @@ def test_a_database_that_is_not_there(leasehold, private_server):
 
 
 def test_a_setting_that_cannot_be_right(leasehold):
-    mistake(leasehold("info", LEASEHOLD_MAX_PAYLOAD="big"), "LEASEHOLD_MAX_PAYLOAD", "expected a whole number")
+    mistake(leasehold("info", LEASEHOLD_MAX_PAYLOAD="big"), "LEASEHOLD_MAX_PAYLOAD", "must be a whole number")
     mistake(leasehold("info", "--namespace", "a{b}"), "namespace")
 
 
@@ -215,7 +215,7 @@ def test_to_look_makes_no_embedded_redis(leasehold, tmp_path, path):
         ("jobs q --state failed --after x --offset 1", ["--offset and --after do not go together"]),
         ("jobs q --limit 0", ["--limit"]),
         ("jobs q --limit 1001", ["--limit", "1000"]),
-        ("jobs a/b", ["queue 'a/b'"]),
+        ("jobs a/b", ["queue must be", "'a/b'"]),
         ("job q", ["JOB_ID"]),
         ("retry q", ["JOB_ID and --all"]),
         ("retry q id --all", ["JOB_ID and --all"]),
@@ -242,20 +242,20 @@ def test_to_look_makes_no_embedded_redis(leasehold, tmp_path, path):
         ("enqueue jobs:app jobs.add [1] [2]", ["ARGS", "of one kind"]),
         ("enqueue jobs:app jobs.add [1]", ["jobs.add", "'b'"]),
         ('enqueue jobs:app jobs.add [1,"s3cret"]', ["jobs.add", "argument 'b'", "Expected `int`, got `str`"]),
-        ("enqueue jobs:app jobs.add [1,2] --queue a/b", ["queue 'a/b'"]),
+        ("enqueue jobs:app jobs.add [1,2] --queue a/b", ["queue must be", "'a/b'"]),
         ("enqueue --queue q --payload x --lane l --priority 3", ["priority", "lane"]),
         ("enqueue --queue q --payload x --priority 101", ["--priority"]),
         ("enqueue --queue q --payload x --delay -1", ["--delay"]),
-        ("enqueue --queue q --payload x --id @x", ["id '@x'"]),
+        ("enqueue --queue q --payload x --id @x", ["id must be", "'@x'"]),
         ("completion tcsh", ["'tcsh'", "bash"]),
         ("cancel", ["QUEUE"]),
         ("cancel q", ["JOB_ID, --lane NAME and --all"]),
         ("cancel q id --all", ["Expected one of"]),
         ("cancel q --lane x --all --yes", ["Expected one of"]),
         ("cancel q --all", ["expected --yes"]),
-        ("cancel a/b id", ["queue 'a/b'"]),
+        ("cancel a/b id", ["queue must be", "'a/b'"]),
         ("pause", ["QUEUE"]),
-        ("pause a/b", ["queue 'a/b'"]),
+        ("pause a/b", ["queue must be", "'a/b'"]),
         ("resume q --lane x --all-lanes", ["--lane and --all-lanes"]),
         ("configure q --max-length -1", ["--max-length", "-1"]),
         ("configure q --max-length many", ["--max-length", "many"]),
@@ -270,7 +270,7 @@ def test_what_cannot_be_right(leasehold, redis_url, args, words):
 
 def test_a_lane_without_a_name(leasehold, redis_url):
     for command in (["info", "q"], ["cancel", "q"], ["pause", "q"], ["resume", "q"]):
-        mistake(leasehold(*command, "--lane", "", url=redis_url), "lane has 0 characters")
+        mistake(leasehold(*command, "--lane", "", url=redis_url), "lane must be 1 to 200 characters")
 
 
 def test_a_bad_url_is_shown_as_it_should_be(leasehold):

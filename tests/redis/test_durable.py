@@ -67,7 +67,7 @@ def test_an_enqueue_that_is_not_durable_says_so_and_can_be_repeated(pair: Pair, 
     job = NewJob("orders", "order-1", b"payload s3cret", own_id=True)
     pair.replica.pause()
     try:
-        with pytest.raises(NotDurable, match=r"Job 'order-1' is enqueued, but 0 of the 1 replicas") as caught:
+        with pytest.raises(NotDurable, match=r"Job 'order-1' is enqueued, but 0 of 1 replicas") as caught:
             one.run(enqueue_durably(engine, [job], 1))
     finally:
         pair.replica.resume()
@@ -120,7 +120,7 @@ def test_a_user_who_may_not_wait_is_told_and_the_write_counts(pair: Pair, drive:
     done = one.run(durably(append(), 1))
     assert (done.answer, done.replicas) == (1, 0)
     assert "NOPERM" in done.trouble
-    with pytest.raises(NotDurable, match="would not wait for its replicas") as caught:
+    with pytest.raises(NotDurable, match="refused to wait for its replicas") as caught:
         one.run(enqueue_durably(NativeEngine("shop"), [NewJob("orders", "a", b"")], 1))
     assert caught.value.trouble == done.trouble
     assert one.run(command("ECHO", "in order")) == b"in order"
@@ -143,7 +143,7 @@ def test_what_does_not_know_how_to_wait_has_not_waited() -> None:
     assert call.replicas == 2
     with pytest.raises(StopIteration) as stop:
         steps.send(7)
-    assert stop.value.value == Durable(7, 0, "what ran it does not wait for replicas")
+    assert stop.value.value == Durable(7, 0, "the driver does not wait for replicas")
 
 
 def test_an_operation_that_is_left_is_closed() -> None:

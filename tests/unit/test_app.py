@@ -203,7 +203,7 @@ class TestEnqueue:
 
     def test_an_id_is_no_default_for_many(self, app, engine):
         task = app.task(double)
-        with pytest.raises(InvalidArgument, match=r"using\(id='x'\)"):
+        with pytest.raises(InvalidArgument, match=r"many jobs cannot share the id 'x'"):
             task.using(id="x").enqueue_many([task.call(1)])
         assert engine.enqueued == []
 
@@ -217,7 +217,7 @@ class TestEnqueue:
             with pytest.raises(InvalidArgument, match="call"):
                 task.enqueue_many([task.call(1), wrong])
         for single in (None, 1, task.call(1)):
-            with pytest.raises(InvalidArgument, match=r"expected a list of calls made by double\.call"):
+            with pytest.raises(InvalidArgument, match=r"calls must be a list of calls made by double\.call"):
                 task.enqueue_many(single)
         assert engine.enqueued == []
 
@@ -316,7 +316,7 @@ class TestHandles:
 class TestApp:
     @pytest.mark.parametrize("protocol", ["", "natvie", "native:shop", "redis-work-queue", Native, 5])
     def test_what_is_no_protocol(self, protocol):
-        with pytest.raises(InvalidArgument, match=r"expected .*[Nn]ative"):
+        with pytest.raises(InvalidArgument, match=r"(must be|expected) .*[Nn]ative"):
             Leasehold("redis://x", protocol=protocol)
 
     def test_a_protocol_may_be_an_object_or_its_name_given_or_in_the_environment(self, monkeypatch):

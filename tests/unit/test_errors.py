@@ -53,5 +53,5 @@ def test_a_reason_that_is_none() -> None:
 
 @pytest.mark.parametrize("reason", [None, b"x", 5, ValueError("x")])
 def test_the_reason_of_a_fail_is_text(reason: Any) -> None:
-    with pytest.raises(InvalidArgument, match="reason of a Fail"):
+    with pytest.raises(InvalidArgument, match="Fail: reason must be a str"):
         Fail(reason)

@@ -45,7 +45,7 @@ OPEN = [either, says_nothing, anything, unknown]
 
 @pytest.mark.parametrize("function", ONE)
 def test_one_job_where_a_list_comes(app: Leasehold, function: Callable[..., Any]) -> None:
-    with pytest.raises(InvalidArgument, match=rf"{function.__name__}\(job: .*list\[Job\]") as caught:
+    with pytest.raises(InvalidArgument, match=rf"{function.__name__}\(job\) must be list\[Job\]") as caught:
         app.handler("q", batch=10)(function)
     assert function.__qualname__ in str(caught.value)
     assert not app.handlers
@@ -54,7 +54,7 @@ def test_one_job_where_a_list_comes(app: Leasehold, function: Callable[..., Any]
 
 @pytest.mark.parametrize("function", MANY)
 def test_a_list_where_one_job_comes(app: Leasehold, function: Callable[..., Any]) -> None:
-    with pytest.raises(InvalidArgument, match=rf"{function.__name__}\(jobs: .*batch=50"):
+    with pytest.raises(InvalidArgument, match=rf"{function.__name__}\(jobs\) must be a Job .*batch=50"):
         app.handler("q")(function)
     assert not app.handlers
     app.handler("q", batch=1)(function)

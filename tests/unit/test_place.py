@@ -49,14 +49,14 @@ def test_a_handler_of_raw_payloads(app):
 @pytest.mark.parametrize(
     ("function", "options", "text"),
     [
-        (plain, {"run_in": "loop"}, "plain is no async function.*expected 'thread' or 'process'"),
-        (coroutine, {"run_in": "thread"}, "coroutine is an async function.*expected 'loop' or 'process'"),
-        (plain, {"run_in": "fork"}, "run_in is 'fork'; expected one of 'loop', 'thread', 'process'"),
-        (plain, {"run_in": 1}, "run_in is 1"),
+        (plain, {"run_in": "loop"}, "run_in must be 'thread' or 'process', got 'loop'. plain is not async"),
+        (coroutine, {"run_in": "thread"}, "run_in must be 'loop' or 'process', got 'thread'. coroutine is an async"),
+        (plain, {"run_in": "fork"}, "run_in must be one of 'loop', 'thread', 'process', got 'fork'"),
+        (plain, {"run_in": 1}, "run_in must be .*, got 1"),
         (plain, {"run_in": "process", "max_memory": 15}, "max_memory"),
         (plain, {"run_in": "process", "max_memory": 1.5}, "max_memory"),
-        (plain, {"max_memory": 100}, "max_memory is for run_in="),
-        (plain, {"run_in": "thread", "max_memory": 100}, "max_memory is for run_in="),
+        (plain, {"max_memory": 100}, "run_in must be .* with max_memory"),
+        (plain, {"run_in": "thread", "max_memory": 100}, "run_in must be .* with max_memory"),
     ],
 )
 def test_what_cannot_be_is_refused(app, function, options, text):

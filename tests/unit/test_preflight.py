@@ -33,9 +33,9 @@ def found(name: str, **changes: str) -> Finding:
 @pytest.mark.parametrize(
     ("name", "changes", "level", "words"),
     [
-        ("version", {"redis_version": "6.0.16"}, Level.ERROR, "expected 6.2 or newer"),
+        ("version", {"redis_version": "6.0.16"}, Level.ERROR, "must be 6.2 or newer"),
         ("version", {"redis_version": "6.2.0"}, Level.OK, "6.2.0"),
-        ("version", {"redis_version": "99.1.0"}, Level.WARNING, "newer than what this version"),
+        ("version", {"redis_version": "99.1.0"}, Level.WARNING, "knows versions up to"),
         ("version", {"redis_version": "unstable"}, Level.OK, "unstable"),
         (
             "version",
@@ -47,7 +47,7 @@ def found(name: str, **changes: str) -> Finding:
         ("role", {"connected_slaves": "1"}, Level.OK, "1 replica."),
         ("mode", {"cluster_enabled": "1"}, Level.ERROR, "cluster"),
         ("mode", {"redis_mode": "sentinel"}, Level.ERROR, "redis+sentinel://"),
-        ("eviction", {"maxmemory_policy": "allkeys-lru"}, Level.ERROR, "as soon as somebody sets a limit"),
+        ("eviction", {"maxmemory_policy": "allkeys-lru"}, Level.ERROR, "as soon as its memory has a limit"),
         ("eviction", {"maxmemory_policy": "volatile-ttl", "maxmemory": "100"}, Level.ERROR, "when its memory is full"),
         ("memory", {"used_memory": "89", "maxmemory": "100"}, Level.OK, ""),
         ("memory", {"used_memory": "900", "maxmemory": "1024"}, Level.OK, "900 B of 1.0 KB"),
@@ -82,7 +82,7 @@ def test_what_is_not_as_it_should_be_is_an_event_of_the_log(caplog):
     log(judge({**FIT, "redis_version": "99.1.0"}))
     assert [record.leasehold_parts[0] for record in caplog.records] == ["redis_unfit"]
     _, fields = caplog.records[0].leasehold_parts
-    assert (fields["about"], fields["remedy"]) == ("version", "Look for a newer Leasehold.")
+    assert (fields["about"], fields["remedy"]) == ("version", "Check for a newer Leasehold.")
     assert "99.1.0" in fields["found"]
 
 

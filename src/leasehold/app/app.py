@@ -1,4 +1,4 @@
-"""The app: where tasks and handlers are registered, and the way in to everything else."""
+"""The app: registers tasks and handlers, and gives access to queues, inspection and control."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from leasehold.client.options import OF_SHAPE, Options
 from leasehold.client.queue import Queue
 from leasehold.core import names
 from leasehold.core.engine import Feature, FullEngine
-from leasehold.core.errors import InvalidArgument
+from leasehold.core.errors import InvalidArgument, invalid
 from leasehold.core.events import Event, Listener
 from leasehold.core.place import Place, RunsIn
 from leasehold.core.task import TaskSpec
@@ -44,9 +44,9 @@ if TYPE_CHECKING:
     from leasehold.runtime.handlers.middleware import AsyncMiddleware, Middleware, SyncMiddleware
 
 MAX_LISTENERS: Final = 100
-"""Event listeners of one app."""
+"""The most event listeners of one app."""
 MAX_MIDDLEWARE: Final = 50
-"""Middleware functions of one app."""
+"""The most middleware functions of one app."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -59,7 +59,7 @@ DEFAULT_QUEUE = "default"
 
 
 class TaskDecorator(Protocol):
-    """What `@app.task(...)` returns: makes a `Task` of a function or of an async function."""
+    """What `@app.task(...)` returns: makes a `Task` of a function or an async function."""
 
     @overload
     def __call__(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> Task[P, R, Coroutine[Any, Any, R]]: ...
@@ -68,7 +68,7 @@ class TaskDecorator(Protocol):
 
 
 class Leasehold:
-    """A work queue on Redis. Nothing is sent, and Redis need not be there, until the first call that needs it.
+    """A work queue on Redis. It connects at the first call that needs Redis.
 
         app = Leasehold()                                    # LEASEHOLD_URL, then REDIS_URL, then localhost
 
@@ -77,14 +77,13 @@ class Leasehold:
 
         thumbnail.enqueue("cat.png").result(timeout=10)
 
-    `url`: redis://, rediss://, redis+sentinel://, unix:// or embedded:PATH. `namespace`: the beginning of all keys in
-    Redis; apps with different ones do not meet. `protocol`: the wire format, as `RedisWorkQueue(prefix="jobs")` or as
-    text, "redis-work-queue:jobs"; `Native()` by default. `max_payload`: the largest encoded payload in bytes.
-    `patience`: for how many seconds a call that found no Redis is sent again before it ends in `Unreachable`.
-    `durable`: how many replicas must have what is enqueued, and the ends of jobs. `defaults`: what tasks and handlers
-    get where nothing else is said. What is not given comes from the environment, see `leasehold.settings`. One app may
-    be used by any number of threads and event loops. Raises `InvalidArgument` and `NotConfigured` (a URL that cannot be
-    read).
+    `url`: redis://, rediss://, redis+sentinel://, unix:// or embedded:PATH. `namespace`: the prefix of all keys in
+    Redis; apps with different namespaces do not see each other. `protocol`: the wire format, as
+    `RedisWorkQueue(prefix="jobs")` or as text, "redis-work-queue:jobs"; `Native()` by default. `max_payload`: the
+    largest encoded payload in bytes. `patience`: for how many seconds a call is retried before it raises `Unreachable`.
+    `durable`: how many replicas must have each enqueued job and each outcome. `defaults`: the defaults of tasks and
+    handlers. Arguments left out come from the environment, see `leasehold.settings`. Threads and event loops can share
+    an app. Raises `InvalidArgument` and `NotConfigured` (a URL that cannot be read).
     """
 
     def __init__(
@@ -127,7 +126,7 @@ class Leasehold:
 
     @property
     def engine(self) -> FullEngine:
-        """What speaks the wire protocol: steps for a driver."""
+        """The engine of the wire protocol. Its operations are steps for a driver."""
         return self._client.engine
 
     @property
@@ -141,7 +140,7 @@ class Leasehold:
         return MappingProxyType(self._handlers)
 
     def specs(self) -> tuple[TaskSpec, ...]:
-        """All that a worker can run here. Raises `InvalidArgument` for annotations that cannot be resolved."""
+        """Return all tasks and handlers. Raises `InvalidArgument` for annotations that cannot be resolved."""
         tasks = (task.spec for task in self._tasks.values())
         return (*tasks, *(handler.spec for handler in self._handlers.values()))
 
@@ -183,18 +182,17 @@ class Leasehold:
             @app.task(queue="watchers", persistent=True, unique=True)
             async def watch(shop: str) -> None: ...
 
-        `name`: what jobs call it, `module.function` by default; producers and workers must agree. `timeout`: seconds
-        for one attempt, None for no limit; an hour by default, and no limit for a persistent task. `retries`: how many
-        more attempts after the first. `backoff`: how long to wait between them, a `Backoff` or a function of the number
-        of failures and the error that gives seconds. `retry_on` and `fail_on`: which errors are tried again, and which
-        are not; classes, or a function that says True or False. `result_ttl`: for how many seconds the record of a
-        completed job is kept, 0 for not at all. `on_failure`: a function, called with the `Job` and an `ErrorInfo` when
-        a job failed for good or broke. What is not said here is what `queue_defaults` or `defaults` of the app say.
-        `lane`, `lane_limit`, `priority`, `unique` and `persistent`: what its jobs get, where `Task.using` says nothing
-        else; see there. `run_in`: "process" for one that can be killed, as a timeout does; by default a function runs
-        in a thread ("thread") and an async one on the event loop ("loop"). `max_memory`: how many megabytes more a job
-        in a process may take. Raises `InvalidArgument`, also for a name that is taken and for annotations that JSON
-        cannot hold.
+        `name`: the task's name in jobs, `module.function` by default; producers and workers must agree. `timeout`:
+        seconds for one attempt, None for no limit; by default an hour, and no limit for a persistent task. `retries`:
+        how many attempts after the first. `backoff`: the delay between attempts, a `Backoff` or a function of the
+        number of failures and the error that returns seconds. `retry_on` and `fail_on`: which errors are retried, and
+        which are not; classes, or a function that returns True or False. `result_ttl`: how many seconds the record of a
+        completed job is kept, 0 for no record. `on_failure`: a function that is called with the `Job` and an
+        `ErrorInfo` after a job ended in `failed` or `broken`. Options left out fall back to `queue_defaults`, then to
+        the app's `defaults`. `lane`, `lane_limit`, `priority`, `unique` and `persistent`: defaults of its jobs, see
+        `Task.using`. `run_in`: "process" for a process that a timeout can kill; the default is a thread ("thread"), or
+        the event loop ("loop") for an async function. `max_memory`: how many more megabytes a job process may use.
+        Raises `InvalidArgument`, also for a name that is taken and for annotations that JSON cannot hold.
         """
         policy, place = self._policy(queue, options), Place.of(run_in, max_memory)
         given = None if name is None else names.task_name(name)
@@ -204,7 +202,7 @@ class Leasehold:
             place.check(function, "@app.task")
             chosen = given or default_name(function)
             if chosen in self._tasks:
-                raise InvalidArgument(f"There is a task {chosen!r} already. Give one of them another name with name=.")
+                raise InvalidArgument(f"There already is a task {chosen!r}. Rename one of them with name=.")
             task: Task[Any, Any, Any] = Task(Definition(self._client, chosen, function, policy, place), Options())
             self._tasks[chosen] = task
             return task
@@ -222,7 +220,7 @@ class Leasehold:
         max_memory: int | None = None,
         **options: Unpack[RunOptions],
     ) -> Callable[[Callable[..., Any]], RawHandler]:
-        """Register a function or an async function for the raw payloads of a queue. It takes the `Job`.
+        """Register a function or an async function for the raw payloads of a queue. Its argument is the `Job`.
 
             @app.handler("emails", timeout=10)
             async def send(job: Job) -> None:
@@ -232,14 +230,12 @@ class Leasehold:
             async def store(jobs: list[Job]) -> None:
                 await insert([job.payload for job in jobs])
 
-        `batch`: take up to so many jobs at once (1 to 500), as a list; `timeout` is that of the whole batch then. What
-        the function returns is None (all are completed) or a list with one entry for each job: its result, or a `Retry`
-        or `Fail`. What it raises counts for all jobs that were not answered before. `linger`: for how many seconds (up
-        to 60) a job waits for others to fill the batch; 0 by default. `one_lane`: put only jobs together that follow
-        each other in one lane, in its order.
-        The other options are those of `task` that say how and where jobs are run. Raises `InvalidArgument`, also when
-        the queue has a handler already, and when the annotation of the function says one job where a list comes, or the
-        other way round.
+        `batch`: take up to this many jobs at once (1 to 500), as a list; `timeout` is then that of the whole batch. The
+        function returns None (all are completed) or a list with one entry for each job: its result, or a `Retry` or
+        `Fail`. An error applies to all jobs without an outcome so far. `linger`: how many seconds (0 to 60, 0 by
+        default) a job waits for others to fill the batch. `one_lane`: a batch has only consecutive jobs of one lane, in
+        their order. The other options are those of `task`. Raises `InvalidArgument`, also if the queue already has a
+        handler, or if the function's annotation is one job where it gets a list, or the other way round.
         """
         if callable(queue):
             raise InvalidArgument('@app.handler needs the name of its queue: @app.handler("emails").')
@@ -254,19 +250,19 @@ class Leasehold:
             takes_one(function, "@app.handler")
             takes_what_comes(function, rule is not None, "@app.handler")
             if policy.queue in self._handlers:
-                raise InvalidArgument(f"Queue {policy.queue!r} has a handler already; expected one handler a queue.")
+                raise InvalidArgument(f"Queue {policy.queue!r} already has a handler. A queue can have one.")
             handler = self._handlers[policy.queue] = RawHandler(function, policy, rule, place)
             return handler
 
         return register
 
     def queue_defaults(self, queue: str, **options: Unpack[RunOptions]) -> None:
-        """Say how the jobs of a queue's tasks and of its handler are run, where these say nothing themselves.
+        """Set the defaults for the tasks and the handler of a queue.
 
             app.queue_defaults("emails", timeout=10, retries=8, retry_on=(ConnectionError, TimeoutError))
 
-        It may be said before or after the tasks, but before a worker starts. Said again, it changes what it names. What
-        counts is the queue of the task, also for a job that `using(queue=...)` sends elsewhere. Raises
+        Call it before or after defining the tasks, but before a worker starts. A second call changes only the options
+        that it names. The queue of the task counts, also for a job that `using(queue=...)` sends elsewhere. Raises
         `InvalidArgument`.
         """
         self._defaults.set(self._queue_name(queue), Rules.of(options))
@@ -278,15 +274,15 @@ class Leasehold:
     @overload
     def on(self, *kinds: type[Event]) -> Callable[[Callable[[Any], R]], Callable[[Any], R]]: ...
     def on(self, *kinds: type[Event]) -> Any:
-        """Have a function or an async function called with every event of these kinds, in this app's workers.
+        """Call a function or an async function with every event of these kinds, in this app's workers.
 
             @app.on(events.Failed, events.Broken)
-            async def tell(event: events.Failed | events.Broken) -> None:
+            async def page_me(event: events.Failed | events.Broken) -> None:
                 await page(f"job {event.id} of {event.queue}: {event.error_type}")
 
-        It is called on the worker's event loop, beside the jobs: one that is not async must be quick. What it raises is
-        logged, once for each kind of error. Events wait in line for it, up to 10,000; beyond that they are dropped.
-        Register it before the worker starts. Raises `InvalidArgument`.
+        It is called on the worker's event loop, beside the jobs: a function that is not async must be quick. Its errors
+        are logged, once for each kind of error. Up to 10,000 events wait for it; further ones are dropped. Register it
+        before the worker starts. Raises `InvalidArgument`.
         """
         checked_kinds(kinds)
 
@@ -302,7 +298,7 @@ class Leasehold:
     @overload
     def middleware(self, function: SyncLayer, /) -> SyncLayer: ...
     def middleware(self, function: Any, /) -> Any:
-        """Put a function around every handler that this app's workers call. The first one is the outermost.
+        """Wrap a function around every handler that this app's workers call. The first middleware is the outermost.
 
             @app.middleware
             async def timed(jobs: Sequence[Job], call_next: CallNext) -> object:
@@ -312,27 +308,27 @@ class Leasehold:
                 finally:
                     print(jobs[0].queue, time.perf_counter() - began)
 
-        `jobs`: the one that the handler is called for, or those of a batch. What it returns is the handler's result,
-        what it raises is the handler's error. An async one runs on the event loop, around every handler; one that is
-        not async in the handler's thread, around handlers that are not async. Context variables that it sets are set
-        for the handler. Register it before the worker starts. Raises `InvalidArgument`.
+        `jobs`: the job of the call, or the jobs of its batch. Its return value is the handler's result; its error is
+        the handler's error. Async middleware runs on the event loop, around every handler; other middleware runs in the
+        handler's thread, around handlers that are not async. The handler sees the context variables that it sets.
+        Register it before the worker starts. Raises `InvalidArgument`.
         """
-        layer = takes(function, "@app.middleware", "the jobs", "the rest of the way")
+        layer = takes(function, "@app.middleware", "the jobs", "the next call")
         room_for(self._middleware, MAX_MIDDLEWARE, "functions of middleware").append(layer)
         return function
 
     @property
     def listeners(self) -> tuple[Listener, ...]:
-        """What was registered with `on`."""
+        """The listeners registered with `on`."""
         return tuple(self._listeners)
 
     @property
     def layers(self) -> tuple[Middleware, ...]:
-        """What was registered with `middleware`, the outermost first."""
+        """The middleware registered with `middleware`, the outermost first."""
         return tuple(self._middleware)
 
     def queue(self, name: str) -> Queue:
-        """A queue by its name: enqueue raw payloads, or lease jobs by hand. No traffic.
+        """Return a queue, to enqueue raw payloads or lease jobs. Sends nothing.
 
         app.queue("emails").enqueue(b"...")
         """
@@ -340,11 +336,11 @@ class Leasehold:
         return Queue(self._client, checked, lambda: self._raw_policy(checked))
 
     def close(self) -> None:
-        """Close the connections of blocking code. The app may be used again: it connects anew."""
+        """Close the connections of blocking code. The app can be used again: it then reconnects."""
         self._client.runner.close()
 
     async def aclose(self) -> None:
-        """Close the connections of the running event loop and of blocking code. The app may be used again."""
+        """Close the connections of the running event loop and of blocking code. The app can be used again."""
         await self._client.runner.aclose()
 
     def __enter__(self) -> Self:
@@ -367,7 +363,7 @@ class Leasehold:
         return Policy(self._queue_name(queue), own, self._defaults, Options().using(OF_SHAPE, **shape).check())
 
     def _queue_name(self, queue: object) -> str:
-        """A name that a queue can have, also in the keys of the protocol in use."""
+        """Check a queue's name, also for the keys of the protocol in use."""
         checked = names.queue_name(queue)
         self.engine.prefix(checked)
         return checked
@@ -382,6 +378,6 @@ def _engine(protocol: object, settings: Settings) -> FullEngine:
         return parse_protocol(settings.protocol).engine(settings)
     if isinstance(protocol, type) or not callable(getattr(protocol, "engine", None)):
         kind = protocol.__name__ if isinstance(protocol, type) else type(protocol).__name__
-        raise InvalidArgument(f"protocol is a {kind}; expected one such as Native() or RedisWorkQueue(prefix=...).")
+        raise invalid("protocol", "one such as Native() or RedisWorkQueue(prefix=...)", kind)
     engine: FullEngine = protocol.engine(settings)  # type: ignore[attr-defined]
     return engine

@@ -1,4 +1,4 @@
-"""Raw handlers: registered functions for the payloads of a queue, and the checks of what they take."""
+"""Raw handlers: the functions for a queue's payloads, and the checks of their parameters."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from typing import Any, Final
 
 from leasehold.app.policy import Policy
 from leasehold.core import limits, names
-from leasehold.core.errors import InvalidArgument
+from leasehold.core.errors import InvalidArgument, invalid
 from leasehold.core.place import USUAL, Place
 from leasehold.core.signature import Results
 from leasehold.core.task import BatchRule, TaskSpec
 
 MAX_BATCH_SIZE: Final = 500
-"""Jobs that a batch handler may ask for."""
+"""The most jobs in one batch."""
 MAX_LINGER_MS: Final = limits.MINUTE
-"""How long a batch handler may wait for its batch to fill."""
+"""The longest time that a job may wait for its batch to fill."""
 
 
 class RawHandler:
-    """The function for a queue's raw payloads, made by `@app.handler`. Calling it just calls the function."""
+    """The handler of a queue's raw payloads, made by `@app.handler`. Calling it calls the function."""
 
     def __init__(
         self, function: Callable[..., Any], policy: Policy, batch: BatchRule | None = None, place: Place = USUAL
@@ -43,7 +43,7 @@ class RawHandler:
 
     @property
     def spec(self) -> TaskSpec:
-        """What a worker needs to know."""
+        """The handler as the runtime sees it."""
         rules = self.policy.settled()
         return TaskSpec(
             name=None,
@@ -68,11 +68,11 @@ class RawHandler:
 
 
 def checked_function(function: Callable[..., Any], what: str) -> None:
-    """Refuse what a worker could not run as a handler."""
+    """Refuse anything that a worker cannot run as a handler."""
     if not inspect.isfunction(function) and not inspect.ismethod(function):
-        raise InvalidArgument(f"{what}: got a {type(function).__name__}; expected a function or an async function.")
+        raise invalid(f"{what}: the handler", "a function or an async function", type(function).__name__)
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-        raise InvalidArgument(f"{what}: {function.__qualname__} yields; expected a function that returns its result.")
+        raise invalid(f"{what}: the handler", "a function that returns", f"the generator {function.__qualname__}")
 
 
 _LISTS: Final = (list, tuple, abc.Sequence, abc.MutableSequence, abc.Collection, abc.Iterable, abc.Iterator)
@@ -80,49 +80,45 @@ _UNIONS: Final = (typing.Union, types.UnionType)
 
 
 def takes_one(function: Callable[..., Any], what: str) -> None:
-    """Refuse a raw handler that cannot be called with just the job, or with just the list of them."""
+    """Refuse a raw handler that cannot be called with only the job, or only the list of jobs."""
     try:
         inspect.signature(function).bind(None)
     except TypeError:
         raise InvalidArgument(
-            f"{what}: {function.__qualname__} must take one argument, the job (with batch=, the list of jobs)."
+            f"{what}: {function.__qualname__} must take one argument, the job (or the list of jobs, with batch=)."
         ) from None
 
 
 def takes_what_comes(function: Callable[..., Any], batched: bool, what: str) -> None:
-    """Refuse a raw handler whose annotation says one job where a list comes, or a list where one job comes.
+    """Refuse a raw handler whose annotation is one job where it gets a list, or a list where it gets one job.
 
-    An annotation that says neither, or cannot be resolved, is none of our business.
+    Any other annotation, or one that cannot be resolved, is accepted.
     """
     parameter = next(iter(inspect.signature(function).parameters.values()))
     if parameter.annotation is inspect.Parameter.empty:
         return
-    said = f"{what}: {function.__qualname__}({parameter.name}: {inspect.formatannotation(parameter.annotation)})"
+    field = f"{what}: {function.__qualname__}({parameter.name})"
+    annotation = inspect.formatannotation(parameter.annotation)
     kinds = _kinds(_resolved(function, parameter.name))
     if batched and kinds == {"one"}:
-        raise InvalidArgument(
-            f"{said} takes one job, but with batch= it is given a list of them; expected list[Job], or no batch=."
-        )
+        raise invalid(field, "list[Job] with batch=", annotation)
     if not batched and kinds == {"many"}:
-        raise InvalidArgument(
-            f"{said} takes many jobs, but without batch= it is given one; expected Job, or batch= with the size of a "
-            "batch, as in batch=50."
-        )
+        raise invalid(field, "a Job without batch=", annotation, "Set the size of a batch, as in batch=50.")
 
 
 def _resolved(function: Callable[..., Any], name: str) -> Any:
     from leasehold.runtime.jobs.job import Job
 
-    # A Job that is imported for type checkers only is resolved all the same; one of the module's own counts more.
+    # This also resolves a Job that is imported only for type checkers. The module's own name takes precedence.
     scope = {"Job": Job} | getattr(inspect.unwrap(function), "__globals__", {})
     try:
         return typing.get_type_hints(function, scope).get(name)
-    except Exception:  # whatever the annotations are, we only wanted to help
+    except Exception:  # annotations may raise any error, and this check is optional
         return None
 
 
 def _kinds(annotation: Any) -> set[str]:
-    """What an annotation says that it takes: one, many, other."""
+    """Return what an annotation accepts: one, many, other."""
     from leasehold.runtime.jobs.job import Job
 
     origin = typing.get_origin(annotation) or annotation
@@ -134,13 +130,13 @@ def _kinds(annotation: Any) -> set[str]:
 
 
 def batch_rule(batch: object, linger: object, one_lane: object) -> BatchRule | None:
-    """Check the options of a batch handler. None: it takes one job. Raises `InvalidArgument`."""
+    """Check the options of a batch handler. None: it takes one job at a time. Raises `InvalidArgument`."""
     if not isinstance(one_lane, bool):
-        raise InvalidArgument(f"one_lane is a {type(one_lane).__name__}; expected True or False.")
+        raise invalid("one_lane", "True or False", type(one_lane).__name__)
     if batch is None:
         if linger is not None or one_lane:
             field = "one_lane" if linger is None else "linger"
-            raise InvalidArgument(f"{field} is given without batch; expected the size of a batch, as in batch=50.")
+            raise InvalidArgument(f"{field} needs batch=, the size of a batch, as in batch=50.")
         return None
     size = names.count(batch, "batch", least=1, most=MAX_BATCH_SIZE)
     linger_ms = 0 if linger is None else names.duration_ms(linger, "linger", least_ms=0, most_ms=MAX_LINGER_MS)

@@ -1,4 +1,4 @@
-"""How jobs are run: what is said for a task or a handler, for its queue and for the app, and what holds in the end."""
+"""How jobs are run: the options of a task or handler, of its queue and of the app, and their resolution."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypedDict, TypeVar
 from leasehold.client.options import NO_TIMEOUT_MS, UNSET, Options, ShapeOptions, Unset
 from leasehold.core import limits, names
 from leasehold.core.backoff import Backoff, BackoffFunction, OwnBackoff
-from leasehold.core.errors import InvalidArgument
+from leasehold.core.errors import InvalidArgument, invalid
 from leasehold.core.events import Event
 from leasehold.core.job import ErrorInfo
 from leasehold.core.retries import Errors, RetryRule, errors
@@ -22,25 +22,25 @@ if TYPE_CHECKING:
     from leasehold.runtime.jobs.job import Job
 
 MAX_RESULT_TTL_MS: Final = 365 * limits.DAY
-"""The longest time for which a result can be kept."""
+"""The longest time that a result can be kept."""
 
 T = TypeVar("T")
 FailureHook: TypeAlias = "Callable[[Job, ErrorInfo], object]"
-"""Called with a job that failed for good or broke, and why. It may be an async function."""
+"""Called with a job that ended in `failed` or `broken`, and the error. It may be an async function."""
 
 
 class RunOptions(TypedDict, total=False):
-    """How jobs are run. None where nothing is to be said, but for the timeout.
+    """How jobs are run. None, except for the timeout, means: not given.
 
-    timeout     seconds (or a `timedelta`) for one attempt; None: no limit. An hour by default; a persistent task has
-                none unless it says so itself
-    retries     how many more attempts after the first; 3 by default
-    backoff     how long to wait between them: a `Backoff`, or a function of the number of failures so far and the error
-                that gives seconds
-    result_ttl  for how many seconds the record of a completed job is kept, 0 for not at all; an hour by default
-    retry_on    only these errors are tried again: classes, or a function that says True or False of one
-    fail_on     these errors are not tried again; they outweigh `retry_on`
-    on_failure  a function, called with the `Job` and an `ErrorInfo` when a job failed for good or broke
+    timeout     seconds (or a `timedelta`) for one attempt; None: no limit. An hour by default; only a persistent task's
+                own timeout applies to it
+    retries     how many attempts after the first; 3 by default
+    backoff     the delay between attempts: a `Backoff`, or a function of the number of failures so far and the error
+                that returns seconds
+    result_ttl  how many seconds the record of a completed job is kept, 0 for no record; an hour by default
+    retry_on    retry only these errors: classes, or a function that returns True or False for an error
+    fail_on     do not retry these errors; takes precedence over `retry_on`
+    on_failure  a function that is called with the `Job` and an `ErrorInfo` after a job ended in `failed` or `broken`
     """
 
     timeout: float | timedelta | None
@@ -53,17 +53,17 @@ class RunOptions(TypedDict, total=False):
 
 
 class TaskOptions(RunOptions, ShapeOptions, total=False):
-    """What `@app.task` takes besides a name and a queue."""
+    """The options of `@app.task` besides name, queue and `run_in`."""
 
 
 OF_TASK: Final = frozenset({"name", "queue", "run_in", "max_memory"})
-"""What only `@app.task` takes, and nothing else says for it."""
+"""Options that only `@app.task` takes. They have no defaults."""
 OF_RUN: Final = frozenset(RunOptions.__annotations__)
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What was said in one place, checked. None, and for the timeout `UNSET`, where nothing was."""
+    """The options given in one place, checked. None, or `UNSET` for the timeout, means: not given."""
 
     timeout_ms: int | Unset | None = UNSET
     retries: int | None = None
@@ -75,12 +75,11 @@ class Rules:
 
     @classmethod
     def of(cls, options: RunOptions, known: frozenset[str] = OF_RUN, others: frozenset[str] = frozenset()) -> Rules:
-        """Raises `InvalidArgument`, naming the option that is wrong. `known`: those that may be asked for here; beside
-        them there are `others`, which were taken out before."""
+        """Check the options. `known`: those allowed here; `others`: further ones, to be named in the error. Raises
+        `InvalidArgument`, which names the wrong option."""
         unknown = sorted(options.keys() - known)
         if unknown:
-            expected = ", ".join(sorted(known | others))
-            raise InvalidArgument(f"There is no option {unknown[0]!r} here; expected {expected}.")
+            raise invalid("option", f"one of {', '.join(sorted(known | others))}", repr(unknown[0]))
         retries, ttl = options.get("retries"), options.get("result_ttl")
         retry_on, fail_on, hook = options.get("retry_on"), options.get("fail_on"), options.get("on_failure")
         return cls(
@@ -96,7 +95,7 @@ class Rules:
         )
 
     def over(self, others: Rules) -> Rules:
-        """These rules, and of the others those that nothing was said about here."""
+        """Return these rules, completed from `others`."""
         nothing: dict[str, object] = {"timeout_ms": UNSET}
         values = {one.name: getattr(self, one.name) for one in fields(self)}
         return replace(others, **{name: value for name, value in values.items() if value is not nothing.get(name)})
@@ -111,11 +110,11 @@ BUILT_IN: Final = Rules(
 
 
 class TaskDefaults:
-    """What the tasks and handlers of an app get where nothing else is said.
+    """The defaults for the tasks and handlers of an app.
 
-        app = Leasehold(defaults=TaskDefaults(timeout=60, retries=5, on_failure=tell_somebody))
+        app = Leasehold(defaults=TaskDefaults(timeout=60, retries=5, on_failure=page_me))
 
-    The options are those of `Leasehold.task` that say how jobs are run: `timeout`, `retries`, `backoff`, `result_ttl`,
+    The options are those of `Leasehold.task` about how jobs are run: `timeout`, `retries`, `backoff`, `result_ttl`,
     `retry_on`, `fail_on` and `on_failure`. Raises `InvalidArgument`.
     """
 
@@ -124,16 +123,16 @@ class TaskDefaults:
 
 
 class Defaults:
-    """What is said for a whole app, and for some of its queues."""
+    """The defaults of an app and of its queues."""
 
     def __init__(self, given: object = None) -> None:
         if given is not None and not isinstance(given, TaskDefaults):
-            raise InvalidArgument(f"defaults is a {type(given).__name__}; expected TaskDefaults(...).")
+            raise invalid("defaults", "TaskDefaults(...)", type(given).__name__)
         self._of_app = BUILT_IN if given is None else given.rules.over(BUILT_IN)
         self._of_queue: dict[str, Rules] = {}
 
     def set(self, queue: str, rules: Rules) -> None:
-        """Say something for a queue. Of what was said before, the rest stays."""
+        """Set defaults of a queue. Rules set before and not given now stay."""
         self._of_queue[queue] = rules.over(self._of_queue.get(queue, Rules()))
 
     def of(self, queue: str) -> Rules:
@@ -143,10 +142,10 @@ class Defaults:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """How the jobs of a task or a handler are run. Checked.
+    """How the jobs of a task or a handler are run.
 
-    `own`: what it says itself. `options`: what its jobs get that ask for nothing else. The defaults are looked up when
-    they are needed, as they may be set after it.
+    `own`: its own options. `options`: the defaults of its jobs. The defaults of queue and app are read when they are
+    needed, because they may be set later.
     """
 
     queue: str
@@ -155,7 +154,7 @@ class Policy:
     options: Options = field(default_factory=Options)
 
     def settled(self) -> ResolvedPolicy:
-        """What holds in the end."""
+        """Resolve the options and their defaults."""
         rules = self.own.over(self.defaults.of(self.queue))
         assert rules.retries is not None
         assert rules.backoff is not None
@@ -171,11 +170,11 @@ class Policy:
         )
 
     def wire_timeout_ms(self, options: Options) -> int:
-        """The timeout of a job that asks for none."""
+        """Return the timeout of a job without its own."""
         return self._timeout_ms(bool(options.persistent)) or NO_TIMEOUT_MS
 
     def _timeout_ms(self, persistent: bool) -> int | None:
-        """None: no limit. A job that never completes is not to time out by a default."""
+        """Return the timeout, None for no limit. A default never times out a persistent job."""
         timeout_ms = self.own.timeout_ms
         if timeout_ms is UNSET:
             timeout_ms = None if persistent else self.defaults.of(self.queue).timeout_ms
@@ -185,7 +184,7 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class ResolvedPolicy:
-    """The rules of a task or a handler in the end. `timeout_ms` None: no limit."""
+    """The options of a task or a handler with all defaults. `timeout_ms` None: no limit."""
 
     timeout_ms: int | None
     retries: int
@@ -196,36 +195,34 @@ class ResolvedPolicy:
 
 
 def takes(function: Any, what: str, *arguments: str) -> Any:
-    """Refuse what cannot be called with so many arguments."""
-    expected = f"expected a function that takes {' and '.join(arguments)}."
+    """Refuse anything that cannot be called with these arguments."""
+    rule = f"a function that takes {' and '.join(arguments)}"
     if not callable(function):
-        raise InvalidArgument(f"{what} is a {type(function).__name__}; {expected}")
+        raise invalid(what, rule, type(function).__name__)
     try:
         inspect.signature(function).bind(*arguments)
     except TypeError:
-        name = getattr(function, "__qualname__", type(function).__qualname__)
-        raise InvalidArgument(f"{what}: {name} cannot be called like that; {expected}") from None
-    except ValueError:  # a function without a signature, as some built-in ones are
+        raise invalid(what, rule, getattr(function, "__qualname__", type(function).__qualname__)) from None
+    except ValueError:  # some built-in functions have no signature
         pass
     return function
 
 
 def room_for(registered: list[T], most: int, what: str) -> list[T]:
-    """The list, if there is room for one more. Who registers in a loop or in a request handler hears of it."""
+    """Return the list if it has room for one more. The limit catches code that registers in a loop."""
     if len(registered) >= most:
-        raise InvalidArgument(f"The app has {most} {what} already; expected them to be registered once, at the start.")
+        raise InvalidArgument(f"The app already has {most} {what}. Register each once, when the program starts.")
     return registered
 
 
 def checked_kinds(kinds: tuple[object, ...]) -> None:
-    """Refuse what is no class of events."""
-    expected = "expected classes from leasehold.events, as in @app.on(events.Failed)."
+    """Refuse anything that is not a class of events."""
+    rule = "classes from leasehold.events, as in @app.on(events.Failed)"
     if not kinds:
-        raise InvalidArgument(f"@app.on() names no events; {expected}")
+        raise invalid("@app.on", rule, "nothing")
     for kind in kinds:
         if not isinstance(kind, type) or not issubclass(kind, Event):
-            name = getattr(kind, "__qualname__", type(kind).__qualname__)
-            raise InvalidArgument(f"@app.on: {name} is no class of events; {expected}")
+            raise invalid("@app.on", rule, getattr(kind, "__qualname__", type(kind).__qualname__))
 
 
 def _timeout_ms(timeout: object) -> int | Unset | None:
@@ -239,10 +236,8 @@ def _backoff(backoff: object) -> Backoff | OwnBackoff | None:
         return backoff
     if not callable(backoff) or isinstance(backoff, type):
         kind = backoff.__name__ if isinstance(backoff, type) else type(backoff).__name__
-        raise InvalidArgument(
-            f"backoff is a {kind}; expected one such as Backoff(base=5), or a function that takes the number of "
-            "failures and the error and gives seconds."
-        )
+        rule = "one such as Backoff(base=5), or a function that takes the number of failures and the error"
+        raise invalid("backoff", rule, kind)
     return OwnBackoff(takes(backoff, "backoff", "the number of failures", "the error"))
 
 

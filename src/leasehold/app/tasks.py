@@ -1,4 +1,4 @@
-"""Tasks: registered functions, and how to enqueue calls of them."""
+"""Tasks: registered functions whose calls can be enqueued."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from leasehold.client.enqueue import enqueue_all, enqueue_one
 from leasehold.client.handle import JobHandle
 from leasehold.client.options import OF_USING, Options, UsingOptions
 from leasehold.core import names
-from leasehold.core.errors import InvalidArgument
+from leasehold.core.errors import InvalidArgument, invalid
 from leasehold.core.job import NewJob
 from leasehold.core.place import USUAL, Place
 from leasehold.core.signature import Results, Signature
@@ -32,7 +32,7 @@ C = TypeVar("C")
 
 
 class Definition:
-    """What a task is made of, the same for all its `using()` copies."""
+    """The parts of a task that all its `using()` copies share."""
 
     def __init__(
         self, client: Client, name: str, function: Callable[..., Any], policy: Policy, place: Place = USUAL
@@ -47,7 +47,7 @@ class Definition:
         try:
             self._resolve()
         except InvalidArgument as exc:
-            # The name may be defined further down in the module: look again at first use.
+            # The module may define the name further down: resolve it at the first use.
             if not isinstance(exc.__cause__, NameError):
                 raise
 
@@ -87,13 +87,13 @@ class Definition:
 
 
 class Task(Generic[P, R, C]):
-    """A registered function, made by `@app.task`. Calling it just calls the function.
+    """A registered function, made by `@app.task`. Calling it calls the function.
 
-        thumbnail("cat.png")                            # runs here and now
+        thumbnail("cat.png")                            # runs here, at once
         job = thumbnail.enqueue("cat.png", size=64)     # runs in a worker
         thumbnail.using(delay=60).enqueue("cat.png")    # in a minute
 
-    Arguments are checked against the function's signature and type hints when they are enqueued.
+    The enqueue checks the arguments against the function's signature and type hints.
     """
 
     def __init__(self, definition: Definition, options: Options) -> None:
@@ -118,75 +118,77 @@ class Task(Generic[P, R, C]):
 
     @property
     def spec(self) -> TaskSpec:
-        """What a worker needs to know. Raises `InvalidArgument` when the annotations cannot be resolved."""
+        """The task as the runtime sees it. Raises `InvalidArgument` if its annotations cannot be resolved."""
         return self._definition.spec()
 
     def using(self, **options: Unpack[UsingOptions]) -> Task[P, R, C]:
-        """A copy of the task whose jobs get these options.
+        """Return a copy of the task with these options for its jobs.
 
             thumbnail.using(delay=60).enqueue("cat.png")
             thumbnail.using(id="cat", timeout=5, retries=0).enqueue("cat.png")
             thumbnail.using(lane="user:42").enqueue("cat.png")
             thumbnail.using(priority=5, unique=True).enqueue("cat.png")
 
-        `id`: the job's id; a second job with it is refused while the first is known. `queue`: another queue. `delay`:
+        `id`: the job's id; while a job with it exists, a second one is refused. `queue`: another queue. `delay`:
         seconds or a `timedelta`. `run_after`: a `datetime` with a time zone. `timeout`: seconds for one attempt, None
-        for no limit. `retries`: how many more attempts after the first.
-        `lane`: jobs with the same lane run strictly one at a time, in the order of their enqueue; a retry keeps its
-        place. `lane_limit`: how many of the lane may run at one time (1 to 1,000); above 1 there is no order.
-        `priority`: -100 to 100, higher first; a job with a lane has none.
-        `unique`: the job is the only one with this key until it has ended; `True`: with these arguments. See `Unique`,
-        `Debounce` and `Throttle` for more. `persistent`: when the function returns, the job is run again, for ever,
-        until it is cancelled, discarded or raises `Fail`; failures are retried without a limit. Its unique key, if it
-        has one, lasts until it has ended.
-        None leaves an option as it was, but for `timeout` (no limit), `lane` (no lane) and `unique` (not unique).
-        Raises `InvalidArgument`, naming what is wrong or what does not go together.
+        for no limit. `retries`: how many attempts after the first. `durable`: how many replicas must have the job.
+        `lane`: jobs with the same lane run one at a time, in the order of their enqueue; a retried job keeps its place.
+        `lane_limit`: how many jobs of the lane may run at a time (1 to 1,000); above 1 there is no order.
+        `priority`: -100 to 100, higher first; not with a lane. `unique`: refuse a second job with the same key until
+        this one has ended; `True`: with the same arguments. See `Unique`, `Debounce` and `Throttle`. `persistent`: the
+        job runs again whenever the function returns, until it is cancelled, discarded or raises `Fail`; failures are
+        retried without a limit. Its unique key must last until it ends.
+        None keeps an option, except for `timeout` (no limit), `lane` (no lane) and `unique` (not unique). Raises
+        `InvalidArgument` for a wrong option, and for options that contradict each other.
         """
         return Task(self._definition, self._options.using(OF_USING, **options))
 
     def call(self, /, *args: P.args, **kwargs: P.kwargs) -> TaskCall[R]:
-        """A call to be enqueued later, together with others: see `enqueue_many`. Raises `PayloadInvalid`."""
+        """Return a call to be enqueued later, together with others: see `enqueue_many`. Raises `PayloadInvalid`.
+
+        thumbnail.enqueue_many([thumbnail.call("cat.png"), thumbnail.call("dog.png", size=64)])
+        """
         return TaskCall(self.name, self._definition.signature.encode(args, kwargs), self._options)
 
     def enqueue(self, /, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]:
-        """Let a worker make this call. In async code: `aenqueue`.
+        """Enqueue a call of the task. In async code: `aenqueue`.
 
             job = thumbnail.enqueue("cat.png", size=64)
 
-        With `unique`, the handle may be that of another job: `created` is False then, and `conflict` says what was
+        With `unique`, the handle may be that of another job: `created` is then False, and `conflict` is what was
         done. Raises `PayloadInvalid` (arguments that do not fit, or cannot be encoded), `PayloadTooLarge`,
-        `DuplicateJob` (an own id that exists), `NotUnique` (another job has the unique key), `UnsupportedFeature`,
+        `DuplicateJob` (your own id exists), `NotUnique` (another job has the unique key), `UnsupportedFeature`,
         `QueueFull` and the errors of Redis.
         """
         return self._client.run(self._enqueue(self.call(*args, **kwargs)))
 
     async def aenqueue(self, /, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]:
-        """The twin of `enqueue` for async code.
+        """Async version of `enqueue`.
 
         job = await thumbnail.aenqueue("cat.png", size=64)
         """
         return await self._client.arun(self._enqueue(self.call(*args, **kwargs)))
 
     def enqueue_many(self, calls: Iterable[TaskCall[R]]) -> list[JobHandle[R]]:
-        """Enqueue many calls of this task, with few round trips. The handles come in the order of the calls.
+        """Enqueue many calls of this task in a few round trips. Returns their handles in order.
 
             thumbnail.enqueue_many(thumbnail.call(path) for path in paths)
             thumbnail.enqueue_many(thumbnail.using(id=path).call(path) for path in paths)
             thumbnail.using(delay=60).enqueue_many(thumbnail.call(path) for path in paths)
 
-        The options of `using()` here are the defaults for calls that set none; an id cannot be one for many.
-        All calls are checked before the first is sent. An own id or a unique key that another job has is no error here:
-        the handle is that of the other job and has `created` False. Raises as `enqueue` does else; when Redis fails on
-        the way, some of the calls may be enqueued.
+        The options of `using()` here are the defaults of calls without them; an id is refused. All calls are checked
+        before the first is sent. An id or a unique key of another job is no error here: the handle is that of the other
+        job and has `created` False. Otherwise raises as `enqueue` does; if Redis fails meanwhile, some of the calls may
+        be enqueued.
         """
         return self._client.run(self._enqueue_many(calls))
 
     async def aenqueue_many(self, calls: Iterable[TaskCall[R]]) -> list[JobHandle[R]]:
-        """The twin of `enqueue_many` for async code."""
+        """Async version of `enqueue_many`."""
         return await self._client.arun(self._enqueue_many(calls))
 
     def job(self, id: str) -> JobHandle[R]:
-        """A handle for a job of this task that was enqueued before, here or elsewhere. No traffic.
+        """Return a handle for an existing job of this task. Sends nothing.
 
         thumbnail.job(request.args["id"]).result(timeout=0)
         """
@@ -199,8 +201,8 @@ class Task(Generic[P, R, C]):
     def _enqueue_many(self, calls: Iterable[TaskCall[R]]) -> Steps[list[JobHandle[R]]]:
         if self._options.id is not None:
             raise InvalidArgument(
-                f"Task {self.name}: using(id={self._options.id!r}) cannot be the id of many jobs; expected an id for "
-                f"each call, as in {self.__name__}.using(id=...).call(...)."
+                f"Task {self.name}: many jobs cannot share the id {self._options.id!r}. Give each call its own, as in "
+                f"{self.__name__}.using(id=...).call(...)."
             )
         if not isinstance(calls, Iterable):
             self._refuse(calls, "a list of ")
@@ -211,20 +213,18 @@ class Task(Generic[P, R, C]):
         return enqueue_all(self._client, jobs, self._definition.results, max(asked, default=None))
 
     def _refuse(self, got: object, wanted: str = "") -> NoReturn:
-        what = f"a call of {got.task}" if isinstance(got, TaskCall) else f"a {type(got).__name__}"
-        raise InvalidArgument(
-            f"Task {self.name}: got {what}; expected {wanted}calls made by {self.__name__}.call(...)."
-        )
+        what = f"a call of {got.task}" if isinstance(got, TaskCall) else type(got).__name__
+        raise invalid(f"Task {self.name}: calls", f"{wanted}calls made by {self.__name__}.call(...)", what)
 
     def _options_of(self, call: TaskCall[R]) -> Options:
-        """Most calls are made with the options that this task has."""
+        """Return the options of a call. Most calls have those of this task."""
         return self._all_options if call.options is self._options else call.options.over(self._all_options)
 
     def _wire_timeout_ms(self, options: Options) -> int:
         return self._definition.policy.wire_timeout_ms(options)
 
     def _new_job(self, call: object, usual_ms: int | None = None) -> NewJob:
-        """`usual_ms`: the timeout of a job with the options that this task has, where that is known."""
+        """Build the job of a call. `usual_ms`: the timeout for this task's own options, if it is known."""
         if not isinstance(call, TaskCall) or call.task != self.name:
             self._refuse(call)
         options = self._options_of(call)
@@ -241,7 +241,7 @@ class Task(Generic[P, R, C]):
 
 
 def default_name(function: Callable[..., Any]) -> str:
-    """`module.function`: the same for a module that is run as a program and for a worker that imports it."""
+    """Return `module.function`: the same in a module that is run as a program and in a worker that imports it."""
     module = function.__module__
     if module == "__main__":
         module = _main_name()
@@ -249,8 +249,8 @@ def default_name(function: Callable[..., Any]) -> str:
         return names.task_name(f"{module}.{function.__qualname__}")
     except InvalidArgument:
         raise InvalidArgument(
-            f"{module}.{function.__qualname__} cannot be a task's name: it is a lambda, or local to a function, or has "
-            "letters beyond A-Z. Give it one with name=, the same in producers and workers."
+            f"{module}.{function.__qualname__} cannot be a task's name: it is a lambda, local to a function, or has "
+            "letters beyond A-Z. Give it a name with name=, the same in producers and workers."
         ) from None
 
 

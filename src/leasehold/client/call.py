@@ -1,4 +1,4 @@
-"""A call of a task that is not yet enqueued, and the arguments in a payload."""
+"""A call of a task before its enqueue, and the arguments in a payload."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from msgspec import Struct
 
 from leasehold.client.options import Options
 from leasehold.core.codec import JsonCodec
-from leasehold.core.errors import InvalidArgument, PayloadInvalid
+from leasehold.core.errors import InvalidArgument, PayloadInvalid, invalid
 from leasehold.core.task import Arguments
 
 R = TypeVar("R")
 
 
 class TaskCall(Struct, Generic[R], frozen=True, gc=False):
-    """One call of a task that is yet to be enqueued, made by `Task.call`. Its arguments are checked and encoded."""
+    """One call of a task, made by `Task.call` and not yet enqueued. Its arguments are checked and encoded."""
 
     task: str
     payload: bytes
@@ -25,17 +25,17 @@ class TaskCall(Struct, Generic[R], frozen=True, gc=False):
         return f"TaskCall(task={self.task!r}, options={self.options!r})"
 
     def payload_for(self, task: str) -> bytes:
-        """The arguments, for a job of this task that is there already. Raises `InvalidArgument`."""
+        """Return the arguments as the new payload of an existing job. Raises `InvalidArgument`."""
         if self.task != task:
-            raise InvalidArgument(f"That is a call of task {self.task}, and the job is one of task {task}.")
+            raise invalid("payload", f"a call of the job's task {task}", f"a call of {self.task}")
         if self.options != Options():
-            raise InvalidArgument("The call has options of its own (`using`), and the job has its place already.")
+            raise InvalidArgument("payload must be a call without options (`using`): the job keeps its own.")
         return self.payload
 
 
 def as_arguments(payload: bytes) -> Arguments:
-    """The arguments in a payload whose task is not known here: plain data. Raises `PayloadInvalid`."""
-    expected = "Expected JSON, [[positional...], {named...}], for the job of a task."
+    """Decode the arguments of a task that is not registered here, as plain data. Raises `PayloadInvalid`."""
+    expected = "The job of a task needs JSON: [[positional...], {named...}]."
     try:
         content = JsonCodec().decode(payload)
     except PayloadInvalid as error:

@@ -1,4 +1,4 @@
-"""What tasks, queues, handles and the inspector share: the settings, the engine, and what runs its steps."""
+"""What tasks, queues, handles and the inspector share: settings, engine and driver."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ _NO_SIGNS: Final = bytes.maketrans(b"+/", b"ab")
 
 
 def new_id() -> str:
-    """A job id of 14 letters and digits that nobody else draws: 83 bits of chance.
+    """Draw a job id of 14 letters and digits: 83 random bits, so no two clients draw the same.
 
-    With one character more, Redis would need eight bytes more for each job.
+    With one more character, Redis would need eight more bytes for each job.
     """
-    # Letters and digits alone: an id stays one word under a double click and is never taken for an option.
+    # Only letters and digits: a double click selects the whole id, and no command takes it for an option.
     return b2a_base64(os.urandom(11), newline=False)[:14].translate(_NO_SIGNS).decode()
 
 
 class Client:
-    """Runs the engine's steps, and makes jobs that the engine can hold."""
+    """Runs the steps of the engine, and builds jobs that the engine supports."""
 
     def __init__(
         self, settings: Settings, engine: FullEngine, runner: Runner, new_id: Callable[[], str] = new_id
@@ -56,15 +56,15 @@ class Client:
         return await self.runner.arun(steps)
 
     def replicas(self, asked: int | None) -> int:
-        """How many replicas must have a job: as asked for it, or as the app says."""
+        """Return how many replicas must have a job: the option, or else the app's setting."""
         return self.settings.durable if asked is None else asked
 
     def require(self, feature: Feature, asked: str) -> None:
-        """Refuse what the protocol in use cannot hold. Raises `UnsupportedFeature`."""
+        """Refuse what the protocol does not support: raise `UnsupportedFeature`."""
         if feature not in self.engine.features:
             raise UnsupportedFeature(
-                f"The protocol {self.engine.name!r} cannot hold {asked} (feature {feature.value!r}). Leave it out, or "
-                f"use a protocol that has it, such as the {DEFAULT} one."
+                f"The protocol {self.engine.name!r} does not support {asked} (feature {feature.value!r}). Leave it "
+                f"out, or use another protocol, such as {DEFAULT}."
             )
 
     def job(
@@ -77,16 +77,16 @@ class Client:
         timeout_ms: int | None = None,
         arguments: Callable[[bytes], bytes] = bytes,
     ) -> NewJob:
-        """A job that may be enqueued. `timeout_ms` is that of the task or handler, where the options have none.
+        """Build a job to enqueue. `timeout_ms`: the task's or handler's, for options without a timeout.
 
-        `arguments`: what a payload says, the same bytes however the call was written. Raises `InvalidArgument` (options
-        that do not go together), `PayloadTooLarge` and `UnsupportedFeature`. Nothing is sent.
+        `arguments` returns a payload's canonical bytes: the same however the call was written. Sends nothing. Raises
+        `InvalidArgument` (options that contradict each other), `PayloadTooLarge` and `UnsupportedFeature`.
         """
         if len(payload) > self.settings.payload_limit:
             raise PayloadTooLarge(len(payload), self.settings.payload_limit)
         if task is not None:
             self.require(Feature.TASKS, "tasks")
-        if options is not self._passed:  # most jobs are made with the same as the one before
+        if options is not self._passed:  # most jobs have the same options as the previous job
             options.check()
             self._require_all(options)
             self._passed = options
@@ -132,7 +132,7 @@ class Client:
 
 
 def seconds_or_none(timeout: object, field: str = "timeout") -> float | None:
-    """How long to wait, in seconds; None for as long as it takes. Raises `InvalidArgument` for a negative number."""
+    """Return a timeout in seconds; None: no limit. Raises `InvalidArgument` for a negative number."""
     if timeout is None:
         return None
     return names.duration_ms(timeout, field, least_ms=0, most_ms=limits.MAX_DELAY_MS) / limits.SECOND

@@ -1,4 +1,4 @@
-"""The drivers of an app: one for blocking code, and one for each event loop that uses it. Made at first use."""
+"""The drivers of an app: one for blocking code, and one for each event loop. Each is made at its first use."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class Messages(Protocol):
-    """What a subscription gives: the next message, or None after the timeout."""
+    """A subscription: `get` returns the next message, or None after the timeout."""
 
     def get(self, timeout_s: float) -> bytes | None: ...
 
@@ -30,7 +30,7 @@ class AsyncMessages(Protocol):
 
 
 class Runner(Protocol):
-    """What runs steps for the client. `Connections` does; tests have their own."""
+    """Runs steps for the client: `Connections`, or a test's own."""
 
     def run(self, steps: Steps[T]) -> T: ...
     async def arun(self, steps: Steps[T]) -> T: ...
@@ -41,13 +41,13 @@ class Runner(Protocol):
 
 
 class Connections:
-    """Runs steps over drivers that it makes when they are first needed. For any number of threads and event loops."""
+    """Runs steps over drivers that it makes when they are first needed. Safe for threads and several event loops."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._lock = threading.Lock()
         self._sync: SyncDriver | None = None
-        # A driver holds on to its loop, so a weak dictionary would never let go: closed loops are dropped by hand.
+        # A weak dictionary would keep closed loops, because each driver references its loop. They are removed below.
         self._async: dict[AbstractEventLoop, AsyncDriver] = {}
 
     def run(self, steps: Steps[T]) -> T:
@@ -70,7 +70,7 @@ class Connections:
             driver.close()
 
     async def aclose(self) -> None:
-        """Close the connections of the running loop, of loops that are closed, and of blocking code."""
+        """Close the connections of the running loop, of closed loops, and of blocking code."""
         from asyncio import get_running_loop
 
         here = get_running_loop()
@@ -91,7 +91,7 @@ class Connections:
         return driver
 
     def _async_driver(self) -> AsyncDriver:
-        # Imported here: blocking programs need not wait for asyncio.
+        # Imported here, so that blocking programs do not load asyncio.
         from asyncio import get_running_loop
 
         loop = get_running_loop()

@@ -1,4 +1,4 @@
-"""Acting on queues and jobs from outside (`app.control`)."""
+"""Commands for queues, jobs and workers (`app.control`)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from leasehold.client.inspect import state_of
 from leasehold.core import limits, names
 from leasehold.core.codec import encode_raw
 from leasehold.core.engine import Feature
-from leasehold.core.errors import InvalidArgument, PayloadTooLarge
+from leasehold.core.errors import PayloadTooLarge, invalid
 from leasehold.core.job import State
 from leasehold.core.shape import CancelAnswer, CancelCount, LaneFailure, QueueSettings
 from leasehold.core.steps import Steps
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 
 class RegisteredTask(Protocol):
-    """A task that the app has."""
+    """A task of the app."""
 
     @property
     def spec(self) -> TaskSpec: ...
 
 
 class Control:
-    """Acting on jobs from outside. Every method has a twin for async code with an `a` before its name.
+    """Changes queues, jobs and workers. Every method has an async version with an `a` before its name.
 
     app.control.retry("images", job.id)
     """
@@ -39,16 +39,16 @@ class Control:
         self._tasks = tasks
 
     def retry(self, queue: str, id: str, *, payload: object = None) -> bool:
-        """Run a failed, broken, cancelled, scheduled or unroutable job now, its counts from nothing.
+        """Retry a failed, broken, cancelled, scheduled or unroutable job now, with its attempt counters reset.
 
             app.control.retry("images", job.id)
             app.control.retry("images", job.id, payload=thumbnail.call("dog.png"))
             app.control.retry("emails", job.id, payload=b"...")
 
-        `payload`: what the job gets instead of its own; None leaves it. Of a task's job a call of that task, or JSON as
-        it lies in Redis, `[[positional...], {named...}]`, which the task checks if this app has it. Else what
-        `Queue.enqueue` takes. False: there is no such job, it is in another state, or another job has its unique key.
-        Raises `PayloadInvalid`, `PayloadTooLarge` and `InvalidArgument`.
+        `payload`: the job's new payload; None keeps the old one. For the job of a task, pass a call of that task, or
+        its JSON, `[[positional...], {named...}]`, which the task checks if this app has it. For a raw job, pass what
+        `Queue.enqueue` takes. Returns False if there is no such job, it is in another state, or another job has its
+        unique key. Raises `PayloadInvalid`, `PayloadTooLarge` and `InvalidArgument`.
         """
         return self._client.run(self._retry(queue, id, payload))
 
@@ -56,20 +56,23 @@ class Control:
         return await self._client.arun(self._retry(queue, id, payload))
 
     def discard(self, queue: str, id: str) -> bool:
-        """Remove a job that is not active, with all its records. False: there is no such job."""
+        """Remove a job that is not active, with all its records. Returns False if there is no such job.
+
+        app.control.discard("images", job.id)
+        """
         return self._client.run(self._client.engine.discard(names.queue_name(queue), names.known_id(id)))
 
     async def adiscard(self, queue: str, id: str) -> bool:
         return await self._client.arun(self._client.engine.discard(names.queue_name(queue), names.known_id(id)))
 
     def cancel(self, queue: str, id: str, reason: str = "") -> CancelAnswer:
-        """End a job in `cancelled` if it waits (ready, scheduled, unroutable), or ask its worker to end it if it runs.
+        """Cancel a waiting job (ready, scheduled, unroutable), or ask the worker of a running job to end it.
 
             app.control.cancel("images", job.id, reason="typed by mistake")
 
-        Answers what became of it: "cancelled", "requested" (the job ends when its handler heeds it; see
-        `JobView.cancelling`), or "nothing" (no such job, or it has ended), which is false in a condition. `reason` is
-        kept with the job, cut to 8 KiB. Raises `InvalidArgument`.
+        Returns "cancelled", "requested" (the handler decides when the job ends; see `JobView.cancelling`), or "nothing"
+        (no such job, or it has ended), which is false in a condition. `reason` is kept with the job, cut to 8 KiB.
+        Raises `InvalidArgument`.
         """
         return self._client.run(self._cancel(queue, id, reason))
 
@@ -77,7 +80,7 @@ class Control:
         return await self._client.arun(self._cancel(queue, id, reason))
 
     def cancel_lane(self, queue: str, lane: str, reason: str = "") -> CancelCount:
-        """Cancel all jobs of a lane that have not ended, those that run included: see `cancel`.
+        """Cancel all jobs of a lane that have not ended, including running ones: see `cancel`.
 
         app.control.cancel_lane("images", "user:42").cancelled
         """
@@ -87,9 +90,9 @@ class Control:
         return await self._client.arun(self._cancel_lane(queue, lane, reason))
 
     def cancel_all(self, queue: str, reason: str = "") -> CancelCount:
-        """Cancel all jobs of a queue that have not ended, those that run included: see `cancel`.
+        """Cancel all jobs of a queue that have not ended, including running ones: see `cancel`.
 
-        app.control.cancel_all("images", reason="the shop is closed")
+        app.control.cancel_all("images", reason="the shop is closed").requested
         """
         return self._client.run(self._cancel_all(queue, reason))
 
@@ -97,7 +100,7 @@ class Control:
         return await self._client.arun(self._cancel_all(queue, reason))
 
     def purge(self, queue: str, state: State | str) -> int:
-        """Remove all jobs in one state other than active; answers how many.
+        """Remove all jobs in one state, and return how many. Active jobs cannot be purged.
 
         app.control.purge("images", State.FAILED)
         """
@@ -107,7 +110,7 @@ class Control:
         return await self._client.arun(self._purge(queue, state))
 
     def pause(self, queue: str) -> QueueSettings:
-        """Let no worker start a job of the queue until it is resumed. What runs goes on; enqueueing goes on.
+        """Stop all workers from starting jobs of the queue, until `resume`. Running jobs and enqueues continue.
 
         app.control.pause("images")
         """
@@ -117,7 +120,10 @@ class Control:
         return await self._client.arun(self._pause(queue, True))
 
     def resume(self, queue: str) -> QueueSettings:
-        """Let a paused queue go on. Harmless for one that is not paused."""
+        """Resume a paused queue. Does nothing if the queue is not paused.
+
+        app.control.resume("images")
+        """
         return self._client.run(self._pause(queue, False))
 
     async def aresume(self, queue: str) -> QueueSettings:
@@ -126,13 +132,13 @@ class Control:
     def configure(
         self, queue: str, *, max_length: int | None = None, lane_failure: LaneFailure | str | None = None
     ) -> QueueSettings:
-        """Set something for a queue as a whole, for all who use it. Answers what is set now; None leaves it as it is.
+        """Change settings of a queue, for every worker and client. Returns all its settings; None keeps a setting.
 
             app.control.configure("images", max_length=100_000, lane_failure="park")
 
-        `max_length`: how many jobs that have not ended the queue takes before `enqueue` raises `QueueFull`; 0: no
-        limit. `lane_failure`: what becomes of a lane when a job of it fails for good. "skip" (the default) goes on,
-        "block" waits until somebody retries or discards the job, "park" sets the lane aside until `resume_lane`.
+        `max_length`: how many jobs that have not ended the queue holds before `enqueue` raises `QueueFull`; 0: no
+        limit. `lane_failure`: what happens to a lane when one of its jobs fails for good. "skip" (the default)
+        continues, "block" waits until a user retries or discards the job, "park" parks the lane until `resume_lane`.
         Raises `InvalidArgument` and `UnsupportedFeature`.
         """
         return self._client.run(self._configure(queue, max_length, lane_failure))
@@ -143,7 +149,7 @@ class Control:
         return await self._client.arun(self._configure(queue, max_length, lane_failure))
 
     def park_lane(self, queue: str, lane: str) -> bool:
-        """Set a lane aside: none of its jobs is started until it is resumed. False: it is parked already.
+        """Park a lane: no job of it starts until `resume_lane`. Returns False if it is parked already.
 
         app.control.park_lane("images", "user:42")
         """
@@ -153,14 +159,17 @@ class Control:
         return await self._client.arun(self._park(queue, lane))
 
     def resume_lane(self, queue: str, lane: str) -> bool:
-        """Let a parked lane go on. False: it is not parked."""
+        """Resume a parked lane. Returns False if it is not parked.
+
+        app.control.resume_lane("images", "user:42")
+        """
         return self._client.run(self._resume_lane(queue, lane))
 
     async def aresume_lane(self, queue: str, lane: str) -> bool:
         return await self._client.arun(self._resume_lane(queue, lane))
 
     def quiet(self, worker: str) -> bool:
-        """Ask a worker to finish what it runs and to start nothing new. False: there is no such worker.
+        """Ask a worker to finish its running jobs and start no others. Returns False if there is no such worker.
 
         for worker in app.inspect.workers():
             app.control.quiet(worker.id)
@@ -171,7 +180,7 @@ class Control:
         return await self._client.arun(self._quiet(worker, True))
 
     def unquiet(self, worker: str) -> bool:
-        """Let a quiet worker start jobs again. False: there is no such worker."""
+        """Let a quiet worker start jobs again. Returns False if there is no such worker."""
         return self._client.run(self._quiet(worker, False))
 
     async def aunquiet(self, worker: str) -> bool:
@@ -190,7 +199,7 @@ class Control:
         return (yield from self._client.engine.retry(queue, id, data))
 
     def _arguments(self, task: str, payload: object) -> bytes:
-        """The arguments of a task's job as its new payload, checked as well as can be here."""
+        """Check the new payload for a task's job, by the task itself if this app has it."""
         if isinstance(payload, TaskCall):
             return payload.payload_for(task)
         data = encode_raw(payload)
@@ -239,14 +248,11 @@ class Control:
     def _purge(self, queue: str, state: State | str) -> Steps[int]:
         wanted = state_of(state)
         if wanted is State.ACTIVE:
-            raise InvalidArgument(
-                "state is 'active': jobs that a worker holds cannot be purged; expected another state."
-            )
+            raise invalid("state", "a state other than 'active'", "'active'", "Workers hold these jobs.")
         return self._client.engine.purge(names.queue_name(queue), wanted)
 
 
 def _lane_failure(value: object) -> LaneFailure:
     if not isinstance(value, str) or value not in tuple(LaneFailure):
-        expected = ", ".join(LaneFailure)
-        raise InvalidArgument(f"lane_failure is {names.shown(value)}; expected one of {expected}.")
+        raise invalid("lane_failure", f"one of {', '.join(LaneFailure)}", names.shown(value))
     return LaneFailure(value)

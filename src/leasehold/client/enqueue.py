@@ -1,4 +1,4 @@
-"""Writes jobs to Redis and makes their handles; waits for replicas, for enqueued and for ended jobs."""
+"""Writes jobs to Redis, waits for replicas, and makes the handles."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _log: Final = logging.getLogger("leasehold")
 
 
 def enqueue_durably(engine: Engine, jobs: Sequence[NewJob], replicas: int) -> Steps[list[Enqueued]]:
-    """Enqueue jobs, and wait until `replicas` replicas have them; 0 waits for none.
+    """Enqueue jobs, and wait until `replicas` replicas have them; 0: do not wait.
 
-    Raises `NotDurable` when too few have them in time: the jobs are enqueued all the same. One that was there already
-    is waited for too, so that the call can be made again.
+    Raises `NotDurable` if too few have them in time; the jobs are enqueued nevertheless. The call also waits for jobs
+    that existed before, so it can be repeated.
     """
     if not replicas or not jobs:
         return (yield from engine.enqueue(jobs))
@@ -36,7 +36,7 @@ def enqueue_durably(engine: Engine, jobs: Sequence[NewJob], replicas: int) -> St
 
 
 def settle_durably(engine: Engine, settlements: Sequence[tuple[Lease, Outcome]], replicas: int) -> Steps[list[bool]]:
-    """Settle jobs, and wait for `replicas` replicas; 0 waits for none. Too few of them change no outcome: a warning
+    """Settle jobs, and wait for `replicas` replicas; 0: do not wait. Too few replicas change no outcome; a warning
     is logged."""
     if not replicas:
         return (yield from engine.settle(settlements))
@@ -49,7 +49,7 @@ def settle_durably(engine: Engine, settlements: Sequence[tuple[Lease, Outcome]],
 def handles(
     client: Client, jobs: Sequence[NewJob], enqueued: Sequence[Enqueued], results: Results | None = None
 ) -> list[JobHandle[Any]]:
-    """Handles of jobs that were enqueued together, in their order."""
+    """Return the handles of jobs that were enqueued together, in their order."""
     return [
         JobHandle(client, job.queue, answer.id, created=answer.created, conflict=answer.conflict, results=results)
         for job, answer in zip(jobs, enqueued, strict=True)
@@ -59,20 +59,20 @@ def handles(
 def enqueue_one(
     client: Client, job: NewJob, results: Results | None = None, durable: int | None = None
 ) -> Steps[JobHandle[Any]]:
-    """Enqueue one job. Raises `DuplicateJob` (its id was chosen by the user and exists), `NotUnique`, `NotDurable`."""
+    """Enqueue one job. Raises `DuplicateJob` (the user's id exists), `NotUnique` and `NotDurable`."""
     enqueued = yield from enqueue_durably(client.engine, [job], client.replicas(durable))
     answer = enqueued[0]
     if answer.conflict is Conflict.REJECT:
         raise NotUnique(job.queue, answer.id)
     if job.own_id and not answer.created and answer.conflict is None:
-        raise DuplicateJob(f"Queue {job.queue!r} has a job with the id {job.id!r} already; nothing was enqueued.")
+        raise DuplicateJob(f"Queue {job.queue!r} already has a job with the id {job.id!r}; nothing was enqueued.")
     return handles(client, [job], enqueued, results)[0]
 
 
 def enqueue_all(
     client: Client, jobs: Sequence[NewJob], results: Results | None = None, durable: int | None = None
 ) -> Steps[list[JobHandle[Any]]]:
-    """Enqueue many jobs. Where an id exists or another job has the unique key, the handle has `created` False."""
+    """Enqueue many jobs. The handle has `created` False if its id existed, or another job has the unique key."""
     if not jobs:
         return []
     enqueued = yield from enqueue_durably(client.engine, jobs, client.replicas(durable))

@@ -1,4 +1,4 @@
-"""The handle of an enqueued job: where it is, how far it is, and its result once it has ended."""
+"""The handle of an enqueued job: its state, its progress and its result."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
     from leasehold.client.client import Client
 
 RESULT_WAIT_MS: Final = 2_000
-"""A caller that waits for a result asks again at least this often, even if messages are lost."""
+"""A caller that waits for a result checks the job at least this often, even if messages are lost."""
 
 R = TypeVar("R")
 
 
 class JobHandle(Generic[R]):
-    """A job that was enqueued. `created` is True when the enqueue that gave this handle made the job.
+    """An enqueued job. `created`: whether the enqueue that returned this handle made the job.
 
-    `conflict` says what that enqueue did because another job had the unique key (None: none had); the handle is that of
-    the other job then. Two handles of the same queue and id are equal.
+    `conflict`: what that enqueue did because another job had the unique key (None: none had); the handle is then that
+    of the other job. Two handles of the same queue and id are equal.
 
     job = thumbnail.enqueue("cat.png")
     job.result(timeout=10)
@@ -66,22 +66,22 @@ class JobHandle(Generic[R]):
         return hash((self.queue, self.id))
 
     def result(self, timeout: float | None = None) -> R:
-        """Wait until the job has ended, and give what its task returned. In async code: `aresult`.
+        """Wait until the job has ended, and return its task's result. In async code: `aresult`.
 
             thumbnail.enqueue("cat.png").result(timeout=10)
 
-        `timeout` in seconds; None waits as long as it takes, 0 asks once. The result has the type of the task's return
-        annotation where it fits, else it is plain data (None, bool, numbers, str, list, dict). Raises `ResultTimeout`,
-        `JobFailed` (with the state and the error), `JobNotFound` (also when its record was kept for too short a time,
-        see `result_ttl`), and `ResultError` when the job completed but its result could not be stored.
+        `timeout` in seconds; None: no limit; 0: check once. The result has the type of the task's return annotation if
+        it fits, else it is plain data (None, bool, numbers, str, list, dict). Raises `ResultTimeout`, `JobFailed` (with
+        the state and the error), `JobNotFound` (also if the record has expired, see `result_ttl`), and `ResultError` if
+        the job completed but its result could not be stored.
         """
         view: JobView | None = None
-        for view in self._looks(self._waiting(timeout)):  # noqa: B007 - the last look is the one that counts
+        for view in self._looks(self._waiting(timeout)):  # noqa: B007 - the last view counts
             pass
         return self._give(view)
 
     async def aresult(self, timeout: float | None = None) -> R:  # noqa: ASYNC109
-        """The twin of `result` for async code.
+        """Async version of `result`.
 
         await (await thumbnail.aenqueue("cat.png")).aresult(timeout=10)
         """
@@ -92,54 +92,54 @@ class JobHandle(Generic[R]):
         return self._give(view)
 
     def watch(self, timeout: float | None = None) -> Iterator[JobView]:
-        """Look at the job now, and again whenever its state or its progress has changed, until it has ended.
+        """Yield the job now, and again after every change of its state or progress, until it has ended.
 
             for view in thumbnail.enqueue("cat.png").watch(timeout=60):
                 if view.progress:
                     print(view.progress.current, view.progress.total, view.progress.text)
 
-        The last view is that of the ended job; there is none when nothing is known of the job. Progress and the end are
-        told at once; what else changes, or was told and lost, is noticed within 2 seconds. Only the newest counts.
+        The last view is that of the ended job; an unknown job yields nothing. Progress and the end arrive at once;
+        other changes, and those whose message is lost, arrive within 2 seconds. Views in between may be skipped.
         `timeout` in seconds, from this call to the end of the job. Raises `ResultTimeout` and `UnsupportedFeature`.
         """
         return changes(self._looks(self._waiting(timeout)))
 
     def awatch(self, timeout: float | None = None) -> AsyncIterator[JobView]:
-        """The twin of `watch` for async code.
+        """Async version of `watch`.
 
         async for view in job.awatch(timeout=60): ...
         """
         return achanges(self._alooks(self._waiting(timeout)))
 
     def refresh(self) -> JobView | None:
-        """The job as it is now; None when there is no record of it."""
+        """Return the job as it is now; None if there is no record of it."""
         return self._client.run(with_public_view(self._client.engine.job(self.queue, self.id)))
 
     async def arefresh(self) -> JobView | None:
-        """The twin of `refresh` for async code."""
+        """Async version of `refresh`."""
         return await self._client.arun(with_public_view(self._client.engine.job(self.queue, self.id)))
 
     def state(self) -> State | None:
-        """Where the job is now; None when there is no record of it."""
+        """Return the job's state; None if there is no record of it."""
         return _state(self.refresh())
 
     async def astate(self) -> State | None:
-        """The twin of `state` for async code."""
+        """Async version of `state`."""
         return _state(await self.arefresh())
 
     def cancel(self, reason: str = "") -> CancelAnswer:
-        """End the job in `cancelled` if it waits, or ask its worker to end it if it runs. See `app.control.cancel`.
+        """Cancel the job if it waits, or ask its worker to end it if it runs. See `app.control.cancel`.
 
             if not job.cancel("typed by mistake"):
                 print("too late")
 
-        The answer is false in a condition when there was nothing to cancel. Raises `InvalidArgument` for a reason that
-        is no text.
+        The answer is false in a condition if there was nothing to cancel. Raises `InvalidArgument` for a reason that is
+        not text.
         """
         return self._client.run(self._client.engine.cancel(self.queue, self.id, names.reason(reason)))
 
     async def acancel(self, reason: str = "") -> CancelAnswer:
-        """The twin of `cancel` for async code."""
+        """Async version of `cancel`."""
         return await self._client.arun(self._client.engine.cancel(self.queue, self.id, names.reason(reason)))
 
     def _waiting(self, timeout: float | None) -> Waiting:
@@ -147,12 +147,12 @@ class JobHandle(Generic[R]):
         return Waiting(self.id, seconds_or_none(timeout))
 
     def _looks(self, wait: Waiting) -> Iterator[JobView | None]:
-        """Look at the job again and again; the last look finds it ended or unknown. Raises `ResultTimeout`."""
+        """Yield the job again and again; the last view is ended or None. Raises `ResultTimeout`."""
         yield (view := self._client.run(self._ask()))
         if _over(view):
             return
         wait.next_s()
-        # Subscribe before asking again: an end between the two would be missed the other way round.
+        # Subscribe before the next check. In the other order, an end between the two would be missed.
         with self._client.runner.subscribe(self._channel()) as messages:
             while not _over(view := self._client.run(self._ask())):
                 yield view
@@ -160,7 +160,7 @@ class JobHandle(Generic[R]):
         yield view
 
     async def _alooks(self, wait: Waiting) -> AsyncGenerator[JobView | None, None]:
-        """The twin of `_looks`."""
+        """Async version of `_looks`."""
         yield (view := await self._client.arun(self._ask()))
         if _over(view):
             return
@@ -179,7 +179,7 @@ class JobHandle(Generic[R]):
 
     def _give(self, view: JobView | None) -> R:
         if view is None:
-            raise JobNotFound(f"There is no job {self.id!r} in queue {self.queue!r}, or its record is no longer kept.")
+            raise JobNotFound(f"Queue {self.queue!r} has no job {self.id!r}, or its record has expired.")
         if view.state is not State.COMPLETED:
             raise failure(view)
         value = self._results.decode(view.result)
@@ -190,13 +190,13 @@ class JobHandle(Generic[R]):
 
 
 def with_public_view(steps: Steps[JobView | None]) -> Steps[JobView | None]:
-    """A look at a job, which shows it as its user knows it."""
+    """Return the job of these steps with the unique key as its user wrote it."""
     view = yield from steps
     return None if view is None else public_view(view)
 
 
 def changes(looks: Iterator[JobView | None]) -> Iterator[JobView]:
-    """Of many looks at a job, those that found something else than the one before."""
+    """Yield only the views that differ from the one before."""
     before: JobView | None = None
     for view in looks:
         if view is not None and _differ(before, view):
@@ -205,7 +205,7 @@ def changes(looks: Iterator[JobView | None]) -> Iterator[JobView]:
 
 
 async def achanges(looks: AsyncGenerator[JobView | None, None]) -> AsyncIterator[JobView]:
-    """The twin of `changes`. Where it is left early, so is the subscription of the looks."""
+    """Async version of `changes`. If the caller stops early, the subscription ends too."""
     before: JobView | None = None
     async with aclosing(looks):
         async for view in looks:
@@ -215,7 +215,7 @@ async def achanges(looks: AsyncGenerator[JobView | None, None]) -> AsyncIterator
 
 
 class Waiting:
-    """How long a wait for a result still lasts."""
+    """The time that is left of a wait for a result."""
 
     def __init__(self, id: str, limit_s: float | None, clock: Callable[[], float] = time.monotonic) -> None:
         self._id = id
@@ -224,18 +224,18 @@ class Waiting:
         self._until = None if limit_s is None else clock() + limit_s
 
     def next_s(self) -> float:
-        """Seconds until the next look. Messages may be lost, so never more than `RESULT_WAIT_MS`."""
+        """Return the seconds until the next check: at most `RESULT_WAIT_MS`, because messages may be lost."""
         most = RESULT_WAIT_MS / limits.SECOND
         if self._until is None:
             return most
         left = self._until - self._clock()
         if left <= 0:
-            raise ResultTimeout(f"Job {self._id!r} had not ended after {self._limit:g} s. It goes on; ask again.")
+            raise ResultTimeout(f"Job {self._id!r} did not end within {self._limit:g} s. It is still running.")
         return min(left, most)
 
 
 def failure(view: JobView) -> JobFailed:
-    """The error for a job that ended without a result."""
+    """Return the error for a job that ended without a result."""
     error = view.error
     if error is None:
         return JobFailed(view.state.value, "", f"The job ended in {view.state.value}.")

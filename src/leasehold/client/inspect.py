@@ -1,4 +1,4 @@
-"""Looking at queues and jobs (`app.inspect`)."""
+"""Reads queues, jobs and workers (`app.inspect`)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from leasehold.client.handle import with_public_view
 from leasehold.client.unique import public_view
 from leasehold.core import limits, names
 from leasehold.core.engine import Feature
-from leasehold.core.errors import InvalidArgument
+from leasehold.core.errors import invalid
 from leasehold.core.job import JobView, Page, QueueView, State, WorkerView
 from leasehold.core.shape import LanePage, LaneState, LaneView, QueueSettings
 from leasehold.core.steps import Steps
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 _LISTED = (LaneState.READY, LaneState.BUSY, LaneState.BLOCKED, LaneState.PARKED)
 _MOST_CURSOR = 2**64 - 1
-"""A cursor of Redis is a number of 64 bits."""
+"""The cursors of Redis are 64-bit numbers."""
 
 
 class Inspect:
-    """Reading; nothing here changes a job. Every method has a twin for async code with an `a` before its name.
+    """Reads queues, jobs and workers; changes nothing. Every method has an async version with an `a` before its name.
 
     app.inspect.queue("images").counts[State.READY]
     """
@@ -32,21 +32,21 @@ class Inspect:
         self._client = client
 
     def queues(self) -> list[str]:
-        """The names of the queues that exist."""
+        """Return the names of the queues that exist."""
         return self._client.run(self._client.engine.queues())
 
     async def aqueues(self) -> list[str]:
         return await self._client.arun(self._client.engine.queues())
 
     def queue(self, name: str) -> QueueView:
-        """How many jobs are in each state, and how many events of each kind there were."""
+        """Return a queue: how many jobs are in each state, and how many events of each kind there were."""
         return self._client.run(self._queue(name))
 
     async def aqueue(self, name: str) -> QueueView:
         return await self._client.arun(self._queue(name))
 
     def job(self, queue: str, id: str) -> JobView | None:
-        """One job; None when there is no record of it."""
+        """Return one job; None if there is no record of it."""
         return self._client.run(self._job(queue, id))
 
     async def ajob(self, queue: str, id: str) -> JobView | None:
@@ -62,22 +62,22 @@ class Inspect:
         lane: str | None = None,
         after: str | None = None,
     ) -> Page:
-        """Up to `limit` (at most 100) jobs in one state: in the order they will run, or newest end first.
+        """Return up to `limit` (at most 100) jobs in one state, in the order they will run or ended (newest first).
 
             app.inspect.page("images", State.FAILED).jobs
             app.inspect.page("images", "ready", lane="user:42").jobs
 
-        Of each lane only the next job is among the ready ones. With `lane`, and only for "ready": the jobs that wait in
-        that lane, in its order.
+        Only the next job of each lane is ready. With `lane`, and only for "ready": the jobs that wait in that lane, in
+        its order.
 
             page = app.inspect.page("images", "failed")
             while page.next:
                 page = app.inspect.page("images", "failed", after=page.next)
 
-        `after`: the cursor of the page before. Such a walk shows each job that stays in the state once, a ready job at
-        least once, while others come and go. A page before the last one may have fewer jobs than `limit`, or none.
-        `offset` skips jobs at the beginning: pages by `offset` repeat jobs, or leave some out, while jobs come and go.
-        Raises `InvalidArgument`.
+        `after`: the cursor of the previous page. Such a walk returns each job that stays in the state once, and each
+        ready job at least once, while other jobs come and go. Any page may have fewer jobs than `limit`, or none.
+        `offset` skips jobs at the beginning: pages by `offset` repeat or omit jobs while jobs come and go. Raises
+        `InvalidArgument`.
         """
         return self._client.run(self._page(queue, state, offset, limit, lane, after))
 
@@ -94,7 +94,7 @@ class Inspect:
         return await self._client.arun(self._page(queue, state, offset, limit, lane, after))
 
     def lane(self, queue: str, lane: str) -> LaneView:
-        """One lane: whether it waits, is busy, blocked or parked, and how many jobs it has. One without is `idle`.
+        """Return one lane: its state, and how many jobs it has. A lane without jobs is `idle`.
 
         app.inspect.lane("images", "user:42").waiting
         """
@@ -104,12 +104,12 @@ class Inspect:
         return await self._client.arun(self._lane(queue, lane))
 
     def lanes(self, queue: str, state: LaneState | str, cursor: int = 0, limit: int = limits.PAGE_MAX) -> LanePage:
-        """Up to `limit` (at most 100) lanes in one state: "ready" (the next first), "busy", "blocked" or "parked".
+        """Return up to `limit` (at most 100) lanes in one state: "ready" (next first), "busy", "blocked" or "parked".
 
             page = app.inspect.lanes("images", LaneState.BLOCKED)
             [(lane.name, lane.blocked_by) for lane in page.lanes]
 
-        `cursor`: that of the page before, 0 for the first. The last page has the cursor 0.
+        `cursor`: that of the previous page, 0 for the first. The last page has the cursor 0.
         """
         return self._client.run(self._lanes(queue, state, cursor, limit))
 
@@ -119,7 +119,7 @@ class Inspect:
         return await self._client.arun(self._lanes(queue, state, cursor, limit))
 
     def settings(self, queue: str) -> QueueSettings:
-        """What is set for the queue as a whole; see `app.control.configure`.
+        """Return the settings of a queue; see `app.control.configure`.
 
         app.inspect.settings("images").paused
         """
@@ -129,7 +129,7 @@ class Inspect:
         return await self._client.arun(self._client.engine.settings(names.queue_name(queue)))
 
     def workers(self) -> list[WorkerView]:
-        """The workers that have described themselves lately."""
+        """Return the workers that sent a heartbeat lately."""
         return self._client.run(self._client.engine.workers())
 
     async def aworkers(self) -> list[WorkerView]:
@@ -151,7 +151,7 @@ class Inspect:
             self._client.require(Feature.LANES, "lanes")
             names.lane_name(lane)
             if wanted is not State.READY:
-                raise InvalidArgument(f"state is {wanted.value!r} and lane is given; expected 'ready', or no lane.")
+                raise invalid("state", "'ready' with lane=", repr(wanted.value))
         page = yield from self._client.engine.page(names.queue_name(queue), wanted, offset, limit, lane, after)
         return replace(page, jobs=tuple(map(public_view, page.jobs)))
 
@@ -162,17 +162,15 @@ class Inspect:
     def _lanes(self, queue: str, state: LaneState | str, cursor: int, limit: int) -> Steps[LanePage]:
         self._client.require(Feature.LANES, "lanes")
         if state not in _LISTED:
-            expected = ", ".join(_LISTED)
-            raise InvalidArgument(f"state is {names.shown(state)}; expected one of {expected}.")
+            raise invalid("state", f"one of {', '.join(_LISTED)}", names.shown(state))
         names.count(cursor, "cursor", most=_MOST_CURSOR)
         names.count(limit, "limit", least=1, most=limits.PAGE_MAX)
         return self._client.engine.lanes(names.queue_name(queue), LaneState(state), cursor, limit)
 
 
 def state_of(value: State | str) -> State:
-    """Raises `InvalidArgument` for what names no state."""
+    """Return the state of this name. Raises `InvalidArgument`."""
     try:
         return State(value)
     except ValueError:
-        expected = ", ".join(state.value for state in State)
-        raise InvalidArgument(f"state is {names.shown(value)}; expected one of {expected}.") from None
+        raise invalid("state", f"one of {', '.join(State)}", names.shown(value)) from None

@@ -1,4 +1,4 @@
-"""Jobs that are held by hand: what `Queue.lease` and `Queue.alease` give."""
+"""Manual leases: what `Queue.lease` and `Queue.alease` return."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from collections.abc import Callable, Generator
 from types import TracebackType
 from typing import Any, Literal, Protocol, TypeAlias
 
-from leasehold.core.errors import InvalidArgument, LeaseholdError, LeaseLost
+from leasehold.core.errors import InvalidArgument, LeaseholdError, LeaseLost, invalid
 from leasehold.core.job import Lease, Token
 
 _log = logging.getLogger("leasehold")
+_NOT_RELEASED = "job %r could not be released; it runs again after its lease expires"
 
 
 class LeasedFrom(Protocol):
-    """The queue that a job was leased from: it settles the job."""
+    """The queue of a leased job. It settles the job."""
 
     def complete(self, job: HeldJob, /) -> bool: ...
     async def acomplete(self, job: HeldJob, /) -> bool: ...
@@ -23,7 +24,7 @@ class LeasedFrom(Protocol):
 
 
 class HeldJob:
-    """A job leased by hand. True in a condition; `with` completes it at the end, or releases it on an error."""
+    """A job on a manual lease. True in a condition. `with` completes it at the end, or releases it after an error."""
 
     __slots__ = ("_queue", "_settled", "lease")
 
@@ -57,21 +58,21 @@ class HeldJob:
 
     @property
     def attempt(self) -> int:
-        """Counts from 1: earlier failures and crashes, plus this one."""
+        """Counts from 1: earlier failures and crashes, plus this attempt."""
         return self.lease.attempt
 
     @property
     def token(self) -> Token:
-        """The fencing token: grows with every claim of the job."""
+        """The fencing token, new with every claim of the job."""
         return self.lease.token
 
     @property
     def settled(self) -> bool:
-        """Whether `complete`, `retry`, `fail` or `release` was called with this job, whatever it answered."""
+        """Whether `complete`, `retry`, `fail` or `release` was called with this job, even if it returned False."""
         return self._settled
 
     def mark_settled(self) -> None:
-        """For `Queue`: the end of a `with` block has nothing left to do."""
+        """Called by `Queue` after settling: the end of a `with` block then does nothing."""
         self._settled = True
 
     def __enter__(self) -> HeldJob:
@@ -86,11 +87,11 @@ class HeldJob:
         try:
             self._queue.release(self)
         except LeaseholdError:
-            _log.warning("job %r could not be released; it comes back when its lease lapses", self.id)
+            _log.warning(_NOT_RELEASED, self.id)
 
 
 class NoJob:
-    """What `lease` gives when there is nothing to do: false in a condition, and `with` gives None."""
+    """What `lease` returns if there is no job: false in a condition, and `with` binds None."""
 
     __slots__ = ()
 
@@ -111,7 +112,7 @@ MaybeJob: TypeAlias = HeldJob | NoJob
 
 
 class PendingLease:
-    """What `alease` gives: `await` it for the job, or use it in `async with`."""
+    """What `alease` returns: `await` it for the job, or use it in `async with`."""
 
     def __init__(self, queue: LeasedFrom, lease: Callable[[], Generator[Any, Any, MaybeJob]]) -> None:
         self._queue = queue
@@ -137,25 +138,23 @@ class PendingLease:
         try:
             await self._queue.arelease(job)
         except LeaseholdError:
-            _log.warning("job %r could not be released; it comes back when its lease lapses", job.id)
+            _log.warning(_NOT_RELEASED, job.id)
 
 
 def held_of(queue: str, job: object) -> None:
-    """Refuse what is no held job, and one of another queue: it would be looked for where it is not."""
+    """Refuse anything but a held job of this queue: raise `InvalidArgument`."""
     if isinstance(job, NoJob):
-        raise InvalidArgument("There was no job to lease, so there is nothing to settle. Look first: `if job:`.")
+        raise InvalidArgument("There was no job to lease, so there is nothing to settle. Check first: `if job:`.")
     if not isinstance(job, HeldJob):
-        raise InvalidArgument(f"Got a {type(job).__name__}; expected a job that `lease` of queue {queue!r} gave.")
+        raise invalid("job", f"one that `lease` of queue {queue!r} returned", type(job).__name__)
     if job.queue != queue:
-        raise InvalidArgument(
-            f"The job is of queue {job.queue!r}, not of {queue!r}; use app.queue({job.queue!r}) for it."
-        )
+        raise invalid("job", f"one of queue {queue!r}", f"one of {job.queue!r}", f"Use app.queue({job.queue!r}).")
 
 
 def check_completed(job: HeldJob, completed: bool) -> None:
-    """Raise `LeaseLost` when the end of a `with` block came too late."""
+    """Raise `LeaseLost` if the `with` block ended after the lease."""
     if not completed:
         raise LeaseLost(
-            f"Job {job.id!r} was no longer ours when its block ended: its lease had lapsed, and it runs again or has "
-            "run again. Lease it for longer, or extend it in time."
+            f"The lease of job {job.id!r} expired before its block ended, so the job runs again. Lease it for longer, "
+            "or call `extend` in time."
         )

@@ -1,4 +1,4 @@
-"""What can be asked for a job when it is enqueued: the options as the user writes them, and checked."""
+"""The options of a job: as the user writes them, and checked."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict
 
 from leasehold.client.unique import rule_of
 from leasehold.core import limits, names
-from leasehold.core.errors import InvalidArgument
+from leasehold.core.errors import InvalidArgument, invalid
 from leasehold.core.shape import Conflict, UniqueRule, Until
 
 if TYPE_CHECKING:
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 
 
 class ShapeOptions(TypedDict, total=False):
-    """The place that a job gets in its queue. A task may have defaults for these.
+    """How a job is placed in its queue. A task may have defaults for these.
 
-    lane        jobs with the same lane run strictly one at a time, in the order of their enqueue; None: no lane
-    lane_limit  how many of the lane may run at one time, 1 to 1,000; with more than 1 there is no order
-    priority    -100 to 100, higher first, 0 by default; in a lane order is all, so it goes with no lane
-    unique      what it must be the only one of: a key, True (by its arguments), `Unique(...)`, `Debounce(...)`,
-                `Throttle(...)`; None or False: nothing
-    persistent  True: when its handler returns the job is run again, for ever, and by default without a timeout; a
-                unique key must then last until its end
+    lane        jobs with the same lane run one at a time, in the order of their enqueue; None: no lane
+    lane_limit  how many jobs of the lane may run at a time, 1 to 1,000; above 1 there is no order
+    priority    -100 to 100, higher first, 0 by default; not with a lane, which runs in order
+    unique      refuse a second job with the same key: a key, True (the arguments), `Unique(...)`, `Debounce(...)`,
+                `Throttle(...)`; None or False: not unique
+    persistent  True: the job runs again whenever its handler returns, by default without a timeout; a unique key must
+                then last until the job ends
     """
 
     lane: str | None
@@ -43,9 +43,9 @@ class ManyOptions(ShapeOptions, total=False):
     delay      seconds or a `timedelta`; counts from Redis' clock
     run_after  a `datetime` with a time zone
     timeout    seconds (or a `timedelta`) for one attempt; None: no limit
-    retries    how many more attempts after the first
-    durable    replicas that must have the job before the call returns, or `NotDurable` is raised; 0: none. By default
-               what the app says
+    retries    how many attempts after the first
+    durable    how many replicas must have the job before the call returns, or `NotDurable` is raised; 0: none;
+               by default the app's setting
     """
 
     delay: float | timedelta | None
@@ -58,14 +58,14 @@ class ManyOptions(ShapeOptions, total=False):
 class JobOptions(ManyOptions, total=False):
     """Options of one job.
 
-    id  an id of your own; a second job with it is refused while the first is known
+    id  an id of your own; while a job with it exists, a second one is refused
     """
 
     id: str | None
 
 
 class UsingOptions(JobOptions, total=False):
-    """Options of a job that also say to which queue it goes."""
+    """Options of a job, and its queue."""
 
     queue: str | None
 
@@ -76,13 +76,13 @@ OF_JOB: Final = OF_MANY | JobOptions.__annotations__.keys()
 OF_USING: Final = OF_JOB | UsingOptions.__annotations__.keys()
 
 NO_TIMEOUT_MS: Final = 0
-"""How a job says on the wire that it has no timeout."""
+"""The timeout in Redis that means "no timeout"."""
 NO_LANE: Final = ""
-"""That somebody asked for no lane. No lane's name is empty."""
+"""The lane that means "no lane": the user passed None. No lane's name is empty."""
 
 
 class Unset(Enum):
-    """Tells "not given" from None, which for a timeout means "no limit"."""
+    """Distinguishes "not given" from None, which means "no limit" for a timeout."""
 
     UNSET = "unset"
 
@@ -92,10 +92,10 @@ UNSET: Final = Unset.UNSET
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the user asked for one job, checked. None where nothing was asked.
+    """The options of one job, checked. None: not given.
 
-    `delay_ms` and `run_at_ms` are one wish: 0 and a time, or a number and None. `timeout_ms` 0: no limit. `lane` "" and
-    `unique` False: none, whatever the task says.
+    `delay_ms` and `run_at_ms` are set together: 0 and a time, or a number and None. `timeout_ms` 0: no limit. `lane` ""
+    and `unique` False: none, even if the task has one.
     """
 
     id: str | None = None
@@ -112,19 +112,19 @@ class Options:
     persistent: bool | None = None
 
     def using(self, known: frozenset[str], /, **options: Unpack[UsingOptions]) -> Options:
-        """These options with some of them changed. `known`: the names of those that may be asked for here.
+        """Return these options with some of them changed. `known`: the names that are allowed here.
 
-        Raises `InvalidArgument`, naming the one that is wrong. Whether they go together says `check`.
+        Raises `InvalidArgument`, which names the wrong option. `check` finds options that contradict each other.
         """
         if not options:
             return self
         unknown = sorted(options.keys() - known)
         if unknown:
-            raise InvalidArgument(f"There is no option {unknown[0]!r} here; expected {', '.join(sorted(known))}.")
+            raise invalid("option", f"one of {', '.join(sorted(known))}", repr(unknown[0]))
         return replace(self, **_attempt(options), **_shape(options))
 
     def over(self, defaults: Options) -> Options:
-        """These options, and of the defaults those that nothing was asked for here. An id is no default."""
+        """Return these options, completed from `defaults`. The id is never a default."""
         asked = self if self.delay_ms is not None else defaults
         lane_limit = defaults.lane_limit if self.lane != NO_LANE else None
         return Options(
@@ -143,14 +143,14 @@ class Options:
         )
 
     def check(self) -> Options:
-        """Refuse what does not go together. Raises `InvalidArgument`; else these options."""
+        """Return these options. Raises `InvalidArgument` if they contradict each other."""
         if self.lane and self.priority:
             raise InvalidArgument(
-                f"lane {self.lane!r} and priority {self.priority} are both asked for; in a lane the order of enqueue "
-                "is all. Leave one of them out, with lane=None or priority=0 where the task has it."
+                f"lane {self.lane!r} and priority {self.priority} cannot both be given: a lane runs in the order of "
+                "enqueue. Leave one of them out, with lane=None or priority=0 if the task has it."
             )
         if self.lane_limit is not None and not self.lane:
-            raise InvalidArgument(f"lane_limit is {self.lane_limit}, but there is no lane; expected lane= with it.")
+            raise invalid("lane_limit", "given with lane=", f"{self.lane_limit} without a lane")
         if self.unique and self.delayed:
             _check_no_delay(self.unique)
         if self.unique and self.persistent:
@@ -163,12 +163,12 @@ class Options:
 
 
 def timeout_on_wire(timeout: object) -> int:
-    """Seconds as milliseconds; None, no limit, as 0."""
+    """Convert a timeout in seconds to milliseconds; None (no limit) becomes 0."""
     return NO_TIMEOUT_MS if timeout is None else names.duration_ms(timeout, "timeout")
 
 
 def _attempt(options: UsingOptions) -> dict[str, Any]:
-    """Which job it is, where it goes, and when and how it is run: what is None is as it was, but for the timeout."""
+    """Check id, queue, time, timeout, retries and durability. None keeps the old value, except for the timeout."""
     changes: dict[str, Any] = {}
     if (id := options.get("id")) is not None:
         changes["id"] = names.job_id(id)
@@ -187,7 +187,7 @@ def _attempt(options: UsingOptions) -> dict[str, Any]:
 
 
 def _shape(options: UsingOptions) -> dict[str, Any]:
-    """The place of the job in its queue: None is as it was, but for the lane and the unique key, where it is none."""
+    """Check the shape of the job. None keeps the old value, except for lane and unique key: there it removes it."""
     changes: dict[str, Any] = {}
     if "lane" in options:
         lane = options["lane"]
@@ -202,40 +202,36 @@ def _shape(options: UsingOptions) -> dict[str, Any]:
         changes["unique"] = rule_of(options["unique"]) or False
     if (persistent := options.get("persistent")) is not None:
         if not isinstance(persistent, bool):
-            raise InvalidArgument(f"persistent is a {type(persistent).__name__}; expected True or False.")
+            raise invalid("persistent", "True or False", type(persistent).__name__)
         changes["persistent"] = persistent
     return changes
 
 
 def _check_no_delay(rule: UniqueRule) -> None:
     if rule.conflict is Conflict.POSTPONE:
-        raise InvalidArgument(
-            "Debounce and delay or run_after are both asked for; a debounced job waits by its own seconds. Leave one "
-            "of them out."
-        )
+        raise InvalidArgument("Debounce cannot go with delay or run_after: its seconds are the delay.")
     if rule.conflict is Conflict.RERUN:
         raise InvalidArgument(
-            'on_conflict="rerun" and delay or run_after are both asked for; the new run begins when the one before it '
-            "ends. Leave one of them out."
+            'on_conflict="rerun" cannot go with delay or run_after: the new run begins when the running job ends.'
         )
 
 
 def _check_lasting(rule: UniqueRule) -> None:
-    """Who wants something to run for ever wants it once: a key that ends before the job would let a second one in."""
+    """Refuse a key that ends before a persistent job does: it would let a second job in."""
     if rule.conflict is Conflict.RERUN:
         raise InvalidArgument(
-            'persistent and on_conflict="rerun" are both asked for; a persistent job never completes, so that the new '
-            "run would wait for ever. Leave one of them out."
+            'persistent cannot go with on_conflict="rerun": the new run would wait for ever, because a persistent job '
+            "never completes."
         )
     if rule.until is Until.ENDED:
         return
     if rule.conflict is Conflict.POSTPONE:
         asked = "Debounce"
     elif rule.until is Until.STARTED:
-        asked = 'unique until "started"'
+        asked = 'a unique key until "started"'
     else:
         asked = "a unique key for a time (Throttle, or until=seconds)"
     raise InvalidArgument(
-        f"persistent and {asked} are both asked for; a persistent job never completes, so that its key would end "
-        'before it, and a second one could run. Expected a key that lasts: until="ended", the default of Unique.'
+        f"persistent cannot go with {asked}: the key would end before the job, and a second job could run. Use "
+        'until="ended", the default of Unique.'
     )

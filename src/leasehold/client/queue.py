@@ -1,4 +1,4 @@
-"""A queue by hand: enqueue raw payloads, and lease, settle and extend jobs without a worker."""
+"""A queue without a worker: enqueue raw payloads, and lease, settle and extend jobs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from leasehold.client.options import NO_TIMEOUT_MS, OF_JOB, OF_MANY, JobOptions,
 from leasehold.core import limits, names
 from leasehold.core.codec import encode_raw
 from leasehold.core.engine import Feature
-from leasehold.core.errors import InvalidArgument
+from leasehold.core.errors import invalid
 from leasehold.core.job import ErrorInfo, Leased, NewJob
 from leasehold.core.outcome import Completed, Failed, Outcome, Released, Retried
 from leasehold.core.patience import ReconnectBackoff
@@ -41,7 +41,7 @@ _log = logging.getLogger("leasehold")
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """One wish for a job: in whose name, for how long to hold it, and until when to wait for it (None: for ever)."""
+    """The parameters of one manual lease: worker id, lease time, and until when to wait for a job (None: no limit)."""
 
     worker: str
     lease_ms: int
@@ -50,7 +50,7 @@ class Claim:
     waits: ReconnectBackoff = field(default_factory=lambda: ReconnectBackoff(random.random))
 
     def wait_ms(self, leased: Leased, now: float) -> int:
-        """How long to wait before the next look; 0: give up. Wake-ups may be lost, so never for long."""
+        """Return how long to wait before the next claim; 0: give up. Bounded, because wake-ups may be lost."""
         if not self.wait:
             return 0
         most = limits.IDLE_WAIT_MS if leased.next_ms is None else min(limits.IDLE_WAIT_MS, leased.next_ms)
@@ -58,19 +58,19 @@ class Claim:
         return 0 if left <= 0 else max(limits.MIN_WAIT_MS, min(left, most))
 
     def pause_s(self, began: float, now: float) -> float:
-        """How long to pause before the next look, when the wait that began then was lost."""
+        """Return how long to pause before the next claim, after the wait that began at `began` was lost."""
         left = math.inf if self.until is None else self.until - now
         return max(0.0, min(self.waits.lost(now - began, now), left))
 
 
 class TimeoutPolicy(Protocol):
-    """The timeout of the queue's handler, for jobs that have none."""
+    """The timeout of the queue's handler, for jobs without one."""
 
     def wire_timeout_ms(self, options: Options) -> int: ...
 
 
 class Queue:
-    """A queue by its name, made by `app.queue(name)`. All methods but `alease` with an `a` before them are coroutines.
+    """A queue, made by `app.queue(name)`. Every method has an async version with an `a` before its name.
 
     queue = app.queue("emails")
     queue.enqueue(b"...")
@@ -88,52 +88,52 @@ class Queue:
         return f"<Queue {self.name!r}>"
 
     def enqueue(self, payload: object, **options: Unpack[JobOptions]) -> JobHandle[Any]:
-        """Enqueue a raw payload for the queue's handler: bytes as they are, str as UTF-8, other values as JSON.
+        """Enqueue a raw payload for the queue's handler: bytes as they are, str as UTF-8, any other value as JSON.
 
             app.queue("emails").enqueue({"to": "a@example.org"}, delay=60)
             app.queue("emails").enqueue(b"...", lane="customer:7", unique="welcome:7")
 
-        The options are those of `Task.using`, but for the queue. Raises `PayloadInvalid`, `PayloadTooLarge`,
-        `InvalidArgument`, `DuplicateJob` (an own id that exists), `NotUnique` (another job has the unique key),
+        The options are those of `Task.using`, except `queue`. Raises `PayloadInvalid`, `PayloadTooLarge`,
+        `InvalidArgument`, `DuplicateJob` (your own id exists), `NotUnique` (another job has the unique key),
         `UnsupportedFeature`, `QueueFull` and the errors of Redis.
         """
         return self._client.run(self._enqueue(payload, options))
 
     async def aenqueue(self, payload: object, **options: Unpack[JobOptions]) -> JobHandle[Any]:
-        """The twin of `enqueue` for async code."""
+        """Async version of `enqueue`."""
         return await self._client.arun(self._enqueue(payload, options))
 
     def enqueue_many(self, payloads: Iterable[object], **options: Unpack[ManyOptions]) -> list[JobHandle[Any]]:
-        """Enqueue many raw payloads with few round trips. The handles come in their order.
+        """Enqueue many raw payloads in a few round trips. Returns their handles in order.
 
             queue.enqueue_many((line.encode() for line in file), lane="import:7")
 
-        The options of `enqueue`, but for the id, are those of all of them. A payload that is not unique is no error
+        Takes the options of `enqueue` except `id`; they apply to all jobs. A payload that is not unique is no error
         here: its handle is that of the other job and has `created` False.
         """
         return self._client.run(self._enqueue_many(payloads, options))
 
     async def aenqueue_many(self, payloads: Iterable[object], **options: Unpack[ManyOptions]) -> list[JobHandle[Any]]:
-        """The twin of `enqueue_many` for async code."""
+        """Async version of `enqueue_many`."""
         return await self._client.arun(self._enqueue_many(payloads, options))
 
     def lease(
         self, seconds: float | timedelta = 30, *, block: bool = False, timeout: float | timedelta | None = None
     ) -> MaybeJob:
-        """Hold the next job for `seconds`. Without one the answer is false in a condition, and `with` gives None.
+        """Lease the next job for `seconds`. If there is none, the answer is false, and `with` binds None.
 
             with queue.lease(seconds=30) as job:        # completes on success, releases on error
                 if job is not None:
                     send(job.payload)
 
-            job = queue.lease(block=True, timeout=5)    # waits up to 5 s; without a timeout for as long as it takes
+            job = queue.lease(block=True, timeout=5)    # waits up to 5 s; without a timeout until there is a job
             if job:
                 queue.complete(job)
 
-        A job that is not settled in time goes back to its queue: `extend` it in time. No heartbeat keeps it: the time
-        is measured by Redis' clock alone, and ends early when that clock is set ahead. A released job is tried again at
-        once; use `retry` or `fail` for one that cannot be done now. Leaving `with` raises `LeaseLost` when the job was
-        no longer ours. Raises `InvalidArgument` for less than 0.1 s or more than 7 days.
+        A job that is not settled in time returns to its queue: call `extend` in time. No heartbeat extends the lease:
+        Redis' clock alone measures it, so it ends early if that clock is set ahead. A released job runs again at once;
+        use `retry` or `fail` for a job that cannot run now. The end of `with` raises `LeaseLost` if the lease has
+        expired. Raises `InvalidArgument` for less than 0.1 s or more than 7 days.
         """
         claim = self._claim(seconds, block, timeout)
         while True:
@@ -152,7 +152,7 @@ class Queue:
     def alease(
         self, seconds: float | timedelta = 30, *, block: bool = False, timeout: float | timedelta | None = None
     ) -> PendingLease:
-        """The twin of `lease` for async code: `await` it, or use it in `async with`.
+        """Async version of `lease`: `await` it, or use it in `async with`.
 
         async with queue.alease(seconds=30) as job: ...
         job = await queue.alease(block=True, timeout=5)
@@ -160,72 +160,72 @@ class Queue:
         return PendingLease(self, lambda: self._alease(self._claim(seconds, block, timeout)).__await__())
 
     def complete(self, job: HeldJob, result: object = None) -> bool:
-        """End the job well. True for exactly one call per job; False: it was ours no longer.
+        """Complete the job. Returns True for exactly one call per job; False: the lease was lost.
 
-        `result` is kept for a while, for whoever waits for it. Raises `PayloadInvalid` when it cannot be encoded.
+        `result` is kept for an hour, for callers that wait for it. Raises `PayloadInvalid` if it cannot be encoded.
         """
         return self._client.run(self._complete(job, result))
 
     async def acomplete(self, job: HeldJob, result: object = None) -> bool:
-        """The twin of `complete` for async code."""
+        """Async version of `complete`."""
         return await self._client.arun(self._complete(job, result))
 
     def retry(self, job: HeldJob, delay: float | timedelta = 0, reason: str = "") -> bool:
-        """Let the job run again after `delay`. Counts as a failure; by hand there is no limit to their number.
+        """Run the job again after `delay`. Counts as a failure; a manual lease has no limit of retries.
 
-        False: it was ours no longer.
+        Returns False if the lease was lost.
         """
         return self._client.run(self._retry(job, delay, reason))
 
     async def aretry(self, job: HeldJob, delay: float | timedelta = 0, reason: str = "") -> bool:
-        """The twin of `retry` for async code."""
+        """Async version of `retry`."""
         return await self._client.arun(self._retry(job, delay, reason))
 
     def fail(self, job: HeldJob, reason: str = "") -> bool:
-        """End the job in `failed`. False: it was ours no longer."""
+        """End the job in `failed`. Returns False if the lease was lost."""
         return self._client.run(self._settle(job, Failed(ErrorInfo("Fail", cut(str(reason), limits.MAX_ERROR_TEXT)))))
 
     async def afail(self, job: HeldJob, reason: str = "") -> bool:
-        """The twin of `fail` for async code."""
+        """Async version of `fail`."""
         return await self._client.arun(
             self._settle(job, Failed(ErrorInfo("Fail", cut(str(reason), limits.MAX_ERROR_TEXT))))
         )
 
     def release(self, job: HeldJob) -> bool:
-        """Hand the job back unchanged, to the front of its queue; the attempt does not count.
+        """Release the job unchanged, to the front of its queue. The attempt does not count.
 
-        False: it was ours no longer.
+        Returns False if the lease was lost.
         """
         return self._client.run(self._settle(job, Released()))
 
     async def arelease(self, job: HeldJob) -> bool:
-        """The twin of `release` for async code."""
+        """Async version of `release`."""
         return await self._client.arun(self._settle(job, Released()))
 
     def extend(self, job: HeldJob, seconds: float | timedelta) -> bool:
-        """Hold the job for `seconds` from now. False: it was ours no longer."""
+        """Extend the lease to `seconds` from now. Returns False if the lease was lost."""
         return self._client.run(self._extend(job, seconds))
 
     async def aextend(self, job: HeldJob, seconds: float | timedelta) -> bool:
-        """The twin of `extend` for async code."""
+        """Async version of `extend`."""
         return await self._client.arun(self._extend(job, seconds))
 
     def progress(self, job: HeldJob, current: float, total: float | None = None, text: str = "") -> bool:
-        """Tell how far a job is, for whoever looks at it or watches it. False: it was ours no longer.
+        """Report the progress of a job, for `JobHandle.watch` and the inspector. Returns False if the lease was lost.
 
             queue.progress(job, 3, 10, "resizing")
 
-        `total` None: not known. `text` is cut to 500 bytes. Raises `InvalidArgument` for what is no finite number, and
-        for a total that is not above 0.
+        `total` None: unknown. `text` is cut to 500 bytes. Raises `InvalidArgument` for a number that is not finite, or
+        a total of 0 or less.
         """
         return self._client.run(self._progress(job, current, total, text))
 
     async def aprogress(self, job: HeldJob, current: float, total: float | None = None, text: str = "") -> bool:
-        """The twin of `progress` for async code."""
+        """Async version of `progress`."""
         return await self._client.arun(self._progress(job, current, total, text))
 
     def job(self, id: str) -> JobHandle[Any]:
-        """A handle for a job of this queue that was enqueued before, here or elsewhere. No traffic."""
+        """Return a handle for an existing job of this queue. Sends nothing."""
         return JobHandle(self._client, self.name, names.known_id(id))
 
     def _enqueue(self, payload: object, options: JobOptions) -> Steps[JobHandle[Any]]:
@@ -233,18 +233,16 @@ class Queue:
         return enqueue_one(self._client, self._new_job(payload, asked), durable=asked.durable)
 
     def _enqueue_many(self, payloads: Iterable[object], options: ManyOptions) -> Steps[list[JobHandle[Any]]]:
-        # Of a mapping only the keys would be enqueued.
+        # Iterating a mapping would enqueue only its keys.
         one = isinstance(payloads, (str, bytes, bytearray, memoryview, Mapping))
         if one or not isinstance(payloads, Iterable):
-            raise InvalidArgument(
-                f"The payloads are one {type(payloads).__name__}; expected a list of payloads, or `enqueue` for one."
-            )
+            raise invalid("payloads", "a list of payloads", type(payloads).__name__, "Use `enqueue` for one payload.")
         asked = Options().using(OF_MANY, **options)
         return enqueue_all(self._client, [self._new_job(payload, asked) for payload in payloads], durable=asked.durable)
 
     def _new_job(self, payload: object, options: Options) -> NewJob:
-        timeout_ms = None  # that of the handler where it runs
-        if options.persistent:  # a job that never completes has none by default
+        timeout_ms = None  # the handler's, where the job runs
+        if options.persistent:  # such a job has no timeout by default
             policy = self._policy()
             timeout_ms = NO_TIMEOUT_MS if policy is None else policy.wire_timeout_ms(options)
         return self._client.job(self.name, encode_raw(payload), options, timeout_ms=timeout_ms)
@@ -288,7 +286,7 @@ class Queue:
             await self._client.arun(calls)
 
     def _lease(self, claim: Claim) -> Steps[Leased]:
-        """One look does not go through all that may be in the way of a job: what was cancelled, or of dead workers."""
+        """Claim one job. A single call may not get past cancelled jobs and those of dead workers, so it repeats."""
         looks = 0
         while True:
             leased = yield from self._client.engine.lease(claim.worker, [self.name], 1, claim.lease_ms)
@@ -313,7 +311,7 @@ class Queue:
     def _settle(self, job: HeldJob, outcome: Outcome) -> Steps[bool]:
         held_of(self.name, job)
         settled = yield from settle_durably(self._client.engine, [(job.lease, outcome)], self._client.replicas(None))
-        # Only now: a call that failed on the way leaves the end of the `with` block something to do.
+        # Not earlier: if the call fails, the end of the `with` block still releases the job.
         job.mark_settled()
         return settled[0]
 

@@ -1,4 +1,4 @@
-"""Backoff: how long a job, or a loop of the worker, waits before its next try."""
+"""Backoff: the delay before a job, or a loop of the worker, tries again."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from datetime import timedelta
 from typing import TypeAlias
 
 from leasehold.core import limits, names
-from leasehold.core.errors import InvalidArgument
+from leasehold.core.errors import invalid
 
 BackoffFunction: TypeAlias = Callable[[int, BaseException], float | timedelta]
-"""Takes the number of failures so far (from 1) and the error; gives the delay in seconds, or as a `timedelta`."""
+"""Takes the number of failures so far (from 1) and the error; returns the delay in seconds, or as a `timedelta`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """Exponential backoff: `base * factor ** (failures - 1)` seconds, never more than `cap` seconds.
+    """Exponential backoff: `base * factor ** (failures - 1)` seconds, at most `cap` seconds.
 
-    With `jitter` the delay is drawn evenly from nothing up to that number, so that jobs which failed together do not
-    come back together.
+    With `jitter` the delay is random, evenly spread from 0 to that number, so that jobs that failed together retry at
+    different times.
 
         Backoff()                       # up to 1 s, 2 s, 4 s, ... 1 h
         Backoff(base=5, cap=60)         # up to 5 s, 10 s, 20 s, 40 s, 60 s, 60 s, ...
         Backoff.fixed(30)               # 30 s, always
 
-    Raises `InvalidArgument` when a number is negative, not finite or above ten years, and when `base` is above `cap`.
+    Raises `InvalidArgument` when a number is negative, not finite or above ten years, or when `base` is above `cap`.
     """
 
     base: float = 1.0
@@ -38,25 +38,27 @@ class Backoff:
         for name, least in (("base", 0.0), ("factor", 1.0), ("cap", 0.0)):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, (int, float)) or not _within(value, least):
-                raise InvalidArgument(f"backoff {name} is {value!r}; expected a number from {least:g} to {_MOST:,.0f}.")
+                raise invalid(f"backoff {name}", f"a number from {least:g} to {_MOST:,.0f}", names.shown(value))
         if self.base > self.cap:
-            raise InvalidArgument(
-                f"backoff base is {self.base:g} s and cap {self.cap:g} s; expected a cap that is not below the base, "
-                f"as in Backoff(base={self.base:g}, cap={self.base * 8:g}), or Backoff.fixed({self.base:g})."
+            raise invalid(
+                "backoff cap",
+                f"at least the base of {self.base:g} s",
+                f"{self.cap:g} s",
+                f"Write Backoff(base={self.base:g}, cap={self.base * 8:g}) or Backoff.fixed({self.base:g}).",
             )
         if not isinstance(self.jitter, bool):
-            raise InvalidArgument(f"backoff jitter is {self.jitter!r}; expected True or False.")
+            raise invalid("backoff jitter", "True or False", names.shown(self.jitter))
 
     @classmethod
     def fixed(cls, seconds: float, *, jitter: bool = False) -> Backoff:
-        """The same delay after every failure. With `jitter`: up to that delay.
+        """Return a backoff with the same delay after every failure. With `jitter`: a random delay up to `seconds`.
 
         Backoff.fixed(30)
         """
         return cls(base=seconds, factor=1.0, cap=seconds, jitter=jitter)
 
     def delay_ms(self, failures: int, random: Callable[[], float]) -> int:
-        """Milliseconds to wait after the `failures`-th failure (from 1). `random` gives numbers from 0 up to 1."""
+        """Return the milliseconds to wait after failure number `failures` (from 1). `random` returns 0 up to 1."""
         seconds = self._longest(failures)
         if self.jitter:
             seconds *= random()
@@ -73,16 +75,16 @@ class Backoff:
 
 @dataclass(frozen=True, slots=True)
 class OwnBackoff:
-    """A function of the user's that says how long to wait.
+    """A backoff that a function of the user decides.
 
-    `base`: how long a persistent job that ended at once rests, in seconds.
+    `base`: seconds before a persistent job runs again if its handler returned at once.
     """
 
     function: BackoffFunction
     base: float = 1.0
 
     def delay_ms(self, failures: int, error: BaseException) -> int:
-        """Milliseconds to wait. Raises what the function raises, and `InvalidArgument` for what it should not give."""
+        """Return the milliseconds to wait. Raises what the function raises, or `InvalidArgument` for a bad delay."""
         return names.duration_ms(self.function(failures, error), "backoff", least_ms=0, most_ms=limits.MAX_DELAY_MS)
 
 

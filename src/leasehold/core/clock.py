@@ -1,4 +1,4 @@
-"""The clock by which leases age: it goes on while the machine sleeps."""
+"""The clock that measures leases. It also counts the time while the machine is suspended."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Final
 
 _BOOTTIME: Final[int | None] = getattr(time, "CLOCK_BOOTTIME", None)
 
-# Not a function of ours: it is asked at each start of a job.
+# Not a function in Python: it is called at each start of a job.
 lease_clock: Final[Callable[[], float]] = (
     time.monotonic if _BOOTTIME is None else partial(time.clock_gettime, _BOOTTIME)
 )
 """Seconds on a monotonic clock that all processes of a machine share.
 
-On Linux it counts the time in which the machine was suspended, other than `time.monotonic`. Redis counts that time.
+On Linux it counts the time while the machine is suspended, as Redis does; `time.monotonic` does not.
 """

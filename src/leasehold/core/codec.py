@@ -1,9 +1,9 @@
-"""Payloads and results as bytes: JSON, and only what comes back as it went in.
+"""Payloads and results as JSON. Only values that survive a round trip are accepted.
 
-A task's payload is `[[positional...], {named...}]`. What has no annotation may be None, bool, int, finite float, str,
-list, tuple (which comes back as a list) and dict with str keys. Other types (bytes, set, datetime, UUID, Enum, Path,
-dataclass, ...) need an annotation that rebuilds them. Duplicate keys in an object are not refused when reading (the
-last one counts): finding them would cost a second parser.
+A task's payload is `[[positional...], {named...}]`. A value without an annotation may be None, bool, int, finite float,
+str, list, tuple (decoded as a list) or dict with str keys. Other types (bytes, set, datetime, UUID, Enum, Path,
+dataclass, ...) need an annotation that rebuilds them. When an object has a key twice, the last one counts: finding
+duplicates would cost a second parser.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from leasehold.core.errors import PayloadInvalid
 from leasehold.core.unions import Choice
 
 MAX_JSON_DEPTH: Final = 64
-"""Levels of nesting in a JSON payload or result."""
+"""The deepest nesting of a JSON payload or result."""
 
 NOTE_KEY: Final = "leasehold_note"
-"""A worker writes a result of this one key, an object of `type` and `message`, for one that could not be stored."""
+"""The only key of a result that a worker writes when it cannot store the real one: its `type` and `message`."""
 
 
 class Misfit(Exception):
-    """Why a value cannot be encoded or rebuilt. Internal: callers turn it into `PayloadInvalid`, naming the place."""
+    """A value cannot be encoded or rebuilt. Internal: callers raise `PayloadInvalid`, which names the argument."""
 
 
 class JsonCodec:
-    """Compact JSON in UTF-8. NaN and infinities are refused, and so is what nests deeper than 64 levels.
+    """Compact JSON in UTF-8. Refuses NaN, infinities, and values that nest deeper than 64 levels.
 
     JsonCodec().encode({"a": 1})     # b'{"a":1}'
     """
@@ -59,7 +59,7 @@ class JsonCodec:
             raise PayloadInvalid(f"The bytes cannot be decoded: {exc}.") from None
 
     def write(self, plain: Any) -> bytes:
-        """Encode what `check_plain` has passed."""
+        """Encode a value that `check_plain` has accepted."""
         try:
             return self._encoder.encode(plain)
         except UnicodeEncodeError:
@@ -69,7 +69,7 @@ class JsonCodec:
 
     def read(self, data: bytes) -> Any:
         check_depth(data)
-        # `from None` throughout: the errors of the parser may carry the payload itself.
+        # Always `from None`: the parser's errors may contain the payload.
         try:
             return self._decoder.decode(data)
         except UnicodeDecodeError:
@@ -79,7 +79,7 @@ class JsonCodec:
 
 
 def encode_raw(payload: object) -> bytes:
-    """The payload of a raw handler: bytes as they are, str as UTF-8, anything else as JSON.
+    """Encode the payload of a raw handler: bytes as they are, str as UTF-8, any other value as JSON.
 
     Raises `PayloadInvalid`.
     """
@@ -98,7 +98,7 @@ def encode_raw(payload: object) -> bytes:
 
 
 def note_of(result: object) -> str | None:
-    """Why there is no result, when this decoded result is a note of a worker; else None."""
+    """Return why there is no result if this decoded result is a worker's note, else None."""
     if not isinstance(result, dict) or len(result) != 1 or not isinstance(result.get(NOTE_KEY), dict):
         return None
     note = result[NOTE_KEY]
@@ -106,8 +106,8 @@ def note_of(result: object) -> str | None:
 
 
 def check_depth(data: bytes) -> None:
-    """Refuse JSON that nests too deeply, before it is parsed: how deep a parser goes depends on the Python."""
-    # Fewer brackets than levels allowed: no need to look. Counting is a hundred times faster.
+    """Refuse JSON that nests too deeply, before parsing: the parser's own limit depends on the Python version."""
+    # With few brackets the nesting cannot be too deep. Counting them is a hundred times faster than measuring it.
     if data.count(b"[") + data.count(b"{") <= MAX_JSON_DEPTH:
         return
     steps = _STRINGS.sub(b"", data).translate(_STEPS, _NO_BRACKETS)
@@ -116,16 +116,16 @@ def check_depth(data: bytes) -> None:
 
 
 def check_plain(value: Any, depth: int = MAX_JSON_DEPTH) -> None:
-    """Refuse what plain JSON would change or lose. Exact types: a subclass would come back as its base."""
+    """Refuse values that plain JSON would change or lose. Only exact types: a subclass would decode as its base."""
     kind = type(value)
     if value is None or kind is bool or kind is str or kind is int:
         return
     if kind is float:
         if not math.isfinite(value):
-            raise Misfit("NaN and infinities have no place in JSON")
+            raise Misfit("JSON has no NaN and no infinities")
         return
     if kind is not list and kind is not tuple and kind is not dict:
-        raise Misfit(f"a {kind.__name__} comes back only where an annotation asks for it")
+        raise Misfit(f"a {kind.__name__} survives the round trip only with an annotation")
     if depth == 0:
         raise Misfit(_TOO_DEEP)
     if kind is dict:
@@ -138,7 +138,7 @@ def check_plain(value: Any, depth: int = MAX_JSON_DEPTH) -> None:
 
 
 def flatten(value: object) -> Any:
-    """Typed values (dataclass, datetime, ...) as plain data."""
+    """Convert typed values (dataclass, datetime, ...) to plain data."""
     try:
         plain = msgspec.to_builtins(value, str_keys=True, enc_hook=_flatten_other)
     except RecursionError:
@@ -150,22 +150,22 @@ def flatten(value: object) -> Any:
 
 
 def rebuild(plain: object, annotation: Any) -> Any:
-    """Plain data as what the annotation asks for."""
+    """Convert plain data to the type of the annotation."""
     try:
         return msgspec.convert(plain, annotation, str_keys=True, dec_hook=_rebuild_other)
     except RecursionError:
         raise Misfit(_TOO_DEEP) from None
     except Exception as exc:
-        # Whatever a class of the user's raises while it is being made is a misfit too.
+        # Any error that a class of the user raises in its constructor is a misfit too.
         raise Misfit(_reason(exc)) from None
 
 
 def alike(before: object, after: object) -> bool:
-    """Is what came back what went in? Lists and tuples count as the same; containers are compared inside."""
+    """Return whether a decoded value equals the original. A list equals a tuple; containers are compared inside."""
     if isinstance(before, (list, tuple)) and isinstance(after, (list, tuple)):
         return len(before) == len(after) and all(map(alike, before, after))
     if isinstance(before, dict) and isinstance(after, dict):
-        # In order, as JSON keeps it: to look a key up would take `==`, see `_same_moment`.
+        # In order, as JSON keeps it. Looking keys up would need `==`, see `_same_moment`.
         return alike(list(before.items()), list(after.items()))
     if isinstance(before, (set, frozenset)) and isinstance(after, (set, frozenset)):
         return before == after or alike(sorted(before, key=str), sorted(after, key=str))
@@ -181,13 +181,13 @@ def alike(before: object, after: object) -> bool:
 
 
 def _same_moment(before: datetime, after: datetime) -> bool:
-    # Not `==`: it is never true of two zones where the clocks of one of them skip or repeat the time.
+    # Not `==`: it is never true between two zones if the time is skipped or repeated in one of them.
     zone, other = before.utcoffset(), after.utcoffset()
     return zone == other and before.replace(tzinfo=None) == after.replace(tzinfo=None)
 
 
 def _fields(value: object) -> tuple[str, ...]:
-    """The fields of a struct or a dataclass; of another value none."""
+    """Return the field names of a struct or a dataclass; no names for any other value."""
     if isinstance(value, msgspec.Struct):
         return value.__struct_fields__
     return tuple(field.name for field in dataclasses.fields(value)) if dataclasses.is_dataclass(value) else ()
@@ -211,9 +211,9 @@ def _rebuild_other(kind: type, plain: object) -> object:
 
 _TOO_DEEP = f"it nests deeper than {MAX_JSON_DEPTH} levels"
 _STRINGS = re.compile(rb'"(?:[^"\\]++|\\.?)*+"?', re.DOTALL)
-"""JSON strings, also one that does not end: the pattern never fails, so it never looks at a byte twice."""
+"""JSON strings, including an unterminated one: the pattern always matches, so it never reads a byte twice."""
 _STEPS = bytes.maketrans(b"[{]}", b"\1\1\xff\xff")
-"""As signed numbers: a level down, or up."""
+"""Brackets as signed numbers: one level down, or up."""
 _NO_BRACKETS = bytes(set(range(256)) - set(b"[{]}"))
 _PLACE = re.compile(r"(?P<what>.*?)(?P<place> - at `[^`]{1,200}`(?: in `[^`]{1,200}`)?)?", re.DOTALL)
 _TELLS_NO_VALUE = (
@@ -232,7 +232,7 @@ _TELLS_NO_VALUE = (
 
 
 def _reason(exc: Exception) -> str:
-    """What the library says about place and type, never a value of the payload: `Invalid enum value 'x'` has one."""
+    """Return the library's reason and place without any value of the payload: `Invalid enum value 'x'` has one."""
     if isinstance(exc, Misfit):
         return str(exc)
     match = _PLACE.fullmatch(str(exc))

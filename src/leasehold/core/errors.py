@@ -1,28 +1,28 @@
 """All errors that Leasehold raises, as one tree.
 
     LeaseholdError
-    ├── InvalidArgument (ValueError)    a name, number or option that cannot be right; nothing was sent
+    ├── InvalidArgument (ValueError)    a bad name, number or option; nothing was sent
     │   ├── PayloadTooLarge             more bytes than the limit allows
     │   ├── PayloadInvalid (TypeError)  arguments that cannot be encoded, or bytes that cannot be decoded
-    │   └── UnsupportedFeature          the protocol in use cannot hold what was asked for
+    │   └── UnsupportedFeature          the protocol in use does not have this feature
     ├── NotConfigured                   a setting, an extra or a URL is missing or wrong
     ├── DuplicateJob                    a job with this id exists; nothing was enqueued
     │   └── NotUnique                   another job has the unique key; nothing was enqueued
     ├── RedisError
-    │   ├── Unreachable                 no answer in time: whether a change took place is unknown
+    │   ├── Unreachable                 no reply in time; the change may or may not have happened
     │   ├── QueueFull                   Redis or the queue is at its limit; nothing was enqueued
     │   ├── NotDurable                  enqueued, but too few replicas had it in time
-    │   ├── AccessDenied                wrong password, or a user who may not do this
-    │   ├── WrongState                  a key of ours holds something that is not ours
+    │   ├── AccessDenied                wrong password, or a user without the right for this
+    │   ├── WrongState                  one of Leasehold's keys holds data of another program
     │   ├── NewerLayout                 a newer release has written to this queue
     │   └── ReplyError                  any other error reply of Redis
-    ├── LeaseLost                       the job is no longer ours: its lease lapsed or it was taken back
+    ├── LeaseLost                       the lease expired or was revoked; the job runs elsewhere
     └── ResultError
-        ├── ResultTimeout (TimeoutError)  the job had not ended in time
-        ├── JobNotFound (LookupError)     no such job, or its record is no longer kept
-        └── JobFailed                     the job ended, but not with a result
+        ├── ResultTimeout (TimeoutError)  the job did not end in time
+        ├── JobNotFound (LookupError)     no such job, or its record has expired
+        └── JobFailed                     the job ended without a result
 
-`Retry`, `Fail` and `JobCancelled` are not errors of Leasehold but what a handler raises to choose its outcome: see
+`Retry`, `Fail` and `JobCancelled` are not in this tree: handlers raise them to choose their outcome. See
 `leasehold.core.signals`.
 """
 
@@ -38,7 +38,16 @@ class LeaseholdError(Exception):
 
 
 class InvalidArgument(LeaseholdError, ValueError):
-    """A name, number or option that cannot be right. Nothing was sent to Redis."""
+    """A bad name, number or option. Nothing was sent to Redis."""
+
+
+def invalid(field: str, rule: str, got: str, advice: str = "") -> InvalidArgument:
+    """Return the error for a value that breaks a rule.
+
+    >>> invalid("max_memory", "at least 16", "3", "It is in megabytes.")
+    InvalidArgument('max_memory must be at least 16, got 3. It is in megabytes.')
+    """
+    return InvalidArgument(f"{field} must be {rule}, got {got}.{' ' * bool(advice)}{advice}")
 
 
 class PayloadTooLarge(InvalidArgument):
@@ -53,27 +62,27 @@ class PayloadTooLarge(InvalidArgument):
         self.limit = limit
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # A copy calls the class again: with what it was made of, not with the text.
+        # A copy is made by calling the class, which takes these arguments and not the message.
         return type(self), (self.size, self.limit), self.__dict__
 
 
 class PayloadInvalid(InvalidArgument, TypeError):
-    """Arguments that cannot be encoded, or bytes that cannot be decoded to what the task expects.
+    """Arguments that cannot be encoded, or bytes that cannot be decoded to the arguments of the task.
 
-    `size`: how many bytes there were, where that were too many; else None.
+    `size`: the number of bytes, if that was too large; else None.
     """
 
     size: int | None = None
 
 
 class UnsupportedFeature(InvalidArgument):
-    """The protocol in use cannot hold what was asked for."""
+    """The protocol in use does not have this feature."""
 
 
 class NotConfigured(LeaseholdError):
     """A setting, an extra or a URL is missing or wrong.
 
-    `variable`: the environment variable that is wrong, where it is one.
+    `variable`: the environment variable with the wrong value, if it came from one.
     """
 
     variable: str | None = None
@@ -84,7 +93,7 @@ class DuplicateJob(LeaseholdError):
 
 
 class NotUnique(DuplicateJob):
-    """Another job has the unique key. Nothing was enqueued. `other` is the id of that job."""
+    """Another job has the unique key. Nothing was enqueued. `other` is that job's id."""
 
     def __init__(self, queue: str, other: str) -> None:
         super().__init__(f"Queue {queue!r} has job {other!r} with the same unique key; nothing was enqueued.")
@@ -96,10 +105,10 @@ class NotUnique(DuplicateJob):
 
 
 class RedisError(LeaseholdError):
-    """Redis could not be reached or refused.
+    """Redis could not be reached, or refused the call.
 
-    `found`: the part of the message that says what was found; `remedy`: the part that says what to do. Empty where the
-    message is not made of such parts.
+    `found` and `remedy`: the parts of the message that describe the problem and its fix. Both are empty if the message
+    has no such parts.
     """
 
     found: str = ""
@@ -107,7 +116,7 @@ class RedisError(LeaseholdError):
 
 
 class Unreachable(RedisError):
-    """Redis gave no answer in time. Whether a change took place is unknown: the same call may be made again."""
+    """Redis did not reply in time. The change may or may not have happened. Repeating the call is safe."""
 
 
 class QueueFull(RedisError):
@@ -115,19 +124,18 @@ class QueueFull(RedisError):
 
 
 class NotDurable(RedisError):
-    """The jobs are enqueued, but fewer replicas than asked for had them in time: a failover now may lose them.
+    """The jobs are enqueued, but too few replicas had them in time: a failover now may lose them.
 
-    `ids`: of the jobs. `replicas`: how many had them. `wanted`: how many should. Enqueue them again with the same ids
-    to be sure: what is there already is not enqueued twice, and the call waits for the replicas once more.
+    `ids`: the jobs. `replicas`: how many replicas had them. `wanted`: how many should. To be sure, enqueue the jobs
+    again with the same ids: existing jobs are not enqueued twice, and the call waits for the replicas again.
     """
 
     def __init__(self, ids: tuple[str, ...], replicas: int, wanted: int, trouble: str = "") -> None:
         what = f"Job {ids[0]!r} is" if len(ids) == 1 else f"{len(ids):,} jobs, of which the first is {ids[0]!r}, are"
-        why = f"Redis would not wait for its replicas ({trouble})" if trouble else "others may be away or slow"
+        why = f"Redis refused to wait for its replicas ({trouble})" if trouble else "others may be down or slow"
         super().__init__(
-            f"{what} enqueued, but {replicas} of the {wanted} replicas asked for had it after {limits.WAIT_MS} ms; "
-            f"{why}. It may or may not outlive a failover. Enqueue it again with the same id to wait once more, and "
-            "look at the replicas (INFO replication)."
+            f"{what} enqueued, but {replicas} of {wanted} replicas had it after {limits.WAIT_MS} ms; {why}. A failover "
+            "may lose it. To wait again, enqueue it with the same id. Check the replicas with INFO replication."
         )
         self.ids = ids
         self.replicas = replicas
@@ -139,29 +147,28 @@ class NotDurable(RedisError):
 
 
 class AccessDenied(RedisError):
-    """Redis refused the user: wrong password, or a user who may not do this. Or its certificate cannot be trusted.
+    """Redis refused the user (wrong password, or no right to do this), or its certificate cannot be trusted.
 
-    `prefix`: the first word of the error reply, such as `WRONGPASS`, or `NOPERM` for what this user may not do. Empty
-    when it was the certificate.
+    `prefix`: the first word of the error reply, such as `WRONGPASS` or `NOPERM`. Empty for a bad certificate.
     """
 
     prefix: str = ""
 
 
 class WrongState(RedisError):
-    """A key of ours holds something that is not ours."""
+    """One of Leasehold's keys holds data of another program."""
 
 
 class NewerLayout(RedisError):
-    """A newer release has written to this queue in a form that this one cannot read. Update this one.
+    """A newer release has written to this queue in a form that this release cannot read. Update Leasehold here.
 
-    `queue`: its name. `layout`: the version of its layout. `readable`: the newest that this release reads.
+    `queue`: its name. `layout`: the version of its layout. `readable`: the newest version that this release reads.
     """
 
     def __init__(self, queue: str, layout: int, readable: int) -> None:
         super().__init__(
-            f"Queue {queue!r} has layout version {layout}, written by a newer release of Leasehold; this one reads "
-            f"versions up to {readable}. Update Leasehold here."
+            f"Queue {queue!r} has layout version {layout}, written by a newer release of Leasehold. This release "
+            f"reads versions up to {readable}. Update Leasehold here."
         )
         self.queue = queue
         self.layout = layout
@@ -172,7 +179,7 @@ class NewerLayout(RedisError):
 
 
 class ReplyError(RedisError):
-    """An error reply of Redis. `prefix` is its first word."""
+    """Any other error reply of Redis. `prefix` is its first word."""
 
     def __init__(self, prefix: str, message: str) -> None:
         super().__init__(message)
@@ -183,23 +190,23 @@ class ReplyError(RedisError):
 
 
 class LeaseLost(LeaseholdError):
-    """The job is no longer ours: its lease lapsed, or it was taken back. Whatever was done for it does not count."""
+    """The lease expired or was revoked. Another worker runs the job, and this outcome does not count."""
 
 
 class ResultError(LeaseholdError):
-    """There is no result to give."""
+    """The job has no result to return."""
 
 
 class ResultTimeout(ResultError, TimeoutError):
-    """The job had not ended in time. It goes on; ask again."""
+    """The job did not end in time. It is still running; call `result` again."""
 
 
 class JobNotFound(ResultError, LookupError):
-    """No such job, or its record is no longer kept."""
+    """No such job, or its record has expired."""
 
 
 class JobFailed(ResultError):
-    """The job ended in `failed`, `broken` or `cancelled`. `error_type`, `error_message` and `traceback` say why."""
+    """The job ended in `failed`, `broken` or `cancelled`. The other attributes give the error."""
 
     def __init__(self, state: str, error_type: str, error_message: str, traceback: str = "") -> None:
         super().__init__(f"The job ended in {state}: {error_type}: {error_message}" if error_type else error_message)

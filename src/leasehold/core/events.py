@@ -1,27 +1,27 @@
-"""What a worker tells those who listen: one frozen value for each thing that happens. Never a payload, never a result.
+"""The events of a worker: a frozen value for each. Events never contain payloads or results.
 
     Event
     ├── JobEvent
-    │   ├── Claimed         a job was taken on a lease
+    │   ├── Claimed         a worker leased the job
     │   ├── Started         an attempt began
-    │   ├── Ended           an attempt ended, and Redis has noted how
+    │   ├── Ended           an attempt ended, and Redis has recorded how
     │   │   ├── Completed
-    │   │   ├── Retried     it failed, and runs again later
-    │   │   ├── Failed      it failed for good
-    │   │   ├── Broken      it cannot be handled as it is
+    │   │   ├── Retried     the attempt failed, and the job runs again later
+    │   │   ├── Failed      the job failed for good
+    │   │   ├── Broken      the job cannot be processed
     │   │   ├── Cancelled
-    │   │   ├── Released    it was handed back unchanged
-    │   │   ├── Crashed     it took down the process that ran it, while the worker lives
-    │   │   └── Unroutable  it was parked: no handler here
-    │   └── Lost            it is ours no longer; whatever was done for it does not count
+    │   │   ├── Released    the job returned to its queue unchanged
+    │   │   ├── Crashed     the job's process died, and the worker lives
+    │   │   └── Unroutable  the job is parked: this worker has no handler for it
+    │   └── Lost            the worker lost the lease; the outcome does not count
     └── WorkerEvent
         ├── WorkerStarted
-        ├── WorkerStopping  nothing new is started from now on
+        ├── WorkerStopping  the worker starts no more jobs
         ├── WorkerStopped
-        ├── RedisAway       Redis does not answer
-        └── RedisBack       it answers again
+        ├── RedisAway       Redis does not respond
+        └── RedisBack       Redis responds again
 
-Whoever listens to a class hears all that are below it.
+A listener of a class receives the events of all its subclasses.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from typing import Any, Final
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """Something that happened in a worker. `at`: seconds since 1970, by the clock of the worker's machine."""
+    """Base of all events. `at`: seconds since 1970, by the clock of the worker's machine."""
 
     worker: str
     at: float
@@ -41,7 +41,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobEvent(Event):
-    """Something that happened to a job. `task` None: a raw payload. `attempt` counts from 1."""
+    """Base of the events of a job. `task` None: a raw payload. `attempt` counts from 1."""
 
     id: str
     queue: str
@@ -52,19 +52,19 @@ class JobEvent(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claimed(JobEvent):
-    """The worker took the job on a lease. It may be handed back before it starts."""
+    """The worker leased the job. It may still release the job before it starts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Started(JobEvent):
-    """An attempt began, `waited` seconds after it was claimed."""
+    """An attempt began, `waited` seconds after the claim."""
 
     waited: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended(JobEvent):
-    """An attempt ended after `seconds`, and Redis has noted how. 0 for one that was never started."""
+    """An attempt ended after `seconds`, and Redis has recorded how. `seconds` is 0 if the attempt never started."""
 
     seconds: float
 
@@ -76,7 +76,7 @@ class Completed(Ended):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retried(Ended):
-    """The attempt failed, and the job runs again in `delay` seconds. `place`: where in your code, if that is known."""
+    """The attempt failed, and the job runs again in `delay` seconds. `place`: where in your code, if known."""
 
     error_type: str
     place: str | None
@@ -85,7 +85,7 @@ class Retried(Ended):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failed(Ended):
-    """The job failed for good. `place`: where in your code, if that is known."""
+    """The job failed for good. `place`: where in your code, if known."""
 
     error_type: str
     place: str | None
@@ -93,9 +93,9 @@ class Failed(Ended):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Broken(Ended):
-    """The job cannot be handled as it is: its bytes cannot be decoded, or it took down its process once too often.
+    """The job cannot be processed: its bytes cannot be decoded, or it crashed too many processes.
 
-    `place`: where, if that is known.
+    `place`: where in your code, if known.
     """
 
     error_type: str
@@ -104,32 +104,32 @@ class Broken(Ended):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cancelled(Ended):
-    """The job was cancelled, for this reason (perhaps empty)."""
+    """The job was cancelled. `reason` may be empty."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Released(Ended):
-    """The job was handed back unchanged, for another worker to run; the attempt does not count."""
+    """The job returned to its queue unchanged. The attempt does not count."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Crashed(Ended):
-    """The job took down the process that ran it. It runs again, or a `Broken` follows: that was once too often."""
+    """The job's process died. The job runs again; after too many crashes a `Broken` event follows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unroutable(Ended):
-    """No handler here for the job: it is parked until a worker offers one."""
+    """This worker has no handler for the job. The job is parked until a worker offers one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lost(JobEvent):
-    """The job is ours no longer, noticed after `seconds`; what was done for it does not count, somebody else runs it.
+    """The worker lost the lease, and noticed after `seconds`. Another worker runs the job; this outcome does not count.
 
-    `noticed`: by what, one of heartbeat, settle, extend, progress. `certain` False: the answer to an earlier call was
-    lost, and that call may have been the one that ended the job.
+    `noticed`: which call found it, one of heartbeat, settle, extend, progress. `certain` False: the reply to an earlier
+    call was lost, and that call may have ended the job.
     """
 
     seconds: float
@@ -139,12 +139,12 @@ class Lost(JobEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerEvent(Event):
-    """Something that happened to the worker as a whole."""
+    """Base of the events of the worker itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerStarted(WorkerEvent):
-    """The worker begins to claim jobs of these queues, and runs up to `slots` at one time."""
+    """The worker begins to claim jobs of these queues. It runs at most `slots` at a time."""
 
     queues: tuple[str, ...]
     slots: int
@@ -152,16 +152,16 @@ class WorkerStarted(WorkerEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerStopping(WorkerEvent):
-    """Nothing new is started from now on. `running`: how many jobs may still finish."""
+    """The worker starts no more jobs. `running`: how many jobs may still finish."""
 
     running: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerStopped(WorkerEvent):
-    """The worker has ended. `given_back`: jobs that it still held, None when Redis did not answer in time.
+    """The worker has ended. `given_back`: how many jobs it released, None if Redis did not respond in time.
 
-    `unheard`: events that were dropped, because listeners were too slow.
+    `unheard`: how many events were dropped because listeners were too slow.
     """
 
     given_back: int | None
@@ -171,28 +171,28 @@ class WorkerStopped(WorkerEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RedisAway(WorkerEvent):
-    """Redis does not answer. The worker tries on, for as long as it takes."""
+    """Redis does not respond. The worker retries until it does."""
 
     error_type: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RedisBack(WorkerEvent):
-    """Redis answers again, `away` seconds after the first attempt began that had no answer."""
+    """Redis responds again, `away` seconds after the first unanswered attempt began."""
 
     away: float
 
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """A function to be called with every event of these kinds; it may answer with something to be awaited."""
+    """A function that is called with every event of these kinds. It may return an awaitable."""
 
     kinds: tuple[type[Event], ...]
     function: Callable[[Any], object]
 
     @property
     def name(self) -> str:
-        """What it is called, for a log line."""
+        """The function's name, for log lines."""
         return str(getattr(self.function, "__qualname__", type(self.function).__qualname__))
 
 
@@ -214,4 +214,4 @@ EVENTS: Final[tuple[type[Event], ...]] = (
     RedisAway,
     RedisBack,
 )
-"""What there is to hear. The other classes group these."""
+"""All event classes that can occur. The other classes group them."""

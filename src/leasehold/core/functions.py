@@ -1,4 +1,4 @@
-"""What a callable is."""
+"""Inspects callables."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import inspect
 
 
 def is_async(function: object) -> bool:
-    """Whether it is an async function, or an object that is called as one."""
+    """Return whether this is an async function, or an object with an async `__call__`."""
     if inspect.iscoroutinefunction(function):
         return True
     return callable(function) and inspect.iscoroutinefunction(type(function).__call__)

@@ -1,7 +1,7 @@
-"""What is known of a job: as it is enqueued, as it is held, and as it is looked at.
+"""A job as it is enqueued, as a worker holds it, and as the inspector shows it.
 
-Of what every job passes through, an instance is made for each: those are msgspec's structs, which cost a tenth of what
-frozen dataclasses do. The others are dataclasses.
+Values that exist once for every job are msgspec structs, which cost a tenth of frozen dataclasses (decision 0015). The
+others are dataclasses.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from leasehold.core.shape import PLAIN, Conflict, Progress, QueueSettings, Shape
 
 
 class State(StrEnum):
-    """The one place a job is in. The last four are ends; a job that has ended stays there until its record is pruned.
+    """The state of a job. A job in one of the last four has ended; its record stays until it expires.
 
-    scheduled   waits for its time (delayed, or between two attempts)
+    scheduled   waits for its time: delayed, or between two attempts
     ready       waits for a worker
     active      held by a worker
-    unroutable  parked: no worker has offered its task yet
+    unroutable  parked: no worker offers its task
     completed, failed, broken, cancelled
     """
 
@@ -44,11 +44,11 @@ ENDS = frozenset({State.COMPLETED, State.FAILED, State.BROKEN, State.CANCELLED})
 
 
 class NewJob(Struct, frozen=True, gc=False):
-    """A job to be enqueued. `task` None: a raw payload for the queue's handler.
+    """A job to enqueue. `task` None: a raw payload for the queue's handler.
 
-    `delay_ms` counts from Redis' clock at the enqueue; `run_at_ms` is a time since 1970; at most one of them is set.
-    `timeout_ms` and `retries` None: what the task says where it runs; `timeout_ms` 0: no limit. `own_id`: the id was
-    chosen by the caller and may exist already.
+    `delay_ms` counts from the enqueue by Redis' clock; `run_at_ms` is a time since 1970; at most one of them is set.
+    `timeout_ms` and `retries` None: the task's own, where the job runs; `timeout_ms` 0: no limit. `own_id`: the caller
+    chose the id, so a job with it may exist.
     """
 
     queue: str
@@ -64,11 +64,11 @@ class NewJob(Struct, frozen=True, gc=False):
 
 
 class Enqueued(Struct, frozen=True, gc=False):
-    """What became of a `NewJob`.
+    """The result of enqueueing a `NewJob`.
 
-    `created` False and no `conflict`: a job with this id existed and nothing was changed. With a `conflict`, another
-    job had its key: what was done, and `id` is that of the other. `REJECT` and `EXISTING`: nothing; `REPLACE` and
-    `POSTPONE`: the other got the payload; `RERUN`: the one that waits to run again got it.
+    `created` False without a `conflict`: a job with this id existed, and nothing changed. With a `conflict`, another
+    job had the unique key, and `id` names that job. `REJECT` and `EXISTING` changed nothing; `REPLACE` and `POSTPONE`
+    gave it the new payload; `RERUN` gave the payload to the job that waits to run again.
     """
 
     id: str
@@ -77,10 +77,10 @@ class Enqueued(Struct, frozen=True, gc=False):
 
 
 class JobRecord(Struct, frozen=True, gc=False):
-    """A job as it lies in Redis, without its history.
+    """A job as Redis stores it, without its history.
 
-    `timeout_ms` and `retries` None: what the task says where it runs; `timeout_ms` 0: no limit. `malformed` is not
-    empty when the bytes in Redis are no record of ours: it says why, and `payload` has them whole.
+    `timeout_ms` and `retries` None: the task's own, where the job runs; `timeout_ms` 0: no limit. `malformed`: why the
+    bytes in Redis are not a record of Leasehold, else empty; `payload` then has all the bytes.
     """
 
     id: str
@@ -95,13 +95,13 @@ class JobRecord(Struct, frozen=True, gc=False):
 
 
 Token: TypeAlias = int | str
-"""A fencing token, as the engine gives it. Only its engine converts or orders tokens; others compare them for equality.
+"""A fencing token from the engine. Only its engine converts or orders tokens; others compare them for equality.
 
-Engines that can count give a number that grows with every claim of a job."""
+Engines that can count use a number that grows with every claim of a job."""
 
 
 class LeaseRef(Struct, frozen=True, gc=False):
-    """Names one lease: enough to keep it or to ask whether it is still ours."""
+    """Names one lease: enough to extend it, or to check that it is still valid."""
 
     queue: str
     id: str
@@ -109,10 +109,10 @@ class LeaseRef(Struct, frozen=True, gc=False):
 
 
 class Lease(Struct, frozen=True, gc=False):
-    """A claim on a job by a worker. `attempt` counts from 1: earlier failures and crashes, plus this one.
+    """A worker's claim on a job. `attempt` counts from 1: earlier failures and crashes, plus this attempt.
 
-    `alone_ms`: for how long its worker claims nothing else while it runs, as it was running at several deaths of
-    workers. `group`: a worker's leases of a queue with the same group settle in one call, all or none; empty: no group.
+    `alone_ms`: how long the worker claims nothing else while the job runs, because several workers died while they ran
+    this job. `group`: a worker's leases of a queue with the same group settle in one call, all or none; empty: no group.
     """
 
     worker: str
@@ -134,7 +134,7 @@ class Lease(Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """Something met in a queue that was not a job, and why it was left out."""
+    """An entry of a queue that was not a job, and why it was removed."""
 
     queue: str
     id: str
@@ -143,7 +143,7 @@ class Dropped:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A queue that Redis would not let us claim from, or look at, and why."""
+    """A queue from which Redis refused the claim or the read, and why."""
 
     queue: str
     reason: str
@@ -151,11 +151,10 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Leased:
-    """The answer to a claim. `next_ms`: how long until something may be due without a wake-up; None: unknown.
+    """The answer to a claim. `next_ms`: how long until a job may be due without a wake-up; None: unknown.
 
-    `refused`: queues that could not be looked at (another program's data in their place), while others could.
-    `reserved`: the queue of a job that must run alone and waits for this worker: claim from that queue only, again and
-    again, until it is answered no more.
+    `refused`: queues that could not be read because they hold data of another program. `reserved`: the queue of a job
+    that must run alone and waits for this worker: claim from that queue only, until an answer no longer names it.
     """
 
     leases: tuple[Lease, ...] = ()
@@ -166,7 +165,7 @@ class Leased:
 
 
 def together(answers: Sequence[Leased]) -> Leased:
-    """The answers of several claims as one."""
+    """Merge the answers of several claims."""
     if len(answers) == 1:
         return answers[0]
     return Leased(
@@ -180,7 +179,7 @@ def together(answers: Sequence[Leased]) -> Leased:
 
 @dataclass(frozen=True, slots=True)
 class ErrorInfo:
-    """Why an attempt did not complete, as text: nothing is ever rebuilt from it."""
+    """Why an attempt did not complete, as text. No object is ever rebuilt from it."""
 
     type: str
     message: str
@@ -189,7 +188,7 @@ class ErrorInfo:
 
 @dataclass(frozen=True, slots=True)
 class JobView:
-    """A job as the inspector sees it. Times are milliseconds since 1970 by Redis' clock, None where not known."""
+    """A job as the inspector shows it. Times are milliseconds since 1970 by Redis' clock, None if unknown."""
 
     id: str
     queue: str
@@ -210,21 +209,21 @@ class JobView:
     shape: Shape = PLAIN
     progress: Progress | None = None
     timeout_ms: int | None = None
-    """None: what its task says; 0: no limit."""
+    """None: the task's own; 0: no limit."""
     cancelling: str | None = None
-    """Somebody asked for it to be cancelled while it ran: the reason that was given, perhaps empty."""
+    """The reason of a cancel request that arrived while the job ran (perhaps empty); None: no request."""
     waits: str | None = None
-    """Of a job that is ready: why it may have to wait although workers are idle."""
+    """For a ready job: why it may have to wait although workers are idle."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueueView:
     """A queue in numbers. `counts` has every state; `totals` counts events since the queue's counters began.
 
-    `parked_lanes`: lanes that are set aside; `blocked_lanes`: those in which a failed job keeps its place. The
-    jobs of both are among the ready ones. `suspects`: ready jobs that crashed, of which a worker runs only some
-    together, or one alone; `reserved`: the worker that runs one alone, or gets ready to. `newer_layout`: the
-    queue's layout version, where a newer release has written it: workers of this release claim nothing from it.
+    `parked_lanes`: how many lanes are parked; `blocked_lanes`: how many a failed job blocks. The jobs of both count as
+    ready. `suspects`: ready jobs that crashed; a worker runs only a few of them together, or one alone. `reserved`: the
+    worker that runs one alone, or prepares to. `newer_layout`: the queue's layout version, if a newer release has
+    written it; workers of this release claim nothing from it.
     """
 
     name: str
@@ -242,8 +241,8 @@ class QueueView:
 class WorkerView:
     """A worker as it last described itself, and how many jobs it holds.
 
-    `alone`: it claims no job of any queue for now, since it or another worker of its machine runs a job alone, or gets
-    ready to.
+    `alone`: it claims no jobs for now, because a worker of its machine (perhaps itself) runs a job alone, or prepares
+    to.
     """
 
     id: str
@@ -262,7 +261,7 @@ class WorkerView:
 class Page:
     """A page of jobs in one state.
 
-    `total`: how many jobs were in that state when it was read. `next`: the cursor for the next page; None at the end.
+    `total`: how many jobs were in that state. `next`: the cursor of the next page; None at the end.
     """
 
     jobs: tuple[JobView, ...]

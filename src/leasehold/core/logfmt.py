@@ -1,4 +1,4 @@
-"""A line of the log: `event key=value`, safe against values that try to be more than one line; and its parts."""
+"""Log lines: `event key=value`. A value cannot break the line, however it looks."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ MAX_LOG_TEXT: Final = 300
 
 
 PARTS: Final = "leasehold_parts"
-"""The attribute of a record of ours that has the name of the event and its fields."""
+"""The attribute of Leasehold's log records that holds the event's name and fields."""
 
 
 def log_line(logger: logging.Logger, level: int, name: str, fields: Mapping[str, object]) -> None:
-    """Log one event: the line for people, its parts for a formatter that writes something else of them."""
+    """Log one event: the line for people, and its parts for a formatter with another format."""
     logger.log(level, "%s", line(name, fields), extra={PARTS: (name, fields)}, stacklevel=3)
 
 
 def line(name: str, fields: Mapping[str, object]) -> str:
-    """The event in one line. A field that is None is left out.
+    """Format the event as one line, without fields that are None.
 
     >>> line("retried", {"id": "a b", "at": None, "delay_ms": 840})
     "retried id='a b' delay_ms=840"
@@ -29,7 +29,7 @@ def line(name: str, fields: Mapping[str, object]) -> str:
 
 
 def escaped(value: object) -> str:
-    """The value as one word: quoted when it has spaces, quotes or anything that does not print."""
+    """Return the value as one word: quoted if it has spaces, quotes or unprintable characters."""
     if isinstance(value, float):
         return f"{value:.3f}"
     text = shortened(str(value))

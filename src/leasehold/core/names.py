@@ -1,4 +1,4 @@
-"""Checks of names, ids, numbers and times, made before anything is sent. Each names the field that is wrong."""
+"""Checks of names, ids, numbers and times, made before anything is sent. Each error names the field."""
 
 from __future__ import annotations
 
@@ -9,127 +9,121 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from leasehold.core import limits
-from leasehold.core.errors import InvalidArgument
+from leasehold.core.errors import InvalidArgument, invalid
 from leasehold.core.text import cut
 
 MAX_UNIQUE_KEY: Final = 200
-"""Characters of the key of a unique job."""
+"""The most characters of a unique key."""
 
 _NAMESPACE = re.compile(rf"[A-Za-z0-9_.:-]{{1,{limits.MAX_NAME}}}")
 LOG_FORMATS = ("human", "json")
 _TASK = re.compile(rf"(?!-){_NAMESPACE.pattern}")
+_CHARACTERS = f"1 to {limits.MAX_NAME} letters, digits or any of _ . : -"
+_UNICODE = "text that UTF-8 can encode (no lone surrogates)"
 
 
 def queue_name(value: object, field: str = "queue") -> str:
-    """A queue's name: 1 to 200 characters, without '/' and control characters, and not '.' or '..'."""
-    text = _text(value, field)
-    if not 1 <= len(text) <= limits.MAX_NAME:
-        raise InvalidArgument(f"{field} has {len(text)} characters; expected 1 to {limits.MAX_NAME}.")
+    """Return a queue's name: 1 to 200 characters, without '/' and control characters, and not '.' or '..'."""
+    text = _label(value, field, limits.MAX_NAME)
     if text in {".", ".."} or "/" in text:
-        raise InvalidArgument(f"{field} {shown(text)} is not usable; expected a name without '/', not '.' or '..'.")
-    if any(_unprintable(char) for char in text):
-        raise InvalidArgument(f"{field} {shown(text)} has control characters; expected printable text.")
+        raise invalid(field, "a name without '/', and not '.' or '..'", shown(text))
     return text
 
 
 def task_name(value: object, field: str = "task name") -> str:
-    """A task's name: 1 to 200 of `A-Z a-z 0-9 _ . : -`, not beginning with `-`."""
+    """Return a task's name: 1 to 200 of `A-Z a-z 0-9 _ . : -`, not beginning with `-`."""
     text = _text(value, field)
     if not _TASK.fullmatch(text):
-        raise InvalidArgument(
-            f"{field} {shown(text)} is not usable; expected 1 to {limits.MAX_NAME} letters, digits or any of _ . : - "
-            "and no '-' at the beginning. Give one with name=."
-        )
+        rule = f"{_CHARACTERS}, and not begin with '-'"
+        raise invalid(field, rule, shown(text), "Give another one with name=.")
     return text
 
 
 def namespace(value: object, field: str = "namespace") -> str:
-    """The beginning of all our keys: 1 to 200 of `A-Z a-z 0-9 _ . : -`. Braces would change the cluster slot."""
+    """Return the prefix of all keys: 1 to 200 of `A-Z a-z 0-9 _ . : -`. Braces would change the cluster slot."""
     text = _text(value, field)
     if not _NAMESPACE.fullmatch(text):
-        raise InvalidArgument(
-            f"{field} {shown(text)} is not usable; expected 1 to {limits.MAX_NAME} letters, digits or any of _ . : -"
-        )
+        raise invalid(field, _CHARACTERS, shown(text))
     return text
 
 
 def job_id(value: object, field: str = "id") -> str:
-    """A job's id: 1 to 255 bytes of UTF-8, not beginning with `@` (that is ours)."""
+    """Return a job's id: 1 to 255 bytes of UTF-8, not beginning with `@`, which is reserved for Leasehold."""
     text = _text(value, field)
     size = len(text.encode())
     if not 1 <= size <= limits.MAX_ID:
-        raise InvalidArgument(f"{field} has {size} bytes; expected 1 to {limits.MAX_ID} bytes of UTF-8.")
+        raise invalid(field, f"1 to {limits.MAX_ID} bytes of UTF-8", f"{size} bytes")
     if text.startswith("@"):
-        raise InvalidArgument(f"{field} {shown(text)} begins with '@', which is kept for Leasehold itself.")
+        raise invalid(field, "text that does not begin with '@'", shown(text), "Such ids are reserved for Leasehold.")
     return text
 
 
 def lane_name(value: object, field: str = "lane") -> str:
-    """A lane's name: 1 to 200 characters of printable text."""
+    """Return a lane's name: 1 to 200 printable characters."""
     return _label(value, field, limits.MAX_NAME)
 
 
 def unique_key(value: object, field: str = "unique") -> str:
-    """A key that only one job may have: 1 to 200 characters of printable text."""
+    """Return a unique key: 1 to 200 printable characters."""
     return _label(value, field, MAX_UNIQUE_KEY)
 
 
 def _label(value: object, field: str, most: int) -> str:
     text = _text(value, field)
     if not 1 <= len(text) <= most:
-        raise InvalidArgument(f"{field} has {len(text)} characters; expected 1 to {most}.")
+        raise invalid(field, f"1 to {most} characters", f"{len(text)} characters")
     if any(_unprintable(char) for char in text):
-        raise InvalidArgument(f"{field} {shown(text)} has control characters; expected printable text.")
+        raise invalid(field, "text without control characters", shown(text))
     return text
 
 
 def known_id(value: object, field: str = "id") -> str:
-    """The id of a job that is there, as Redis has it: it may be one that `job_id` would refuse."""
+    """Return the id of an existing job, as Redis has it. `job_id` may refuse such an id."""
     if not isinstance(value, str):
-        raise InvalidArgument(f"{field} is a {type(value).__name__}; expected a str.")
+        raise invalid(field, "a str", type(value).__name__)
     try:
-        value.encode("utf-8", "surrogateescape")  # how an id that is not UTF-8 is shown
+        value.encode("utf-8", "surrogateescape")  # an id that is not UTF-8 is shown with such surrogates
     except UnicodeEncodeError:
-        raise InvalidArgument(f"{field} {shown(value)} cannot be written as UTF-8 (lone surrogates).") from None
+        raise invalid(field, _UNICODE, shown(value)) from None
     return str(value)
 
 
 def reason(value: object, field: str = "reason") -> str:
-    """A reason as text that fits a record."""
+    """Return a reason as text that fits a record."""
     if not isinstance(value, str):
-        raise InvalidArgument(f"{field} is a {type(value).__name__}; expected text.")
+        raise invalid(field, "a str", type(value).__name__)
     return cut(value, limits.MAX_ERROR_TEXT)
 
 
 def duration_ms(value: object, field: str, *, least_ms: int = 1, most_ms: int = limits.MAX_TIMEOUT_MS) -> int:
-    """Seconds (a number or a `timedelta`) as milliseconds, if they lie between the two bounds."""
+    """Convert seconds (a number or a `timedelta`) to milliseconds, if they are between the two bounds."""
     seconds: float
     if isinstance(value, timedelta):
         seconds = value.total_seconds()
     elif isinstance(value, (int, float)) and not isinstance(value, bool):
         seconds = _number(value, field)
     else:
-        raise InvalidArgument(f"{field} is a {type(value).__name__}; expected seconds (a number or a timedelta).")
+        raise invalid(field, "seconds (a number or a timedelta)", type(value).__name__)
     if not math.isfinite(seconds) or not least_ms <= seconds * limits.SECOND <= most_ms:
         least, most = least_ms / limits.SECOND, most_ms / limits.SECOND
-        raise InvalidArgument(f"{field} is {seconds:g} s; expected {least:g} to {most:,.0f} seconds.")
+        raise invalid(field, f"{least:g} to {most:,.0f} seconds", f"{seconds:g} s")
     return round(seconds * limits.SECOND)
 
 
 def count(value: object, field: str, *, least: int = 0, most: int = limits.MAX_RETRIES) -> int:
-    """A whole number between the two bounds."""
+    """Return a whole number between the two bounds."""
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-        raise InvalidArgument(f"{field} is {shown(value)}; expected a whole number from {least:,} to {most:,}.")
+        raise invalid(field, f"a whole number from {least:,} to {most:,}", shown(value))
     return value
 
 
 def due(delay: object, run_after: object) -> tuple[int, int | None]:
-    """`delay_ms` and `run_at_ms` of a job from what the user gave; at most one of the two.
+    """Return `delay_ms` and `run_at_ms` of a job. The caller may give at most one of the two.
 
-    `delay`: seconds or a `timedelta`. `run_after`: a `datetime` with a time zone; one that has passed means now.
+    `delay`: seconds or a `timedelta`. `run_after`: a `datetime` with a time zone; a past one means now.
     """
     if delay is not None and run_after is not None:
-        raise InvalidArgument("delay and run_after are both given; expected at most one of them.")
+        raise InvalidArgument("delay and run_after cannot both be given.")
     if run_after is not None:
         return 0, _run_at_ms(run_after)
     if delay is None:
@@ -138,32 +132,31 @@ def due(delay: object, run_after: object) -> tuple[int, int | None]:
 
 
 def log_format(value: object, field: str = "log_format") -> str:
-    """How a log is written."""
+    """Return the format of the log."""
     text = _text(value, field)
     if text not in LOG_FORMATS:
-        raise InvalidArgument(f"{field} is {shown(text)}; expected one of {', '.join(LOG_FORMATS)}.")
+        raise invalid(field, f"one of {', '.join(LOG_FORMATS)}", shown(text))
     return text
 
 
 def _run_at_ms(value: object) -> int:
     if not isinstance(value, datetime):
-        raise InvalidArgument(f"run_after is a {type(value).__name__}; expected a datetime with a time zone.")
+        raise invalid("run_after", "a datetime with a time zone", type(value).__name__)
     if value.utcoffset() is None:
-        raise InvalidArgument(
-            "run_after has no time zone, so it means another moment on every machine; expected an aware datetime, "
-            "for example datetime(..., tzinfo=timezone.utc)."
+        raise invalid(
+            "run_after", "a datetime with a time zone", "one without", "Write datetime(..., tzinfo=timezone.utc)."
         )
-    # A time before 1970 has passed as well; the engine takes numbers from 1 up.
+    # A time before 1970 is past as well; engines take numbers from 1 up.
     return max(1, round(value.timestamp() * limits.SECOND))
 
 
 def _text(value: object, field: str) -> str:
     if not isinstance(value, str):
-        raise InvalidArgument(f"{field} is a {type(value).__name__}; expected a str.")
+        raise invalid(field, "a str", type(value).__name__)
     try:
         value.encode()
     except UnicodeEncodeError:
-        raise InvalidArgument(f"{field} {shown(value)} cannot be written as UTF-8 (lone surrogates).") from None
+        raise invalid(field, _UNICODE, shown(value)) from None
     return str(value)
 
 
@@ -171,21 +164,21 @@ def _number(value: int | float, field: str) -> float:
     try:
         return float(value)
     except OverflowError:
-        raise InvalidArgument(f"{field} is too large; expected seconds.") from None
+        raise invalid(field, "a number of seconds", "a huge number") from None
 
 
 def _unprintable(char: str) -> bool:
-    # Line and paragraph separators break a log line just as a newline does.
+    # A line or paragraph separator breaks a log line as a newline does.
     return unicodedata.category(char) in {"Cc", "Zl", "Zp"}
 
 
 def shown(value: object) -> str:
-    """A value for a message: one line, not long (a bad name may be a megabyte), and never a number of 5,000 digits."""
+    """Return a value for a message: one short line (a bad name may be a megabyte), never a number of 5,000 digits."""
     if isinstance(value, int) and value.bit_length() > 64:
         return "a huge number"
     try:
         text = repr(value)
-    except Exception:  # whatever a class of the user's raises, and what Python says to such a number in a list
+    except Exception:  # any error of a user's class; Python also refuses to print such a number in a list
         text = ""
     if not text.isprintable() or not text:
         text = f"a {type(value).__name__}"

@@ -14,45 +14,45 @@ from leasehold.core.limits import COMPLETED_TTL_MS
 
 
 class Completed(Struct, frozen=True, gc=False, tag=True):
-    """Done. `result` is encoded; `result_ttl_ms` 0 keeps no record at all."""
+    """The handler returned. `result` is encoded; with `result_ttl_ms` 0 no record is kept."""
 
     result: bytes = b""
     result_ttl_ms: int = COMPLETED_TTL_MS
 
 
 class Retried(Struct, frozen=True, gc=False, tag=True):
-    """Failed this time; to run again after `delay_ms`. Counts as a failure."""
+    """The attempt failed; the job runs again after `delay_ms`. Counts as a failure."""
 
     error: ErrorInfo
     delay_ms: int = 0
 
 
 class Failed(Struct, frozen=True, gc=False, tag=True):
-    """Failed for good."""
+    """The job failed for good."""
 
     error: ErrorInfo
 
 
 class Broken(Struct, frozen=True, gc=False, tag=True):
-    """Cannot be handled as it is (bytes that do not decode): kept whole, with the reason."""
+    """The job cannot be processed (its bytes do not decode). It is kept whole, with the reason."""
 
     error: ErrorInfo
 
 
 class Released(Struct, frozen=True, gc=False, tag=True):
-    """Handed back unchanged, to the front of its queue; the attempt does not count."""
+    """The job returned to the front of its queue unchanged. The attempt does not count."""
 
 
 class Crashed(Struct, frozen=True, gc=False, tag=True):
-    """It took down the process that ran it, while its worker lives: counted and given back as a worker's death is."""
+    """The job's process died and its worker lives. Counts and releases the job as the worker's own death would."""
 
 
 class Unroutable(Struct, frozen=True, gc=False, tag=True):
-    """No handler here for its task: parked until a worker offers one; the attempt does not count."""
+    """This worker has no handler for the job's task. The job is parked; the attempt does not count."""
 
 
 class Cancelled(Struct, frozen=True, gc=False, tag=True):
-    """Stopped because somebody asked for it."""
+    """A user or the handler cancelled the job."""
 
     reason: str = ""
 

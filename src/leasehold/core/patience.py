@@ -1,4 +1,4 @@
-"""When to try again what has failed, and when to give up. Pure: time and randomness come from outside.
+"""When to retry a failed call, and when to give up. Pure: the caller passes time and randomness.
 
 >>> patience = RetryBudget(limit_s=10.0, random=lambda: 0.5)
 >>> patience.failed(now=100.0), patience.left(now=100.5)
@@ -15,15 +15,15 @@ from leasehold.core import limits
 from leasehold.core.backoff import Pauses
 
 RESEND_FIRST_MS: Final = 30
-"""The pause before a call is sent again for the first time. It doubles with every attempt."""
+"""The pause before the first retry of a call. It doubles with every attempt."""
 RESEND_CAP_MS: Final = 300
-"""The longest pause between two attempts, at first."""
+"""The longest pause between two attempts, in the first seconds."""
 RESEND_SLOW_AFTER_MS: Final = 10 * limits.SECOND
-"""After this time without a reply the pauses grow further."""
+"""After this time without a reply the pauses grow longer."""
 RESEND_SLOW_CAP_MS: Final = 2 * limits.SECOND
-"""The longest pause between two attempts then."""
+"""The longest pause between two attempts, after that time."""
 MIN_ATTEMPT_MS: Final = 100
-"""The last attempt of a call gets at least this long."""
+"""The shortest time limit of a call's last attempt."""
 
 _FIRST = RESEND_FIRST_MS / 1000
 _CAP = RESEND_CAP_MS / 1000
@@ -31,11 +31,11 @@ _SLOW_AFTER = RESEND_SLOW_AFTER_MS / 1000
 _SLOW_CAP = RESEND_SLOW_CAP_MS / 1000
 _MIN_ATTEMPT = MIN_ATTEMPT_MS / 1000
 HELD_S: Final = _CAP
-"""A connection, or a wait, that was there for so long was a good one."""
+"""A connection or a wait that held this long counts as good."""
 
 
 class RetryBudget:
-    """The waiting of one call. It starts with the call's first failure. All times in seconds."""
+    """How long one call is retried. The budget starts with the call's first failure. All times are seconds."""
 
     __slots__ = ("_limit", "_pauses", "_since", "_told")
 
@@ -46,7 +46,7 @@ class RetryBudget:
         self._told: Exception | None = None
 
     def failed(self, now: float) -> float | None:
-        """How long to wait before the next attempt; None: give up."""
+        """Return how long to wait before the next attempt; None: give up."""
         if self._since is None:
             self._since = now
         waited = now - self._since
@@ -55,21 +55,21 @@ class RetryBudget:
         return min(self._pauses.next_s(_CAP if waited < _SLOW_AFTER else _SLOW_CAP), self._limit - waited)
 
     def telling(self, error: Exception, says_why: bool) -> Exception:
-        """The failure to be told of: this one, or an earlier one that said why, when this one does not."""
+        """Return the error to report: this one, or an earlier one that gave a reason if this one gives none."""
         if says_why:
             self._told = error
         return self._told or error
 
     def left(self, now: float) -> float:
-        """How long an attempt that starts now may take at most, whatever its own limit."""
+        """Return the time limit for an attempt that starts now."""
         if self._since is None:
             return self._limit
         return max(_MIN_ATTEMPT, self._limit - (now - self._since))
 
 
 class ReconnectBackoff:
-    """The pauses before something that was lost is begun anew: a connection, a wait for work. They grow, up to a cap;
-    after one that held for `HELD_S` the next pause is the first again.
+    """The growing pauses before a lost connection or a lost wait is opened again. After one that held for `HELD_S`,
+    the next pause is the first again.
 
     >>> renewals = ReconnectBackoff(random=lambda: 1.0)
     >>> [renewals.lost(held_s, now=100.0) for held_s in (60.0, 0.0, 0.0, 0.0, 60.0)]
@@ -83,11 +83,11 @@ class ReconnectBackoff:
         self.good()
 
     def good(self) -> None:
-        """One came to a good end."""
+        """Reset the pauses: a connection or a wait ended well."""
         self._patience = RetryBudget(math.inf, self._random)
 
     def lost(self, held_s: float, now: float) -> float:
-        """One was lost that had held for so long. How long to wait before the next, in seconds."""
+        """Return the pause in seconds after one was lost that had held for `held_s` seconds."""
         if held_s >= HELD_S:
             self.good()
         pause_s = self._patience.failed(now)

@@ -1,4 +1,4 @@
-"""How a job lies in its queue besides being next: its lane, its priority, and what it must be the only one of."""
+"""How a job is placed in its queue: lane, priority and unique key. Also queue settings, lanes and progress."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from leasehold.core.errors import InvalidArgument
+from leasehold.core.errors import invalid
 from leasehold.core.text import cut
 
 MAX_PROGRESS_TEXT: Final = 500
-"""Bytes of the text of a progress report."""
+"""The most bytes of the text of a progress report."""
 
 
 class Until(StrEnum):
-    """For how long a job is the only one of its key.
+    """How long a job holds its unique key.
 
     started  until its first claim
-    ended    until it has ended, in whatever way; also across its retries
-    window   for a time from its enqueue on, whatever becomes of it (but for being cancelled, discarded or purged)
+    ended    until it has ended; also across its retries
+    window   for a time from its enqueue, even after it has ended; cancelling, discarding or purging the job frees it
     """
 
     STARTED = "started"
@@ -28,14 +28,14 @@ class Until(StrEnum):
 
 
 class Conflict(StrEnum):
-    """What an enqueue does when another job has the key.
+    """What an enqueue does when another job holds the key.
 
-    reject    nothing is enqueued; the answer names the other job
-    existing  nothing is enqueued; the answer is the other job
-    replace   the other job gets the new payload, if it waits; if it runs, as `reject`
-    rerun     if the other job runs, the new one runs once more after it has ended; if it waits, as `existing`. A second
-              one while the first waits for that gives its payload to the first
-    postpone  the other job gets the new payload and waits anew, if it waits; see `UniqueRule.wait_ms`
+    reject    nothing; the answer names the other job
+    existing  nothing; the answer is the other job
+    replace   if the other job waits, it gets the new payload; if it runs, as `reject`
+    rerun     if the other job runs, the new job runs once after it ends; if it waits, as `existing`. A further job
+              gives its payload to the one that waits for the rerun
+    postpone  if the other job waits, it gets the new payload and its wait restarts; see `UniqueRule.wait_ms`
     """
 
     REJECT = "reject"
@@ -47,10 +47,10 @@ class Conflict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class UniqueRule:
-    """That a job is to be the only one of `key` on its queue. The key is any text; long ones are digests.
+    """That a job is to be the only one with `key` on its queue. A key is any text; long keys are digests.
 
-    `window_ms`: for `Until.WINDOW`. `wait_ms`: for `Conflict.POSTPONE`, how long the last of them waits for the next;
-    however many come, the job is due `POSTPONE_MOST` times that after the first at the latest.
+    `window_ms`: for `Until.WINDOW`. `wait_ms`: for `Conflict.POSTPONE`, how long the latest job waits for another one;
+    the job is due at most `POSTPONE_MOST` times `wait_ms` after the first.
     """
 
     key: str
@@ -62,10 +62,10 @@ class UniqueRule:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The place that a job wants. A job with a lane has no priority: in a lane, order is all.
+    """The place of a job in its queue. A job with a lane has no priority: a lane runs in order.
 
-    `lane_limit`: how many of the lane may run at one time; with more than one there is no order. What the latest job of
-    a lane brings is what counts. `persistent`: never completes; when its handler returns it is run again.
+    `lane_limit`: how many jobs of the lane may run at a time; above one there is no order. The latest job's limit
+    counts. `persistent`: the job never completes; it runs again after its handler returns.
     """
 
     lane: str | None = None
@@ -76,15 +76,15 @@ class Shape:
 
 
 PLAIN = Shape()
-"""What most jobs have: the next in line, in the order of their enqueue."""
+"""The shape of most jobs: they run in the order of their enqueue."""
 
 
 class LaneFailure(StrEnum):
-    """What becomes of a lane when one of its jobs fails for good (ends in `failed` or `broken`).
+    """What happens to a lane when one of its jobs ends in `failed` or `broken`.
 
-    skip   it is recorded, and the lane goes on
-    block  the lane waits until somebody retries or discards the job
-    park   the whole lane is set aside until somebody resumes it
+    skip   the lane continues
+    block  the lane waits until a user retries or discards the job
+    park   the lane is parked until a user resumes it
     """
 
     SKIP = "skip"
@@ -94,7 +94,7 @@ class LaneFailure(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class QueueSettings:
-    """What is set for a queue as a whole, for all who use it.
+    """The settings of a queue, the same for every worker and client.
 
     `max_length` counts jobs that have not ended; 0: no limit. `paused`: nothing is claimed.
     """
@@ -106,10 +106,10 @@ class QueueSettings:
 
 class LaneState(StrEnum):
     """ready   its next job waits for a worker
-    busy    as many of its jobs as may run are held or wait for their retry, or none is in line behind those
-    blocked jobs that failed keep places of it until somebody retries or discards them; with all of them it stands still
-    parked  set aside
-    idle    nothing of it is known
+    busy    its jobs are held or wait for their retry, up to the lane's limit, or no further job waits
+    blocked failed jobs occupy places of the lane until a user retries or discards them; with all places it stands still
+    parked  a failed job or a user parked the lane; no job of it starts until a user resumes it
+    idle    the lane has no jobs
     """
 
     READY = "ready"
@@ -121,9 +121,9 @@ class LaneState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LaneView:
-    """A lane as the inspector sees it. `waiting`: jobs in line. `busy`: those out of line that keep it busy: held,
-    waiting for their retry, unroutable, or failed and blocking. `parked_by`: the job whose failure parked it.
-    `blocked_by`: the job that failed and keeps its place (of several, the one that failed first)."""
+    """A lane as the inspector shows it. `waiting`: jobs in line. `busy`: jobs out of line that occupy it: held,
+    waiting for their retry, unroutable, or failed and blocking. `parked_by`: the job whose failure parked the lane.
+    `blocked_by`: the failed job that blocks it (of several, the first that failed)."""
 
     name: str
     state: LaneState
@@ -137,7 +137,7 @@ class LaneView:
 
 @dataclass(frozen=True, slots=True)
 class LanePage:
-    """Some lanes. `cursor`: where the next page begins; 0: there is no more."""
+    """Some lanes. `cursor`: where the next page begins; 0: this is the last page."""
 
     lanes: tuple[LaneView, ...]
     cursor: int
@@ -145,7 +145,7 @@ class LanePage:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a job says it is. `total` None: not known. `at_ms`: when it said so, by Redis' clock."""
+    """The progress that a job reported. `total` None: unknown. `at_ms`: the time of the report by Redis' clock."""
 
     current: float
     total: float | None = None
@@ -154,33 +154,33 @@ class Progress:
 
 
 def progress_of(current: object, total: object, text: object) -> Progress:
-    """What a caller says, with a text that is cut to its limit. Raises `InvalidArgument` for what cannot be."""
+    """Check a progress report, and cut its text to the limit. Raises `InvalidArgument`."""
     whole = None if total is None else _finite(total, "total")
     if whole is not None and whole <= 0:
-        raise InvalidArgument(f"progress: total is {whole:g}; expected a number above 0, or None.")
+        raise invalid("progress: total", "a number above 0, or None", f"{whole:g}")
     if not isinstance(text, str):
-        raise InvalidArgument(f"progress: text is a {type(text).__name__}; expected text.")
+        raise invalid("progress: text", "a str", type(text).__name__)
     return Progress(_finite(current, "current"), whole, cut(text, MAX_PROGRESS_TEXT))
 
 
 def _finite(value: object, name: str) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise InvalidArgument(f"progress: {name} is a {type(value).__name__}; expected a number.")
+        raise invalid(f"progress: {name}", "a number", type(value).__name__)
     try:
         number = float(value)
     except OverflowError:
         number = math.inf
     if not math.isfinite(number):
-        raise InvalidArgument(f"progress: {name} is not finite; expected a number.")
+        raise invalid(f"progress: {name}", "a finite number", f"{number:g}")
     return value
 
 
 class CancelAnswer(StrEnum):
-    """What became of the wish to cancel a job. False in a condition when there was nothing to cancel.
+    """The answer to a cancel request. False in a condition if there was nothing to cancel.
 
-    cancelled  it has ended in `cancelled`
-    requested  it is running: its worker was told, see `JobView.cancelling`
-    nothing    there is no such job, or it has ended already
+    cancelled  the job has ended in `cancelled`
+    requested  the job is running, and its worker was notified; see `JobView.cancelling`
+    nothing    no such job, or it has ended already
     """
 
     CANCELLED = "cancelled"
@@ -193,7 +193,7 @@ class CancelAnswer(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CancelCount:
-    """How many jobs were cancelled, and how many that run were asked to end."""
+    """How many jobs were cancelled, and how many running ones were asked to end."""
 
     cancelled: int = 0
     requested: int = 0

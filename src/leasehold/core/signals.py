@@ -1,11 +1,11 @@
-"""What a handler raises to choose its outcome: `Retry`, `Fail` and `JobCancelled`. They are not errors of Leasehold."""
+"""The exceptions that a handler raises to choose its outcome: `Retry`, `Fail` and `JobCancelled`."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from leasehold.core import limits, names
-from leasehold.core.errors import InvalidArgument
+from leasehold.core.errors import invalid
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 class Retry(Exception):
     """Raise or return this from a handler to run the job again later.
 
-    `delay`: seconds or a `timedelta`; None takes the task's backoff. It counts as a failure, and after the task's last
-    retry the job ends in `failed`. Raises `InvalidArgument` for a reason that is no text and a delay that cannot be.
+    `delay`: seconds or a `timedelta`; None: the task's backoff. It counts as a failure, and after the task's last retry
+    the job ends in `failed`. Raises `InvalidArgument` for a reason that is not text, or a bad delay.
 
         raise Retry("the mail server is busy", delay=30)
     """
@@ -26,19 +26,16 @@ class Retry(Exception):
     def __init__(self, reason: str = "", *, delay: float | timedelta | None = None) -> None:
         super().__init__(reason)
         if not isinstance(reason, str):
-            raise InvalidArgument(
-                f"The reason of a Retry is a {type(reason).__name__}; expected text. The delay has a name: "
-                "Retry(delay=30)."
-            )
+            raise invalid("Retry: reason", "a str", type(reason).__name__, "The delay has a name: Retry(delay=30).")
         self.reason = reason
         if delay is not None:
             self.delay = names.duration_ms(delay, "delay", least_ms=0, most_ms=limits.MAX_DELAY_MS) / limits.SECOND
 
 
 class Fail(Exception):
-    """Raise or return this from a handler to end the job in `failed`, without another try.
+    """Raise or return this from a handler to end the job in `failed`, without another retry.
 
-    Raises `InvalidArgument` for a reason that is no text.
+    Raises `InvalidArgument` for a reason that is not text.
 
         raise Fail("no such customer")
     """
@@ -46,7 +43,7 @@ class Fail(Exception):
     def __init__(self, reason: str = "") -> None:
         super().__init__(reason)
         if not isinstance(reason, str):
-            raise InvalidArgument(f"The reason of a Fail is a {type(reason).__name__}; expected text.")
+            raise invalid("Fail: reason", "a str", type(reason).__name__)
         self.reason = reason
 
 

@@ -1,4 +1,4 @@
-"""A task's signature: checks a call when it is enqueued, and rebuilds its arguments where it runs."""
+"""A task's signature: checks a call at the enqueue, and rebuilds its arguments in the worker."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from leasehold.core.unions import is_usable, rebuildable, unusable_field, writte
 
 _ANYTHING: tuple[Any, ...] = (Any, object, inspect.Parameter.empty)
 _SAME: tuple[type, ...] = (str, int, bool, type(None))
-"""An annotation of this very type and a value of this very type: nothing to convert."""
+"""A value of exactly such a type needs no conversion if the annotation is that type."""
 
 _TIMES = frozenset({"delay", "run_after", "timeout", "retries"})
 _OPTIONS = _TIMES | {"id", "queue", "lane", "lane_limit", "priority", "unique", "persistent"}
-"""What `Task.using` takes."""
+"""The options of `Task.using`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One parameter (or the rest of them, for `*args` and `**kwargs`) and what may be passed to it."""
+    """One parameter (or `*args`, or `**kwargs`) and the values that it takes."""
 
     name: str
     annotation: Any
@@ -39,11 +39,11 @@ class Parameter:
 
     @property
     def kind(self) -> type | None:
-        """The type whose values need no conversion, if there is such a one."""
+        """The type whose values need no conversion, or None."""
         return self.annotation if self.annotation in _SAME or self.annotation is float else None
 
     def dump(self, value: Any) -> Any:
-        """The value as plain data, if it comes back from there as it is."""
+        """Convert the value to plain data. Raises `Misfit` if it would not survive the round trip."""
         kind = self.annotation
         if type(value) is kind and (kind in _SAME or (kind is float and math.isfinite(value))):
             return value
@@ -52,7 +52,7 @@ class Parameter:
             return value
         plain = flatten(value)
         if not alike(value, rebuild(plain, kind)):
-            raise Misfit(f"a {type(value).__name__} would come back different through {self.written}")
+            raise Misfit(f"a {type(value).__name__} would decode to a different value through {self.written}")
         return plain
 
     def load(self, plain: Any) -> Any:
@@ -63,13 +63,13 @@ class Parameter:
 
 
 class Signature:
-    """Built once for a task.
+    """The parameters of a task, built once.
 
         signature = Signature("thumbnail", thumbnail)
         payload = signature.encode(("cat.png",), {"size": 64})
         args, kwargs = signature.decode(payload)
 
-    Raises `InvalidArgument` when the function has annotations that cannot be resolved or used, or is no plain function.
+    Raises `InvalidArgument` if an annotation of the function cannot be resolved or used.
     """
 
     def __init__(self, task: str, function: Callable[..., Any]) -> None:
@@ -90,7 +90,7 @@ class Signature:
         self._defaults = dict(self._plain_defaults())
 
     def encode(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
-        """The payload of one call. Raises `PayloadInvalid`, naming the task and the parameter."""
+        """Encode one call. Raises `PayloadInvalid`, which names the task and the parameter."""
         self._check_call(args, kwargs, _hint)
         plain_args: Sequence[Any] = args
         if not self._fit(args):
@@ -102,7 +102,7 @@ class Signature:
             raise PayloadInvalid(f"Task {self.task}: the arguments cannot be encoded: {exc}.") from None
 
     def decode(self, payload: bytes) -> Arguments:
-        """The arguments in a payload. Raises `PayloadInvalid` with a reason that holds none of its values."""
+        """Decode the arguments of a payload. Raises `PayloadInvalid`; its reason contains none of the values."""
         try:
             content = self._codec.read(payload)
         except Misfit as exc:
@@ -120,8 +120,8 @@ class Signature:
         return tuple(args), kwargs
 
     def identity(self, payload: bytes) -> bytes:
-        """The arguments in a payload of `encode`, as the same bytes however the call was written: by place or by name,
-        with defaults or without."""
+        """Return the arguments of an encoded payload as canonical bytes: the same however the call was written, by
+        position or by name, with defaults or without."""
         args, kwargs = self._codec.read(payload)
         bound = self._signature.bind(*args, **kwargs).arguments
         return json.dumps(self._defaults | bound, sort_keys=True).encode()
@@ -130,11 +130,11 @@ class Signature:
         for name, parameter in self._signature.parameters.items():
             if parameter.default is not parameter.empty:
                 slot = next(slot for slot in (*self._positional, *self._named.values()) if slot.name == name)
-                with suppress(Misfit):  # then no call can be written with it either
+                with suppress(Misfit):  # then a call cannot give this value either
                     yield name, slot.dump(parameter.default)
 
     def _fit(self, args: Sequence[Any]) -> bool:
-        """Whether each is of the very type that its parameter says, so that there is nothing to convert."""
+        """Return whether every value has exactly its parameter's type, so that none needs conversion."""
         for value, kind in zip(args, self._kinds, strict=False):
             same = type(value) is kind
             if not same or (kind is float and not math.isfinite(value)):
@@ -156,7 +156,7 @@ class Signature:
                 self._more_named = slot
 
     def _count_positional(self) -> None:
-        """With how many positional arguments and no others a call is right: never, if one must be given by its name."""
+        """Set how many positional arguments alone make a valid call: none, if a keyword-only one is required."""
         parameters = self._signature.parameters.values()
         needed = [each for each in parameters if each.default is each.empty]
         if any(each.kind is each.KEYWORD_ONLY for each in needed):
@@ -169,7 +169,7 @@ class Signature:
         self, args: Sequence[Any], kwargs: dict[str, Any], hint: Callable[[dict[str, Any]], str] = lambda _: ""
     ) -> None:
         if not kwargs and self._least <= len(args) <= self._most:
-            return  # what bind() would say, at a tenth of its price
+            return  # the same answer as bind(), at a tenth of the cost
         try:
             self._signature.bind(*args, **kwargs)
         except TypeError as exc:
@@ -193,7 +193,7 @@ class Signature:
 
 
 class Results:
-    """The results of a task as bytes and back. The annotation helps where it fits, and is never demanded."""
+    """Encodes and decodes the results of a task. The return annotation is used where it fits, and never enforced."""
 
     def __init__(self, task: str, annotation: Any = inspect.Parameter.empty) -> None:
         self.task = task
@@ -201,7 +201,7 @@ class Results:
         self._codec = JsonCodec()
 
     def encode(self, value: Any) -> bytes:
-        """Raises `PayloadInvalid` when the value cannot be written as JSON or is too large to be kept."""
+        """Encode a result. Raises `PayloadInvalid` if JSON cannot hold it, or if it is too large."""
         try:
             data = self._codec.write(flatten(value))
         except Misfit as exc:
@@ -216,7 +216,7 @@ class Results:
         return data
 
     def decode(self, data: bytes | None) -> Any:
-        """The result: as the annotation says where it fits, else plain data. Raises `PayloadInvalid`."""
+        """Decode a result to the annotation's type if it fits, else to plain data. Raises `PayloadInvalid`."""
         if not data:
             return None
         try:
@@ -232,11 +232,11 @@ class Results:
 
 
 def _hint(kwargs: dict[str, Any]) -> str:
-    """For who gives an option of the job as an argument of its function."""
+    """Advise a caller who passed an option of the job as an argument of its function."""
     options = [name for name in kwargs if name in _OPTIONS]
     if not options:
         return ""
-    return f" An option of the job goes before: .using({options[0]}=...).enqueue(...)."
+    return f" Pass options of the job to using: .using({options[0]}=...).enqueue(...)."
 
 
 def _hints(task: str, function: Callable[..., Any]) -> dict[str, Any]:
@@ -244,8 +244,8 @@ def _hints(task: str, function: Callable[..., Any]) -> dict[str, Any]:
         return typing.get_type_hints(function, include_extras=True)
     except Exception as exc:
         raise InvalidArgument(
-            f"Task {task}: its annotations cannot be resolved ({type(exc).__name__}: {exc}). Expected names that exist "
-            "in the module at run time: not only under TYPE_CHECKING, and not local to a function."
+            f"Task {task}: its annotations cannot be resolved ({type(exc).__name__}: {exc}). Names in annotations must "
+            "exist in the module at run time: not only under TYPE_CHECKING, and not local to a function."
         ) from exc
 
 
@@ -261,7 +261,7 @@ def _slot(task: str, name: str, annotation: Any) -> Parameter:
 
 
 def _unusable(name: str, annotation: Any, error: Exception) -> str:
-    """Why a parameter's annotation cannot be used, and what can be used instead."""
+    """Explain why a parameter's annotation cannot be used, and what to use instead."""
     what, advice = f"parameter {name!r}", "Use one of the types, or a parameter for each."
     if field := unusable_field(annotation):
         owner, at, annotation = field
@@ -270,6 +270,6 @@ def _unusable(name: str, annotation: Any, error: Exception) -> str:
             advice += " A parameter may have this type, a field may not."
     reason = str(error).partition(" - type `")[0]
     return (
-        f"{what} must have a type that JSON can hold and tell apart, got {written(annotation)}: {reason}. {advice} "
+        f"{what} must have a type that JSON can hold without ambiguity, got {written(annotation)}: {reason}. {advice} "
         "(In JSON str, bytes, UUID and Path are all text.)"
     )

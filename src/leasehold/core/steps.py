@@ -1,10 +1,10 @@
-"""Operations on Redis as values: an operation is a generator that yields calls, gets replies, and returns its answer.
+"""Operations on Redis as values: a generator that yields calls, receives replies, and returns the answer.
 
-An engine writes `reply = yield Invoke(script, keys, args)`; a driver (sync or asyncio) sends the call and resumes the
-generator with the reply. So a wire format is written once, and a test can stop between any two calls.
+An engine writes `reply = yield Invoke(script, keys, args)`; a driver (blocking or asyncio) sends the call and resumes
+the generator with the reply. So each wire format is written once, and a test can stop between any two calls.
 
-Contract: every call that an engine yields is safe to send again after its reply was lost. Reads are by nature; a
-script that changes something carries a `Nonce` and remembers its answer.
+Contract: every call that an engine yields can be repeated after its reply was lost. Reads always can; a script that
+writes carries a `Nonce` and remembers its answer.
 """
 
 from __future__ import annotations
@@ -16,27 +16,27 @@ from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 Arg: TypeAlias = str | bytes | int | float
 Reply: TypeAlias = Any
-"""None, int, bytes, or a list of replies: the same for RESP2 and RESP3, for any version of the Redis client."""
+"""None, int, bytes, or a list of replies: the same for RESP2 and RESP3, and for every version of the Redis client."""
 
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """A Lua script, known to Redis by the SHA-1 of its text."""
+    """A Lua script. Redis knows it by the SHA-1 of its text."""
 
     name: str
     text: str
     sha: str = field(init=False)
 
     def __post_init__(self) -> None:
-        # SHA-1 is how EVALSHA names scripts; nothing here relies on it for security.
+        # EVALSHA names scripts by SHA-1; no security depends on it.
         object.__setattr__(self, "sha", sha1(self.text.encode(), usedforsecurity=False).hexdigest())
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One plain command. `block_ms` says how long Redis may hold the reply back (blocking commands).
+    """One plain command. `block_ms`: how long a blocking command may hold its reply back.
 
-    One that blocks is a wait, whose answer is a hint. It is sent once: `WaitLost` when it comes to nothing.
+    A blocking command is a wait, whose answer is a hint. It is sent once; if it fails, it raises `WaitLost`.
     """
 
     args: tuple[Arg, ...]
@@ -44,10 +44,10 @@ class Command:
 
 
 class WaitLost(Exception):
-    """A wait came to nothing: its connection was lost, or Redis cannot let anybody wait just now.
+    """A wait failed: its connection was lost, or Redis refuses blocking commands for now.
 
-    It is not sent again: Redis may have given what it waited for to the dead connection, and who asks again would wait
-    in vain. Whoever waits looks for himself, which also tells whether Redis is there. `silent`: nothing came in time.
+    A driver does not repeat a wait: Redis may have sent the wake-up to the dead connection, so a second wait could miss
+    it. The caller checks its queue instead, which also shows whether Redis responds. `silent`: no reply came in time.
     """
 
     def __init__(self, why: str, silent: bool = False) -> None:
@@ -57,12 +57,12 @@ class WaitLost(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Invoke:
-    """Run a script: EVALSHA, and EVAL once when Redis does not know the script.
+    """Run a script: EVALSHA, and then EVAL once if Redis does not know the script.
 
-    `replicas`: wait then, for a bounded time, until so many replicas have all that was written up to here (WAIT on the
-    same connection). The reply is an `Acknowledged` in that case. Not asked for by engines, but by `durably`.
+    `replicas`: then wait, for a bounded time, until this many replicas have every write so far (WAIT on the same
+    connection); the reply is an `Acknowledged`. Only `durably` sets it, never an engine.
 
-    `lead`: a blocking command that goes before it, in one write. Its reply is not used. Set by `waiting.led_by`.
+    `lead`: a blocking command that goes before it, in one write. Its reply is not used. Only `waiting.led_by` sets it.
     """
 
     script: Script
@@ -74,7 +74,7 @@ class Invoke:
 
 @dataclass(frozen=True, slots=True)
 class Acknowledged:
-    """The reply of a script, and how many replicas had it in time. `trouble`: why WAIT was refused, if it was."""
+    """The reply of a script, and how many replicas had it in time. `trouble`: why Redis refused WAIT, if it did."""
 
     reply: Reply
     replicas: int
@@ -83,7 +83,7 @@ class Acknowledged:
 
 @dataclass(frozen=True, slots=True)
 class Nonce:
-    """Names one logical call: the `number`-th of a `session`. A session makes one call at a time."""
+    """Names one logical call: call number `number` of a `session`. A session makes one call at a time."""
 
     session: str
     number: int
@@ -91,14 +91,14 @@ class Nonce:
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """Asks the driver for a fresh `Nonce`. No traffic."""
+    """Ask the driver for a new `Nonce`. Sends nothing."""
 
 
 class Watcher(Protocol):
-    """Who wants to know when Redis stops answering, and when it is back. Neither method waits or raises."""
+    """Is notified when Redis stops responding, and when it responds again. Its methods neither wait nor raise."""
 
     def redis_lost(self, missed_s: float) -> None:
-        """It does not answer, and has been missed for `missed_s` seconds."""
+        """Redis has not responded for `missed_s` seconds."""
         ...
 
     def redis_back(self) -> None: ...
@@ -112,7 +112,7 @@ Steps: TypeAlias = Generator[Call, Any, T]
 
 @dataclass(frozen=True, slots=True)
 class Durable(Generic[T]):
-    """The answer of an operation, and how many replicas have at least what it wrote."""
+    """The answer of an operation, and how many replicas have at least its writes."""
 
     answer: T
     replicas: int
@@ -120,13 +120,13 @@ class Durable(Generic[T]):
 
 
 def durably(steps: Steps[T], replicas: int) -> Steps[Durable[T]]:
-    """An operation whose every script waits for so many replicas. Too few of them is no error here: the answer counts
-    them, and the caller decides.
+    """Run an operation whose every script waits for `replicas` replicas. Too few are no error here: the answer has
+    their number, and the caller decides.
 
         outcome = driver.run(durably(engine.enqueue(jobs), 1))
         outcome.answer, outcome.replicas
 
-    Sent again with the same nonce, a call waits again: a remembered answer is not acknowledged before its write is.
+    A repeated call (same nonce) waits again, so a remembered answer is never returned before its write is acknowledged.
     """
     fewest, trouble = replicas, ""
     try:
@@ -141,7 +141,7 @@ def durably(steps: Steps[T], replicas: int) -> Steps[Durable[T]]:
                 fewest, trouble = min(fewest, reply.replicas), trouble or reply.trouble
                 reply = reply.reply
             elif isinstance(call, Invoke):
-                fewest, trouble = 0, "what ran it does not wait for replicas"
+                fewest, trouble = 0, "the driver does not wait for replicas"
             call = steps.send(reply)
     except StopIteration as stop:
         return Durable(stop.value, fewest, trouble)

@@ -1,4 +1,4 @@
-"""What a worker needs to know of a task or of a raw handler. The app makes it, the runtime reads it."""
+"""How the runtime sees a task or a raw handler. The app builds these values."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ Arguments: TypeAlias = tuple[tuple[Any, ...], dict[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class BatchRule:
-    """That a raw handler takes up to `size` jobs at once, as a list.
+    """A raw handler with batches: it takes up to `size` jobs at once, as a list.
 
-    `linger_ms`: for how long a job waits for others to fill the batch. `one_lane`: only jobs that follow each other in
-    one lane are put together; they come in its order.
+    `linger_ms`: how long a job waits for others to fill the batch. `one_lane`: a batch has only consecutive jobs of one
+    lane, in their order.
     """
 
     size: int
@@ -38,15 +38,15 @@ class RunIn(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TaskSpec:
-    """A registered function, and how its jobs are to be run.
+    """A registered function and its options.
 
     `name` None: the handler of a queue's raw payloads; `decode` is None then, and the function takes the `Job`.
     `decode` turns a payload into arguments and `encode_result` a return value into bytes; both raise `PayloadInvalid`.
-    `timeout_ms` None: no limit. A job that carries its own timeout or retries overrides these. `retry_rule` None: every
-    error is tried again. `on_failure` is called with the `Job` and an `ErrorInfo` when a job failed for good or broke.
-    `run_in` None: `LOOP` when it is async, else `THREAD`. `max_memory`: bytes that a job in a process of its own may
-    take; 0: no limit. `persistent`: its jobs are so by default.
-    `warned`: what of its functions (backoff, retry rule) has been told to fail, so that it is told once.
+    `timeout_ms` None: no limit. A job's own timeout or retries override these. `retry_rule` None: every error is
+    retried. `on_failure` is called with the `Job` and an `ErrorInfo` after the job ended in `failed` or `broken`.
+    `run_in` None: `LOOP` if the function is async, else `THREAD`. `max_memory`: the most bytes that a job process may
+    use; 0: no limit. `persistent`: the default of its jobs. `warned`: which of the user's functions (backoff, retry
+    rule) have failed and were logged, so that each is logged once.
     """
 
     name: str | None

@@ -1,4 +1,4 @@
-"""Unions that JSON tells apart and msgspec refuses: of types whose texts differ (`date | datetime`), or with a path."""
+"""Unions that JSON can tell from each other and msgspec refuses: of types with distinct texts, or with a path."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from uuid import UUID
 import msgspec
 
 _DISTINCT: Final = (date, datetime, time, timedelta, UUID)
-"""Types that are text in JSON. No text of one of them is a text of another."""
+"""Types that are text in JSON. No text of one type is a valid text of another."""
 _UNIONS: Final = (typing.Union, types.UnionType)
 
 
 class Choice(type):
-    """The type of a stand-in for such a union. A value is rebuilt by the only one of `alternatives` that fits it."""
+    """The type of a stand-in for such a union. The only one of `alternatives` that fits a value rebuilds it."""
 
     alternatives: tuple[Any, ...]
 
     def __instancecheck__(cls, instance: object) -> bool:
-        return True  # msgspec asks this of a value that one of the alternatives has rebuilt
+        return True  # msgspec asks this of a value that an alternative has rebuilt
 
 
 def rebuildable(annotation: Any) -> Any:
-    """The annotation with a stand-in for each of these unions. Any other annotation comes back as it is.
+    """Return the annotation with a stand-in for each of these unions, and any other annotation unchanged.
 
     >>> rebuildable(date | int) == date | int
     True
@@ -50,7 +50,7 @@ def rebuildable(annotation: Any) -> Any:
 
 
 def unusable_field(annotation: Any, seen: set[type] | None = None) -> tuple[str, str, Any] | None:
-    """The first field that keeps a class in the annotation from being used: class, field, and the field's annotation.
+    """Find the first field that makes a class in the annotation unusable: class, field, and the field's annotation.
 
     >>> unusable_field(int) is None
     True
@@ -69,16 +69,16 @@ def unusable_field(annotation: Any, seen: set[type] | None = None) -> tuple[str,
 
 
 def is_usable(annotation: Any) -> bool:
-    """Can msgspec decode to this annotation?"""
+    """Return whether msgspec can decode to this annotation."""
     try:
         msgspec.json.Decoder(annotation)
-    except Exception:  # TypeError, and what classes of the user's raise when they are looked at
+    except Exception:  # TypeError, and any error that a user's class raises when it is inspected
         return False
     return True
 
 
 def written(annotation: Any) -> str:
-    """The annotation as messages show it.
+    """Return the annotation as messages show it.
 
     >>> written(int), written(str | None)
     ('int', 'str | None')
@@ -89,7 +89,7 @@ def written(annotation: Any) -> str:
 def _stand_in(union: Any, arms: tuple[Any, ...]) -> Any:
     texts = tuple(arm for arm in arms if arm in _DISTINCT or _is_path(arm))
     others = tuple(rebuildable(arm) for arm in arms if arm not in texts)
-    # Any text is a path, so a path goes with no other text. msgspec allows `date` beside no other text.
+    # Any text is a path, so a path cannot be beside another text. msgspec itself allows one text type (`date`).
     apart = len(texts) == 1 or not any(map(_is_path, texts))
     if not texts or not apart or not is_usable(typing.Union[(*others, date)]):
         return union
@@ -102,7 +102,7 @@ def _is_path(arm: Any) -> bool:
 
 
 def _unusable_classes(annotation: Any) -> Iterator[type]:
-    """The classes in the annotation that have fields of their own and cannot be used."""
+    """Yield the classes in the annotation that have fields and cannot be used."""
     for part in typing.get_args(annotation):
         yield from _unusable_classes(part)
     if isinstance(annotation, type) and _hints(annotation) and not is_usable(annotation):
@@ -112,5 +112,5 @@ def _unusable_classes(annotation: Any) -> Iterator[type]:
 def _hints(owner: type) -> dict[str, Any]:
     try:
         return typing.get_type_hints(owner)
-    except Exception:  # names that cannot be resolved: the error of msgspec says so
+    except Exception:  # a name that cannot be resolved: msgspec's error names it
         return {}

@@ -1,1 +1,1 @@
-"""Help for tests: real servers to start, stop, freeze and kill."""
+"""Helpers for tests: Redis servers to start, stop, freeze and kill."""

@@ -1,10 +1,10 @@
-"""A Redis server for tests: a real process that can be stopped, killed, frozen and started again on the same data.
+"""A Redis server for tests: a real process to stop, kill, freeze and restart on the same data.
 
     >>> with RedisServer(find_server()) as server:   # doctest: +SKIP
     ...     server.command("PING")
     b'PONG'
 
-It never outlives the test process, also when that is killed (on Linux).
+On Linux it never outlives the test process, even if that is killed.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _LOG_LINES: Final = 15
 
 
 def available_binaries() -> dict[str, str]:
-    """The server programs at hand by version, as in `{"6.2": ..., "7.0": ...}`. The same version counts once."""
+    """Return the installed server programs by version, as in `{"6.2": ..., "7.0": ...}`, one for each version."""
     found: dict[str, str] = {}
     for path in candidates():
         version = version_of(path)
@@ -47,7 +47,7 @@ def available_binaries() -> dict[str, str]:
 
 
 def keys_of(server: RedisServer, namespace: str = "") -> dict[bytes, int]:
-    """All keys with the namespace in their names, each with its time to live in milliseconds (-1: for ever)."""
+    """Return all keys with the namespace in their names, and their time to live in milliseconds (-1: no expiry)."""
     found: dict[bytes, int] = {}
     cursor: bytes = b"0"
     while True:
@@ -74,7 +74,7 @@ class RedisServer:
         self._password = password
         self._args = [*_options(aof), *args]
         self._process: subprocess.Popen[bytes] | None = None
-        # The kernel ends the server with the thread that started it: this one lives as long as this object.
+        # The kernel kills the server when the thread that started it ends: this thread lives as long as this object.
         self._starter = ThreadPoolExecutor(1, thread_name_prefix="redis server")
         self._driver = SyncDriver(self.url, patience_ms=5_000, reply_timeout_ms=_COMMAND_MS)
 
@@ -108,7 +108,7 @@ class RedisServer:
         return self._process is not None and self._process.poll() is None
 
     def start(self) -> None:
-        """Start, and return when commands are answered."""
+        """Start the server, and return when it answers commands."""
         assert not self.running, "the server is running already"
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self.socket_path)
@@ -122,36 +122,36 @@ class RedisServer:
             time.sleep(0.005)
 
     def stop(self) -> None:
-        """Stop in good order."""
+        """Stop the server with SIGTERM."""
         self._end(signal.SIGTERM)
 
     def kill(self) -> None:
-        """SIGKILL: what was written stays, nothing is tidied up."""
+        """Kill the server with SIGKILL: it keeps its files and cleans up nothing."""
         self._end(signal.SIGKILL)
 
     def restart(self, *, kill: bool = False) -> None:
-        """Stop (or kill) and start again on the same data."""
+        """Stop (or kill) the server, and start it again on the same data."""
         self.kill() if kill else self.stop()
         self.start()
 
     def pause(self) -> None:
-        """Freeze it: connections are accepted by the kernel and nothing is answered."""
+        """Freeze the server: the kernel accepts connections, and no command is answered."""
         os.kill(self.pid, signal.SIGSTOP)
 
     def resume(self) -> None:
         os.kill(self.pid, signal.SIGCONT)
 
     def command(self, *args: Arg) -> Reply:
-        """Run one command, on a connection apart from those under test."""
+        """Run one command, on a connection of its own."""
         return self._driver.run(_steps(args))
 
     def flush(self) -> None:
-        """Forget all keys and all scripts."""
+        """Delete all keys and all scripts."""
         self.command("FLUSHALL")
         self.command("SCRIPT", "FLUSH")
 
     def close(self) -> None:
-        """Kill it and remove its data."""
+        """Kill the server and remove its data."""
         self._driver.close()
         self.kill()
         self._starter.shutdown()
