@@ -205,7 +205,7 @@ def test_no_connection_is_a_finding(run, leasehold):
     url = "redis://me:s3cret@127.0.0.1:1/0"
     found = run(None, expect=1, url=url)
     assert {name: one["level"] for name, one in found.items()} == {"connection": "error"}
-    assert "gave no answer" in found["connection"]["found"]
+    assert "did not respond" in found["connection"]["found"]
     assert found["connection"]["remedy"].startswith("Check the URL, and that Redis runs")
     assert not re.search("nothing was|Check", found["connection"]["found"])
     ended = leasehold("check", url=url).end(expect=1)

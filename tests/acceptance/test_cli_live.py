@@ -41,14 +41,14 @@ def test_a_redis_that_goes_and_comes_back(leasehold, private_server):
         app.queue("emails").enqueue(b"x")
         run = leasehold("info", "--watch", url=private_server.url).wait_for("emails", "out")
         private_server.kill()
-        run.wait_for("gave no answer")
+        run.wait_for("did not respond")
         private_server.start()
         app.queue("images").enqueue(b"x")
         run.wait_for("images", "out").signal(signal.SIGINT).end(expect=130)
 
 
 def test_a_redis_that_is_not_there_is_an_error(leasehold):
-    assert "gave no answer" in leasehold("info", "--watch", url="redis://127.0.0.1:1/0").end(expect=1).err
+    assert "did not respond" in leasehold("info", "--watch", url="redis://127.0.0.1:1/0").end(expect=1).err
 
 
 def test_on_a_terminal(app, terminal, redis_url):

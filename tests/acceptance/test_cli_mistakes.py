@@ -162,7 +162,7 @@ def test_a_url_that_cannot_be_read(leasehold, command, url):
 )
 def test_a_redis_that_is_not_there(leasehold, command):
     message = leasehold(*command, url=NOWHERE).end(expect=1).err
-    assert "redis://***@127.0.0.1:1/0 gave no answer" in message
+    assert "redis://***@127.0.0.1:1/0 did not respond" in message
     assert "there was no connection" in message
     assert "s3cret" not in message
 

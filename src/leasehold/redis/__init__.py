@@ -1,1 +1,1 @@
-"""Reaching Redis: the two drivers that run steps, their connections, and the embedded server. Knows nothing of jobs."""
+"""Access to Redis: the two drivers that run steps, their connections, and the embedded server. Knows no jobs."""

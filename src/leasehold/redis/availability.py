@@ -1,6 +1,6 @@
-"""Whether Redis answers, as the log tells it: one line when it stops, one when it is back, none in between.
+"""Whether Redis responds: one log line when it stops, and one when it is back.
 
-A program that has not set up logging sees nothing of it.
+A program that has not configured logging sees no such lines.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from leasehold.redis.log import log_event
 
 
 class Availability:
-    """That of one driver: its calls and its subscriptions share it. `failed_at` is None while all is well.
+    """Whether Redis responds to one driver, its calls and its subscriptions. `failed_at` is None while it does.
 
         condition.lost(error)    # any number of times
         condition.back()
 
-    `good_at`: when the last good reply came, by the clock.
+    `good_at` returns when the last good reply came, by the clock.
     """
 
     def __init__(self, where: str, good_at: Callable[[], float], clock: Callable[[], float] = time.monotonic) -> None:
@@ -34,17 +34,17 @@ class Availability:
         self.failed_at: float | None = None
 
     def watch(self, watcher: Watcher) -> None:
-        """Have this called, too, with each line that is logged."""
+        """Notify this watcher with each line that is logged."""
         self._watcher = watcher
 
     def lost(self, error: Exception, silent_s: float = 0.0) -> None:
-        """An attempt has failed and will be made again. `silent_s`: how long it had waited in vain.
+        """Note that an attempt failed and will be repeated. `silent_s`: how long it had waited for its reply.
 
-        Nothing is told when others had a reply meanwhile: then a connection is lost, and Redis is not.
+        If other calls had a reply meanwhile, only a connection is lost and not Redis: nothing is logged.
         """
         with self._lock:
             now = self._clock()
-            # An attempt that waited in vain was the first that missed it, from its start on.
+            # After a timeout, Redis has been missing since the attempt began.
             since = max(now - silent_s, min(now, self._good_at())) if replies.timed_out(error) else now
             if self.failed_at is None:
                 self.failed_at = since
@@ -57,7 +57,7 @@ class Availability:
             self._watcher.redis_lost(missed_s)
 
     def back(self) -> None:
-        """An attempt went through. To be called when `failed_at` is set; else it costs a lock for nothing."""
+        """Note that an attempt succeeded. Call it only if `failed_at` is set, to save a lock."""
         with self._lock:
             since, self.failed_at = self.failed_at, None
             told, self._told = self._told, False
@@ -67,5 +67,5 @@ class Availability:
                 self._watcher.redis_back()
 
     def forked(self) -> None:
-        """Start afresh in a child process: another thread of the parent may have held the lock."""
+        """Reset the lock in a child process: another thread of the parent may have held it."""
         self._lock = threading.Lock()

@@ -1,6 +1,6 @@
-"""From a target to raw connections of the redis client, with every option of them set here.
+"""Makes raw connections of the redis client to a target, with all their options.
 
-The client library only connects, shakes hands and parses: pools, retries and timeouts are ours.
+The client library only connects, performs the handshake and parses. Leasehold has its own pools, retries and timeouts.
 
     >>> dialler = Connector(Target.parse("redis://localhost:6379/0"))
     >>> connection = dialler.connect()               # doctest: +SKIP
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from leasehold.redis.embedded.instance import Embedded
 
 MAX_IDLE_CONNECTIONS: Final = 64
-"""Connections that a driver keeps open for its next calls."""
+"""How many idle connections a driver keeps open for its next calls."""
 
 __all__ = ["AsyncConnection", "Connection", "Connector", "Target", "ask_within", "pack", "socket_of"]
 
@@ -45,7 +45,7 @@ _MAX_LINKS: Final = 5
 
 
 class Connection(Protocol):
-    """What we use of the client's blocking connections."""
+    """The part of the client's blocking connections that Leasehold uses."""
 
     def connect(self) -> None: ...
     def disconnect(self) -> None: ...
@@ -54,7 +54,7 @@ class Connection(Protocol):
 
 
 class AsyncConnection(Protocol):
-    """What we use of the client's asyncio connections."""
+    """The part of the client's asyncio connections that Leasehold uses."""
 
     async def connect(self) -> None: ...
     async def disconnect(self, nowait: bool = False) -> None: ...
@@ -66,22 +66,22 @@ _TEXTS: Final = (str, bytes)
 
 
 def pack(args: tuple[Arg, ...]) -> bytes:
-    """A command as bytes for the wire.
+    """Encode a command for the wire.
 
-    Numbers are written here: making text of one can run a signal handler, and when that raises (Ctrl-C), hiredis goes
-    on with a null pointer and the process dies.
+    Numbers become text here and not in hiredis: the conversion may run a signal handler, and if that raises (Ctrl-C),
+    hiredis continues with a null pointer and the process dies.
     """
     plain = tuple([arg if isinstance(arg, _TEXTS) else str(arg) for arg in args])
     return cast(bytes, hiredis.pack_command(plain))  # type: ignore[arg-type]
 
 
 def socket_of(connection: Connection) -> socket.socket:
-    """The socket of a connected connection. The client has no public name for it in all its versions."""
+    """Return the socket of a connected connection. The client has no public name for it in all its versions."""
     return cast(socket.socket, connection._sock)  # type: ignore[attr-defined]
 
 
 class _WholeErrors:
-    """Keeps the text of an error reply as Redis sent it: the client takes known prefixes off."""
+    """Keeps the text of an error reply as Redis sent it: the client removes the prefixes that it knows."""
 
     @classmethod
     def parse_error(cls, response: str) -> Exception:
@@ -95,7 +95,7 @@ class _Parser(_WholeErrors, sync.DefaultParser):  # type: ignore[valid-type,misc
 
 
 class _AsyncParser(_WholeErrors, aio.DefaultParser):  # type: ignore[valid-type,misc]
-    """Puts a deadline off with every piece of a reply: a large one may take long, silence may not."""
+    """Extends a deadline with every piece of a reply: a large reply may take long, silence may not."""
 
     deadline: asyncio.Timeout | None = None
     silence_s = 0.0
@@ -110,11 +110,11 @@ class _AsyncParser(_WholeErrors, aio.DefaultParser):  # type: ignore[valid-type,
 async def ask_within(
     connection: AsyncConnection, data: bytes, first_s: float, silence_s: float, led: bool = False
 ) -> Any:
-    """The reply to the command in `data`; `led`: to the second of two commands, after a wait.
+    """Return the reply to the command in `data`; `led`: to the second of two commands, after a wait.
 
-    Raises `TimeoutError` when nothing of it has come after `first_s`, or when it falls silent for `silence_s`.
+    Raises `TimeoutError` if nothing arrives within `first_s`, or if the reply then pauses for `silence_s`.
     """
-    # The only deadline: the client's own timeouts are off, they can swallow a cancellation on Python 3.11.
+    # The only deadline. The client's own timeouts are off: on Python 3.11 they can swallow a cancellation.
     parser: _AsyncParser = connection._parser  # type: ignore[attr-defined]
     async with asyncio.timeout(first_s) as deadline:
         await connection.send_packed_command([data], False)
@@ -129,10 +129,10 @@ async def ask_within(
 
 
 class Connector:
-    """Makes connections to a target. For `embedded:` it starts or joins the server first, and holds it until `close`.
-    With sentinels each connection is to the master that they name, and only when it is one.
+    """Makes connections to a target. For `embedded:` it first starts or joins the server, and holds it until `close`.
+    With sentinels every connection is to the current master.
 
-    Safe to use from several threads. Raises `NotConfigured` when there is no server to embed.
+    Safe for threads. Raises `NotConfigured` if there is no server program for `embedded:`.
     """
 
     def __init__(self, target: Target, connect_timeout_ms: int = limits.CONNECT_TIMEOUT_MS) -> None:
@@ -146,7 +146,7 @@ class Connector:
         return str(self._target)
 
     def connect(self, protocol: int | None = None, timeout_s: float = math.inf) -> Connection:
-        """A new connection. Each step of connecting is bounded by the connect timeout, or by `timeout_s` if shorter."""
+        """Connect. The connect timeout, or `timeout_s` if shorter, limits each step."""
         bound = min(timeout_s, self._connect_timeout)
         if self._sentinels is None:
             return _connect(self._ready(), protocol, bound)
@@ -171,14 +171,14 @@ class Connector:
             raise
 
     async def aconnect(self, protocol: int | None = None, timeout_s: float = math.inf) -> AsyncConnection:
-        """A new connection for asyncio. All of connecting is bounded by the connect timeout, or by `timeout_s`; with
-        sentinels, all of asking one of them, and of connecting to the master.
+        """Connect for asyncio. The connect timeout, or `timeout_s` if shorter, limits the whole; with sentinels, it
+        limits the question to each sentinel, and the connection to the master.
 
-        The connection has no timeout of its own: the caller must bound every await.
+        The connection has no timeout of its own: the caller must limit every await.
         """
         bound = min(timeout_s, self._connect_timeout)
         if self._sentinels is None:
-            # Starting or joining an embedded server may take a while.
+            # Starting or joining an embedded server may take time.
             embedded = self._target.scheme == "embedded"
             return await _aconnect(await asyncio.to_thread(self._ready) if embedded else self._target, protocol, bound)
         search = self._sentinels.search(bound)
@@ -202,27 +202,27 @@ class Connector:
             raise
 
     def outdated(self, connection: Connection | AsyncConnection) -> bool:
-        """Whether the sentinels have named another master since this connection was made."""
+        """Return whether the sentinels have named another master since this connection was made."""
         if self._sentinels is None or self._sentinels.master is None:
             return False
         return (connection.host, connection.port) != self._sentinels.master  # type: ignore[union-attr]
 
     def close(self) -> None:
-        """Let go of the embedded server, if there is one."""
+        """Release the embedded server, if there is one."""
         with self._lock:
             embedded, self._embedded = self._embedded, None
         if embedded is not None:
             embedded.close()
 
     def forked(self) -> None:
-        """Start afresh in a child process, leaving alone what the parent holds."""
-        # The lock may have been held by another thread of the parent.
+        """Reset the lock in a child process, without touching what the parent holds."""
+        # Another thread of the parent may have held the lock.
         self._lock = threading.Lock()
 
     def _ready(self) -> Target:
         if self._target.scheme != "embedded":
             return self._target
-        # Only here, because most programs never embed a server, and the module needs a Unix.
+        # Imported here: most programs embed no server, and the module needs Unix.
         from leasehold.redis.embedded.instance import open_embedded
 
         with self._lock:
@@ -230,7 +230,7 @@ class Connector:
             if held is None:
                 held = self._embedded = open_embedded(self._target.path or None)
             elif not held.alive():
-                # Its warden was killed, or gave the server up. A temporary directory is still there in the first case.
+                # Its starter was killed, or stopped the server. After a kill, a temporary directory still exists.
                 held.close()
                 held = self._embedded = open_embedded(held.path, remove=not self._target.path)
             return Target.parse(held.url)
@@ -251,7 +251,7 @@ def _connect(target: Target, protocol: int | None, bound_s: float) -> Connection
 
 async def _aconnect(target: Target, protocol: int | None, bound_s: float) -> AsyncConnection:
     kinds = {"redis": aio.Connection, "rediss": aio.SSLConnection, "unix": aio.UnixDomainSocketConnection}
-    # On Python 3.11 the client can swallow a cancellation when it has a socket timeout of its own: give it none.
+    # On Python 3.11 the client's own socket timeout can swallow a cancellation, so it gets none.
     options = _options(target, protocol, None)
     kind = kinds[target.scheme]
     connection = cast(AsyncConnection, kind(parser_class=_AsyncParser, retry=AsyncRetry(NoBackoff(), 0), **options))
@@ -261,7 +261,7 @@ async def _aconnect(target: Target, protocol: int | None, bound_s: float) -> Asy
     except BaseException as error:
         await connection.disconnect(nowait=True)
         _check_trust(target, error)
-        # Here some versions of the client wrap an error reply, a wrong password for one, as a connection error.
+        # Some versions of the client wrap an error reply, such as a wrong password, in a connection error.
         if isinstance(error, client.ConnectionError) and isinstance(error.__cause__, client.RedisError):
             raise error.__cause__ from None
         raise
@@ -269,19 +269,19 @@ async def _aconnect(target: Target, protocol: int | None, bound_s: float) -> Asy
 
 
 def _check_trust(target: Target, error: BaseException) -> None:
-    """Raise `AccessDenied` when it was the certificate: to try again at once does not help, to wait may."""
+    """Raise `AccessDenied` if the certificate is not trusted. An immediate retry does not help; waiting may."""
     link: BaseException | None = error
     for _ in range(_MAX_LINKS):
         if isinstance(link, ssl.SSLCertVerificationError):
             raise AccessDenied(
-                f"The certificate of {target} is not trusted: {link.verify_message.rstrip('.')}. Expected one for this "
-                "host, signed by an authority that is known here: give that as ssl_ca_certs=/path/to/ca.crt in the URL."
+                f"The certificate of {target} is not trusted: {link.verify_message.rstrip('.')}. It must be for this "
+                "host. For another authority, set ssl_ca_certs=/path/to/ca.crt in the URL."
             ) from None
         link = None if link is None else link.__cause__ or link.__context__
 
 
 def _ask(question: Question, protocol: int | None) -> tuple[Connection | None, Any]:
-    """The reply to one question, and the connection when it is wanted."""
+    """Return the reply to one question, and the connection if it is wanted."""
     connection = _connect(question.target, protocol if question.wanted else None, question.timeout_s)
     kept = False
     try:
@@ -331,7 +331,7 @@ def _options(target: Target, protocol: int | None, timeout_s: float | None) -> d
         "socket_timeout": timeout_s,
         "socket_connect_timeout": timeout_s,
     }
-    # No CLIENT SETINFO: it costs two round trips a connection. The newer clients warn about the older way to say so.
+    # Without CLIENT SETINFO, which costs two round trips. Newer clients warn about the older option for it.
     if "driver_info" in inspect.signature(sync.AbstractConnection.__init__).parameters:
         options["driver_info"] = None
     else:
@@ -358,11 +358,11 @@ def _options(target: Target, protocol: int | None, timeout_s: float | None) -> d
 
 
 def _check_files(tls: Tls) -> None:
-    """The client would say that a file is missing, but not which."""
+    """Check the TLS files: the client's own error would not name the missing file."""
     for name in ("ca_certs", "ca_path", "certfile", "keyfile"):
         path = getattr(tls, name)
         if path is not None and not os.path.exists(path):
-            raise NotConfigured(f"ssl_{name} in the Redis URL names {path!r}, and there is no such file here.")
+            raise NotConfigured(f"ssl_{name} in the Redis URL is {path!r}, which does not exist on this machine.")
 
 
 def _keepalive() -> dict[int, int]:

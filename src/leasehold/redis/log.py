@@ -1,4 +1,4 @@
-"""What connections log: one line an event, as the worker's, on a logger of their own."""
+"""The log of connections: one line for each event, on the logger `leasehold.redis`."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ LOGGER: Final = logging.getLogger("leasehold.redis")
 
 
 def log_event(level: int, name: str, /, **fields: object) -> None:
-    """Log one event. A program that has not set up logging sees nothing of it."""
+    """Log one event. A program that has not configured logging does not see it."""
     if LOGGER.hasHandlers() and LOGGER.isEnabledFor(level):
         log_line(LOGGER, level, name, fields)

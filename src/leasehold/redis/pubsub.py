@@ -1,7 +1,7 @@
-"""Listening on many channels over one connection, for asyncio. Messages are hints: any of them may be lost.
+"""Subscriptions to many channels over one connection, for asyncio. Messages are hints: any of them may be lost.
 
-One task reads and makes the connection anew when it is lost, one sends. Waiters never touch the connection, so that a
-waiter that is cancelled cannot harm the others.
+One task reads and reconnects, another sends. Waiters never touch the connection, so a cancelled waiter cannot harm
+the others.
 
     >>> async with driver.subscribe("news") as messages:   # doctest: +SKIP
     ...     await messages.get(timeout_s=1.0)
@@ -29,11 +29,11 @@ from leasehold.redis.subscription import PING_MS
 
 _PING_S: Final = PING_MS / 1000
 _BATCH: Final = 500
-"""Channels in one command."""
+"""The most channels in one command."""
 
 
 class AsyncSubscription:
-    """Made by `AsyncDriver.subscribe`. Entered when Redis has confirmed: nothing sent later is missed."""
+    """Made by `AsyncDriver.subscribe`. Entered once Redis has confirmed it, so later messages are not missed."""
 
     def __init__(self, hub: PubSub, channel: bytes) -> None:
         self._hub = hub
@@ -57,7 +57,7 @@ class AsyncSubscription:
         self._hub.leave(self)
 
     async def get(self, timeout_s: float) -> bytes | None:
-        """Wait for a message, None after `timeout_s`. While Redis is away, or refuses the user, it just waits."""
+        """Wait for a message; None after `timeout_s`. It also waits while Redis is away or refuses the user."""
         if not self.messages:
             self.arrived.clear()
             try:
@@ -85,7 +85,7 @@ class PubSub:
         self._random = draw_random
         self._condition = condition
         self._listeners: dict[bytes, set[AsyncSubscription]] = {}
-        # SUBSCRIBEs sent and not confirmed yet: a channel left and joined again is confirmed by the last one only.
+        # Unconfirmed SUBSCRIBEs. A channel left and joined again is confirmed by the last of them only.
         self._unconfirmed: Counter[bytes] = Counter()
         self._outbox: deque[tuple[str, bytes]] = deque()
         self._work = asyncio.Event()
@@ -97,7 +97,7 @@ class PubSub:
         return AsyncSubscription(self, channel.encode() if isinstance(channel, str) else channel)
 
     async def join(self, subscription: AsyncSubscription) -> None:
-        """Wait until Redis has confirmed the subscription. Raises `Unreachable` when it stays away."""
+        """Wait until Redis has confirmed the subscription. Raises `Unreachable` if Redis stays away."""
         channel = subscription.channel
         others = self._listeners.setdefault(channel, set())
         others.add(subscription)
@@ -127,7 +127,7 @@ class PubSub:
                 self._order("UNSUBSCRIBE", subscription.channel)
 
     async def close(self) -> None:
-        """End the tasks and close the connection. Waiters get None when their time is up."""
+        """End the tasks and close the connection. Waiters get None after their timeout."""
         task, self._task = self._task, None
         if task is not None:
             task.cancel()
@@ -141,11 +141,11 @@ class PubSub:
         self._work.set()
 
     async def _serve(self) -> None:
-        """Keep a connection as long as anybody listens. Ends when it is lost and nobody does."""
+        """Keep a connection while there are subscriptions. Ends after it is lost and none is left."""
         renewals = ReconnectBackoff(self._random)
         while True:
             connection: AsyncConnection | None = None
-            began = math.inf  # one that was never there held for no time
+            began = math.inf  # not connected yet
             try:
                 connection = await self._dialler.aconnect(protocol=2)
                 self._begin()
@@ -155,7 +155,7 @@ class PubSub:
                 self._last_error = error
                 if not self._listeners:
                     return
-                # Closed by the other end, that alone says nothing yet: the next connection tells.
+                # A connection closed by the other end proves nothing: the next attempt shows whether Redis responds.
                 silent = replies.timed_out(error) or connection is None
                 if replies.action_of(error) not in (Action.RESEND, Action.RECONNECT):
                     self._fail(replies.error_of(error, str(self._dialler)) if replies.is_reply(error) else error)
@@ -183,7 +183,7 @@ class PubSub:
         sender = asyncio.create_task(self._send_all(connection), name="leasehold subscriptions, sending")
         try:
             while True:
-                # The sender pings when there is nothing to say, so silence means that the other end is gone.
+                # The sender sends PINGs, so silence means that the other end is gone.
                 async with asyncio.timeout(_PING_S + self._reply_timeout):
                     item = await connection.read_response()
                 self._take_in(item)
@@ -228,12 +228,12 @@ class PubSub:
 
     @property
     def _established(self) -> bool:
-        """Whether anybody has listened before: for those it is tried again, whatever Redis refuses just now."""
+        """Whether any subscription was confirmed before: for those the task retries, whatever Redis refuses now."""
         everyone = (listener for listeners in self._listeners.values() for listener in listeners)
         return any(listener.ready.is_set() and listener.failure is None for listener in everyone)
 
     def _fail(self, failure: Exception) -> None:
-        """Tell those who wait for their first confirmation."""
+        """Pass the failure to the subscriptions that wait for their confirmation."""
         for listeners in self._listeners.values():
             for listener in listeners:
                 if not listener.ready.is_set():

@@ -1,8 +1,7 @@
-"""Finding the master of a service through its sentinels. Pure: what to ask whom, and what the answers mean.
+"""Finds the master of a service through its sentinels. Pure: which server to ask next, and what its answer means.
 
-Every connection is found anew: the sentinels are asked in turn, beginning with the last that was right, and what they
-name is used only when it says itself that it is a master. So a replica is never talked to, nor an old master that has
-learnt that it is one.
+Each connection is a new search: it asks the sentinels in turn, beginning with the last that was right, and uses the
+server they name only if that server confirms that it is a master. So no call reaches a replica or a demoted master.
 """
 
 from __future__ import annotations
@@ -23,17 +22,17 @@ from leasehold.redis.replies import Action
 from leasehold.redis.url import Address, Target, master_of, sentinel_of, shown
 
 SENTINEL_MS: Final = 1 * limits.SECOND
-"""How long each step of a question to one sentinel may take before the next sentinel is asked."""
+"""How long each step with one sentinel may take before the next sentinel is asked."""
 
 _SENTINEL_S: Final = SENTINEL_MS / limits.SECOND
-# HELLO without arguments changes nothing, tells the role, and unlike ROLE is allowed to every user.
+# HELLO without arguments changes nothing, returns the role, and unlike ROLE every user may call it.
 _WHO_ARE_YOU: Final = ("HELLO",)
 _PASSING: Final = (Action.RESEND, Action.RECONNECT)
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Connect to a server and ask it this. `wanted`: its connection is kept when the reply says that it is a master."""
+    """Connect to a server and send it `args`. `wanted`: keep the connection if the reply is that of a master."""
 
     target: Target
     args: tuple[Arg, ...]
@@ -42,11 +41,11 @@ class Question:
 
 
 Search: TypeAlias = Generator[Question, Any, None]
-"""Gets the reply to each question, or the exception. Ends after the master's; raises when there is none."""
+"""Receives the reply to each question, or the exception. Ends after the master's; raises if there is no master."""
 
 
 class Sentinels:
-    """What one driver knows about its sentinels. `master` is where the last search ended, None before the first."""
+    """The sentinels of one driver. `master`: the result of the last search, None before the first."""
 
     def __init__(self, target: Target) -> None:
         self._target = target
@@ -54,7 +53,7 @@ class Sentinels:
         self.master: Address | None = None
 
     def search(self, timeout_s: float) -> Search:
-        """One search. Each step with a sentinel is bounded by itself, each step with the master by `timeout_s`.
+        """Search once. Each step with a sentinel has its own limit; `timeout_s` limits each step with the master.
 
         Raises `AccessDenied` and errors of the connection.
         """
@@ -78,7 +77,7 @@ class Sentinels:
                 self._found(position, address)
                 return
             failures.append(client.ConnectionError(f"{shown(address)} is named as the master and is none"))
-        # A refusal does not go away by trying again. Of the rest the last failure counts.
+        # A retry does not mend a refusal, so report it first; otherwise report the last failure.
         raise next((error for error in failures if replies.action_of(error) not in _PASSING), failures[-1])
 
     def _where(self, sentinel: Address, timeout_s: float) -> Question:
@@ -97,7 +96,7 @@ class Sentinels:
 
 
 def is_master(reply: Any) -> bool:
-    """Whether the reply to HELLO, in the shape of either protocol, is that of a master.
+    """Return whether this reply to HELLO, of either protocol version, is a master's.
 
     >>> is_master([b"server", b"redis", b"role", b"replica"])
     False
@@ -108,13 +107,13 @@ def is_master(reply: Any) -> bool:
 
 
 def _of_sentinel(sentinel: Address, error: Exception) -> Exception:
-    """The failure with the sentinel's name. What a sentinel refuses has to do with its own user, not with Redis'."""
+    """Return the failure with the sentinel's address. A refusal of a sentinel is about its own user, not Redis'."""
     if replies.is_reply(error) and replies.action_of(error) is Action.DENIED:
         return replies.make_error(
             AccessDenied,
             f"The sentinel at {shown(sentinel)} refused access: {replies.read(replies.text_of(error))[1]}",
-            "Check `sentinel_username` and `sentinel_password` in the URL; the user and password before the @ are "
-            "Redis' own.",
+            "Check `sentinel_username` and `sentinel_password` in the URL; the user and password before the @ are for "
+            "Redis itself.",
         )
     if isinstance(error, client.ConnectionError) and "knows no service" in str(error):
         return error

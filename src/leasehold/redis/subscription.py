@@ -1,4 +1,4 @@
-"""Listening on one channel, blocking, on a connection of its own. Messages are hints: any of them may be lost.
+"""A blocking subscription to one channel, on its own connection. Messages are hints: any of them may be lost.
 
 >>> with driver.subscribe("news") as messages:   # doctest: +SKIP
 ...     messages.get(timeout_s=1.0)
@@ -20,7 +20,7 @@ from leasehold.redis.connector import Connection, Connector, pack, socket_of
 from leasehold.redis.replies import Action
 
 PING_MS: Final = 5 * limits.SECOND
-"""How often a quiet subscription is pinged."""
+"""How often a quiet subscription sends a PING."""
 
 _PING_S: Final = PING_MS / 1000
 # A timeout of 0 would make the socket non-blocking.
@@ -28,7 +28,7 @@ _AT_LEAST_S: Final = 0.001
 
 
 class Subscription:
-    """Made by `SyncDriver.subscribe`. For one thread. A lost connection is made anew in silence."""
+    """Made by `SyncDriver.subscribe`. For one thread. It reconnects after a lost connection, without a log line."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class Subscription:
         self._drop()
 
     def get(self, timeout_s: float) -> bytes | None:
-        """Wait for a message, None after `timeout_s`. Raises `Unreachable` when Redis stays away."""
+        """Wait for a message; None after `timeout_s`. Raises `Unreachable` if Redis stays away."""
         until = time.monotonic() + timeout_s
         asked = False
         while True:
@@ -70,7 +70,7 @@ class Subscription:
                 if item is None and wait >= left:
                     return None
                 if item is None:
-                    # Quiet for long: the other end may be gone without a word.
+                    # Quiet for long: the other end may be gone without closing the connection.
                     if asked:
                         raise TimeoutError("no answer to PING")
                     self._send("PING")
@@ -94,7 +94,7 @@ class Subscription:
         patience = RetryBudget(self._patience, self._random)
         while True:
             try:
-                # RESP2 always: with RESP3 messages are pushes, which each version of the client treats differently.
+                # Always RESP2: with RESP3 messages are pushes, which the versions of the client treat differently.
                 self._connection = self._dialler.connect(protocol=2)
                 self._send("SUBSCRIBE", self._channel)
                 if self._read(self._reply_timeout) is None:
@@ -124,7 +124,7 @@ class Subscription:
         self._connection.send_packed_command([pack(args)], False)
 
     def _read(self, timeout_s: float) -> Any:
-        """What arrives within the time, else None. What has arrived in part stays in the parser for the next read."""
+        """Return what arrives within the time, else None. The parser keeps an incomplete item for the next read."""
         if self._connection is None:
             raise ConnectionError("not connected")
         socket_of(self._connection).settimeout(max(timeout_s, _AT_LEAST_S))

@@ -1,4 +1,4 @@
-"""Where Redis is: a URL, parsed and checked. The password is in it and never shown.
+"""The URL of Redis, parsed and checked. Messages never show its password.
 
 >>> str(Target.parse("redis://:s%40crit@example.org/2"))
 'redis://***@example.org:6379/2'
@@ -18,12 +18,12 @@ from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 from leasehold.core.errors import NotConfigured
 
 MAX_SENTINELS: Final = 32
-"""Sentinels that a URL may name."""
+"""The most sentinels in a URL."""
 
 DEFAULT_PORT: Final = 6379
 SENTINEL_PORT: Final = 26379
 _EXPECTED: Final = (
-    "Expected redis://[user:password@]host:6379/0, rediss://... for TLS, unix:///path/to/redis.sock?db=0, "
+    "Write redis://[user:password@]host:6379/0, rediss://... for TLS, unix:///path/to/redis.sock?db=0, "
     "redis+sentinel://host1:26379,host2:26379/service/0, or embedded:PATH."
 )
 _ENCODE: Final = "Special characters in a user name or a password must be percent-encoded (@ is %40, / is %2F)."
@@ -42,7 +42,7 @@ Address: TypeAlias = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """How a `rediss://` server is checked. Both checks are on unless the URL says otherwise."""
+    """How to verify a `rediss://` server. Both checks are on by default."""
 
     ca_certs: str | None = None
     ca_path: str | None = None
@@ -54,9 +54,9 @@ class Tls:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Target:
-    """A Redis server. `path` is that of the socket (unix) or of the data directory (embedded, "" for a fresh one).
+    """A Redis server. `path`: the socket (unix) or the data directory (embedded; "" for a temporary one).
 
-    With `sentinels` it is the master of a service, and they know where that is: then there is no host and no port.
+    With `sentinels`, the target is the master of `service`, and has neither host nor port.
     """
 
     scheme: Scheme
@@ -88,14 +88,14 @@ class Target:
 
     @classmethod
     def parse(cls, url: str) -> Target:
-        """Read a URL.
+        """Parse a URL.
 
             Target.parse("unix:///run/redis.sock?db=1&protocol=3")
 
         Options: `db`, `protocol` (2 or 3), `username`, `password`; for `rediss://` also `ssl_ca_certs`,
         `ssl_ca_path`, `ssl_certfile`, `ssl_keyfile`, `ssl_cert_reqs` (required or none) and `ssl_check_hostname`; for
         `redis+sentinel://` and `rediss+sentinel://` also `sentinel_username` and `sentinel_password`.
-        Raises `NotConfigured`, whose text never repeats a part of the URL that may be a password.
+        Raises `NotConfigured`. Its text repeats no part of the URL that may be a password.
         """
         if url.startswith("embedded:"):
             return _embedded(url)
@@ -104,7 +104,7 @@ class Target:
             return _sentinels(url)
         if scheme not in ("redis", "rediss", "unix") or "://" not in url:
             known = "://" in url and scheme.isalnum()
-            named = f"{scheme}:// is not a scheme for Redis." if known else "There is no scheme."
+            named = f"Redis has no scheme {scheme}://." if known else "It has no scheme."
             raise NotConfigured(f"The Redis URL cannot be read: {named} {_EXPECTED}")
         parts = _split(url)
         options = _options(parts)
@@ -112,7 +112,7 @@ class Target:
         password = unquote(parts.password or "") or options.get("password") or None
         protocol = _protocol(options.get("protocol", "2"))
         if scheme == "unix":
-            # What stands before the path is a secret or nothing; else a password may have been taken for the path.
+            # Only a secret may stand before the path. Anything else may be a password with a slash.
             if parts.netloc.rpartition("@")[2] or not parts.path.startswith("/"):
                 raise NotConfigured(f"A unix:// URL needs an absolute path, as in unix:///run/redis.sock. {_EXPECTED}")
             db = _db(options.get("db", "0"))
@@ -130,13 +130,13 @@ class Target:
 
 
 def shown(address: Address) -> str:
-    """A host and a port as they stand in a URL."""
+    """Format a host and a port as in a URL."""
     host, port = address
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def master_of(target: Target, address: Address) -> Target:
-    """The server at an address that the sentinels of a target have named."""
+    """Return the target of the master that the sentinels have named."""
     return Target(
         "rediss" if target.scheme.startswith("rediss") else "redis",
         host=address[0],
@@ -150,7 +150,7 @@ def master_of(target: Target, address: Address) -> Target:
 
 
 def sentinel_of(target: Target, address: Address) -> Target:
-    """One of the sentinels of a target. They have a user and a password of their own, or none."""
+    """Return the target of one sentinel, with the sentinels' own user and password, if any."""
     user, password = target.sentinel_username, target.sentinel_password
     return replace(master_of(target, address), db=0, username=user, password=password, protocol=2)
 
@@ -158,7 +158,7 @@ def sentinel_of(target: Target, address: Address) -> Target:
 def _split(url: str) -> SplitResult:
     try:
         parts = urlsplit(url)
-    except ValueError:  # its text would repeat the URL
+    except ValueError:  # its text contains the URL
         raise NotConfigured(f"The Redis URL cannot be read. {_EXPECTED} {_ENCODE}") from None
     if parts.fragment:
         raise NotConfigured(f"The Redis URL has a part after #. {_EXPECTED} {_ENCODE}")
@@ -166,7 +166,7 @@ def _split(url: str) -> SplitResult:
 
 
 def _sentinels(url: str) -> Target:
-    """[user:password@]host[:port],host[:port],.../service[/db] behind the scheme. The user is that of Redis."""
+    """Parse [user:password@]host[:port],host[:port],.../service[/db] behind the scheme. The user is that of Redis."""
     scheme, _, rest = url.partition("://")
     end = min((position for mark in "/?#" if (position := rest.find(mark)) >= 0), default=len(rest))
     secret, _, hosts = rest[:end].rpartition("@")
@@ -176,12 +176,12 @@ def _sentinels(url: str) -> Target:
     service, _, db = parts.path.strip("/").partition("/")
     if not service:
         raise NotConfigured(
-            "The Redis URL does not name the service that the sentinels watch. Expected it as the first part of the "
-            "path, as in redis+sentinel://host1:26379,host2:26379/mymaster/0."
+            "The Redis URL does not name the service that the sentinels watch. Write it as the first part of the path, "
+            "as in redis+sentinel://host1:26379,host2:26379/mymaster/0."
         )
     found = tuple(dict.fromkeys(_address(host) for host in hosts.split(",")))
     if len(found) > MAX_SENTINELS:
-        raise NotConfigured(f"The Redis URL has {len(found)} sentinels; expected {MAX_SENTINELS} at the most.")
+        raise NotConfigured(f"The Redis URL must name at most {MAX_SENTINELS} sentinels, got {len(found)}.")
     return Target(
         "rediss+sentinel" if scheme == "rediss+sentinel" else "redis+sentinel",
         db=_db(options.get("db") or unquote(db) or "0"),
@@ -220,8 +220,8 @@ def _options(parts: SplitResult) -> dict[str, str]:
             continue
         shown = f"`{name}`" if name.isidentifier() and len(name) < 40 else "in it"
         raise NotConfigured(
-            f"The Redis URL has an option {shown} that is not known here. Expected one of: "
-            f"{', '.join(sorted(allowed))}. Timeouts, retries and pools are kept by Leasehold itself."
+            f"The Redis URL has an unknown option {shown}. It must be one of: {', '.join(sorted(allowed))}. Timeouts, "
+            "retries and pools belong to Leasehold."
         )
     return options
 
@@ -231,15 +231,14 @@ def _port(parts: SplitResult, default: int = DEFAULT_PORT) -> int:
         return parts.port if parts.port is not None else default
     except ValueError:
         raise NotConfigured(
-            f"The port in the Redis URL is not a number from 0 to 65535. {_EXPECTED} {_ENCODE}"
+            f"The port in the Redis URL must be a number from 0 to 65535. {_EXPECTED} {_ENCODE}"
         ) from None
 
 
 def _db(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) < 8):
         raise NotConfigured(
-            "The database in the Redis URL is not a number. Expected 0, 1, 2, ... as in redis://localhost:6379/0. "
-            f"{_ENCODE}"
+            f"The database in the Redis URL must be a number, as in redis://localhost:6379/0. {_ENCODE}"
         )
     return int(text)
 
@@ -251,7 +250,7 @@ def _protocol(text: str) -> Literal[2, 3]:
         case "3":
             return 3
         case _:
-            raise NotConfigured("The option `protocol` of the Redis URL is neither 2 nor 3.")
+            raise NotConfigured("The option `protocol` of the Redis URL must be 2 or 3.")
 
 
 def _tls(options: dict[str, str]) -> Tls:
@@ -272,4 +271,4 @@ def _choice(options: dict[str, str], name: str, choices: dict[str, bool]) -> boo
     try:
         return choices[options[name].lower()]
     except KeyError:
-        raise NotConfigured(f"The option `{name}` of the Redis URL is none of: {', '.join(sorted(choices))}.") from None
+        raise NotConfigured(f"Option `{name}` of the Redis URL must be one of: {', '.join(sorted(choices))}.") from None

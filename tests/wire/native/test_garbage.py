@@ -257,7 +257,7 @@ def test_what_redis_refuses_to_take_back_does_not_cost_the_other_leases(world: W
     keeper.overdue.leases = {a.ref: 0.0, b.ref: math.inf}
     world.command("SET", world.key("tries"), "another program's")
     assert keeper.beat(1.0).lost == frozenset()
-    assert "holds something else" in keeper.refusal
+    assert "holds data of the wrong type" in keeper.refusal
     world.command("DEL", world.key("tries"))
     assert keeper.beat(2.0).lost == {a.ref}
     assert keeper.refusal == ""

@@ -1,4 +1,4 @@
-"""The interface of the package `redis-work-queue`, over our engine: change the import, and keep the rest.
+"""The interface of the package `redis-work-queue` on Leasehold's engine: change the import, and keep the rest.
 
     from leasehold.compat.redis_work_queue import Item, KeyPrefix, WorkQueue
 
@@ -8,7 +8,7 @@
     send(item.data_json())
     queue.complete(db, item)
 
-`db` is any client of the redis package, with `decode_responses` on or off. `AsyncWorkQueue` is the twin for asyncio.
+`db` is any client of the redis package, with `decode_responses` on or off. `AsyncWorkQueue` is for asyncio.
 """
 
 from leasehold.compat.redis_work_queue.aio import AsyncWorkQueue

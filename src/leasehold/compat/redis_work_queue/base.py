@@ -1,4 +1,4 @@
-"""What the blocking and the async work queue share: the engine, checked arguments, and the steps of each operation."""
+"""What the blocking and the async work queue share: engine, checks of arguments, and steps of each operation."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from leasehold.compat.redis_work_queue.calls import Key, Nonces
 from leasehold.compat.redis_work_queue.item import Item
 from leasehold.compat.redis_work_queue.prefix import KeyPrefix
 from leasehold.core import limits, names
-from leasehold.core.errors import InvalidArgument
+from leasehold.core.errors import InvalidArgument, invalid
 from leasehold.core.job import JobRecord, Lease
 from leasehold.core.outcome import Completed
 from leasehold.core.steps import Command, Draw, Invoke, Nonce, Steps
@@ -25,15 +25,15 @@ from leasehold.engines.redis_work_queue.keys import DEFAULT_QUEUE, check_prefix
 from leasehold.engines.redis_work_queue.scripts import SCRIPTS
 
 MIN_WIRE_LEASE_MS: Final = limits.SECOND
-"""The shortest lease: other clients count leases in seconds."""
+"""The shortest lease: other clients measure leases in seconds."""
 
 GRACE_S: Final = 10.0
-"""For how long an item whose lease is not ours must have been seen without one, before a clean puts it back."""
+"""How long an item of another client must have been seen without a lease, before a clean returns it to the queue."""
 _SLICE_S: Final = limits.IDLE_WAIT_MS / limits.SECOND
 
 
 class Base:
-    """A queue of a prefix, without the means to reach Redis."""
+    """The work queue of a prefix, without a way to reach Redis."""
 
     def __init__(self, name: KeyPrefix, *, grace: float = GRACE_S) -> None:
         self._prefix = check_prefix(name.of(""), "the prefix of a work queue")
@@ -71,7 +71,7 @@ class Base:
         return item
 
     def _claim_at_length(self, nonce: Nonce, lease_ms: int) -> Steps[list[Any]]:
-        """One look does not go through all that may be in the way of an item: there may be one right behind."""
+        """Claim an item. A single call may not get past entries that it cannot lease, so it repeats."""
         for _ in range(limits.LEASE_LOOKS):
             head: tuple[Any, ...] = (nonce.session, nonce.number, self._argument, self._session)
             next_ms, rows, *_ = yield Invoke(SCRIPTS["claim"], (self._prefix,), (*head, 1, lease_ms, "n", "no"))
@@ -85,7 +85,7 @@ class Base:
         return self._engine.wait(self._session, [DEFAULT_QUEUE], timeout_ms).calls
 
     def _complete(self, item: Item, token: str | None) -> Steps[bool]:
-        """With the token of the lease that it was given under; without one, it must be the same data still."""
+        """Complete an item by the token of its lease. Without a token, its data must be unchanged."""
         token = token or getattr(item, "token", None)
         if token is not None:
             if (yield from self._complete_shortly(item, token)):
@@ -98,7 +98,7 @@ class Base:
         return reply == b"1"
 
     def _complete_shortly(self, item: Item, token: str) -> Steps[bool]:
-        """In most cases this is enough. False: it was not looked at."""
+        """Try the short script, which is usually enough. False: it did nothing."""
         number, _, worker = token.partition(" ")
         if not number.isdigit():
             return False
@@ -110,13 +110,13 @@ class Base:
     def _extend(self, item: Item, ms: int, token: str | None) -> Steps[bool]:
         token = token or getattr(item, "token", None)
         if token is None:
-            raise InvalidArgument("The item has no token, so its lease is not known. Expected one that lease() gave.")
+            raise InvalidArgument("The item has no token, so its lease is unknown. Pass an item that lease() returned.")
         return self._engine.extend(self._lease(item, token), ms)
 
     def _lease(self, item: Item, token: str) -> Lease:
         number, _, worker = token.partition(" ")
         if not number.isdigit():
-            number, worker = "0", ""  # no lease of ours ever had it
+            number, worker = "0", ""  # no lease has this token
         return Lease(worker, int(number[:18]), JobRecord(item["id"], DEFAULT_QUEUE, None, b"", 0), 0, 0)
 
     def _light(self) -> Steps[Cleaned]:
@@ -133,40 +133,40 @@ class Base:
 def _checked_id(item: Item) -> bytes:
     id = as_bytes(names.known_id(item.id()))
     if not 1 <= len(id) <= limits.MAX_ID:
-        raise InvalidArgument(f"The id of an item has {len(id)} bytes; expected 1 to {limits.MAX_ID}.")
+        raise invalid("id", f"1 to {limits.MAX_ID} bytes", f"{len(id)} bytes")
     return id
 
 
 def add_key(item: Item) -> Key:
-    """An item with other data is another one, though its id be the same."""
+    """Return the key of an add. An item with the same id and other data is another item."""
     return ("add", item.id(), _digest(item.data()))
 
 
 def complete_key(item: Item, token: str | None) -> Key:
-    """A lease is known by its token; without one, an item by its data."""
+    """Return the key of a complete: the token names the lease; without one, the data names the item."""
     token = token or getattr(item, "token", None)
     return ("complete", item["id"], token or f"data {_digest(item['data'])}")
 
 
 def _digest(data: object) -> str:
-    """An item is a dict: who makes one by hand may have text there."""
+    """Return a digest of an item's data. It may be text: an item is a dict, which a caller may build by hand."""
     return hashlib.sha256(data if isinstance(data, bytes) else str(data).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def lease_ms(lease_secs: object) -> int:
-    """Checked before anything is sent: the original takes the item first, and then cannot lease it."""
+    """Check the lease before anything is sent. The original client takes the item first and cannot lease it then."""
     return names.duration_ms(lease_secs, "lease_secs", least_ms=MIN_WIRE_LEASE_MS, most_ms=limits.MAX_LEASE_MS)
 
 
 def timeout_s(timeout: object) -> float:
-    """How long to block, in seconds; 0: for ever."""
+    """Return how long to block, in seconds; 0 means no limit."""
     if timeout is None or timeout == 0:
         return math.inf
     return names.duration_ms(timeout, "timeout", least_ms=1, most_ms=limits.MAX_DELAY_MS) / limits.SECOND
 
 
 def slice_s(db: Any) -> float:
-    """How long one blocking command may last on this client: less than its patience for a reply."""
+    """Return how long one blocking command may last on this client: less than its timeout for a reply."""
     options = getattr(getattr(db, "connection_pool", None), "connection_kwargs", {})
     patience = options.get("socket_timeout")
     return _SLICE_S if not patience else min(_SLICE_S, patience / 2)

