@@ -188,9 +188,9 @@ def test_a_replica_is_refused(leasehold, make_server):
 def test_a_redis_that_evicts_is_refused_unless_accepted(leasehold, make_server):
     server = make_server(args=["--maxmemory", "50mb", "--maxmemory-policy", "allkeys-lru"])
     message = leasehold("worker", "jobs:app", url=server.url).end(expect=2).err
-    assert "maxmemory-policy is allkeys-lru" in message
+    assert "must be noeviction, got allkeys-lru" in message
     accepted = leasehold("worker", "jobs:app", "--burst", "--allow-eviction", url=server.url).end()
-    assert "WARNING redis_unfit about=eviction found='Redis may throw away jobs" in accepted.err
+    assert "WARNING redis_unfit about=eviction found='Redis may delete jobs" in accepted.err
 
 
 def test_a_wrong_password_is_said_and_not_shown(leasehold, make_server):
