@@ -1,1 +1,1 @@
-"""The vocabulary of Leasehold: values, the engine interface, errors, limits. Pure: no I/O, no imports."""
+"""The vocabulary of Leasehold: values, the engine interface, errors, limits. Pure: no I/O."""

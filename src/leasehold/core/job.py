@@ -112,7 +112,7 @@ class Lease(Struct, frozen=True, gc=False):
     """A worker's claim on a job. `attempt` counts from 1: earlier failures and crashes, plus this attempt.
 
     `alone_ms`: how long the worker claims nothing else while the job runs, because several workers died while they ran
-    this job. `group`: a worker's leases of a queue with the same group settle in one call, all or none; empty: no group.
+    this job. `group`: a worker's leases of a queue with the same group settle in one call, all or none; empty: none.
     """
 
     worker: str
