@@ -172,7 +172,7 @@ def test_a_database_that_is_not_there(leasehold, private_server):
     url = private_server.tcp_url.replace("redis://", "redis://:s3cret@").replace("/0", "/99")
     message = leasehold("info", url=url).end(expect=1).err
     assert f"127.0.0.1:{private_server.port}/99 has no such database" in message
-    assert "Name one" in message
+    assert "Use another database" in message
     assert "s3cret" not in message
 
 
