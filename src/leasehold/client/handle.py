@@ -230,7 +230,9 @@ class Waiting:
             return most
         left = self._until - self._clock()
         if left <= 0:
-            raise ResultTimeout(f"Job {self._id!r} did not end within {self._limit:g} s. It is still running.")
+            raise ResultTimeout(
+                f"Job {self._id!r} did not end within {self._limit:g} s. Call `result` again to wait longer."
+            )
         return min(left, most)
 
 

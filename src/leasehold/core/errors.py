@@ -198,7 +198,7 @@ class ResultError(LeaseholdError):
 
 
 class ResultTimeout(ResultError, TimeoutError):
-    """The job did not end in time. It is still running; call `result` again."""
+    """The job did not end in time. Call `result` again to wait longer."""
 
 
 class JobNotFound(ResultError, LookupError):
