@@ -1,6 +1,7 @@
 """Every Lua operation states its contract, and the contract is the one that its Python side declares."""
 
 import re
+from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
 from types import ModuleType
@@ -15,6 +16,8 @@ SHARED = SOURCE / "kit" / "lua"
 OPERATIONS = sorted(SOURCE.glob("*/lua/*.lua"))
 LIBRARIES = sorted(SOURCE.glob("*/lua/lib/*.lua"))
 PARTS = ("KEYS[1]", "ARGV", "Returns:", "Invariant:")
+MAX_FILE = 400
+MAX_FUNCTION = 60
 
 
 def name_of(path: Path) -> str:
@@ -46,6 +49,34 @@ def header(path: Path) -> list[str]:
 
 def arguments(path: Path) -> str:
     return next(line.removeprefix("ARGV").strip() for line in header(path) if line.startswith("ARGV"))
+
+
+def functions_of(text: str) -> Iterator[tuple[int, int]]:
+    """The functions of a Lua file, nested ones and those without a name included: first line and number of lines."""
+    text = re.sub(r"--.*|'(?:[^'\\\n]|\\.)*'", "''", text)
+    blocks: list[tuple[str, int]] = []
+    for match in re.finditer(r"\b(function|if|do|repeat|end|until)\b", text):
+        line = text.count("\n", 0, match.start()) + 1
+        if match[1] not in ("end", "until"):
+            blocks.append((match[1], line))
+            continue
+        word, first = blocks.pop()
+        if word == "function":
+            yield first, line - first + 1
+    assert not blocks, "a block has no end"
+
+
+@pytest.mark.parametrize("path", OPERATIONS + LIBRARIES, ids=name_of)
+def test_files_and_functions_are_small(path):
+    text = path.read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= MAX_FILE
+    long = [f"line {first}: {lines} lines" for first, lines in functions_of(text) if lines > MAX_FUNCTION]
+    assert not long, f"over {MAX_FUNCTION} lines a function: cut it into functions of one purpose"
+
+
+def test_the_lengths_of_functions_are_counted():
+    text = "local a = function()\n  if x then -- end\n    y('end')\n  end\nend\nlocal function b() repeat until c end\n"
+    assert list(functions_of(text)) == [(1, 5), (6, 1)]
 
 
 def test_every_engine_with_lua_is_checked_here():
@@ -103,10 +134,17 @@ def test_every_library_stands_behind_those_that_it_needs(path):
     for engine in users_of(path):
         texts = [script.text for script in DECLARATIONS[engine].SCRIPTS.values()]
         functions = {name for text in texts for name in re.findall(r"^local function (\w+)", text, re.MULTILINE)}
+        modules = {name for text in texts for name in re.findall(r"^local (\w+) = setmetatable", text, re.MULTILINE)}
         text = re.sub(r"--.*|'[^']*'", "", DECLARATIONS[engine].SCRIPTS[path.stem].text)
         bound = {name for names in re.findall(r"function[ \w]*\(([^)]*)\)", text) for name in names.split(", ")}
         for name in functions - bound:
             made, used = re.search(rf"local function {name}\b", text), re.search(rf"(?<![.\w]){name}\(", text)
+            assert not used or (made and made.start() < used.start()), f"{engine}: {name} is used before it is there"
+        for name in modules:
+            made, used = (
+                re.search(rf"^local {name} =", text, re.MULTILINE),
+                re.search(rf"(?<![.\w]){name}\.\w+\(", text),
+            )
             assert not used or (made and made.start() < used.start()), f"{engine}: {name} is used before it is there"
 
 

@@ -130,6 +130,6 @@ def test_an_engines_own_operation_comes_before_the_shared_one():
 
 def test_a_library_stands_once_in_a_script_and_speaks_the_words_of_the_engine():
     ours, theirs = native.SCRIPTS["settle"].text, redis_work_queue.SCRIPTS["settle"].text
-    assert ours.count("local function clock()") == ours.count("local rare =") == 1
+    assert ours.count("local function clock()") == ours.count("local lazy =") == 1
     assert "key('call:' .. session)" in ours
     assert "key('done:' .. session)" in theirs

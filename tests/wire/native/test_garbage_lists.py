@@ -1,4 +1,4 @@
-"""Another program's data in the place of the list of one lane, or of one priority."""
+"""Another program's data in the place of the list of a lane or of a priority: the queue stops until it is removed."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import pytest
 from leasehold.core import limits
 from leasehold.core.errors import WrongState
 from leasehold.core.job import Lease, NewJob, State
-from leasehold.core.outcome import Completed, Failed, Outcome, Released, Retried, Unroutable
+from leasehold.core.outcome import Completed, Failed, Released, Retried, Unroutable
 from leasehold.core.shape import Conflict, Shape, UniqueRule, Until
-from leasehold.engines.native.config import PUT_OFF_MS
+from leasehold.engines.kit.config import HOLD_MS
 from tests.support.engines import GRACE_MS, LEASE_MS
 from tests.support.world import BOOM, World
 
@@ -31,6 +31,7 @@ def setup(world: World, shape: Shape) -> list[Lease]:
     """Jobs with this shape: failed, parked, and three that `w` holds, with a plain one before and behind them."""
     world.put("f", "u", task="t", shape=shape)
     world.settle_each(world.take(), Failed(BOOM), Unroutable())
+    world.put("s", delay_ms=5_000, shape=shape)
     world.put("a")
     held = world.take()
     world.put("b1", "b2", "b3", shape=shape)
@@ -51,25 +52,9 @@ def enqueue(world: World, shape: Shape, held: list[Lease]) -> None:
     world.enqueue([NewJob("q", "n1", b""), NewJob("q", "n2", b"", shape=shape)])
 
 
-OPERATIONS: dict[str, Callable[[World, Shape, list[Lease]], Any]] = {
-    "enqueue": enqueue,
-    "retried": settle(Retried(BOOM)),
-    "retry": lambda world, shape, held: world.retry("f"),
-    "unpark": lambda world, shape, held: world.maintain(["t"]),
-}
-
-
-@pytest.mark.parametrize("operation", OPERATIONS)
-def test_nothing_is_half_done(world: World, suffix: str, operation: str) -> None:
-    held = setup(world, SHAPES[suffix])
-    world.command("SET", world.key(suffix), "x")
-    before = world.entry.timeless(world.dump())
-    with pytest.raises(WrongState):
-        OPERATIONS[operation](world, SHAPES[suffix], held)
-    assert world.entry.timeless(world.dump()) == before
-    world.command("DEL", world.key(suffix))
-    OPERATIONS[operation](world, SHAPES[suffix], held)
-    world.audit()
+def due(world: World, shape: Shape, held: list[Lease]) -> None:
+    world.pass_time(5_100)
+    world.maintain()
 
 
 def die(world: World, shape: Shape, held: list[Lease]) -> None:
@@ -79,115 +64,78 @@ def die(world: World, shape: Shape, held: list[Lease]) -> None:
     world.maintain()
 
 
-WAYS_BACK: dict[str, Callable[[World, Shape, list[Lease]], Any]] = {
-    "released": lambda world, shape, held: world.settle_each(held, *[Released()] * 5),
+OPERATIONS: dict[str, Callable[[World, Shape, list[Lease]], Any]] = {
+    "enqueue": enqueue,
+    "retried": settle(Retried(BOOM)),
+    "released": settle(Released()),
+    "retry": lambda world, shape, held: world.retry("f"),
+    "unpark": lambda world, shape, held: world.maintain(["t"]),
+    "due": due,
     "leave": lambda world, shape, held: world.leave("w"),
     "leave, crashed": lambda world, shape, held: world.leave("w", True),
     "die": die,
 }
 
 
-@pytest.mark.parametrize("way", WAYS_BACK)
-def test_what_is_given_back_is_put_off_and_the_others_go_back(world: World, suffix: str, way: str) -> None:
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_an_operation_is_refused_as_a_whole_until_the_data_is_gone(world: World, suffix: str, operation: str) -> None:
     held = setup(world, SHAPES[suffix])
     world.command("SET", world.key(suffix), "x")
-    WAYS_BACK[way](world, SHAPES[suffix], held)
-    assert world.ids(State.SCHEDULED) == ["b1", "b2", "b3"]
-    world.command("DEL", world.key(suffix))
-    world.audit()
-    ends = [*world.take_ids(), *world.take_ids()]  # of those that have crashed one is held at a time
-    assert ends[0] == "a"
-    world.pass_time(PUT_OFF_MS + 100)
-    world.leave("w")
-    counts = {id: world.view(id).crashes for id in ("a", "b1", "b2", "b3", "c")}
-    assert set(counts.values()) == ({1} if way in ("die", "leave, crashed") else {0})
-    assert sorted(world.drain("q")) == ["a", "b1", "b2", "b3", "c"]
-    world.audit()
-
-
-def test_one_that_is_to_be_cancelled_is_put_off_first(world: World, suffix: str) -> None:
-    held = setup(world, SHAPES[suffix])
-    world.cancel("b2")
-    world.command("SET", world.key(suffix), "x")
-    world.leave("w")
-    assert world.ids(State.SCHEDULED) == ["b1", "b2", "b3"]
-    world.command("DEL", world.key(suffix))
-    world.pass_time(PUT_OFF_MS + 100)
-    leases = world.take(20)
-    assert len(leases) == len(held)
-    assert [asked.ref.id for asked in world.beat("w", leases).cancelled] == ["b2"]
-
-
-def test_a_dead_workers_jobs_keep_nobody_from_the_others(world: World, suffix: str) -> None:
-    setup(world, SHAPES[suffix])
-    world.put("n1", "n2")
-    world.command("SET", world.key(suffix), "x")
-    world.pass_time(LEASE_MS + 50)
-    world.maintain()
-    world.pass_time(GRACE_MS + 50)
-    assert {"n1", "n2"} <= {id for _ in range(3) for id in world.take_ids(10, "other")}
-
-
-def test_what_is_due_is_put_into_line_once(world: World, suffix: str) -> None:
-    """What can be is, at once. The others are put off, and who finds nothing else is told."""
-    world.put("s1", "s2", delay_ms=5_000, shape=SHAPES[suffix])
-    world.put("later", delay_ms=5_000)
-    world.pass_time(5_100)
-    world.command("SET", world.key(suffix), "x")
-    assert world.maintain().promoted == 1
-    assert world.counts() == {"scheduled": 2, "ready": 1}
-    world.pass_time(PUT_OFF_MS + 100)
-    assert world.take_ids() == ["later"]
-    world.pass_time(PUT_OFF_MS + 100)
+    before = world.ids(State.SCHEDULED), world.ids(State.ACTIVE)
     with pytest.raises(WrongState):
-        world.take_ids()
+        OPERATIONS[operation](world, SHAPES[suffix], held)
+    assert (world.ids(State.SCHEDULED), world.ids(State.ACTIVE)) == before
+    assert world.command("GET", world.key(suffix)) == b"x"
     world.command("DEL", world.key(suffix))
-    assert world.take_ids() == []
-    world.pass_time(PUT_OFF_MS + 100)
-    assert sorted(world.take_ids()) == ["s1", "s2"]
+    OPERATIONS[operation](world, SHAPES[suffix], held)
+    world.leave("w")
+    world.pass_time(6_000)
+    world.maintain(["t"])
+    completed = {"a"} if operation in ("retried", "released") else set()
+    assert {"s", "u", "a", "b1", "b2", "b3", "c"} <= completed | {*world.drain()}
     world.audit()
 
 
-def test_many_that_are_put_off_keep_nobody(world: World, suffix: str) -> None:
-    world.put(*[f"s{n}" for n in range(300)], delay_ms=5_000, shape=SHAPES[suffix])
-    world.put("last", delay_ms=5_050)
-    world.pass_time(5_100)
-    world.command("SET", world.key(suffix), "x")
-    for _ in range(3):
-        world.maintain()
-    assert world.take_ids() == ["last"]
+def take_on(world: World, took: set[str]) -> None:
+    for n in range(100):
+        took |= set(world.take_ids(7, f"w{n}"))
 
 
-def test_the_others_are_claimed_all_the_same(world: World) -> None:
+def test_a_claim_that_meets_the_data_loses_nothing(world: World) -> None:
+    """It ends with the jobs that it has, or with the error if it has none."""
     for n in range(30):
         world.put_in(f"L{n}", f"l{n}")
         world.put_at(n % 10 - 5, f"p{n}")
     wanted = {f"{letter}{n}" for letter in "lp" for n in range(30)}
-    spoilt = {"lane:L7": {"l7"}, "ready:-5": {"p0", "p10", "p20"}, "ready:4": {"p9", "p19", "p29"}}
+    spoilt = ("lane:L7", "ready:-5", "ready:4")
     for suffix in spoilt:
         world.command("RENAME", world.key(suffix), world.key("aside") + suffix)
         world.command("SET", world.key(suffix), "x")
     took: set[str] = set()
-    for n in range(100):
-        try:
-            took |= set(world.take_ids(7, f"w{n}"))
-        except WrongState:
-            break
-    else:
-        raise AssertionError("nobody is told")
-    assert took == wanted.difference(*spoilt.values())
-    for suffix in spoilt:
+    for suffix in reversed(spoilt):
+        with pytest.raises(WrongState):
+            take_on(world, took)
+        assert took < wanted
         world.command("RENAME", world.key("aside") + suffix, world.key(suffix))
-    assert set(world.take_ids(100)) == wanted - took
+    take_on(world, took)
+    assert took == wanted
     world.audit()
 
 
-@pytest.mark.parametrize("outcome", [Completed(b"r", 60_000), Failed(BOOM), Retried(BOOM, 60_000)])
-def test_the_end_of_a_job_does_not_ask_for_the_list_of_its_priority(world: World, outcome: Outcome) -> None:
-    world.put_at(5, "a")
-    lease = world.take_one()
-    world.command("SET", world.key("ready:5"), "x")
-    assert world.settle(lease, outcome)
+@pytest.mark.parametrize("purge", [True, False], ids=["purge", "cancel"])
+def test_a_purge_that_meets_the_data_loses_nothing(world: World, suffix: str, purge: bool) -> None:
+    world.put("a", "b")
+    world.put("c", shape=SHAPES[suffix])
+    world.put("d", shape=Shape(lane="M"))
+    world.command("RENAME", world.key(suffix), world.key("aside"))
+    world.command("SET", world.key(suffix), "x")
+    with pytest.raises(WrongState):
+        world.run(world.engine.purge("q", State.READY) if purge else world.engine.cancel_all("q"))
+    world.command("RENAME", world.key("aside"), world.key(suffix))
+    world.pass_time(HOLD_MS + 50)
+    world.maintain()
+    assert sorted(world.drain()) == ["a", "b", "c", "d"]
+    world.audit()
 
 
 def again(act: Callable[[World], Any]) -> Callable[[World, Lease], Any]:
@@ -218,8 +166,8 @@ ENDS: dict[str, Callable[[World, Lease], Any]] = {
 
 
 @pytest.mark.parametrize("end", ENDS)
-def test_who_follows_an_end_is_not_left_behind(world: World, suffix: str, end: str) -> None:
-    """The one that waits for the key would go into a list that is another program's: it is put off, and not lost."""
+def test_a_job_that_follows_an_end_is_not_left_behind(world: World, suffix: str, end: str) -> None:
+    """The job that waits for the key cannot go into its list: it becomes due, and the next claim is refused."""
     unique = UniqueRule("k", Until.ENDED, Conflict.RERUN)
     world.put("p0", shape=Shape(unique=unique))
     lease = world.take_one()
@@ -227,7 +175,8 @@ def test_who_follows_an_end_is_not_left_behind(world: World, suffix: str, end: s
     world.command("SET", world.key(suffix), "x")
     ENDS[end](world, lease)
     assert world.ids(State.SCHEDULED) == ["p1"]
+    with pytest.raises(WrongState):
+        world.take()
     world.command("DEL", world.key(suffix))
-    world.pass_time(PUT_OFF_MS + 100)
     assert world.take_ids() == ["p1"]
     world.audit()

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
+from msgspec import json
+
 from leasehold.core import limits
 from leasehold.core.engine import Timing
-from leasehold.core.steps import Arg
 
 ANSWER_TTL_MS: Final = 10 * limits.MINUTE
 """How long Redis remembers the answer of a call, so that it is harmless to send the call again."""
@@ -76,11 +77,20 @@ class EngineConfig:
     max_crashes: int = MAX_CRASHES
     alone_after_crashes: int = ALONE_AFTER_CRASHES
 
-    def joined(self, *own: Arg) -> str:
-        """The argument of a script: these numbers, then the engine's own, as its lua/lib/config.lua takes them."""
+    def encoded(self, **own: int) -> str:
+        """Encode these numbers and the engine's own as the JSON argument of a script, by the names in its Lua."""
         timing = self.timing
-        shared = (timing.lease_ms, timing.grace_ms, self.outage_ms, self.amnesty_ms, self.max_crashes)
-        return " ".join(map(str, (*shared, self.alone_from, timing.steady_ms, *own)))
+        numbers = {
+            "lease": timing.lease_ms,
+            "grace": timing.grace_ms,
+            "steady": timing.steady_ms,
+            "outage": self.outage_ms,
+            "amnesty": self.amnesty_ms,
+            "max_crashes": self.max_crashes,
+            "alone": self.alone_from,
+            "isolate": min(2, self.alone_from),
+        }
+        return json.encode(numbers | own).decode()
 
     @property
     def alone_from(self) -> int:

@@ -29,8 +29,6 @@ HEADS_KEPT: Final = 256
 """First lines of records, without their times, that stay decoded: the records of a task share them."""
 BACK_HARD: Final = 3
 """A job that has a shape, or that ends, counts as this many of them."""
-PUT_OFF_MS: Final = limits.MINUTE
-"""How long until a job is tried again whose list holds another program's data."""
 POISON_MAX: Final = 100
 """Jobs that ended in `broken` and are remembered until a worker has reported them."""
 POISON_TTL_MS: Final = limits.DAY
@@ -63,8 +61,8 @@ NUMBERS: Final[dict[str, int]] = {
     "POISON_TTL_MS": POISON_TTL_MS,
     "POSTPONE_MOST": POSTPONE_MOST,
     "PRIORITY_TURN": PRIORITY_TURN,
-    "PUT_OFF_MS": PUT_OFF_MS,
     "READ_BYTES": READ_BYTES,
+    "TEND_LIMIT": limits.TEND_LIMIT,
     "TURNS_MOST": TURNS_MOST,
 }
 """What the Lua of this engine takes, by name."""
@@ -79,6 +77,5 @@ class NativeConfig(EngineConfig):
     failed_max: int = FAILED_MAX
 
     def as_argument(self) -> str:
-        """The order is that of lua/lib/config.lua."""
-        fixed = (limits.MAX_HELD, limits.TEND_LIMIT)
-        return self.joined(*fixed, self.completed_max, self.failed_ttl_ms, self.failed_max)
+        """Encode the numbers that the scripts read."""
+        return self.encoded(completed_max=self.completed_max, failed_ttl=self.failed_ttl_ms, failed_max=self.failed_max)

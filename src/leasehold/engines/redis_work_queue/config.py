@@ -73,6 +73,7 @@ class RedisWorkQueueConfig(EngineConfig):
     deep_ms: int = DEEP_MS
 
     def as_argument(self) -> str:
-        """The order is that of lua/lib/config.lua."""
-        kept = (self.failed_ttl_ms, self.failed_max)
-        return self.joined(*kept, self.wire_lease_ms, self.stray_ms)
+        """Encode the numbers that the scripts read."""
+        return self.encoded(
+            failed_ttl=self.failed_ttl_ms, failed_max=self.failed_max, wire=self.wire_lease_ms, stray=self.stray_ms
+        )

@@ -4,9 +4,9 @@
 -- ARGV session number config worker crashed
 -- Returns: how many were given back, as text; `+` behind it: it holds more, so call again.
 -- Invariant: what the worker still holds is kept by its lease; without any it is no longer in `holders`.
---@include begin types remember config back
+--@include begin types remember back
 local session, number, worker, crashed = ARGV[1], ARGV[2], ARGV[4], ARGV[5]
-local config = configure(ARGV[3])
+local config = cjson.decode(ARGV[3])
 allow_when_full()
 --@include once
 check_types()

@@ -3,16 +3,16 @@
 -- ARGV session number config id body signal queue
 -- Returns: 1 ended, 2 asked, or 0 when there is no such job, or it has ended.
 -- Invariant: the job is in `cancelled`, its record kept, or is active and in `cancelling`: then it does not wait again.
---@include begin types remember wake config task shape unique notes ghosts find forget ends
+--@include begin types remember find ends
 local session, number, id, body = ARGV[1], ARGV[2], ARGV[4], ARGV[5]
-local config, signal, queue = configure(ARGV[3]), ARGV[6], ARGV[7]
+local config, signal, queue = cjson.decode(ARGV[3]), ARGV[6], ARGV[7]
 allow_when_full()
 --@include once
 check_types()
 local state, detail, record = find(id)
 if state == 'active' then
   call('HSET', key('cancelling'), id, body)
-  -- The message is a hint: the worker's next beat brings the same.
+  -- The message is a hint: the worker's next heartbeat brings the same.
   call('PUBLISH', signal .. detail, queue)
   return remember(session, number, '2')
 elseif state ~= 'ready' and state ~= 'scheduled' and state ~= 'unroutable' then

@@ -2,8 +2,8 @@
 -- KEYS[1] prefix
 -- ARGV session number id
 -- Returns: 1, or 0 when there is no such job or it is active.
--- Invariant: nothing of the job is left but a ghost, where it was ready.
---@include begin types remember wake task shape unique notes ghosts find forget ends
+-- Invariant: nothing of the job is left but a tombstone, where it was ready.
+--@include begin types remember find ends
 local session, number, id = ARGV[1], ARGV[2], ARGV[3]
 allow_when_full()
 --@include once
@@ -17,11 +17,11 @@ if state == 'ready' or state == 'scheduled' or state == 'unroutable' then
   take_out(id, state, place_of(id, state, detail, record))
   call('HDEL', key('jobs'), id)
   call('HDEL', key('tries'), id)
-  shapes.leave_lane(shape, id)
+  lane_ends.leave(shape, id)
   uniques.free_key(shape, id, true)
   publish_end(id, 'discarded')
 else
-  let_go({ id })
+  detach({ id })
   forget(state, { id }, false)
 end
 return remember(session, number, '1')

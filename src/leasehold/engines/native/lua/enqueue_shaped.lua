@@ -5,7 +5,7 @@
 -- unique key (see `resolve`); then `<length>:<id>` of the other job for every letter.
 -- Invariant: a job that was added is in `jobs` and in exactly one of its lane, the list of its priority, `ready`,
 -- `scheduled` and `again`. Without room for all nothing is added.
---@include begin types remember wake task shape unique notes forget ends ghosts find admit large layout begun
+--@include begin types remember find ends admit large layout begun
 local session, number, room = ARGV[1], ARGV[2], tonumber(ARGV[3])
 --@include once
 local time, micros = clock()
@@ -149,7 +149,7 @@ for i = 4, #ARGV, 4 do
   end
 end
 for _, lane in ipairs(order) do
-  shapes.into_lane(lane, lanes[lane], lanes[lane].limit)
+  lane_line.append(lane, lanes[lane], lanes[lane].limit)
 end
 --@include queued
 return remember(session, number, table.concat(answers) .. table.concat(others))

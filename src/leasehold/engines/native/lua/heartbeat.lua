@@ -5,8 +5,8 @@
 -- first, ms until something is due or -1, {id, token, body of its end}... to be cancelled, of those asked about, 1 when it
 -- holds something and the queue is paused
 -- Invariant: nothing but silence ends a lease here. Sending it again is harmless by nature.
---@include begin config back silence tend
-local config, worker = configure(ARGV[1]), ARGV[2]
+--@include begin back duework
+local config, worker = cjson.decode(ARGV[1]), ARGV[2]
 local held_key = key('held:' .. worker)
 allow_when_full()
 local time = clock()
@@ -20,7 +20,7 @@ if #held > 0 then
   call('ZADD', key('holders'), time + config.lease, worker)
   call('ZREM', key('suspects'), worker)
 end
-local _, _, next_ms = tend(config, time, config.tend, worker)
+local _, _, next_ms = run_due(config, time, @TEND_LIMIT@, worker)
 local lost, strays, known = {}, {}, {}
 for i = 3, #ARGV, 2 do
   if tokens[ARGV[i]] ~= ARGV[i + 1] then
@@ -29,7 +29,7 @@ for i = 3, #ARGV, 2 do
     known[ARGV[i]] = true
   end
 end
--- A claim younger than two beats may still be on its way to the worker. One of a time to come is from before the clock was
+-- A claim younger than two heartbeats may still be on its way to the worker. One of a time to come is from before the clock was
 -- set back.
 for i = 1, #held, 2 do
   local id = held[i]

@@ -3,7 +3,7 @@
 -- ARGV state cursor limit
 -- Returns: {where the next page begins, 0 for nowhere; {lane, waiting, busy, limit, parked, blockers, state}...}
 -- Invariant: changes nothing.
---@include begin wake shape lanerow
+--@include begin wake lanerow
 local state, cursor, limit = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local rows = {}
 local function add(lane)

@@ -4,12 +4,12 @@
 -- Returns: {promoted, reclaimed, pruned, unparked, 1 when a limit was reached, {id...} that ended in broken since the last
 -- time, because they took down what ran them}
 -- Invariant: at most `limit` jobs of each kind are moved. Sending it again is harmless by nature.
---@include begin types config back silence tend large
-local config, limit, meta_ttl_ms = configure(ARGV[1]), tonumber(ARGV[2]), ARGV[3]
+--@include begin types back duework large
+local config, limit, meta_ttl_ms = cjson.decode(ARGV[1]), tonumber(ARGV[2]), ARGV[3]
 allow_when_full()
 check_types()
 local time = clock()
-local promoted, reclaimed, next_ms, rest = tend(config, time, limit)
+local promoted, reclaimed, next_ms, rest = run_due(config, time, limit)
 if newer_layout then
   return newer_layout_error()
 end

@@ -5,7 +5,7 @@
 -- Returns: {the next cursor, empty at the end; {id, record, tries, due, worker, claim, end, progress, cancelling}...}, '' where
 -- it does not apply. `worker`: of ready ones, the one that takes nothing else for now, see lib/company.
 -- Invariant: changes nothing.
---@include begin wake shape ghosts line company pages
+--@include begin line company pages
 local state, lane = ARGV[1], ARGV[2]
 open_page(3)
 local rows, seen = {}, {}
@@ -34,8 +34,8 @@ end
 -- The next job of a lane, if it is not too far behind ghosts.
 local function head_of(from)
   for _, entry in ipairs(call('LRANGE', key('lane:' .. from), 0, limit)) do
-    local id = shapes.entry_of(entry)
-    if not is_passed(ghost_in('lane:' .. from, id)) then
+    local id = lanes.entry_of(entry)
+    if not is_passed(tombstone_name('lane:' .. from, id)) then
       return id
     end
   end
@@ -47,7 +47,7 @@ local function mark_of(list, entry)
   if list == 'turns' then
     return call('LINDEX', key('lane:' .. entry), 0) or ''
   end
-  local id = shapes.entry_of(entry)
+  local id = lanes.entry_of(entry)
   local enqueued = string.match(call('HGET', key('jobs'), id) or '', '^%d+')
   return enqueued and enqueued .. ' ' .. string.match(call('HGET', key('tries'), id) or '', '^[^\n]*') or ''
 end
@@ -70,8 +70,8 @@ local function read_list(list, busy)
   local count = may_haunt and look or left
   local at = passed
   for n, entry in ipairs(left > 0 and count > 0 and call('LRANGE', name, from, from + count - 1) or {}) do
-    local id = list == 'turns' and head_of(entry) or list ~= 'turns' and shapes.entry_of(entry)
-    local is_job = id and not (is_counted and is_passed(ghost_in(list, id)))
+    local id = list == 'turns' and head_of(entry) or list ~= 'turns' and lanes.entry_of(entry)
+    local is_job = id and not (is_counted and is_passed(tombstone_name(list, id)))
     look = look - 1
     if from + n > passed then
       at = from + n
@@ -115,7 +115,7 @@ local function read_scheduled()
   end
 end
 
--- Worker by worker, in the order of their names: that of their leases changes with every beat.
+-- Worker by worker, in the order of their names: that of their leases changes with every heartbeat.
 local function read_held()
   local workers = call('ZRANGE', key('holders'), 0, @MAX_HOLDERS@ - 1)
   table.sort(workers)

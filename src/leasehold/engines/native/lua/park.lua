@@ -1,9 +1,9 @@
--- park: set a lane aside, or let it go on.
+-- park: park a lane, or resume it.
 -- KEYS[1] prefix
 -- ARGV session number lane parked
 -- Returns: 1, or 0 when it is so already.
 -- Invariant: nothing of a parked lane is claimed; its jobs stay where they are.
---@include begin types remember wake shape
+--@include begin types remember lanes
 local session, number, lane, parked = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 allow_when_full()
 --@include once
@@ -12,7 +12,7 @@ if call('HEXISTS', key('parked'), lane) == tonumber(parked) then
   return remember(session, number, '0')
 end
 local time = clock()
-shapes.with_lane(lane, false, function()
+lanes.change(lane, false, function()
   if parked == '1' then
     call('HSET', key('parked'), lane, time .. ' ')
   else

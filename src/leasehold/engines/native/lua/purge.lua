@@ -4,7 +4,7 @@
 -- Returns: `more removed after`: 0 at the end, how many jobs were removed, and where the next call goes on. What comes into a
 -- place after it was seen to its end may stay there.
 -- Invariant: nothing of the jobs is left. Where they wait, the queue is on hold until `release`.
---@include begin types remember wake task shape unique notes forget ends ghosts line hold
+--@include begin types remember ends line hold
 local session, number, state, limit, after = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]), ARGV[5]
 allow_when_full()
 --@include once
@@ -42,8 +42,8 @@ elseif state == 'unroutable' then
   end
 else
   ids = call('ZRANGE', key(state), 0, limit - 1)
-  if rare then
-    let_go(ids)
+  if uses_features then
+    detach(ids)
   end
   forget(state, ids, false)
   return remember(session, number, (#ids == limit and 1 or 0) .. ' ' .. #ids .. ' ')
@@ -55,7 +55,7 @@ if #ids > 0 then
   for n, id in ipairs(ids) do
     local shape = shape_of(records[n])
     if shape ~= '' then
-      shapes.leave_lane(shape, id)
+      lane_ends.leave(shape, id)
       uniques.free_key(shape, id, true)
     end
     publish_end(id, 'discarded')

@@ -1,10 +1,10 @@
--- release: let a queue, or a lane, go on after it was held (see lib hold).
+-- release: end the hold of a queue or a lane (see lib hold).
 -- KEYS[1] prefix
 -- ARGV session number lane
 -- lane '': the queue.
 -- Returns: 1
 -- Invariant: what is not on hold may be claimed.
---@include begin types remember wake shape hold
+--@include begin types remember hold
 local session, number, lane = ARGV[1], ARGV[2], ARGV[3]
 allow_when_full()
 --@include once

@@ -4,7 +4,7 @@
 -- edited 1: the job gets this payload.
 -- Returns: 1, or 0 when there is no such job, it is ready, active or completed, or another job has its unique key now.
 -- Invariant: the job is in `jobs` and ready, and has no end. Where its lane waits for it, it is at the front.
---@include begin types remember wake task shape unique notes ghosts find forget ends large
+--@include begin types remember find ends large
 local session, number, id, edited, payload = ARGV[1], ARGV[2], ARGV[3], ARGV[4] == '1', ARGV[5]
 allow_when_full()
 --@include once
@@ -50,7 +50,7 @@ if state == 'failed' or state == 'broken' or state == 'cancelled' then
   end
   call('HSET', key('jobs'), id, edit(record))
   note_size(#record + #payload)
-  shapes.unblock(id)
+  lane_ends.unblock(id)
   line_up(shape)
   call('HDEL', key('ended'), id)
   call('HDEL', key('kept'), id)

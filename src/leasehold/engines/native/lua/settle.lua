@@ -1,12 +1,14 @@
--- settle: end leases of one worker, each with its own outcome. A lease that is ours no longer changes nothing.
+-- settle: end leases of one worker, each with its own outcome. A lease that the worker has lost changes nothing.
 -- KEYS[1] prefix
 -- ARGV session number config worker (id token kind ms head body)...
--- Returns: a string of one character a settlement: 1 settled, 0 no longer ours.
+-- kind: c completed, r retry, l released, k crashed, u unroutable, f failed, b broken, x cancelled. ms: how long the end of a
+-- completed job is kept, or the delay of a retry.
+-- Returns: a string of one character for each settlement: 1 settled, 0 lease lost.
 -- Invariant: a settled job has left `held:<worker>` and is in exactly one of the ends, its lane, the list of its priority,
--- `ready`, `isolated`, `scheduled`, `unroutable:*`. One that somebody wants to be cancelled does not wait again.
---@include begin types remember config task back large
+-- `ready`, `isolated`, `scheduled`, `unroutable:*`. A job that is to be cancelled does not wait again.
+--@include begin types remember task back large
 local session, number, worker = ARGV[1], ARGV[2], ARGV[4]
-local config = configure(ARGV[3])
+local config = cjson.decode(ARGV[3])
 local held_key = key('held:' .. worker)
 
 allow_when_full()
@@ -19,22 +21,12 @@ for i = 5, #ARGV, 6 do
 end
 local held = call('HMGET', held_key, unpack(ids))
 local tries = call('EXISTS', key('tries')) == 1 and call('HMGET', key('tries'), unpack(ids)) or {}
-local tasks, shape_at = {}, {}
-
--- What the outcome of a job that has a shape may change: its lane in any case, the list of its priority where it waits again.
--- What is given back looks for itself.
-local function check_shape(shape, kind, ms)
-  local again = kind == 'r' and ms == '0' or kind == 'c' and shapes.word(shape, 'k')
-  if kind ~= 'l' and kind ~= 'k' and (again or shapes.word(shape, 'l')) then
-    shapes.check(shape)
-  end
-end
+local tasks, shape_at, cancels = {}, {}, cancels_asked(ids)
 
 for n, id in ipairs(ids) do
   if held[n] and string.find(held[n], '=', 1, true) then
-    local at = 5 + (n - 1) * 6
     shape_at[n] = shape_of(held[n])
-    check_shape(shape_at[n], ARGV[at + 2], ARGV[at + 3])
+    shapes.check(shape_at[n])
   end
   if ARGV[5 + (n - 1) * 6 + 2] == 'u' then
     tasks[n] = task_of(call('HGET', key('jobs'), id))
@@ -44,7 +36,7 @@ end
 local answers, gone, front = {}, {}, {}
 local ended, expiries, completed, shaped, woken = {}, {}, {}, {}, false
 
--- Most are kept for the same time: what is the same in their records is made once.
+-- Most ends are kept for the same time, so the text of their times is made once.
 local kept_until, kept_for, times = nil, nil, nil
 
 local function complete(id, failures, crashes, token, claimed, ttl, head, body)
@@ -80,7 +72,7 @@ local function retry(id, failures, crashes, doubtful, delay, body, shape)
   end
 end
 
--- A persistent job is never completed: it is as new, at the end of the queue.
+-- Put a persistent job, which is never completed, to the end of the queue with its counts reset.
 local function go_round(id, shape)
   call('HDEL', key('tries'), id)
   call('HINCRBY', key('meta'), 'rounds', 1)
@@ -94,22 +86,22 @@ for n, id in ipairs(ids) do
   local mine, claimed = string.match(held[n] or '', '^(%d+) (%d+)')
   local shape = shape_at[n] or ''
   answers[n] = 0
-  -- Two leases of one job can only come from a list that somebody else wrote to: its record goes with the first end.
+  -- Two leases of one job can only come from a list that another program wrote to. The first end removes the record.
   if mine == token and call('HEXISTS', key('jobs'), id) == 0 then
     gone[#gone + 1] = id
   elseif mine == token then
     local failures, crashes, doubtful = counted(tries[n])
     answers[n] = 1
     held[n] = false
-    -- With the end of a suspect another one may start.
+    -- After the end of a suspect another one may start.
     woken = woken or doubtful >= config.isolate
     gone[#gone + 1] = id
     local persists = kind == 'c' and shape ~= '' and shapes.word(shape, 'k')
-    local asked = (kind == 'r' or kind == 'u' or persists) and cancel_asked(id)
+    local asked = (kind == 'r' or kind == 'u' or persists) and cancels[n]
     if asked then
       end_badly(config, time, 'cancelled', id, failures, crashes, token, worker, claimed, asked)
     elseif persists then
-      clear_notes(id)
+      clear_notes({ id })
       go_round(id, shape)
     elseif kind == 'c' then
       complete(id, failures, crashes, token, claimed, ms, head, body)
@@ -117,12 +109,12 @@ for n, id in ipairs(ids) do
         shaped[id] = shape
       end
     elseif kind == 'r' then
-      clear_notes(id)
+      clear_notes({ id })
       retry(id, failures, crashes, doubtful, tonumber(ms), body, shape)
     elseif kind == 'l' or kind == 'k' then
       front[#front + 1] = { tonumber(token), id, claimed, worker, kind == 'k' and 'known', shape }
     elseif kind == 'u' then
-      clear_notes(id)
+      clear_notes({ id })
       call('ZADD', key('unroutable:' .. tasks[n]), token, id)
       call('SADD', key('unroutable'), tasks[n])
     else
@@ -142,18 +134,16 @@ if #completed > 0 then
     call('HDEL', key('tries'), unpack(completed))
   end
   call('HINCRBY', key('meta'), 'completed', #completed)
+  clear_notes(completed)
   for _, id in ipairs(completed) do
     if shaped[id] then
-      shapes.leave_lane(shaped[id], id)
+      lane_ends.leave(shaped[id], id)
       uniques.free_key(shaped[id], id, false)
-    end
-    if rare then
-      clear_notes(id)
     end
     publish_end(id, 'completed')
   end
 end
--- Released, or crashed: to the front, the order of their claims kept.
+-- Jobs that were released or have crashed go to the front, in the order of their claims.
 table.sort(front, function(a, b) return a[1] > b[1] end)
 put_back(config, time, front)
 if #gone > 0 then

@@ -5,9 +5,9 @@
 -- this place has been seen to its end (what comes there later may stay), jobs ended, workers asked, and behind what to go on.
 -- State `claimed` is `active`, for another look: it counts those that were not asked yet.
 -- Invariant: the jobs are in `cancelled`, or active and in `cancelling`. The queue, or the lane, is on hold until `release`.
---@include begin types remember wake config task shape unique notes forget ends ghosts line hold
+--@include begin types remember ends line hold
 local session, number, state, lane = ARGV[1], ARGV[2], ARGV[4], ARGV[5]
-local config, after, limit = configure(ARGV[3]), ARGV[6], tonumber(ARGV[7])
+local config, after, limit = cjson.decode(ARGV[3]), ARGV[6], tonumber(ARGV[7])
 local body, signal, queue = ARGV[8], ARGV[9], ARGV[10]
 allow_when_full()
 --@include once
@@ -71,7 +71,7 @@ local function ask(worker)
 end
 
 -- The workers are few; each holds a limited number of jobs. They are asked in the order of their names: that of their
--- leases changes with every beat. Mostly one call asks all.
+-- leases changes with every heartbeat. Mostly one call asks all.
 local function ask_workers()
   local workers = call('ZRANGE', key('holders'), 0, @MAX_HOLDERS@ - 1)
   table.sort(workers)

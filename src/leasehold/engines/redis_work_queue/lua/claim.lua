@@ -9,9 +9,9 @@
 -- A raw payload that the worker has no handler for is put at the left end of `queue`, for others.
 -- What is read has a limit: no more than MAX_CALL_BYTES and one item. What was not looked at stays where it was.
 -- `kind`: how many jobs the worker runs at one time; or h, a lease by hand; or n, one of the drop-in.
---@include begin types tokens remember claimed config back silence tend plain suspects
+--@include begin types tokens remember claimed back duework plain suspects
 local session, number, worker = ARGV[1], ARGV[2], ARGV[4]
-local config = configure(ARGV[3])
+local config = cjson.decode(ARGV[3])
 local limit, lease_ms, kind = tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7]
 local alone = ARGV[8]
 local by_hand = tonumber(kind) == nil
@@ -57,7 +57,7 @@ end
 check_types()
 call('ZCARD', held_key)
 local time, micros = clock()
-local _, _, next_ms = tend(config, time, math.max(@TEND_LIMIT@, limit))
+local _, _, next_ms = run_due(config, time, math.max(@TEND_LIMIT@, limit))
 if newer_layout then
   return newer_layout_error()
 end
@@ -100,31 +100,23 @@ local function take(id, data, hash, failures, crashes, alone_kind)
   answer[#answer + 1] = text
 end
 
--- Our record of a lease that is no longer on the wire: it ended, and somebody else's cleaner was there first. Answers the
--- counts, and whether the job is at its limit.
-local function lapsed(id, text, data, failures, crashes, doubtful)
-  local claim = claim_of(text)
+-- Forget our record of a lease that is no longer on the wire: it ended, and another program's cleaner came first. Answers the
+-- counts of the job, and whether it was a crash too many.
+local function lapsed(id, claim, data, tries)
   call('HDEL', key('leased'), id)
   forget_claim(id, claim)
-  if not claim or claim.hash ~= hash_of(data) then
-    return failures, crashes, doubtful, false
-  end
-  retire(claim.worker)
-  if not may_crash(claim) then
-    return failures, crashes, doubtful, false
-  end
-  local crash = crash_of(config, time, claim.kind, claim.claimed)
-  crashes, doubtful = crashes + 1, doubtful + (is_own(crash) and 0 or 1)
-  call('HINCRBY', key('meta'), 'crashed', 1)
-  if is_limit(config, crash, crashes, doubtful) then
-    if end_by_crashes(config, time, id, data, failures, crashes, claim) then
-      call('LPUSH', key('processing'), id)
+  if claim and claim.hash == hash_of(data) then
+    retire(claim.worker)
+    if may_crash(claim) then
+      local how = crash_of(config, time, claim.kind, claim.claimed)
+      local failures, crashes, doubtful, place = count_crash(config, time, id, claim, tries, how, data)
+      if place == 'processing' then
+        call('LPUSH', key('processing'), id)
+      end
+      return failures, crashes, doubtful, place ~= nil
     end
-    return failures, crashes, doubtful, true
   end
-  local error = last_error(call('HGET', key('attempts'), id))
-  call('HSET', key('attempts'), id, attempts_text(failures, crashes, claim.hash, error, doubtful))
-  return failures, crashes, doubtful, false
+  return counted(tries, hash_of(data))
 end
 
 -- Whether an item is raw, as far as that can be told without reading it. `noted`: the hash of what was seen to be raw.
@@ -154,7 +146,7 @@ local function place_of_suspect(doubtful)
   if doubtful < config.isolate then
     return 'taken'
   end
-  company = company or company_of(config, time, held_key)
+  company = company or company_of(config, time, held_claims(held_key))
   if doubtful < config.alone then
     local worst = math.max(company.worst, doubtful)
     if company.count >= most_together(tonumber(kind), worst) then
@@ -201,9 +193,9 @@ local function consider(id, lease, text, tries, noted, data)
   local hash = hash_of(data)
   local failures, crashes, doubtful = counted(tries, hash)
   if text then
-    local over
-    failures, crashes, doubtful, over = lapsed(id, text, data, failures, crashes, doubtful)
-    if over then
+    local is_over
+    failures, crashes, doubtful, is_over = lapsed(id, claim_of(text), data, tries)
+    if is_over then
       return
     end
   end

@@ -5,8 +5,8 @@
 -- Invariant: an item goes to the left end of `queue` when it has no lease and was in no list twice, `stray` ms apart, and
 -- is in none now. (A producer that is not ours makes an item and lists it in two steps.) At most `most` are searched for
 -- in the lists. Sending it again is harmless by nature.
---@include begin types config marks leases
-local config, most = configure(ARGV[1]), tonumber(ARGV[2])
+--@include begin types marks leases
+local config, most = cjson.decode(ARGV[1]), tonumber(ARGV[2])
 allow_when_full()
 check_types()
 local time = clock()

@@ -3,10 +3,10 @@
 -- ARGV session number config worker id token ms
 -- Returns: '1', or '0' when the lease is no longer ours.
 -- Invariant: only the holder of the token can extend.
---@include begin types remember config leases claims
+--@include begin types remember leases claims
 local session, number, worker, id = ARGV[1], ARGV[2], ARGV[4], ARGV[5]
 local token, ms = ARGV[6], tonumber(ARGV[7])
-local config = configure(ARGV[3])
+local config = cjson.decode(ARGV[3])
 allow_when_full()
 --@include once
 check_types()

@@ -5,8 +5,8 @@
 -- something is due or -1
 -- Invariant: a lease that is kept is on the wire with a new time to live; one that another client has taken, or whose item
 -- is gone, is forgotten here. Sending it again is harmless by nature.
---@include begin types config back silence tend
-local config, worker = configure(ARGV[1]), ARGV[2]
+--@include begin types back duework
+local config, worker = cjson.decode(ARGV[1]), ARGV[2]
 local held_key = key('held:' .. worker)
 allow_when_full()
 check_types()
@@ -36,7 +36,7 @@ if #ids > 0 then
   into_processing(lapsed)
   retire(worker)
 end
-local _, _, next_ms = tend(config, time, @TEND_LIMIT@, worker)
+local _, _, next_ms = run_due(config, time, @TEND_LIMIT@, worker)
 ids = call('ZRANGE', held_key, 0, -1)
 local found = #ids > 0 and call('HMGET', key('leased'), unpack(ids)) or {}
 local held, known = {}, {}
@@ -52,7 +52,7 @@ for i = 3, #ARGV, 2 do
     lost[#lost + 1] = (i - 3) / 2
   end
 end
--- A claim younger than two beats may still be on its way to the worker. One of a time to come is from before the clock was
+-- A claim younger than two heartbeats may still be on its way to the worker. One of a time to come is from before the clock was
 -- set back.
 for _, id in ipairs(ids) do
   local claim = held[id]

@@ -6,8 +6,8 @@
 -- Invariant: an id without a lease goes to the left end of `queue` when it was seen like this twice, `stray` ms apart.
 -- (Another client takes an id and makes its lease in two steps.) One whose lease was ours goes at once if `own` is 1, and
 -- else with what is due. `start` -1: where the last page ended, whoever asked for it. Sending it again is harmless.
---@include begin types config marks leases retire claims ends company
-local config, start, count, own = configure(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4] == '1'
+--@include begin types marks leases retire crashes
+local config, start, count, own = cjson.decode(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4] == '1'
 allow_when_full()
 check_types()
 local time = clock()
@@ -63,25 +63,16 @@ local function has_crashed(id, claim)
   return may_crash(claim) and (not earliest[worker] or earliest[worker][id])
 end
 
--- A lease of ours has ended, and its worker has not kept it. Answers where the item belongs: `queue`, `processing`, or
--- `aside` when that was a crash too many.
+-- End a lease of ours that its worker has not kept. Answers where the item belongs: `queue`, `processing`, or `aside`.
 local function lapse(id, claim, data)
-  local place = 'queue'
+  local place = nil
   if has_crashed(id, claim) then
-    local tries = call('HGET', key('attempts'), id)
-    local failures, crashes, doubtful = counted(tries, claim.hash)
-    local how = crash_of(config, time, claim.kind, claim.claimed)
-    doubtful = doubtful + (is_own(how) and 0 or 1)
-    if not is_limit(config, how, crashes + 1, doubtful) or not data then
-      call('HSET', key('attempts'), id, attempts_text(failures, crashes + 1, claim.hash, last_error(tries), doubtful))
-    else
-      place = end_by_crashes(config, time, id, data, failures, crashes + 1, claim) and 'processing' or 'aside'
-    end
-    call('HINCRBY', key('meta'), 'crashed', 1)
+    local tries, how = call('HGET', key('attempts'), id), crash_of(config, time, claim.kind, claim.claimed)
+    place = select(4, count_crash(config, time, id, claim, tries, how, data))
   end
   forget_claim(id, claim)
   retire(claim.worker)
-  return place
+  return place or 'queue'
 end
 
 -- The oldest is the last of the page; its place counts from the right end of the list.

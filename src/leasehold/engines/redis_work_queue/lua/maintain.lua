@@ -3,12 +3,12 @@
 -- ARGV config limit meta_ttl_ms deep_ms task...
 -- Returns: {promoted, reclaimed, pruned, unparked, 1 when a limit was reached, 1 when it is time for a deep clean}
 -- Invariant: at most `limit` items of each kind are moved. Sending it again is harmless by nature.
---@include begin types config marks back silence tend
-local config, limit, meta_ttl_ms, deep_ms = configure(ARGV[1]), tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4])
+--@include begin types marks back duework
+local config, limit, meta_ttl_ms, deep_ms = cjson.decode(ARGV[1]), tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4])
 allow_when_full()
 check_types()
 local time = clock()
-local promoted, reclaimed = tend(config, time, limit)
+local promoted, reclaimed = run_due(config, time, limit)
 if newer_layout then
   return newer_layout_error()
 end

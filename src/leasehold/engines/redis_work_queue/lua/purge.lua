@@ -5,9 +5,9 @@
 -- Invariant: nothing of what was removed is left; what was cancelled is aside in `kept` and in `cancelled`. Where an id has an
 -- item aside and another that other clients see, only the one in this state goes. Those that stay are not counted as
 -- looked at.
---@include begin types remember config leases claims ends remove
+--@include begin types remember leases claims ends remove
 local session, number, state, limit = ARGV[1], ARGV[2], ARGV[4], tonumber(ARGV[5])
-local config, cancelling, body = configure(ARGV[3]), ARGV[6] == '1', ARGV[7]
+local config, cancelling, body = cjson.decode(ARGV[3]), ARGV[6] == '1', ARGV[7]
 allow_when_full()
 --@include once
 check_types()

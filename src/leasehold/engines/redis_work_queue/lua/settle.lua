@@ -5,9 +5,9 @@
 -- Invariant: a settled job has no lease of ours, and is completed (its item is gone), in `queue`, waiting for a retry (in
 -- `processing` with a lease of its own, and in `later`), or aside in `kept`. A raw payload that the worker has no handler
 -- for goes to the left end of `queue`, for others.
---@include begin types remember config back plain
+--@include begin types remember back plain
 local session, number, worker = ARGV[1], ARGV[2], ARGV[4]
-local config = configure(ARGV[3])
+local config = cjson.decode(ARGV[3])
 allow_when_full()
 --@include once
 check_types()

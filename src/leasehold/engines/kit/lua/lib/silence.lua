@@ -16,7 +16,7 @@ end
 -- Note that somebody comes by: `meta.seen` is the last time that anybody did. Answers until when nobody is judged, when
 -- the outage before that began, and by how much the clock was set back, 0 as a rule. Answers nil and changes nothing when a
 -- newer release has written to the queue: its claims may have another form, so only its own workers take jobs back.
-local function come_by(config, time, beating)
+local function note_activity(config, time, beating)
   local meta = call('HMGET', key('meta'), 'seen', 'amnesty', 'before', 'layout')
   if meets_newer_layout(meta[4]) then
     return nil
@@ -38,9 +38,9 @@ local function come_by(config, time, beating)
   return amnesty, before, back
 end
 
--- Silence is judged in two steps, a grace period apart: a worker that is alive clears the suspicion with its next beat.
+-- Silence is judged in two steps, a grace period apart: a worker that is alive clears the suspicion with its next heartbeat.
 -- Right after an outage nobody is judged but those who were long silent before it (`before`: when it began): else
--- workers that only come by now and then would forgive a dead one for ever.
+-- workers that call only now and then would never notice a dead worker.
 -- Answers jobs given back, when to look again, and whether some of the dead still hold jobs that are to come back: whoever
 -- claimed now would get a later one of them before an earlier one.
 local function reap(config, time, amnesty, before, limit)

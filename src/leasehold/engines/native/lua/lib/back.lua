@@ -1,111 +1,104 @@
--- lib back: how claims that were not settled come back: to the front, in the order in which they were made.
---@include wake shape unique notes forget ends retire blame
+-- lib back: leases that were not settled come back: to the front, in the order of their claims.
+--@include wake unique notes ends retire blame
 
--- No worker saw this job end: the next that maintains the queue tells of it. News, not a record: pcall, as no job may be
--- kept from its way by another program's key.
-local function tell_of(id)
+-- Remember a job that ended while no worker saw it: the next worker that maintains the queue reports it. With pcall, as
+-- another program's key must not keep a job from its place.
+local function note_poison(id)
   redis.pcall('RPUSH', key('poison'), id)
   redis.pcall('LTRIM', key('poison'), -@POISON_MAX@, -1)
   redis.pcall('PEXPIRE', key('poison'), @POISON_TTL_MS@)
 end
 
--- How much more this call may give back, and whether it leaves some of it for the next.
+-- How many more jobs this call may give back, and whether it leaves some of them to the next call.
 local room, left = @BACK_MOST@, false
 
--- A job that can go back does so: into its lane, to the front of its priority, or to one of the two lists, which are the
--- caller's to write.
-local function line_up_again(config, id, shape, doubtful, front, isolated)
+-- Put a job to the front of its lane or its priority, or add it to `out` for one of the two lists that `put_back` writes. A
+-- suspect of a lane goes back into its lane: the claim in whose turn it is isolates it.
+local function line_up_again(config, id, shape, doubtful, out)
   local lane = shape ~= '' and shapes.word(shape, 'l')
   if doubtful >= config.isolate and not lane then
-    table.insert(isolated, doubtful >= config.alone and 1 or #isolated + 1, id)
+    table.insert(out.isolated, doubtful >= config.alone and 1 or #out.isolated + 1, id)
   elseif lane or shape ~= '' and shapes.word(shape, 'p') then
     shapes.place(id, shape, true)
   else
-    front[#front + 1] = id
+    out.front[#out.front + 1] = id
   end
 end
 
-local function end_as_broken(config, time, id, failures, crashes, token, worker, claimed)
-  local message = 'What ran this job died or stalled ' .. crashes .. ' times.'
-  local body = cjson.encode({ type = 'Crashed', message = message, traceback = '' })
-  end_badly(config, time, 'broken', id, failures, crashes, token, worker, claimed, body)
-  tell_of(id)
+-- Bring one job back. A job that crashed too often ends in broken, and a job that is to be cancelled ends in cancelled.
+-- An end, or a place other than the front of `ready`, counts as several jobs, since it takes as long.
+local function bring_back(config, time, entry, tries, asked, out)
+  local token, id, claimed, worker, crash, shape = unpack(entry, 1, 6)
+  local failures, crashes, doubtful = blame.counted_after(config, time, entry, tries)
+  local broken = crash and is_limit(config, crash, crashes, doubtful)
+  out.crashed = out.crashed + (crash and 1 or 0)
+  room = room - ((asked or broken or shape ~= '') and @BACK_HARD@ - 1 or 0)
+  if asked then
+    end_badly(config, time, 'cancelled', id, failures, crashes, digits(token), worker, claimed, asked)
+  elseif broken then
+    local message = 'What ran this job died or stalled ' .. crashes .. ' times.'
+    local body = cjson.encode({ type = 'Crashed', message = message, traceback = '' })
+    end_badly(config, time, 'broken', id, failures, crashes, digits(token), worker, claimed, body)
+    note_poison(id)
+  else
+    if crash or (tries and shape ~= '') then
+      local text = blame.tries_text(failures, crashes, doubtful) .. (string.match(tries or '', '\n.*$') or '')
+      out.counts[#out.counts + 1], out.counts[#out.counts + 2] = id, text
+    end
+    out.again[#out.again + 1] = id
+    line_up_again(config, id, shape, doubtful, out)
+  end
 end
 
--- The one way back to the front of a queue, for entries {token, id, claimed, worker, crashed, shape, kind of claim} with the
--- highest token first: each goes to the very front, so the order of the claims is the order afterwards. Who is to blame for
--- too many crashes ends in broken; one that has crashed goes to `isolated`; one that is to be cancelled ends so. One of a lane
--- goes back into it: a claim isolates it when it is its turn.
--- One whose list is another program's is put off, its end, too: until then it occupies its lane and keeps its notes. Who
--- promotes it then tells of it.
--- Answers how many it took: with `bounded`, as far as there is room. An end, or a place other than the front, takes several
--- times as long as to be just next in line.
+-- Bring leases back, for entries {token, id, claimed, worker, crashed, shape, kind of claim} with the highest token first:
+-- each job goes to the very front, so the jobs end up in the order of their claims. Suspects go to `isolated`.
+-- Answers how many entries were handled: with `bounded`, as far as there is room.
 local function put_back(config, time, entries, bounded)
   if #entries == 0 then
     return 0
   end
-  blame.assign(config, time, entries)
-  local ids, again, front, isolated, counts, crashed = {}, {}, {}, {}, {}, 0
+  local ids, done = {}, 0
   for n, entry in ipairs(entries) do
     ids[n] = entry[2]
+    if entry[6] ~= '' then
+      shapes.check(entry[6])
+    end
   end
+  blame.assign(config, time, entries)
+  local out = { again = {}, counts = {}, front = {}, isolated = {}, crashed = 0 }
   local tries = call('EXISTS', key('tries')) == 1 and call('HMGET', key('tries'), unpack(ids)) or {}
   local asked = cancels_asked(ids)
-  local jobs, done = key('jobs'), 0
   for n, entry in ipairs(entries) do
     if bounded and room <= 0 then
       break
     end
-    done = n
-    local token, id, claimed, worker, shape = entry[1], entry[2], entry[3], entry[4], entry[6]
-    room = room - 1
+    done, room = n, room - 1
     -- Not with one HMGET for all: records may be large.
-    if call('HEXISTS', jobs, id) == 1 then
-      local failures, crashes, doubtful = blame.counted_after(config, time, entry, tries[n])
-      crashed = crashed + (entry[5] and 1 or 0)
-      local broken = entry[5] and is_limit(config, entry[5], crashes, doubtful)
-      local out_of_line = shape ~= '' and shapes.trouble_of(shape)
-      room = room - ((asked[n] or broken or shape ~= '') and @BACK_HARD@ - 1 or 0)
-      if not out_of_line and asked[n] then
-        end_badly(config, time, 'cancelled', id, failures, crashes, digits(token), worker, claimed, asked[n])
-      elseif not out_of_line and broken then
-        end_as_broken(config, time, id, failures, crashes, digits(token), worker, claimed)
-      else
-        if entry[5] or (tries[n] and shape ~= '') then
-          counts[#counts + 1] = id
-          counts[#counts + 1] = blame.tries_text(failures, crashes, doubtful) .. (string.match(tries[n] or '', '\n.*$') or '')
-        end
-        if out_of_line then
-          shapes.put_off(id)
-        else
-          again[#again + 1] = id
-          line_up_again(config, id, shape, doubtful, front, isolated)
-        end
-      end
+    if call('HEXISTS', key('jobs'), entry[2]) == 1 then
+      bring_back(config, time, entry, tries[n], asked[n], out)
     end
   end
-  clear_all_notes(again)
-  if crashed > 0 then
-    call('HINCRBY', key('meta'), 'crashed', crashed)
+  clear_notes(out.again)
+  if out.crashed > 0 then
+    call('HINCRBY', key('meta'), 'crashed', out.crashed)
   end
-  if #counts > 0 then
-    call('HSET', key('tries'), unpack(counts))
+  if #out.counts > 0 then
+    call('HSET', key('tries'), unpack(out.counts))
   end
-  if #front > 0 then
-    call('LPUSH', key('ready'), unpack(front))
+  if #out.front > 0 then
+    call('LPUSH', key('ready'), unpack(out.front))
+    wake_one()
   end
-  if #isolated > 0 then
-    call('LPUSH', key('isolated'), unpack(isolated))
-  end
-  if #front > 0 or #isolated > 0 then
+  if #out.isolated > 0 then
+    call('LPUSH', key('isolated'), unpack(out.isolated))
     wake_one()
   end
   return done
 end
 
 -- Add what a worker holds to `entries`; of more than this call may give back, the latest claims. With `crashed` the earliest
--- claims count as crashed: as many as can have been running, which is twice its slots, since some may just have ended. The
--- others were claimed ahead and had not started. It makes no difference here that a part, the latest claims, is back already.
+-- claims count as crashed: as many as can have been running, which is twice the worker's slots, since some jobs may just have
+-- ended. The others were claimed ahead and had not started. It does not matter that the latest claims may be back already.
 local function collect(entries, worker, crashed)
   local held = call('HGETALL', key('held:' .. worker))
   local tokens, sorted, rank, count = {}, {}, {}, 0
@@ -114,7 +107,7 @@ local function collect(entries, worker, crashed)
     tokens[count] = tonumber(string.match(held[i + 1], '^%d+') or nil) or 0
     sorted[count] = tokens[count]
   end
-  -- As numbers, which is several times as fast as to sort by a function.
+  -- Sorting numbers is several times as fast as sorting by a function.
   table.sort(sorted)
   local first = math.max(1, count - math.max(room, 0) + 1)
   left = left or first > 1
@@ -143,8 +136,8 @@ local function no_longer_held(entries)
   end
 end
 
--- Give back these claims of these workers, in one order whoever held them: the latest first, as many as one call may. What
--- is left is still held, so the next call finds it, and puts it before these. Answers how many, and whether some are left.
+-- Give back these claims of these workers in one order, the latest first, up to the limit of a call. The rest is still held,
+-- so the next call finds it and puts it in front of these. Answers how many came back, and whether some are left.
 local function give_back(config, time, workers, entries)
   table.sort(entries, function(a, b) return a[1] > b[1] end)
   local done = put_back(config, time, entries, true)

@@ -1,15 +1,14 @@
--- lib blame: which jobs a death counts against, and how their crashes are counted. See docs/decisions/0008-crashes.md.
---@include rare company
-
+-- lib blame: against which jobs a worker's death counts, and how crashes are counted. See docs/decisions/0008-crashes.md.
+--@include lazy crash
 local blame = setmetatable({ function(my)
-  -- A persistent job is cleared when it has run for a while: it has no end that could clear it.
-  local function is_cleared(config, time, claimed, shape)
+  -- Whether a persistent job has run long enough to clear its crashes: it has no end that could clear them.
+  function my.is_cleared(config, time, claimed, shape)
     return shape ~= '' and shapes.word(shape, 'k') ~= nil and is_steady(config, time, claimed, '')
   end
 
-  -- Set the fifth of entries as `put_back` takes them, where it is true, to how they crashed (see `crash_of`), or to false for
-  -- what ran beside one that ran alone.
-  local function assign_blame(config, time, entries)
+  -- Set the fifth value of the entries of `put_back`, where it is true, to how the job crashed (see `crash_of`), or to
+  -- false for a job beside one that ran alone.
+  function my.assign(config, time, entries)
     local alone = {}
     for _, entry in ipairs(entries) do
       alone[entry[4]] = alone[entry[4]] or crash_of(config, time, entry[7], entry[3]) == 'alone'
@@ -22,22 +21,31 @@ local blame = setmetatable({ function(my)
     end
   end
 
-  -- The counts of a job (see `counted`) after it came back.
-  local function counted_after(config, time, entry, tries)
+  -- The counts of a job, see `counted`, after it came back.
+  function my.counted_after(config, time, entry, tries)
     local failures, crashes, doubtful = counted(tries)
     local how = entry[5]
-    if is_cleared(config, time, entry[3], entry[6]) then
+    if my.is_cleared(config, time, entry[3], entry[6]) then
       crashes, doubtful = 0, 0
     end
     return failures, crashes + (how and 1 or 0), doubtful + (how and not is_own(how) and 1 or 0)
   end
 
-  local function tries_text(failures, crashes, doubtful)
-    return failures .. ' ' .. crashes .. (crashes > doubtful and ' ' .. crashes - doubtful or '')
+  -- What a worker holds, as claims {claimed, kind, doubtful, cleared}.
+  function my.held(config, time, worker)
+    local held, ids, claims = call('HGETALL', key('held:' .. worker)), {}, {}
+    for i = 1, #held, 2 do
+      ids[#ids + 1] = held[i]
+    end
+    for n, tries in ipairs(#ids > 0 and call('HMGET', key('tries'), unpack(ids)) or {}) do
+      local claimed, kind, shape = string.match(held[2 * n], '^%d+ (%d+) ?(%w*) ?(.*)$')
+      local _, _, doubtful = counted(tries)
+      claims[n] = { claimed, kind or '', doubtful, my.is_cleared(config, time, claimed, shape or '') }
+    end
+    return claims
   end
 
-  my.is_cleared = is_cleared
-  my.assign = assign_blame
-  my.counted_after = counted_after
-  my.tries_text = tries_text
-end }, unmade)
+  function my.tries_text(failures, crashes, doubtful)
+    return failures .. ' ' .. crashes .. (crashes > doubtful and ' ' .. crashes - doubtful or '')
+  end
+end }, lazy)

@@ -1,6 +1,6 @@
--- lib due: entries of `scheduled`, whose scores are when they are due: `<when it was enqueued>/<id>`, with `*` in the place of
--- `/` for a job that has a shape: only of these the records are looked at when they are due. Of jobs that are due in
--- the same millisecond, those that were enqueued first come first: see lib begun.
+-- lib due: entries of `scheduled`, whose scores are the times when jobs are due: `<when enqueued>/<id>`, with `*` in the place
+-- of `/` for a job that has a shape: only the records of these are read when they are due. Jobs that are due in the same
+-- millisecond keep the order in which they were enqueued: see lib begun.
 local function due_entry(id, record)
   return (string.match(record or '', '^%d+') or '0') .. (shape_of(record) == '' and '/' or '*') .. id
 end

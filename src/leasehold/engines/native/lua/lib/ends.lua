@@ -1,8 +1,8 @@
--- lib ends: how a job ends. Its end is written before the job is taken from where it was, so that an error between
--- the two leaves it in both rather than in none.
+-- lib ends: how a job ends. The end is written before the job is taken from where it was, so that an error between the two
+-- leaves it in both places rather than in none.
+--@include forget laneends unique notes
 
--- Failures and crashes so far, from the text kept for a job that has any; and of the crashes those that something else that
--- ran beside it may have caused.
+-- Failures, crashes, and doubtful crashes, which another job beside it may have caused, from the text in `tries`.
 local function counted(text)
   if not text then
     return 0, 0, 0
@@ -13,7 +13,7 @@ local function counted(text)
 end
 
 local watching = nil
--- Tell those who wait for this job, if anybody waits for any job of the queue.
+-- Publish the end of a job to the callers that wait for it.
 local function publish_end(id, state)
   if watching == nil then
     watching = call('EXISTS', key('watched')) == 1
@@ -23,7 +23,7 @@ local function publish_end(id, state)
   end
 end
 
--- Keep at most `max` records of a state: those that expire first go first. Those that block a lane are not counted.
+-- Keep at most `max` records of a state. Records that expire first go first; those of jobs that block a lane do not count.
 local function trim(state, max)
   if call('ZCARD', key(state)) > max then
     local over = math.min(call('ZCOUNT', key(state), '-inf', '(@NEVER_MS@') - max, 1000)
@@ -33,8 +33,8 @@ local function trim(state, max)
   end
 end
 
--- The first line of an end; the second is the record's own first line (completed jobs only), the rest is the body.
--- `times`: when it ended, and when that is forgotten.
+-- The first line of an end. The second is the record's own first line (completed jobs only), the rest is the body.
+-- `times`: when the job ended, and when its record expires.
 local function end_line(state, times, failures, crashes, token, worker, claimed)
   local tries = failures + crashes == 0 and ' 0 0 ' or ' ' .. failures .. ' ' .. crashes .. ' '
   return state .. ' ' .. times .. tries .. token .. ' ' .. worker .. ' ' .. claimed
@@ -44,7 +44,7 @@ end
 local function end_badly(config, time, state, id, failures, crashes, token, worker, claimed, body)
   local record = call('HGET', key('jobs'), id)
   local shape = shape_of(record)
-  local blocks = shape ~= '' and shapes.end_in_lane(time, state, id, shape)
+  local blocks = shape ~= '' and lane_ends.end_badly(time, state, id, shape)
   local expires = blocks and @NEVER_MS@ or time + config.failed_ttl
   if record then
     call('HSET', key('kept'), id, record)
@@ -55,22 +55,22 @@ local function end_badly(config, time, state, id, failures, crashes, token, work
   call('HDEL', key('jobs'), id)
   call('HDEL', key('tries'), id)
   call('HINCRBY', key('meta'), state, 1)
-  -- One that blocks its lane keeps its key: a job behind it could take the key and would then stand in the way of its retry.
+  -- A job that blocks its lane keeps its key: if a job behind it took the key, it could not be retried.
   if shape ~= '' and not blocks then
     uniques.free_key(shape, id, state == 'cancelled')
   end
-  clear_notes(id)
+  clear_notes({ id })
   publish_end(id, state)
   trim(state, config.failed_max)
 end
 
--- Ended jobs are removed by hand: they block their lanes no longer, have no key, and a lane is not parked because of them.
-local function let_go(ids)
+-- Detach ended jobs that a caller removes: they no longer block their lanes, have no keys, and parked no lane.
+local function detach(ids)
   for _, id in ipairs(ids) do
     local line = string.match(call('HGET', key('ended'), id) or '', '^[^\n]*\n([^\n]*)')
     local shape = shape_of(call('HGET', key('kept'), id) or line)
-    shapes.unblock(id)
-    shapes.leave_lane(shape, id)
+    lane_ends.unblock(id)
+    lane_ends.leave(shape, id)
     uniques.free_key(shape, id, true)
     local lane = shapes.word(shape, 'l')
     local since, by = string.match(lane and call('HGET', key('parked'), lane) or '', '^(%d+ )(.*)$')

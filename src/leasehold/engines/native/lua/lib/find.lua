@@ -1,11 +1,14 @@
--- lib find: where a job is. Answers its state, then what belongs to it: scheduled: when it is due; active: worker and
--- the text of the claim; ended: the text of the end. The holders are few (their number is limited), jobs are not searched.
+-- lib find: find one job, and take it out of its place.
+--@include task unique tombstones
+
+-- Find a job. Answers its state, then: scheduled: when it is due, and its record; active: worker, record, and the text of the
+-- claim; ended: the text of the end. Looks at the holders, whose number is limited, and searches no list.
 local function find(id)
   local ended = call('HGET', key('ended'), id)
   if ended then
     local state, expires = string.match(ended, '^(%S+) %d+ (%d+)')
-    local known = state == 'completed' or state == 'failed' or state == 'broken' or state == 'cancelled'
-    if not known or tonumber(expires) <= clock() then
+    local is_known = state == 'completed' or state == 'failed' or state == 'broken' or state == 'cancelled'
+    if not is_known or tonumber(expires) <= clock() then
       return nil
     end
     return state, ended
@@ -24,10 +27,8 @@ local function find(id)
       return 'active', worker, record, claim
     end
   end
-  local _, unique = nil, nil
-  if shape_of(record) ~= '' then
-    _, unique = uniques.key_of(shape_of(record))
-  end
+  local shape = shape_of(record)
+  local unique = shape ~= '' and select(2, uniques.key_of(shape))
   if unique and call('HGET', key('again'), unique) == id then
     return 'scheduled', '', record
   end
@@ -38,8 +39,8 @@ local function find(id)
   return 'ready', nil, record
 end
 
--- The same of the job that has a unique key; nothing when it has ended, or when its id is another job's by now: a time for
--- which a key is taken may outlive what is known of the job.
+-- Find the job that has a unique key. Answers nothing when it has ended, or when another job has its id by now: the time of a
+-- key may outlive the record of its job.
 local function find_owner(unique, owner)
   local state, detail, record = find(owner)
   local _, owned = uniques.key_of(shape_of(record))
@@ -48,8 +49,8 @@ local function find_owner(unique, owner)
   end
 end
 
--- Where a job waits: in line (then how its entry is called as a ghost), in which set, or as which entry of `scheduled`. To
--- be asked before anything of it is changed.
+-- Where a job waits: the name of its tombstone if it is ready, its task if it is unroutable, its entry in `scheduled`. A call
+-- asks before it changes anything of the job.
 local function place_of(id, state, detail, record)
   if state == 'scheduled' then
     return due_entry(id, record)
@@ -57,15 +58,11 @@ local function place_of(id, state, detail, record)
     return state == 'unroutable' and detail or nil
   end
   local shape = shape_of(record)
-  if shape == '' then
-    return id
-  end
-  local lane, priority = shapes.word(shape, 'l'), shapes.word(shape, 'p')
-  return ghost_in(lane and 'lane:' .. lane or priority and 'ready:' .. priority or 'ready', id)
+  return shape == '' and id or tombstone_name(shapes.list_of(shape), id)
 end
 
--- Take a waiting job out of its place. Lists are not searched, but for that of the few that crashed too often: the entry
--- that stays behind is a ghost, counted so that a claim skips it even when the same id has been enqueued again.
+-- Take a waiting job out of its place. Of the lists only `isolated`, which is short, is searched. An entry that stays behind
+-- is a tombstone: a claim skips it even when the same id has been enqueued again.
 local function take_out(id, state, found)
   if state == 'ready' and call('LREM', key('isolated'), 1, id) == 0 then
     call('HINCRBY', key('ghosts'), found, 1)

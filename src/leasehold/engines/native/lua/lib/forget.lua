@@ -1,6 +1,4 @@
--- lib forget: when the record of an end is kept no longer.
-
--- Forget the records of these ended jobs; `trimmed` counts those that were cut off by the limits.
+-- lib forget: forget the records of ended jobs. `trimmed`: count them as cut off by the limits.
 local function forget(state, ids, trimmed)
   if #ids == 0 then
     return

@@ -1,21 +1,21 @@
--- lib hold: a call that cancels or purges many jobs takes several steps, and none of these jobs starts between two of them.
--- `holds`: a lane, or '' for the whole queue, and until when it is held. Each step extends that, so that a caller that dies
--- stops nothing for long.
+-- lib hold: cancelling or purging many jobs takes several calls, and none of these jobs starts between two of them. `holds` has
+-- lanes, or '' for the whole queue, and until when each is held. Each call extends the hold, so a caller that dies stops the
+-- queue only for a short time.
+--@include lanes
 
--- How long the hold lasts from now on, in ms; 0: there is none. One that ends later than any can is of a clock that has
--- been set back since.
+-- How long a hold lasts from now on, in ms; 0: there is none. A hold that ends later than any can was written before the
+-- clock was set back.
 local function hold_left(name, time)
   local left = tonumber(call('ZSCORE', key('holds'), name) or 0) - time
   return left > 0 and left <= @HOLD_MS@ and left or 0
 end
 
--- A lane on hold is not in `turns`.
 local function change_hold(name, change)
   if name == '' then
     change()
     wake_one()
   else
-    shapes.with_lane(name, false, change)
+    lanes.change(name, false, change)
   end
 end
 
@@ -35,7 +35,7 @@ local function end_hold(name)
   change_hold(name, function() call('ZREM', key('holds'), name) end)
 end
 
--- The holds of callers that have died.
+-- End the holds of callers that have died.
 local function end_old_holds(time, limit)
   for _, name in ipairs(call('ZRANGE', key('holds'), 0, limit - 1)) do
     if hold_left(name, time) == 0 then

@@ -1,6 +1,7 @@
--- lib lanerow: a lane as those who look see it.
+-- lib lanerow: a lane as the inspector shows it.
+--@include laneends
 
--- The last of these that holds: idle, ready, busy, blocked, parked. See LaneState.
+-- The last of these states that applies: idle, ready, busy, blocked, parked. See LaneState.
 local function lane_state(waiting, busy, limit, blockers, parked)
   if parked ~= '' then
     return 'parked'
@@ -14,7 +15,7 @@ end
 
 local function lane_row(lane)
   local parked = call('HGET', key('parked'), lane) or ''
-  local waiting, busy, limit = call('LLEN', key('lane:' .. lane)), shapes.busy_of(lane), shapes.limit_of(lane)
-  local blockers = shapes.blockers(lane)
+  local waiting, busy, limit = call('LLEN', key('lane:' .. lane)), lanes.busy_of(lane), lanes.limit_of(lane)
+  local blockers = lane_ends.blockers(lane)
   return { lane, waiting, busy, limit, parked, blockers, lane_state(waiting, busy, limit, #blockers, parked) }
 end

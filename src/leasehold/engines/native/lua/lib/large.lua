@@ -1,5 +1,5 @@
--- lib large: records that take long to read, while Redis serves nobody else. `meta.large` says that there may be some: else
--- nobody needs to ask for sizes.
+-- lib large: large records. Redis serves no other client while a call reads them, so a call reads a limited number of bytes.
+-- `meta.large` says that there may be large records; without it no call asks for sizes.
 local large = nil
 local function has_large()
   if large == nil then
@@ -8,7 +8,7 @@ local function has_large()
   return large
 end
 
--- To be told of every record, and every error, that is kept for a job which has not ended.
+-- Note the size of a record, or of an error, that a job which has not ended keeps.
 local function note_size(bytes)
   if bytes > @LARGE_BYTES@ and not has_large() then
     call('HSET', key('meta'), 'large', '1')
@@ -16,7 +16,7 @@ local function note_size(bytes)
   end
 end
 
--- How many of these jobs, from the first on, may be read with so many bytes: at least one, if there is any.
+-- How many of these jobs, from the first on, one call may read within this number of bytes: at least one, if there is any.
 local function readable(ids, bytes)
   if not has_large() then
     return #ids
@@ -30,7 +30,7 @@ local function readable(ids, bytes)
   return #ids
 end
 
--- These of the jobs, as a list of their own.
+-- The jobs that one call may read.
 local function some_of(ids)
   return { unpack(ids, 1, readable(ids, @READ_BYTES@)) }
 end

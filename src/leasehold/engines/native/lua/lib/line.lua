@@ -1,17 +1,12 @@
--- lib line: all jobs that wait in line, wherever: for those who empty a queue, and who look at it.
---@include large
+-- lib line: all lists of waiting jobs: for calls that empty a queue, and for pages of it.
+--@include large shape tombstones levels
 
--- The lists of waiting jobs but for those of lanes, in the order in which they are served; '' is where lanes come in.
+-- The lists of waiting jobs except lanes, in the order in which they are served; '' stands for the lanes.
 local function lines()
-  local found, common = { 'isolated' }, false
-  for _, level in ipairs(call('ZREVRANGE', key('priorities'), 0, -1)) do
-    if tonumber(level) < 0 and not common then
-      found[#found + 1], found[#found + 2], common = 'ready', '', true
-    end
-    found[#found + 1] = 'ready:' .. level
-  end
-  if not common then
-    found[#found + 1], found[#found + 2] = 'ready', ''
+  local found = { 'isolated' }
+  for _, level in ipairs(waiting_levels(true)) do
+    found[#found + 1] = level == 0 and 'ready' or 'ready:' .. level
+    found[#found + 1] = level == 0 and '' or nil
   end
   return found
 end
@@ -22,8 +17,8 @@ local function append(ids, more)
   end
 end
 
--- The jobs that wait for another with their key to end. They have no order by which they could be found, so that only the first
--- FOLLOW_LOOK can be looked at.
+-- The jobs that wait for another job with their key to end. They have no order by which a page could find them, so only the
+-- first FOLLOW_LOOK are shown.
 local function following()
   local found, cursor = {}, '0'
   repeat
@@ -36,8 +31,8 @@ local function following()
   return found
 end
 
--- About `count` of these to be removed, from the cursor `from` on, '' for the first. Answers also where to go on; 0: there are
--- no more.
+-- About `count` of these jobs, to be removed, from the cursor `from` on ('' for the first). Answers also the next cursor; 0 at
+-- the end.
 local function some_following(from, count)
   local page = call('HSCAN', key('again'), from == '' and '0' or from, 'COUNT', count)
   local ids = {}
@@ -52,27 +47,27 @@ local function some_following(from, count)
   return few, #few < #ids and from or page[1]
 end
 
--- How many of the first `limit` entries of a list may be taken out by one call.
+-- How many of the first `limit` entries of a list one call may take out.
 local function fitting(list, limit)
   if not has_large() then
     return limit
   end
   local ids = {}
   for n, entry in ipairs(call('LRANGE', key(list), 0, limit - 1)) do
-    ids[n] = shapes.entry_of(entry)
+    ids[n] = lanes.entry_of(entry)
   end
   return math.max(1, readable(ids, @READ_BYTES@))
 end
 
--- Take up to `limit` entries out of one lane. Answers ids and how many entries they were.
+-- Take up to `limit` entries out of a lane. Answers the ids and the number of entries.
 local function pop_lane(lane, limit)
   local ids, looked = {}, 0
-  shapes.with_lane(lane, false, function()
+  lanes.change(lane, false, function()
     local entries = call('LPOP', key('lane:' .. lane), fitting('lane:' .. lane, limit)) or {}
     looked = #entries
     for _, entry in ipairs(entries) do
-      local id = shapes.entry_of(entry)
-      if not is_ghost(ghost_in('lane:' .. lane, id)) then
+      local id = lanes.entry_of(entry)
+      if not is_tombstone(tombstone_name('lane:' .. lane, id)) then
         ids[#ids + 1] = id
       end
     end
@@ -81,9 +76,8 @@ local function pop_lane(lane, limit)
   return ids, looked
 end
 
--- Up to `count` lanes in which something waits: whose turn it is, or that are parked or busy. These are looked through from
--- where the caller's last call stopped, `parked <cursor>` or `lanes <cursor>`, a bounded number at a time. Answers the lanes,
--- and where to go on; '' at the end.
+-- Up to `count` lanes in which jobs wait: lanes whose turn it is, else parked and busy lanes, page by page, from where the last
+-- call stopped: `parked <cursor>` or `lanes <cursor>`. Answers the lanes and where to continue; '' at the end.
 local function some_lanes(from, count)
   local found = call('LRANGE', key('turns'), 0, count - 1)
   if #found > 0 then
@@ -106,11 +100,11 @@ local function some_lanes(from, count)
   return found, ''
 end
 
--- Take up to `limit` entries out of some lanes. Answers ids, how many entries were looked at, and where to go on; '' at the end.
+-- Take up to `limit` entries out of some lanes. Answers the ids, the number of entries, and where to continue; '' at the end.
 local function pop_lanes(limit, from)
-  local lanes, on = some_lanes(from, limit)
+  local found, on = some_lanes(from, limit)
   local ids, looked = {}, 0
-  for _, lane in ipairs(lanes) do
+  for _, lane in ipairs(found) do
     if looked >= limit or looked > 0 and has_large() then
       break
     end
@@ -121,7 +115,7 @@ local function pop_lanes(limit, from)
   return ids, looked, on
 end
 
--- Take up to `limit` entries out of one list of waiting jobs that is not a lane's. Answers ids and how many entries they were.
+-- Take up to `limit` entries out of a list that is not a lane's. Answers the ids and the number of entries.
 local function pop_line(line, limit)
   local entries, ids = call('LPOP', key(line), fitting(line, limit)) or {}, {}
   local level = string.match(line, '^ready:(.*)$')
@@ -129,17 +123,23 @@ local function pop_line(line, limit)
     call('ZREM', key('priorities'), level)
   end
   for _, id in ipairs(entries) do
-    if line == 'isolated' or not is_ghost(ghost_in(line, id)) then
+    if line == 'isolated' or not is_tombstone(tombstone_name(line, id)) then
       ids[#ids + 1] = id
     end
   end
   return ids, #entries
 end
 
--- Take up to `limit` entries out of the lists of waiting jobs. `from`: where the last call stopped, '' for none. Answers ids,
--- whether there may be more, and where to go on.
+-- Take up to `limit` entries out of the lists of waiting jobs, from where the last call stopped ('' for the first call). Answers
+-- the ids, whether there may be more, and where to continue.
 local function pop_waiting(limit, from)
   local ids, left, on = {}, limit, from
+  for _, line in ipairs(lines()) do
+    call('LLEN', key(line ~= '' and line or 'ready')) -- a type error ends the call while it has taken nothing
+  end
+  for _, lane in ipairs(some_lanes(from, limit)) do
+    call('LLEN', key('lane:' .. lane))
+  end
   for _, line in ipairs(lines()) do
     repeat
       local few, looked
@@ -156,6 +156,6 @@ local function pop_waiting(limit, from)
     until looked == 0
   end
   call('DEL', key('wake'))
-  lay_ghosts()
+  drop_tombstones()
   return ids, false, ''
 end

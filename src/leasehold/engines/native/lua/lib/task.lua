@@ -1,4 +1,4 @@
--- lib task: which task a job is for, as its record says; '*' for a raw payload, and for a record that is none.
+-- lib task: the task of a job, from its record; '*' for a raw payload and for a malformed record.
 local function task_of(record)
   return string.match(record or '', '^%d+ ([^ \n]+)') or '*'
 end

@@ -1,30 +1,21 @@
--- lib unique: keys that only one job may have. `unique` says which: <until when, 0: until it is freed> <id>.
--- Modes: s until started, e until ended, w for a time.
-
+-- lib unique: keys that one job at a time may have. `unique` has <until when, or 0: until the job frees it> <id>.
+-- Modes: s until the job starts, e until it ends, w for a time.
+--@include shape
 local uniques = setmetatable({ function(my)
-  local function key_of(shape)
+  function my.key_of(shape)
     return string.match(' ' .. shape, ' u=(%a):(%S+)')
   end
 
-  -- Who has the key: id, and until when.
-  local function owner_of(unique, time)
+  -- The job that has a key and keeps it: it has not ended, blocks its lane, or its time is not over.
+  function my.rival(unique, time)
     local lasts, id = string.match(call('HGET', key('unique'), unique) or '', '^(%d+) (.*)$')
-    if not id or (lasts ~= '0' and tonumber(lasts) <= time) then
-      return nil
+    if id and lasts ~= '0' then
+      return tonumber(lasts) > time and id or nil
     end
-    return id, tonumber(lasts)
+    return id and (call('HEXISTS', key('jobs'), id) == 1 or call('HEXISTS', key('busy'), id) == 1) and id or nil
   end
 
-  -- The job that has the key, if it is one that keeps it: it has not ended, blocks its lane, or its time is not over.
-  local function rival(unique, time)
-    local other, lasts = owner_of(unique, time)
-    if not other or lasts > 0 then
-      return other
-    end
-    return (call('HEXISTS', key('jobs'), other) == 1 or call('HEXISTS', key('busy'), other) == 1) and other or nil
-  end
-
-  local function own_key(unique, id, lasts)
+  function my.own_key(unique, id, lasts)
     call('HSET', key('unique'), unique, lasts .. ' ' .. id)
     if lasts == '0' then
       call('ZREM', key('windows'), unique)
@@ -33,15 +24,15 @@ local uniques = setmetatable({ function(my)
     end
   end
 
-  local function drop_key(unique)
+  function my.drop_key(unique)
     call('HDEL', key('unique'), unique)
     call('ZREM', key('windows'), unique)
   end
 
-  -- A job that has its key needs it no longer: it was started, or has ended; `gone`: it was cancelled or removed, so a time
-  -- for which it was to be the only one is over as well. The job that waits to run after it is next.
-  local function free_key(shape, id, gone)
-    local mode, unique = key_of(shape)
+  -- Free the key of a job that has started or ended. With `gone` the job was cancelled or removed, which ends the time of
+  -- its key, too. A job that waits to run after this one gets the key and its place in line.
+  function my.free_key(shape, id, gone)
+    local mode, unique = my.key_of(shape)
     if not mode then
       return
     end
@@ -50,17 +41,11 @@ local uniques = setmetatable({ function(my)
     if following == id then
       call('HDEL', key('again'), unique)
     elseif owner == id and following then
-      own_key(unique, following, '0')
-      shapes.place_or_put_off(following, shape_of(call('HGET', key('jobs'), following)))
+      my.own_key(unique, following, '0')
+      shapes.place_late(following, shape_of(call('HGET', key('jobs'), following)))
       call('HDEL', key('again'), unique)
     elseif owner == id and (gone or mode ~= 'w' or lasts == '0') then
-      drop_key(unique)
+      my.drop_key(unique)
     end
   end
-
-  my.key_of = key_of
-  my.rival = rival
-  my.own_key = own_key
-  my.drop_key = drop_key
-  my.free_key = free_key
-end }, unmade)
+end }, lazy)

@@ -1,5 +1,5 @@
--- lib wake: idle workers block on a list that holds at most one token. Whoever takes it claims, and leaves a new one
--- when more is waiting: one job wakes one worker, a thousand wake as many as it takes.
+-- lib wake: idle workers block on a list that holds at most one token. The worker that takes the token claims, and leaves a
+-- new one when more jobs wait: one job wakes one worker, a thousand jobs wake as many workers as they need.
 local awake = nil
 local function is_awake()
   if awake == nil then

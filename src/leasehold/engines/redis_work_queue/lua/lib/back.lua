@@ -1,13 +1,25 @@
--- lib back: how claims that were not settled come back: to the front, in the order in which they were made.
---@include leases retire claims ends company
+-- lib back: leases that were not settled come back: to the front, in the order of their claims.
+--@include leases retire claims crashes
 
--- The one way back to the front of a queue, for entries {id, claim, crashed} with the highest token first: each goes to
--- the very front, so the order of the claims is the order afterwards. `crashed` 'known': nothing else can have caused it. Who
--- is to blame for too many crashes ends in broken.
--- Answers how many of the claims still stood.
+-- Count the crash of a lease that comes back, if it is one: beside a job that ran alone no other job is to blame. Answers the
+-- doubtful crashes of the job, and where a crash too many has put it: see `count_crash`.
+local function judge(config, time, entry, alone)
+  local id, claim = entry[1], entry[2]
+  local tries = call('HGET', key('attempts'), id)
+  local how = entry[3] and may_crash(claim) and (entry[3] == 'known' and 'known' or crash_of(config, time, claim.kind, claim.claimed))
+  if not how or how == 'shared' and alone[claim.worker] then
+    local _, _, doubtful = counted(tries, claim.hash)
+    return doubtful
+  end
+  local _, _, doubtful, place = count_crash(config, time, id, claim, tries, how)
+  return doubtful, place
+end
+
+-- Bring leases back, for entries {id, claim, crashed} with the highest token first: each job goes to the very front, so the jobs
+-- end up in the order of their claims. `crashed` 'known': no other job can have caused it. A job that crashed too often ends in
+-- broken. Answers how many of the claims still stood.
 local function put_back(config, time, entries)
-  local front, lonely, back, off, elsewhere, over, waits, crashed = {}, {}, {}, {}, {}, {}, {}, 0
-  local alone = {}
+  local back, off, elsewhere, alone = {}, {}, {}, {}
   look_for_copies()
   for _, entry in ipairs(entries) do
     local id, claim = entry[1], entry[2]
@@ -23,40 +35,22 @@ local function put_back(config, time, entries)
       elsewhere[#elsewhere + 1] = id
     end
   end
-  -- Somebody else's cleaner may have put some into the queue already, when their leases had ended.
+  -- Another program's cleaner may have put some into the queue already, when their leases had ended.
   local queued = find(key('queue'), elsewhere, false)
+  local front, lonely, over, waits = {}, {}, {}, {}
   for _, entry in ipairs(back) do
-    local id, claim = entry[1], entry[2]
-    local tries = call('HGET', key('attempts'), id)
-    local failures, crashes, doubtful = counted(tries, claim.hash)
-    local crash = entry[3] and may_crash(claim)
-      and (entry[3] == 'known' and 'known' or crash_of(config, time, claim.kind, claim.claimed))
-    -- Beside one that ran alone nothing else is to blame.
-    crash = not (crash == 'shared' and alone[claim.worker]) and crash
-    if crash then
-      crashes, crashed = crashes + 1, crashed + 1
-      doubtful = doubtful + (is_own(crash) and 0 or 1)
-    end
-    if crash and is_limit(config, crash, crashes, doubtful) then
-      local data = call('GET', key('item:' .. id))
-      if end_by_crashes(config, time, id, data, failures, crashes, claim) then
-        waits[#waits + 1] = id
-      elseif not there[id] and #queued[id] > 0 then
-        over[#over + 1] = id
-      end
+    local id = entry[1]
+    local doubtful, place = judge(config, time, entry, alone)
+    local is_queued = not there[id] and #queued[id] > 0
+    if place == 'processing' then
+      waits[#waits + 1] = id
+    elseif place == 'aside' then
+      over[#over + 1] = is_queued and id or nil
     else
-      if crash then
-        call('HSET', key('attempts'), id, attempts_text(failures, crashes, claim.hash, last_error(tries), doubtful))
-      end
       end_lease(id)
-      if there[id] or #queued[id] == 0 then
-        local list = doubtful >= config.alone and lonely or front
-        list[#list + 1] = id
-      end
+      local list = doubtful >= config.alone and lonely or front
+      list[#list + 1] = not is_queued and id or nil
     end
-  end
-  if crashed > 0 then
-    call('HINCRBY', key('meta'), 'crashed', crashed)
   end
   if #over > 0 then
     take_out(key('queue'), over, false)
@@ -67,7 +61,7 @@ local function put_back(config, time, entries)
   if #front > 0 then
     call('RPUSH', key('queue'), unpack(front))
   end
-  -- Of those that are to run alone the latest claim comes first: what kills has mostly just begun.
+  -- Of the jobs that are to run alone the latest claim comes first: a job that kills its worker has mostly just begun.
   for n = #lonely, 1, -1 do
     call('RPUSH', key('queue'), lonely[n])
   end
@@ -78,8 +72,8 @@ local function by_token(a, b)
   return tonumber(a[2].token) > tonumber(b[2].token)
 end
 
--- What a worker holds, added to `entries`. With `crashed` the earliest claims count as crashed: as many as can have been
--- running, twice its slots since some may just have ended. The others were claimed ahead and did no harm.
+-- Add what a worker holds to `entries`. With `crashed` the earliest claims count as crashed: as many as can have been running,
+-- which is twice the worker's slots, since some jobs may just have ended. The others were claimed ahead and had not started.
 local function collect(entries, worker, crashed)
   local ids = call('ZRANGE', key('held:' .. worker), 0, -1)
   local found = #ids > 0 and call('HMGET', key('leased'), unpack(ids)) or {}
@@ -93,7 +87,7 @@ local function collect(entries, worker, crashed)
   end
 end
 
--- Give these back, in one order whoever held them. Answers how many.
+-- Give back these claims of these workers in one order. Answers how many came back.
 local function give_back(config, time, workers, entries)
   table.sort(entries, by_token)
   local count = put_back(config, time, entries)

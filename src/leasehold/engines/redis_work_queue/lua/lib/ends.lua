@@ -107,10 +107,3 @@ local function end_badly(config, time, state, id, data, failures, crashes, token
   call('HINCRBY', key('meta'), state, 1)
   prune(config, state, time, 100)
 end
-
--- End in broken one that was held too often when what ran it died. Answers as `end_badly` does.
-local function end_by_crashes(config, time, id, data, failures, crashes, claim)
-  local message = 'What ran this job died or stalled ' .. crashes .. ' times.'
-  local body = cjson.encode({ type = 'Crashed', message = message, traceback = '' })
-  return end_badly(config, time, 'broken', id, data, failures, crashes, claim.token, claim.worker, claim.claimed, body)
-end

@@ -1,4 +1,6 @@
--- lib tend: what is due, whoever comes by: retries whose time has come, leases that have ended, workers that died.
+-- lib duework: work that is due, which every claim, heartbeat and maintenance does: retries whose time has come, leases
+-- that have ended, jobs of workers that died.
+--@include silence
 
 -- Retries whose time has come go to the end of the queue. Until then they lie in `processing` with a lease of their own
 -- on the wire, so that no cleaner touches them; one that lost it was moved by somebody else, and needs nothing.
@@ -63,8 +65,8 @@ local function first_score(suffix)
 end
 
 -- Do what is due and answer: promoted, reclaimed, milliseconds until something more is due (-1: nothing known).
-local function tend(config, time, limit, beating)
-  local amnesty, before, back = come_by(config, time, beating)
+local function run_due(config, time, limit, beating)
+  local amnesty, before, back = note_activity(config, time, beating)
   if newer_layout then
     return 0, 0, -1
   end

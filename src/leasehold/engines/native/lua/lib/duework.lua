@@ -1,11 +1,8 @@
--- lib tend: what is due, whoever comes by: scheduled jobs whose time has come, and the jobs of workers that died.
---@include hold
+-- lib duework: work that is due, which every claim, heartbeat and maintenance does: scheduled jobs whose time has come,
+-- and jobs of workers that died.
+--@include silence hold
 
--- The error of the last that was due and could not be put into line. A claim that finds nothing else answers it.
-local not_promoted = nil
-
--- One that has a shape takes several times as long as one that does not. One whose list is another program's is put off: it
--- must not keep the others from their lists.
+-- Put scheduled jobs that are due into line. A job of a lane or a priority counts as several, since it takes as long.
 local function promote(time, limit)
   local due = call('ZRANGEBYSCORE', key('scheduled'), '-inf', time, 'LIMIT', 0, limit)
   if #due == 0 then
@@ -22,17 +19,13 @@ local function promote(time, limit)
       local record = call('HGET', key('jobs'), id) or ''
       shape, bytes = shape_of(record), bytes + #record
     end
-    local trouble = shape ~= '' and shapes.trouble_of(shape)
-    if trouble then
-      not_promoted, work = trouble, work + 1
-      shapes.put_off(id)
-    elseif shape == '' or not shapes.word(shape, 'l') and not shapes.word(shape, 'p') then
+    if shape == '' or shapes.list_of(shape) == 'ready' then
       plain[#plain + 1], work = id, work + 1
-      promoted[#promoted + 1] = entry
     else
+      shapes.check(shape)
       shaped[#shaped + 1], work = { id, shape }, work + @BACK_HARD@
-      promoted[#promoted + 1] = entry
     end
+    promoted[#promoted + 1] = entry
   end
   for _, one in ipairs(shaped) do
     shapes.place_again(one[1], one[2])
@@ -47,14 +40,14 @@ local function promote(time, limit)
   return #promoted
 end
 
--- Do what is due and answer: promoted, reclaimed, milliseconds until something more is due (-1: nothing known), and whether
--- only a part of what the dead held is back.
-local function tend(config, time, limit, beating)
-  local amnesty, before = come_by(config, time, beating)
+-- Do the work that is due. Answers how many jobs were promoted and reclaimed, in how many ms more is due (-1: not known),
+-- and whether only a part of the jobs of the dead is back.
+local function run_due(config, time, limit, beating)
+  local amnesty, before = note_activity(config, time, beating)
   if newer_layout then
     return 0, 0, -1
   end
-  local held_ms = rare and hold_left('', time) or 0
+  local held_ms = uses_features and hold_left('', time) or 0
   local promoted = held_ms > 0 and 0 or promote(time, limit)
   local reclaimed, again, rest = reap(config, time, amnesty, before, limit)
   local due = held_ms > 0 and time + held_ms or call('ZRANGE', key('scheduled'), 0, 0, 'WITHSCORES')[2]

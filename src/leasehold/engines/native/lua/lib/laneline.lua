@@ -1,0 +1,60 @@
+-- lib laneline: how jobs get into the line of their lane.
+--@include lanes
+local lane_line = setmetatable({ function(my)
+  -- Put these jobs at the end of a lane, and set how many jobs of the lane may run.
+  function my.append(lane, ids, limit)
+    lanes.change(lane, false, function()
+      if limit ~= 1 then
+        call('HSET', key('limits'), lane, limit)
+      else
+        call('HDEL', key('limits'), lane)
+      end
+      call('RPUSH', key('lane:' .. lane), unpack(ids))
+      call('HINCRBY', key('meta'), 'laned', #ids)
+      for _, id in ipairs(ids) do
+        lanes.vacate(lane, id)
+      end
+    end)
+  end
+
+  -- Count the jobs with a lower rank at the front of a lane. They stand there in the order of their ranks, in front of the
+  -- jobs that were never out of line, and are no more than can have been out of line at one time.
+  local hints = {}
+  local function count_before(list, rank)
+    local hint, low, high = hints[list], 0, 1
+    local function is_before(n)
+      local _, other = lanes.entry_of(call('LINDEX', list, n) or '')
+      return other and tonumber(other) <= rank
+    end
+    -- Jobs that come back one after the other are mostly next to each other.
+    if hint and is_before(hint - 1) and not is_before(hint) then
+      return hint
+    end
+    while high <= @MAX_LANE_LIMIT@ and is_before(high - 1) do
+      low, high = high, 2 * high
+    end
+    while low + 1 < high do
+      local middle = math.floor((low + high) / 2)
+      if is_before(middle - 1) then low = middle else high = middle end
+    end
+    return low
+  end
+
+  -- Put a job back to the front of its lane, behind the jobs before it that are back already. A job whose rank is
+  -- forgotten, since it had ended, goes before all others, also before those that are still to come back.
+  function my.put_back(lane, id)
+    local list, _, rank = key('lane:' .. lane), lanes.occupied_by(id)
+    rank = rank or '0'
+    lanes.change(lane, true, function()
+      local before, entry = count_before(list, tonumber(rank)), '@' .. rank .. '/' .. id
+      hints[list] = before + 1
+      if before > 0 then
+        call('LINSERT', list, 'AFTER', call('LINDEX', list, before - 1), entry)
+      else
+        call('LPUSH', list, entry)
+      end
+      call('HINCRBY', key('meta'), 'laned', 1)
+      lanes.vacate(lane, id)
+    end)
+  end
+end }, lazy)

@@ -1,0 +1,63 @@
+-- lib lanes: lanes and whose turn it is. A job that is out of line but not ended (held, waiting for its retry,
+-- isolated, unroutable), or that has failed and blocks, occupies its lane.
+--@include lazy wake
+local lanes = setmetatable({ function(my)
+  function my.busy_of(lane)
+    return tonumber(call('HGET', key('lanes'), lane) or 0)
+  end
+
+  function my.limit_of(lane)
+    return tonumber(call('HGET', key('limits'), lane) or 1)
+  end
+
+  -- Note that a job occupies its lane. Its rank is its place in the lane's order: several jobs may be out of line at one
+  -- time, and they come back in any order.
+  function my.occupy(lane, id, rank)
+    if call('HSET', key('busy'), id, rank .. ' ' .. lane) == 1 then
+      call('HINCRBY', key('lanes'), lane, 1)
+    end
+  end
+
+  function my.vacate(lane, id)
+    if call('HDEL', key('busy'), id) == 1 and call('HINCRBY', key('lanes'), lane, -1) <= 0 then
+      call('HDEL', key('lanes'), lane)
+    end
+  end
+
+  -- The id in an entry of a lane, and the job's rank if it has been out of line before.
+  function my.entry_of(text)
+    local rank, id = string.match(text, '^@(%d+)/(.*)$')
+    return id or text, rank
+  end
+
+  -- The lane that a job occupies, and the job's rank.
+  function my.occupied_by(id)
+    local rank, lane = string.match(call('HGET', key('busy'), id) or '', '^(%d+) (.*)$')
+    return lane, rank
+  end
+
+  -- Whether a lane starts no jobs: it is parked, or on hold (see lib hold).
+  function my.is_aside(lane)
+    return call('HEXISTS', key('parked'), lane) == 1 or call('ZSCORE', key('holds'), lane)
+  end
+
+  local function may_run(lane)
+    return call('LLEN', key('lane:' .. lane)) > 0 and my.busy_of(lane) < my.limit_of(lane) and not my.is_aside(lane)
+  end
+
+  -- Change a lane. `turns` lists it once while its next job may be claimed, else not at all.
+  function my.change(lane, first, change)
+    local before = may_run(lane)
+    change()
+    local after = may_run(lane)
+    if after and not before then
+      call(first and 'LPUSH' or 'RPUSH', key('turns'), lane)
+      wake_one()
+    elseif before and not after then
+      call('LREM', key('turns'), 1, lane)
+    end
+    if not after and call('EXISTS', key('lane:' .. lane)) == 0 and my.busy_of(lane) == 0 then
+      call('HDEL', key('limits'), lane)
+    end
+  end
+end }, lazy)

@@ -1,0 +1,32 @@
+-- lib tombstones: entries of the lists of waiting jobs whose job was cancelled or discarded while it waited. A tombstone is
+-- counted under the name of its list and its id, since the same id may wait in another list by then.
+local function tombstone_name(list, id)
+  return list == 'ready' and id or '@' .. list .. '/' .. id
+end
+
+local has_tombstones = nil
+-- Whether to skip the entry at hand: true once for every tombstone of this name.
+local function is_tombstone(name)
+  if has_tombstones == nil then
+    has_tombstones = call('EXISTS', key('ghosts')) == 1
+  end
+  local left = has_tombstones and call('HGET', key('ghosts'), name)
+  if not left then
+    return false
+  elseif tonumber(left) <= 1 then
+    call('HDEL', key('ghosts'), name)
+  else
+    call('HINCRBY', key('ghosts'), name, -1)
+  end
+  call('HINCRBY', key('meta'), 'ghosts', -1)
+  return true
+end
+
+-- Forget all tombstones when no job waits. A count that stayed, since another program emptied a list, would one day hide a
+-- job of the same id.
+local function drop_tombstones()
+  if call('EXISTS', key('ghosts')) == 1 and tonumber(call('HGET', key('meta'), 'laned') or 0) <= 0 then
+    call('DEL', key('ghosts'))
+    call('HDEL', key('meta'), 'ghosts')
+  end
+end
