@@ -192,7 +192,7 @@ def test_a_worker_warns_of_a_queue_that_nothing_names(failed):
 def test_what_a_worker_has_claimed_ahead_is_not_said_to_run():
     view = WorkerView("w", ("q",), "host", 7, started_ms=0, seen_ms=56_000, concurrency=2, active=5)
     table = worker_table([view], 60_000)
-    shown = dict(zip(table.head, table.rows[0], strict=True))
+    shown = table.rows[0]
     assert (shown["held"], shown["slots"], shown["announced"]) == ("5", "2", "4s ago")
     assert "running" not in shown
 

@@ -116,7 +116,7 @@ def test_the_fields_and_exit_statuses_are_those_of_the_snapshot(ran: list[Ran]) 
     now = [f"exit status {status.name} = {status.value}" for status in Exit]
     for one in ran:
         now += ["", f"$ leasehold {one.command} --json    # {one.status}"]
-        now += [f"{name}: {'|'.join(sorted(types))}" for name, types in shape(one.printed).items()]
+        now += [f"{name}: {'|'.join(sorted(types))}" for name, types in sorted(shape(one.printed).items())]
     if os.environ.get("LEASEHOLD_SNAPSHOT") == "write":
         SNAPSHOT.write_text("\n".join(now) + "\n")
     assert now == SNAPSHOT.read_text().splitlines()

@@ -67,7 +67,7 @@ def test_on_a_terminal(app, terminal, redis_url):
     ("queues", "workers", "shown"), [(3, 2, (3, 2)), (50, 2, (15, 2)), (2, 50, (2, 15)), (50, 50, (11, 6))]
 )
 def test_a_screen_has_room_for_both_tables(queues, workers, shown):
-    tables = [Table("", ("name",), tuple((str(n),) for n in range(count))) for count in (queues, workers)]
+    tables = [Table("", tuple({"name": str(n)} for n in range(count))) for count in (queues, workers)]
     first, second = _cut(tables, 17)
     assert (len(first.rows), len(second.rows)) == shown
     assert first.below == ("" if shown[0] == queues else f"... and {queues - shown[0]} more")

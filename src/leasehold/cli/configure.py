@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 import click
 
 from leasehold.cli.completion import queue_names
 from leasehold.cli.output.jobs import dump
-from leasehold.cli.output.overview import settings_json, settings_table
+from leasehold.cli.output.overview import settings_table
 from leasehold.cli.output.tables import show
 from leasehold.cli.reach import Where, note_unknown, reach, reaching
 from leasehold.core import limits
@@ -44,7 +46,7 @@ def configure(
         else:
             settings = app.control.configure(queue, max_length=max_length, lane_failure=lane_failure)
         if as_json:
-            click.echo(dump({"queue": queue, **settings_json(settings)}))
+            click.echo(dump({"queue": queue, **asdict(settings)}))
         else:
             show([settings_table(settings)])
         note_unknown(app, queue)

@@ -40,8 +40,8 @@ class Overview:
 
     def to_json(self) -> dict[str, Any]:
         return {
-            "queues": list(map(overview.queue_json, self.queues)),
-            "workers": list(map(overview.worker_json, self.workers)),
+            "queues": self.queues,
+            "workers": self.workers,
             "refused": [{"queue": one.queue, "error": one.reason} for one in self.refused],
         }
 
@@ -159,19 +159,16 @@ def _show_queue(app: Leasehold, queue: str, as_json: bool) -> None:
     }
     if as_json:
         shown = {
-            "queues": [overview.queue_json(view)],
-            **{
-                state.value: [lanes.to_json(lane) for lane in stopped.get(state, ([], False))[0]]
-                for state in (LaneState.PARKED, LaneState.BLOCKED)
-            },
-            "workers": [overview.worker_json(one) for one in seen.workers],
+            "queues": [view],
+            **{state.value: stopped.get(state, ([], False))[0] for state in (LaneState.PARKED, LaneState.BLOCKED)},
+            "workers": seen.workers,
         }
         click.echo(dump(shown))
         return
     tables = [lanes.lane_table(queue, state, *found, _now_ms()) for state, found in stopped.items() if found[0]]
     show(
         [
-            overview.queue_table([view]).without(("notes",)),
+            overview.queue_table([view]).without("notes"),
             overview.settings_table(view.settings, view),
             *tables,
             overview.worker_table(seen.workers, _now_ms()),
@@ -185,7 +182,7 @@ def _show_queue(app: Leasehold, queue: str, as_json: bool) -> None:
 def _show_lanes(app: Leasehold, queue: str, state: LaneState, as_json: bool) -> None:
     found, more = lanes.first_lanes(app, queue, state)
     if as_json:
-        click.echo(dump({"lanes": [lanes.to_json(lane) for lane in found], "more": more}))
+        click.echo(dump({"lanes": found, "more": more}))
         return
     show([lanes.lane_table(queue, state, found, more, _now_ms())])
     if more:
@@ -200,12 +197,12 @@ def _show_lane(app: Leasehold, queue: str, name: str, as_json: bool) -> None:
     page = app.inspect.page(queue, State.READY, limit=JOBS_SHOWN, lane=name)
     if as_json:
         waiting: Sequence[object] = [jobs.to_json(one, content=False) for one in page.jobs]
-        click.echo(dump({"lane": lanes.to_json(view), "jobs": waiting, "total": page.total}))
+        click.echo(dump({"lane": view, "jobs": waiting, "total": page.total}))
         return
     click.echo(f"{lanes.describe(queue, view, _now_ms())}\n")
     title = f"{name}: {len(page.jobs):,} of {page.total:,} that wait, in their order"
     table = jobs.job_table(page.jobs, _now_ms(), title, "No jobs wait in it.")
-    show([table.without(("lane", "state"))])
+    show([table.without("lane", "state")])
 
 
 def _now_ms() -> float:

@@ -154,7 +154,7 @@ def _show(queue: str, lane: str | None, offset: int | None, found: Sequence[Foun
     title = f"{whose}: " + ", ".join(_count(one, offset) for one in found if one.jobs)
     after = " behind this cursor" if offset is None else f" after the first {offset:,}" if offset else ""
     table = job_table(shown, now_ms, title, f"No {what} in {whose}{after}.")
-    show([table if of_all else table.without(("state",))])
+    show([table if of_all else table.without("state")])
 
 
 def _count(one: Found, offset: int | None) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import asdict, replace
 from typing import Any, Final
 
 from leasehold.cli.errors import masked
@@ -19,8 +20,6 @@ CONTENT_SHOWN: Final = 8 * 1024
 
 _TIMES: Final = ("enqueued", "due", "started", "ended", "expires")
 _COUNTS: Final = ("failures", "crashes")
-_SEEN: Final = ("lane", "priority", "progress", "cancelling")
-"""The columns of a page that are shown only where one of its jobs has something in them."""
 
 
 def describe(view: JobView, now_ms: float, *, content: bool) -> str:
@@ -50,27 +49,26 @@ def describe(view: JobView, now_ms: float, *, content: bool) -> str:
 
 
 def job_table(jobs: Sequence[JobView], now_ms: float, title: str, empty: str) -> Table:
-    """Some jobs. When: for ended jobs the end, for those held the start, else when they are due or came."""
-    head = ("job", "state", "task", *_SEEN, *_COUNTS, "when", "error", "message")
+    """Jobs. `when`: the end of those that have ended, the start of active ones, else when they are due or came."""
     rows = tuple(
-        (
-            view.id,
-            view.state.value,
-            view.task or "-",
-            *_seen(view),
-            str(view.failures),
-            str(view.crashes),
-            _when(view, now_ms),
-            view.error.type if view.error else "-",
-            masked(view.error.message).partition("\n")[0] if view.error else "-",
-        )
+        {
+            "job": view.id,
+            "state": view.state.value,
+            "task": view.task or "-",
+            "lane": view.shape.lane or "",
+            "priority": str(view.shape.priority or ""),
+            "progress": "" if view.progress is None else _share(view.progress),
+            "cancelling": "" if view.cancelling is None else "asked",
+            **{name: str(getattr(view, name)) for name in _COUNTS},
+            "when": _when(view, now_ms),
+            "error": view.error.type if view.error else "",
+            "message": masked(view.error.message).partition("\n")[0] if view.error else "",
+        }
         for view in jobs
     )
-    zero = tuple(name for n, name in enumerate(head) if name in _COUNTS and all(row[n] == "0" for row in rows))
-    spare = (zero, ("message",), ("crashes",), ("failures",))
-    table = Table(title, head, rows, frozenset({*_COUNTS, "priority", "progress", "when"}), empty, spare)
-    table = table.without([name for n, name in enumerate(head) if name in _SEEN and not any(row[n] for row in rows)])
-    return table if any(view.error for view in jobs) else table.without(("error", "message"))
+    table = Table(title, rows, (*_COUNTS, "priority", "progress", "when"), empty)
+    spare = (tuple(name for name in table.only("0") if name in _COUNTS), ("message",), ("crashes",), ("failures",))
+    return replace(table, spare=spare).without_empty("lane", "priority", "progress", "cancelling", "error", "message")
 
 
 def progress_text(progress: Progress, now_ms: float) -> str:
@@ -112,8 +110,8 @@ def to_json(view: JobView, *, content: bool) -> dict[str, Any]:
 
 
 def dump(value: object) -> str:
-    """JSON for people and programs."""
-    return json.dumps(value, indent=2)
+    """JSON for people and programs. Views have the names of their fields."""
+    return json.dumps(value, indent=2, default=asdict)
 
 
 def _shape_facts(shape: Shape) -> Sequence[tuple[str, str | None]]:
@@ -140,16 +138,6 @@ def _asked(view: JobView) -> str | None:
     if view.cancelling is None:
         return None
     return f"asked: {masked(view.cancelling)}" if view.cancelling else "asked"
-
-
-def _seen(view: JobView) -> tuple[str, ...]:
-    progress = view.progress
-    return (
-        view.shape.lane or "",
-        str(view.shape.priority) if view.shape.priority else "",
-        "" if progress is None else _share(progress),
-        "" if view.cancelling is None else "asked",
-    )
 
 
 def _share(progress: Progress) -> str:

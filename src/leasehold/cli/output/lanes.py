@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from shlex import quote
-from typing import Any, Final
+from typing import Final
 
 from leasehold.app.app import Leasehold
 from leasehold.cli.output.facts import facts, time_of
@@ -45,29 +44,25 @@ def first_lanes(app: Leasehold, queue: str, state: LaneState) -> tuple[list[Lane
 
 
 def lane_table(queue: str, state: LaneState, lanes: Sequence[LaneView], more: bool, now_ms: float) -> Table:
-    """Some lanes in one state. For parked ones also since when, and the job whose failure parked or blocks it."""
-    head = ("lane", "waiting", "busy", "limit", "parked", "parked_by", "blocked_by")
+    """Lanes in one state. Parked ones with the time, and with the job whose failure parked or blocks them."""
     rows = tuple(
-        (
-            view.name,
-            str(view.waiting),
-            str(view.busy),
-            str(view.limit),
-            "-" if view.parked_ms is None else f"{ago(now_ms - view.parked_ms)} ago",
-            view.parked_by or "-",
-            view.blocked_by or "-",
-        )
+        {
+            "lane": view.name,
+            "waiting": str(view.waiting),
+            "busy": str(view.busy),
+            "limit": str(view.limit),
+            "parked": "-" if view.parked_ms is None else f"{ago(now_ms - view.parked_ms)} ago",
+            "parked_by": view.parked_by or "-",
+            "blocked_by": view.blocked_by or "",
+        }
         for view in lanes
     )
     what = f"{state} lane" if len(rows) == 1 else f"{state} lanes"
     title = f"{queue}: the first {len(rows):,} {what}" if more else f"{queue}: {len(rows):,} {what}"
-    right = frozenset({"waiting", "busy", "limit", "parked"})
-    table = Table(title, head, rows, right, f"No {state} lanes in {queue}.")
     spare = ("limit",) if all(view.limit == 1 for view in lanes) else ()
-    table = replace(table, spare=(spare, ("parked",)))
-    if not any(view.blocked_by for view in lanes):
-        table = table.without(("blocked_by",))
-    return table if state is LaneState.PARKED else table.without(("parked", "parked_by"))
+    right = ("waiting", "busy", "limit", "parked")
+    table = Table(title, rows, right, f"No {state} lanes in {queue}.", (spare, ("parked",))).without_empty("blocked_by")
+    return table if state is LaneState.PARKED else table.without("parked", "parked_by")
 
 
 def way_on(queue: str, job_id: str) -> str:
@@ -101,17 +96,3 @@ _MEANINGS: Final = {
     LaneState.PARKED: " (set aside until it is resumed)",
     LaneState.IDLE: " (no job of it waits or runs)",
 }
-
-
-def to_json(view: LaneView) -> dict[str, Any]:
-    """A lane with the names of the fields of its view."""
-    return {
-        "name": view.name,
-        "state": view.state.value,
-        "waiting": view.waiting,
-        "busy": view.busy,
-        "limit": view.limit,
-        "parked_ms": view.parked_ms,
-        "parked_by": view.parked_by,
-        "blocked_by": view.blocked_by,
-    }

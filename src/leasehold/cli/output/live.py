@@ -6,6 +6,7 @@ import json
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import click
@@ -41,7 +42,7 @@ def follow(look: Callable[[], Seen], *, as_json: bool) -> None:
         return
     while True:
         if as_json:
-            click.echo(json.dumps({"at_ms": round(time.time() * limits.SECOND), **seen.to_json()}))
+            click.echo(json.dumps({"at_ms": round(time.time() * limits.SECOND), **seen.to_json()}, default=asdict))
         else:
             tables = "\n\n".join(plain(table) for table in seen.tables(time.time() * limits.SECOND))
             click.echo(f"{time.strftime('%H:%M:%S')}\n{tables}\n")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import click
 
@@ -18,47 +18,57 @@ if TYPE_CHECKING:
 _FIRST: Final = 24
 _OTHERS: Final = 8
 
+Row: TypeAlias = dict[str, str]
+"""The text of each column, in order. All rows of a table have the same columns."""
+
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows of text under a title. `right`: the columns to be aligned to the right: numbers and times.
+    """Rows under a title.
 
-    `lists`: the columns with several words in a cell, commas between: a terminal breaks their lines there only.
-    `spare`: the columns that a narrow terminal does without: group by group, the first to go first. `below`: a line
-    below the table, on a terminal.
+    `right`: the columns of numbers and times, which are aligned to the right. `lists`: the columns with words separated
+    by commas; a terminal breaks lines at these only. `spare`: groups of columns that a narrow terminal leaves out, the
+    first group first. `below`: a line below the table, on a terminal.
     """
 
     title: str
-    head: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    right: frozenset[str] = frozenset()
+    rows: tuple[Row, ...]
+    right: Collection[str] = ()
     empty: str = "Nothing."
     spare: tuple[tuple[str, ...], ...] = ()
-    lists: frozenset[str] = frozenset()
+    lists: Collection[str] = ()
     below: str = ""
 
-    def without(self, names: Sequence[str]) -> Table:
-        kept = [n for n, name in enumerate(self.head) if name not in names]
-        rows = tuple(tuple(row[n] for n in kept) for row in self.rows)
-        return replace(self, head=tuple(self.head[n] for n in kept), rows=rows)
+    @property
+    def head(self) -> tuple[str, ...]:
+        return tuple(self.rows[0]) if self.rows else ()
+
+    def without(self, *names: str) -> Table:
+        rows = tuple({name: cell for name, cell in row.items() if name not in names} for row in self.rows)
+        return replace(self, rows=rows)
+
+    def only(self, cell: str) -> tuple[str, ...]:
+        """The columns in which every cell is this."""
+        return tuple(name for name in self.head if all(row[name] == cell for row in self.rows))
+
+    def without_empty(self, *names: str) -> Table:
+        """Leave out those of these columns that have no text in any row."""
+        return self.without(*set(names).intersection(self.only("")))
 
     def first(self, count: int) -> Table:
-        """The table with so many rows at the most, and how many are left out below it."""
+        """At most `count` rows, with the number of the others below the table."""
         if len(self.rows) <= count:
             return self
         return replace(self, rows=self.rows[:count], below=f"... and {len(self.rows) - count:,} more")
 
     def spaced(self) -> Table:
         """The table with a space after the commas of its lists."""
-        rows = (
-            tuple(cell.replace(",", ", ") if self.head[n] in self.lists else cell for n, cell in enumerate(row))
-            for row in self.rows
-        )
+        rows = (row | {name: row[name].replace(",", ", ") for name in self.lists if name in row} for row in self.rows)
         return replace(self, rows=tuple(rows))
 
-    def all_zero(self) -> tuple[str, ...]:
-        """The columns that have nothing but 0 in them."""
-        return tuple(name for n, name in enumerate(self.head) if all(row[n] == "0" for row in self.rows))
+    def width_of(self, name: str) -> int:
+        """How wide the widest cell of a column is."""
+        return max((len(visible(row[name])) for row in self.rows), default=0)
 
 
 def show(tables: Sequence[Table]) -> None:
@@ -83,46 +93,32 @@ def ago(ms: float) -> str:
 
 
 def plain(table: Table) -> str:
-    """The table as columns with two spaces and more between, one line a row: for `grep` and `awk`.
+    """The table as columns with two or more spaces between them, one line for each row: for `grep` and `awk`.
 
-    Numbers and times are one word each; names and texts are as they are, with what is no text escaped.
+    Numbers and times are one word each. In names and texts only control characters are escaped.
     """
     if not table.rows:
         return table.empty
-    words = [name in table.right for name in table.head]
-    lines = [
-        tuple(_plain_cell(cell, word) for cell, word in zip(row, words, strict=True))
-        for row in (table.head, *table.rows)
-    ]
-    widths = [max(len(row[n]) for row in lines) for n in range(len(table.head))]
-    sides = [str.rjust if name in table.right else str.ljust for name in table.head]
-    columns = list(zip(sides, widths, strict=True))
-    return "\n".join(
-        "  ".join(side(cell, width) for cell, (side, width) in zip(row, columns, strict=True)).rstrip() for row in lines
-    )
+    columns = [_plain_column(name, table) for name in table.head]
+    return "\n".join("  ".join(line).rstrip() for line in zip(*columns, strict=True))
+
+
+def _plain_column(name: str, table: Table) -> list[str]:
+    cells = [visible(cell).replace("\n", "\\n") or "-" for cell in (name, *(row[name] for row in table.rows))]
+    if name in table.right:
+        cells = [cell.replace(" ", "_") for cell in cells]
+    width = max(map(len, cells))
+    return [cell.rjust(width) if name in table.right else cell.ljust(width) for cell in cells]
 
 
 def fitted(table: Table, width: int) -> Table:
-    """The table without as many of its spare columns as it takes to fit."""
+    """The table without the spare columns that do not fit."""
     for names in table.spare:
-        if _width(table) <= width:
+        # Drawn, a column has a space on both sides and one behind it, and the table has one beside it.
+        if sum(max(len(name), table.width_of(name)) + 3 for name in table.head) + 1 <= width:
             break
-        table = table.without(names)
+        table = table.without(*names)
     return table
-
-
-def _width(table: Table) -> int:
-    """How wide the drawn table is: a space on both sides of a column and between two, and one beside the table."""
-    return sum(max(len(name), _widest(table, n)) + 3 for n, name in enumerate(table.head)) + 1
-
-
-def _widest(table: Table, n: int) -> int:
-    return max((len(visible(row[n])) for row in table.rows), default=0)
-
-
-def _plain_cell(cell: str, word: bool) -> str:
-    text = visible(cell).replace("\n", "\\n")
-    return (text.replace(" ", "_") if word else text) or "-"
 
 
 def _draw(tables: Sequence[Table]) -> None:
@@ -147,12 +143,12 @@ def drawn(whole: Table, console: Console) -> Iterator[RenderableType]:
     # Text, not markup: names may hold brackets.
     shown = RichTable(title=Text(visible(table.title), "italic"), title_justify="left", box=box.SIMPLE_HEAD)
     for n, name in enumerate(table.head):
-        # What is still too wide is folded, but not the numbers, and the first column (to be copied) as the last.
-        number = name in table.right
-        least = _widest(table, n) if number else min(_widest(table, n), _FIRST if n == 0 else _OTHERS)
+        # Wide columns are folded: numbers never, the first column (for copying) last.
+        least, number = table.width_of(name), name in table.right
+        least = least if number else min(least, _OTHERS if n else _FIRST)
         shown.add_column(name, justify="right" if number else "left", overflow="fold", min_width=least)
     for row in table.rows:
-        shown.add_row(*(Text(visible(cell), "dim" if cell == "0" else "") for cell in row))
+        shown.add_row(*(Text(visible(cell), "dim" if cell == "0" else "") for cell in row.values()))
     yield shown
     if table.below:
         yield Text(f"  {table.below}", "dim")
