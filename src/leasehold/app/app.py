@@ -194,16 +194,16 @@ class Leasehold:
         the event loop ("loop") for an async function. `max_memory`: how many more megabytes a job process may use.
         Raises `InvalidArgument`, also for a name that is taken and for annotations that JSON cannot hold.
         """
-        policy, place = self._policy(queue, options), Place.of(run_in, max_memory)
+        policy = self._policy(queue, options, Place.of(run_in, max_memory))
         given = None if name is None else names.task_name(name)
 
         def register(function: Callable[..., Any]) -> Task[Any, Any, Any]:
             checked_function(function, "@app.task")
-            place.check(function, "@app.task")
+            policy.place.check(function, "@app.task")
             chosen = given or default_name(function)
             if chosen in self._tasks:
                 raise InvalidArgument(f"There already is a task {chosen!r}. Rename one of them with name=.")
-            task: Task[Any, Any, Any] = Task(Definition(self._client, chosen, function, policy, place), Options())
+            task: Task[Any, Any, Any] = Task(Definition(self._client, chosen, function, policy), Options())
             self._tasks[chosen] = task
             return task
 
@@ -239,8 +239,9 @@ class Leasehold:
         """
         if callable(queue):
             raise InvalidArgument('@app.handler needs the name of its queue: @app.handler("emails").')
-        policy = Policy(self._queue_name(queue), Rules.of(options), self._defaults)
         rule, place = batch_rule(batch, linger, one_lane), Place.of(run_in, max_memory)
+        own = Rules.of(options)
+        policy = Policy(self._queue_name(queue), own, self._defaults, place=place, batch=rule)
         if one_lane:
             self._client.require(Feature.LANES, "lanes")
 
@@ -251,7 +252,7 @@ class Leasehold:
             takes_what_comes(function, rule is not None, "@app.handler")
             if policy.queue in self._handlers:
                 raise InvalidArgument(f"Queue {policy.queue!r} already has a handler. A queue can have one.")
-            handler = self._handlers[policy.queue] = RawHandler(function, policy, rule, place)
+            handler = self._handlers[policy.queue] = RawHandler(function, policy)
             return handler
 
         return register
@@ -357,10 +358,11 @@ class Leasehold:
     ) -> None:
         await self.aclose()
 
-    def _policy(self, queue: str, options: TaskOptions) -> Policy:
+    def _policy(self, queue: str, options: TaskOptions, place: Place) -> Policy:
         shape: Any = {name: value for name, value in options.items() if name in OF_SHAPE}
-        own = Rules.of(options, OF_RUN | OF_SHAPE, OF_TASK)
-        return Policy(self._queue_name(queue), own, self._defaults, Options().using(OF_SHAPE, **shape).check())
+        own = Rules.of(options, OF_RUN | OF_SHAPE | OF_TASK)
+        defaults = Options().using(OF_SHAPE, **shape).check()
+        return Policy(self._queue_name(queue), own, self._defaults, defaults, place)
 
     def _queue_name(self, queue: object) -> str:
         """Check a queue's name, also for the keys of the protocol in use."""

@@ -12,7 +12,6 @@ from typing import Any, Final
 from leasehold.app.policy import Policy
 from leasehold.core import limits, names
 from leasehold.core.errors import InvalidArgument, invalid
-from leasehold.core.place import USUAL, Place
 from leasehold.core.signature import Results
 from leasehold.core.task import BatchRule, TaskSpec
 
@@ -25,12 +24,8 @@ MAX_LINGER_MS: Final = limits.MINUTE
 class RawHandler:
     """The handler of a queue's raw payloads, made by `@app.handler`. Calling it calls the function."""
 
-    def __init__(
-        self, function: Callable[..., Any], policy: Policy, batch: BatchRule | None = None, place: Place = USUAL
-    ) -> None:
+    def __init__(self, function: Callable[..., Any], policy: Policy) -> None:
         self._function = function
-        self._place = place
-        self._batch = batch
         self._results = Results(f"the handler of queue {policy.queue!r}")
         self.policy = policy
         self.queue = policy.queue
@@ -44,24 +39,7 @@ class RawHandler:
     @property
     def spec(self) -> TaskSpec:
         """The handler as the runtime sees it."""
-        rules = self.policy.settled()
-        return TaskSpec(
-            name=None,
-            queue=self.queue,
-            function=self._function,
-            is_async=inspect.iscoroutinefunction(self._function),
-            encode_result=self._results.encode,
-            decode=None,
-            timeout_ms=rules.timeout_ms,
-            retries=rules.retries,
-            backoff=rules.backoff,
-            result_ttl_ms=rules.result_ttl_ms,
-            batch=self._batch,
-            retry_rule=rules.retry_rule,
-            on_failure=rules.on_failure,
-            run_in=self._place.run_in,
-            max_memory=self._place.max_memory,
-        )
+        return self.policy.spec(None, self._function, self._results.encode)
 
     def __repr__(self) -> str:
         return f"<RawHandler {self.__name__} of queue {self.queue!r}>"

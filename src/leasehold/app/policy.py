@@ -7,13 +7,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypedDict, TypeVar
 
-from leasehold.client.options import NO_TIMEOUT_MS, UNSET, Options, ShapeOptions, Unset
+from leasehold.client.options import NO_TIMEOUT_MS, Options, ShapeOptions, check_names, timeout_on_wire
 from leasehold.core import limits, names
 from leasehold.core.backoff import Backoff, BackoffFunction, OwnBackoff
 from leasehold.core.errors import InvalidArgument, invalid
 from leasehold.core.events import Event
 from leasehold.core.job import ErrorInfo
+from leasehold.core.place import USUAL, Place
 from leasehold.core.retries import Errors, RetryRule, errors
+from leasehold.core.task import Arguments, BatchRule, TaskSpec
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -63,9 +65,9 @@ OF_RUN: Final = frozenset(RunOptions.__annotations__)
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """The options given in one place, checked. None, or `UNSET` for the timeout, means: not given."""
+    """The options given in one place, checked. None means: not given. `timeout_ms` 0: no limit."""
 
-    timeout_ms: int | Unset | None = UNSET
+    timeout_ms: int | None = None
     retries: int | None = None
     backoff: Backoff | OwnBackoff | None = None
     result_ttl_ms: int | None = None
@@ -74,16 +76,14 @@ class Rules:
     on_failure: FailureHook | None = None
 
     @classmethod
-    def of(cls, options: RunOptions, known: frozenset[str] = OF_RUN, others: frozenset[str] = frozenset()) -> Rules:
-        """Check the options. `known`: those allowed here; `others`: further ones, to be named in the error. Raises
-        `InvalidArgument`, which names the wrong option."""
-        unknown = sorted(options.keys() - known)
-        if unknown:
-            raise invalid("option", f"one of {', '.join(sorted(known | others))}", repr(unknown[0]))
+    def of(cls, options: RunOptions, known: frozenset[str] = OF_RUN) -> Rules:
+        """Check the options. `known`: the names that are allowed here. Raises `InvalidArgument`, which names the wrong
+        option."""
+        check_names(options, known)
         retries, ttl = options.get("retries"), options.get("result_ttl")
         retry_on, fail_on, hook = options.get("retry_on"), options.get("fail_on"), options.get("on_failure")
         return cls(
-            timeout_ms=_timeout_ms(options["timeout"]) if "timeout" in options else UNSET,
+            timeout_ms=timeout_on_wire(options["timeout"]) if "timeout" in options else None,
             retries=None if retries is None else names.count(retries, "retries"),
             backoff=_backoff(options.get("backoff")),
             result_ttl_ms=None
@@ -96,9 +96,8 @@ class Rules:
 
     def over(self, others: Rules) -> Rules:
         """Return these rules, completed from `others`."""
-        nothing: dict[str, object] = {"timeout_ms": UNSET}
-        values = {one.name: getattr(self, one.name) for one in fields(self)}
-        return replace(others, **{name: value for name, value in values.items() if value is not nothing.get(name)})
+        given = {one.name: value for one in fields(self) if (value := getattr(self, one.name)) is not None}
+        return replace(others, **given)
 
 
 BUILT_IN: Final = Rules(
@@ -152,46 +151,47 @@ class Policy:
     own: Rules
     defaults: Defaults
     options: Options = field(default_factory=Options)
+    place: Place = USUAL
+    batch: BatchRule | None = None
 
-    def settled(self) -> ResolvedPolicy:
+    def spec(
+        self,
+        name: str | None,
+        function: Callable[..., Any],
+        encode_result: Callable[[Any], bytes],
+        decode: Callable[[bytes], Arguments] | None = None,
+    ) -> TaskSpec:
         """Resolve the options and their defaults."""
         rules = self.own.over(self.defaults.of(self.queue))
         assert rules.retries is not None
         assert rules.backoff is not None
         assert rules.result_ttl_ms is not None
-        told = rules.retry_on is not None or rules.fail_on is not None
-        return ResolvedPolicy(
-            timeout_ms=self._timeout_ms(bool(self.options.persistent)),
+        has_rule = rules.retry_on is not None or rules.fail_on is not None
+        return TaskSpec(
+            name,
+            self.queue,
+            function,
+            inspect.iscoroutinefunction(function),
+            encode_result,
+            decode,
+            timeout_ms=self.wire_timeout_ms(self.options) or None,
             retries=rules.retries,
             backoff=rules.backoff,
             result_ttl_ms=rules.result_ttl_ms,
-            retry_rule=RetryRule(rules.retry_on, rules.fail_on) if told else None,
+            batch=self.batch,
+            retry_rule=RetryRule(rules.retry_on, rules.fail_on) if has_rule else None,
             on_failure=rules.on_failure,
+            run_in=self.place.run_in,
+            max_memory=self.place.max_memory,
+            persistent=bool(self.options.persistent),
         )
 
     def wire_timeout_ms(self, options: Options) -> int:
-        """Return the timeout of a job without its own."""
-        return self._timeout_ms(bool(options.persistent)) or NO_TIMEOUT_MS
-
-    def _timeout_ms(self, persistent: bool) -> int | None:
-        """Return the timeout, None for no limit. A default never times out a persistent job."""
+        """Return the timeout of a job without its own; 0: no limit. A default never times out a persistent job."""
         timeout_ms = self.own.timeout_ms
-        if timeout_ms is UNSET:
-            timeout_ms = None if persistent else self.defaults.of(self.queue).timeout_ms
-        assert timeout_ms is not UNSET
-        return timeout_ms
-
-
-@dataclass(frozen=True, slots=True)
-class ResolvedPolicy:
-    """The options of a task or a handler with all defaults. `timeout_ms` None: no limit."""
-
-    timeout_ms: int | None
-    retries: int
-    backoff: Backoff | OwnBackoff
-    result_ttl_ms: int
-    retry_rule: RetryRule | None
-    on_failure: FailureHook | None
+        if timeout_ms is None and not options.persistent:
+            timeout_ms = self.defaults.of(self.queue).timeout_ms
+        return timeout_ms or NO_TIMEOUT_MS
 
 
 def takes(function: Any, what: str, *arguments: str) -> Any:
@@ -223,12 +223,6 @@ def checked_kinds(kinds: tuple[object, ...]) -> None:
     for kind in kinds:
         if not isinstance(kind, type) or not issubclass(kind, Event):
             raise invalid("@app.on", rule, getattr(kind, "__qualname__", type(kind).__qualname__))
-
-
-def _timeout_ms(timeout: object) -> int | Unset | None:
-    if timeout is UNSET:
-        return UNSET
-    return None if timeout is None else names.duration_ms(timeout, "timeout")
 
 
 def _backoff(backoff: object) -> Backoff | OwnBackoff | None:

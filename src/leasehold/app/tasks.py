@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import PurePath
@@ -15,7 +14,6 @@ from leasehold.client.options import OF_USING, Options, UsingOptions
 from leasehold.core import names
 from leasehold.core.errors import InvalidArgument, invalid
 from leasehold.core.job import NewJob
-from leasehold.core.place import USUAL, Place
 from leasehold.core.signature import Results, Signature
 from leasehold.core.steps import Steps
 from leasehold.core.task import TaskSpec
@@ -34,14 +32,11 @@ C = TypeVar("C")
 class Definition:
     """The parts of a task that all its `using()` copies share."""
 
-    def __init__(
-        self, client: Client, name: str, function: Callable[..., Any], policy: Policy, place: Place = USUAL
-    ) -> None:
+    def __init__(self, client: Client, name: str, function: Callable[..., Any], policy: Policy) -> None:
         self.client = client
         self.name = name
         self.function = function
         self.policy = policy
-        self.place = place
         self._signature: Signature | None = None
         self._results: Results | None = None
         try:
@@ -66,24 +61,7 @@ class Definition:
         return self._signature
 
     def spec(self) -> TaskSpec:
-        rules = self.policy.settled()
-        return TaskSpec(
-            name=self.name,
-            queue=self.policy.queue,
-            function=self.function,
-            is_async=inspect.iscoroutinefunction(self.function),
-            encode_result=self.results.encode,
-            decode=self.signature.decode,
-            timeout_ms=rules.timeout_ms,
-            retries=rules.retries,
-            backoff=rules.backoff,
-            result_ttl_ms=rules.result_ttl_ms,
-            retry_rule=rules.retry_rule,
-            on_failure=rules.on_failure,
-            run_in=self.place.run_in,
-            max_memory=self.place.max_memory,
-            persistent=bool(self.policy.options.persistent),
-        )
+        return self.policy.spec(self.name, self.function, self.results.encode, self.signature.decode)
 
 
 class Task(Generic[P, R, C]):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict
 
 from leasehold.client.unique import rule_of
@@ -81,15 +81,6 @@ NO_LANE: Final = ""
 """The lane that means "no lane": the user passed None. No lane's name is empty."""
 
 
-class Unset(Enum):
-    """Distinguishes "not given" from None, which means "no limit" for a timeout."""
-
-    UNSET = "unset"
-
-
-UNSET: Final = Unset.UNSET
-
-
 @dataclass(frozen=True, slots=True)
 class Options:
     """The options of one job, checked. None: not given.
@@ -118,9 +109,7 @@ class Options:
         """
         if not options:
             return self
-        unknown = sorted(options.keys() - known)
-        if unknown:
-            raise invalid("option", f"one of {', '.join(sorted(known))}", repr(unknown[0]))
+        check_names(options, known)
         return replace(self, **_attempt(options), **_shape(options))
 
     def over(self, defaults: Options) -> Options:
@@ -160,6 +149,13 @@ class Options:
     @property
     def delayed(self) -> bool:
         return bool(self.delay_ms) or self.run_at_ms is not None
+
+
+def check_names(options: Mapping[str, object], known: frozenset[str]) -> None:
+    """Refuse unknown options: raise `InvalidArgument`."""
+    unknown = sorted(options.keys() - known)
+    if unknown:
+        raise invalid("option", f"one of {', '.join(sorted(known))}", repr(unknown[0]))
 
 
 def timeout_on_wire(timeout: object) -> int:
