@@ -1,13 +1,9 @@
-"""The conformance suite is for every engine: its tests use the engine interface, and exclusions are few and true."""
+"""The conformance suite is for every engine: its tests use the engine interface."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
-
-import pytest
-
-from tests.support.engines import ENTRIES, Entry
 
 FOLDER = Path(__file__).parents[1] / "conformance"
 TEXTS = {path.name: path.read_text() for path in sorted(FOLDER.glob("*.py"))}
@@ -18,9 +14,3 @@ LAYOUT = re.compile(r"world\.key\(|\bNATIVE\b|tests\.support\.native|leasehold\.
 def test_conformance_tests_use_the_engine_interface_only() -> None:
     found = [f"{name}: {match[0]}" for name, text in TEXTS.items() for match in LAYOUT.finditer(text)]
     assert not found
-
-
-@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.name)
-def test_every_exclusion_names_a_test(entry: Entry) -> None:
-    tests = {name for text in TEXTS.values() for name in re.findall(r"^(?:async )?def (test_\w+)", text, re.MULTILINE)}
-    assert set(entry.unlike) <= tests

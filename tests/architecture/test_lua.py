@@ -11,7 +11,10 @@ import pytest
 from tests.support.engines import ENTRIES
 
 SOURCE = Path(__file__).parents[2] / "src" / "leasehold" / "engines"
-DECLARATIONS: dict[str, ModuleType] = {entry.name.replace("-", "_"): entry.scripts for entry in ENTRIES}
+DECLARATIONS: dict[str, ModuleType] = {
+    name: entry.scripts for entry in ENTRIES if (SOURCE / (name := entry.name.replace("-", "_")) / "lua").is_dir()
+}
+"""Of the engines of the package that have Lua."""
 SHARED = SOURCE / "kit" / "lua"
 OPERATIONS = sorted(SOURCE.glob("*/lua/*.lua"))
 LIBRARIES = sorted(SOURCE.glob("*/lua/lib/*.lua"))

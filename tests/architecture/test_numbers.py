@@ -16,7 +16,11 @@ from tests.support.engines import ENTRIES
 
 SOURCE = Path(limits.__file__).parents[1]
 UNITS = {"SECOND", "MINUTE", "HOUR", "DAY"}
-NUMBERS = {"kit": kit.NUMBERS} | {entry.name.replace("-", "_"): entry.numbers for entry in ENTRIES}
+NUMBERS = {"kit": kit.NUMBERS} | {
+    name: entry.numbers
+    for entry in ENTRIES
+    if (SOURCE / "engines" / (name := entry.name.replace("-", "_")) / "lua").is_dir()
+}
 
 
 def names_in_lua(folder: Path) -> set[str]:

@@ -122,6 +122,7 @@ def test_purge_takes_as_many_rounds_as_it_needs(world: World) -> None:
     assert world.counts() == {}
 
 
+@pytest.mark.needs(Feature.UNROUTABLE)
 def test_purge_of_parked_jobs_finds_every_task(world: World) -> None:
     for n in range(8):
         world.put(f"j{n}", task=f"t{n}")
@@ -134,6 +135,7 @@ def test_purge_of_parked_jobs_finds_every_task(world: World) -> None:
     assert world.counts() == {}
 
 
+@pytest.mark.needs(Feature.UNROUTABLE)
 @pytest.mark.parametrize("act", ["retry", "discard", "cancel"])
 def test_a_task_whose_last_parked_job_is_gone_leaves_no_key(world: World, act: str) -> None:
     world.put("a", task="t")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from leasehold.core import limits
-from leasehold.core.engine import Feature
+from leasehold.core.engine import Feature, Trait
 from leasehold.core.job import Enqueued, NewJob, State
 from leasehold.core.outcome import Completed
 from tests.support.world import World
@@ -29,6 +29,7 @@ def test_a_job_comes_out_as_it_went_in(world: World) -> None:
     assert (lease.worker, lease.failures, lease.crashes, lease.attempt) == ("w", 0, 0, 1)
 
 
+@pytest.mark.needs(Trait.ENQUEUE_TIME)
 def test_the_time_of_the_enqueue_is_kept(world: World) -> None:
     world.put("a")
     lease = world.take_one()

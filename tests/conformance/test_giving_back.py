@@ -66,6 +66,7 @@ def maintain_all(world: World) -> list[int]:
     raise AssertionError("there is no end to it")
 
 
+@pytest.mark.needs(Feature.COUNTS)
 def test_the_jobs_of_a_dead_worker_come_back_in_their_order_and_the_earliest_count_as_crashed(world: World) -> None:
     ids = names(MANY)
     hold(world, ids, slots=100)
@@ -118,6 +119,7 @@ def test_a_worker_that_comes_back_to_life_keeps_what_it_still_holds(world: World
     world.audit()
 
 
+@pytest.mark.needs(Feature.COUNTS)
 @pytest.mark.parametrize("crashed", [False, True])
 def test_leave_gives_all_back_in_their_order(world: World, crashed: bool) -> None:
     ids = names(MANY)
@@ -149,6 +151,7 @@ def test_a_leave_whose_replies_are_lost_gives_all_back_once(world: World) -> Non
     world.audit()
 
 
+@pytest.mark.needs(Feature.COUNTS)
 @pytest.mark.parametrize("k", [1, 2, 3])
 def test_who_dies_between_two_calls_of_a_leave_loses_nothing(world: World, k: int) -> None:
     ids = names(MANY)

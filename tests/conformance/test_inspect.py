@@ -81,6 +81,7 @@ def test_pages_through_any_state(world: World, state: State) -> None:
     assert world.counts()[state.value] == 7
 
 
+@pytest.mark.needs(Feature.UNROUTABLE)
 def test_a_page_of_several_holders_and_tasks(world: World) -> None:
     world.put(*(f"a{n}" for n in range(9)))
     for worker in ("w1", "w2", "w3"):

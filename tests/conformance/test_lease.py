@@ -91,6 +91,7 @@ def test_how_long_until_something_is_due(world: World) -> None:
     assert answer.next_ms <= 5_000
 
 
+@pytest.mark.needs(Feature.COUNTS)
 def test_a_lease_by_hand_lasts_as_long_as_it_says(world: World) -> None:
     world.put("a")
     (lease,) = world.take(lease_ms=30_000)

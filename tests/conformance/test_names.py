@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from leasehold.core.engine import Feature
+from leasehold.core.engine import Feature, Trait
 from leasehold.core.job import State
 from leasehold.core.outcome import Completed, Failed, Released
 from tests.support.world import BOOM, World
@@ -51,6 +51,7 @@ def test_results_of_queues_with_odd_names_stay_apart(world: World) -> None:
     assert {name: world.view("a", name).result for name in ODD} == {name: name.encode() for name in ODD}
 
 
+@pytest.mark.needs(Trait.KEPT_WAKE)
 def test_waiting_for_queues_with_odd_names(world: World) -> None:
     world.put("a", queue="a}b{c")
     assert world.wait(ODD, 1_000) == "a}b{c"

@@ -34,6 +34,7 @@ class Keeper:
         self.overdue.leases = {lease.ref: ends_at for lease in leases}
 
 
+@pytest.mark.needs(Feature.COUNTS)
 def test_an_overdue_job_is_given_up_as_crashed(world: World) -> None:
     world.put("late", "fine")
     late, fine = world.take()
@@ -71,6 +72,7 @@ def test_a_lane_goes_on_behind_an_overdue_job(world: World) -> None:
     assert world.drain() == ["a", "b"]
 
 
+@pytest.mark.needs(Feature.COUNTS)
 @pytest.mark.parametrize(
     ("options", "seconds"),
     [

@@ -203,6 +203,7 @@ def test_an_offset_counts_from_the_cursor(world: World) -> None:
     assert [job.id for job in world.run(world.engine.page("q", State.READY, 2, 2, after=after)).jobs] == IDS[5:7]
 
 
+@pytest.mark.needs(Feature.UNROUTABLE)
 def test_parked_jobs_of_several_tasks_and_jobs_of_several_workers(world: World) -> None:
     for name in ("x", "y", "z"):
         world.put(*(f"{name}{n}" for n in range(4)), task=name)

@@ -51,7 +51,9 @@ def test_nothing_is_lacking(world: World) -> None:
 @pytest.mark.parametrize("key", NEIGHBOURS)
 def test_the_keys_and_channels_of_neighbours_are_out_of_reach(world: World, key: str) -> None:
     world.command("SET", key, "x")
-    for words in (("GET", key), ("SET", key, "y"), ("DEL", key), ("EXISTS", key), ("LPUSH", key, "y")):
+    every = (("GET", key), ("SET", key, "y"), ("DEL", key), ("EXISTS", key), ("LPUSH", key, "y"))
+    granted = rights_of(world.engine).needed
+    for words in (words for words in every if f"+{words[0].lower()}" in granted):
         with pytest.raises(AccessDenied):
             world.run(one(*words))
         with pytest.raises(ReplyError, match="can't access"):

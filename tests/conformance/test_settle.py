@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from leasehold.core.engine import Feature
+from leasehold.core.engine import Feature, Trait
 from leasehold.core.job import ErrorInfo, Lease, LeaseRef, State
 from leasehold.core.outcome import Broken, Cancelled, Completed, Crashed, Failed, Outcome, Released, Retried, Unroutable
 from tests.support.engines import LEASE_MS
@@ -163,6 +163,7 @@ def test_parked_jobs_come_back_in_their_order_however_many_rounds_it_takes(world
     assert world.ids(State.READY) == ids
 
 
+@pytest.mark.needs(Trait.PARKED_RAW)
 @pytest.mark.needs(Feature.UNROUTABLE)
 def test_a_raw_job_can_be_parked_as_well(world: World) -> None:
     world.put("a")
@@ -321,6 +322,7 @@ def test_all_outcomes_in_one_call(world: World) -> None:
 # Crashed: the process of the job died, its worker lives.
 
 
+@pytest.mark.needs(Feature.COUNTS)
 def test_a_crash_is_counted_and_the_job_goes_to_the_front(world: World) -> None:
     world.put("a", "b", "c", task="t")
     a, b = world.take(2)
@@ -332,6 +334,7 @@ def test_a_crash_is_counted_and_the_job_goes_to_the_front(world: World) -> None:
     assert world.view("b").crashes == 1
 
 
+@pytest.mark.needs(Feature.COUNTS)
 def test_a_job_that_crashes_every_time_ends_in_broken(world: World) -> None:
     world.put("poison")
     for crash in range(1, world.options.max_crashes):

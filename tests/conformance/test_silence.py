@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from leasehold.core import limits
-from leasehold.core.engine import BEAT_MS, Feature
+from leasehold.core.engine import BEAT_MS, Feature, Trait
 from leasehold.core.job import JobView, State
 from leasehold.core.outcome import Broken, Completed, Crashed, Failed, Outcome, Released, Retried
 from tests.support.engines import AMNESTY_MS, GRACE_MS, LEASE_MS, OUTAGE_MS
@@ -60,6 +60,7 @@ def test_silence_is_judged_only_after_the_grace(world: World) -> None:
     assert world.maintain().reclaimed == 1
 
 
+@pytest.mark.needs(Feature.COUNTS)
 @pytest.mark.parametrize("by", ["maintain", "lease", "heartbeat"])
 def test_anybody_who_comes_by_gives_back_the_jobs_of_the_dead(world: World, by: str) -> None:
     world.put("a", "b")
@@ -239,6 +240,7 @@ def test_the_jobs_of_two_dead_workers_come_back_in_one_order(world: World) -> No
     assert world.ids(State.READY) == list("abc")
 
 
+@pytest.mark.needs(Feature.COUNTS)
 def test_what_was_claimed_ahead_of_the_slots_does_not_count_as_crashed(world: World) -> None:
     ids = [f"j{n}" for n in range(10)]
     world.put(*ids)
@@ -414,6 +416,7 @@ def test_pruning_is_bounded(world: World, outcome: Outcome) -> None:
     assert [(answer.pruned, answer.more) for answer in rounds] == [(10, True), (10, True), (5, False)]
 
 
+@pytest.mark.needs(Feature.COUNTS)
 def test_who_knows_that_a_worker_is_dead_need_not_wait(world: World) -> None:
     """Its jobs are back at once, and count as crashed: those that it can have been running."""
     world.put(*(f"j{n}" for n in range(6)))
@@ -427,6 +430,7 @@ def test_who_knows_that_a_worker_is_dead_need_not_wait(world: World) -> None:
     world.drain()
 
 
+@pytest.mark.needs(Feature.COUNTS)
 def test_poison_that_kills_its_worker_at_once_ends_in_broken(world: World) -> None:
     world.put("a")
     for crash in range(world.options.max_crashes):
@@ -435,6 +439,7 @@ def test_poison_that_kills_its_worker_at_once_ends_in_broken(world: World) -> No
     assert world.state("a") is State.BROKEN
 
 
+@pytest.mark.needs(Trait.POISON_NEWS)
 @pytest.mark.parametrize("by", ["silence", "settle", "leave"])
 def test_who_took_down_its_workers_is_told_of_once(world: World, by: str) -> None:
     """Whoever notices it: whoever maintains the queue next tells of it, and of no other job."""
@@ -459,6 +464,7 @@ def test_who_took_down_its_workers_is_told_of_once(world: World, by: str) -> Non
     assert world.maintain().poisoned == ()
 
 
+@pytest.mark.needs(Feature.COUNTS)
 def test_news_of_what_was_discarded_meanwhile_is_no_news(world: World) -> None:
     world = world.with_options(max_crashes=1)
     world.put("poison")

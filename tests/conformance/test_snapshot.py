@@ -11,7 +11,9 @@ import re
 from pathlib import Path
 from typing import Final
 
-from leasehold.core.engine import Feature
+import pytest
+
+from leasehold.core.engine import Feature, Trait
 from leasehold.core.outcome import Broken, Completed, Failed, Retried, Unroutable
 from leasehold.core.shape import Conflict, Shape, UniqueRule, Until
 from tests.support.keyspace import keys
@@ -88,6 +90,7 @@ def quoted(value: bytes) -> str:
     return text
 
 
+@pytest.mark.needs(Trait.PUBLIC_KEYS)
 def test_the_keys_are_those_of_the_snapshot(world: World) -> None:
     play(world)
     now, snapshot = lines(world), SNAPSHOTS / f"{world.entry.name}.txt"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from leasehold.core.engine import STEADY_MS, Alone, Feature
+from leasehold.core.engine import STEADY_MS, Alone, Feature, Trait
 from leasehold.core.job import Lease, State
 from leasehold.core.outcome import Completed, Crashed, Released, Retried
 from leasehold.core.shape import Shape
@@ -87,6 +87,7 @@ def test_a_suspect_that_has_run_for_long_leaves_its_place_to_another(world: Worl
     assert world.view("a").crashes == 2, "it may yet kill its worker: its count stays until it ends"
 
 
+@pytest.mark.needs(Trait.SINGLE_WAKE)
 def test_the_end_of_a_suspect_wakes_a_worker_for_the_next(world: World) -> None:
     suspect(world, *"abc", crashes=2)
     first, _ = world.take(3, "w", slots=4)
@@ -396,6 +397,7 @@ def test_why_a_job_waits_is_said(world: World) -> None:
     assert world.run(world.engine.queue("q")).reserved is None
 
 
+@pytest.mark.needs(Trait.SUSPECT_COUNT)
 def test_suspects_that_wait_are_counted(world: World) -> None:
     suspect(world, *"ab", crashes=2)
     assert world.run(world.engine.queue("q")).suspects == 2

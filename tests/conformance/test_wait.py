@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from leasehold.core.engine import Feature
+from leasehold.core.engine import Feature, Trait
 from leasehold.core.job import Lease, State
 from leasehold.core.outcome import Broken, Cancelled, Completed, Failed, Outcome, Released, Retried, Unroutable
 from tests.support.world import BOOM, World
@@ -23,6 +23,7 @@ def test_nothing_to_wait_for_ends_in_time(world: World) -> None:
     assert waiting(world) is None
 
 
+@pytest.mark.needs(Trait.KEPT_WAKE)
 def test_waiting_says_which_queue_and_takes_nothing(world: World) -> None:
     world.put("b", queue="b")
     assert waiting(world, "a", "b", timeout_ms=5_000) == "b"
@@ -31,6 +32,7 @@ def test_waiting_says_which_queue_and_takes_nothing(world: World) -> None:
     assert waiting(world, "a", "b") is None
 
 
+@pytest.mark.needs(Trait.KEPT_WAKE)
 def test_more_than_one_job_wakes_as_many_workers_as_it_takes(world: World) -> None:
     world.put("a", "b", "c")
     for worker in ("w1", "w2", "w3"):
@@ -39,6 +41,7 @@ def test_more_than_one_job_wakes_as_many_workers_as_it_takes(world: World) -> No
     assert waiting(world) is None
 
 
+@pytest.mark.needs(Trait.SINGLE_WAKE, Trait.KEPT_WAKE)
 def test_one_job_wakes_one_worker(world: World) -> None:
     world.put("a")
     assert waiting(world) == "q"
@@ -46,6 +49,19 @@ def test_one_job_wakes_one_worker(world: World) -> None:
     assert world.drain() == ["a"]
 
 
+def test_a_job_that_comes_while_a_worker_waits_wakes_it(world: World) -> None:
+    woken: list[str | None] = []
+    thread = threading.Thread(target=lambda: woken.append(waiting(world, timeout_ms=30_000)))
+    thread.start()
+    for n in range(600):  # where wake-ups are not kept, those before the worker waits are lost
+        world.put(f"j{n}")
+        thread.join(0.05)
+        if not thread.is_alive():
+            break
+    assert woken == ["q"]
+
+
+@pytest.mark.needs(Trait.SINGLE_WAKE)
 def test_one_job_wakes_one_of_those_who_wait(world: World) -> None:
     woken: list[str | None] = []
     threads = [threading.Thread(target=lambda: woken.append(waiting(world, timeout_ms=1_000))) for _ in range(3)]
@@ -61,6 +77,7 @@ def test_one_job_wakes_one_of_those_who_wait(world: World) -> None:
     world.drain()
 
 
+@pytest.mark.needs(Trait.KEPT_WAKE)
 def test_a_job_that_comes_later_wakes_who_was_passed_over(world: World) -> None:
     """A wake-up that was lost with its worker must not keep later jobs silent."""
     world.put("a")
@@ -81,6 +98,7 @@ def test_a_delayed_job_at_the_head_wakes_so_that_somebody_learns_its_time(world:
     assert waiting(world) == "q"
 
 
+@pytest.mark.needs(Trait.KEPT_WAKE)
 @pytest.mark.parametrize(
     "how",
     [

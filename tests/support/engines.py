@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any, Final
 
-from leasehold.core.engine import Feature, Timing
+from leasehold.core.engine import Feature, Timing, Trait
 from leasehold.engines.kit.config import FAILED_MAX, FAILED_TTL_MS
 from leasehold.engines.native import NativeEngine
 from leasehold.engines.native import config as native_config
@@ -20,6 +20,9 @@ from leasehold.engines.redis_work_queue import scripts as redis_work_queue_scrip
 from leasehold.engines.redis_work_queue.config import RedisWorkQueueConfig
 from leasehold.testing.server import RedisServer
 from tests.support import native, redis_work_queue
+from tests.support.sixth import SixthConfig, SixthEngine
+from tests.support.sixth import looking as sixth
+from tests.support.sixth import scripts as sixth_scripts
 
 LEASE_MS: Final = 10_000
 GRACE_MS: Final = 4_000
@@ -51,13 +54,13 @@ class Entry:
     that must stay the same when nothing may change. timeless: the same without times. spoil: write another program's
     data into a queue, so that the engine refuses it. set_layout: write a layout version to a queue. answers: the word
     in the names of the keys that remember answers. numbers: what its Lua takes from its config.py. scripts: the module
-    that declares its Lua operations. unlike: tests that the engine cannot pass, by name, and why; only for differences
-    of the wire format that no `Feature` stands for. A test that needs a feature says so by
-    `@pytest.mark.needs(Feature.X)`, on the test or on a case of it, and is left out for engines without it.
+    that declares its Lua operations. A test that needs a feature or a trait names it by
+    `@pytest.mark.needs(Feature.X)`, on the test or on a case of it, and does not run for engines without it.
     """
 
     name: str
     features: frozenset[Feature]
+    traits: frozenset[Trait]
     make: Callable[[str, Options], Any]
     pass_time: Callable[[RedisServer, str, str, int], None]
     audit: Callable[[RedisServer, str], list[str]]
@@ -68,7 +71,6 @@ class Entry:
     answers: str
     numbers: Mapping[str, int]
     scripts: ModuleType
-    unlike: Mapping[str, str] = field(default_factory=dict)
 
 
 def _native(namespace: str, options: Options) -> NativeEngine:
@@ -88,6 +90,7 @@ def _native(namespace: str, options: Options) -> NativeEngine:
 NATIVE: Final = Entry(
     "native",
     NativeEngine.features,
+    NativeEngine.traits,
     _native,
     native.pass_time,
     native.audit,
@@ -118,6 +121,7 @@ def _redis_work_queue(namespace: str, options: Options) -> RedisWorkQueueEngine:
 REDIS_WORK_QUEUE: Final = Entry(
     "redis-work-queue",
     RedisWorkQueueEngine.features,
+    RedisWorkQueueEngine.traits,
     _redis_work_queue,
     redis_work_queue.pass_time,
     redis_work_queue.audit,
@@ -128,6 +132,33 @@ REDIS_WORK_QUEUE: Final = Entry(
     "done",
     redis_work_queue_config.NUMBERS,
     redis_work_queue_scripts,
-    redis_work_queue.UNLIKE,
 )
-ENTRIES: Final = (NATIVE, REDIS_WORK_QUEUE)
+
+
+def _sixth(namespace: str, options: Options) -> SixthEngine:
+    config = SixthConfig(
+        timing=options.timing,
+        outage_ms=options.outage_ms,
+        amnesty_ms=options.amnesty_ms,
+        failed_ttl_ms=options.failed_ttl_ms,
+        failed_max=options.failed_max,
+    )
+    return SixthEngine(namespace, config)
+
+
+SIXTH: Final = Entry(
+    "sixth",
+    SixthEngine.features,
+    SixthEngine.traits,
+    _sixth,
+    sixth.pass_time,
+    sixth.audit,
+    sixth.dump,
+    sixth.timeless,
+    sixth.spoil,
+    sixth.set_layout,
+    "call",
+    sixth_scripts.NUMBERS,
+    sixth_scripts,
+)
+ENTRIES: Final = (NATIVE, REDIS_WORK_QUEUE, SIXTH)

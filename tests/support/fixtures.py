@@ -8,19 +8,21 @@ from collections.abc import Iterator
 import pytest
 
 from leasehold.core.engine import FullEngine
-from leasehold.protocols.registry import rights_of
+from leasehold.protocols.registry import add, rights_of
 from leasehold.redis.sync import SyncDriver
 from leasehold.testing.server import RedisServer
 from tests.support import mutants
 from tests.support.engines import ENTRIES, NATIVE, Entry, Options
+from tests.support.sixth import PROTOCOL
 from tests.support.world import NAMESPACE, World
 
+add(PROTOCOL)
 _MUTATED = pytest.StashKey[bool]()
 
 
 def configure(config: pytest.Config) -> None:
     """Called by the conftest.py of every suite. With LEASEHOLD_MUTANT=name the scripts are broken on purpose."""
-    config.addinivalue_line("markers", "needs(feature...): the test asks for these features of the engine")
+    config.addinivalue_line("markers", "needs(feature...): the test needs these features and traits of the engine")
     config.addinivalue_line("markers", "garbage: the test leaves keys behind that are not as they should be")
     name = os.environ.get("LEASEHOLD_MUTANT", "")
     if name and not config.stash.get(_MUTATED, False):
@@ -29,15 +31,15 @@ def configure(config: pytest.Config) -> None:
 
 
 def fits(test: pytest.Item, entry: Entry) -> bool:
-    """Whether the engine has all features that the test, or this case of it, needs."""
-    return all(entry.features.issuperset(marker.args) for marker in test.iter_markers("needs"))
+    """Whether the engine has all features and traits that the test, or this case of it, needs."""
+    return all((entry.features | entry.traits).issuperset(marker.args) for marker in test.iter_markers("needs"))
 
 
 def generate(metafunc: pytest.Metafunc) -> None:
     """Each engine that the test is for, in turn. Called by the conftest.py of a suite for all engines."""
     if "entry" in metafunc.fixturenames:
         test = metafunc.definition
-        fit = [entry for entry in ENTRIES if test.name not in entry.unlike and fits(test, entry)]
+        fit = [entry for entry in ENTRIES if fits(test, entry)]
         metafunc.parametrize("entry", fit, indirect=True, ids=lambda entry: entry.name)
 
 

@@ -48,20 +48,6 @@ return 1
 """
 
 
-_WAITS: Final = "clients wait on the list of jobs itself, so one job wakes every client that waits"
-_TIMES: Final = "an item does not say when it was enqueued"
-UNLIKE: Final = {
-    # By name: the differences of the wire format that no feature stands for.
-    "test_a_raw_job_can_be_parked_as_well": "a raw payload without a handler is left to other clients",
-    "test_one_job_wakes_one_worker": _WAITS,
-    "test_one_job_wakes_one_of_those_who_wait": _WAITS,
-    "test_the_end_of_a_suspect_wakes_a_worker_for_the_next": _WAITS,
-    "test_suspects_that_wait_are_counted": "suspects wait in the list of all jobs",
-    "test_who_took_down_its_workers_is_told_of_once": "no key holds news for the next maintenance",
-    "test_the_time_of_the_enqueue_is_kept": _TIMES,
-}
-
-
 def prefix_of(namespace: str, queue: str) -> str:
     return namespace if queue == "default" else f"{namespace}:{queue}"
 

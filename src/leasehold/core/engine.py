@@ -73,6 +73,27 @@ class Feature(StrEnum):
     QUIET = "quiet"
 
 
+class Trait(StrEnum):
+    """What a wire format does that no caller asks for. The conformance tests and the table of protocols take it."""
+
+    PUBLIC_KEYS = "public_keys"
+    """Other programs read its keys, so that a snapshot compares them."""
+    ENQUEUE_TIME = "enqueue_time"
+    """A job keeps the time of its enqueue."""
+    GROUPS = "groups"
+    """Jobs that are claimed as a batch of one lane end together: see `Lease.group`."""
+    KEPT_WAKE = "kept_wake"
+    """A worker that begins to wait after a job came is woken for it."""
+    SINGLE_WAKE = "single_wake"
+    """One job wakes one of the workers that wait."""
+    PARKED_RAW = "parked_raw"
+    """Raw payloads without a handler become `unroutable`, as tasks do."""
+    SUSPECT_COUNT = "suspect_count"
+    """The inspector counts the suspects that wait."""
+    POISON_NEWS = "poison_news"
+    """Maintenance reports jobs that ended in `broken`, once."""
+
+
 class Alone(StrEnum):
     """Whether a worker can run a job alone: with nothing beside it that could be to blame when the worker dies."""
 
@@ -152,6 +173,8 @@ class Engine(Protocol):
     def name(self) -> str: ...
     @property
     def features(self) -> frozenset[Feature]: ...
+    @property
+    def traits(self) -> frozenset[Trait]: ...
     @property
     def timing(self) -> Timing: ...
 

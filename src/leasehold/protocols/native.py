@@ -75,10 +75,10 @@ def _rebuild(spec: Mapping[str, Any]) -> NativeEngine:
 
 
 def _rights(engine: FullEngine) -> Rights:
-    from leasehold.engines.native.rights import missing_rights, needed_rights
+    from leasehold.engines.native.rights import rules_of
 
-    namespace = _engine(engine).namespace
-    return Rights(needed_rights(namespace), lambda: missing_rights(namespace))
+    rules = rules_of(_engine(engine).namespace)
+    return Rights(rules.needed(), rules.missing)
 
 
 ENTRY: Final = ProtocolEntry(

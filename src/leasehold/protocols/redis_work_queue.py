@@ -81,11 +81,11 @@ def _rebuild(spec: Mapping[str, Any]) -> RedisWorkQueueEngine:
 
 
 def _rights(engine: FullEngine) -> Rights:
-    from leasehold.engines.redis_work_queue.rights import missing_rights, needed_rights
+    from leasehold.engines.redis_work_queue.rights import rules_of
 
     own = _engine(engine)
-    prefixes = (own.base, *own.named.values())
-    return Rights(needed_rights(prefixes), lambda: missing_rights(prefixes))
+    rules = rules_of((own.base, *own.named.values()))
+    return Rights(rules.needed(), rules.missing)
 
 
 def _cleaning(engine: FullEngine) -> Cleaning:
@@ -102,7 +102,7 @@ def _cleaning(engine: FullEngine) -> Cleaning:
 def _migration(engine: FullEngine) -> Migration:
     from leasehold.engines.kit.base import Scripted
     from leasehold.engines.redis_work_queue.migrate import migrate_page
-    from leasehold.engines.redis_work_queue.rights import missing_rights
+    from leasehold.engines.redis_work_queue.rights import rules_of
 
     own = _engine(engine)
 
@@ -111,7 +111,7 @@ def _migration(engine: FullEngine) -> Migration:
             raise UnsupportedFeature(f"Jobs of {REDIS_WORK_QUEUE} cannot be moved to the protocol {target.name!r}.")
         return migrate_page(own, queue, target, to, limit)
 
-    return Migration(page, lambda queue: missing_rights([own.prefix(queue)]))
+    return Migration(page, lambda queue: rules_of([own.prefix(queue)]).missing())
 
 
 ENTRY: Final = ProtocolEntry(

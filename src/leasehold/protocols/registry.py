@@ -16,6 +16,12 @@ DEFAULT: Final = ENTRIES[0].name
 _BY_NAME: Final = {entry.name: entry for entry in ENTRIES}
 
 
+def add(entry: ProtocolEntry) -> None:
+    """Register a protocol of another package. Raises `InvalidArgument` for a name that is taken."""
+    if _BY_NAME.setdefault(entry.name, entry) is not entry:
+        raise InvalidArgument(f"The protocol {entry.name!r} is in the registry already.")
+
+
 def parse_protocol(text: object) -> WireProtocol:
     """The protocol that a setting or an option names: "native", or "redis-work-queue:" and the prefix of its keys.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from leasehold.core.errors import AccessDenied
@@ -61,6 +62,59 @@ def denied(key: str, words: Sequence[str]) -> Steps[list[str]]:
     """Of these commands, those that this user may not run, in small letters. `KEY` in them stands for `key`."""
     reply = yield Invoke(_SCRIPT, (key,), tuple(words))
     return [(name.decode(errors="replace") if isinstance(name, bytes) else name).lower() for name in reply]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Keys of an engine: the pattern that an ACL grants, and one key of it that no queue has.
+
+    `channels`: pub/sub channels have such names, too.
+    """
+
+    pattern: str
+    probe: str
+    channels: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What an engine needs of a user of Redis: places, commands whose first argument is a key, and other commands."""
+
+    places: tuple[Place, ...]
+    commands: tuple[str, ...]
+    no_key: tuple[str, ...]
+
+    def needed(self) -> tuple[str, ...]:
+        """The rules of an ACL that grant this, and nothing else."""
+        channels = tuple(place.pattern for place in self.places if place.channels)
+        listening = ("PUBLISH", "SUBSCRIBE", "UNSUBSCRIBE") if channels else ()
+        keys = dict.fromkeys(place.pattern for place in self.places)
+        return granted(tuple(keys), (*self.commands, *self.no_key, *listening), channels)
+
+    def missing(self) -> Steps[tuple[str, ...]]:
+        """What this user lacks: commands as `+hset`, keys as `~jobs:*`, channels as `+publish &jobs:*`.
+
+        Before Redis 7 a user who lacks DEL may lack more than is found.
+        """
+        refused: list[str] = []
+        own: Place | None = None
+        for place in self.places:
+            try:
+                yield from denied(place.probe, ())
+            except AccessDenied as error:
+                if not _KEYS_DENIED.search(str(error)):
+                    return ("+eval", "+evalsha")
+                refused.append(f"~{place.pattern}")
+            else:
+                own = own or place
+        if own is None:
+            return tuple(refused)
+        found = [*(yield from lacking(own.probe, own.pattern, self.commands, self.no_key)), *refused]
+        for name, rest in (("PUBLISH", " 1"), ("SUBSCRIBE", "")):
+            for place in self.places:
+                if place.channels and (yield from denied(own.probe, (f"{name} {place.probe}{rest}",))):
+                    found.append(f"+{name.lower()} &{place.pattern}")
+        return tuple(found)
 
 
 def lacking(key: str, keys: str, needed: Sequence[str], no_key: Sequence[str]) -> Steps[list[str]]:

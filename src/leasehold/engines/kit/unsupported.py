@@ -1,4 +1,4 @@
-"""What a wire format cannot hold, refused in the same words by all engines: an engine inherits what it lacks."""
+"""Refuses what a wire format cannot hold, in the same words for every engine."""
 
 from __future__ import annotations
 
@@ -33,7 +33,9 @@ def check_plain(protocol: str, job: NewJob) -> None:
         raise unsupported(protocol, next((name for name, value in asked if value), "a lane limit"))
 
 
-class NoLanes:
+class Unsupported:
+    """The operations that need a feature. Engines name it as their last base, and define those that they have."""
+
     name: ClassVar[str]
 
     def lane(self, queue: str, lane: str) -> Steps[LaneView]:
@@ -47,10 +49,6 @@ class NoLanes:
 
     def resume_lane(self, queue: str, lane: str) -> Steps[bool]:
         raise unsupported(self.name, "lanes")
-
-
-class NoSettings:
-    name: ClassVar[str]
 
     def configure(
         self,
@@ -66,28 +64,16 @@ class NoSettings:
                 raise unsupported(self.name, name)
         return _nothing_set()
 
-
-def _nothing_set() -> Steps[QueueSettings]:
-    yield Draw()
-    return QueueSettings()
-
-
-class NoQuiet:
-    name: ClassVar[str]
-
     def quiet(self, worker: str, quiet: bool = True) -> Steps[bool]:
         raise unsupported(self.name, "quiet workers")
-
-
-class NoProgress:
-    name: ClassVar[str]
 
     def progress(self, lease: Lease, progress: Progress) -> Steps[bool]:
         raise unsupported(self.name, "the progress of a job")
 
-
-class NoResults:
-    name: ClassVar[str]
-
     def result(self, queue: str, id: str) -> Steps[JobView | None]:
         raise unsupported(self.name, "results")
+
+
+def _nothing_set() -> Steps[QueueSettings]:
+    yield Draw()
+    return QueueSettings()

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
 from leasehold.core import limits
-from leasehold.core.engine import Alone, Feature, Maintained
+from leasehold.core.engine import Alone, Feature, Maintained, Trait
 from leasehold.core.errors import ReplyError
 from leasehold.core.job import Dropped, Enqueued, JobView, Lease, Leased, NewJob, State
 from leasehold.core.shape import Progress
@@ -44,6 +44,7 @@ class NativeEngine(ScriptedEngine, NativeInspector, NativeController):
 
     name: ClassVar[str] = "native"
     features: ClassVar[frozenset[Feature]] = frozenset(Feature)
+    traits: ClassVar[frozenset[Trait]] = frozenset(Trait) - {Trait.GROUPS}
     scripts = SCRIPTS
     layout = LAYOUT
     _new_part = staticmethod(new_part)

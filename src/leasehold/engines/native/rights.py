@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from leasehold.core.steps import Steps
-from leasehold.engines.kit.acl import denied, granted, lacking
+from leasehold.engines.kit.acl import Place, Rules
 from leasehold.engines.native.keys import namespace_prefix, queue_prefix
 
 PROBE: Final = "leasehold-check"
@@ -23,39 +22,13 @@ NEEDED: Final = (
 NO_KEY: Final = ("TIME", "ZINTER 1 KEY", "EVALSHA - 0")
 
 
-CHANNELS: Final = ("PUBLISH", "SUBSCRIBE", "UNSUBSCRIBE")
+def rules_of(namespace: str) -> Rules:
+    """The rights for the queues of a namespace, and for what belongs to no queue.
 
-
-def needed_rights(namespace: str) -> tuple[str, ...]:
-    """The rules of an ACL that grant what this engine needs, and nothing else."""
-    queues, common = _patterns(namespace)
-    # The scripts of what belongs to no queue name its prefix as their key.
-    keys = (queues, namespace_prefix(namespace), common)
-    return granted(keys, (*NEEDED, *NO_KEY, *CHANNELS), (queues, common))
-
-
-def missing_rights(namespace: str) -> Steps[tuple[str, ...]]:
-    """What this user lacks, as an ACL grants it: commands as `+hset`, keys as `~{leasehold:*`, channels as `&...`.
-
-    Empty: nothing. Before Redis 7 a user who lacks DEL may lack more than is found.
+    No name has a character that is special in a pattern, and none of another namespace begins like this.
     """
-    queue, common = f"{queue_prefix(namespace, PROBE)}:probe", f"{namespace_prefix(namespace)}:probe"
-    queues, others = _patterns(namespace)
-    found = yield from lacking(queue, queues, NEEDED, NO_KEY)
-    if f"~{queues}" in found or "+evalsha" in found:
-        return tuple(found)
-    for key, pattern in ((namespace_prefix(namespace), namespace_prefix(namespace)), (common, others)):
-        if (yield from denied(queue, (f"EXISTS {key}",))):
-            found.append(f"~{pattern}")
-    for name, rest in (("PUBLISH", " 1"), ("SUBSCRIBE", "")):
-        for channel, pattern in ((queue, queues), (common, others)):
-            if (yield from denied(queue, (f"{name} {channel}{rest}",))):
-                found.append(f"+{name.lower()} &{pattern}")
-    return tuple(found)
-
-
-def _patterns(namespace: str) -> tuple[str, str]:
-    """Those of the names of a queue's keys and channels, and of the others. No name has a character that is special in
-    a pattern, and none of another namespace begins like this."""
     common = namespace_prefix(namespace)
-    return f"{common.removesuffix('}')}:*", f"{common}:*"
+    queues = Place(f"{common.removesuffix('}')}:*", f"{queue_prefix(namespace, PROBE)}:probe", channels=True)
+    # The scripts of what belongs to no queue name its prefix as their key.
+    others = (Place(common, common), Place(f"{common}:*", f"{common}:probe", channels=True))
+    return Rules((queues, *others), NEEDED, NO_KEY)

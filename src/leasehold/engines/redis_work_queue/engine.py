@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar
 
 from leasehold.core import limits
-from leasehold.core.engine import Alone, Feature, Maintained
+from leasehold.core.engine import Alone, Feature, Maintained, Trait
 from leasehold.core.errors import QueueFull
 from leasehold.core.job import Dropped, Enqueued, Lease, Leased, NewJob
 from leasehold.core.steps import Arg, Command, Draw, Invoke, Nonce, Steps
@@ -16,7 +16,7 @@ from leasehold.engines.kit.config import META_TTL_MS
 from leasehold.engines.kit.encoding import as_bytes, as_text
 from leasehold.engines.kit.engine import ScriptedEngine
 from leasehold.engines.kit.suspects import RESERVED
-from leasehold.engines.kit.unsupported import NoLanes, NoProgress, NoQuiet, NoResults, NoSettings
+from leasehold.engines.kit.unsupported import Unsupported
 from leasehold.engines.redis_work_queue.clean import DeepPass, leftovers, light_page
 from leasehold.engines.redis_work_queue.config import CLEAN_STEPS, WAIT_SLICE_MS, RedisWorkQueueConfig
 from leasehold.engines.redis_work_queue.control import RedisWorkQueueController
@@ -34,16 +34,7 @@ from leasehold.engines.redis_work_queue.scripts import LAYOUT, SCRIPTS
 from leasehold.engines.redis_work_queue.wire import NAME, new_part, outcome_part
 
 
-class RedisWorkQueueEngine(
-    ScriptedEngine,
-    RedisWorkQueueInspector,
-    RedisWorkQueueController,
-    NoLanes,
-    NoSettings,
-    NoQuiet,
-    NoProgress,
-    NoResults,
-):
+class RedisWorkQueueEngine(ScriptedEngine, RedisWorkQueueInspector, RedisWorkQueueController, Unsupported):
     """Queues that clients of redis-work-queue share: engine, inspector and controller.
 
     engine = RedisWorkQueueEngine("jobs")
@@ -67,7 +58,7 @@ class RedisWorkQueueEngine(
             Feature.EXTEND,
         }
     )
-
+    traits: ClassVar[frozenset[Trait]] = frozenset({Trait.KEPT_WAKE, Trait.PUBLIC_KEYS})
     scripts = SCRIPTS
     layout = LAYOUT
     _new_part = staticmethod(new_part)

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from leasehold.core.errors import AccessDenied
-from leasehold.core.steps import Command, Steps
-from leasehold.engines.kit.acl import granted, lacking
+from leasehold.engines.kit.acl import Place, Rules
 from leasehold.engines.redis_work_queue.keys import escaped
 
 NEEDED: Final = (
@@ -22,25 +20,11 @@ NEEDED: Final = (
 NO_KEY: Final = ("TIME", "EVALSHA - 0", "SCAN 0")
 
 
-def needed_rights(prefixes: Sequence[str]) -> tuple[str, ...]:
-    """The rules of an ACL that grant what this engine needs for queues with these prefixes, and nothing else."""
-    patterns = (pattern for prefix in prefixes for pattern in _patterns(prefix))
-    return granted(tuple(dict.fromkeys(patterns)), (*NEEDED, *NO_KEY))
-
-
-def missing_rights(prefixes: Sequence[str]) -> Steps[tuple[str, ...]]:
-    """What this user lacks for queues with these prefixes: commands as `+hset`, keys as `~jobs:*`. Empty: nothing."""
-    found: dict[str, None] = {}
+def rules_of(prefixes: Sequence[str]) -> Rules:
+    """The rights for queues with these prefixes, and for nothing else."""
+    places: list[Place] = []
     for prefix in dict.fromkeys(prefixes):
-        itself, keys = _patterns(prefix)
-        found |= dict.fromkeys((yield from lacking(f"{prefix}:leasehold:probe", keys, NEEDED, NO_KEY)))
-        try:
-            yield Command(("EXISTS", prefix))
-        except AccessDenied:
-            found |= {f"~{itself}": None}
-    return tuple(found)
-
-
-def _patterns(prefix: str) -> tuple[str, str]:
-    """Those of the prefix, which the scripts name as their key and make the others of, and of the others."""
-    return escaped(prefix), f"{escaped(prefix)}:*"
+        pattern = escaped(prefix)
+        # The scripts name the prefix as their key, and make the others of it.
+        places += (Place(pattern, prefix), Place(f"{pattern}:*", f"{prefix}:leasehold:probe"))
+    return Rules(tuple(places), NEEDED, NO_KEY)

@@ -1,0 +1,211 @@
+"""The engine. Everything that it has in common with others comes from the kit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Final
+from urllib.parse import quote
+
+from msgspec import json
+
+from leasehold.core import limits
+from leasehold.core.engine import Alone, Feature, Maintained, Trait
+from leasehold.core.job import (
+    Enqueued,
+    ErrorInfo,
+    JobRecord,
+    JobView,
+    Lease,
+    Leased,
+    NewJob,
+    Page,
+    QueueView,
+    State,
+    WorkerView,
+)
+from leasehold.core.outcome import Outcome
+from leasehold.core.shape import CancelAnswer, CancelCount
+from leasehold.core.steps import Arg, Command, Draw, Invoke, Nonce, Steps
+from leasehold.core.waiting import Listen
+from leasehold.engines.kit.chunks import Part, known
+from leasehold.engines.kit.config import FAILED_MAX, FAILED_TTL_MS, META_TTL_MS, EngineConfig
+from leasehold.engines.kit.controller import ScriptedController, check_purge
+from leasehold.engines.kit.encoding import as_bytes, as_text, cancelled, number_of
+from leasehold.engines.kit.engine import ScriptedEngine
+from leasehold.engines.kit.inspector import ScriptedInspector, check_page, fields_of, read_cursor, write_cursor
+from leasehold.engines.kit.outcomes import encode_outcome
+from leasehold.engines.kit.unsupported import Unsupported, check_plain
+from tests.support.sixth.scripts import LAYOUT, SCRIPTS
+
+_HIDDEN: Final = frozenset({"seen", "amnesty", "before", "layout", "order", "front", "token"})
+_read_error = json.Decoder(dict[str, str]).decode
+
+
+@dataclass(frozen=True, slots=True)
+class SixthConfig(EngineConfig):
+    failed_ttl_ms: int = FAILED_TTL_MS
+    failed_max: int = FAILED_MAX
+
+    def as_argument(self) -> str:
+        return self.joined(self.failed_ttl_ms, self.failed_max)
+
+
+class SixthEngine(ScriptedEngine, ScriptedInspector, ScriptedController, Unsupported):
+    name: ClassVar[str] = "sixth"
+    features: ClassVar[frozenset[Feature]] = frozenset(
+        {Feature.OWN_ID, Feature.TASKS, Feature.TIMEOUT, Feature.RETRIES, Feature.RECORDS, Feature.EXTEND}
+    )
+    traits: ClassVar[frozenset[Trait]] = frozenset({Trait.ENQUEUE_TIME, Trait.GROUPS})
+    scripts = SCRIPTS
+    layout = LAYOUT
+
+    def __init__(self, namespace: str = "sixth", config: SixthConfig | None = None) -> None:
+        self.namespace = namespace
+        self.config = config or SixthConfig()
+        super().__init__(self.config.timing, self.config.as_argument())
+
+    def prefix(self, queue: str) -> str:
+        return f"sixth:{{{self.namespace}:{quote(queue, safe='', errors='surrogateescape')}}}"
+
+    def shared(self) -> str:
+        return f"sixth:{{{self.namespace}}}"
+
+    # What producers and workers need.
+
+    @staticmethod
+    def _new_part(position: int, job: NewJob) -> Part:
+        check_plain("sixth", job)
+        numbers = ("" if number is None else number for number in (job.timeout_ms, job.retries))
+        args = (as_bytes(job.id), job.payload, job.task or "", *numbers)
+        return Part(position, args, len(job.payload))
+
+    def _add(self, jobs: Sequence[NewJob], queue: str, chunk: list[Part], room: int) -> Steps[Iterable[Enqueued]]:
+        reply = yield from self._act_on("enqueue", queue, chunk)
+        return (Enqueued(jobs[part.position].id, letter == ord("1")) for part, letter in zip(chunk, reply, strict=True))
+
+    @staticmethod
+    def _token(text: bytes) -> str:
+        return text.decode()
+
+    def _claim(
+        self, queue: str, worker: str, limit: int, lease_ms: int | None, slots: int, together: int, alone: Alone
+    ) -> Steps[Leased]:
+        nonce: Nonce = yield Draw()
+        who: tuple[Arg, ...] = (nonce.session, nonce.number, self._config, as_bytes(worker))
+        args = (*who, limit, lease_ms or self.timing.lease_ms, together)
+        next_ms, rows, *_ = yield Invoke(self.scripts["claim"], (self.prefix(queue),), args)
+        leases = []
+        for row in rows:
+            view = _view(queue, row)
+            record = JobRecord(
+                view.id,
+                queue,
+                view.task,
+                view.payload or b"",
+                view.enqueued_ms or 0,
+                view.timeout_ms,
+                number_or_none(row[5]),
+            )
+            leases.append(Lease(worker, view.token or "", record, view.failures, 0, group=row[15].decode()))
+        return Leased(tuple(leases), next_ms=known(next_ms))
+
+    @staticmethod
+    def _outcome_part(position: int, lease: Lease, outcome: Outcome) -> Part:
+        kind, ms, body = encode_outcome(outcome)
+        return Part(position, (as_bytes(lease.record.id), lease.token, kind, ms, body), len(body), group=lease.group)
+
+    def _tidy(self, queue: str, tasks: Sequence[str], limit: int) -> Steps[Maintained]:
+        promoted, reclaimed, pruned, more = yield from self._ask("maintain", queue, self._config, limit, META_TTL_MS)
+        return Maintained(promoted, reclaimed, pruned, 0, more == 1)
+
+    def wait(self, worker: str, queues: Sequence[str], timeout_ms: int) -> Listen:
+        names = {self.prefix(queue).encode(): queue for queue in queues}
+        return Listen(tuple(f"{self.prefix(queue)}:news" for queue in queues), names.get)
+
+    def result_channel(self, queue: str, id: str) -> str:
+        return f"{self.prefix(queue)}:ended"
+
+    # Reading.
+
+    def queue(self, name: str) -> Steps[QueueView]:
+        states, meta = yield from self._ask("counts", name)
+        counts = dict.fromkeys(State, 0) | {
+            State(as_text(name)): n for name, n in zip(states[::2], states[1::2], strict=True)
+        }
+        fields = fields_of(meta)
+        totals = {field: number_of(value) or 0 for field, value in sorted(fields.items()) if field not in _HIDDEN}
+        return QueueView(name, counts, totals, newer_layout=self._newer_layout(fields))
+
+    def job(self, queue: str, id: str) -> Steps[JobView | None]:
+        row = yield from self._ask("show", queue, as_bytes(id))
+        return _view(queue, row) if row else None
+
+    def page(
+        self,
+        queue: str,
+        state: State,
+        offset: int = 0,
+        limit: int = limits.PAGE_MAX,
+        lane: str | None = None,
+        after: str | None = None,
+    ) -> Steps[Page]:
+        check_page(offset, limit)
+        score, *_ = read_cursor(after, state, lane)
+        total, last, *rows = yield from self._ask("page", queue, state.value, offset, limit, score)
+        cursor = write_cursor([last, b"", b"", b""] if last else [], state, lane)
+        return Page(tuple(_view(queue, row) for row in rows), total, cursor)
+
+    def workers(self) -> Steps[list[WorkerView]]:
+        seen = yield from self._announced()
+        shown = []
+        for view in seen:
+            active = 0
+            for queue in view.queues:
+                active += yield Command(("ZCARD", f"{self.prefix(queue)}:held:{view.id}"))
+            shown.append(replace(view, active=active))
+        return shown
+
+    # Acting.
+
+    def retry(self, queue: str, id: str, payload: bytes | None = None) -> Steps[bool]:
+        return (yield from self._act("retry", queue, as_bytes(id), int(payload is not None), payload or b"")) == b"1"
+
+    def cancel(self, queue: str, id: str, reason: str = "") -> Steps[CancelAnswer]:
+        reply = yield from self._act("cancel", queue, self._config, cancelled(reason), as_bytes(id))
+        return CancelAnswer.CANCELLED if reply == b"1" else CancelAnswer.NOTHING
+
+    def cancel_all(self, queue: str, lane: str | None = None, reason: str = "") -> Steps[CancelCount]:
+        return CancelCount(int((yield from self._act("cancel", queue, self._config, cancelled(reason)))))
+
+    def purge(self, queue: str, state: State) -> Steps[int]:
+        check_purge(state)
+        return (yield from self._in_rounds("purge", queue, state.value))
+
+
+def _view(queue: str, row: list[Any]) -> JobView:
+    """The fields are those of `row_of` in lua/lib/jobs.lua."""
+    id, state, payload, task, timeout, _, failures, enqueued, due, worker, token, started, ended, expires, error = row[
+        :15
+    ]
+    return JobView(
+        as_text(id),
+        queue,
+        State(state.decode()),
+        task=as_text(task) or None,
+        payload=payload,
+        failures=failures,
+        enqueued_ms=enqueued,
+        due_ms=due or None,
+        worker=as_text(worker) or None,
+        token=token.decode() or None,
+        started_ms=started or None,
+        ended_ms=ended or None,
+        expires_ms=expires or None,
+        error=ErrorInfo(**_read_error(error)) if error else None,
+        timeout_ms=number_or_none(timeout),
+    )
+
+
+def number_or_none(text: bytes) -> int | None:
+    return int(text) if text else None

@@ -1,0 +1,55 @@
+"""The registry entry of the protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from leasehold.core.engine import FullEngine, Timing
+from leasehold.engines.kit.acl import Place, Rules
+from leasehold.protocols.spec import EngineSpec, ProtocolEntry, Rights, Settings, Words
+from tests.support.sixth.engine import SixthConfig, SixthEngine
+
+_COMMANDS: Final = (
+    "DEL", "EXISTS", "GET", "HDEL 1", "HEXISTS 1", "HGET 1", "HGETALL", "HINCRBY 1 1", "HLEN", "HMGET 1", "HSET 1 1",
+    "PERSIST", "PEXPIRE 1", "SET 1", "ZADD 0 1", "ZCARD", "ZINCRBY 1 1", "ZRANGE 0 0", "ZRANGEBYSCORE 0 0", "ZREM 1",
+    "ZREMRANGEBYSCORE 0 0", "ZREVRANGEBYSCORE 0 0", "ZSCORE 1",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Sixth:
+    namespace: str = "sixth"
+
+    def engine(self, settings: Settings) -> FullEngine:
+        return SixthEngine(self.namespace)
+
+
+def _describe(engine: FullEngine) -> EngineSpec:
+    assert isinstance(engine, SixthEngine)
+    return {"namespace": engine.namespace, "config": asdict(engine.config)}
+
+
+def _rebuild(spec: Mapping[str, Any]) -> SixthEngine:
+    config = {**spec["config"], "timing": Timing(**spec["config"]["timing"])}
+    return SixthEngine(spec["namespace"], SixthConfig(**config))
+
+
+def _rights(engine: FullEngine) -> Rights:
+    assert isinstance(engine, SixthEngine)
+    shared, queue = engine.shared(), engine.prefix("leasehold-check")
+    queues = f"{shared.removesuffix('}')}:*"
+    places = (Place(queues, queue, channels=True), Place(shared, shared), Place(f"{shared}:*", f"{shared}:x"))
+    rules = Rules(places, _COMMANDS, ("TIME", "EVALSHA - 0"))
+    return Rights(rules.needed(), rules.missing)
+
+
+PROTOCOL: Final = ProtocolEntry(
+    "sixth",
+    Words("sixth:NAMESPACE", "sixth:jobs"),
+    lambda argument: Sixth(argument) if argument else None,
+    _describe,
+    _rebuild,
+    _rights,
+)
