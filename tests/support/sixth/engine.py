@@ -48,7 +48,7 @@ class SixthConfig(EngineConfig):
     failed_max: int = FAILED_MAX
 
     def as_argument(self) -> str:
-        return self.joined(self.failed_ttl_ms, self.failed_max)
+        return self.encoded(failed_ttl=self.failed_ttl_ms, failed_max=self.failed_max)
 
 
 class SixthEngine(ScriptedEngine, ScriptedInspector, ScriptedController, Unsupported):

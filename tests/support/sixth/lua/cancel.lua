@@ -5,7 +5,7 @@
 -- Invariant: running jobs are left alone.
 --@include begin remember jobs
 local session, number, body = ARGV[1], ARGV[2], ARGV[4]
-local config = configure(ARGV[3])
+local config = cjson.decode(ARGV[3])
 allow_when_full()
 --@include once
 check_types()

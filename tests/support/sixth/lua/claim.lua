@@ -7,7 +7,7 @@
 --@include begin remember back due silence claimed
 local session, number, worker, limit = ARGV[1], ARGV[2], ARGV[4], tonumber(ARGV[5])
 local lease_ms, together = tonumber(ARGV[6]), tonumber(ARGV[7])
-local config = configure(ARGV[3])
+local config = cjson.decode(ARGV[3])
 allow_when_full()
 local answer = recall(session, number)
 if answer then
@@ -18,7 +18,7 @@ if answer then
 end
 check_types()
 local time, micros = clock()
-local amnesty, before = come_by(config, time, worker)
+local amnesty, before = note_activity(config, time, worker)
 if not amnesty then
   return newer_layout_error()
 end

@@ -5,7 +5,7 @@
 -- something is due or -1
 -- Invariant: a worker that sends this in time is never taken for dead. Sending it again is harmless by nature.
 --@include begin back due silence
-local config, worker = configure(ARGV[1]), ARGV[2]
+local config, worker = cjson.decode(ARGV[1]), ARGV[2]
 allow_when_full()
 check_types()
 local time, again, _ = clock(), nil, nil
@@ -13,7 +13,7 @@ if call('EXISTS', key('held:' .. worker)) == 1 then
   call('ZADD', key('holders'), time + config.lease, worker)
   call('ZREM', key('suspects'), worker)
 end
-local amnesty, before = come_by(config, time, worker)
+local amnesty, before = note_activity(config, time, worker)
 if amnesty then
   _, again = reap(config, time, amnesty, before, @TEND_LIMIT@)
 end

@@ -4,11 +4,11 @@
 -- Returns: {promoted, reclaimed, pruned, 1 when there is more}
 -- Invariant: at most `limit` of each, but all of a dead worker. Sending it again is harmless by nature.
 --@include begin back due silence
-local config, limit, meta_ttl_ms = configure(ARGV[1]), tonumber(ARGV[2]), ARGV[3]
+local config, limit, meta_ttl_ms = cjson.decode(ARGV[1]), tonumber(ARGV[2]), ARGV[3]
 allow_when_full()
 check_types()
 local time = clock()
-local amnesty, before = come_by(config, time)
+local amnesty, before = note_activity(config, time)
 if not amnesty then
   return newer_layout_error()
 end

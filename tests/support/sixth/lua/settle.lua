@@ -5,7 +5,7 @@
 -- Invariant: a group ends as a whole, or not at all.
 --@include begin remember back
 local session, number, worker = ARGV[1], ARGV[2], ARGV[4]
-local config = configure(ARGV[3])
+local config = cjson.decode(ARGV[3])
 allow_when_full()
 --@include once
 check_types()

@@ -1,5 +1,5 @@
 -- lib jobs: a job is a table in the hash `jobs`, and an entry of the sorted set that is named as its state.
---@include types config
+--@include types
 local ENDS = { failed = true, broken = true, cancelled = true }
 
 local function job_of(id)
