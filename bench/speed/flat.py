@@ -25,7 +25,7 @@ from leasehold.engines.native.config import NativeConfig
 from leasehold.engines.native.engine import NativeEngine
 from leasehold.redis.embedded.binary import find_server
 from leasehold.redis.sync import SyncDriver
-from leasehold.runtime.settler import ROUND_MOST
+from leasehold.runtime.ports import ROUND_MOST
 from leasehold.testing.server import RedisServer
 
 Crowd = Literal["waiting", "scheduled", "held", "failed"]

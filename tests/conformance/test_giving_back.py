@@ -13,7 +13,7 @@ from leasehold.core.job import Lease, State
 from leasehold.core.shape import Shape
 from leasehold.core.steps import Command, Invoke, Reply
 from leasehold.engines.kit.config import BACK_MOST
-from leasehold.runtime.settler import ROUND_MOST
+from leasehold.runtime.ports import ROUND_MOST
 from tests.support.engines import GRACE_MS, LEASE_MS
 from tests.support.stepping import Send, Session, send_with, step, stop_after
 from tests.support.world import World

@@ -8,7 +8,7 @@ from leasehold.core.engine import Feature
 from leasehold.core.job import NewJob, State
 from leasehold.core.outcome import Failed, Retried, Unroutable
 from leasehold.core.shape import CancelCount, LaneFailure, LaneState, Shape
-from leasehold.runtime.settler import ROUND_MOST
+from leasehold.runtime.ports import ROUND_MOST
 from tests.support.stepping import stop_after
 from tests.support.world import BOOM, World
 

@@ -10,7 +10,7 @@ from leasehold.core.job import State
 from leasehold.core.outcome import Released, Retried, Unroutable
 from leasehold.core.shape import Shape
 from leasehold.engines.kit.config import PRIORITY_TURN, TURNS_MOST
-from leasehold.runtime.settler import ROUND_MOST
+from leasehold.runtime.ports import ROUND_MOST
 from tests.support.world import BOOM, World
 
 pytestmark = pytest.mark.needs(Feature.PRIORITIES)

@@ -8,7 +8,7 @@ from leasehold.core.engine import Feature
 from leasehold.core.job import Enqueued, Lease, NewJob, State
 from leasehold.core.outcome import Broken, Cancelled, Completed, Failed, Outcome, Released, Retried
 from leasehold.core.shape import Conflict, Shape, UniqueRule, Until
-from leasehold.runtime.settler import ROUND_MOST
+from leasehold.runtime.ports import ROUND_MOST
 from tests.support.stepping import stop_after
 from tests.support.world import BOOM, World
 

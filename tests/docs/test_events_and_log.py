@@ -16,7 +16,7 @@ from leasehold.core.outcome import Cancelled, Completed, Released, Unroutable
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = Path(leasehold.__file__).parent
-LOGGED_BY = {"log_event", "trouble", "line", "_of", "_error", "_warn"}
+LOGGED_BY = {"log_event", "trouble", "line", "_of", "_log", "_error", "_warn"}
 
 
 def rows(page: str) -> dict[str, str]:

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from collections import defaultdict, deque
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from msgspec import structs
@@ -22,6 +22,7 @@ from leasehold.core.steps import Steps
 from leasehold.core.task import TaskSpec
 from leasehold.core.waiting import Wait, Wake
 from leasehold.runtime import KeeperGone, Worker, current_job
+from leasehold.runtime.ports import Env, WorkerLimits
 
 
 def one_call(call: Callable[[], Any]) -> Generator[Any, Any, Any]:
@@ -483,7 +484,10 @@ def gated(gate: Gate, **options: Any) -> TaskSpec:
 
 
 class Rig:
-    """A worker on fakes, run as a task. Use it as `async with`: it is stopped at the end, whatever happened."""
+    """A worker on fakes, run as a task. Use it as `async with`: it is stopped at the end, whatever happened.
+
+    `limits`: numbers of its `WorkerLimits`. `worker_type`: a class in place of `Worker`.
+    """
 
     def __init__(self, function: Callable[..., Any] | TaskSpec, **options: Any) -> None:
         spec = function if isinstance(function, TaskSpec) else task(function)
@@ -493,9 +497,12 @@ class Rig:
         specs = [spec, *options.pop("more", [])]
         named = {spec.name: spec for spec in specs if spec.name is not None}
         raw = {spec.queue: spec for spec in specs if spec.name is None}
+        if numbers := options.pop("limits", None):
+            options["env"] = replace(options.get("env") or Env(), limits=WorkerLimits(**numbers))
         options = {"concurrency": 2, "grace_ms": 2_000, "signals": False, "queues": ["q"]} | options
         queues = options.pop("queues")
-        self.worker = Worker(self.engine, self.driver, named, raw, queues, keeper=self.keeper, **options)  # type: ignore[arg-type]
+        worker_type: Any = options.pop("worker_type", Worker)
+        self.worker = worker_type(self.engine, self.driver, named, raw, queues, keeper=self.keeper, **options)
         self.done: asyncio.Task[Any] | None = None
 
     async def __aenter__(self) -> Self:

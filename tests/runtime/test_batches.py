@@ -57,9 +57,8 @@ def ref_of(rig: Rig, id: str):
 
 
 @pytest.mark.parametrize("kind", ["async", "sync"])
-async def test_full_batches_in_order_each_in_one_slot(kind, monkeypatch):
+async def test_full_batches_in_order_each_in_one_slot(kind):
     # nothing is handed back, as on a machine that stands still
-    monkeypatch.setattr("leasehold.runtime.fetcher.STUCK_MS", limits.MINUTE)
     got: list[list[str]] = []
 
     def in_thread(jobs: list[Job]) -> None:
@@ -70,7 +69,7 @@ async def test_full_batches_in_order_each_in_one_slot(kind, monkeypatch):
 
     names = [f"{number:04}" for number in range(1_000)]
     spec = batches(on_loop if kind == "async" else in_thread, 50)
-    async with Rig(spec, concurrency=1, burst=True) as rig:
+    async with Rig(spec, concurrency=1, burst=True, limits={"stuck_ms": limits.MINUTE}) as rig:
         rig.engine.add(*names, task=None)
         assert await rig.ended() is ExitStatus.OK
     assert [name for jobs in got for name in jobs] == names

@@ -73,7 +73,7 @@ async def test_whatever_it_raises_after_the_ask_is_cancelled(error):
     assert rig.engine.outcomes("a") == [Cancelled("not needed")]
 
 
-async def test_what_it_returns_after_the_ask_counts_however_long_it_takes(monkeypatch):
+async def test_what_it_returns_after_the_ask_counts_however_long_it_takes():
     begun, release = asyncio.Event(), asyncio.Event()
     seen: list[bool] = []
 
@@ -88,9 +88,7 @@ async def test_what_it_returns_after_the_ask_counts_however_long_it_takes(monkey
         seen.extend([job.cancelled, job.lost])
         return "done"
 
-    for user in ("runtime.executor", "runtime.observe.dispatcher", "runtime.worker"):
-        monkeypatch.setattr(f"leasehold.{user}.CANCEL_MS", 1)
-    async with Rig(tidy) as rig:
+    async with Rig(tidy, limits={"cancel_ms": 1}) as rig:
         rig.engine.add("a")
         await begun.wait()
         ask(rig, "a")
@@ -210,8 +208,7 @@ async def test_a_message_cancels_at_once():
     assert rig.engine.outcomes("b") == [Completed(b"None")]
 
 
-async def test_listening_goes_on_after_an_outage(monkeypatch):
-    monkeypatch.setattr("leasehold.runtime.loops.REDIS_BACKOFF_CAP_MS", 1)
+async def test_listening_goes_on_after_an_outage():
     failures = 3
     gate = Gate()
 
@@ -221,7 +218,7 @@ async def test_listening_goes_on_after_an_outage(monkeypatch):
             failures -= 1
             raise Unreachable("gone")
 
-    rig = Rig(gated(gate), engine=listening())
+    rig = Rig(gated(gate), engine=listening(), limits={"redis_pause_ms": 1})
     rig.driver.fault = fault
     async with rig:
         await rig.driver.subscribed.wait()
@@ -255,15 +252,14 @@ async def test_a_user_who_may_not_subscribe_is_told_of_once_and_the_beats_do_it(
     assert caplog.text.count("not_listening") == 1
 
 
-async def test_a_silent_subscription_is_entered_once_more_now_and_then(monkeypatch):
-    monkeypatch.setattr("leasehold.runtime.subscriber.LOOK_S", 0.01)
+async def test_a_silent_subscription_is_entered_once_more_now_and_then():
     entered = asyncio.Queue[None]()
 
     def fault(call: str) -> None:
         if call == "subscribe":
             entered.put_nowait(None)
 
-    rig = Rig(lambda: None, engine=listening())
+    rig = Rig(lambda: None, engine=listening(), limits={"resubscribe_ms": 10})
     rig.driver.fault = fault
     async with rig:
         for _ in range(5):

@@ -191,15 +191,14 @@ async def test_a_listener_that_raises_harms_nobody_and_is_logged_once_for_each_k
     assert "card 4242" not in "".join(lines)
 
 
-async def test_a_listener_that_hangs_is_given_up_and_jobs_go_on(monkeypatch, caplog):
-    monkeypatch.setattr("leasehold.runtime.observe.dispatcher.LISTENER_MS", 20)
+async def test_a_listener_that_hangs_is_given_up_and_jobs_go_on(caplog):
     heard = Heard(events.Completed)
 
     async def stuck(event: Any) -> None:
         await asyncio.Event().wait()
 
     listeners = [Listener((events.Completed,), stuck), heard.listener]
-    async with Rig(lambda: None, listeners=listeners, burst=True) as rig:
+    async with Rig(lambda: None, listeners=listeners, burst=True, limits={"listener_ms": 20}) as rig:
         rig.engine.add("a", "b")
         assert await rig.ended() is ExitStatus.OK
     assert len(heard.all) == 2
@@ -207,8 +206,7 @@ async def test_a_listener_that_hangs_is_given_up_and_jobs_go_on(monkeypatch, cap
     assert "error=TimeoutError" in caplog.text
 
 
-async def test_events_that_nobody_can_keep_up_with_are_dropped_and_counted(monkeypatch, caplog):
-    monkeypatch.setattr("leasehold.runtime.observe.dispatcher.EVENTS_WAITING", 5)
+async def test_events_that_nobody_can_keep_up_with_are_dropped_and_counted(caplog):
     done, slow = asyncio.Event(), asyncio.Event()
     told: list[str] = []
 
@@ -219,7 +217,7 @@ async def test_events_that_nobody_can_keep_up_with_are_dropped_and_counted(monke
 
     stopped = Heard(events.WorkerStopped)
     listeners = [Listener((events.Completed,), listener), stopped.listener]
-    async with Rig(lambda: None, listeners=listeners, concurrency=1) as rig:
+    async with Rig(lambda: None, listeners=listeners, concurrency=1, limits={"events_waiting": 5}) as rig:
         rig.engine.add("first")
         await slow.wait()
         rig.engine.add(*map(str, range(20)))
@@ -234,10 +232,9 @@ async def test_events_that_nobody_can_keep_up_with_are_dropped_and_counted(monke
     assert f"events_caught_up dropped={21 - len(told)}" in caplog.text
 
 
-async def test_a_listener_that_keeps_the_loop_is_told_about_once(monkeypatch, caplog):
-    monkeypatch.setattr("leasehold.runtime.observe.dispatcher.LISTENER_SLOW_MS", 1)
+async def test_a_listener_that_keeps_the_loop_is_told_about_once(caplog):
     listener = Listener((events.Completed,), lambda event: time.sleep(0.01))
-    async with Rig(lambda: None, listeners=[listener], burst=True) as rig:
+    async with Rig(lambda: None, listeners=[listener], burst=True, limits={"listener_slow_ms": 1}) as rig:
         rig.engine.add("a", "b", "c")
         await rig.ended()
     assert sum("listener_slow" in line for line in caplog.messages) == 1
@@ -342,24 +339,21 @@ async def test_a_hook_that_raises_is_logged_and_that_is_all(caplog):
     assert "id=a" in "".join(lines)
 
 
-async def test_a_hook_that_hangs_does_not_keep_the_worker(monkeypatch):
-    monkeypatch.setattr("leasehold.runtime.worker.TELL_MS", 50)
+async def test_a_hook_that_hangs_does_not_keep_the_worker():
     begun = asyncio.Event()
 
     async def hook(job: Job, error: ErrorInfo) -> None:
         begun.set()
         await asyncio.Event().wait()
 
-    async with Rig(failing(Fail("no"), on_failure=hook)) as rig:
+    async with Rig(failing(Fail("no"), on_failure=hook), limits={"tell_ms": 50}) as rig:
         rig.engine.add("a")
         await begun.wait()
         rig.worker.stop()
         assert await rig.ended() is ExitStatus.OK
 
 
-async def test_only_so_many_hooks_wait(monkeypatch, caplog):
-    monkeypatch.setattr("leasehold.runtime.handlers.hooks.HOOKS_RUNNING", 1)
-    monkeypatch.setattr("leasehold.runtime.handlers.hooks.HOOKS_WAITING", 2)
+async def test_only_so_many_hooks_wait(caplog):
     go = asyncio.Event()
     called: list[str] = []
 
@@ -367,7 +361,9 @@ async def test_only_so_many_hooks_wait(monkeypatch, caplog):
         await go.wait()
         called.append(job.id)
 
-    async with Rig(failing(Fail("no"), on_failure=hook), concurrency=1, burst=True) as rig:
+    async with Rig(
+        failing(Fail("no"), on_failure=hook), concurrency=1, burst=True, limits={"hooks_running": 1, "hooks_waiting": 2}
+    ) as rig:
         rig.engine.add(*map(str, range(6)))
         await rig.settled(6)
         go.set()

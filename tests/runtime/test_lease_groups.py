@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from leasehold.core.engine import HeartbeatReply
 from leasehold.core.outcome import Completed, Retried
-from leasehold.runtime.settler import ROUND_MOST
+from leasehold.runtime.ports import ROUND_MOST
 from tests.runtime.fakes import FakeEngine, Gate, Rig, gated, task
 
 

@@ -33,24 +33,22 @@ FAULTS: tuple[Callable[[], BaseException], ...] = (
 class Heavy(Rig):
     """A worker that has every loop there is, and in one of them a fault."""
 
-    def __init__(self, monkeypatch: Any, loop: str, fault: Callable[[], BaseException], times: float) -> None:
-        monkeypatch.setattr("leasehold.runtime.loops.REDIS_BACKOFF_CAP_MS", 1)
-        whole = Worker._loop
+    def __init__(self, loop: str, fault: Callable[[], BaseException], times: float) -> None:
         self.raised = 0
-        self.whole = asyncio.Event()
+        self.whole = whole = asyncio.Event()
         """Set when the loop runs without a fault."""
+        rig = self
 
-        def faulty(worker: Worker, name: str, run: Callable[[], Awaitable[None]], *more: Any) -> Any:
-            async def raising() -> None:
-                if self.raised < times:
-                    self.raised += 1
-                    raise fault()
-                self.whole.set()
-                await run()
+        class Faulty(Worker):
+            def _loop(self, name: str, run: Callable[[], Awaitable[None]], *more: Any) -> Any:
+                async def raising() -> None:
+                    if rig.raised < times:
+                        rig.raised += 1
+                        raise fault()
+                    whole.set()
+                    await run()
 
-            return whole(worker, name, raising if name == loop else run, *more)
-
-        monkeypatch.setattr(Worker, "_loop", faulty)
+                return super()._loop(name, raising if name == loop else run, *more)
 
         def hook(job: object, error: object) -> None: ...
 
@@ -65,14 +63,16 @@ class Heavy(Rig):
             more=[task(failing, name="failing", on_failure=hook)],
             engine=FakeEngine(features=frozenset({Feature.CANCEL})),
             listeners=[events.Listener((events.Event,), lambda event: None)],
+            limits={"redis_pause_ms": 1},
+            worker_type=Faulty,
         )
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: type(fault()).__name__)
 @pytest.mark.parametrize("loop", SUPERVISED)
-async def test_a_loop_that_raises_runs_again_and_jobs_are_done(loop, fault, monkeypatch, caplog):
+async def test_a_loop_that_raises_runs_again_and_jobs_are_done(loop, fault, caplog):
     with caplog.at_level(logging.INFO):
-        rig = Heavy(monkeypatch, loop, fault, times=3)
+        rig = Heavy(loop, fault, times=3)
         async with rig:
             rig.engine.add("a")
             rig.engine.add("b", task="failing")
@@ -87,8 +87,8 @@ async def test_a_loop_that_raises_runs_again_and_jobs_are_done(loop, fault, monk
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: type(fault()).__name__)
 @pytest.mark.parametrize("loop", SUPERVISED)
-async def test_a_loop_that_goes_on_raising_ends_the_worker_with_an_error(loop, fault, monkeypatch, caplog):
-    rig = Heavy(monkeypatch, loop, fault, times=float("inf"))
+async def test_a_loop_that_goes_on_raising_ends_the_worker_with_an_error(loop, fault, caplog):
+    rig = Heavy(loop, fault, times=float("inf"))
     async with rig:
         rig.engine.add("a")
         assert await rig.ended() is ExitStatus.FAILED
@@ -96,8 +96,8 @@ async def test_a_loop_that_goes_on_raising_ends_the_worker_with_an_error(loop, f
     assert f"stopping loop=leasehold-{loop}" in caplog.text
 
 
-async def test_these_are_all_loops_there_are(monkeypatch):
-    async with Heavy(monkeypatch, "none", lambda: RuntimeError(), times=0) as rig:
+async def test_these_are_all_loops_there_are():
+    async with Heavy("none", lambda: RuntimeError(), times=0) as rig:
         await rig.engine.until(lambda: "wait" in rig.engine.calls)
         loops = {task.get_name().removeprefix("leasehold-") for task in rig.worker._loops}
     assert loops == {*SUPERVISED, "heart"}
@@ -128,17 +128,14 @@ async def test_keepers_that_die_one_after_the_other_end_the_worker_with_an_error
     assert keeper.starts == KEEPER_RESTARTS + 1
 
 
-async def test_a_loop_that_ends_by_itself_is_an_error_too(monkeypatch, caplog):
-    whole = Worker._loop
-
+async def test_a_loop_that_ends_by_itself_is_an_error_too(caplog):
     async def nothing() -> None: ...
 
-    def short(worker: Worker, name: str, run: Callable[[], Awaitable[None]], *more: Any) -> Any:
-        return whole(worker, name, nothing if name == "settle" else run, *more)
+    class Short(Worker):
+        def _loop(self, name: str, run: Callable[[], Awaitable[None]], *more: Any) -> Any:
+            return super()._loop(name, nothing if name == "settle" else run, *more)
 
-    monkeypatch.setattr(Worker, "_loop", short)
-    monkeypatch.setattr("leasehold.runtime.worker.FLUSH_MS", 10)
-    async with Rig(lambda: None) as rig:
+    async with Rig(lambda: None, worker_type=Short, limits={"flush_ms": 10}) as rig:
         assert await rig.ended() is ExitStatus.FAILED
     assert "It ended by itself" in caplog.text
 

@@ -15,7 +15,8 @@ from leasehold.core.outcome import Cancelled, Completed, Failed, Released, Retri
 from leasehold.core.shape import Shape
 from leasehold.core.task import BatchRule
 from leasehold.runtime import ExitStatus, current_job
-from tests.runtime.fakes import Gate, Rig, gated, task
+from tests.runtime import fakes
+from tests.runtime.fakes import Gate, gated, task
 from tests.runtime.test_cancel import ask
 
 LANE = Shape(lane="a lane")
@@ -48,10 +49,15 @@ class Stubborn:
         return self.on_loop if kind == "async" else self.in_thread
 
 
+class Rig(fakes.Rig):
+    """A worker that gives handlers up soon."""
+
+    def __init__(self, function: Any, *, limits: dict[str, int] | None = None, **options: Any) -> None:
+        super().__init__(function, limits={"cancel_ms": 20} | (limits or {}), **options)
+
+
 @pytest.fixture
-def stubborn(monkeypatch) -> Iterator[Stubborn]:
-    for user in ("runtime.executor", "runtime.observe.dispatcher", "runtime.worker"):
-        monkeypatch.setattr(f"leasehold.{user}.CANCEL_MS", 20)
+def stubborn() -> Iterator[Stubborn]:
     made = Stubborn()
     yield made
     made.release.set()
@@ -158,7 +164,7 @@ async def test_at_a_stop_the_log_says_which_jobs_are_kept(stubborn, caplog):
         async with asyncio.timeout(10):
             while len(stubborn.begun) < 3:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
-            rig.worker._executor.cancel_running()  # as a stop does, which may end before all is told
+            rig.worker._parts.canceller.end_all()  # as a stop does, which may end before all is told
             while caplog.text.count("handler_goes_on") < 3:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
         rig.worker.stop()
@@ -180,15 +186,15 @@ async def test_a_job_that_was_lost_is_not_kept(stubborn, caplog):
     assert "job='given up'" in caplog.text
 
 
-async def test_one_that_hangs_does_not_blame_others_that_redis_keeps_from_going_back(stubborn, caplog, monkeypatch):
-    for name in ("runtime.worker.FLUSH_MS", "runtime.worker.LEAVE_MS"):
-        monkeypatch.setattr(f"leasehold.{name}", 10)
+async def test_one_that_hangs_does_not_blame_others_that_redis_keeps_from_going_back(stubborn, caplog):
 
     def fault(call: str) -> None:
         raise Unreachable("gone")
 
     gate = Gate()
-    async with Rig(task(stubborn.in_thread), more=[gated(gate, name="other")], grace_ms=0) as rig:
+    async with Rig(
+        task(stubborn.in_thread), more=[gated(gate, name="other")], grace_ms=0, limits={"flush_ms": 10, "leave_ms": 10}
+    ) as rig:
         rig.engine.add("a", shape=LANE, timeout_ms=20)
         await logged(caplog, "job=kept")
         rig.engine.add("b", task="other")
@@ -226,9 +232,8 @@ async def test_what_ended_with_the_stop_goes_back_at_once(stubborn, caplog):
 
 
 @both
-async def test_when_they_take_up_every_slot_the_worker_retires(stubborn, monkeypatch, caplog, kind):
-    monkeypatch.setattr("leasehold.runtime.jobs.overrun.SLOTS_LOST_MS", 50)
-    async with Rig(task(stubborn.of(kind), retries=0), grace_ms=60_000) as rig:
+async def test_when_they_take_up_every_slot_the_worker_retires(stubborn, caplog, kind):
+    async with Rig(task(stubborn.of(kind), retries=0), grace_ms=60_000, limits={"stuck_slots_ms": 50}) as rig:
         rig.engine.add("a", "b", timeout_ms=20)
         async with asyncio.timeout(20):  # neither the time of grace nor that of a recycling is waited for
             assert await rig.ended() is ExitStatus.ABANDONED
@@ -239,15 +244,14 @@ async def test_when_they_take_up_every_slot_the_worker_retires(stubborn, monkeyp
     assert [type(one.outcome) for one in rig.engine.settled if one.outcome != Released()] == [Failed, Failed]
 
 
-async def test_one_slot_that_is_left_is_enough(stubborn, monkeypatch):
-    monkeypatch.setattr("leasehold.runtime.jobs.overrun.SLOTS_LOST_MS", 20)
+async def test_one_slot_that_is_left_is_enough(stubborn):
 
     def handler() -> None:
         job = current_job()
         if job is not None and job.id == "a":
             stubborn.in_thread()
 
-    async with Rig(task(handler, retries=0), concurrency=2) as rig:
+    async with Rig(task(handler, retries=0), concurrency=2, limits={"stuck_slots_ms": 20}) as rig:
         rig.engine.add("a", timeout_ms=20)
         await rig.settled(1)
         for number in range(10):
@@ -289,9 +293,10 @@ async def test_a_burst_does_not_wait_for_them(stubborn, kind):
     assert isinstance(rig.engine.outcomes("a")[0], Failed)
 
 
-async def test_a_burst_whose_slots_are_lost_is_not_done(stubborn, monkeypatch):
-    monkeypatch.setattr("leasehold.runtime.jobs.overrun.SLOTS_LOST_MS", 50)
-    async with Rig(task(stubborn.in_thread, retries=0), burst=True, concurrency=1) as rig:
+async def test_a_burst_whose_slots_are_lost_is_not_done(stubborn):
+    async with Rig(
+        task(stubborn.in_thread, retries=0), burst=True, concurrency=1, limits={"stuck_slots_ms": 50}
+    ) as rig:
         rig.engine.add("a", "b", timeout_ms=20)
         async with asyncio.timeout(20):
             assert await rig.ended() is ExitStatus.ABANDONED
@@ -299,9 +304,8 @@ async def test_a_burst_whose_slots_are_lost_is_not_done(stubborn, monkeypatch):
     assert [lease.record.id for lease in rig.engine.ready["q"]] == ["b"]
 
 
-async def test_a_thread_whose_job_was_lost_counts_when_its_time_is_over(stubborn, monkeypatch):
-    monkeypatch.setattr("leasehold.runtime.jobs.overrun.SLOTS_LOST_MS", 50)
-    async with Rig(task(stubborn.in_thread), concurrency=1, grace_ms=60_000) as rig:
+async def test_a_thread_whose_job_was_lost_counts_when_its_time_is_over(stubborn):
+    async with Rig(task(stubborn.in_thread), concurrency=1, grace_ms=60_000, limits={"stuck_slots_ms": 50}) as rig:
         rig.engine.add("a", timeout_ms=500)
         async with asyncio.timeout(20):
             while not stubborn.begun:  # noqa: ASYNC110

@@ -51,8 +51,7 @@ async def test_the_newest_is_told_and_the_rest_is_left_out(kind):
     assert told == sorted(told)
 
 
-async def test_a_job_is_not_told_of_more_often_than_the_limit(monkeypatch):
-    monkeypatch.setattr("leasehold.runtime.observe.progress.PROGRESS_MS", 200)
+async def test_a_job_is_not_told_of_more_often_than_the_limit():
     at: list[float] = []
     loop = asyncio.get_running_loop()
 
@@ -61,7 +60,7 @@ async def test_a_job_is_not_told_of_more_often_than_the_limit(monkeypatch):
             job_now().progress(number)
             await asyncio.sleep(0.01)
 
-    async with Rig(handler) as rig:
+    async with Rig(handler, limits={"progress_ms": 200}) as rig:
         rig.driver.fault = lambda call: at.append(loop.time()) if call == "progress_" else None
         rig.engine.add("a")
         await rig.settled(1)

@@ -12,7 +12,9 @@ import pytest
 from leasehold.core import limits
 from leasehold.core.errors import AccessDenied, QueueFull, RedisError, ReplyError, Unreachable, WrongState
 from leasehold.core.job import Lease
+from leasehold.runtime.context import WorkerContext
 from leasehold.runtime.jobs.table import Inflight
+from leasehold.runtime.loops import MonitoredDriver
 from leasehold.runtime.ports import Env
 from leasehold.runtime.settler import Settler
 from tests.runtime.fakes import FakeDriver, FakeEngine, FakeKeeper, Gate, Rig, gated
@@ -34,7 +36,8 @@ async def settling(engine: Any, count: int, *others: str) -> AsyncIterator[tuple
     for queue in ("q", *others):
         engine.add(*names, queue=queue)
         leases += (await driver.run(engine.lease("w", [queue], count))).leases
-    settler = Settler(engine, driver, Inflight(len(leases)), Env())
+    context = WorkerContext("w", ("q", *others), engine, MonitoredDriver(driver, Env()), Env())
+    settler = Settler(context, Inflight(len(leases)))
     task = asyncio.create_task(settler.run())
     try:
         yield settler, leases, task

@@ -82,11 +82,7 @@ async def test_no_middleware_ends_the_worker_by_what_it_raises(kind, is_async, c
     assert caplog.text.count(f"error={kind.__name__}") == 2
 
 
-async def test_a_listener_that_hangs_is_told_of_and_so_is_what_nobody_heard(monkeypatch, caplog):
-    monkeypatch.setattr("leasehold.runtime.observe.dispatcher.LISTENER_MS", 20)
-    for user in ("runtime.executor", "runtime.observe.dispatcher", "runtime.worker"):
-        monkeypatch.setattr(f"leasehold.{user}.CANCEL_MS", 20)
-    monkeypatch.setattr("leasehold.runtime.worker.TELL_MS", 50)
+async def test_a_listener_that_hangs_is_told_of_and_so_is_what_nobody_heard(caplog):
     caplog.set_level(logging.INFO)
     told, over = asyncio.Event(), asyncio.Event()
 
@@ -105,7 +101,11 @@ async def test_a_listener_that_hangs_is_told_of_and_so_is_what_nobody_heard(monk
     handler = Told()
     logging.getLogger("leasehold.worker").addHandler(handler)
     try:
-        async with Rig(lambda: None, listeners=[Listener((events.Completed,), stuck)]) as rig:
+        async with Rig(
+            lambda: None,
+            listeners=[Listener((events.Completed,), stuck)],
+            limits={"cancel_ms": 20, "listener_ms": 20, "tell_ms": 50},
+        ) as rig:
             rig.engine.add("a", "b", "c")
             async with asyncio.timeout(30):
                 await told.wait()
@@ -120,9 +120,8 @@ async def test_a_listener_that_hangs_is_told_of_and_so_is_what_nobody_heard(monk
 
 
 @pytest.mark.parametrize("goes_on", [False, True])
-async def test_a_handler_that_cancels_all_tasks_ends_the_worker_in_order(caplog, monkeypatch, goes_on):
+async def test_a_handler_that_cancels_all_tasks_ends_the_worker_in_order(caplog, goes_on):
     """What ran counts as crashed, also the culprit when it continues."""
-    monkeypatch.setattr("leasehold.runtime.loops.REDIS_BACKOFF_CAP_MS", 1)
     caplog.set_level(logging.INFO)
     gate = Gate()
     ours = asyncio.current_task()
@@ -134,7 +133,7 @@ async def test_a_handler_that_cancels_all_tasks_ends_the_worker_in_order(caplog,
         if goes_on:
             await asyncio.sleep(60)
 
-    rig = Rig(gated(gate), more=[task(wild, name="wild")], concurrency=4)
+    rig = Rig(gated(gate), more=[task(wild, name="wild")], concurrency=4, limits={"redis_pause_ms": 1})
 
     async def worked() -> None:
         async with rig:

@@ -350,9 +350,7 @@ async def test_a_sync_handler_over_time_is_settled_and_keeps_its_slot():
     assert not rig.engine.refused
 
 
-async def test_a_handler_that_refuses_to_end_is_given_up(monkeypatch):
-    for user in ("runtime.executor", "runtime.observe.dispatcher", "runtime.worker"):
-        monkeypatch.setattr(f"leasehold.{user}.CANCEL_MS", 1)
+async def test_a_handler_that_refuses_to_end_is_given_up():
     release = asyncio.Event()
 
     async def stubborn() -> None:
@@ -362,7 +360,7 @@ async def test_a_handler_that_refuses_to_end_is_given_up(monkeypatch):
             except asyncio.CancelledError:
                 continue
 
-    async with Rig(task(stubborn, retries=0)) as rig:
+    async with Rig(task(stubborn, retries=0), limits={"cancel_ms": 1}) as rig:
         rig.engine.add("a", timeout_ms=1)
         (one,) = await rig.settled(1)
         assert isinstance(one.outcome, Failed)
@@ -706,11 +704,10 @@ async def test_what_the_keeper_said_counts_although_it_is_read_late(monkeypatch)
     assert rig.keeper.kills == 0
 
 
-async def test_a_loop_that_keeps_failing_stops_the_worker(monkeypatch, caplog):
-    monkeypatch.setattr("leasehold.runtime.loops.REDIS_BACKOFF_CAP_MS", 1)
+async def test_a_loop_that_keeps_failing_stops_the_worker(caplog):
     engine = FakeEngine()
     engine.maintain = None  # type: ignore[assignment, method-assign]
-    async with Rig(lambda: None, engine=engine) as rig:
+    async with Rig(lambda: None, engine=engine, limits={"redis_pause_ms": 1}) as rig:
         assert await rig.ended() is ExitStatus.FAILED
     assert "loop_failed loop=maintain" in caplog.text
 
@@ -752,13 +749,11 @@ async def test_jobs_that_arrive_with_a_claim_under_way_at_a_stop_go_back():
     assert [lease.record.id for lease in rig.engine.ready["q"]] == ["a"]
 
 
-async def test_what_a_late_claim_brings_goes_back_in_order_with_what_had_not_started(monkeypatch):
-    for user in ("runtime.fetcher", "runtime.settler"):
-        monkeypatch.setattr(f"leasehold.{user}.ROUND_MOST", 2)
+async def test_what_a_late_claim_brings_goes_back_in_order_with_what_had_not_started():
     gate = Gate()
     gate.open.set()
     late = asyncio.Event()
-    async with Rig(gated(gate), concurrency=1) as rig:
+    async with Rig(gated(gate), concurrency=1, limits={"claim_most": 2, "settle_most": 2}) as rig:
         await warmed_up(rig, gate)
 
         def after(call: str) -> Any:
@@ -793,9 +788,7 @@ async def test_a_worker_without_a_free_slot_is_not_woken_in_the_place_of_another
 
 
 @pytest.mark.parametrize("kind", ["async", "sync"])
-async def test_a_handler_that_will_not_end_is_told_of(monkeypatch, caplog, kind):
-    for user in ("runtime.executor", "runtime.observe.dispatcher", "runtime.worker"):
-        monkeypatch.setattr(f"leasehold.{user}.CANCEL_MS", 10)
+async def test_a_handler_that_will_not_end_is_told_of(caplog, kind):
     release = threading.Event()
     begun = threading.Event()
 
@@ -812,7 +805,7 @@ async def test_a_handler_that_will_not_end_is_told_of(monkeypatch, caplog, kind)
         release.wait()
 
     with caplog.at_level(logging.INFO, "leasehold.worker"):
-        async with Rig(stubborn if kind == "async" else stuck, grace_ms=0) as rig:
+        async with Rig(stubborn if kind == "async" else stuck, grace_ms=0, limits={"cancel_ms": 10}) as rig:
             rig.engine.add("a")
             await asyncio.to_thread(begun.wait)
             rig.worker.stop()
@@ -852,21 +845,13 @@ async def test_a_second_stop_is_hard():
     assert rig.engine.left == 1
 
 
-async def test_a_stop_ends_although_redis_is_away(monkeypatch):
-    for name in (
-        "runtime.worker.FLUSH_MS",
-        "runtime.executor.CANCEL_MS",
-        "runtime.observe.dispatcher.CANCEL_MS",
-        "runtime.worker.CANCEL_MS",
-        "runtime.worker.LEAVE_MS",
-    ):
-        monkeypatch.setattr(f"leasehold.{name}", 10)
+async def test_a_stop_ends_although_redis_is_away():
 
     def fault(call: str) -> None:
         raise Unreachable("gone")
 
     gate = Gate()
-    async with Rig(gated(gate)) as rig:
+    async with Rig(gated(gate), limits={"flush_ms": 10, "cancel_ms": 10, "leave_ms": 10}) as rig:
         rig.engine.add("a")
         await gate.begun.get()
         rig.driver.fault = fault

@@ -276,7 +276,6 @@ class TestThreadPool:
 
     async def test_where_the_system_allows_no_thread_the_work_waits_for_one(self, monkeypatch, caplog):
         """A container may limit threads: what was claimed must neither be lost nor held for nothing."""
-        monkeypatch.setattr("leasehold.runtime.handlers.threads.THREAD_RETRY_MS", 10)
         start = threading.Thread.start
         refused: list[threading.Thread] = []
 
@@ -295,7 +294,7 @@ class TestThreadPool:
             if len(seen) == 2:
                 finished.set_result(None)
 
-        pool: ThreadPool[int, int] = ThreadPool(2, lambda value: value, done)
+        pool: ThreadPool[int, int] = ThreadPool(2, lambda value: value, done, retry_ms=10)
         pool.submit(1)
         pool.submit(2)
         await asyncio.wait_for(finished, 30)

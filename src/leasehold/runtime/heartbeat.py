@@ -13,17 +13,18 @@ from dataclasses import dataclass
 from typing import Final
 
 from leasehold.core import limits
-from leasehold.core.engine import HeartbeatReply, Timing
+from leasehold.core.engine import HeartbeatReply
 from leasehold.core.job import Lease, LeaseRef
+from leasehold.runtime.canceller import Canceller
+from leasehold.runtime.context import WorkerContext
 from leasehold.runtime.executor import Executor
-from leasehold.runtime.fetcher import Fetcher
 from leasehold.runtime.handlers.loop import tell_heir
-from leasehold.runtime.jobs.beats import Kept
+from leasehold.runtime.intake import Intake
+from leasehold.runtime.jobs.held import PENDING
 from leasehold.runtime.jobs.table import Inflight
 from leasehold.runtime.log import brief, log_event
 from leasehold.runtime.loops import FailureRate
-from leasehold.runtime.ports import Env, Keeper, KeeperGone
-from leasehold.runtime.settler import Settler
+from leasehold.runtime.ports import Keeper, KeeperGone
 from leasehold.runtime.waits import catch_up
 
 KEEPER_RESTARTS: Final = 5
@@ -63,30 +64,26 @@ class Heartbeat:
 
     def __init__(
         self,
+        context: WorkerContext,
         keeper: Keeper,
-        worker: str,
-        queues: Sequence[str],
-        timing: Timing,
         inflight: Inflight,
-        fetcher: Fetcher,
+        intake: Intake,
+        canceller: Canceller,
         executor: Executor,
-        settler: Settler,
-        env: Env,
-        kept: Kept,
     ) -> None:
         self._keeper = keeper
-        self._worker = worker
-        self._queues = tuple(queues)
-        beat_ms = timing.beat_ms
+        self._worker = context.worker
+        self._queues = context.queues
+        self._env = context.env
+        beat_ms = context.engine.timing.beat_ms
         self._young_s = beat_ms / 2 / limits.SECOND
         self._late_s = max(KEEPER_LATE_MS, 2 * beat_ms) / limits.SECOND
         self._gone_s = max(KEEPER_GONE_MS, 2.6 * beat_ms) / limits.SECOND
-        self._kept = kept
+        self._kept = intake.kept
         self._inflight = inflight
-        self._fetcher = fetcher
+        self._intake = intake
+        self._canceller = canceller
         self._executor = executor
-        self._settler = settler
-        self._env = env
         self._strikes = FailureRate(KEEPER_RESTARTS)
         self._patience = 1
         """By how much the limits of silence are stretched: after one was replaced for it, the machine may be slow."""
@@ -108,7 +105,7 @@ class Heartbeat:
             # A handler may have cancelled this. Nobody listens any more, so no silence may be judged: the keeper keeps
             # on, and takes what the worker leaves to it at its end.
             self._heard_at = None
-            self._fetcher.ready.clear()
+            self._intake.is_kept.clear()
 
     async def _one_keeper(self) -> None:
         self._heard_at = None
@@ -146,7 +143,7 @@ class Heartbeat:
         return False
 
     def _ended(self, error: KeeperGone | OSError) -> None:
-        self._fetcher.ready.clear()
+        self._intake.is_kept.clear()
         if self._stopping:
             return
         log_event(logging.ERROR, "keeper_gone", error=brief(error))
@@ -166,7 +163,7 @@ class Heartbeat:
     def lay_down(self) -> None:
         """What the keeper says does not count from now on: all that is held is about to be given back."""
         self._stopping = True
-        self._fetcher.ready.clear()
+        self._intake.is_kept.clear()
 
     def bequeath(self, crashed: bool) -> bool:
         """Leave to the keeper what is to be given back when this process has ended: see `Keeper.bequeath`.
@@ -204,7 +201,7 @@ class Heartbeat:
             return
         now = self._env.clock()
         if self._kept.is_late(self._inflight.queues()):
-            self._executor.silence(now)
+            self._canceller.silence(now)
         if self._heard_at == heard:
             self._judge(self._silent_s(now))
 
@@ -215,12 +212,12 @@ class Heartbeat:
 
     def _silent_s(self, now: float) -> float:
         """For how long it has said nothing although it should have."""
-        since = self._fetcher.keeping_since
+        since = self._intake.keeping_since
         return 0.0 if since is None or self._heard_at is None else now - max(since, self._heard_at)
 
     def _judge(self, silent_s: float) -> None:
         if silent_s >= self._late_s:
-            self._fetcher.ready.clear()
+            self._intake.is_kept.clear()
         if silent_s >= self._gone_s * self._patience:
             self._heard_at = None
             log_event(logging.WARNING, "keeper_silent", silent_s=silent_s)
@@ -262,15 +259,20 @@ class Heartbeat:
             return
         late = self._kept.hear(self._keeper.kept_at)
         for ref in beat.lost:
-            self._executor.lose(ref, "heartbeat")
+            self._canceller.lose(ref, "heartbeat")
         for asked in beat.cancelled:
-            self._executor.cancel(asked.ref, asked.reason)
+            self._canceller.cancel(asked.ref, asked.reason)
         if late:
             self._executor.release_doubtful()
         self._release_strays(beat.strays)
-        self._fetcher.give_up(beat.paused)
-        self._fetcher.ready.set()
+        self._pause(beat.paused)
+        self._intake.is_kept.set()
         self._executor.dispatch()
+
+    def _pause(self, queues: frozenset[str]) -> None:
+        """Release what has not started of queues that are paused."""
+        if any(held.phase is PENDING and held.lease.record.queue in queues for held in self._inflight.everything()):
+            self._intake.pause(queues)
 
     def _release_strays(self, strays: Sequence[Lease]) -> None:
         """Hand back leases whose claim never reached us.
@@ -287,9 +289,9 @@ class Heartbeat:
             if self._inflight.knows(ref):
                 continue
             known = seen.pop(ref, None)
-            claiming = self._fetcher.claiming_since
+            claiming = self._intake.claiming_since
             if known is None or (claiming is not None and claiming <= known.first):
                 seen[ref] = _Seen(now if known is None else known.first, now)
-            elif self._settler.put_stray(lease):
+            elif self._executor.release_orphan(lease):
                 log_event(logging.WARNING, "stray", queue=ref.queue, id=ref.id, token=ref.token)
         self._strays = seen

@@ -22,8 +22,6 @@ LOOP_FAILURES: Final = 10
 """A background loop that raised this often within a minute stops the worker with an error."""
 REDIS_BACKOFF_MS: Final = 50
 """The pause after a background loop lost Redis. It doubles with every failure."""
-REDIS_BACKOFF_CAP_MS: Final = 1 * limits.SECOND
-"""The longest of these pauses."""
 SPURIOUS_MS: Final = 100
 """The longest pause after wake-ups without a job."""
 
@@ -152,7 +150,7 @@ async def supervised(
 
 def redis_pauses(env: Env) -> Pauses:
     """The pauses after errors of Redis."""
-    return Pauses(REDIS_BACKOFF_MS / limits.SECOND, REDIS_BACKOFF_CAP_MS / limits.SECOND, env.random)
+    return Pauses(REDIS_BACKOFF_MS / limits.SECOND, env.limits.redis_pause_ms / limits.SECOND, env.random)
 
 
 async def unsupervised(name: str, run: Callable[[], Awaitable[None]]) -> None:

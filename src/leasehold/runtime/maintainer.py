@@ -11,14 +11,13 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
 from leasehold.core import limits
-from leasehold.core.engine import Engine
 from leasehold.core.errors import LeaseholdError, NewerLayout, Unreachable
 from leasehold.core.job import JobView, WorkerView
-from leasehold.runtime.fetcher import Fetcher
+from leasehold.runtime.context import WorkerContext
+from leasehold.runtime.intake import Intake
+from leasehold.runtime.jobs.suspects import Suspects
 from leasehold.runtime.jobs.table import Inflight
 from leasehold.runtime.log import log_event
-from leasehold.runtime.observe.dispatcher import EventDispatcher
-from leasehold.runtime.ports import Driver, Env
 
 UNPARKED_MS: Final = 250
 """How soon to look for parked jobs again after some came back: workers without their task may park them again."""
@@ -35,26 +34,21 @@ class Maintainer:
 
     def __init__(
         self,
-        engine: Engine,
-        driver: Driver,
-        worker: str,
-        queues: Sequence[str],
-        offered: Callable[[], tuple[Sequence[str], Collection[str]]],
+        context: WorkerContext,
         inflight: Inflight,
-        fetcher: Fetcher,
-        env: Env,
-        herald: EventDispatcher | None = None,
+        intake: Intake,
+        suspects: Suspects,
+        offered: Callable[[], tuple[Sequence[str], Collection[str]]],
     ) -> None:
-        self._engine = engine
-        self._driver = driver
-        self._worker = worker
-        self._queues = tuple(queues)
-        self._offered = offered
+        self._context = context
+        self._engine = context.engine
+        self._driver = context.driver
+        self._env = context.env
         self._inflight = inflight
-        self._fetcher = fetcher
+        self._intake = intake
+        self._suspects = suspects
+        self._offered = offered
         self._announcing = asyncio.Lock()
-        self._env = env
-        self._herald = herald
         self._started_ms = _wall_ms()
 
     async def run(self) -> None:
@@ -62,7 +56,7 @@ class Maintainer:
         while True:
             unparked = 0
             refusal: LeaseholdError | None = None
-            for queue in self._queues:
+            for queue in self._context.queues:
                 try:
                     unparked += await self._tend(queue)
                 except Unreachable:
@@ -98,8 +92,8 @@ class Maintainer:
         log_event(
             logging.WARNING, "broken", queue=view.queue, task=view.task, id=view.id, attempt=attempt, error="Crashed"
         )
-        if self._herald is not None:
-            self._herald.poisoned(view)
+        if self._context.events is not None:
+            self._context.events.poisoned(view)
 
     async def present(self) -> None:
         while True:
@@ -112,22 +106,22 @@ class Maintainer:
         async with self._announcing:
             for _ in range(2):
                 quiet = bool(await self._driver.run(self._engine.announce(self._view())))
-                if quiet == self._fetcher.quiet:
+                if quiet == self._intake.is_quiet:
                     return
-                self._fetcher.be_quiet(quiet)
+                self._intake.be_quiet(quiet, self._context.worker)
 
     def _view(self) -> WorkerView:
         return WorkerView(
-            id=self._worker,
-            queues=self._queues,
+            id=self._context.worker,
+            queues=self._context.queues,
             host=socket.gethostname(),
             pid=os.getpid(),
             started_ms=self._started_ms,
             seen_ms=_wall_ms(),
             concurrency=self._inflight.slots,
             active=self._inflight.held,
-            quiet=self._fetcher.quiet,
-            alone=self._fetcher.suspects.claims_nothing,
+            quiet=self._intake.is_quiet,
+            alone=self._suspects.claims_nothing,
         )
 
 

@@ -7,9 +7,10 @@ import random
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from dataclasses import dataclass, field
+from typing import Final, Protocol, TypeVar
 
+from leasehold.core import limits
 from leasehold.core.clock import lease_clock
 from leasehold.core.engine import HeartbeatReply
 from leasehold.core.job import LeaseRef
@@ -109,6 +110,51 @@ class Keeper(Protocol):
         ...
 
 
+ROUND_MOST: Final = 200
+"""Jobs that a worker claims or settles in one call: Redis serves no other client meanwhile. A batch of one lane is
+claimed whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerLimits:
+    """Times and numbers of a worker that tests vary.
+
+    cancel_ms          how long an async handler has to end after its cancellation; then its slot is given up
+    redis_pause_ms     the longest pause after a background loop lost Redis
+    stuck_slots_ms     when handlers that do not end have occupied every slot for this long, the worker retires
+    stuck_ms           a claimed job that has waited this long for a slot is released for another worker
+    claim_most         jobs that a worker claims in one call
+    settle_most        jobs that a worker settles in one call
+    flush_ms           at a stop: how long outcomes may take to reach Redis
+    leave_ms           at a stop: how long it may take to release the remaining jobs
+    tell_ms            at a stop: how long listeners and hooks have for the events that they have not received yet
+    listener_ms        how long an async listener may take for one event
+    listener_slow_ms   a listener that blocks the event loop for longer than this is logged
+    events_waiting     events that wait for listeners; further events are dropped and counted
+    hooks_running      `on_failure` hooks that run at one time
+    hooks_waiting      calls of hooks that wait for a free one; further calls are dropped, which is logged
+    progress_ms        progress is written to Redis at most this often
+    resubscribe_ms     after this time without a message the subscriber subscribes again
+    """
+
+    cancel_ms: int = 1 * limits.SECOND
+    redis_pause_ms: int = 1 * limits.SECOND
+    stuck_slots_ms: int = 5 * limits.SECOND
+    stuck_ms: int = 25
+    claim_most: int = ROUND_MOST
+    settle_most: int = ROUND_MOST
+    flush_ms: int = 5 * limits.SECOND
+    leave_ms: int = 2 * limits.SECOND
+    tell_ms: int = 2 * limits.SECOND
+    listener_ms: int = 10 * limits.SECOND
+    listener_slow_ms: int = 100
+    events_waiting: int = 10_000
+    hooks_running: int = 16
+    hooks_waiting: int = 1_000
+    progress_ms: int = 100
+    resubscribe_ms: int = limits.MINUTE
+
+
 @dataclass(frozen=True, slots=True)
 class Env:
     """Time, chance and neighbours, to be replaced in tests. Both clocks are monotonic, in seconds; see `core.clock`.
@@ -121,3 +167,4 @@ class Env:
     random: Callable[[], float] = random.random
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     machine: Machine | None = None
+    limits: WorkerLimits = field(default_factory=WorkerLimits)

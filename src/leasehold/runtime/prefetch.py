@@ -10,8 +10,6 @@ AHEAD_MS: Final = 15
 """How much work a worker claims ahead of its free slots, by measured job time."""
 MAX_AHEAD: Final = 500
 """Jobs that a worker claims ahead of its free slots, at most."""
-STUCK_MS: Final = 25
-"""A claimed job that has waited this long while every slot was busy is released for another worker."""
 
 WEIGHT = 0.1
 """Of the newest measurement in the moving average."""

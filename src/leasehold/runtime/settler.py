@@ -9,22 +9,18 @@ from collections import deque
 from typing import Final, TypeAlias
 
 from leasehold.core import limits
-from leasehold.core.engine import Engine
 from leasehold.core.errors import RedisError, ReplyError, Unreachable
 from leasehold.core.job import Lease, LeaseRef
 from leasehold.core.outcome import Completed, Outcome, Released
 from leasehold.core.steps import durably
+from leasehold.runtime.context import WorkerContext
 from leasehold.runtime.handlers.hooks import Hooks
 from leasehold.runtime.jobs.held import Held
 from leasehold.runtime.jobs.table import Inflight
 from leasehold.runtime.log import Once, brief, log_event
 from leasehold.runtime.loops import redis_pauses
-from leasehold.runtime.observe.dispatcher import EventDispatcher
-from leasehold.runtime.ports import Driver, Env
+from leasehold.runtime.ports import Env
 
-ROUND_MOST: Final = 200
-"""Jobs that a worker claims or settles in one call: Redis serves no other client meanwhile. A batch of one lane is
-claimed whole."""
 SETTLE_CROWD: Final = 8
 """When this many jobs have ended at once, the worker waits for more before it settles them."""
 SETTLE_FULL: Final = 100
@@ -72,21 +68,14 @@ class Settler:
     """
 
     def __init__(
-        self,
-        engine: Engine,
-        driver: Driver,
-        inflight: Inflight,
-        env: Env,
-        herald: EventDispatcher | None = None,
-        replicas: int = 0,
+        self, context: WorkerContext, inflight: Inflight, hooks: Hooks | None = None, replicas: int = 0
     ) -> None:
-        self._engine = engine
-        self._herald = herald
-        self.hooks: Hooks | None = None
-        """Where there are any."""
-        self._driver = driver
+        self._engine = context.engine
+        self._driver = context.driver
+        self._env = context.env
+        self._events = context.events
         self._inflight = inflight
-        self._env = env
+        self._hooks = hooks
         self._outboxes: dict[str, Outbox] = {}
         """Of the queues with outcomes that are not settled."""
         self._groups: dict[tuple[str, str], list[Item]] = {}
@@ -103,8 +92,8 @@ class Settler:
         """Settle a lease with this outcome. False: its end was decided before, or it was lost."""
         if not self._inflight.begin_settling(held):
             return False
-        if self._herald is not None:
-            self._herald.ending(held)
+        if self._events is not None:
+            self._events.ending(held)
         self._add((held.lease, outcome, held))
         return True
 
@@ -183,7 +172,7 @@ class Settler:
 
     async def _settle(self, outbox: Outbox) -> None:
         """Settle the first outcomes of a queue, in one call. After an error they are the first again."""
-        batch = _take(outbox.items, ROUND_MOST)
+        batch = _take(outbox.items, self._env.limits.settle_most)
         try:
             answers = await self._answers([(lease, outcome) for lease, outcome, _ in batch])
         except BaseException as error:
@@ -209,10 +198,10 @@ class Settler:
                 self._orphans.discard(lease.ref)
                 continue
             if ours:
-                if self._herald is not None:
-                    self._herald.ended(held, outcome)
-                if self.hooks is not None:
-                    self.hooks.ended(held, outcome)
+                if self._events is not None:
+                    self._events.ended(held, outcome)
+                if self._hooks is not None:
+                    self._hooks.ended(held, outcome)
             else:
                 self._report(held, outcome)
             self._inflight.gone(held)
@@ -235,8 +224,8 @@ class Settler:
     def _report(self, held: Held, outcome: Outcome) -> None:
         """Redis said that the lease was lost. After a call without a reply, the first attempt may have settled it."""
         ref, kind = held.ref, type(outcome).__name__.lower()
-        if self._herald is not None:
-            self._herald.lost(held, "settle", certain=ref not in self._doubtful)
+        if self._events is not None:
+            self._events.lost(held, "settle", certain=ref not in self._doubtful)
         if ref in self._doubtful:
             log_event(logging.WARNING, "settled_or_lost", queue=ref.queue, id=ref.id, outcome=kind)
             return

@@ -11,23 +11,16 @@ from dataclasses import dataclass
 from typing import Final
 
 from leasehold.core import limits
-from leasehold.core.engine import Engine
+from leasehold.runtime.context import WorkerContext
 from leasehold.runtime.executor import Executor
-from leasehold.runtime.fetcher import Fetcher
 from leasehold.runtime.heartbeat import Heartbeat
+from leasehold.runtime.intake import Intake
 from leasehold.runtime.jobs.held import Held
 from leasehold.runtime.jobs.overrun import outlasting
 from leasehold.runtime.jobs.table import Inflight
-from leasehold.runtime.ports import Driver
 from leasehold.runtime.settler import Settler
 from leasehold.runtime.waits import within
 
-FLUSH_MS: Final = 5 * limits.SECOND
-"""At a stop: how long outcomes may take to reach Redis."""
-LEAVE_MS: Final = 2 * limits.SECOND
-"""At a stop: how long it may take to release the remaining jobs."""
-TELL_MS: Final = 2 * limits.SECOND
-"""At a stop: how long listeners and hooks have for the events that they have not received yet."""
 RECYCLE_DRAIN_MS: Final = limits.HOUR
 """How long a worker that is recycled waits for its running jobs. The rest then have the grace period."""
 
@@ -36,14 +29,11 @@ RECYCLE_DRAIN_MS: Final = limits.HOUR
 class Shutdown:
     """See the module. To be run once, when nothing new is taken up."""
 
-    worker: str
-    queues: Sequence[str]
-    engine: Engine
-    driver: Driver
+    context: WorkerContext
     inflight: Inflight
-    fetcher: Fetcher
-    executor: Executor
+    intake: Intake
     settler: Settler
+    executor: Executor
     heart: Heartbeat
     bequeathed: bool = False
     """Something was left to the keeper, which acts when this process has ended: it must not be ended with it."""
@@ -56,7 +46,7 @@ class Shutdown:
         # Before the keeper is told goodbye: until then it can still do this in our place. A beat that comes after it
         # finds nothing to keep.
         given_back = await self._give_back(kept, most_s, crashed)
-        if kept or (given_back is None and self.fetcher.keeping_since is not None):
+        if kept or (given_back is None and self.intake.keeping_since is not None):
             self.bequeathed = self.heart.bequeath(crashed)
         if not self.bequeathed:
             await within(self.heart.stop(), limits.HARD_STOP_MS / limits.SECOND)
@@ -65,13 +55,13 @@ class Shutdown:
     async def _give_back(self, kept: Sequence[Held], most_s: float, crashed: bool) -> int | None:
         if kept:
             return 0 if crashed else await self._put_back(kept, most_s)
-        leave = self.engine.leave(self.worker, self.queues, crashed)
-        given_back: int | None = await within(self.driver.run(leave), most_s)
+        leave = self.context.engine.leave(self.context.worker, self.context.queues, crashed)
+        given_back: int | None = await within(self.context.driver.run(leave), most_s)
         return given_back
 
     async def _put_back(self, but: Sequence[Held], most_s: float) -> int:
         """Give back all but these, by settling it. How many that were."""
         others = [held for held in self.inflight.everything() if held not in but]
-        self.executor.hand_back(others)
+        self.executor.release(others)
         await within(self.settler.flushed(), most_s)
         return sum(not self.inflight.knows(held.ref) for held in others)

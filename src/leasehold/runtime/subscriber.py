@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Awaitable, Callable
 
 from leasehold.core import limits
-from leasehold.core.engine import Engine
 from leasehold.core.errors import AccessDenied
-from leasehold.runtime.executor import Executor
+from leasehold.core.job import LeaseRef
+from leasehold.runtime.context import WorkerContext
 from leasehold.runtime.jobs.table import Inflight
-from leasehold.runtime.log import brief, log_event
-from leasehold.runtime.maintainer import Maintainer
-from leasehold.runtime.ports import Driver, Env, Messages
-
-LOOK_S: Final = limits.MINUTE / limits.SECOND
-"""After a minute without a message the subscription is entered once more: that revives one that was refused meanwhile,
-and costs nothing when all is well. A user who may not subscribe tries again this often."""
+from leasehold.runtime.log import Once, brief, log_event
+from leasehold.runtime.ports import Messages
 
 
 class Subscriber:
@@ -25,25 +19,21 @@ class Subscriber:
 
     def __init__(
         self,
-        engine: Engine,
-        driver: Driver,
-        worker: str,
-        queues: Sequence[str],
+        context: WorkerContext,
         inflight: Inflight,
-        executor: Executor,
-        maintainer: Maintainer,
-        env: Env,
+        cancel: Callable[[LeaseRef, str], None],
+        announce: Callable[[], Awaitable[None]],
     ) -> None:
-        self._engine = engine
-        self._driver = driver
-        self._worker = worker
-        self._channel = engine.signal_channel(worker)
-        self._queues = frozenset(queues)
+        self._context = context
+        self._driver = context.driver
+        self._channel = context.engine.signal_channel(context.worker)
         self._inflight = inflight
-        self._executor = executor
-        self._maintainer = maintainer
-        self._env = env
-        self._told = False
+        self._cancel = cancel
+        self._announce = announce
+        self._told = Once(1)
+        self._look_s = context.env.limits.resubscribe_ms / limits.SECOND
+        """After this time without a message the worker subscribes once more. That revives a subscription that was
+        refused meanwhile, and costs nothing when all is well. A user who may not subscribe tries again this often."""
 
     async def run(self) -> None:
         while True:
@@ -51,14 +41,13 @@ class Subscriber:
                 async with self._driver.subscribe(self._channel) as messages:
                     await self._listen(messages)
             except AccessDenied as error:
-                if not self._told:
-                    self._told = True
-                    log_event(logging.WARNING, "not_listening", error=brief(error))
-                await self._env.sleep(LOOK_S)
+                if self._told.is_new(text := brief(error)):
+                    log_event(logging.WARNING, "not_listening", error=text)
+                await self._context.env.sleep(self._look_s)
 
     async def _listen(self, messages: Messages) -> None:
         while True:
-            first = await messages.get(LOOK_S)
+            first = await messages.get(self._look_s)
             if first is None:
                 async with self._driver.subscribe(self._channel):
                     continue
@@ -74,10 +63,10 @@ class Subscriber:
 
     async def _act(self, queue: str) -> None:
         if not queue:
-            await self._maintainer.announce()
-        elif queue in self._queues:
+            await self._announce()
+        elif queue in self._context.queues:
             held = [ref for ref in self._inflight.snapshot() if ref.queue == queue]
             if held:
-                beat = await self._driver.run(self._engine.heartbeat(self._worker, (queue,), held))
-                for asked in beat.cancelled:
-                    self._executor.cancel(asked.ref, asked.reason)
+                ask = self._context.engine.heartbeat(self._context.worker, (queue,), held)
+                for asked in (await self._driver.run(ask)).cancelled:
+                    self._cancel(asked.ref, asked.reason)

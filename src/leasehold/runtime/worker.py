@@ -5,43 +5,30 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import os
-import re
-import secrets
-import socket
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from enum import IntEnum
 from typing import Any
 
 from leasehold.core import limits
-from leasehold.core.engine import Engine, Feature
+from leasehold.core.engine import Engine
 from leasehold.core.errors import InvalidArgument
 from leasehold.core.events import Listener as Hearer
 from leasehold.core.task import TaskSpec
-from leasehold.runtime.executor import Executor
-from leasehold.runtime.fetcher import Fetcher
-from leasehold.runtime.handlers.hooks import Hooks
+from leasehold.runtime.assembly import WorkerOptions, assemble
+from leasehold.runtime.context import WorkerContext, fresh_worker_id
 from leasehold.runtime.handlers.middleware import Layers, Middleware
 from leasehold.runtime.handlers.routes import Routes
-from leasehold.runtime.heartbeat import Heartbeat
 from leasehold.runtime.isolation.child import Launch
 from leasehold.runtime.isolation.messages import PROCESS_EXIT_MS
 from leasehold.runtime.isolation.pool import require_launcher
-from leasehold.runtime.jobs.beats import Kept
-from leasehold.runtime.jobs.overrun import CANCEL_MS, WATCH_MS
-from leasehold.runtime.jobs.table import Inflight
+from leasehold.runtime.jobs.overrun import WATCH_MS, StuckSlots
 from leasehold.runtime.log import brief, log_event
 from leasehold.runtime.loops import LoopFailed, MonitoredDriver, supervised, unsupervised
-from leasehold.runtime.maintainer import Maintainer
 from leasehold.runtime.observe.dispatcher import EventDispatcher
-from leasehold.runtime.observe.progress import Reporter
 from leasehold.runtime.ports import Env, Keeper, WatchedDriver
-from leasehold.runtime.prefetch import Prefetch
 from leasehold.runtime.round_robin import WeightedRoundRobin
-from leasehold.runtime.settler import Settler
-from leasehold.runtime.shutdown import FLUSH_MS, LEAVE_MS, RECYCLE_DRAIN_MS, TELL_MS, Shutdown
+from leasehold.runtime.shutdown import RECYCLE_DRAIN_MS
 from leasehold.runtime.signals import on_signals
-from leasehold.runtime.subscriber import Subscriber
 from leasehold.runtime.waits import unless, within
 
 
@@ -102,23 +89,20 @@ class Worker:
             raise InvalidArgument(f"concurrency is {concurrency}; expected 1 to {limits.MAX_CONCURRENCY}.")
         if grace_ms < 0:
             raise InvalidArgument(f"grace_ms is {grace_ms}; expected 0 or more.")
-        _check_weights(weights or {}, queues)
-        self._launch = require_launcher([*tasks.values(), *handlers.values()], launch)
+        launch = require_launcher([*tasks.values(), *handlers.values()], launch)
+        self._options = WorkerOptions(concurrency, burst, launch, durable)
         self.id = worker_id or fresh_worker_id()
         self.queues = tuple(dict.fromkeys(queues))
         self._turns = WeightedRoundRobin(self.queues, weights)
         self._engine = engine
         self._known = Routes(tasks, handlers, max_payload)
         self._keeper = keeper
-        self._concurrency = concurrency
-        self._burst = burst
         self._grace_s = grace_ms / limits.SECOND
-        self._durable = durable
         self._signals = signals
         self._env = env or Env()
-        self._herald = EventDispatcher(listeners, self.id, self._env) if listeners else None
+        self._events = EventDispatcher(listeners, self.id, self._env) if listeners else None
         self._middleware = tuple(middleware)
-        self._link = MonitoredDriver(driver, self._env, self._herald)
+        self._link = MonitoredDriver(driver, self._env, self._events)
         self._stop, self._hard = asyncio.Event(), asyncio.Event()
         self._hurry = asyncio.Event()
         """A stop was asked for, and not only that it retires."""
@@ -160,7 +144,7 @@ class Worker:
     @property
     def active(self) -> int:
         """How many jobs run."""
-        return len(self._inflight.running) if self._begun.is_set() else 0
+        return len(self._parts.inflight.running) if self._begun.is_set() else 0
 
     @property
     def good_at(self) -> float:
@@ -170,8 +154,8 @@ class Worker:
     @property
     def trouble(self) -> str | None:
         """Why it retires, or what it cannot do, when there is something."""
-        apart = self._executor.apart if self._begun.is_set() else None
-        return self.retiring or (apart.trouble if apart is not None else None)
+        pool = self._parts.executor.pool if self._begun.is_set() else None
+        return self.retiring or (pool.trouble if pool is not None else None)
 
     @property
     def stopping(self) -> bool:
@@ -180,7 +164,7 @@ class Worker:
     async def until_ready(self) -> None:
         """Wait until its leases are kept, so that it takes up jobs."""
         await self._begun.wait()
-        await self._fetcher.ready.wait()
+        await self._parts.intake.is_kept.wait()
 
     async def until_stopping(self) -> None:
         await self._stop.wait()
@@ -189,9 +173,11 @@ class Worker:
         """Work until stopped, or with `burst` until there is nothing left. Never raises what a handler raises."""
         with on_signals(self.stop) if self._signals else contextlib.nullcontext():
             self._build()
-            log_event(logging.INFO, "started", worker=self.id, queues=",".join(self.queues), slots=self._concurrency)
-            if self._herald is not None:
-                self._herald.worker_started(self.queues, self._concurrency)
+            log_event(
+                logging.INFO, "started", worker=self.id, queues=",".join(self.queues), slots=self._options.concurrency
+            )
+            if self._events is not None:
+                self._events.worker_started(self.queues, self._options.concurrency)
             self._start_loops()
             self._begun.set()
             try:
@@ -206,76 +192,33 @@ class Worker:
                 self._ending = True
                 for task in self._loops:
                     task.cancel()
-                self._executor.close()
+                self._parts.executor.close()
                 self._layers.close()
-                self._hooks.close()
+                if self._parts.hooks is not None:
+                    self._parts.hooks.close()
 
     def _build(self) -> None:
-        env, engine, link, queues = self._env, self._engine, self._link, self.queues
-        pace, kept = Prefetch(), Kept(engine.timing.lease_ms / limits.SECOND, env.lease_clock)
-        inflight = self._inflight = Inflight(self._concurrency)
-        settler = self._settler = Settler(engine, link, inflight, env, self._herald, self._durable)
-        self._reporter = Reporter(engine, link, env)
-        self._layers = Layers(self._middleware, self._concurrency)
-        known = self._known.behind(self._layers)
-        about = (pace, env, kept, self._herald, self._launch, self._show)
-        executor = self._executor = Executor(engine, link, known, inflight, settler, self._reporter, *about)
-        if executor.apart is not None:
-            executor.apart.guarded_by(self._keeper.guard)
-        self._hooks = Hooks(executor.reach)
-        if known.have_hooks():
-            self._settler.hooks = self._hooks
-        self._fetcher = Fetcher(
-            engine,
-            link,
-            self._keeper,
-            self.id,
-            self._turns,
-            known.batch_rules(),
-            inflight,
-            executor,
-            pace,
-            env,
-            settler,
-            burst=self._burst,
-        )
-        fetcher = self._fetcher
-        self._heart = Heartbeat(
-            self._keeper, self.id, queues, engine.timing, inflight, fetcher, executor, settler, env, kept
-        )
-        self._leaving = Shutdown(self.id, queues, engine, link, inflight, fetcher, executor, self._settler, self._heart)
-        self._maintainer = Maintainer(
-            engine, link, self.id, queues, lambda: known.offered(executor.able), inflight, fetcher, env, self._herald
-        )
-
-    def _show(self) -> None:
-        self._keeper.show(self._inflight.snapshot())
+        context = WorkerContext(self.id, self.queues, self._engine, self._link, self._env, self._events)
+        self._layers = Layers(self._middleware, self._options.concurrency)
+        self._parts = assemble(context, self._keeper, self._known.behind(self._layers), self._turns, self._options)
+        self._stuck_slots = StuckSlots(self._parts.inflight, self._env.limits.stuck_slots_ms)
 
     def _start_loops(self) -> None:
-        self._fetching = self._loop("fetch", self._fetcher.run, lambda: self._fetcher.stopping)
-        self._loop("settle", self._settler.run)
+        parts = self._parts
+        self._fetching = self._loop("fetch", parts.fetcher.run, lambda: parts.intake.is_stopped)
+        self._loop("settle", parts.settler.run)
         self._loop("watch", self._watch)
-        self._loop("maintain", self._maintainer.run)
-        self._loop("present", self._maintainer.present)
-        self._loop("report", lambda: self._reporter.run(self._executor.lose))
-        if self._engine.features & {Feature.CANCEL, Feature.QUIET}:
-            listener = Subscriber(
-                self._engine,
-                self._link,
-                self.id,
-                self.queues,
-                self._inflight,
-                self._executor,
-                self._maintainer,
-                self._env,
-            )
-            self._loop("listen", listener.run)
-        if self._herald is not None:
-            self._loop("events", self._herald.run)
-        if self._settler.hooks is not None:
-            self._loop("hooks", self._hooks.run)
+        self._loop("maintain", parts.maintainer.run)
+        self._loop("present", parts.maintainer.present)
+        self._loop("report", lambda: parts.reporter.run(parts.canceller.lose))
+        if parts.subscriber is not None:
+            self._loop("listen", parts.subscriber.run)
+        if self._events is not None:
+            self._loop("events", self._events.run)
+        if parts.hooks is not None:
+            self._loop("hooks", parts.hooks.run)
         # Restarts itself, within its own bounds.
-        self._add("heart", unsupervised("heart", self._heart.run))
+        self._add("heart", unsupervised("heart", parts.heartbeat.run))
 
     def _loop(
         self, name: str, run: Callable[[], Awaitable[None]], stopping: Callable[[], bool] = lambda: False
@@ -304,18 +247,18 @@ class Worker:
 
     async def _watch(self) -> None:
         """Look after timeouts and stuck jobs while there is anything here; sleep while there is not."""
-        tick = WATCH_MS / limits.SECOND
+        parts, tick = self._parts, WATCH_MS / limits.SECOND
         while True:
-            if self._inflight.empty:
-                self._inflight.occupied.clear()
-                await self._inflight.occupied.wait()
+            if parts.inflight.empty:
+                parts.inflight.occupied.clear()
+                await parts.inflight.occupied.wait()
             before = self._env.clock()
             await self._env.sleep(tick)
             now = self._env.clock()
-            self._executor.watch(now)
-            self._fetcher.watch(now, late=now - before > 1.5 * tick)
-            await self._heart.watch()
-            reason = self._worn(self._executor.started) or self._executor.lost_slots.reason(now)
+            parts.canceller.watch(now)
+            parts.fetcher.watch(now, late=now - before > 1.5 * tick)
+            await parts.heartbeat.watch()
+            reason = self._worn(parts.inflight.started) or self._stuck_slots.reason(now)
             if reason is not None:
                 self.retire(reason)
 
@@ -324,75 +267,64 @@ class Worker:
     async def _shut_down(self, crashed: bool = False) -> ExitStatus:
         """Every wait in here is bounded. `crashed`: any running job may be to blame for the end, so each counts a
         crash."""
-        self._executor.stopping = True
-        self._fetcher.stop()
+        parts, most = self._parts, self._env.limits
+        parts.intake.stop()
         # First the claim that is under way: what it brings is newer, and goes back together with the rest, in order.
-        await self._or_hard(asyncio.wait({self._fetching}), CANCEL_MS / limits.SECOND)
-        self._hand_back()
-        self._fetching.add_done_callback(lambda _: self._hand_back())
-        self._executor.end_persistent()
-        running = len(self._inflight.running)
+        await self._or_hard(asyncio.wait({self._fetching}), most.cancel_ms / limits.SECOND)
+        self._release_pending()
+        self._fetching.add_done_callback(lambda _: self._release_pending())
+        parts.canceller.end_persistent()
+        running = len(parts.inflight.running)
         log_event(logging.INFO, "draining", worker=self.id, running=running)
-        if self._herald is not None:
-            self._herald.worker_stopping(running)
+        if self._events is not None:
+            self._events.worker_stopping(running)
         if self._fatal is None:
             if self.retiring is not None:
                 await unless(self._hurry, self._worked_off(), RECYCLE_DRAIN_MS / limits.SECOND)
             await self._or_hard(self._drained(), self._grace_s)
         if not self._hard.is_set():
-            self._executor.cancel_running()
-            await self._or_hard(self._drained(), CANCEL_MS / limits.SECOND)
-            await self._or_hard(asyncio.wait({self._fetching}), CANCEL_MS / limits.SECOND)
-            await self._or_hard(self._settler.flushed(), FLUSH_MS / limits.SECOND)
-            await self._or_hard(self._hooks.flushed(), TELL_MS / limits.SECOND)
+            parts.canceller.end_all()
+            await self._or_hard(self._drained(), most.cancel_ms / limits.SECOND)
+            await self._or_hard(asyncio.wait({self._fetching}), most.cancel_ms / limits.SECOND)
+            await self._or_hard(parts.settler.flushed(), most.flush_ms / limits.SECOND)
+            if parts.hooks is not None:
+                await self._or_hard(parts.hooks.flushed(), most.tell_ms / limits.SECOND)
         hard = self._hard.is_set()
         if hard:
-            self._executor.cancel_running()
-            await within(self._settler.flushed(), limits.HARD_STOP_MS / 2 / limits.SECOND)
+            parts.canceller.end_all()
+            await within(parts.settler.flushed(), limits.HARD_STOP_MS / 2 / limits.SECOND)
         self._fetching.cancel()
-        if self._executor.apart is not None:
-            await self._or_hard(self._executor.apart.close(), PROCESS_EXIT_MS / limits.SECOND)
-        given_back = await self._leaving.run((limits.HARD_STOP_MS if hard else LEAVE_MS) / limits.SECOND, crashed)
-        going_on, unheard = len(self._inflight.running), None
-        if self._herald is not None:
-            self._herald.worker_stopped(given_back, hard)
-            await within(self._herald.flushed(), (limits.HARD_STOP_MS if hard else TELL_MS) / limits.SECOND)
-            unheard = self._herald.unheard
+        if parts.executor.pool is not None:
+            await self._or_hard(parts.executor.pool.close(), PROCESS_EXIT_MS / limits.SECOND)
+        given_back = await parts.shutdown.run((limits.HARD_STOP_MS if hard else most.leave_ms) / limits.SECOND, crashed)
+        going_on, unheard = len(parts.inflight.running), None
+        if self._events is not None:
+            self._events.worker_stopped(given_back, hard)
+            await within(self._events.flushed(), (limits.HARD_STOP_MS if hard else most.tell_ms) / limits.SECOND)
+            unheard = self._events.unheard
         about: dict[str, object] = {"given_back": given_back, "hard": hard, "handlers_going_on": going_on}
         log_event(logging.INFO, "stopped", worker=self.id, **about, unheard=unheard)
         if hard or self._fatal is not None:
             return ExitStatus.HARD if hard else ExitStatus.FAILED
-        return ExitStatus.ABANDONED if going_on or self._leaving.bequeathed else ExitStatus.OK
+        return ExitStatus.ABANDONED if going_on or parts.shutdown.bequeathed else ExitStatus.OK
 
-    def _hand_back(self) -> None:
-        self._executor.hand_back(self._inflight.take_pending(lambda _: True))
+    def _release_pending(self) -> None:
+        self._parts.executor.release(self._parts.inflight.take_pending(lambda _: True))
 
     async def _drained(self) -> None:
         """All but handlers that would not end, and whose attempts are over."""
-        while not all(run.abandoned for run in self._inflight.running):
-            self._inflight.changed.clear()
-            await self._inflight.changed.wait()
+        inflight = self._parts.inflight
+        while not all(run.abandoned for run in inflight.running):
+            inflight.changed.clear()
+            await inflight.changed.wait()
 
     async def _worked_off(self) -> None:
         """All but persistent jobs, which were told to end, and handlers that would not."""
-        while any(not run.abandoned and not run.persistent for run in self._inflight.running):
-            self._inflight.changed.clear()
-            await unless(self._hurry, self._inflight.changed.wait(), 1.0)
+        inflight = self._parts.inflight
+        while any(not run.abandoned and not run.persistent for run in inflight.running):
+            inflight.changed.clear()
+            await unless(self._hurry, inflight.changed.wait(), 1.0)
 
     async def _or_hard(self, waiting: Coroutine[Any, Any, Any], seconds: float) -> None:
         """Wait for this, for so long at most, and not after a hard stop was asked for."""
         await unless(self._hard, waiting, seconds)
-
-
-def _check_weights(weights: Mapping[str, int], queues: Sequence[str]) -> None:
-    for queue, weight in weights.items():
-        if queue not in queues or not 1 <= weight <= limits.MAX_WEIGHT:
-            raise InvalidArgument(
-                f"weights has {queue!r}: {weight}; expected queues of this worker and 1 to {limits.MAX_WEIGHT}."
-            )
-
-
-def fresh_worker_id() -> str:
-    """A name for a worker that no other has: host, process and a random part."""
-    host = re.sub(r"[^A-Za-z0-9.-]", "-", socket.gethostname())[:60]
-    return f"{host}-{os.getpid()}-{secrets.token_hex(4)}"

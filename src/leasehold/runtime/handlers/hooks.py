@@ -17,11 +17,8 @@ from leasehold.runtime.handlers.threads import ThreadPool
 from leasehold.runtime.jobs.held import Held
 from leasehold.runtime.jobs.job import Job, JobServices, enter
 from leasehold.runtime.log import log_event, trouble
+from leasehold.runtime.ports import WorkerLimits
 
-HOOKS_RUNNING: Final = 16
-"""`on_failure` hooks that run at one time."""
-HOOKS_WAITING: Final = 1_000
-"""Calls of hooks that wait for a free one. Further calls are dropped, which is logged."""
 HOOK_MS: Final = limits.MINUTE
 """How long an async hook may take, and how long a sync hook keeps its place."""
 
@@ -37,14 +34,15 @@ class Hooks:
     What a hook raises is logged, and that is all: the job has ended. A worker that dies first never calls it.
     """
 
-    def __init__(self, reach: JobServices) -> None:
+    def __init__(self, reach: JobServices, most: WorkerLimits) -> None:
         self._reach = reach
+        self._limits = most
         self._context = copy_context()
         self._waiting: deque[Item] = deque()
         self._running: set[asyncio.Task[None]] = set()
         self._changed = asyncio.Event()
         self._threads: ThreadPool[InThread, tuple[Answer, BaseException | None]] = ThreadPool(
-            HOOKS_RUNNING, _in_thread, _from_thread
+            self._limits.hooks_running, _in_thread, _from_thread
         )
         self._full = False
 
@@ -52,7 +50,7 @@ class Hooks:
         """Redis has noted how the attempt ended."""
         if held.spec.on_failure is None or not isinstance(outcome, (Failed, Broken)):
             return
-        if len(self._waiting) >= HOOKS_WAITING:
+        if len(self._waiting) >= self._limits.hooks_waiting:
             if not self._full:
                 log_event(logging.ERROR, "hooks_dropped", queue=held.ref.queue, waiting=len(self._waiting))
             self._full = True
@@ -62,7 +60,7 @@ class Hooks:
 
     async def run(self) -> None:
         while True:
-            while self._waiting and len(self._running) < HOOKS_RUNNING:
+            while self._waiting and len(self._running) < self._limits.hooks_running:
                 held, error = self._waiting.popleft()
                 self._full = False
                 # A context of its own, as for a job: what one hook sets is not there for the next.

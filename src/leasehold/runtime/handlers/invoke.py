@@ -23,25 +23,23 @@ Done: TypeAlias = Callable[[Held | Batch, Outcomes, float], None]
 
 
 class Caller:
-    """Neither method raises, whatever the handler does. `done` is called when a call on the loop has ended. `may_start`
-    says whether this worker still holds a job."""
+    """Neither method raises, whatever the handler does. `may_start`: whether this worker still holds a job."""
 
     def __init__(
         self,
         random: outcomes.Random,
         clock: Callable[[], float],
-        done: Done,
         may_start: Callable[[Held], bool] = lambda held: True,
     ) -> None:
         self._random = random
         self._clock = clock
-        self._done = done
         self._may_start = may_start
 
-    async def on_loop(self, run: Held | Batch) -> None:
+    async def on_loop(self, run: Held | Batch, done: Done) -> None:
+        """Call the handler, then `done` with the outcomes."""
         run.began = True
         if not self._may_begin(run) and not await self._may_begin_soon(run):
-            self._done(run, _released(run), self._clock())
+            done(run, _released(run), self._clock())
             return
         try:
             arguments, named = _arguments(run)
@@ -54,7 +52,7 @@ class Caller:
             except BaseException as error:  # SystemExit and friends end the attempt, not the worker
                 judged = self._raised(run, error, on_loop=True)
         # Here rather than in whoever awaits this: one coroutine less for every job.
-        self._done(run, judged, self._clock())
+        done(run, judged, self._clock())
 
     def in_thread(self, run: Held | Batch) -> Outcomes:
         run.began = True

@@ -102,19 +102,15 @@ class Layers:
         async def call(*arguments: Any, **named: Any) -> Any:
             run, context = run_of(_jobs(spec, arguments)[0]), copy_context()
             answer: Answer = asyncio.get_running_loop().create_future()
-            # Without its task the executor takes the run for what it is now, a thread: it cannot be cancelled, and
-            # keeps its slot until it ends, whatever becomes of the attempt.
-            task, run.task = run.task, None
             threads.submit((lambda: context.run(function, *arguments, **named), answer))
             cancelled = False
             while not answer.done():
                 try:
                     await asyncio.wait({answer})
                 except asyncio.CancelledError:
-                    cancelled = True  # by a layer, or before the thread began
-            run.task = task
+                    cancelled = True  # nothing can end the thread
             value, error = answer.result()
-            if cancelled or run.abandoned:
+            if run.abandoned or (cancelled and run.stop is None):  # by a layer; else what the handler returned counts
                 raise asyncio.CancelledError
             if error is not None:
                 raise error

@@ -27,8 +27,15 @@ Out = TypeVar("Out")
 class ThreadPool(Generic[In, Out]):
     """Up to `size` threads, started when needed. `work` runs in a thread and must not raise, `done` on the loop."""
 
-    def __init__(self, size: int, work: Callable[[In], Out], done: Callable[[Out], None]) -> None:
+    def __init__(
+        self,
+        size: int,
+        work: Callable[[In], Out],
+        done: Callable[[Out], None],
+        retry_ms: int = THREAD_RETRY_MS,
+    ) -> None:
         self._size = size
+        self._retry_s = retry_ms / limits.SECOND
         self._work = work
         self._done = done
         self._loop = asyncio.get_running_loop()
@@ -54,7 +61,7 @@ class ThreadPool(Generic[In, Out]):
             if self._again is None:
                 waiting = self._todo.qsize()
                 log_event(logging.WARNING, "no_thread", error=brief(error), threads=self._threads, waiting=waiting)
-                self._again = self._loop.call_later(THREAD_RETRY_MS / limits.SECOND, self._try_again)
+                self._again = self._loop.call_later(self._retry_s, self._try_again)
             return False
         self._threads += 1
         return True

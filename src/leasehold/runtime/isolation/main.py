@@ -50,9 +50,10 @@ class Inside:
         self._context = copy_context()
         self._recursion = sys.getrecursionlimit()
         self._judged: Outcomes = []
-        self._caller = Caller(random.random, time.monotonic, self._on_loop_ended)
+        self._caller = Caller(random.random, time.monotonic)
         self._lock = threading.Lock()
         self._held: Held | None = None
+        self._task: asyncio.Task[None] | None = None
         self._number = 0
         line.cancel = self._cancel
 
@@ -81,7 +82,7 @@ class Inside:
             held.ends_at = now + order.left_s
         held.job = Job(held, reach)
         with self._lock:
-            self._held, self._number = held, order.number
+            self._held, self._task, self._number = held, None, order.number
         judged = self._call(held, runner)
         with self._lock:
             self._held = None
@@ -102,10 +103,10 @@ class Inside:
         task = asyncio.current_task()
         assert task is not None
         with self._lock:
-            held.task = task
+            self._task = task
             if held.cancelled is not None:
                 task.cancel()
-        await self._caller.on_loop(held)
+        await self._caller.on_loop(held, self._on_loop_ended)
 
     def _on_loop_ended(self, run: Held | Batch, judged: Outcomes, at: float) -> None:
         self._judged = judged
@@ -116,7 +117,7 @@ class Inside:
             if self._held is None or self._number != number:
                 return
             self._held.cancelled = reason
-            task = self._held.task
+            task = self._task
             if task is not None:
                 with contextlib.suppress(RuntimeError):  # the loop is closed
                     task.get_loop().call_soon_threadsafe(task.cancel)

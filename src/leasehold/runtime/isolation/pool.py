@@ -57,6 +57,8 @@ class ProcessPool:
         may_start: Callable[[Held], bool],
         finished: Callable[[Held, Outcomes, float], None],
     ) -> None:
+        self.given_up_s: float | None = None
+        """A process can always be killed, so the worker never gives up its handler."""
         self._launch = launch
         self._limits = launch.limits
         self._size = size

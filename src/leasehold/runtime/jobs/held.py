@@ -58,10 +58,42 @@ class Run:
     give_up_at: float = field(init=False, default=math.inf)
     stop: Stop | None = field(init=False, default=None)
     abandoned: bool = field(init=False, default=False)
-    task: asyncio.Task[None] | None = field(init=False, default=None, repr=False)
     rest: Rest | None = field(init=False, default=None, repr=False)
     verdict: list[tuple[Held, Outcome]] | None = field(init=False, default=None, repr=False)
-    """Its attempt is over, but is not settled before its handler has ended, since others wait for that: what it is."""
+    """The outcomes of an attempt that is over, but is settled only after its handler has ended: other jobs wait."""
+
+    def ends_by(self, at: float) -> None:
+        """Set when the attempt times out; infinite: never."""
+        self.ends_at = at
+
+    def request_stop(self, why: Stop) -> None:
+        """Note why the worker ends the handler. The strongest reason counts."""
+        if self.stop is None or why > self.stop:
+            self.stop = why
+
+    def give_up_by(self, at: float) -> None:
+        self.give_up_at = min(self.give_up_at, at)
+
+    def abandon(self) -> bool:
+        """Note that the handler continues after its attempt. False: that was noted before."""
+        self.give_up_at = math.inf
+        before, self.abandoned = self.abandoned, True
+        return not before
+
+    def postpone(self, held: Held, outcome: Outcome) -> None:
+        """Keep an outcome until the handler has ended."""
+        self.verdict = [*(self.verdict or ()), (held, outcome)]
+
+    def begin_rest(self, rest: Rest) -> None:
+        self.ends_at = math.inf
+        self.rest = rest
+
+    def end_rest(self) -> list[tuple[Held, Outcome]]:
+        """End the pause. Answers what is to be settled."""
+        rest, self.rest = self.rest, None
+        assert rest is not None
+        rest.timer.cancel()
+        return rest.outcomes
 
 
 @dataclass(slots=True, eq=False)
@@ -97,6 +129,28 @@ class Held(Run):
     job: Any = field(init=False, default=None)
     """The `Job` that its handler gets. `Job` is built on this class, so this one does not name it."""
     batch: Batch | None = field(init=False, default=None, repr=False)
+
+    def prepare(self, job: Any, now: float) -> None:
+        """The lease has a slot. Its time begins."""
+        self.job = job
+        timeout_ms = self.timeout_ms
+        if timeout_ms:  # 0: no limit
+            self.timeout_s = timeout_ms / limits.SECOND
+            self.ends_at = now + self.timeout_s
+
+    def forget_jobs(self) -> None:
+        """Drop what the handler got."""
+        self.job = None
+
+    def request_cancel(self, reason: str) -> None:
+        self.cancelled = reason
+
+    def extend(self, ends_at: float) -> None:
+        """Its attempt may continue until a moment."""
+        self.timeout_s = None
+        self.ends_at = self.extended_to = ends_at
+        if self.batch is not None:
+            self.batch.ends_by(min(self.batch.ends_at, ends_at))
 
     @property
     def ref(self) -> LeaseRef:
@@ -143,6 +197,17 @@ class Batch(Run):
     members: list[Held]
     persistent: bool = False
     jobs: list[Any] = field(init=False, default_factory=list)
+
+    def prepare(self, jobs: list[Any], now: float) -> None:
+        """The batch has a slot. The time of its members begins."""
+        self.jobs = jobs
+        for held, job in zip(self.members, jobs, strict=True):
+            held.prepare(job, now)
+        self.ends_at = min(held.ends_at for held in self.members)
+
+    def forget_jobs(self) -> None:
+        """Drop what the handler got."""
+        self.jobs, self.members = [], []
 
     def open(self) -> list[Held]:
         """Those whose outcome is not decided."""

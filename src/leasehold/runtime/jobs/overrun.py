@@ -15,10 +15,6 @@ from leasehold.runtime.log import log_event
 
 WATCH_MS: Final = 20
 """How often running jobs are checked for timeouts: the precision of a job's timeout."""
-CANCEL_MS: Final = 1 * limits.SECOND
-"""How long an async handler has to end after its cancellation. Then it is given up; its slot stays busy."""
-SLOTS_LOST_MS: Final = 5 * limits.SECOND
-"""When handlers that do not end have occupied every slot for this long, the worker retires."""
 
 
 def waits(held: Held) -> bool:
@@ -52,8 +48,9 @@ class StuckSlots:
     Not at once: a handler that is a little over its time ends by itself.
     """
 
-    def __init__(self, inflight: Inflight) -> None:
+    def __init__(self, inflight: Inflight, after_ms: int) -> None:
         self._inflight = inflight
+        self._after_s = after_ms / limits.SECOND
         self._since: float | None = None
 
     def reason(self, now: float) -> str | None:
@@ -65,7 +62,7 @@ class StuckSlots:
         if self._since is None:
             self._since = now
         for_s = now - self._since
-        if for_s < SLOTS_LOST_MS / limits.SECOND:
+        if for_s < self._after_s:
             return None
         self._since = float("inf")
         log_event(logging.ERROR, "slots_lost", slots=inflight.slots, for_s=for_s)

@@ -17,18 +17,28 @@ from leasehold.core.job import Lease, LeaseRef
 from leasehold.core.task import TaskSpec
 from leasehold.runtime.jobs.batches import Gathering, Group
 from leasehold.runtime.jobs.held import PENDING, RUNNING, SETTLING, Batch, Held, Key, Phase
+from leasehold.runtime.prefetch import Prefetch
 
 
 class Inflight:
-    """See the module. Used from the event loop's thread only."""
+    """See the module. Used from the event loop's thread only. `stuck_ms`: a pending lease that has waited this long
+    for a slot is stuck."""
 
-    def __init__(self, slots: int) -> None:
+    def __init__(self, slots: int, stuck_ms: int = 25) -> None:
         self.slots = slots
+        self._stuck_s = stuck_ms / limits.SECOND
         self.pending: deque[Held] = deque()
         """Those that run alone. The pending ones of batch handlers are in `gathering`."""
         self.gathering = Gathering()
         self.running: set[Held | Batch] = set()
+        self.prefetch = Prefetch()
+        """How far to claim ahead."""
         self.low_water = 0
+        """When no more than this many are pending, it is time to claim again."""
+        self.started = 0
+        """Jobs started so far."""
+        self._measured = 0.0, 0, False
+        """When the pace was measured, how many jobs had started by then, and whether others were pending."""
         self.room = asyncio.Event()
         """Set when a slot came free or few enough are pending: time for the fetcher to look."""
         self.changed = asyncio.Event()
@@ -116,6 +126,7 @@ class Inflight:
             self.room.set()
         held.phase = RUNNING
         held.started_at = now
+        self.started += 1
         self.running.add(held)
         return held
 
@@ -124,6 +135,7 @@ class Inflight:
         for held in batch.members:
             held.phase, held.batch, held.started_at = RUNNING, batch, now
         batch.started_at = now
+        self.started += len(batch.members)
         self.running.add(batch)
         self.room.set()
         return batch
@@ -207,9 +219,31 @@ class Inflight:
         overdue."""
         return {held.ref: held.overdue_at for held in self._table.values() if held.claimed_at <= before}
 
-    def lively(self, since: float) -> int:
-        """Slots that are free or took up their job after a moment: those that work through short jobs."""
-        return self.free + sum(1 for run in self.running if run.started_at >= since)
+    def ahead(self, now: float) -> int:
+        """How many jobs to hold beyond the free slots: for those slots that work through short jobs."""
+        since = now - self._stuck_s
+        lively = self.free + sum(1 for run in self.running if run.started_at >= since)
+        ahead = self.prefetch.ahead(lively)
+        self.low_water = ahead // 2
+        return ahead
+
+    def measure(self, now: float, late: bool) -> bool:
+        """Measure how fast jobs started since the last call; not when that was `late`. Answers whether jobs are pending
+        that wait for nothing but a slot."""
+        saturated = bool(self.pending) or self.gathering.next_at() <= now
+        at, started, was_saturated = self._measured
+        if not late:
+            self.prefetch.window(self.started - started, now - at, saturated and was_saturated)
+        self._measured = now, self.started, saturated
+        return saturated
+
+    def take_stuck(self, now: float) -> list[Held]:
+        """Remove the pending leases that have waited too long for a slot: other workers may be idle."""
+        before = now - self._stuck_s
+        stuck = self.take_pending(lambda held: self.ripe_at(held) < before)
+        if stuck:
+            self.prefetch.stuck()
+        return stuck
 
 
 def _key(ref: LeaseRef) -> Key:

@@ -30,18 +30,11 @@ from leasehold.core.outcome import (
 )
 from leasehold.runtime.errors import describe
 from leasehold.runtime.jobs.held import Held
-from leasehold.runtime.jobs.overrun import CANCEL_MS
 from leasehold.runtime.log import log_event, source_location, trouble
 from leasehold.runtime.ports import Env
 
-EVENTS_WAITING: Final = 10_000
-"""Events that wait for listeners. Further events are dropped and counted."""
 EVENTS_ROUND: Final = 100
 """Events that listeners receive before the event loop does other work."""
-LISTENER_MS: Final = 10 * limits.SECOND
-"""How long an async listener may take for one event."""
-LISTENER_SLOW_MS: Final = 100
-"""A listener that blocks the event loop for longer than this is logged."""
 TOLD_MAX: Final = 100
 """Kinds of trouble that are logged once each. Further kinds are logged at debug level only."""
 
@@ -190,7 +183,7 @@ class EventDispatcher:
     def _tell(self, one: Event) -> None:
         if not self._listeners[type(one)]:
             return
-        if len(self._waiting) >= EVENTS_WAITING:
+        if len(self._waiting) >= self._env.limits.events_waiting:
             if not self._dropping:
                 log_event(logging.WARNING, "events_dropped", waiting=len(self._waiting))
             self._dropping += 1
@@ -211,7 +204,7 @@ class EventDispatcher:
                 began = self._env.clock()
                 answer = listener.function(one)
                 seconds = self._env.clock() - began
-                if seconds * limits.SECOND > LISTENER_SLOW_MS:
+                if seconds * limits.SECOND > self._env.limits.listener_slow_ms:
                     self._slow(listener, seconds)
                 if inspect.isawaitable(answer):
                     await self._awaited(listener, answer)
@@ -221,8 +214,8 @@ class EventDispatcher:
                 self._failed(listener, one, error)
 
     async def _awaited(self, listener: Listener, answer: Awaitable[object]) -> None:
-        most_ms = LISTENER_MS
-        late_s = (most_ms + CANCEL_MS) / limits.SECOND
+        most_ms = self._env.limits.listener_ms
+        late_s = (most_ms + self._env.limits.cancel_ms) / limits.SECOND
         late = asyncio.get_running_loop().call_later(late_s, self._hangs, listener)
         try:
             async with asyncio.timeout(most_ms / limits.SECOND):

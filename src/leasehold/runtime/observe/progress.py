@@ -13,7 +13,6 @@ from leasehold.core.errors import LeaseholdError
 from leasehold.core.job import LeaseRef
 from leasehold.core.shape import Progress
 from leasehold.runtime.jobs.held import Held, Phase
-from leasehold.runtime.jobs.job import PROGRESS_MS
 from leasehold.runtime.log import brief, log_event
 from leasehold.runtime.ports import Driver, Env
 
@@ -46,7 +45,7 @@ class Reporter:
             await self._wake.wait()
             self._wake.clear()
             await self._send(lose)
-            await self._env.sleep(PROGRESS_MS / limits.SECOND)
+            await self._env.sleep(self._env.limits.progress_ms / limits.SECOND)
 
     async def _send(self, lose: Callable[[LeaseRef, str], None]) -> None:
         self._woken = False

@@ -1,0 +1,174 @@
+"""Ends handlers before they end by themselves: jobs that are lost, cancelled or over time, and those of a stop."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable
+
+from leasehold.core import limits
+from leasehold.core.job import LeaseRef
+from leasehold.core.outcome import Cancelled
+from leasehold.runtime.context import WorkerContext
+from leasehold.runtime.executor import Executor
+from leasehold.runtime.intake import Intake
+from leasehold.runtime.jobs.held import Batch, Held, Phase, Stop
+from leasehold.runtime.jobs.outcomes import outcome_of_timeout
+from leasehold.runtime.jobs.overrun import waits
+from leasehold.runtime.jobs.table import Inflight
+from leasehold.runtime.log import ended, log_event
+from leasehold.runtime.settler import Settler
+
+
+class Canceller:
+    """See the module. `watch` finds timeouts, in place of a timer for each job. `extended` is called when a handler
+    was given more time."""
+
+    def __init__(
+        self,
+        context: WorkerContext,
+        inflight: Inflight,
+        intake: Intake,
+        settler: Settler,
+        executor: Executor,
+        extended: Callable[[], None],
+    ) -> None:
+        self._context = context
+        self._env = context.env
+        self._inflight = inflight
+        self._intake = intake
+        self._settler = settler
+        self._executor = executor
+        self._extended = extended
+
+    def lose(self, ref: LeaseRef, at: str) -> None:
+        """The lease is gone: end its handler where that can be done, ignore its outcome."""
+        held = self._inflight.lose(ref)
+        if held is None:
+            return
+        _log(held, logging.WARNING, "lost", token=ref.token, at=at)
+        if self._context.events is not None:
+            self._context.events.lost(held, at)
+        self._settler.lost(held)
+        self._end(held, Stop.LOST)
+
+    def cancel(self, ref: LeaseRef, reason: str) -> None:
+        """Handle a cancel request. Every heartbeat repeats it until the job ends.
+
+        A job that has not started ends at once. An async handler is cancelled, once; a sync one can see the request. A
+        handler that continues keeps its job, and its lane, until it ends or is over its time.
+        """
+        held = self._inflight.find(ref)
+        if held is None or held.cancelled is not None or held.phase not in (Phase.PENDING, Phase.RUNNING):
+            return
+        held.request_cancel(reason)
+        _log(held, logging.INFO, "cancelling", started=held.phase is Phase.RUNNING)
+        if held.phase is Phase.PENDING:
+            self._inflight.unqueue(held)
+            self._executor.settle(held, Cancelled(reason))
+        elif not held.answered:
+            self._end(held, Stop.CANCEL)
+
+    def _end(self, held: Held, why: Stop) -> None:
+        """End the handler of a job, unless it still works for other jobs of the same batch."""
+        run = held.run
+        if run not in self._inflight.running:
+            return
+        if isinstance(run, Batch):
+            if not run.pointless:
+                return
+            why = Stop.CANCEL if run.open() else Stop.LOST
+        self._stop(run, why, self._env.clock())
+
+    def silence(self, now: float) -> None:
+        """Stop persistent jobs, and release what has not started, of queues without a good heartbeat for a lease's
+        length: other workers may soon take these jobs over. A persistent job is released after its handler has ended,
+        so that no other worker runs it beside this one."""
+        for run in list(self._inflight.running):
+            first = run.members[0] if isinstance(run, Batch) else run
+            is_stopped = run.stop is not None and run.stop >= Stop.SILENCE
+            if run.persistent and not is_stopped and not self._intake.kept.is_fresh(first):
+                _log(first, logging.WARNING, "silence")
+                self._stop(run, Stop.SILENCE, now)
+        self._executor.release_doubtful()
+
+    def end_persistent(self) -> None:
+        """At a stop: persistent jobs never end by themselves. A sync handler has the grace period to see that its job
+        is lost."""
+        self._stop_all(lambda run: run.persistent)
+
+    def end_all(self) -> None:
+        """At a stop, after the grace period. Threads end with the process."""
+        self._stop_all(lambda run: True)
+
+    def _stop_all(self, wanted: Callable[[Held | Batch], bool]) -> None:
+        now = self._env.clock()
+        for run in list(self._inflight.running):
+            if wanted(run):
+                self._stop(run, Stop.SHUTDOWN, now)
+
+    def watch(self, now: float) -> None:
+        """Find attempts that are over time, and handlers that did not end after a stop."""
+        for run in list(self._inflight.running):
+            if run.ends_at <= now:
+                self._time_out(run, now)
+            elif run.give_up_at <= now:
+                self._give_up(run)
+
+    def _time_out(self, run: Held | Batch, now: float) -> None:
+        if isinstance(run, Batch):  # the earliest may have been answered, or given more time
+            ends_at = min((held.ends_at for held in run.open()), default=math.inf)
+            run.ends_by(ends_at)
+            if ends_at > now:
+                return
+        run.ends_by(math.inf)
+        if run.stop is None or run.stop is Stop.CANCEL:
+            self._stop(run, Stop.TIMEOUT, now)
+        if self._executor.runner_of(run).given_up_s == 0:
+            self._give_up(run)
+
+    def _stop(self, run: Held | Batch, why: Stop, now: float) -> None:
+        run.request_stop(why)
+        if run.rest is not None:
+            self._executor.end_rest(run)
+            return
+        runner = self._executor.runner_of(run)
+        if runner.given_up_s and why is not Stop.CANCEL:
+            run.give_up_by(now + runner.given_up_s)
+        runner.stop(run, why)
+
+    def _give_up(self, run: Held | Batch) -> None:
+        """The handler continues although its attempt is over: settle the attempt, leave the slot to it. Logged once.
+
+        What must not run beside it is settled after it has ended. Its lease is kept until then.
+        """
+        if not run.abandon():
+            return
+        self._inflight.changed.set()
+        kind = "task" if self._executor.runner_of(run).given_up_s else "thread"
+        for held in run.open() if isinstance(run, Batch) else [run]:
+            kept = held.phase is Phase.RUNNING and waits(held)  # at a stop, by the keeper until this process has ended
+            _log(held, logging.WARNING, "handler_goes_on", slot="busy", kind=kind, job="kept" if kept else "given up")
+            if run.stop is not Stop.TIMEOUT:
+                continue
+            outcome = outcome_of_timeout(held.spec, held.lease, held.timeout_s, self._env.random, held.cancelled)
+            if kept:
+                run.postpone(held, outcome)
+            elif self._settler.put(held, outcome):
+                ended(held.lease, outcome)
+
+    async def extend(self, held: Held, ms: int) -> bool:
+        """Let an attempt continue for `ms` from now. False: this worker holds the lease no longer."""
+        if held.phase is not Phase.RUNNING or held.run.verdict is not None:
+            return False
+        holds: bool = await self._context.driver.run(self._context.engine.extend(held.lease, ms))
+        if not holds:
+            self.lose(held.ref, "extend")
+        elif held.run.stop is None or held.run.stop is Stop.CANCEL:
+            held.extend(self._env.clock() + ms / limits.SECOND)
+            self._extended()  # before the handler continues: it may hold up this process from now on
+        return holds
+
+
+def _log(held: Held, level: int, name: str, **fields: object) -> None:
+    log_event(level, name, queue=held.ref.queue, task=held.lease.record.task, id=held.ref.id, **fields)
