@@ -118,10 +118,9 @@ async def supervised(
 ) -> None:
     """Run a loop until it returns; when it raises, run it again after a growing pause.
 
-    Errors of Redis are waited out for as long as they last (`MonitoredDriver` logs those that mean it is away).
-    Anything else is a bug of somebody's, also a cancellation that nobody asked for, as when a handler cancels all tasks
-    there are: one counts only when it is `stopping` or `ending`. After `LOOP_FAILURES` of them in a minute it raises
-    `LoopFailed`.
+    It waits out errors of Redis (`MonitoredDriver` logs those that mean that Redis is away). Any other error is a bug,
+    as is a cancellation while the worker is neither `stopping` nor `ending`: a handler may cancel all tasks. After
+    `LOOP_FAILURES` of them in a minute it raises `LoopFailed`.
     """
     strikes = FailureRate(LOOP_FAILURES - 1)
     pauses = redis_pauses(env)
@@ -134,7 +133,6 @@ async def supervised(
         except RedisError as error:
             if env.clock() - began > limits.MINUTE / limits.SECOND:  # it went well meanwhile
                 told.forget()
-                pauses.reset()
             if not is_away(error) and told.is_new(text := brief(error)):
                 log_event(logging.ERROR, "redis_refused", loop=name, error=text)
         except (Exception, asyncio.CancelledError, SystemExit) as error:
@@ -145,6 +143,8 @@ async def supervised(
             log_event(logging.ERROR, "loop_failed", loop=name, error=brief(error))
             if strikes.strike(env.clock()):
                 raise LoopFailed(f"The {name} loop failed {LOOP_FAILURES} times in a minute.") from error
+        if env.clock() - began > limits.MINUTE / limits.SECOND:
+            pauses.reset()
         await env.sleep(pauses.next_s())
 
 

@@ -15,7 +15,7 @@ from leasehold.core.job import Leased
 from leasehold.core.patience import HELD_S, ReconnectBackoff
 from leasehold.core.steps import Command, Steps, WaitLost
 from leasehold.core.waiting import Lead, Listen, Poll, Take, Wait, Wake, led_by
-from leasehold.runtime.log import log_event
+from leasehold.runtime.log import Once, log_event
 from leasehold.runtime.loops import MonitoredDriver
 from leasehold.runtime.ports import Env, Messages
 
@@ -33,7 +33,7 @@ class WorkWaiter:
         self._env = env
         self._backoff = ReconnectBackoff(env.random)
         self._lost = 0
-        self._is_logged = False
+        self._told = Once(1)
         self._put_back: Callable[[], Steps[None]] | None = None
         self._lead: Command | None = None
         self._subscriptions: dict[str, Messages] = {}
@@ -126,14 +126,12 @@ class WorkWaiter:
     def _note_good(self) -> None:
         self._backoff.good()
         self._lost = 0
-        if self._is_logged:
-            self._is_logged = False
+        if self._told.forget():
             log_event(logging.INFO, "woken_again")
 
     def _log_lost(self, error: Exception, held_s: float) -> None:
         """Once, for waits that are lost in a row. A connection that was cut after a quiet while does not count."""
         cut = held_s >= HELD_S and isinstance(error, WaitLost) and not error.silent
         self._lost = 0 if cut else self._lost + 1
-        if self._lost >= LOST_LOGGED and not self._is_logged:
-            self._is_logged = True
+        if self._lost >= LOST_LOGGED and self._told.is_new(""):
             log_event(logging.WARNING, "not_woken", error=str(error))

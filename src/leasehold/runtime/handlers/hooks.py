@@ -16,7 +16,7 @@ from leasehold.core.outcome import Broken, Failed, Outcome
 from leasehold.runtime.handlers.threads import ThreadPool
 from leasehold.runtime.jobs.held import Held
 from leasehold.runtime.jobs.job import Job, JobServices, enter
-from leasehold.runtime.log import log_event, trouble
+from leasehold.runtime.log import Once, log_event, trouble
 from leasehold.runtime.ports import WorkerLimits
 
 HOOK_MS: Final = limits.MINUTE
@@ -44,16 +44,15 @@ class Hooks:
         self._threads: ThreadPool[InThread, tuple[Answer, BaseException | None]] = ThreadPool(
             self._limits.hooks_running, _in_thread, _from_thread
         )
-        self._full = False
+        self._told = Once(1)
 
     def ended(self, held: Held, outcome: Outcome) -> None:
         """Redis has noted how the attempt ended."""
         if held.spec.on_failure is None or not isinstance(outcome, (Failed, Broken)):
             return
         if len(self._waiting) >= self._limits.hooks_waiting:
-            if not self._full:
+            if self._told.is_new(""):
                 log_event(logging.ERROR, "hooks_dropped", queue=held.ref.queue, waiting=len(self._waiting))
-            self._full = True
             return
         self._waiting.append((held, outcome.error))
         self._changed.set()
@@ -62,7 +61,7 @@ class Hooks:
         while True:
             while self._waiting and len(self._running) < self._limits.hooks_running:
                 held, error = self._waiting.popleft()
-                self._full = False
+                self._told.forget()
                 # A context of its own, as for a job: what one hook sets is not there for the next.
                 task = asyncio.create_task(self._call(held, error), context=self._context.copy())
                 self._running.add(task)

@@ -30,7 +30,7 @@ from leasehold.core.outcome import (
 )
 from leasehold.runtime.errors import describe
 from leasehold.runtime.jobs.held import Held
-from leasehold.runtime.log import log_event, source_location, trouble
+from leasehold.runtime.log import Once, log_event, source_location, trouble
 from leasehold.runtime.ports import Env
 
 EVENTS_ROUND: Final = 100
@@ -65,7 +65,7 @@ class EventDispatcher:
         self._idle = asyncio.Event()
         self._idle.set()
         self._dropping = 0
-        self._told: set[tuple[str, str]] = set()
+        self._told = Once(TOLD_MAX)
         self.dropped = 0
         """Events that nobody heard, because listeners were too slow."""
         self._hearing = False
@@ -225,26 +225,18 @@ class EventDispatcher:
 
     def _hangs(self, listener: Listener) -> None:
         """It took too long, was cancelled, and goes on: nobody hears of anything until it ends."""
-        if self._news(listener.name, "hangs"):
+        if self._told.is_new(f"{listener.name} hangs"):
             log_event(logging.ERROR, "listener_hangs", listener=listener.name, waiting=len(self._waiting))
 
     def _slow(self, listener: Listener, seconds: float) -> None:
         """It kept the event loop, and with it every async job here."""
-        if self._news(listener.name, "slow"):
+        if self._told.is_new(f"{listener.name} slow"):
             log_event(logging.WARNING, "listener_slow", listener=listener.name, seconds=seconds)
 
     def _failed(self, listener: Listener, one: Event, error: BaseException) -> None:
-        news = self._news(listener.name, describe(error).type)
+        news = self._told.is_new(f"{listener.name} {describe(error).type}")
         level = logging.ERROR if news else logging.DEBUG
         trouble(level, "listener_failed", error, listener.function, listener=listener.name, of=type(one).__name__)
-
-    def _news(self, *what: str) -> bool:
-        """Whether this trouble is new. A listener that fails every time must not fill the log."""
-        key = (what[0], what[1])
-        if key in self._told or len(self._told) >= TOLD_MAX:
-            return False
-        self._told.add(key)
-        return True
 
 
 def _meant_for_us(error: BaseException) -> bool:

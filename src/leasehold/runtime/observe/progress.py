@@ -13,7 +13,7 @@ from leasehold.core.errors import LeaseholdError
 from leasehold.core.job import LeaseRef
 from leasehold.core.shape import Progress
 from leasehold.runtime.jobs.held import Held, Phase
-from leasehold.runtime.log import brief, log_event
+from leasehold.runtime.log import Once, brief, log_event
 from leasehold.runtime.ports import Driver, Env
 
 
@@ -28,7 +28,7 @@ class Reporter:
         self._newest: dict[Held, Progress] = {}
         self._wake = asyncio.Event()
         self._woken = False
-        self._troubled = False
+        self._told = Once(1)
 
     def tell(self, held: Held, progress: Progress) -> None:
         """Keep it to be sent, in the place of what has not been sent yet. Never blocks."""
@@ -57,10 +57,9 @@ class Reporter:
                 ours = await self._driver.run(self._engine.progress(held.lease, progress))
             except LeaseholdError as error:
                 # Nobody waits for this one, and the next will be newer.
-                if not self._troubled:
+                if self._told.is_new(""):
                     log_event(logging.WARNING, "progress_not_told", error=brief(error))
-                self._troubled = True
                 return
-            self._troubled = False
+            self._told.forget()
             if not ours:
                 lose(held.ref, "progress")
