@@ -14,6 +14,8 @@ from click.testing import CliRunner
 from leasehold.cli import COMMANDS, commands
 from leasehold.cli.errors import Exit
 from leasehold.core import errors
+from leasehold.core.unsupported import NAMES
+from leasehold.protocols.registry import ENTRIES, parse_protocol
 from leasehold.settings import Settings, variables
 
 REFERENCE = Path(__file__).resolve().parents[1] / "docs" / "reference"
@@ -64,7 +66,30 @@ def error_tree() -> str:
     )
 
 
-PAGES = {"command-line.md": command_line, "settings.md": settings, "errors.md": error_tree}
+def protocols() -> str:
+    """What each wire protocol supports, as its engine declares it."""
+    engines = [parse_protocol(entry.words.example).engine(Settings()) for entry in ENTRIES]
+    lines = [
+        "# Protocols",
+        "",
+        "What each wire protocol supports. Leasehold refuses the rest with `UnsupportedFeature`.",
+        "Written by `make docs` from the declarations of the engines; `make check` compares.",
+        "",
+        "| feature | | " + " | ".join(engine.name for engine in engines) + " |",
+        "|---" * (len(engines) + 2) + "|",
+    ]
+    for feature, name in NAMES.items():
+        marks = ["yes" if feature in engine.features else "" for engine in engines]
+        lines.append(f"| `{feature}` | {name} | " + " | ".join(marks) + " |")
+    return "\n".join(lines) + "\n"
+
+
+PAGES = {
+    "command-line.md": command_line,
+    "settings.md": settings,
+    "errors.md": error_tree,
+    "protocols.md": protocols,
+}
 
 
 def main() -> int:

@@ -29,7 +29,7 @@ NAMED: dict[str, str] = {
     "app/app.py": "an error shows how protocols are written in a program",
     "cli/__init__.py": "first lines of commands, which `--help` shows without loading anything",
     "cli/demo/jobs.py": "the demo has a protocol, whatever the environment says",
-    "engines/kit/unsupported.py": "an error names the protocol that has every feature; the kit lies below the registry",
+    "core/unsupported.py": "an error names the protocol that has every feature; core lies below the registry",
 }
 """A file that may name a protocol, and the reason. The tests fail for one that no longer does."""
 

@@ -3,16 +3,19 @@
 import pytest
 
 from leasehold.core import limits
+from leasehold.core.engine import Feature
 from leasehold.core.errors import AccessDenied, QueueFull, ReplyError, Unreachable, UnsupportedFeature
 from leasehold.core.job import NewJob
 from leasehold.core.shape import Shape, UniqueRule
 from leasehold.core.steps import Draw, Invoke, Nonce
+from leasehold.core.unsupported import NAMES, check_job
 from leasehold.engines.kit.chunks import JOB_BYTES, Failures, Part, chunks, sooner, weight_of
-from leasehold.engines.kit.unsupported import check_plain
+from leasehold.engines.kit.unsupported import Unsupported
 from leasehold.engines.native import NativeEngine
 from leasehold.engines.native import scripts as native
 from leasehold.engines.redis_work_queue import RedisWorkQueueEngine
 from leasehold.engines.redis_work_queue import scripts as redis_work_queue
+from tests.support.engines import ENTRIES, Entry, Options
 
 
 def run(steps, answer):
@@ -111,14 +114,24 @@ def test_a_queue_that_is_full_says_what_the_others_have_got(sent):
 
 
 def test_what_a_protocol_lacks_is_refused_by_name():
-    check_plain("old", NewJob("q", "a", b""))
-    for job, what in (
-        (NewJob("q", "a", b"", delay_ms=1), "a delay"),
-        (NewJob("q", "a", b"", shape=Shape("L")), "lanes"),
+    check_job("old", set(Feature), NewJob("q", "a", b""))
+    for feature, job in (
+        (Feature.DELAY, NewJob("q", "a", b"", delay_ms=1)),
+        (Feature.DELAY, NewJob("q", "a", b"", run_at_ms=1)),
+        (Feature.OWN_ID, NewJob("q", "a", b"", own_id=True)),
+        (Feature.TASKS, NewJob("q", "a", b"", task="t")),
+        (Feature.TIMEOUT, NewJob("q", "a", b"", timeout_ms=0)),
+        (Feature.RETRIES, NewJob("q", "a", b"", retries=0)),
+        (Feature.LANES, NewJob("q", "a", b"", shape=Shape("L"))),
+        (Feature.LANES, NewJob("q", "a", b"", shape=Shape(lane_limit=2))),
+        (Feature.PRIORITIES, NewJob("q", "a", b"", shape=Shape(priority=1))),
+        (Feature.UNIQUE, NewJob("q", "a", b"", shape=Shape(unique=UniqueRule("k")))),
+        (Feature.PERSISTENT, NewJob("q", "a", b"", shape=Shape(persistent=True))),
     ):
-        with pytest.raises(UnsupportedFeature, match=f"'old' cannot hold {what}"):
-            check_plain("old", job)
-    with pytest.raises(UnsupportedFeature, match="'redis-work-queue' cannot hold quiet workers"):
+        check_job("old", set(Feature) - {feature}, job)
+        with pytest.raises(UnsupportedFeature, match=f"'old' does not support {NAMES[feature]} .feature '{feature}'"):
+            check_job("old", {feature}, job)
+    with pytest.raises(UnsupportedFeature, match="'redis-work-queue' does not support quiet workers"):
         RedisWorkQueueEngine("p").quiet("w")
 
 
@@ -133,3 +146,24 @@ def test_a_library_stands_once_in_a_script_and_speaks_the_words_of_the_engine():
     assert ours.count("local function clock()") == ours.count("local lazy =") == 1
     assert "key('call:' .. session)" in ours
     assert "key('done:' .. session)" in theirs
+
+
+REFUSED = {
+    Feature.LANES: ("lane", "lanes", "park_lane", "resume_lane"),
+    Feature.PROGRESS: ("progress",),
+    Feature.QUIET: ("quiet",),
+    Feature.RESULTS: ("result",),
+}
+
+
+@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.name)
+def test_an_engine_refuses_exactly_what_it_does_not_declare(entry: Entry) -> None:
+    engine = type(entry.make("test", Options()))
+    for feature, operations in REFUSED.items():
+        for operation in operations:
+            refuses = getattr(engine, operation) is getattr(Unsupported, operation)
+            assert refuses == (feature not in entry.features), operation
+
+
+def test_every_feature_has_a_name() -> None:
+    assert set(NAMES) == set(Feature)

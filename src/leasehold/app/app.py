@@ -243,7 +243,7 @@ class Leasehold:
         own = Rules.of(options)
         policy = Policy(self._queue_name(queue), own, self._defaults, place=place, batch=rule)
         if one_lane:
-            self._client.require(Feature.LANES, "lanes")
+            self._client.require(Feature.LANES)
 
         def register(function: Callable[..., Any]) -> RawHandler:
             checked_function(function, "@app.handler")

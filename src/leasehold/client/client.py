@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from leasehold.client.unique import by_arguments, keyed
 from leasehold.core import limits, names
 from leasehold.core.engine import Feature
-from leasehold.core.errors import PayloadTooLarge, UnsupportedFeature
+from leasehold.core.errors import PayloadTooLarge
 from leasehold.core.job import NewJob
 from leasehold.core.shape import PLAIN, Shape, UniqueRule
 from leasehold.core.steps import Steps
-from leasehold.protocols.registry import DEFAULT
+from leasehold.core.unsupported import unsupported
 
 if TYPE_CHECKING:
     from leasehold.client.connections import Runner
@@ -59,13 +59,10 @@ class Client:
         """Return how many replicas must have a job: the option, or else the app's setting."""
         return self.settings.durable if asked is None else asked
 
-    def require(self, feature: Feature, asked: str) -> None:
+    def require(self, feature: Feature) -> None:
         """Refuse what the protocol does not support: raise `UnsupportedFeature`."""
         if feature not in self.engine.features:
-            raise UnsupportedFeature(
-                f"The protocol {self.engine.name!r} does not support {asked} (feature {feature.value!r}). Leave it "
-                f"out, or use another protocol, such as {DEFAULT}."
-            )
+            raise unsupported(self.engine.name, feature)
 
     def job(
         self,
@@ -85,7 +82,7 @@ class Client:
         if len(payload) > self.settings.payload_limit:
             raise PayloadTooLarge(len(payload), self.settings.payload_limit)
         if task is not None:
-            self.require(Feature.TASKS, "tasks")
+            self.require(Feature.TASKS)
         if options is not self._passed:  # most jobs have the same options as the previous job
             options.check()
             self._require_all(options)
@@ -112,23 +109,23 @@ class Client:
 
     def _require_all(self, options: Options) -> None:
         if options.delayed:
-            self.require(Feature.DELAY, "a delay")
+            self.require(Feature.DELAY)
         if options.id is not None:
-            self.require(Feature.OWN_ID, "an id of your own")
+            self.require(Feature.OWN_ID)
         if options.retries is not None:
-            self.require(Feature.RETRIES, "a number of retries")
+            self.require(Feature.RETRIES)
         if options.timeout_ms is not None:
-            self.require(Feature.TIMEOUT, "a timeout")
+            self.require(Feature.TIMEOUT)
         if options.lane:
-            self.require(Feature.LANES, "lanes")
+            self.require(Feature.LANES)
         if options.priority:
-            self.require(Feature.PRIORITIES, "priorities")
+            self.require(Feature.PRIORITIES)
         if options.unique:
-            self.require(Feature.UNIQUE, "unique jobs")
+            self.require(Feature.UNIQUE)
             if options.unique.wait_ms:
-                self.require(Feature.DELAY, "a delay")
+                self.require(Feature.DELAY)
         if options.persistent:
-            self.require(Feature.PERSISTENT, "persistent jobs")
+            self.require(Feature.PERSISTENT)
 
 
 def seconds_or_none(timeout: object, field: str = "timeout") -> float | None:

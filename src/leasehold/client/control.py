@@ -212,37 +212,37 @@ class Control:
         return self._client.engine.cancel(names.queue_name(queue), names.known_id(id), names.reason(reason))
 
     def _cancel_lane(self, queue: str, lane: str, reason: str) -> Steps[CancelCount]:
-        self._client.require(Feature.LANES, "lanes")
+        self._client.require(Feature.LANES)
         return self._client.engine.cancel_all(names.queue_name(queue), names.lane_name(lane), names.reason(reason))
 
     def _cancel_all(self, queue: str, reason: str) -> Steps[CancelCount]:
         return self._client.engine.cancel_all(names.queue_name(queue), None, names.reason(reason))
 
     def _pause(self, queue: str, paused: bool) -> Steps[QueueSettings]:
-        self._client.require(Feature.PAUSE, "paused queues")
+        self._client.require(Feature.PAUSE)
         return self._client.engine.configure(names.queue_name(queue), paused=paused)
 
     def _configure(self, queue: str, max_length: object, lane_failure: object) -> Steps[QueueSettings]:
         most = None
         if max_length is not None:
-            self._client.require(Feature.MAX_LENGTH, "a maximum length")
+            self._client.require(Feature.MAX_LENGTH)
             most = names.count(max_length, "max_length", most=limits.MAX_QUEUE_LENGTH)
         policy = None
         if lane_failure is not None:
-            self._client.require(Feature.LANES, "lanes")
+            self._client.require(Feature.LANES)
             policy = _lane_failure(lane_failure)
         return self._client.engine.configure(names.queue_name(queue), max_length=most, lane_failure=policy)
 
     def _park(self, queue: str, lane: str) -> Steps[bool]:
-        self._client.require(Feature.LANES, "lanes")
+        self._client.require(Feature.LANES)
         return self._client.engine.park_lane(names.queue_name(queue), names.lane_name(lane))
 
     def _resume_lane(self, queue: str, lane: str) -> Steps[bool]:
-        self._client.require(Feature.LANES, "lanes")
+        self._client.require(Feature.LANES)
         return self._client.engine.resume_lane(names.queue_name(queue), names.lane_name(lane))
 
     def _quiet(self, worker: str, quiet: bool) -> Steps[bool]:
-        self._client.require(Feature.QUIET, "quiet workers")
+        self._client.require(Feature.QUIET)
         return self._client.engine.quiet(names.known_id(worker, "worker"), quiet)
 
     def _purge(self, queue: str, state: State | str) -> Steps[int]:

@@ -143,7 +143,7 @@ class JobHandle(Generic[R]):
         return await self._client.arun(self._client.engine.cancel(self.queue, self.id, names.reason(reason)))
 
     def _waiting(self, timeout: float | None) -> Waiting:
-        self._client.require(Feature.RESULTS, "results")
+        self._client.require(Feature.RESULTS)
         return Waiting(self.id, seconds_or_none(timeout))
 
     def _looks(self, wait: Waiting) -> Iterator[JobView | None]:

@@ -148,7 +148,7 @@ class Inspect:
         names.count(limit, "limit", least=1, most=limits.PAGE_MAX)
         wanted = state_of(state)
         if lane is not None:
-            self._client.require(Feature.LANES, "lanes")
+            self._client.require(Feature.LANES)
             names.lane_name(lane)
             if wanted is not State.READY:
                 raise invalid("state", "'ready' with lane=", repr(wanted.value))
@@ -156,11 +156,11 @@ class Inspect:
         return replace(page, jobs=tuple(map(public_view, page.jobs)))
 
     def _lane(self, queue: str, lane: str) -> Steps[LaneView]:
-        self._client.require(Feature.LANES, "lanes")
+        self._client.require(Feature.LANES)
         return self._client.engine.lane(names.queue_name(queue), names.lane_name(lane))
 
     def _lanes(self, queue: str, state: LaneState | str, cursor: int, limit: int) -> Steps[LanePage]:
-        self._client.require(Feature.LANES, "lanes")
+        self._client.require(Feature.LANES)
         if state not in _LISTED:
             raise invalid("state", f"one of {', '.join(_LISTED)}", names.shown(state))
         names.count(cursor, "cursor", most=_MOST_CURSOR)

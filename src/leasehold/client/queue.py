@@ -317,11 +317,11 @@ class Queue:
 
     def _extend(self, job: HeldJob, seconds: object) -> Steps[bool]:
         held_of(self.name, job)
-        self._client.require(Feature.EXTEND, "a longer lease")
+        self._client.require(Feature.EXTEND)
         ms = names.duration_ms(seconds, "seconds", least_ms=limits.MIN_LEASE_MS, most_ms=limits.MAX_LEASE_MS)
         return self._client.engine.extend(job.lease, ms)
 
     def _progress(self, job: HeldJob, current: object, total: object, text: object) -> Steps[bool]:
         held_of(self.name, job)
-        self._client.require(Feature.PROGRESS, "progress")
+        self._client.require(Feature.PROGRESS)
         return self._client.engine.progress(job.lease, progress_of(current, total, text))

@@ -35,7 +35,7 @@ from leasehold.engines.kit.encoding import as_bytes, as_text, cancelled, number_
 from leasehold.engines.kit.engine import ScriptedEngine
 from leasehold.engines.kit.inspector import ScriptedInspector, check_page, fields_of, read_cursor, write_cursor
 from leasehold.engines.kit.outcomes import encode_outcome
-from leasehold.engines.kit.unsupported import Unsupported, check_plain
+from leasehold.engines.kit.unsupported import Unsupported
 from tests.support.sixth.scripts import LAYOUT, SCRIPTS
 
 _HIDDEN: Final = frozenset({"seen", "amnesty", "before", "layout", "order", "front", "token"})
@@ -75,7 +75,6 @@ class SixthEngine(ScriptedEngine, ScriptedInspector, ScriptedController, Unsuppo
 
     @staticmethod
     def _new_part(position: int, job: NewJob) -> Part:
-        check_plain("sixth", job)
         numbers = ("" if number is None else number for number in (job.timeout_ms, job.retries))
         args = (as_bytes(job.id), job.payload, job.task or "", *numbers)
         return Part(position, args, len(job.payload))

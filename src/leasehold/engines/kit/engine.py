@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Final
+from typing import ClassVar, Final
 
 import msgspec
 
 from leasehold.core import limits
-from leasehold.core.engine import Alone, CancelAsked, HeartbeatReply, Maintained, Timing
+from leasehold.core.engine import Alone, CancelAsked, Feature, HeartbeatReply, Maintained, Timing
 from leasehold.core.errors import InvalidArgument, LeaseholdError, QueueFull, Unreachable
 from leasehold.core.job import (
     Dropped,
@@ -30,6 +30,7 @@ from leasehold.core.job import (
 )
 from leasehold.core.outcome import Outcome
 from leasehold.core.steps import Arg, Invoke, Reply, Steps
+from leasehold.core.unsupported import check_job
 from leasehold.engines.kit.base import Scripted, checking_layout
 from leasehold.engines.kit.chunks import Failures, Part, chunks, known, sooner
 from leasehold.engines.kit.config import META_TTL_MS, PRESENCE_TTL_MS
@@ -44,9 +45,13 @@ REGISTERED_MAX: Final = 10_000
 class ScriptedEngine(Scripted):
     """The working half of an engine. See `core.engine.Engine` for what each operation promises."""
 
+    name: ClassVar[str]
+    features: ClassVar[frozenset[Feature]]
+
     def __init__(self, timing: Timing, config: str) -> None:
         self.timing = timing
         self._config = config
+        self._lacking = frozenset(Feature) - self.features
         self._registered: dict[str, int] = {}
 
     @staticmethod
@@ -82,6 +87,8 @@ class ScriptedEngine(Scripted):
         answers = [Enqueued(job.id, False) for job in jobs]
         by_queue: dict[str, list[Part]] = {}
         for position, job in enumerate(jobs):
+            if self._lacking:
+                check_job(self.name, self._lacking, job)
             by_queue.setdefault(job.queue, []).append(self._new_part(position, job))
         sent = 0
         for queue, parts in by_queue.items():

@@ -1,36 +1,15 @@
-"""Refuses what a wire format cannot hold, in the same words for every engine."""
+"""The operations that a wire format may lack."""
 
 from __future__ import annotations
 
 from typing import ClassVar
 
 from leasehold.core import limits
-from leasehold.core.errors import UnsupportedFeature
-from leasehold.core.job import JobView, Lease, NewJob
-from leasehold.core.shape import PLAIN, LaneFailure, LanePage, LaneState, LaneView, Progress, QueueSettings
+from leasehold.core.engine import Feature
+from leasehold.core.job import JobView, Lease
+from leasehold.core.shape import LaneFailure, LanePage, LaneState, LaneView, Progress, QueueSettings
 from leasehold.core.steps import Draw, Steps
-
-
-def unsupported(protocol: str, asked: str) -> UnsupportedFeature:
-    return UnsupportedFeature(
-        f"The protocol {protocol!r} cannot hold {asked}. Leave it out, or use a protocol that has it, such as the "
-        "native one."
-    )
-
-
-def check_plain(protocol: str, job: NewJob) -> None:
-    """Raises `UnsupportedFeature` for a job that is not just next in line: with a delay, a lane, a priority, ..."""
-    shape = job.shape
-    if job.delay_ms > 0 or job.run_at_ms is not None:
-        raise unsupported(protocol, "a delay")
-    if shape is not PLAIN and shape != PLAIN:
-        asked = (
-            ("lanes", shape.lane),
-            ("priorities", shape.priority),
-            ("unique jobs", shape.unique),
-            ("persistent jobs", shape.persistent),
-        )
-        raise unsupported(protocol, next((name for name, value in asked if value), "a lane limit"))
+from leasehold.core.unsupported import unsupported
 
 
 class Unsupported:
@@ -39,16 +18,16 @@ class Unsupported:
     name: ClassVar[str]
 
     def lane(self, queue: str, lane: str) -> Steps[LaneView]:
-        raise unsupported(self.name, "lanes")
+        raise unsupported(self.name, Feature.LANES)
 
     def lanes(self, queue: str, state: LaneState, cursor: int = 0, limit: int = limits.PAGE_MAX) -> Steps[LanePage]:
-        raise unsupported(self.name, "lanes")
+        raise unsupported(self.name, Feature.LANES)
 
     def park_lane(self, queue: str, lane: str) -> Steps[bool]:
-        raise unsupported(self.name, "lanes")
+        raise unsupported(self.name, Feature.LANES)
 
     def resume_lane(self, queue: str, lane: str) -> Steps[bool]:
-        raise unsupported(self.name, "lanes")
+        raise unsupported(self.name, Feature.LANES)
 
     def configure(
         self,
@@ -58,20 +37,20 @@ class Unsupported:
         lane_failure: LaneFailure | None = None,
         paused: bool | None = None,
     ) -> Steps[QueueSettings]:
-        asked = (("a maximum length", max_length), ("lanes", lane_failure), ("paused queues", paused))
-        for name, value in asked:
+        asked = ((Feature.MAX_LENGTH, max_length), (Feature.LANES, lane_failure), (Feature.PAUSE, paused))
+        for feature, value in asked:
             if value is not None:
-                raise unsupported(self.name, name)
+                raise unsupported(self.name, feature)
         return _nothing_set()
 
     def quiet(self, worker: str, quiet: bool = True) -> Steps[bool]:
-        raise unsupported(self.name, "quiet workers")
+        raise unsupported(self.name, Feature.QUIET)
 
     def progress(self, lease: Lease, progress: Progress) -> Steps[bool]:
-        raise unsupported(self.name, "the progress of a job")
+        raise unsupported(self.name, Feature.PROGRESS)
 
     def result(self, queue: str, id: str) -> Steps[JobView | None]:
-        raise unsupported(self.name, "results")
+        raise unsupported(self.name, Feature.RESULTS)
 
 
 def _nothing_set() -> Steps[QueueSettings]:

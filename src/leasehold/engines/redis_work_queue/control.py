@@ -7,12 +7,13 @@ from typing import Final
 from msgspec import structs
 
 from leasehold.core import limits
+from leasehold.core.engine import Feature
 from leasehold.core.job import JobRecord, State
 from leasehold.core.shape import CancelAnswer, CancelCount
 from leasehold.core.steps import Arg, Steps
+from leasehold.core.unsupported import unsupported
 from leasehold.engines.kit.controller import ScriptedController, check_purge
 from leasehold.engines.kit.encoding import as_bytes, cancelled
-from leasehold.engines.kit.unsupported import unsupported
 from leasehold.engines.redis_work_queue.records import read_record, write_data
 from leasehold.engines.redis_work_queue.wire import NAME
 
@@ -35,13 +36,13 @@ class RedisWorkQueueController(ScriptedController):
     def cancel(self, queue: str, id: str, reason: str = "") -> Steps[CancelAnswer]:
         answer = yield from self._act("cancel", queue, self._config, as_bytes(id), cancelled(reason))
         if answer == b"2":
-            raise unsupported(NAME, "the wish to cancel a job that runs")
+            raise unsupported(NAME, Feature.CANCEL)
         return CancelAnswer.CANCELLED if answer == b"1" else CancelAnswer.NOTHING
 
     def cancel_all(self, queue: str, lane: str | None = None, reason: str = "") -> Steps[CancelCount]:
         """All that wait. Those that run are left alone: they cannot be asked."""
         if lane is not None:
-            raise unsupported(NAME, "lanes")
+            raise unsupported(NAME, Feature.LANES)
         ended = 0
         for state in _WAITING:
             ended += yield from self._remove_all(queue, state, True, reason)

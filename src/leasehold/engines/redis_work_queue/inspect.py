@@ -6,11 +6,12 @@ from dataclasses import replace
 from typing import Final
 
 from leasehold.core import limits
+from leasehold.core.engine import Feature
 from leasehold.core.job import JobView, Page, QueueView, State, WorkerView
 from leasehold.core.steps import Command, Steps
+from leasehold.core.unsupported import unsupported
 from leasehold.engines.kit.encoding import as_bytes, as_text, number_of
 from leasehold.engines.kit.inspector import ScriptedInspector, check_page, fields_of, read_cursor, write_cursor
-from leasehold.engines.kit.unsupported import unsupported
 from leasehold.engines.redis_work_queue.config import RedisWorkQueueConfig
 from leasehold.engines.redis_work_queue.records import read_view
 from leasehold.engines.redis_work_queue.wire import NAME
@@ -68,7 +69,7 @@ class RedisWorkQueueInspector(ScriptedInspector):
         after: str | None = None,
     ) -> Steps[Page]:
         if lane is not None:
-            raise unsupported(NAME, "lanes")
+            raise unsupported(NAME, Feature.LANES)
         check_page(offset, limit)
         cursor = read_cursor(after, state, lane)
         if state is State.COMPLETED:

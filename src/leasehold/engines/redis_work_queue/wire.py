@@ -9,15 +9,13 @@ from leasehold.core.outcome import Outcome
 from leasehold.engines.kit.chunks import Part
 from leasehold.engines.kit.encoding import RAW, as_bytes
 from leasehold.engines.kit.outcomes import encode_outcome
-from leasehold.engines.kit.unsupported import check_plain
 from leasehold.engines.redis_work_queue.records import write_data
 
 NAME: Final = "redis-work-queue"
 
 
 def new_part(position: int, job: NewJob) -> Part:
-    """id data, as lua/enqueue.lua takes them. Raises `UnsupportedFeature` for what an item cannot hold."""
-    check_plain(NAME, job)
+    """id data, as lua/enqueue.lua takes them."""
     data = write_data(job)
     return Part(position, (as_bytes(job.id), data), len(data))
 

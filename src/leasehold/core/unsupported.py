@@ -1,0 +1,74 @@
+"""Refusals: what a wire format does not support, in the same words everywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Final
+
+from leasehold.core.engine import Feature
+from leasehold.core.errors import UnsupportedFeature
+from leasehold.core.job import NewJob
+from leasehold.core.shape import PLAIN
+
+NAMES: Final[Mapping[Feature, str]] = {
+    Feature.DELAY: "a delay",
+    Feature.OWN_ID: "an id of your own",
+    Feature.TASKS: "tasks",
+    Feature.RESULTS: "results",
+    Feature.TIMEOUT: "a timeout",
+    Feature.RETRIES: "a number of retries",
+    Feature.COUNTS: "separate counts of failures and crashes",
+    Feature.RECORDS: "records of failed and broken jobs",
+    Feature.UNROUTABLE: "unroutable jobs",
+    Feature.EXTEND: "a longer lease",
+    Feature.LANES: "lanes",
+    Feature.PRIORITIES: "priorities",
+    Feature.UNIQUE: "unique jobs",
+    Feature.CANCEL: "the cancellation of running jobs",
+    Feature.PERSISTENT: "persistent jobs",
+    Feature.PAUSE: "paused queues",
+    Feature.MAX_LENGTH: "a maximum length",
+    Feature.PROGRESS: "progress of jobs",
+    Feature.QUIET: "quiet workers",
+}
+"""How errors and the table of protocols name a feature."""
+
+
+def unsupported(protocol: str, feature: Feature) -> UnsupportedFeature:
+    """Make the error for a feature that the protocol lacks."""
+    return UnsupportedFeature(
+        f"The protocol {protocol!r} does not support {NAMES[feature]} (feature {feature.value!r}). Leave it out, or "
+        "use another protocol, such as native."
+    )
+
+
+def check_job(protocol: str, lacking: Collection[Feature], job: NewJob) -> None:
+    """Raises `UnsupportedFeature` for a job that needs one of the lacking features."""
+    for feature in features_of(job):
+        if feature in lacking:
+            raise unsupported(protocol, feature)
+
+
+def features_of(job: NewJob) -> Iterator[Feature]:
+    """The features that a job needs."""
+    if job.delay_ms > 0 or job.run_at_ms is not None:
+        yield Feature.DELAY
+    if job.own_id:
+        yield Feature.OWN_ID
+    if job.task is not None:
+        yield Feature.TASKS
+    if job.timeout_ms is not None:
+        yield Feature.TIMEOUT
+    if job.retries is not None:
+        yield Feature.RETRIES
+    shape = job.shape
+    if shape is PLAIN:
+        return
+    if shape.lane is not None or shape.lane_limit != 1:
+        yield Feature.LANES
+    if shape.priority:
+        yield Feature.PRIORITIES
+    if shape.unique is not None:
+        yield Feature.UNIQUE
+    if shape.persistent:
+        yield Feature.PERSISTENT
