@@ -153,7 +153,7 @@ async def test_early_answers_are_settled_at_once_and_an_error_counts_for_the_res
         jobs[1].retry(60, "busy")
         jobs[2].fail("no")
         for again in (jobs[0].complete, jobs[0].retry, jobs[0].fail):
-            with pytest.raises(InvalidArgument, match="answered already"):
+            with pytest.raises(InvalidArgument, match="already has an outcome"):
                 again()
         with pytest.raises(InvalidArgument):
             jobs[3].retry(-1)

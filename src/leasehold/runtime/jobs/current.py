@@ -1,4 +1,4 @@
-"""What code says or asks of the job that it runs for, wherever it is called: outside of a job it means nothing.
+"""Functions for the running job. Outside a job they do nothing.
 
 for n, row in enumerate(rows):
     leasehold.check_cancelled()
@@ -12,14 +12,14 @@ from leasehold.runtime.jobs.job import current_job
 
 
 def check_cancelled() -> None:
-    """Raise `JobCancelled` if somebody asked for the running job to be cancelled, with the reason.
+    """Raise `JobCancelled`, with the reason, if there was a cancel request for the running job.
 
         for row in rows:
             leasehold.check_cancelled()
             load(row)
 
-    For sync handlers; async ones are cancelled as any asyncio task is. Outside of a job it does nothing, so that a
-    task can be called as the function that it is.
+    For handlers in threads; async handlers are cancelled as any asyncio task is. Outside a job it does nothing, so that
+    a task can be called as a plain function.
     """
     job = current_job()
     if job is not None:
@@ -27,25 +27,25 @@ def check_cancelled() -> None:
 
 
 def must_stop() -> bool:
-    """Whether the running job is to end: it is being cancelled, or its attempt is over (`Job.lost`).
+    """Return whether the running job must end: it is being cancelled, or its attempt is over (`Job.lost`).
 
         while not leasehold.must_stop():
             poll(feed)
 
-    For sync handlers that run for long, above all those of persistent jobs; async ones are cancelled. Outside of a job
-    it is False.
+    For long handlers in threads, above all those of persistent jobs; async handlers are cancelled. Outside a job it
+    returns False.
     """
     job = current_job()
     return job is not None and (job.cancelled or job.lost)
 
 
 def progress(current: float, total: float | None = None, text: str = "") -> None:
-    """Say how far the running job is, for whoever looks; see `Job.progress`. For sync and async handlers.
+    """Report the progress of the running job; see `Job.progress`.
 
         leasehold.progress(120, 500, "rows imported")
 
-    Outside of a job it does nothing. In one it raises `InvalidArgument` for numbers that are not finite, a total that
-    is not above 0, and a text that is none.
+    Outside a job it does nothing. In a job it raises `InvalidArgument` for a number that is not finite, a total of 0 or
+    less, or a text that is not a str.
     """
     job = current_job()
     if job is not None:

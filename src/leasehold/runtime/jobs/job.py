@@ -1,4 +1,4 @@
-"""What a handler sees of its job: `Job`, and `current_job()` for code that was not handed it."""
+"""The job as its handler sees it: `Job`, and `current_job()` for other code."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from leasehold.core import limits
-from leasehold.core.errors import InvalidArgument
+from leasehold.core.errors import InvalidArgument, invalid
 from leasehold.core.job import Token
 from leasehold.core.shape import Progress, progress_of
 from leasehold.core.signals import Fail, JobCancelled, Retry
@@ -26,28 +26,28 @@ if TYPE_CHECKING:
     from leasehold.runtime.jobs.held import Batch, Held
 
 PROGRESS_MS: Final = 100
-"""Progress is reported at most this often. In between only the newest report is kept."""
+"""Progress is reported at most this often; in between only the newest report is kept."""
 
 _current: ContextVar[Job] = ContextVar("leasehold_job")
 
 
 @dataclass(frozen=True, slots=True)
 class JobServices:
-    """How a `Job` reaches its worker."""
+    """The services of the worker that a `Job` calls."""
 
     loop: asyncio.AbstractEventLoop
     clock: Callable[[], float]
     random: Callable[[], float]
     extend: Callable[[Held, int], Coroutine[Any, Any, bool]]
     progress: Callable[[Held, Progress], None]
-    """From any thread."""
+    """Callable from any thread."""
     settle: Callable[[Held, Outcome], None]
     extend_now: Callable[[Held, int], bool] | None = None
-    """From any thread. None: by `extend`, on the loop."""
+    """Callable from any thread. None: use `extend`, on the loop."""
 
 
 class Job:
-    """The job that a handler is running. Raw handlers get it as their argument, tasks ask `current_job()` for it.
+    """The job that a handler is running. Raw handlers get it as their argument; tasks call `current_job()`.
 
     @app.handler("emails")
     async def send(job: Job) -> None:
@@ -86,7 +86,7 @@ class Job:
 
     @property
     def attempt(self) -> int:
-        """Counts from 1: earlier failures and crashes, plus this run."""
+        """Counts from 1: earlier failures and crashes, plus this attempt."""
         return self._held.lease.attempt
 
     @property
@@ -100,12 +100,12 @@ class Job:
 
     @property
     def token(self) -> Token:
-        """The fencing token: grows with every claim of the job. Give it to systems that can refuse an older one."""
+        """The fencing token, new with every claim of the job. Pass it to systems that refuse an older token."""
         return self._held.lease.token
 
     @property
     def remaining(self) -> float | None:
-        """Seconds until this attempt's timeout, never below 0; None without a timeout. Of a batch, the earliest."""
+        """Seconds until this attempt times out, never below 0; None without a timeout. For a batch, the earliest."""
         ends_at = self._held.run.ends_at
         return None if math.isinf(ends_at) else max(0.0, ends_at - self._reach.clock())
 
@@ -117,19 +117,19 @@ class Job:
 
     @property
     def lost(self) -> bool:
-        """True when this attempt is over (lost, timed out, or at the worker's end): what is done now will not count."""
+        """True if this attempt is over (lease lost, timed out, or the worker ends): its outcome will not count."""
         return self._held.over
 
     @property
     def cancelled(self) -> bool:
-        """True when somebody asked for this job to be cancelled. For sync handlers; async ones are cancelled.
+        """True after a cancel request for this job. For handlers in threads; async handlers are cancelled.
 
-        What the handler returns still counts; if it raises, the job ends in `cancelled`.
+        If the handler returns, its result still counts; if it raises, the job ends in `cancelled`.
         """
         return self._held.cancelled is not None
 
     def check_cancelled(self) -> None:
-        """Raise `JobCancelled` if somebody asked for this job to be cancelled, with the reason.
+        """Raise `JobCancelled`, with the reason, if there was a cancel request for this job.
 
         for row in rows:
             job.check_cancelled()
@@ -140,20 +140,20 @@ class Job:
             raise JobCancelled(reason)
 
     def progress(self, current: float, total: float | None = None, text: str = "") -> None:
-        """Say how far the job is, for whoever looks. For sync and async handlers: it never blocks.
+        """Report the job's progress, for `JobHandle.watch` and the inspector. Never blocks.
 
-        It is told at most ten times a second, the newest wins, and the last before the end may be left out. Raises
-        `InvalidArgument` for numbers that are not finite, a total that is not above 0, and a text that is none; never
-        for trouble with Redis.
+        Reports are sent at most ten times a second; the newest replaces older ones, and the last before the end may be
+        dropped. Raises `InvalidArgument` for a number that is not finite, a total of 0 or less, or a text that is not a
+        str; never for errors of Redis.
 
         job.progress(120, 500, "rows imported")
         """
         self._reach.progress(self._held, progress_of(current, total, text))
 
     def complete(self, result: object = None) -> None:
-        """Answer for this job of a batch, before the batch has ended: it is completed. At once, and only once.
+        """Complete this job of a batch before the batch has ended. Takes effect at once; allowed once per job.
 
-        Raises `InvalidArgument` outside of a batch handler, and when the job was answered before.
+        Raises `InvalidArgument` outside a batch handler, or if the job already has an outcome.
 
             for job in jobs:
                 send(job.payload)
@@ -163,14 +163,14 @@ class Job:
         self._answer(outcomes.outcome_of_return(held.spec, held.lease, result, self._reach.random, held.cancelled))
 
     def retry(self, delay: float | timedelta | None = None, reason: str = "") -> None:
-        """Answer for this job of a batch: run it again later, as `Retry` does. Else like `complete`.
+        """Retry this job of a batch later, as `Retry` does. Otherwise like `complete`.
 
         job.retry(delay=30, reason="the mail server is busy")
         """
         self._judge("retry", Retry(reason, delay=delay))
 
     def fail(self, reason: str = "") -> None:
-        """Answer for this job of a batch: it ends in `failed`, as with `Fail`. Else like `complete`.
+        """End this job of a batch in `failed`, as `Fail` does. Otherwise like `complete`.
 
         job.fail("no such customer")
         """
@@ -183,13 +183,13 @@ class Job:
     def _unanswered(self, name: str) -> Held:
         held = self._held
         if held.batch is None:
-            raise InvalidArgument(f"{name}() is for the handlers of batches; return or raise to end this job.")
+            raise InvalidArgument(f"{name}() is for the handlers of batches. Return or raise to end this job.")
         if held.answered:
-            raise InvalidArgument(f"{name}(): job {held.ref.id!r} has been answered already.")
+            raise InvalidArgument(f"{name}(): job {held.ref.id!r} already has an outcome.")
         return held
 
     def _answer(self, outcome: Outcome) -> None:
-        # Marked here and not on the loop: a thread may return before the loop has settled it.
+        # Set here and not on the loop: a thread may return before the loop has settled the job.
         self._held.answered = True
         if _running_loop() is self._reach.loop:
             self._reach.settle(self._held, outcome)
@@ -198,10 +198,9 @@ class Job:
                 self._reach.loop.call_soon_threadsafe(self._reach.settle, self._held, outcome)
 
     def extend(self, seconds: float) -> bool:
-        """Let this attempt go on for `seconds` from now. For sync handlers; async ones use `await job.aextend(...)`.
+        """Extend this attempt to `seconds` from now. In async handlers use `await job.aextend(...)`.
 
-        False: the job is no longer ours. Raises `InvalidArgument` for a number that is not above 0, or when called on
-        the event loop.
+        Returns False if the lease was lost. Raises `InvalidArgument` for a number of 0 or less, or on the event loop.
 
             if not job.extend(60):
                 return
@@ -210,11 +209,11 @@ class Job:
         if self._reach.extend_now is not None:
             return self._reach.extend_now(self._held, ms)
         if _running_loop() is self._reach.loop:
-            raise InvalidArgument("extend() would block the event loop; in async code use `await job.aextend(...)`.")
+            raise InvalidArgument("extend() would block the event loop. In async code use `await job.aextend(...)`.")
         return asyncio.run_coroutine_threadsafe(self._reach.extend(self._held, ms), self._reach.loop).result()
 
     async def aextend(self, seconds: float) -> bool:
-        """Let this attempt go on for `seconds` from now. The twin of `extend` for async handlers.
+        """Extend this attempt to `seconds` from now: the async version of `extend`.
 
         await job.aextend(60)
         """
@@ -222,28 +221,28 @@ class Job:
 
 
 def current_job() -> Job | None:
-    """The job that the calling code runs for; None outside of a handler.
+    """Return the job that the calling code runs for; None outside a handler.
 
     job = current_job()
-    log.info("attempt %s", job.attempt if job else "by hand")
+    log.info("attempt %s", job.attempt if job else "none")
     """
     return _current.get(None)
 
 
 def run_of(job: Job) -> Held | Batch:
-    """What occupies the slot that the job runs in. For the worker, not for handlers."""
+    """Return the holder of the job's slot. For the worker, not for handlers."""
     return job._held.run
 
 
 def enter(job: Job) -> None:
-    """Make it the current job of the calling context. The context ends with the job, so nothing is reset."""
+    """Set the current job of the calling context. The context ends with the job, so nothing is reset."""
     _current.set(job)
 
 
 def _milliseconds(seconds: float) -> int:
     if not 0 < seconds * limits.SECOND <= limits.MAX_LEASE_MS:
         most = limits.MAX_LEASE_MS // limits.SECOND
-        raise InvalidArgument(f"extend({seconds!r}): expected seconds above 0 and up to {most:,}.")
+        raise invalid("seconds", f"above 0 and up to {most:,}", repr(seconds))
     return max(1, round(seconds * limits.SECOND))
 
 
