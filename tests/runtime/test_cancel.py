@@ -15,7 +15,8 @@ from leasehold.core.outcome import Cancelled, Completed
 from leasehold.core.signals import Fail, JobCancelled, Retry
 from leasehold.core.task import BatchRule
 from leasehold.runtime import ExitStatus, Job, current_job
-from tests.runtime.fakes import FakeEngine, Gate, Rig, gated, task
+from tests.runtime.fakes import Gate, Rig, gated, task
+from tests.support.fakes import FakeEngine
 
 
 def ask(rig: Rig, *ids: str, reason: str = "not needed") -> None:
@@ -196,7 +197,7 @@ async def test_a_message_cancels_at_once():
         await rig.driver.subscribed.wait()
         rig.engine.add("a", "b")
         assert {await gate.begun.get(), await gate.begun.get()} == {"a", "b"}
-        rig.engine.asked["a"] = "now"
+        rig.engine.cancels["a"] = "now"
         channel = rig.engine.signal_channel(rig.worker.id)
         for message in ("nobody's", "r", "q", "q", "q"):
             rig.driver.publish(channel, message)
@@ -225,7 +226,7 @@ async def test_listening_goes_on_after_an_outage():
         assert failures == 0
         rig.engine.add("a")
         await gate.begun.get()
-        rig.engine.asked["a"] = ""
+        rig.engine.cancels["a"] = ""
         rig.driver.publish(rig.engine.signal_channel(rig.worker.id), "q")
         await rig.settled(1)
     assert rig.engine.outcomes("a") == [Cancelled("")]

@@ -13,8 +13,9 @@ from leasehold.core.outcome import Completed
 from leasehold.redis.aio import AsyncDriver
 from leasehold.runtime import ExitStatus
 from leasehold.testing.server import RedisServer
-from tests.runtime.fakes import FakeEngine, Gate, Rig, gated, task
+from tests.runtime.fakes import Gate, Rig, gated, task
 from tests.runtime.test_native import place
+from tests.support.fakes import FakeEngine
 
 DENIED = AccessDenied("this user has no permissions")
 DENIED.prefix = "NOPERM"

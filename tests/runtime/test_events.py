@@ -21,7 +21,8 @@ from leasehold.core.shape import Shape
 from leasehold.core.signals import Fail, Retry
 from leasehold.core.task import TaskSpec
 from leasehold.runtime import ExitStatus, Job, current_job
-from tests.runtime.fakes import FakeEngine, Gate, Rig, gated, task
+from tests.runtime.fakes import Gate, Rig, gated, task
+from tests.support.fakes import FakeEngine
 
 SECRET = b"card 4242"
 
@@ -102,7 +103,7 @@ async def test_a_retry_says_after_which_delay_and_a_cancelled_job_why():
     async with Rig(gated(gate), listeners=[heard.listener]) as rig:
         rig.engine.add("a")
         await gate.begun.get()
-        rig.engine.asked["a"] = "a typo"
+        rig.engine.cancels["a"] = "a typo"
         rig.keeper.beat(cancelled=rig.engine.asks(list(rig.engine.held)))
         await heard.until(lambda: bool(heard.all))
     assert heard.all[0].reason == "a typo"

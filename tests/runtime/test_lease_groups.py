@@ -5,7 +5,8 @@ from __future__ import annotations
 from leasehold.core.engine import HeartbeatReply
 from leasehold.core.outcome import Completed, Retried
 from leasehold.runtime.ports import ROUND_MOST
-from tests.runtime.fakes import FakeEngine, Gate, Rig, gated, task
+from tests.runtime.fakes import Gate, Rig, gated, task
+from tests.support.fakes import FakeEngine
 
 
 async def test_a_group_is_settled_in_one_call_when_all_have_ended():

@@ -20,7 +20,8 @@ from leasehold.core.signals import Fail
 from leasehold.runtime import ExitStatus, KeeperGone, Worker
 from leasehold.runtime.heartbeat import KEEPER_RESTARTS
 from leasehold.runtime.loops import LOOP_FAILURES
-from tests.runtime.fakes import FakeEngine, FakeKeeper, Gate, Rig, gated, task
+from tests.runtime.fakes import FakeKeeper, Gate, Rig, gated, task
+from tests.support.fakes import FakeEngine
 
 SUPERVISED = ("fetch", "settle", "watch", "maintain", "present", "report", "listen", "events", "hooks")
 FAULTS: tuple[Callable[[], BaseException], ...] = (

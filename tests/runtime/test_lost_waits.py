@@ -12,7 +12,8 @@ from leasehold.core.steps import WaitLost
 from leasehold.runtime import waiting
 from leasehold.runtime.loops import MonitoredDriver
 from leasehold.runtime.ports import Env
-from tests.runtime.fakes import FakeDriver, FakeEngine, Rig
+from tests.runtime.fakes import FakeDriver, Rig
+from tests.support.fakes import FakeEngine
 
 
 @pytest.mark.parametrize("error", [WaitLost("closed"), AccessDenied("no rights to BLPOP")], ids=["lost", "refused"])

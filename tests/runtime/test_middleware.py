@@ -249,7 +249,7 @@ async def test_a_cancel_reaches_async_handlers_through_layers_and_threads_can_se
         rig.engine.add("thread", task="thread")
         await gate.begun.get()
         await begun.wait()
-        rig.engine.asked |= {"loop": "why", "thread": "why"}
+        rig.engine.cancels |= {"loop": "why", "thread": "why"}
         rig.keeper.beat(cancelled=rig.engine.asks(list(rig.engine.held)))
         await rig.settled(2)
     assert rig.engine.outcomes("loop") == rig.engine.outcomes("thread") == [Cancelled("why")]

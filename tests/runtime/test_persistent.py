@@ -15,7 +15,8 @@ from leasehold.core.outcome import Cancelled, Completed, Failed, Released, Retri
 from leasehold.core.shape import Shape
 from leasehold.core.signals import Fail
 from leasehold.runtime import ExitStatus, current_job
-from tests.runtime.fakes import FakeEngine, Gate, Rig, gated, task
+from tests.runtime.fakes import Gate, Rig, gated, task
+from tests.support.fakes import FakeEngine
 
 PERSISTENT = Shape(persistent=True)
 

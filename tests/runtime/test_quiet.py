@@ -9,7 +9,8 @@ import time
 from leasehold.core.engine import Feature
 from leasehold.core.outcome import Completed
 from leasehold.runtime.ports import Env
-from tests.runtime.fakes import FakeEngine, Gate, Rig, gated
+from tests.runtime.fakes import Gate, Rig, gated
+from tests.support.fakes import FakeEngine
 
 
 async def test_it_hands_back_claims_nothing_and_lets_the_rest_go_on(caplog):
@@ -23,7 +24,7 @@ async def test_it_hands_back_claims_nothing_and_lets_the_rest_go_on(caplog):
             gate.open.clear()
             rig.engine.add("runs", "waits", "waits too")
             await gate.begun.get()
-            rig.engine.quiet = True
+            rig.engine.is_quiet = True
             await rig.engine.until(lambda: rig.engine.announced[-1].quiet)
             await rig.engine.until(
                 lambda: [lease.record.id for lease in rig.engine.ready["q"]] == ["waits", "waits too"]
@@ -36,7 +37,7 @@ async def test_it_hands_back_claims_nothing_and_lets_the_rest_go_on(caplog):
             await rig.engine.until(lambda: len(rig.engine.announced) > announced + 2)
             assert rig.engine.calls.count("lease") == claims
             assert rig.keeper.kept[-1] == frozenset()
-            rig.engine.quiet = False
+            rig.engine.is_quiet = False
             await rig.engine.until(lambda: not rig.engine.ready["q"] and not rig.engine.held)
             await rig.engine.until(lambda: not rig.engine.announced[-1].quiet)
     assert caplog.text.count("quiet worker=") == caplog.text.count("awake worker=") == 1
@@ -51,7 +52,7 @@ async def test_a_message_makes_it_quiet_at_once():
         # No announcement of its own accord would come soon.
         object.__setattr__(engine.timing, "presence_ms", 600_000)
         await engine.until(lambda: len(engine.announced) >= 2)
-        engine.quiet = True
+        engine.is_quiet = True
         rig.driver.publish(engine.signal_channel(rig.worker.id), "")
         await engine.until(lambda: engine.announced[-1].quiet)
 
@@ -64,7 +65,7 @@ async def test_what_a_claim_under_way_brings_goes_back():
         rig.driver.after = lambda call: late.wait() if call == "lease" else None
         rig.engine.add("a", "b")
         await rig.engine.until(lambda: len(rig.engine.held) == 2)
-        rig.engine.quiet = True
+        rig.engine.is_quiet = True
         await rig.engine.until(lambda: rig.engine.announced[-1].quiet)
         late.set()
         await rig.engine.until(lambda: [lease.record.id for lease in rig.engine.ready["q"]] == ["a", "b"])
@@ -73,7 +74,7 @@ async def test_what_a_claim_under_way_brings_goes_back():
 
 async def test_a_quiet_worker_stops_when_it_is_told():
     async with Rig(lambda: None) as rig:
-        rig.engine.quiet = True
+        rig.engine.is_quiet = True
         await rig.engine.until(lambda: bool(rig.engine.announced) and rig.engine.announced[-1].quiet)
         rig.worker.stop()
         assert await rig.ended() == 0

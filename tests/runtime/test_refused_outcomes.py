@@ -17,7 +17,8 @@ from leasehold.runtime.jobs.table import Inflight
 from leasehold.runtime.loops import MonitoredDriver
 from leasehold.runtime.ports import Env
 from leasehold.runtime.settler import Settler
-from tests.runtime.fakes import FakeDriver, FakeEngine, FakeKeeper, Gate, Rig, gated
+from tests.runtime.fakes import FakeDriver, FakeKeeper, Gate, Rig, gated
+from tests.support.fakes import FakeEngine
 
 REFUSALS = [
     WrongState("foreign"),

@@ -11,7 +11,8 @@ import pytest
 from leasehold.core.engine import Alone, Timing
 from leasehold.core.outcome import Completed
 from leasehold.core.shape import Shape
-from tests.runtime.fakes import FakeEngine, Gate, Rig, gated
+from tests.runtime.fakes import Gate, Rig, gated
+from tests.support.fakes import FakeEngine
 
 STEADY = Timing(beat_ms=20, idle_wait_ms=200, maintain_ms=50, presence_ms=50, steady_ms=300)
 
@@ -127,7 +128,7 @@ async def test_a_job_runs_alone_for_a_while_only(persistent: bool):
 
 async def test_a_worker_that_is_to_be_quiet_gets_ready_no_longer():
     async with getting_ready() as (rig, _, _):
-        rig.engine.quiet = True
+        rig.engine.is_quiet = True
         await rig.engine.until(lambda: rig.engine.announced[-1].quiet)
         reserved = rig.engine.reserved
         await beats(rig)

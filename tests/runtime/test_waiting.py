@@ -10,7 +10,8 @@ from typing import Any
 from leasehold.core.job import Lease
 from leasehold.core.steps import Steps
 from leasehold.core.waiting import Listen, Poll, Take, Wait
-from tests.runtime.fakes import FakeEngine, Rig, one_call
+from tests.runtime.fakes import Rig
+from tests.support.fakes import FakeEngine, one_call
 
 LONG_MS = 60_000
 

@@ -17,7 +17,8 @@ from leasehold.core.job import ErrorInfo, JobRecord, Lease
 from leasehold.core.outcome import Broken, Completed, Failed, Released, Retried, Unroutable
 from leasehold.runtime import ExitStatus, Job, Worker, current_job
 from leasehold.runtime.heartbeat import KEEPER_RESTARTS
-from tests.runtime.fakes import FakeEngine, FakeKeeper, Gate, Rig, gated, task
+from tests.runtime.fakes import FakeKeeper, Gate, Rig, gated, task
+from tests.support.fakes import FakeEngine
 
 # ------------------------------------------------------------------------------------------------------------- running
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from leasehold import Leasehold
-from tests.unit.fakes import FakeEngine, FakeRunner
+from tests.support.fakes import FakeEngine, FakeRunner, recorder
 
 
 @pytest.fixture
 def engine() -> FakeEngine:
-    return FakeEngine()
+    return recorder()
 
 
 @pytest.fixture

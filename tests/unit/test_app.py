@@ -20,7 +20,7 @@ from leasehold.core.errors import (
     UnsupportedFeature,
 )
 from leasehold.core.job import NewJob
-from tests.unit.fakes import double
+from tests.support.fakes import double
 
 
 class TestRegistering:

@@ -6,14 +6,14 @@ import pytest
 
 from leasehold import JobView, Leasehold, Page, Shape, State, Unique
 from leasehold.core.shape import UniqueRule, Until
-from tests.unit.fakes import FakeEngine, FakeRunner, double
+from tests.support.fakes import FakeEngine, FakeRunner, double, recorder
 
 ASKED = [("welcome:7", "welcome:7"), ("k:7", "k:7"), ("a:7", "a:7"), ("by arguments: x", "by arguments: x")]
 
 
 @pytest.fixture
 def engine() -> FakeEngine:
-    return FakeEngine()
+    return recorder()
 
 
 @pytest.fixture

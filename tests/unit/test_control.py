@@ -8,7 +8,7 @@ from leasehold import CancelAnswer, CancelCount, LaneFailure, LaneState, Leaseho
 from leasehold.core import limits
 from leasehold.core.engine import Feature
 from leasehold.core.errors import InvalidArgument, UnsupportedFeature
-from tests.unit.fakes import FakeEngine, FakeRunner
+from tests.support.fakes import FakeEngine, FakeRunner, recorder
 
 CALLS = {
     "cancel": (("q", "x", "why"), ("cancel", "q", "x", "why"), CancelAnswer.REQUESTED),
@@ -31,7 +31,7 @@ LOOKS = {
 
 @pytest.fixture
 def engine() -> FakeEngine:
-    return FakeEngine()
+    return recorder()
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from leasehold.core.errors import (
 )
 from leasehold.core.job import ErrorInfo
 from leasehold.core.shape import Progress
-from tests.unit.fakes import double, view
+from tests.support.fakes import double, view
 
 
 class TestResults:

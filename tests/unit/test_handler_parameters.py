@@ -9,7 +9,7 @@ import pytest
 
 import leasehold
 from leasehold import InvalidArgument, Leasehold
-from tests.unit.fakes import FakeEngine, FakeRunner
+from tests.support.fakes import FakeRunner, recorder
 
 if TYPE_CHECKING:
     from leasehold import Job
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def app() -> Leasehold:
-    return Leasehold("redis://nowhere.invalid", protocol=FakeEngine(), runner=FakeRunner())
+    return Leasehold("redis://nowhere.invalid", protocol=recorder(), runner=FakeRunner())
 
 
 def one(job: Job) -> None: ...

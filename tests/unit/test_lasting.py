@@ -9,7 +9,7 @@ import pytest
 
 from leasehold import Debounce, InvalidArgument, Leasehold, Shape, Throttle, Unique
 from leasehold.core.shape import Conflict, UniqueRule
-from tests.unit.fakes import FakeEngine, FakeRunner, double
+from tests.support.fakes import FakeEngine, FakeRunner, double, recorder
 
 SHORT = [
     (Unique(until="started"), "started"),
@@ -24,7 +24,7 @@ SHORT = [
 
 @pytest.fixture
 def engine() -> FakeEngine:
-    return FakeEngine()
+    return recorder()
 
 
 @pytest.fixture

@@ -17,14 +17,14 @@ from leasehold.core.job import Enqueued
 from leasehold.core.names import MAX_UNIQUE_KEY
 from leasehold.core.shape import PLAIN, Conflict, Shape, UniqueRule, Until
 from leasehold.core.task import BatchRule
-from tests.unit.fakes import FakeEngine, FakeRunner, double
+from tests.support.fakes import FakeEngine, FakeRunner, double, recorder
 
 YEARS = datetime(2030, 1, 1, tzinfo=UTC)
 
 
 @pytest.fixture
 def engine() -> FakeEngine:
-    return FakeEngine()
+    return recorder()
 
 
 @pytest.fixture

@@ -16,11 +16,11 @@ from leasehold.core.errors import InvalidArgument, JobFailed
 from leasehold.core.events import EVENTS
 from leasehold.core.retries import RetryRule
 from leasehold.core.task import TaskSpec
-from tests.unit.fakes import FakeEngine, FakeRunner, double
+from tests.support.fakes import FakeEngine, FakeRunner, double, recorder
 
 
 def app_of(engine: FakeEngine | None = None, **options: Any) -> Leasehold:
-    return Leasehold("redis://nowhere.invalid", protocol=engine or FakeEngine(), runner=FakeRunner(), **options)
+    return Leasehold("redis://nowhere.invalid", protocol=engine or recorder(), runner=FakeRunner(), **options)
 
 
 def spec_of(app: Leasehold) -> TaskSpec:
@@ -88,7 +88,7 @@ class TestPrecedence:
         assert spec.batch is not None
 
     def test_the_wire_says_the_timeout_that_holds(self):
-        engine = FakeEngine()
+        engine = recorder()
         app = app_of(engine, defaults=TaskDefaults(timeout=60))
         app.queue_defaults("emails", timeout=7)
         app.handler("emails")(lambda job: None)
@@ -100,7 +100,7 @@ class TestPrecedence:
         assert [job.timeout_ms for job in engine.enqueued] == [60_000, 3_000, None, None]
 
     def test_a_persistent_job_does_not_time_out_by_a_default(self):
-        engine = FakeEngine()
+        engine = recorder()
         app = app_of(engine, defaults=TaskDefaults(timeout=60))
         app.task(persistent=True, name="forever")(double).enqueue(1)
         app.task(name="sometimes")(double).using(persistent=True).enqueue(1)

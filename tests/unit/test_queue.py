@@ -14,7 +14,7 @@ from leasehold.core.job import ErrorInfo
 from leasehold.core.outcome import Completed, Failed, Released, Retried
 from leasehold.core.shape import MAX_PROGRESS_TEXT, Progress
 from leasehold.runtime import Job
-from tests.unit.fakes import held
+from tests.support.fakes import held
 
 
 class TestByHand:

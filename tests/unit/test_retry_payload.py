@@ -10,7 +10,7 @@ from leasehold import Leasehold, State
 from leasehold.core.errors import InvalidArgument, PayloadInvalid, PayloadTooLarge
 from leasehold.core.job import JobView
 from leasehold.core.steps import Steps
-from tests.unit.fakes import FakeEngine, FakeRunner
+from tests.support.fakes import FakeEngine, FakeRunner
 
 
 class Engine(FakeEngine):
@@ -23,7 +23,7 @@ class Engine(FakeEngine):
         return self.view
 
     def retry(self, queue: str, id: str, payload: bytes | None = None) -> Steps[bool]:
-        return self._note(True, queue, id, payload)
+        return self._answer(lambda: True, queue, id, payload)
 
 
 @pytest.fixture
