@@ -35,10 +35,10 @@ class LoopFailed(Exception):
 class MonitoredDriver:
     """The worker's driver, which also knows whether Redis answers, and tells listeners when that changes."""
 
-    def __init__(self, driver: WatchedDriver, env: Env, herald: EventDispatcher | None = None) -> None:
+    def __init__(self, driver: WatchedDriver, env: Env, events: EventDispatcher | None = None) -> None:
         self._own = ForkGuard()
         self._driver = driver
-        self._herald = herald
+        self._events = events
         self._env = env
         self._refused = False
         self.down_since: float | None = None
@@ -68,16 +68,16 @@ class MonitoredDriver:
         away, self.down_since = self._env.clock() - self.down_since, None
         log_event(logging.WARNING if self._refused else logging.DEBUG, "redis_answers", away_s=away)
         self._refused = False
-        if self._herald is not None:
-            self._herald.redis_back(away)
+        if self._events is not None:
+            self._events.redis_back(away)
 
     def _away(self, error: Unreachable | AccessDenied, missed_s: float) -> None:
         """It is told once, but that it refuses us is told also when it did not answer before."""
         refuses, is_news = isinstance(error, AccessDenied), self.down_since is None
         if is_news:
             self.down_since = self._env.clock() - missed_s
-            if self._herald is not None:
-                self._herald.redis_away(error)
+            if self._events is not None:
+                self._events.redis_away(error)
         if is_news or (refuses and not self._refused):
             # The driver has logged that it does not answer.
             log_event(logging.ERROR if refuses else logging.DEBUG, "redis_away", error=brief(error))

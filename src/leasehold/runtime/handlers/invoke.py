@@ -37,7 +37,7 @@ class Caller:
 
     async def on_loop(self, run: Held | Batch, done: Done) -> None:
         """Call the handler, then `done` with the outcomes."""
-        run.began = True
+        run.begin()
         if not self._may_begin(run) and not await self._may_begin_soon(run):
             done(run, _released(run), self._clock())
             return
@@ -55,7 +55,7 @@ class Caller:
         done(run, judged, self._clock())
 
     def in_thread(self, run: Held | Batch) -> Outcomes:
-        run.began = True
+        run.begin()
         if not self._may_begin(run) and not self._may_begin_later(run):
             return _released(run)
         try:

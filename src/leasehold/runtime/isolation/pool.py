@@ -86,7 +86,7 @@ class ProcessPool:
 
     def start(self, run: Held) -> None:
         """Run the job's handler. Its time begins when a process gets it: starting one may take longer than the job."""
-        run.ends_at = math.inf
+        run.ends_by(math.inf)
         self._waiting.append(run)
         if self.trouble is None:
             self._dispatch()
@@ -149,10 +149,7 @@ class ProcessPool:
 
     def _begin(self, process: JobProcess, run: Held) -> None:
         self._working.add(process)
-        run.began = True
-        run.started_at = self._services.clock()
-        if run.timeout_s is not None:
-            run.ends_at = run.started_at + run.timeout_s
+        run.begin_in_process(self._services.clock())
         process.begin(run, run.timeout_s)
 
     def _reuse(self, process: JobProcess) -> None:
@@ -280,7 +277,7 @@ class ProcessPool:
         self._services.loop.call_soon(self._end, run, outcome)
 
     def _end(self, run: Held, outcome: Outcome | None) -> None:
-        run.ends_at = math.inf
+        run.ends_by(math.inf)
         final = self._outcome(run, outcome)
         self._finished(run, [] if final is None else [(run, final)], self._services.clock())
 

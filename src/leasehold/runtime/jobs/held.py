@@ -62,6 +62,10 @@ class Run:
     verdict: list[tuple[Held, Outcome]] | None = field(init=False, default=None, repr=False)
     """The outcomes of an attempt that is over, but is settled only after its handler has ended: other jobs wait."""
 
+    def begin(self) -> None:
+        """Note that the handler is called: until then, a stop can still prevent that."""
+        self.began = True
+
     def ends_by(self, at: float) -> None:
         """Set when the attempt times out; infinite: never."""
         self.ends_at = at
@@ -138,9 +142,20 @@ class Held(Run):
             self.timeout_s = timeout_ms / limits.SECOND
             self.ends_at = now + self.timeout_s
 
+    def begin_in_process(self, now: float) -> None:
+        """A job process calls the handler. Its time begins only now: to start the process takes a while."""
+        self.began = True
+        self.started_at = now
+        if self.timeout_s is not None:
+            self.ends_at = now + self.timeout_s
+
     def forget_jobs(self) -> None:
         """Drop what the handler got."""
         self.job = None
+
+    def end_at(self, now: float) -> None:
+        """Note when the attempt ended, for the listeners."""
+        self.ended_at = now
 
     def request_cancel(self, reason: str) -> None:
         self.cancelled = reason

@@ -85,7 +85,7 @@ class EventDispatcher:
 
     def ending(self, held: Held) -> None:
         """Its attempt is over; how it ended is on its way to Redis."""
-        held.ended_at = self._env.clock()
+        held.end_at(self._env.clock())
 
     def ended(self, held: Held, outcome: Outcome) -> None:
         """Redis has noted how the attempt ended."""
