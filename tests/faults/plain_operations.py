@@ -87,7 +87,7 @@ PLAIN_WRITING: dict[str, Operation] = {
     "purge ends": Operation(1, act("purge", "q", State.FAILED), ends=("f",)),
 }
 PLAIN_READING: dict[str, Operation] = {
-    "wait": Operation(1, act("wait", ["q", "p"], 20)),
+    "wait": Operation(1, lambda scene: scene.engine.wait("w", ["q", "p"], 20).calls),
     "result": Operation(1, act("result", "q", "r1")),
     "queues": Operation(1, act("queues")),
     "queue": Operation(1, act("queue", "q")),
