@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import time
 
 import pytest
 
@@ -41,11 +42,8 @@ async def test_it_is_told_once_and_jobs_are_done_all_the_same(error: Exception, 
 
 
 @pytest.mark.parametrize("silent", [False, True])
-async def test_what_is_cut_after_a_quiet_while_is_no_news(
-    silent: bool, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-):
+async def test_what_is_cut_after_a_quiet_while_is_no_news(silent: bool, caplog: pytest.LogCaptureFixture):
     """As by a proxy in between. It is, when nobody says that the connection is gone."""
-    monkeypatch.setattr(waiting, "HELD_S", 0.0)
     waits = 0
 
     def fault(call: str) -> None:
@@ -54,7 +52,8 @@ async def test_what_is_cut_after_a_quiet_while_is_no_news(
             waits += 1
             raise WaitLost("gone", silent)
 
-    async with Rig(lambda: None) as rig:
+    fast = Env(clock=lambda: time.monotonic() * 100_000)  # every wait lasts long
+    async with Rig(lambda: None, env=fast) as rig:
         rig.driver.fault = fault
         await rig.engine.until(lambda: waits > waiting.LOST_LOGGED + 1)
     assert caplog.text.count("not_woken") == int(silent)
