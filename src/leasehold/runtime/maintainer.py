@@ -1,4 +1,4 @@
-"""Housekeeping that every worker shares in: maintenance of the queues now and then, and showing that we are here."""
+"""Maintains the queues of the worker, and announces the worker, at intervals."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ROUNDS_MAX = 20
 
 
 class Maintainer:
-    """Two loops: `run` tends the queues, `present` tells the inspector of this worker.
+    """Two loops: `run` maintains the queues, `present` announces this worker to the inspector.
 
     `offered`: the tasks, and the queues with handlers of raw payloads, whose parked jobs can be run here at present.
     """
@@ -52,13 +52,13 @@ class Maintainer:
         self._started_ms = _wall_ms()
 
     async def run(self) -> None:
-        """At the start and then every `maintain_ms`, give or take a quarter so that workers do not do it together."""
+        """Maintain at the start and then every `maintain_ms`, give or take a quarter: workers do not do it together."""
         while True:
             unparked = 0
             refusal: LeaseholdError | None = None
             for queue in self._context.queues:
                 try:
-                    unparked += await self._tend(queue)
+                    unparked += await self._maintain(queue)
                 except Unreachable:
                     raise
                 except NewerLayout:
@@ -70,8 +70,8 @@ class Maintainer:
             pause_ms = UNPARKED_MS if unparked else self._engine.timing.maintain_ms
             await self._env.sleep(pause_ms / limits.SECOND * (0.75 + self._env.random() / 2))
 
-    async def _tend(self, queue: str) -> int:
-        """One queue. Answers how many parked jobs are back."""
+    async def _maintain(self, queue: str) -> int:
+        """Maintain one queue. Answers how many parked jobs are ready again."""
         unparked = 0
         for _ in range(ROUNDS_MAX):
             tasks, raw_queues = self._offered()
@@ -79,15 +79,15 @@ class Maintainer:
             done = await self._driver.run(self._engine.maintain((queue,), tasks, raw_queues=raw))
             unparked += done.unparked
             for view in done.poisoned:
-                self._tell_of(view)
+                self._report(view)
             if done.reclaimed or done.unparked:
                 log_event(logging.INFO, "maintained", queue=queue, reclaimed=done.reclaimed, unparked=done.unparked)
             if not done.more:
                 break
         return unparked
 
-    def _tell_of(self, view: JobView) -> None:
-        """Whoever ran it is dead, so it is for us to say how it ended."""
+    def _report(self, view: JobView) -> None:
+        """Report a job that ended in `broken`: the worker that ran it has died."""
         attempt = view.failures + view.crashes
         log_event(
             logging.WARNING, "broken", queue=view.queue, task=view.task, id=view.id, attempt=attempt, error="Crashed"
@@ -101,7 +101,7 @@ class Maintainer:
             await self._env.sleep(self._engine.timing.presence_ms / limits.SECOND)
 
     async def announce(self) -> None:
-        """Show this worker, and hear whether it is to be quiet; once more when that is news, so that it shows."""
+        """Announce this worker. When the answer changes whether it is quiet, announce it again, so that this shows."""
         # One at a time: the answer that comes last must be the newest.
         async with self._announcing:
             for _ in range(2):

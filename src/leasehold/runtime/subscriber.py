@@ -1,4 +1,4 @@
-"""Hears at once what the next beat or announcement would say anyway: jobs to be cancelled, and whether to be quiet."""
+"""Receives cancel and quiet requests at once. The next heartbeat or announcement would bring them anyway."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from leasehold.runtime.ports import Messages
 
 
 class Subscriber:
-    """One subscription. Messages are hints: a lost one costs the time to the next beat or announcement."""
+    """One subscription. A lost message costs the time to the next heartbeat or announcement."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""The worker: puts the parts together, starts them, and brings them to an end in order."""
+"""The worker: starts its parts, restarts those that fail, and stops them in order."""
 
 from __future__ import annotations
 
@@ -115,9 +115,9 @@ class Worker:
         self._loops: list[asyncio.Task[None]] = []
 
     def stop(self) -> None:
-        """Ask for a stop: nothing new is started, running jobs may finish. Asked again: a hard stop, at once.
+        """Stop: start nothing new, let running jobs finish. A second call stops hard, at once.
 
-        What a supervisor has ordered by `drain` does not count: the same Ctrl-C may reach it and this process.
+        A `drain` by the supervisor does not count as the first: the same Ctrl-C may reach it and this process.
         """
         if self._asked:
             self._hard.set()
@@ -125,17 +125,17 @@ class Worker:
         self.drain()
 
     def drain(self) -> None:
-        """Ask for a stop. Asked again, it is the same ask."""
+        """Stop: start nothing new, let running jobs finish. A second call changes nothing."""
         self._hurry.set()
         self._stop.set()
 
     def stop_hard(self) -> None:
-        """Ask for a hard stop."""
+        """Stop without waiting for running jobs."""
         self.drain()
         self._hard.set()
 
     def retire(self, reason: str) -> None:
-        """Stop in order, but give what runs the time that it needs. Another worker is to take this one's place."""
+        """Stop, and give running jobs the time that they need. Another worker is to take this one's place."""
         if not self._stop.is_set():
             self.retiring = reason
             log_event(logging.INFO, "retiring", worker=self.id, reason=reason)
@@ -153,7 +153,7 @@ class Worker:
 
     @property
     def trouble(self) -> str | None:
-        """Why it retires, or what it cannot do, when there is something."""
+        """Why it retires, or which jobs it cannot run; None: all is well."""
         pool = self._parts.executor.pool if self._begun.is_set() else None
         return self.retiring or (pool.trouble if pool is not None else None)
 
@@ -162,7 +162,7 @@ class Worker:
         return self._stop.is_set()
 
     async def until_ready(self) -> None:
-        """Wait until its leases are kept, so that it takes up jobs."""
+        """Wait until the keeper keeps its leases, so that it takes up jobs."""
         await self._begun.wait()
         await self._parts.intake.is_kept.wait()
 
@@ -170,7 +170,7 @@ class Worker:
         await self._stop.wait()
 
     async def run(self) -> ExitStatus:
-        """Work until stopped, or with `burst` until there is nothing left. Never raises what a handler raises."""
+        """Work until stopped, or with `burst` until no job is left. No error of a handler is raised here."""
         with on_signals(self.stop) if self._signals else contextlib.nullcontext():
             self._build()
             log_event(
@@ -246,7 +246,7 @@ class Worker:
         self._stop.set()
 
     async def _watch(self) -> None:
-        """Look after timeouts and stuck jobs while there is anything here; sleep while there is not."""
+        """While any job is held, check timeouts, stuck jobs and the keeper every `WATCH_MS`."""
         parts, tick = self._parts, WATCH_MS / limits.SECOND
         while True:
             if parts.inflight.empty:
@@ -265,11 +265,11 @@ class Worker:
     # ------------------------------------------------------------------------------------------------------- the end
 
     async def _shut_down(self, crashed: bool = False) -> ExitStatus:
-        """Every wait in here is bounded. `crashed`: any running job may be to blame for the end, so each counts a
+        """Stop all parts. Every wait has a limit. `crashed`: any running job may have caused the end, so each counts a
         crash."""
         parts, most = self._parts, self._env.limits
         parts.intake.stop()
-        # First the claim that is under way: what it brings is newer, and goes back together with the rest, in order.
+        # First the claim that is under way: its jobs are newer, and are released together with the rest, in order.
         await self._or_hard(asyncio.wait({self._fetching}), most.cancel_ms / limits.SECOND)
         self._release_pending()
         self._fetching.add_done_callback(lambda _: self._release_pending())
@@ -312,19 +312,19 @@ class Worker:
         self._parts.executor.release(self._parts.inflight.take_pending(lambda _: True))
 
     async def _drained(self) -> None:
-        """All but handlers that would not end, and whose attempts are over."""
+        """Wait for all handlers but those that were given up."""
         inflight = self._parts.inflight
         while not all(run.abandoned for run in inflight.running):
             inflight.changed.clear()
             await inflight.changed.wait()
 
     async def _worked_off(self) -> None:
-        """All but persistent jobs, which were told to end, and handlers that would not."""
+        """Wait for all handlers but those that were given up and those of persistent jobs, which were asked to end."""
         inflight = self._parts.inflight
         while any(not run.abandoned and not run.persistent for run in inflight.running):
             inflight.changed.clear()
             await unless(self._hurry, inflight.changed.wait(), 1.0)
 
     async def _or_hard(self, waiting: Coroutine[Any, Any, Any], seconds: float) -> None:
-        """Wait for this, for so long at most, and not after a hard stop was asked for."""
+        """Wait for this, for at most `seconds`, and not after a hard stop."""
         await unless(self._hard, waiting, seconds)
