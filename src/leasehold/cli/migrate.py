@@ -48,7 +48,7 @@ def migrate(queue: str, to: str | None, yes: bool, where: Where, as_json: bool) 
     Both are on the same Redis; --namespace is that of the native queue. Nothing has to stop: let producers enqueue to
     the native queue first, keep a worker on each, and migrate. A job keeps its id, its place in the order, its timeout
     and its retries. What is held is left to its holder; run it again when that is through. It may be stopped, or die,
-    at any time: each job is in one of the two queues, and the next run goes on from there.
+    at any time: no job is lost or doubled, and the next run goes on from there.
 
     Exit status: 0 done, also when nothing waited; 1 it was not meant, ids of some jobs are taken in the native queue or
     cannot be used there, it is full, Redis does not let this user write both, or could not be reached; 2 the command

@@ -100,16 +100,16 @@ def _cleaning(engine: FullEngine) -> Cleaning:
 
 
 def _migration(engine: FullEngine) -> Migration:
-    from leasehold.engines.kit.base import Scripted
-    from leasehold.engines.redis_work_queue.migrate import migrate_page
+    from leasehold.engines.kit.moving import Importer, move_page
+    from leasehold.engines.redis_work_queue.migrate import Exporter
     from leasehold.engines.redis_work_queue.rights import rules_of
 
     own = _engine(engine)
 
     def page(queue: str, target: FullEngine, to: str, limit: int) -> Steps[Moved]:
-        if not isinstance(target, Scripted):
+        if not isinstance(target, Importer):
             raise UnsupportedFeature(f"Jobs of {REDIS_WORK_QUEUE} cannot be moved to the protocol {target.name!r}.")
-        return migrate_page(own, queue, target, to, limit)
+        return move_page(Exporter(own), queue, target, to, limit)
 
     return Migration(page, lambda queue: rules_of([own.prefix(queue)]).missing())
 

@@ -79,7 +79,7 @@ def test_what_only_other_clients_use_is_seen(bench: Bench, cli: Cli) -> None:
         (["jobs", "q", "--lane", "l"], "lanes"),
         (["job", "q", "a", "--watch"], "keeps no record of a job that completed"),
         (["cancel", "q", "--lane", "l"], "lanes"),
-        (["cancel", "q", "held"], "cancel a job that runs"),
+        (["cancel", "q", "held"], "the cancellation of running jobs"),
         (["pause", "q"], "paused queues"),
         (["pause", "q", "--lane", "l"], "lanes"),
         (["resume", "q"], "paused queues"),

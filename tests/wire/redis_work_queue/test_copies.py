@@ -7,9 +7,10 @@ from collections.abc import Callable
 import pytest
 
 from leasehold.compat.redis_work_queue import Item, KeyPrefix, WorkQueue
+from leasehold.engines.kit.moving import move_page
 from leasehold.engines.native import NativeEngine
 from leasehold.engines.redis_work_queue.config import COPIES_MAX
-from leasehold.engines.redis_work_queue.migrate import migrate_page
+from leasehold.engines.redis_work_queue.migrate import Exporter
 from leasehold.redis.sync import SyncDriver
 from leasehold.testing.server import RedisServer
 from tests.wire.redis_work_queue.bench import LEASE_KEYS, Bench
@@ -56,7 +57,7 @@ def test_who_is_late_is_not_told_that_it_completed_what_we_did(bench: Bench, com
 def test_who_is_late_is_not_told_that_it_completed_what_has_moved(bench: Bench) -> None:
     held_elsewhere(bench)
     native = NativeEngine("shop")
-    assert bench.run(migrate_page(bench.engine, "default", native, "images")).count == 1
+    assert bench.run(move_page(Exporter(bench.engine), "default", native, "images")).count == 1
     assert not bench.foreign_complete_by_list("a")
 
 

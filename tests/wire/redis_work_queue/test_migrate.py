@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 
-from leasehold.core import limits
-from leasehold.core.errors import QueueFull
+from leasehold.core.errors import InvalidArgument, QueueFull
 from leasehold.core.job import NewJob, State
 from leasehold.core.outcome import Completed
 from leasehold.core.steps import Invoke
 from leasehold.engines.kit.extras import Moved
+from leasehold.engines.kit.moving import RESUME_MS, move_page
 from leasehold.engines.native import NativeEngine
-from leasehold.engines.redis_work_queue.migrate import migrate_page
+from leasehold.engines.redis_work_queue.migrate import EXPORT_MOST, Exporter
 from tests.support.stepping import Crashed, Session, send_with, step
 from tests.wire.redis_work_queue.bench import Bench
 
@@ -19,7 +21,7 @@ NATIVE = NativeEngine("shop")
 
 
 def page(bench: Bench, engine: NativeEngine = NATIVE) -> Moved:
-    return bench.run(migrate_page(bench.engine, "default", engine, "images"))
+    return bench.run(move_page(Exporter(bench.engine), "default", engine, "images"))
 
 
 def migrate(bench: Bench) -> int:
@@ -91,7 +93,7 @@ def test_a_job_that_has_ended_there_is_no_proof_that_the_item_arrived(bench: Ben
 
 
 def test_many_that_are_refused_are_not_in_the_way_of_the_others(bench: Bench) -> None:
-    ids = [f"i{n}" for n in range(510)]
+    ids = [f"i{n}" for n in range(EXPORT_MOST + 10)]
     bench.run(NATIVE.enqueue([NewJob("images", id, b"other", own_id=True) for id in ids]))
     bench.put(*ids, "last")
     assert [page(bench).count, page(bench).count] == [0, 1]
@@ -107,22 +109,28 @@ def test_nothing_is_taken_out_for_a_queue_that_takes_nothing(bench: Bench) -> No
     assert bench.queue() == [b"a", b"b"]
 
 
-def test_what_somebody_takes_meanwhile_does_not_move(bench: Bench) -> None:
-    bench.put("held", "changed", "pushed", "a")
+def test_what_a_client_took_before_does_not_move(bench: Bench) -> None:
+    bench.put("held", "pushed", "a")
+    assert bench.foreign_lease() == b"held"
+    bench.foreign_push("held")
+    assert page(bench) == Moved(3, 2)
+    assert drained(bench) == ["pushed", "a"]
+    assert bench.processing() == [b"held"]
+
+
+@pytest.mark.parametrize("data", [b"p", b"another"])
+def test_an_item_that_is_added_again_on_the_way_is_another_one(bench: Bench, data: bytes) -> None:
+    bench.put("a", data=b"p")
 
     def meddle(number, call, send):
-        if isinstance(call, Invoke) and call.script.name == "move":
-            assert bench.foreign_lease() == b"held"
-            bench.command("SET", "jobs:item:changed", b"another")
-            assert [lease.record.id for lease in bench.take(2)] == ["changed", "pushed"]
-            bench.settle(bench.run(bench.engine.lease("w2", ["default"], 1)).leases[0])
+        if isinstance(call, Invoke) and call.script.name == "end_export":
+            bench.foreign_add("a", data)
         return send(call)
 
-    bench.put("b")
-    steps = migrate_page(bench.engine, "default", NATIVE, "images")
-    assert step(steps, Session("s"), send_with(bench.driver), meddle) == Moved(5, 1)
-    assert drained(bench) == ["b"]
-    assert sorted(bench.processing()) == [b"changed", b"held", b"pushed"]
+    steps = move_page(Exporter(bench.engine), "default", NATIVE, "images")
+    assert step(steps, Session("s"), send_with(bench.driver), meddle) == Moved(1, 1)
+    assert drained(bench) == ["a"]
+    assert bench.drain() == ["a"]
 
 
 def test_what_is_sent_again_moves_once(bench: Bench) -> None:
@@ -132,46 +140,68 @@ def test_what_is_sent_again_moves_once(bench: Bench) -> None:
 
     def twice(number, call, send):
         reply = send(call)
-        if isinstance(call, Invoke) and call.script.name == "move":
+        if isinstance(call, Invoke) and call.script.name == "enqueue":
             assert drained(bench) == ["a"]
-            bench.put("a", data=b"another")
             assert send(call) == reply
+        elif isinstance(call, Invoke) and call.script.name == "end_export":
+            bench.put("a", data=b"another")
+            assert send(call) == 0
+        elif isinstance(call, Invoke) and call.script.name == "export":
+            assert send(call)[1:3] == reply[1:3]
         return reply
 
-    steps = migrate_page(bench.engine, "default", NATIVE, "images")
+    steps = move_page(Exporter(bench.engine), "default", NATIVE, "images")
     assert step(steps, Session("s"), send_with(bench.driver), twice) == Moved(2, 1)
     assert bench.drain() == ["a"]
     assert bench.run(NATIVE.queue("images")).counts[State.READY] == 0
 
 
-def test_it_may_be_interrupted_anywhere(bench: Bench) -> None:
-    for cut in range(1, 6):
-        for after in (False, True):
-            bench.command("FLUSHALL")
-            engine = NativeEngine("shop")
-            bench.put("a", "b", "c")
+def cut_after(bench: Bench, calls: int, send_last: bool, to: str = "images") -> None:
+    """Move a page, and die before or after the call of this number."""
 
-            def crash(number, call, send, cut=cut, after=after):
-                if number == cut and not after:
-                    raise Crashed
-                reply = send(call)
-                if number == cut:
-                    raise Crashed
-                return reply
+    def crash(number, call, send):
+        if number == calls and not send_last:
+            raise Crashed
+        reply = send(call)
+        if number == calls:
+            raise Crashed
+        return reply
 
-            try:
-                step(
-                    migrate_page(bench.engine, "default", engine, "images"),
-                    Session("s"),
-                    send_with(bench.driver),
-                    crash,
-                )
-            except Crashed:
-                bench.deep()
-            ran = drained(bench)  # whatever arrived runs, and leaves no record
-            migrate(bench)
-            assert ran + drained(bench) == ["a", "b", "c"]
-            assert (bench.lengths(), bench.items()) == ((0, 0), 0)
+    steps = move_page(Exporter(bench.engine), "default", NativeEngine("shop"), to)
+    with contextlib.suppress(Crashed):
+        step(steps, Session("s"), send_with(bench.driver), crash)
+
+
+@pytest.mark.parametrize("send_last", [False, True])
+@pytest.mark.parametrize("calls", [1, 2, 3, 4, 5])
+def test_it_may_be_interrupted_anywhere(bench: Bench, calls: int, send_last: bool) -> None:
+    bench.put("a", "b", "c")
+    cut_after(bench, calls, send_last)
+    bench.deep()
+    ran = drained(bench)  # whatever arrived runs, and leaves no record
+    migrate(bench)
+    assert ran + drained(bench) == ["a", "b", "c"]
+    assert (bench.lengths(), bench.items()) == ((0, 0), 0)
+    assert bench.command("EXISTS", "jobs:moving") == 0
+
+
+def test_an_interrupted_move_goes_where_it_began_to_go(bench: Bench) -> None:
+    bench.put("a")
+    cut_after(bench, 3, send_last=True)
+    with pytest.raises(InvalidArgument, match="was interrupted"):
+        bench.run(move_page(Exporter(bench.engine), "default", NATIVE, "elsewhere"))
+    assert migrate(bench) == 1
+    assert drained(bench) == ["a"]
+
+
+def test_a_move_that_began_too_long_ago_is_not_continued(bench: Bench) -> None:
+    bench.put("a")
+    cut_after(bench, 1, send_last=True)
+    began = int(bench.command("LINDEX", "jobs:moving", 2))
+    bench.command("LSET", "jobs:moving", 2, began - RESUME_MS - 1_000)
+    with pytest.raises(InvalidArgument, match="29 days ago"):
+        page(bench)
+    assert bench.command("LLEN", "jobs:moving") == 5
 
 
 def test_ids_that_no_native_job_can_have_stay(bench: Bench) -> None:
@@ -182,20 +212,3 @@ def test_ids_that_no_native_job_can_have_stay(bench: Bench) -> None:
     assert bench.queue() == [id.encode() for id in unfit]
     assert page(bench) == Moved(3, 0, (), tuple(unfit))
     assert drained(bench) == ["a", "b"]
-
-
-def test_what_was_moved_before_redis_was_full_counts(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    bench.put("a", "b")
-    monkeypatch.setattr(limits, "MAX_BATCH", 1)  # so a page takes two calls
-    seen = []
-
-    def fill(number, call, send):
-        if isinstance(call, Invoke) and call.script.name == "move":
-            seen.append(call)
-            if len(seen) == 2:
-                raise QueueFull("Redis is full.")
-        return send(call)
-
-    steps = migrate_page(bench.engine, "default", NATIVE, "images")
-    assert step(steps, Session("s"), send_with(bench.driver), fill) == Moved(2, 1)
-    assert bench.queue() == [b"b"]

@@ -22,7 +22,7 @@ from leasehold.engines.native.control import NativeController
 from leasehold.engines.native.inspect import NativeInspector
 from leasehold.engines.native.keys import namespace_prefix, queue_prefix
 from leasehold.engines.native.records import read_record, write_progress
-from leasehold.engines.native.scripts import LAYOUT, SCRIPTS
+from leasehold.engines.native.scripts import IMPORT, LAYOUT, SCRIPTS
 from leasehold.engines.native.wire import (
     TOO_LONG,
     enqueue_script,
@@ -62,13 +62,17 @@ class NativeEngine(ScriptedEngine, NativeInspector, NativeController):
         return namespace_prefix(self.namespace)
 
     def _add(self, jobs: Sequence[NewJob], queue: str, chunk: list[Part], room: int) -> Steps[Iterable[Enqueued]]:
-        try:
-            reply = yield from self._act_on(enqueue_script(chunk), queue, chunk, room)
-        except ReplyError as error:
-            if error.prefix != TOO_LONG:
-                raise
-            raise too_long(queue, error) from error
+        reply = yield from _with_room(queue, self._act_on(enqueue_script(chunk), queue, chunk, room))
         return read_enqueued(jobs, chunk, reply)
+
+    def import_jobs(self, name: str, jobs: Sequence[NewJob]) -> Steps[list[bool]]:
+        """Add the jobs of a move to one queue, once for each name of a move: see `engines.kit.moving`."""
+        queue = jobs[0].queue
+        yield from self._register(queue)
+        args = (arg for position, job in enumerate(jobs) for arg in new_part(position, job).args)
+        call = Invoke(IMPORT, (self.prefix(queue),), (f"move-{name}", 1, len(jobs), *args))
+        reply = yield from _with_room(queue, _one(call))
+        return [letter == ord("1") for letter in reply]
 
     @staticmethod
     def _token(text: bytes) -> int:
@@ -120,3 +124,18 @@ class NativeEngine(ScriptedEngine, NativeInspector, NativeController):
 
     def result_channel(self, queue: str, id: str) -> str:
         return f"{self.prefix(queue)}:ended:{id}"
+
+
+def _with_room(queue: str, steps: Steps[bytes]) -> Steps[bytes]:
+    """Raise `QueueFull` where the script refuses jobs above the queue's maximum length."""
+    try:
+        return (yield from steps)
+    except ReplyError as error:
+        if error.prefix != TOO_LONG:
+            raise
+        raise too_long(queue, error) from error
+
+
+def _one(call: Invoke) -> Steps[bytes]:
+    reply: bytes = yield call
+    return reply

@@ -3,7 +3,7 @@
 record   <enqueued_ns> <task or *>[ t=<timeout_ms>][ r=<retries>][ <shape>]\\n<payload>   (enqueued_ns: by the script)
 shape    [p=<priority>][ l=<lane>][ n=<lane limit>][ u=<mode>:<unique key>][ k=1]      (k: persistent)
 tries    <failures> <crashes>[ <crashes that only it can have caused>][\\n<error>]
-claim    <token> <claimed_ms> <slots; h: by hand; x<ms>, y<ms>: it runs alone for so long>[ <shape>]
+claim    <token> <claimed_ms> <slots; h: by hand; x<ms>, y<ms>: it runs alone for this time>[ <shape>]
 end      <state> <ended_ms> <expires_ms> <failures> <crashes> <token> <worker> <claimed_ms>\\n<head>\\n<result or error>
 error    JSON: {"type", "message", "traceback"}
 """

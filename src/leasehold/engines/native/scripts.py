@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from leasehold.core.steps import Script
+from leasehold.engines.kit.moving import IMPORT_TTL_MS
 from leasehold.engines.kit.scripts import load
 from leasehold.engines.native.config import NUMBERS
 
@@ -44,4 +45,7 @@ ARGUMENTS: Final[dict[str, str]] = {
 LAYOUT: Final = 1
 """The version of the layout that this release writes: `meta.layout`, see docs/decisions/0019."""
 
-SCRIPTS: Final[dict[str, Script]] = load(__package__, ARGUMENTS, {"CALLS": "call", "LAYOUT": LAYOUT, **NUMBERS})
+_WORDS: Final[dict[str, str | int]] = {"CALLS": "call", "LAYOUT": LAYOUT, **NUMBERS}
+SCRIPTS: Final[dict[str, Script]] = load(__package__, ARGUMENTS, _WORDS)
+IMPORT: Final = load(__package__, ["enqueue"], {**_WORDS, "ANSWER_TTL_MS": IMPORT_TTL_MS})["enqueue"]
+"""Adds the jobs of a move, and remembers its answer for as long as the move may be continued."""

@@ -45,7 +45,6 @@ NUMBERS: Final[dict[str, int]] = {
     "COPIES_MAX": COPIES_MAX,
     "MARKS_MAX": MARKS_MAX,
     "MARK_MS": MARK_MS,
-    "MAX_BATCH": limits.MAX_BATCH,
     "MAX_CALL_BYTES": limits.MAX_CALL_BYTES,
     "MAX_GHOST_LOOK": MAX_GHOST_LOOK,
     "MAX_HELD": limits.MAX_HELD,
