@@ -8,6 +8,7 @@ from __future__ import annotations
 import difflib
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING, Final, NoReturn
 
 import click
@@ -41,6 +42,16 @@ COMMANDS: Final = {
 }
 """The commands and their first lines, which `--help` shows without loading them. A test compares the two."""
 
+_MODULES: Final = {
+    "worker": "work.worker",
+    "dev": "work.dev",
+    "discard": "remove",
+    "purge": "remove",
+    "resume": "pause",
+    "demo": "demo.command",
+}
+"""The modules of commands; those of the others have the command's name."""
+
 
 class Commands(click.Group):
     """A group that knows its commands by name only, so that `leasehold --help` takes no time."""
@@ -49,7 +60,10 @@ class Commands(click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        return _running(cmd_name) or _looking(cmd_name) or _acting(cmd_name) or _steering(cmd_name)
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = getattr(import_module(f"{__name__}.{_MODULES.get(cmd_name, cmd_name)}"), cmd_name)
+        return command
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -71,105 +85,6 @@ class Commands(click.Group):
         # Not as click does it: that would load every command to find its first line.
         found = [CompletionItem(name, help=text) for name, text in COMMANDS.items() if name.startswith(incomplete)]
         return found or click.Command.shell_complete(self, ctx, incomplete)
-
-
-def _running(name: str) -> click.Command | None:
-    """Commands that run jobs, or help to."""
-    match name:
-        case "worker":
-            from leasehold.cli.work.worker import worker
-
-            return worker
-        case "dev":
-            from leasehold.cli.work.dev import dev
-
-            return dev
-        case "check":
-            from leasehold.cli.check import check
-
-            return check
-        case "demo":
-            from leasehold.cli.demo.command import demo
-
-            return demo
-        case "completion":
-            from leasehold.cli.completion import completion
-
-            return completion
-    return None
-
-
-def _looking(name: str) -> click.Command | None:
-    match name:
-        case "info":
-            from leasehold.cli.info import info
-
-            return info
-        case "jobs":
-            from leasehold.cli.jobs import jobs
-
-            return jobs
-        case "job":
-            from leasehold.cli.job import job
-
-            return job
-    return None
-
-
-def _acting(name: str) -> click.Command | None:
-    """Commands that change jobs."""
-    match name:
-        case "enqueue":
-            from leasehold.cli.enqueue import enqueue
-
-            return enqueue
-        case "retry":
-            from leasehold.cli.retry import retry
-
-            return retry
-        case "discard":
-            from leasehold.cli.remove import discard
-
-            return discard
-        case "purge":
-            from leasehold.cli.remove import purge
-
-            return purge
-        case "cancel":
-            from leasehold.cli.cancel import cancel
-
-            return cancel
-        case "clean":
-            from leasehold.cli.clean import clean
-
-            return clean
-        case "migrate":
-            from leasehold.cli.migrate import migrate
-
-            return migrate
-    return None
-
-
-def _steering(name: str) -> click.Command | None:
-    """Commands that change how queues and workers go on."""
-    match name:
-        case "pause":
-            from leasehold.cli.pause import pause
-
-            return pause
-        case "resume":
-            from leasehold.cli.pause import resume
-
-            return resume
-        case "configure":
-            from leasehold.cli.configure import configure
-
-            return configure
-        case "quiet":
-            from leasehold.cli.quiet import quiet
-
-            return quiet
-    return None
 
 
 @click.group(
