@@ -93,7 +93,7 @@ def test_a_queue_that_redis_refuses_hides_no_other(leasehold, app, redis_url, se
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full")
 @pytest.mark.parametrize(
-    ("output", "status", "says"), [("> /dev/full", 1, "Error: It could not be written: No space"), (">&-", 0, "")]
+    ("output", "status", "says"), [("> /dev/full", 1, "Error: The output could not be written: No"), (">&-", 0, "")]
 )
 def test_output_that_nobody_can_read(app, redis_url, output, status, says):
     command = f"{sys.executable} -m leasehold info --namespace shop {output}"

@@ -120,7 +120,7 @@ def test_a_quiet_worker_starts_nothing_new(leasehold, app, worker, redis_url):
     running = app.tasks["jobs.sleep"].enqueue(1.0)
     worker[0].wait_for("sleeping", "out")
     out = leasehold("quiet", name, url=redis_url).end().out
-    assert out == f"Worker '{name}' starts nothing new. To undo: leasehold quiet {name} --undo\n"
+    assert out == f"Worker '{name}' starts no more jobs. To undo: leasehold quiet {name} --undo\n"
     until(lambda: app.inspect.workers()[0].quiet)
     waits = app.tasks["jobs.add"].enqueue(1, 2)
     running.result(timeout=20)
@@ -164,7 +164,7 @@ def test_a_worker_that_is_not_there(leasehold, worker, redis_url):
     run = leasehold("quiet", name[:-1] + "?", url=redis_url).end(expect=1)
     assert run.out == ""
     assert run.err == f"Error: There is no worker '{name[:-1]}?'. Did you mean '{name}'?\n"
-    assert "`leasehold info` shows those" in leasehold("quiet", "zzz", url=redis_url).end(expect=1).err
+    assert "`leasehold info` lists the workers" in leasehold("quiet", "zzz", url=redis_url).end(expect=1).err
 
 
 @pytest.mark.parametrize("task", ["jobs.asleep", "jobs.sleep"])

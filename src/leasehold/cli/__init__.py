@@ -1,6 +1,6 @@
-"""The command line: `leasehold worker`, `info`, `jobs` and others. A command's module is loaded when it is asked for.
+"""The command line: `leasehold worker`, `info`, `jobs` and others. A command's module is loaded at its use.
 
-What the exit statuses mean says `leasehold.cli.errors.Exit`.
+`leasehold.cli.errors.Exit` has the exit statuses.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ COMMANDS: Final = {
     "jobs": "List the jobs of a queue, by their states.",
     "job": "Show one job: its progress, times, error.",
     "enqueue": "Enqueue a call of a task, or a raw payload.",
-    "retry": "Run a job that has ended, or waits, now; perhaps with another payload.",
+    "retry": "Retry a job now, with its attempt counters reset; optionally with another payload.",
     "discard": "Remove a job that no worker holds, with all its records.",
     "purge": "Remove all jobs of a queue in one state.",
     "cancel": "Cancel a job, the jobs of a lane, or all jobs of a queue.",
-    "pause": "Let no worker start a job of a queue, or of one lane.",
-    "resume": "Let a paused queue, or parked lanes, go on.",
-    "configure": "Set the maximum length of a queue, and what a failure means for its lanes.",
-    "quiet": "Let a worker finish what it runs and start nothing new.",
-    "clean": "Put back what workers left in a queue of redis-work-queue when they died.",
-    "migrate": "Move what waits in a queue of redis-work-queue to a queue of the native protocol.",
-    "check": "Look whether a Redis is fit to keep jobs, and say how to put it right.",
+    "pause": "Stop workers from starting jobs of a queue, or of one lane.",
+    "resume": "Resume a paused queue, or parked lanes.",
+    "configure": "Set the maximum length of a queue, and what a failed job does to its lane.",
+    "quiet": "Let a worker finish its running jobs and start no others.",
+    "clean": "Return the items of dead workers to a queue of redis-work-queue.",
+    "migrate": "Move waiting jobs from a queue of redis-work-queue to the native protocol.",
+    "check": "Check that Redis is configured safely for jobs, and explain how to fix it.",
     "demo": "See it work: one job per file below DIR, two workers, one of them killed.",
     "completion": "Print a script that completes words in your shell.",
 }
@@ -54,7 +54,7 @@ _MODULES: Final = {
 
 
 class Commands(click.Group):
-    """A group that knows its commands by name only, so that `leasehold --help` takes no time."""
+    """A group that knows only the names of its commands, so that `leasehold --help` is fast."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -90,11 +90,11 @@ class Commands(click.Group):
 @click.group(
     cls=Commands,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="LEASEHOLD_URL says where Redis is (then REDIS_URL, then redis://localhost:6379/0).",
+    epilog="The URL of Redis is in LEASEHOLD_URL (then REDIS_URL, then redis://localhost:6379/0).",
 )
 @click.version_option(__version__, message="leasehold %(version)s")
 def commands() -> None:
-    """Leasehold: a work queue on Redis whose jobs are held on a lease, never taken away."""
+    """Leasehold: a reliable work queue on Redis. Workers lease jobs, and a lost worker's jobs run again."""
 
 
 def main(args: Sequence[str] | None = None) -> NoReturn:

@@ -25,8 +25,8 @@ _WAITING: Final = (State.READY, State.SCHEDULED, State.UNROUTABLE)
 @click.argument("job_id", required=False)
 @click.option("--lane", metavar="NAME", help="Cancel all jobs of this lane that have not ended.")
 @click.option("everything", "--all", is_flag=True, help="Cancel all jobs of the queue that have not ended.")
-@click.option("--reason", metavar="TEXT", default="", help="Why; kept with the jobs, and told to their handlers.")
-@click.option("--yes", is_flag=True, help="With --all: do not ask whether it is meant.")
+@click.option("--reason", metavar="TEXT", default="", help="Why; stored with the jobs, and passed to their handlers.")
+@click.option("--yes", is_flag=True, help="With --all: do not ask for confirmation.")
 @reaching
 @click.pass_context
 def cancel(
@@ -47,9 +47,9 @@ def cancel(
     leasehold cancel QUEUE --lane NAME
     leasehold cancel QUEUE --all
 
-    A job that waits ends in `cancelled` at once. Of a job that runs, the worker is asked to end it: an async handler is
-    cancelled, another one ends when it looks at `job.cancelled`. `leasehold job QUEUE JOB_ID --watch` shows what
-    becomes of it.
+    A waiting job ends in `cancelled` at once. The worker of a running job is asked to end it: an async handler is
+    cancelled, any other handler ends when it checks `job.cancelled`. `leasehold job QUEUE JOB_ID --watch` shows the
+    outcome.
 
     Exit status: 0 jobs were cancelled or asked to end; 1 there was nothing to cancel, or Redis could not be reached; 2
     the command line or a setting is wrong.
@@ -74,7 +74,7 @@ def _cancel_job(app: Leasehold, queue: str, job_id: str, reason: str, as_json: b
         view = app.inspect.job(queue, job_id)
         if view is None:
             note_unknown(app, queue)
-            raise NotDone(f"There is no job {job_id!r} in queue {queue!r}, or its record is no longer kept.")
+            raise NotDone(f"There is no job {job_id!r} in queue {queue!r}, or its record has expired.")
         raise NotDone(f"Job {job_id!r} of queue {queue!r} has ended already: {view.state.value}.")
     if not as_json and answer is CancelAnswer.CANCELLED:
         click.echo(safe(f"Job {job_id!r} of queue {queue!r}: cancelled."))
@@ -89,7 +89,7 @@ def _report(app: Leasehold, queue: str, lane: str | None, count: CancelCount, as
         counts = {"cancelled": count.cancelled, "requested": count.requested}
         click.echo(dump({"queue": queue, "lane": lane, **counts}))
     if without(app, Feature.CANCEL) and (running := app.inspect.queue(queue).counts.get(State.ACTIVE, 0)):
-        note(f"Held by workers, and left alone: {jobs_text(running)}. {app.engine.name} cannot ask for the end of one.")
+        note(f"Held by workers and not cancelled: {jobs_text(running)}. {app.engine.name} cannot cancel running jobs.")
     if not count.cancelled and not count.requested:
         note_unknown(app, queue)
         left = "waits" if without(app, Feature.CANCEL) else "has not ended"
@@ -108,6 +108,6 @@ def _ask(app: Leasehold, queue: str, yes: bool) -> None:
     why = "--all cancels every job of the queue that has not ended"
     if without(app, Feature.CANCEL):
         running = 0
-        question = f"Cancel {jobs_text(waiting)} of queue {queue!r} that wait?"
-        why = "--all cancels every job of the queue that waits"
+        question = f"Cancel {jobs_text(waiting)} waiting in queue {queue!r}?"
+        why = "--all cancels every waiting job of the queue"
     sure(question if waiting or running else "", yes=yes, why=why, undone="Nothing was cancelled.")

@@ -1,4 +1,4 @@
-"""The `check` command: whether a Redis is fit to keep jobs, and how to put it right."""
+"""The `check` command: checks that Redis is configured safely for jobs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from leasehold.app.app import Leasehold
 
 _STYLES: Final = {Level.OK: "green", Level.UNKNOWN: "yellow", Level.WARNING: "yellow", Level.ERROR: "bold red"}
-# Redis 6.2 gives a user that was reset all channels.
+# In Redis 6.2 a reset user may use all channels.
 _FRESH: Final = ("reset", "resetchannels", "on", ">PASSWORD")
 _PLAIN: Final = re.compile(r"[!#-&(-\[\]-~]+")
 _LEVEL: Final = 9
@@ -31,22 +31,23 @@ _NAME: Final = 13
 
 
 @click.command()
-@click.option("--strict", is_flag=True, help="Let warnings count as errors.")
-@click.option("--acl", metavar="USER", help="Print the command that gives this user the rights needed and no others.")
+@click.option("--strict", is_flag=True, help="Count warnings as errors.")
+@click.option(
+    "--acl", metavar="USER", help="Print the command that grants this user exactly the rights that Leasehold needs."
+)
 @reaching
 @click.pass_context
 def check(context: click.Context, strict: bool, acl: str | None, where: Where, as_json: bool) -> None:
-    """Look whether a Redis is fit to keep jobs, and say how to put it right.
+    """Check that Redis is configured safely for jobs, and explain how to fix it.
 
-    It looks at the version, the role, the eviction policy, the memory, the connections, the persistence, the rights of
-    the user (ACL), the clocks and the round trip, and whether a newer release has written to a queue. No key is left
-    behind. A worker looks at the same when it starts, and does not start when there is an error; of a queue that a
-    newer release has written to it claims nothing, and says so. Without a connection, or for a user who is not let in,
-    that is all it finds.
+    It checks the version, the role, the eviction policy, the memory, the connections, the persistence, the rights of
+    the user (ACL), the clocks, the round trip, and whether a newer release has written to a queue. It leaves no key
+    behind. A worker runs the same checks when it starts, and refuses to start on an error; it claims nothing from a
+    queue that a newer release has written to. Without a connection or access, that is the only finding.
 
-    With --acl it connects to nothing: it prints the line for redis-cli, with a password that you choose.
+    With --acl it connects to nothing: it prints the line for redis-cli, in which you replace PASSWORD.
 
-    Exit status: 0 fit, perhaps with warnings; 1 there are errors (with --strict: or warnings), or Redis could not be
+    Exit status: 0 safe, perhaps with warnings; 1 there are errors (with --strict: or warnings), or Redis could not be
     reached; 2 the command line or a setting is wrong.
     """
     with reach(where) as app:
@@ -64,7 +65,7 @@ def check(context: click.Context, strict: bool, acl: str | None, where: Where, a
 
 
 def _quoted(word: str) -> str:
-    """The word as redis-cli reads it: in quotes where it has spaces, quotes, backslashes or bytes that are no ASCII."""
+    """Quote the word for redis-cli if it has spaces, quotes, backslashes or bytes outside ASCII."""
     if _PLAIN.fullmatch(word):
         return word
     data = word.encode("utf-8", "surrogateescape")
@@ -72,7 +73,7 @@ def _quoted(word: str) -> str:
 
 
 def _look(app: Leasehold) -> Inspection:
-    """What is found; of a Redis that cannot be reached, or lets nobody in, that it is so."""
+    """Run the checks. If Redis cannot be reached, or denies access, that is the only finding."""
     connections = Connections(app.settings)
     try:
         found = connections.run(inspection(rights_of(app.engine)))
@@ -88,7 +89,7 @@ def _json(one: Finding) -> dict[str, str]:
 
 
 def _show(server: str, found: Inspection) -> None:
-    """A line for each finding, the remedy below it; on a terminal as wide as it is."""
+    """Print a line for each finding and its fix below; on a terminal, fitted to its width."""
     if not sys.stdout.isatty():
         for level, name, text in _lines(found):
             click.echo(visible(f"{level:<{_LEVEL}}{name:<{_NAME}}{text}"))

@@ -1,4 +1,4 @@
-"""The `clean` command: puts back what workers of other languages left between two lists when they died."""
+"""The `clean` command: returns items of dead workers of other languages to their queue."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from leasehold.protocols.spec import ProtocolEntry
 
 @click.command()
 @click.argument("queue", shell_complete=queue_names)
-@click.option("--deep", is_flag=True, help="Look at all items, too, for those that are in no list.")
+@click.option("--deep", is_flag=True, help="Also check all items for those that are in no list.")
 @reaching
 def clean(queue: str, deep: bool, where: Where, as_json: bool) -> None:
-    """Put back what workers left in a queue of redis-work-queue when they died.
+    """Return the items of dead workers to a queue of redis-work-queue.
 
     \b
     leasehold clean default --protocol redis-work-queue:jobs
     leasehold clean default --deep --protocol redis-work-queue:jobs
 
-    For queues on which only clients of other languages work: workers of Leasehold do this by themselves. Run it every
-    minute or so, and with --deep every ten. What nobody holds is put back when it was seen like this twice, a minute
-    apart, so that nothing is taken from a client that is about to lease it; ids without an item are dropped. Steps are
-    short: Redis is not held up, however long the lists are. Any number of them may run at one time.
+    For queues without a Leasehold worker; Leasehold workers do this by themselves. Run it about every minute, and with
+    --deep every ten. An item without a lease returns to the queue if two runs see it like this, a minute apart, so that
+    no item is taken from a client that is about to lease it. Ids without an item are dropped. The steps are short and
+    do not block Redis, however long the lists are. Several runs at a time are safe.
 
     Exit status: 0 done; 1 Redis could not be reached; 2 the command line or a setting is wrong.
     """
@@ -49,22 +49,22 @@ def clean(queue: str, deep: bool, where: Where, as_json: bool) -> None:
             counts = {"looked": done.looked, "requeued": done.requeued, "dropped": done.dropped, "noted": done.noted}
             click.echo(dump({"queue": queue, "deep": deep, **counts}))
             return
-        did = f"{done.looked:,} looked at, {done.requeued:,} put back, {done.dropped:,} dropped"
+        did = f"{done.looked:,} checked, {done.requeued:,} returned, {done.dropped:,} dropped"
         click.echo(safe(f"Queue {queue!r}: {did}."))
         left = app.inspect.queue(queue).counts.get(State.ACTIVE, 0) + done.noted
         if left:
             minute = cleaning.again_ms / limits.SECOND
             note(
-                f"Still there: {jobs_text(left)}, held or abandoned. What a clean finds without a holder is put "
-                f"back by one that comes {minute:g} s later."
+                f"Still leased or abandoned: {jobs_text(left)}. A clean {minute:g} s later returns those that this one "
+                "found without a lease."
             )
         note_unknown(app, queue)
 
 
 def lacking(app: Leasehold, command: str, entries: Sequence[ProtocolEntry]) -> UserError:
-    """The error for a command that the protocol in use does not offer, and these do."""
+    """Return the error for a command that the protocol in use lacks, and these protocols have."""
     known = " or ".join(entry.name for entry in entries)
     return UserError(
-        f"{command} is for queues of {known}, and the protocol in use is {app.engine.name!r}. Say which they are, as "
-        f"in --protocol {entries[0].words.example}."
+        f"{command} needs a queue of {known}, got the protocol {app.engine.name!r}. Set it, as in --protocol "
+        f"{entries[0].words.example}."
     )

@@ -19,12 +19,12 @@ from leasehold.core.shape import LaneFailure
 @click.argument("queue", shell_complete=queue_names)
 @click.option(
     "--max-length", type=click.IntRange(0, limits.MAX_QUEUE_LENGTH), metavar="N",
-    help="How many jobs that have not ended the queue takes; an enqueue beyond that is refused. 0: no limit.",
+    help="The most jobs that have not ended; the queue refuses further ones. 0: no limit.",
 )  # fmt: skip
 @click.option(
     "--lane-failure", type=click.Choice([rule.value for rule in LaneFailure]),
-    help="What becomes of a lane when a job of it fails for good. skip: it goes on; block: it waits until the job is "
-    "retried or discarded; park: it is set aside until `leasehold resume QUEUE --lane NAME`.",
+    help="What happens to a lane when one of its jobs fails for good. skip: it continues; block: it waits until you "
+    "retry or discard the job; park: it is parked until `leasehold resume QUEUE --lane NAME`.",
 )  # fmt: skip
 @reaching
 def configure(
@@ -34,9 +34,9 @@ def configure(
     where: Where,
     as_json: bool,
 ) -> None:
-    """Set the maximum length of a queue, and what a failure means for its lanes.
+    """Set the maximum length of a queue, and what a failed job does to its lane.
 
-    Without options it only shows what is set. What is set lies in Redis and counts for all who use the queue.
+    Without options it only shows the settings. They are stored in Redis and apply to every worker and client.
 
     Exit status: 0 done; 1 Redis could not be reached; 2 the command line or a setting is wrong.
     """

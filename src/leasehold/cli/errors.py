@@ -1,4 +1,4 @@
-"""What a user sees when something goes wrong: one message on stderr and an exit status, no traceback, no password."""
+"""Errors for users: one message on stderr and an exit status, without traceback or password."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from leasehold.core.errors import InvalidArgument, LeaseholdError, NotConfigured
 from leasehold.processes.status import Status
 
 _CREDENTIALS: Final = re.compile(r"(?<=://)(?!\[user:password@\]host:6379/0(?:[\s,]|$))\S*@")
-"""Greedy: a password may hold an @. Only the example of a URL in our own texts is left as it is."""
+"""Greedy: a password may contain an @. The example URL in Leasehold's own texts stays unchanged."""
 _UNWRITABLE: Final = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
-"""What may become of our output, and is no bug of ours."""
+"""Errors of the output that are no bug of Leasehold."""
 _JOINERS: Final = "\u200c\u200d"
 """Invisible, and part of words and emoji."""
 
@@ -27,11 +27,11 @@ class Exit(IntEnum):
     """The exit status of a command.
 
     0    done
-    1    it could not be done, or a check failed: no Redis, no such job, a job that did not complete. Later it may work
+    1    not done, or a check failed: no Redis, no such job, a job that did not complete. It may work later
     2    the command line, the app or a setting is wrong: the same call will fail again
-    3    a worker was told a second time to stop, and did not wait for its jobs
+    3    a worker got a second signal, and did not wait for its jobs
     4    a worker process has run enough jobs, has grown too large, or has all slots occupied by handlers that do not
-         end: whoever runs it is to start the next
+         end: its supervisor must start the next
     130  stopped with Ctrl-C
     """
 
@@ -50,18 +50,18 @@ class UserError(click.ClickException):
 
 
 class NotDone(click.ClickException):
-    """What was asked for could not be done, though the command line is as it should be. Nothing was changed."""
+    """The command line is right, but the command could not be done. Nothing changed."""
 
     exit_code = Exit.FAILED
 
 
 def run(commands: click.Command, args: list[str]) -> int:
-    """Run a command line and answer its exit status.
+    """Run a command line and return its exit status.
 
-    What is not an error of Leasehold, of click or of the user's app is a bug of ours, and is raised.
+    Raises any error that is not of Leasehold, click or the user's app: it is a bug.
     """
-    if sys.stdout is None:  # it was closed by whoever started us (`>&-`)
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - for as long as we live
+    if sys.stdout is None:  # the caller has closed it (`>&-`)
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - open until the process ends
     try:
         status = commands.main(args or ["--help"], prog_name="leasehold", standalone_mode=False)
         sys.stdout.flush()
@@ -78,24 +78,24 @@ def run(commands: click.Command, args: list[str]) -> int:
             raise
         # Nothing may be written at exit either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        if not isinstance(error, BrokenPipeError):  # the reader of our output (`| head`) has gone, and knows
-            tell(f"It could not be written: {error.strerror}.")
+        if not isinstance(error, BrokenPipeError):  # not for a reader that has left (`| head`)
+            tell(f"The output could not be written: {error.strerror}.")
         return Exit.FAILED
     return status if isinstance(status, int) else Exit.OK
 
 
 def tell(message: str) -> None:
-    """Say on stderr what went wrong."""
+    """Print an error to stderr."""
     print(f"Error: {safe(message)}", file=sys.stderr)
 
 
 def note(message: str) -> None:
-    """Say on stderr what is worth knowing and no error."""
+    """Print a note to stderr."""
     print(f"Note: {safe(message)}", file=sys.stderr)
 
 
 def safe(text: str) -> str:
-    """The text without credentials of URLs and without what would move the terminal's cursor.
+    """Return the text without credentials of URLs and without control characters.
 
     >>> safe("no answer from redis://me:secret@example.org/0")
     'no answer from redis://***@example.org/0'
@@ -104,12 +104,12 @@ def safe(text: str) -> str:
 
 
 def masked(text: str) -> str:
-    """The text without credentials of URLs. For what may quote one: not for names, which are shown as they are."""
+    """Return the text without credentials of URLs. For texts that may quote a URL; names are shown unchanged."""
     return _CREDENTIALS.sub("***@", text)
 
 
 def visible(text: str) -> str:
-    """The text without what would move the terminal's cursor, or turn what is written.
+    """Return the text with escapes for characters that move the cursor or change the writing direction.
 
     >>> visible("a\\tb c")
     'a\\\\tb c'

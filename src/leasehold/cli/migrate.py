@@ -1,4 +1,4 @@
-"""The `migrate` command: moves what waits in a queue of redis-work-queue to a queue of the native protocol."""
+"""The `migrate` command: moves waiting jobs from a queue of redis-work-queue to the native protocol."""
 
 from __future__ import annotations
 
@@ -31,28 +31,28 @@ _STAYING: Final = {
     State.FAILED: "failed",
     State.BROKEN: "broken",
 }
-"""What stays where it is, and how it is called here."""
+"""The states of jobs that stay, and their names in messages."""
 
 
 @click.command()
 @click.argument("queue", shell_complete=queue_names)
-@click.option("--to", metavar="QUEUE", help="The queue that they move to. [default: one of the same name]")
-@click.option("--yes", is_flag=True, help="Do not ask whether it is meant.")
+@click.option("--to", metavar="QUEUE", help="The queue to move them to. [default: the queue of the same name]")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @reaching
 def migrate(queue: str, to: str | None, yes: bool, where: Where, as_json: bool) -> None:
-    """Move what waits in a queue of redis-work-queue to a queue of the native protocol.
+    """Move waiting jobs from a queue of redis-work-queue to the native protocol.
 
     \b
     leasehold migrate default --to images --protocol redis-work-queue:jobs
 
-    Both are on the same Redis; --namespace is that of the native queue. Nothing has to stop: let producers enqueue to
-    the native queue first, keep a worker on each, and migrate. A job keeps its id, its place in the order, its timeout
-    and its retries. What is held is left to its holder; run it again when that is through. It may be stopped, or die,
-    at any time: no job is lost or doubled, and the next run goes on from there.
+    Both queues are on the same Redis; --namespace is that of the native queue. To migrate without stopping, let
+    producers enqueue to the native queue first, keep a worker on each queue, and run this command. A job keeps its id,
+    its place in the order, its timeout and its retries. Held jobs stay with their holders; run the command again later.
+    You can stop it at any time: no job is lost or doubled, and the next run continues from there.
 
-    Exit status: 0 done, also when nothing waited; 1 it was not meant, ids of some jobs are taken in the native queue or
-    cannot be used there, it is full, Redis does not let this user write both, or could not be reached; 2 the command
-    line or a setting is wrong.
+    Exit status: 0 done, also if no job waited; 1 not confirmed, ids of some jobs are taken in the native queue or
+    invalid there, the native queue is full, this user may not write to both, or Redis could not be reached; 2 the
+    command line or a setting is wrong.
     """
     target = queue if to is None else names.queue_name(to)
     with reach(where, any_namespace=True) as app:
@@ -61,7 +61,7 @@ def migrate(queue: str, to: str | None, yes: bool, where: Where, as_json: bool) 
         namespace = app.settings.namespace
         there = f"queue {target!r} of the {DEFAULT} protocol, namespace {namespace!r}"
         count = app.inspect.queue(queue).counts.get(State.READY, 0)
-        why = f"It moves every job of the queue that waits, {count:,} at present"
+        why = f"It moves every waiting job of the queue, {count:,} at present"
         question = f"Move {jobs_text(count)} of queue {queue!r} to {there}?"
         sure(question if count else "", yes=yes, why=why, undone="Nothing was moved.")
         moved = move(app, migration, queue, target)

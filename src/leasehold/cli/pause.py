@@ -18,94 +18,94 @@ from leasehold.core.shape import LaneState
 
 @click.command()
 @click.argument("queue", shell_complete=queue_names)
-@click.option("--lane", metavar="NAME", help="Set only this lane aside: it is parked, as after a failure.")
+@click.option("--lane", metavar="NAME", help="Park only this lane.")
 @reaching
 def pause(queue: str, lane: str | None, where: Where, as_json: bool) -> None:
-    """Let no worker start a job of a queue, or of one lane.
+    """Stop workers from starting jobs of a queue, or of one lane.
 
-    What runs goes on, and jobs can be enqueued. It lasts until `leasehold resume` with the same words, whatever is
-    restarted.
+    Running jobs continue, and jobs can be enqueued. The pause lasts until `leasehold resume` with the same arguments,
+    also across restarts.
 
-    Exit status: 0 it is paused, also when it was before; 1 Redis could not be reached; 2 the command line or a setting
+    Exit status: 0 paused, also if it was paused before; 1 Redis could not be reached; 2 the command line or a setting
     is wrong.
     """
     with reach(where) as app:
         if lane is None:
             app.control.pause(queue)
-            _say(as_json, queue, f"Queue {queue!r} is paused. To go on: leasehold resume {quote(queue)}")
+            _say(as_json, queue, f"Queue {queue!r} is paused. To resume: leasehold resume {quote(queue)}")
         else:
             app.control.park_lane(queue, lane)
             undo = f"leasehold resume {quote(queue)} --lane {quote(lane)}"
-            _say(as_json, queue, f"Lane {lane!r} of queue {queue!r} is parked. To go on: {undo}", [lane])
+            _say(as_json, queue, f"Lane {lane!r} of queue {queue!r} is parked. To resume: {undo}", [lane])
             _note_lane(app, queue, lane)
         note_unknown(app, queue)
 
 
 @click.command()
 @click.argument("queue", shell_complete=queue_names)
-@click.option("--lane", metavar="NAME", help="Let this parked lane go on.")
-@click.option("all_lanes", "--all-lanes", is_flag=True, help="Let all parked lanes of the queue go on.")
+@click.option("--lane", metavar="NAME", help="Resume this parked lane.")
+@click.option("all_lanes", "--all-lanes", is_flag=True, help="Resume all parked lanes of the queue.")
 @reaching
 def resume(queue: str, lane: str | None, all_lanes: bool, where: Where, as_json: bool) -> None:
-    """Let a paused queue, or parked lanes, go on.
+    """Resume a paused queue, or parked lanes.
 
     \b
     leasehold resume QUEUE               the queue; parked lanes stay parked
-    leasehold resume QUEUE --lane NAME   a lane that is parked
-    leasehold resume QUEUE --all-lanes   all lanes that are parked
+    leasehold resume QUEUE --lane NAME   a parked lane
+    leasehold resume QUEUE --all-lanes   all parked lanes
 
     A lane is parked by `leasehold pause QUEUE --lane NAME`, or by a failure in a queue with `--lane-failure park`: see
-    `leasehold configure`. One that a failed job blocks goes on when that job is retried or discarded.
+    `leasehold configure`. A lane that a failed job blocks continues after you retry or discard that job.
 
-    Exit status: 0 it goes on, also when the queue was not paused; 1 the lane is not parked, or Redis could not be
+    Exit status: 0 resumed, also if the queue was not paused; 1 the lane is not parked, or Redis could not be
     reached; 2 the command line or a setting is wrong.
     """
     if lane is not None and all_lanes:
-        raise click.UsageError("--lane and --all-lanes do not go together; expected one of them.")
+        raise click.UsageError("--lane and --all-lanes cannot both be given.")
     with reach(where) as app:
         if lane is not None:
             _resume_lane(app, queue, lane, as_json)
         elif all_lanes:
             resumed = [one.name for one in lanes_of(app, queue, LaneState.PARKED) if _resumed(app, queue, one.name)]
-            count = "1 lane goes on" if len(resumed) == 1 else f"{len(resumed):,} lanes go on"
+            count = "1 lane continues" if len(resumed) == 1 else f"{len(resumed):,} lanes continue"
             _say(as_json, queue, f"Queue {queue!r}: {count}.", resumed)
         else:
             app.control.resume(queue)
-            _say(as_json, queue, f"Queue {queue!r} goes on.")
+            _say(as_json, queue, f"Queue {queue!r} continues.")
             _note_parked(app, queue)
         note_unknown(app, queue)
 
 
 def _note_parked(app: Leasehold, queue: str) -> None:
-    """Who lets a queue go on may believe that all of it goes on."""
+    """Note the lanes that stay parked or blocked after the queue continues."""
     view = app.inspect.queue(queue)
     if view.parked_lanes:
         undo = f"leasehold resume {quote(queue)} --all-lanes"
-        note(f"Lanes that are still parked: {view.parked_lanes:,}. To let them go on: {undo}")
+        note(f"Lanes that are still parked: {view.parked_lanes:,}. To resume them: {undo}")
     if view.blocked_lanes:
         look = f"leasehold info {quote(queue)} --lanes blocked"
         note(f"Lanes that a failed job blocks: {view.blocked_lanes:,}. To see them: {look}")
 
 
 def _note_lane(app: Leasehold, queue: str, lane: str) -> None:
-    """Who has steered a lane may have mistyped its name, or may not know that a failed job blocks it."""
+    """Note that a failed job blocks the lane, or that the lane has no jobs: its name may be mistyped."""
     view = app.inspect.lane(queue, lane)
     if view.blocked_by is not None:
         note(
-            f"A failed job blocks lane {lane!r}: {view.blocked_by!r}. The lane goes on when that job is retried or "
-            f"discarded: {way_on(queue, view.blocked_by)}."
+            f"A failed job blocks lane {lane!r}: {view.blocked_by!r}. The lane continues after you retry or "
+            f"discard that job: {way_on(queue, view.blocked_by)}."
         )
     if not view.waiting and not view.busy:
         known = [one.name for state in LISTED for one in first_lanes(app, queue, state)[0] if one.name != lane]
         near = difflib.get_close_matches(lane, known, 1)
         meant = f" Did you mean {near[0]!r}?" if near else ""
-        note(f"Lane {lane!r} of queue {queue!r} has no job that waits or runs.{meant}")
+        note(f"Lane {lane!r} of queue {queue!r} has no waiting or running job.{meant}")
 
 
 def _resume_lane(app: Leasehold, queue: str, lane: str, as_json: bool) -> None:
     resumed = _resumed(app, queue, lane)
     if resumed:
-        _say(as_json, queue, f"Lane {lane!r} of queue {queue!r} goes on.", [lane])
+        _say(as_json, queue, f"Lane {lane!r} of queue {queue!r} continues.", [lane])
     _note_lane(app, queue, lane)
     if not resumed:
         state = app.inspect.lane(queue, lane).state
@@ -118,5 +118,5 @@ def _resumed(app: Leasehold, queue: str, lane: str) -> bool:
 
 
 def _say(as_json: bool, queue: str, text: str, lanes: list[str] | None = None) -> None:
-    """What was done. As JSON: the lanes that were changed, null where it was the queue."""
+    """Print the result. As JSON: the changed lanes, null for the whole queue."""
     click.echo(dump({"queue": queue, "lanes": lanes}) if as_json else safe(text))

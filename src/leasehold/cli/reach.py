@@ -1,4 +1,4 @@
-"""Reaching queues: where they are, in which protocol, or whose app says so; the connection; unknown names."""
+"""Access to queues: the options for URL, namespace, protocol and app; the connection; unknown names."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """What a command line says of the place of queues; None: nothing, so the app or the environment does."""
+    """The location of queues from the command line; None: not given, so the app or the environment decides."""
 
     url: str | None = None
     namespace: str | None = None
@@ -33,14 +33,14 @@ class Where:
     app: str | None = None
 
     def said(self) -> Iterator[tuple[str, str, str, str]]:
-        """What is said and an app may say as well: the option, its variable, its setting, the value."""
+        """Yield the options given that an app may set as well: option, variable, setting and value."""
         for name in ("url", "namespace", "protocol"):
             value = getattr(self, name)
             if value is not None:
                 yield f"--{name}", f"LEASEHOLD_{name.upper()}", name, value
 
 
-_URL: Final = click.option("--url", help="Where Redis is. [default: LEASEHOLD_URL, then REDIS_URL, then localhost]")
+_URL: Final = click.option("--url", help="The URL of Redis. [default: LEASEHOLD_URL, then REDIS_URL, then localhost]")
 _NAMESPACE: Final = click.option(
     "--namespace", help="The namespace of the app. [default: LEASEHOLD_NAMESPACE, then leasehold]"
 )
@@ -49,18 +49,18 @@ _PROTOCOL: Final = click.option(
     help=f"The wire format: {choices()}. [default: LEASEHOLD_PROTOCOL, then {DEFAULT}]",
 )  # fmt: skip
 _APP: Final = click.option(
-    "--app", metavar="MODULE:APP", help="An app that says all of this itself; its tasks check payloads."
+    "--app", metavar="MODULE:APP", help="An app that sets all of these; its tasks check payloads."
 )
 _JSON: Final = click.option("as_json", "--json", is_flag=True, help="Print JSON, for programs.")
 
 
 def reaching(command: F) -> F:
-    """The options of all commands that need a Redis. The command gets `where` and `as_json`."""
+    """Add the options of all commands that need Redis. The command gets `where` and `as_json`."""
     return _APP(reaching_without_app(command))
 
 
 def reaching_without_app(command: F) -> F:
-    """The same, for a command that takes `app` as an argument of its own."""
+    """Add the same options to a command that has its own argument `app`."""
 
     @functools.wraps(command)
     def with_where(
@@ -76,29 +76,28 @@ def reaching_without_app(command: F) -> F:
 
 @contextmanager
 def reach(where: Where, *, may_make: bool = False, any_namespace: bool = False) -> Iterator[Leasehold]:
-    """The app that is named, or one without tasks, to look at queues and to act on them.
+    """Yield the named app, or one without tasks, to read and change queues.
 
-    A Redis that is away is said to be so soon. `may_make`: an embedded Redis is made where none was. `any_namespace`:
-    --namespace has a meaning also where the protocol has no namespaces. Raises `UserError`, also when the app and an
-    option say different things.
+    `may_make`: create an embedded Redis if there is none. `any_namespace`: accept --namespace for a protocol without
+    namespaces. Raises `UserError`, also if the app and an option contradict each other.
     """
-    # A command is somebody who waits.
+    # A user waits for the command, so it gives up sooner than a program.
     soon = limits.START_PATIENCE_MS / limits.SECOND
     if where.app is None:
         app = Leasehold(where.url, namespace=where.namespace, protocol=where.protocol, patience=soon)
     else:
         if where.url is not None:
-            Target.parse(where.url)  # a mistake in it is none of the environment's, nor of the app's
+            Target.parse(where.url)  # so that an error does not blame the environment or the app
         for _, variable, _, value in where.said():
             os.environ[variable] = value
         os.environ.setdefault("LEASEHOLD_PATIENCE", f"{soon:g}")
         app = load(where.app)
         for option, _, name, value in where.said():
             if getattr(app.settings, name) != value:
-                raise UserError(f"{where.app} says itself what {option} would say. Leave out one of the two.")
+                raise UserError(f"{where.app} sets another value than {option}. Leave out one of the two.")
     if where.namespace is not None and not any_namespace and not entry_of(app.engine).has_namespace:
         raise UserError(
-            f"--namespace is for the {DEFAULT} protocol; with {app.engine.name} the prefix says which keys."
+            f"--namespace needs the {DEFAULT} protocol, got {app.engine.name}, whose prefix names the keys."
         )
     with app:
         if not may_make:
@@ -107,28 +106,28 @@ def reach(where: Where, *, may_make: bool = False, any_namespace: bool = False) 
 
 
 def without(app: Leasehold, feature: Feature) -> bool:
-    """Whether the protocol in use lacks this."""
+    """Return whether the protocol in use lacks this feature."""
     return feature not in app.engine.features
 
 
 def note_unknown(app: Leasehold, queue: str) -> None:
-    """Say on stderr when nothing is known of a queue: its name may be a slip of the pen. No error: it may be new."""
+    """Note on stderr that a queue is unknown: its name may be mistyped. No error, because it may be new."""
     known = app.inspect.queues()
     if queue in known or any(app.inspect.queue(queue).counts.values()):
         return
     near = difflib.get_close_matches(queue, known, 1)
     meant = f" Did you mean {near[0]!r}?" if near else ""
-    note(f"Nothing is known of a queue {queue!r}: no job came to it lately, and no worker serves it.{meant}")
+    note(f"Queue {queue!r} is unknown: no job was enqueued to it lately, and no worker serves it.{meant}")
 
 
 def _refuse_new_redis(url: str) -> None:
-    """To look must not make an embedded Redis where none was."""
+    """Refuse to create an embedded Redis for a command that only reads."""
     target = Target.parse(url)
     if target.scheme == "embedded" and (
         not target.path or not os.path.isdir(target.path) or not os.listdir(target.path)
     ):
         where = repr(target.path) if target.path else "a URL without a path"
         raise UserError(
-            f"There is no embedded Redis in {where}, so there are no queues. Expected the path that the "
-            "producers and workers use, as in embedded:./leasehold-data."
+            f"There is no embedded Redis in {where}, so there are no queues. Use the path of the producers and "
+            "workers, as in embedded:./leasehold-data."
         )

@@ -1,4 +1,4 @@
-"""The commands `discard` and `purge`: jobs that are to be forgotten."""
+"""The commands `discard` and `purge`: remove jobs and their records."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _PURGED: Final = tuple(state for state in State if state is not State.ACTIVE)
 def discard(queue: str, job_id: str, where: Where, as_json: bool) -> None:
     """Remove a job that no worker holds, with all its records.
 
-    It is gone for good: its payload, its error, its result. A lane that it blocks goes on. To keep a record that it was
-    given up, `leasehold cancel` it.
+    Its payload, error and result are deleted for good. A lane that it blocks continues. To keep a record, use
+    `leasehold cancel` instead.
 
-    Exit status: 0 it is gone; 1 there is no such job, a worker holds it, or Redis could not be reached; 2 the command
-    line or a setting is wrong.
+    Exit status: 0 the job is gone; 1 there is no such job, a worker holds it, or Redis could not be reached; 2 the
+    command line or a setting is wrong.
     """
     with reach(where) as app:
         nothing = {"queue": queue, "job": job_id, "discarded": False} if as_json else None
@@ -39,7 +39,7 @@ def discard(queue: str, job_id: str, where: Where, as_json: bool) -> None:
             click.echo(dump({"queue": queue, "job": job_id, "discarded": done}))
         if not done:
             view = known_job(app, queue, job_id)
-            what = "is held by a worker; cancel it, or wait for its end" if view.state is State.ACTIVE else "is there"
+            what = "is held by a worker; cancel it, or wait" if view.state is State.ACTIVE else "still exists"
             raise NotDone(f"Job {job_id!r} of queue {queue!r} was not discarded: it {what}.")
     if not as_json:
         click.echo(safe(f"Job {job_id!r} of queue {queue!r} is discarded; it was {before.state.value}."))
@@ -47,8 +47,8 @@ def discard(queue: str, job_id: str, where: Where, as_json: bool) -> None:
 
 @click.command()
 @click.argument("queue", shell_complete=queue_names)
-@click.option("--state", required=True, type=OneOf([state.value for state in _PURGED]), help="Which jobs.")
-@click.option("--yes", is_flag=True, help="Do not ask whether it is meant.")
+@click.option("--state", required=True, type=OneOf([state.value for state in _PURGED]), help="The state of the jobs.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @reaching
 def purge(queue: str, state: str, yes: bool, where: Where, as_json: bool) -> None:
     """Remove all jobs of a queue in one state.
@@ -57,10 +57,10 @@ def purge(queue: str, state: str, yes: bool, where: Where, as_json: bool) -> Non
     leasehold purge QUEUE --state completed
     leasehold purge QUEUE --state failed --yes
 
-    They are gone for good: payloads, errors, results. Jobs that come into the state meanwhile may go, too. What a
-    worker holds is not purged: `leasehold cancel QUEUE --all` asks for its end.
+    Payloads, errors and results are deleted for good. Jobs that enter the state meanwhile may be removed, too. Active
+    jobs cannot be purged: `leasehold cancel QUEUE --all` asks their workers to end them.
 
-    Exit status: 0 done, also when there was none; 1 it was not meant, or Redis could not be reached; 2 the command line
+    Exit status: 0 done, also if there was none; 1 not confirmed, or Redis could not be reached; 2 the command line
     or a setting is wrong.
     """
     with reach(where) as app:

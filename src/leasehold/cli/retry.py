@@ -20,26 +20,26 @@ from leasehold.core.errors import InvalidArgument
 from leasehold.core.job import JobView, State
 
 MANY_MAX: Final = 10_000
-"""Jobs that one `leasehold retry --all` retries."""
+"""The most jobs that one `leasehold retry --all` retries."""
 EDIT_ROUNDS: Final = 10
 """How often an edited payload that is not valid may be edited again."""
 
 STATES: Final = (State.FAILED, State.BROKEN, State.CANCELLED, State.SCHEDULED, State.UNROUTABLE)
-"""The states out of which a job can be run now."""
+"""The states from which a job can be retried."""
 
 
 @click.command()
 @click.argument("queue", shell_complete=queue_names)
 @click.argument("job_id", required=False)
-@click.option("--payload", metavar="TEXT", help="Let the job have this payload. `-`: what comes on stdin.")
+@click.option("--payload", metavar="TEXT", help="The job's new payload. `-`: read it from stdin.")
 @click.option("edit", "--edit", is_flag=True, help="Edit the payload in $VISUAL or $EDITOR.")
 @click.option("everything", "--all", is_flag=True, help="Retry all jobs in the state of --state.")
 @click.option("--state", type=click.Choice([state.value for state in STATES]), help="Goes with --all.")
 @click.option(
     "--limit", type=click.IntRange(1, MANY_MAX), default=MANY_MAX, metavar="N", show_default=True,
-    help="With --all: so many at the most; of ended jobs those that ended first.",
+    help="With --all: at most N jobs; of ended jobs those that ended first.",
 )  # fmt: skip
-@click.option("--yes", is_flag=True, help="With --all: do not ask whether it is meant.")
+@click.option("--yes", is_flag=True, help="With --all: do not ask for confirmation.")
 @reaching
 def retry(
     queue: str,
@@ -53,7 +53,7 @@ def retry(
     where: Where,
     as_json: bool,
 ) -> None:
-    """Run a job that has ended, or waits, now; perhaps with another payload.
+    """Retry a job now, with its attempt counters reset; optionally with another payload.
 
     \b
     leasehold retry QUEUE JOB_ID
@@ -61,9 +61,9 @@ def retry(
     leasehold retry QUEUE JOB_ID --payload '[["dog.png"], {"size": 64}]'
     leasehold retry QUEUE --all --state failed
 
-    For jobs that are failed, broken, cancelled, scheduled or unroutable. Their counts of failures and crashes start
-    again. The payload of a task's job is JSON, [[positional...], {named...}], as `leasehold job --payload` shows it;
-    with --app it is checked by the signature and the type hints of the task, too.
+    For jobs that are failed, broken, cancelled, scheduled or unroutable. The payload of a task's job is JSON,
+    [[positional...], {named...}], as `leasehold job --payload` shows it; with --app the task's signature and type
+    hints check it.
 
     Exit status: 0 done; 1 there was nothing to retry, some jobs could not be retried, or Redis could not be reached; 2
     the command line, the payload or a setting is wrong.

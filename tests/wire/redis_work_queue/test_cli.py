@@ -87,7 +87,7 @@ def test_what_only_other_clients_use_is_seen(bench: Bench, cli: Cli) -> None:
         (["configure", "q", "--max-length", "5"], "a maximum length"),
         (["configure", "q", "--lane-failure", "park"], "lanes"),
         (["quiet", "w"], "quiet workers"),
-        (["info", "--namespace", "shop"], "--namespace is for the native protocol"),
+        (["info", "--namespace", "shop"], "--namespace needs the native protocol"),
         (["info", "item"], "'item' is the name of a key"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
@@ -114,7 +114,7 @@ def test_cancelling_all_leaves_what_runs(bench: Bench, cli: Cli) -> None:
     bench.take_one()
     out, err = cli("cancel", "default", "--all", "--yes")
     assert out == "Queue 'default': 2 jobs cancelled.\n"
-    assert "Held by workers, and left alone: 1 job." in err
+    assert "Held by workers and not cancelled: 1 job." in err
     out, err = cli("cancel", "default", "--all", "--yes", expect=1)
     assert "has no job that waits" in err
     assert bench.state("held") is State.ACTIVE
@@ -139,7 +139,7 @@ def test_the_protocol_by_an_option_and_by_an_app(
     cli("enqueue", "wire_cli_app:app", "--queue", "images", "--payload", "y", "--id", "b")
     assert bench.command("LRANGE", "pictures:queue", 0, -1) == [b"b", b"a"]
     _, err = cli("info", *by_app, *by_option, expect=2)
-    assert "wire_cli_app:app says itself what --protocol would say" in err
+    assert "wire_cli_app:app sets another value than --protocol" in err
     _, err = cli("info", "--protocol", "redis-work-queue", expect=2)
     assert "redis-work-queue:PREFIX" in err
 
@@ -155,12 +155,12 @@ def test_clean(bench: Bench, cli: Cli) -> None:
     assert set(first) == told("`clean`")
     bench.pass_time(STRAY_MS + 1)
     out, err = cli("clean", "default")
-    assert out == "Queue 'default': 1 looked at, 1 put back, 0 dropped.\n"
+    assert out == "Queue 'default': 1 checked, 1 returned, 0 dropped.\n"
     assert err == ""
     assert shown(cli, "clean", "default", "--deep")["requeued"] == 1
     assert sorted(bench.queue()) == [b"taken", b"unlisted"]
     _, err = cli("clean", "emails", "--protocol", "native", expect=2)
-    assert "for queues of redis-work-queue" in err
+    assert "needs a queue of redis-work-queue" in err
 
 
 def test_migrate(bench: Bench, cli: Cli) -> None:
@@ -170,7 +170,7 @@ def test_migrate(bench: Bench, cli: Cli) -> None:
     bench.run(native.enqueue([NewJob("images", "a", b"another", own_id=True)]))
     args = ("migrate", "default", "--to", "images", "--namespace", "shop")
     _, err = cli(*args, expect=2)
-    assert "It moves every job of the queue that waits, 2 at present; expected --yes" in err
+    assert "It moves every waiting job of the queue, 2 at present. Without a terminal to ask at, pass --yes" in err
     assert [one.id for one in bench.run(native.page("images", State.READY)).jobs] == ["a"]
     seen = shown(cli, *args, "--yes", expect=1)
     assert set(seen) == told("`migrate`")
