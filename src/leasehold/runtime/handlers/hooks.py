@@ -6,14 +6,14 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable
-from contextvars import Context, copy_context
+from contextvars import copy_context
 from typing import Final, TypeAlias
 
 from leasehold.core import limits
 from leasehold.core.functions import is_async
 from leasehold.core.job import ErrorInfo
 from leasehold.core.outcome import Broken, Failed, Outcome
-from leasehold.runtime.handlers.threads import ThreadPool
+from leasehold.runtime.handlers.threads import CallThreads
 from leasehold.runtime.jobs.held import Held
 from leasehold.runtime.jobs.job import Job, JobServices, enter
 from leasehold.runtime.log import Once, log_event, trouble
@@ -24,8 +24,6 @@ HOOK_MS: Final = limits.MINUTE
 
 Hook: TypeAlias = Callable[..., object]
 Item: TypeAlias = tuple[Held, ErrorInfo]
-Answer: TypeAlias = "asyncio.Future[BaseException | None]"
-InThread: TypeAlias = tuple[Callable[[], object], Answer]
 
 
 class Hooks:
@@ -41,9 +39,7 @@ class Hooks:
         self._waiting: deque[Item] = deque()
         self._running: set[asyncio.Task[None]] = set()
         self._changed = asyncio.Event()
-        self._threads: ThreadPool[InThread, tuple[Answer, BaseException | None]] = ThreadPool(
-            self._limits.hooks_running, _in_thread, _from_thread
-        )
+        self._threads = CallThreads(most.hooks_running)
         self._told = Once(1)
 
     def ended(self, held: Held, outcome: Outcome) -> None:
@@ -92,29 +88,9 @@ class Hooks:
                 if is_async(hook):
                     await hook(job, error)  # type: ignore[misc]
                 else:
-                    await self._in_thread(lambda: hook(job, error), copy_context())
+                    _, raised = await self._threads.call(lambda: hook(job, error))
+                    if raised is not None:
+                        raise raised
         except BaseException as fault:
             ref = held.ref
             trouble(logging.ERROR, "hook_failed", fault, hook, queue=ref.queue, task=held.lease.record.task, id=ref.id)
-
-    async def _in_thread(self, call: Callable[[], object], context: Context) -> None:
-        answer: Answer = asyncio.get_running_loop().create_future()
-        self._threads.submit((lambda: context.run(call), answer))
-        error = await answer
-        if error is not None:
-            raise error
-
-
-def _in_thread(item: InThread) -> tuple[Answer, BaseException | None]:
-    call, answer = item
-    try:
-        call()
-    except BaseException as error:
-        return answer, error
-    return answer, None
-
-
-def _from_thread(ended: tuple[Answer, BaseException | None]) -> None:
-    answer, error = ended
-    if not answer.done():  # else it took too long, and nobody waits for it any more
-        answer.set_result(error)

@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from contextvars import copy_context
 from dataclasses import replace
 from typing import Any, TypeAlias
 
 from leasehold.core.functions import is_async
 from leasehold.core.task import RunIn, TaskSpec
-from leasehold.runtime.forks import ForkGuard
-from leasehold.runtime.handlers.threads import ThreadPool
+from leasehold.runtime.handlers.threads import CallThreads
 from leasehold.runtime.jobs.job import Job, current_job, run_of
 
 CallNext: TypeAlias = Callable[[], Awaitable[Any]]
@@ -27,10 +25,6 @@ AsyncMiddleware: TypeAlias = Callable[[Sequence[Job], CallNext], Awaitable[Any]]
 SyncMiddleware: TypeAlias = Callable[[Sequence[Job], CallNextSync], Any]
 Middleware: TypeAlias = AsyncMiddleware | SyncMiddleware
 """Takes the jobs that the handler is called for (one, or those of a batch) and the rest of the way."""
-
-Answer: TypeAlias = "asyncio.Future[tuple[Any, BaseException | None]]"
-InThread: TypeAlias = tuple[Callable[[], Any], Answer]
-FromThread: TypeAlias = tuple[Answer, Any, BaseException | None]
 
 
 def in_process(specs: Iterable[TaskSpec], middleware: Sequence[Middleware]) -> list[TaskSpec]:
@@ -48,10 +42,7 @@ class Layers:
     def __init__(self, middleware: Sequence[Middleware], slots: int | None = None) -> None:
         self._on_loop: list[Any] = [one for one in middleware if is_async(one)]
         self._in_thread: list[Any] = [one for one in middleware if not is_async(one)]
-        self._own = ForkGuard()
-        self._threads: ThreadPool[InThread, FromThread] | None = None
-        if slots is not None and self._on_loop:
-            self._threads = ThreadPool(slots, self._work, _from_thread)
+        self._threads = CallThreads(slots) if slots is not None and self._on_loop else None
         self._elsewhere = slots is not None
 
     def around(self, spec: TaskSpec) -> TaskSpec:
@@ -95,14 +86,13 @@ class Layers:
         return through
 
     def _threaded(
-        self, spec: TaskSpec, function: Callable[..., Any], threads: ThreadPool[InThread, FromThread]
+        self, spec: TaskSpec, function: Callable[..., Any], threads: CallThreads
     ) -> Callable[..., Awaitable[Any]]:
         """An async function that calls a sync one in a thread, in the context that the layers have made."""
 
         async def call(*arguments: Any, **named: Any) -> Any:
-            run, context = run_of(_jobs(spec, arguments)[0]), copy_context()
-            answer: Answer = asyncio.get_running_loop().create_future()
-            threads.submit((lambda: context.run(function, *arguments, **named), answer))
+            run = run_of(_jobs(spec, arguments)[0])
+            answer = threads.call(lambda: function(*arguments, **named))
             cancelled = False
             while not answer.done():
                 try:
@@ -117,17 +107,6 @@ class Layers:
             return value
 
         return call
-
-    def _work(self, item: InThread) -> FromThread:
-        call, answer = item
-        try:
-            value = call()
-        except BaseException as error:
-            ended: FromThread = (answer, None, error)
-        else:
-            ended = (answer, value, None)
-        self._own.end_clone()
-        return ended
 
 
 def _at_once(function: Callable[..., Any]) -> Callable[..., Awaitable[Any]]:
@@ -154,8 +133,3 @@ def _chain(layers: Sequence[Any], jobs: Sequence[Job], handler: Callable[[], Any
 
 def _around(layer: Any, jobs: Sequence[Job], step: Callable[[], Any]) -> Callable[[], Any]:
     return lambda: layer(jobs, step)
-
-
-def _from_thread(ended: FromThread) -> None:
-    answer, value, error = ended
-    answer.set_result((value, error))

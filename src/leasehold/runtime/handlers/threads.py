@@ -11,10 +11,13 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable
+from contextvars import copy_context
+from functools import partial
 from queue import SimpleQueue
-from typing import Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from leasehold.core import limits
+from leasehold.runtime.forks import ForkGuard
 from leasehold.runtime.log import brief, log_event
 
 THREAD_RETRY_MS: Final = 1 * limits.SECOND
@@ -93,3 +96,40 @@ class ThreadPool(Generic[In, Out]):
         while self._finished:
             self._busy -= 1
             self._done(self._finished.popleft())
+
+
+Answer: TypeAlias = "asyncio.Future[tuple[Any, BaseException | None]]"
+
+
+class CallThreads:
+    """Calls functions in threads for coroutines, each in a copy of its caller's context."""
+
+    def __init__(self, size: int) -> None:
+        self._own = ForkGuard()
+        self._pool: ThreadPool[tuple[Callable[[], Any], Answer], tuple[Answer, Any, BaseException | None]]
+        self._pool = ThreadPool(size, self._call, _answer)
+
+    def call(self, function: Callable[[], Any]) -> Answer:
+        """Call the function in a thread. The future gets its value, or its error."""
+        answer: Answer = asyncio.get_running_loop().create_future()
+        self._pool.submit((partial(copy_context().run, function), answer))
+        return answer
+
+    def close(self) -> None:
+        self._pool.close()
+
+    def _call(self, item: tuple[Callable[[], Any], Answer]) -> tuple[Answer, Any, BaseException | None]:
+        call, answer = item
+        value, error = None, None
+        try:
+            value = call()
+        except BaseException as raised:
+            error = raised
+        self._own.end_clone()
+        return answer, value, error
+
+
+def _answer(ended: tuple[Answer, Any, BaseException | None]) -> None:
+    answer, value, error = ended
+    if not answer.done():  # else the call took too long, and no coroutine waits for it any more
+        answer.set_result((value, error))
