@@ -1,13 +1,17 @@
 """What engines share, without a Redis: calls cut to size, queues that are refused, scripts that are put together."""
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
 from leasehold.core import limits
 from leasehold.core.engine import Feature
 from leasehold.core.errors import AccessDenied, QueueFull, ReplyError, Unreachable, UnsupportedFeature
-from leasehold.core.job import NewJob
+from leasehold.core.job import JobRecord, Lease, NewJob
+from leasehold.core.outcome import Completed
 from leasehold.core.shape import Shape, UniqueRule
-from leasehold.core.steps import Draw, Invoke, Nonce
+from leasehold.core.steps import Arg, Draw, Invoke, Nonce
 from leasehold.core.unsupported import NAMES, check_job
 from leasehold.engines.kit.chunks import JOB_BYTES, Failures, Part, chunks, sooner, weight_of
 from leasehold.engines.kit.unsupported import Unsupported
@@ -167,3 +171,29 @@ def test_an_engine_refuses_exactly_what_it_does_not_declare(entry: Entry) -> Non
 
 def test_every_feature_has_a_name() -> None:
     assert set(NAMES) == set(Feature)
+
+
+def test_an_engine_gives_its_own_keys_to_every_call_about_a_queue() -> None:
+    class Odd(NativeEngine):
+        def _call(self, script: str, queue: str, args: tuple[Arg, ...]) -> Invoke:
+            return replace(super()._call(script, queue, args), keys=(f"jobs-{queue}", "shared"))
+
+    keys: list[tuple[str, ...]] = []
+
+    def answer(call: Any) -> Any:
+        keys.append(call.keys)
+        return [-1, [], [], 0] if call.script.name == "claim" else [[], [], -1] if "beat" in call.script.name else b"1"
+
+    engine = Odd()
+    job = NewJob("q", "a", b"")
+    lease = Lease("w", 1, JobRecord("a", "q", None, b"", 0), 0, 0)
+    for steps in (
+        engine.enqueue([job]),
+        engine.lease("w", ["q"], 1),
+        engine.heartbeat("w", ["q"], []),
+        engine.settle([(lease, Completed(b"", 0))]),
+        engine.discard("q", "a"),
+    ):
+        run(steps, answer)
+    assert keys[0] == (engine.shared(),), "it lists the queue"
+    assert set(keys[1:]) == {("jobs-q", "shared")}

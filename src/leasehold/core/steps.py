@@ -3,6 +3,9 @@
 An engine writes `reply = yield Invoke(script, keys, args)`; a driver (blocking or asyncio) sends the call and resumes
 the generator with the reply. So each wire format is written once, and a test can stop between any two calls.
 
+Contract: every call of an engine names keys of one hash slot, so that a driver can route it: the `keys` of a script, or
+the first argument of a command. Commands about the server (PING, INFO, SCAN) name none.
+
 Contract: every call that an engine yields can be repeated after its reply was lost. Reads always can; a script that
 writes carries a `Nonce` and remembers its answer.
 """

@@ -26,7 +26,7 @@ from leasehold.core.job import (
 )
 from leasehold.core.outcome import Outcome
 from leasehold.core.shape import CancelAnswer, CancelCount
-from leasehold.core.steps import Arg, Command, Draw, Invoke, Nonce, Steps
+from leasehold.core.steps import Arg, Command, Draw, Nonce, Steps
 from leasehold.core.waiting import Listen
 from leasehold.engines.kit.chunks import Part, known
 from leasehold.engines.kit.config import FAILED_MAX, FAILED_TTL_MS, META_TTL_MS, EngineConfig
@@ -93,7 +93,7 @@ class SixthEngine(ScriptedEngine, ScriptedInspector, ScriptedController, Unsuppo
         nonce: Nonce = yield Draw()
         who: tuple[Arg, ...] = (nonce.session, nonce.number, self._config, as_bytes(worker))
         args = (*who, limit, lease_ms or self.timing.lease_ms, together)
-        next_ms, rows, *_ = yield Invoke(self.scripts["claim"], (self.prefix(queue),), args)
+        next_ms, rows, *_ = yield self._call("claim", queue, args)
         leases = []
         for row in rows:
             view = _view(queue, row)

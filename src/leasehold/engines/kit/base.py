@@ -41,22 +41,30 @@ class Scripted(ABC):
         stored = yield Command(("HGET", f"{self.prefix(queue)}:meta", "layout"))
         return int(stored) if stored and stored.isdigit() else 1
 
+    def _call(self, script: str, queue: str, args: tuple[Arg, ...]) -> Invoke:
+        """A call about one queue. Its keys are in one hash slot.
+
+        The scripts make all other keys of the prefix, `KEYS[1]`. An engine with other names (several prefixes, keys of
+        no queue, names that end in the queue's) gives its own keys and arguments here.
+        """
+        return Invoke(self.scripts[script], (self.prefix(queue),), args)
+
     def _ask(self, script: str, queue: str, *args: Arg) -> Steps[Reply]:
         """A call that is harmless by nature when it is sent again."""
-        return (yield Invoke(self.scripts[script], (self.prefix(queue),), args))
+        return (yield self._call(script, queue, args))
 
     def _act(self, script: str, queue: str, *args: Arg) -> Steps[bytes]:
         """A call under a nonce: sent again, it gets the answer of the first time."""
         nonce: Nonce = yield Draw()
         args = (nonce.session, nonce.number, *args)
-        reply: bytes = yield Invoke(self.scripts[script], (self.prefix(queue),), args)
+        reply: bytes = yield self._call(script, queue, args)
         return reply
 
     def _act_on(self, script: str, queue: str, chunk: list[Part], *head: Arg) -> Steps[bytes]:
         """One call for many jobs, under a nonce; the answer begins with one character a job."""
         nonce: Nonce = yield Draw()
         args = (nonce.session, nonce.number, *head, *(arg for part in chunk for arg in part.args))
-        reply: bytes = yield Invoke(self.scripts[script], (self.prefix(queue),), args)
+        reply: bytes = yield self._call(script, queue, args)
         return reply
 
 

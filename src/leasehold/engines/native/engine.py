@@ -85,7 +85,7 @@ class NativeEngine(ScriptedEngine, NativeInspector, NativeController):
         by_hand = int(lease_ms is not None)
         who: tuple[Arg, ...] = (nonce.session, nonce.number, self._config, as_bytes(worker))
         args = (*who, limit, lease_ms or self.timing.lease_ms, by_hand, slots, together, alone.value)
-        next_ms, rows, lost, how = yield Invoke(self.scripts["claim"], (self.prefix(queue),), args)
+        next_ms, rows, lost, how = yield self._call("claim", queue, args)
         leases = [
             Lease(worker, self._token(token), read_record(queue, id, raw), failures, crashes, max(0, how))
             for id, raw, token, failures, crashes in rows

@@ -9,7 +9,7 @@ from leasehold.core import limits
 from leasehold.core.engine import Alone, Feature, Maintained, Trait
 from leasehold.core.errors import QueueFull
 from leasehold.core.job import Dropped, Enqueued, Lease, Leased, NewJob
-from leasehold.core.steps import Arg, Command, Draw, Invoke, Nonce, Steps
+from leasehold.core.steps import Arg, Command, Draw, Nonce, Steps
 from leasehold.core.waiting import Wake
 from leasehold.engines.kit.chunks import Part, known
 from leasehold.engines.kit.config import META_TTL_MS
@@ -103,7 +103,7 @@ class RedisWorkQueueEngine(ScriptedEngine, RedisWorkQueueInspector, RedisWorkQue
         kind = str(slots) if lease_ms is None else "h"
         who: tuple[Arg, ...] = (nonce.session, nonce.number, self._config, as_bytes(worker))
         args = (*who, limit, lease_ms or self.timing.lease_ms, kind, alone.value)
-        next_ms, rows, lost, how = yield Invoke(self.scripts["claim"], (self.prefix(queue),), args)
+        next_ms, rows, lost, how = yield self._call("claim", queue, args)
         leases = [
             Lease(worker, self._token(token), read_record(queue, id, data), failures, crashes, max(0, how))
             for id, data, token, failures, crashes in rows
