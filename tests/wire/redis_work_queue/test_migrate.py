@@ -182,7 +182,7 @@ def test_it_may_be_interrupted_anywhere(bench: Bench, calls: int, send_last: boo
     migrate(bench)
     assert ran + drained(bench) == ["a", "b", "c"]
     assert (bench.lengths(), bench.items()) == ((0, 0), 0)
-    assert bench.command("EXISTS", "jobs:moving") == 0
+    assert bench.command("EXISTS", "jobs:meta:moving") == 0
 
 
 def test_an_interrupted_move_goes_where_it_began_to_go(bench: Bench) -> None:
@@ -197,11 +197,11 @@ def test_an_interrupted_move_goes_where_it_began_to_go(bench: Bench) -> None:
 def test_a_move_that_began_too_long_ago_is_not_continued(bench: Bench) -> None:
     bench.put("a")
     cut_after(bench, 1, send_last=True)
-    began = int(bench.command("LINDEX", "jobs:moving", 2))
-    bench.command("LSET", "jobs:moving", 2, began - RESUME_MS - 1_000)
+    began = int(bench.command("LINDEX", "jobs:meta:moving", 2))
+    bench.command("LSET", "jobs:meta:moving", 2, began - RESUME_MS - 1_000)
     with pytest.raises(InvalidArgument, match="29 days ago"):
         page(bench)
-    assert bench.command("LLEN", "jobs:moving") == 5
+    assert bench.command("LLEN", "jobs:meta:moving") == 5
 
 
 def test_ids_that_no_native_job_can_have_stay(bench: Bench) -> None:

@@ -8,7 +8,7 @@
 local move, letters = ARGV[1], ARGV[2]
 allow_when_full()
 check_types()
-local kept = call('LRANGE', key('moving'), 0, -1)
+local kept = call('LRANGE', key('meta:moving'), 0, -1)
 if kept[1] ~= move then
   return 0
 end
@@ -30,5 +30,5 @@ for n = #letters, 1, -1 do
     put_back(n, 'RPUSH')
   end
 end
-call('DEL', key('moving'))
+call('DEL', key('meta:moving'))
 return 1

@@ -3,8 +3,8 @@
 -- ARGV move to limit bytes id_most
 -- Returns: {how many ids were looked at, name of the move, its destination, ms since it began, {id, data}..., {id that no
 -- job can have elsewhere...}}
--- Invariant: an item is in `queue` or in `moving` (name, destination, time, then id and data of each), never in both or in
--- none. While `moving` holds a move, that one is the answer, so sending it again is harmless. An id without an item is
+-- Invariant: an item is in `queue` or in `meta:moving` (name, destination, time, then id and data of each), never in both or in
+-- none. While `meta:moving` holds a move, that one is the answer, so sending it again is harmless. An id without an item is
 -- dropped, one that a client holds stays in `processing` alone. One whose id no job can have elsewhere (empty, longer than
 -- `id_most`, with an @ at its beginning) goes to the left end of `queue`. At most `bytes` of data, but one item at least.
 --@include begin types gone
@@ -13,7 +13,7 @@ allow_when_full()
 check_types()
 
 local function answer(looked, unfit)
-  local kept, rows = call('LRANGE', key('moving'), 0, -1), {}
+  local kept, rows = call('LRANGE', key('meta:moving'), 0, -1), {}
   for i = 4, #kept, 2 do
     rows[#rows + 1] = { kept[i], kept[i + 1] }
   end
@@ -21,7 +21,7 @@ local function answer(looked, unfit)
   return { looked or #rows, kept[1] or '', kept[2] or '', age, rows, unfit }
 end
 
-if call('EXISTS', key('moving')) == 1 then
+if call('EXISTS', key('meta:moving')) == 1 then
   return answer(nil, {})
 end
 local ids, looked, rows, unfit, held, seen = call('LRANGE', key('queue'), -limit, -1), 0, {}, {}, {}, {}
@@ -42,12 +42,12 @@ for n = #ids, 1, -1 do
   elseif not seen[id] then
     bytes, seen[id] = bytes - #data, true
     rows[#rows + 1] = id
-    call('RPUSH', key('moving'), id, data)
+    call('RPUSH', key('meta:moving'), id, data)
   end
   looked = looked + 1
 end
 if #rows > 0 then
-  call('LPUSH', key('moving'), (clock()), to, move)
+  call('LPUSH', key('meta:moving'), (clock()), to, move)
   take_out(key('queue'), rows, call('LLEN', key('queue')) <= @COPIES_FEW@)
   for _, id in ipairs(rows) do
     call('DEL', key('item:' .. id))
