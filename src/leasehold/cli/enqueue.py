@@ -31,17 +31,20 @@ _MAX_DELAY_S: Final = limits.MAX_DELAY_MS / limits.SECOND
 @click.argument("args", nargs=-1, metavar="[ARGS]...")
 @click.option(
     "--queue", metavar="NAME", shell_complete=queue_names,
-    help="The queue. [default: that of the task; needed for a raw payload]",
+    help="The queue. [default: the task's; required for a raw payload]",
 )  # fmt: skip
 @click.option("--payload", metavar="TEXT", help="A raw payload, for a queue whose handler takes bytes. `-`: stdin.")
 @click.option("id", "--id", metavar="TEXT", help="An id of your own; a second job with it is refused.")
 @click.option(
-    "--delay", type=click.FloatRange(0, _MAX_DELAY_S), metavar="SECONDS", help="How long it waits before it may run."
+    "--delay",
+    type=click.FloatRange(0, _MAX_DELAY_S),
+    metavar="SECONDS",
+    help="How long the job waits before it may run.",
 )
 @click.option("--lane", metavar="NAME", help="Jobs with the same lane run one at a time, in order.")
 @click.option(
     "--priority", type=click.IntRange(limits.MIN_PRIORITY, limits.MAX_PRIORITY), metavar="N",
-    help=f"{limits.MIN_PRIORITY} to {limits.MAX_PRIORITY}; the higher goes first. [default: 0]",
+    help=f"{limits.MIN_PRIORITY} to {limits.MAX_PRIORITY}; higher priorities run first. [default: 0]",
 )  # fmt: skip
 @click.option("--unique", metavar="KEY", help="Refused while another job with this key has not ended.")
 @reaching_without_app
@@ -91,7 +94,7 @@ def enqueue(
 
 
 def task_of(app: Leasehold, name: str) -> Task[Any, Any, Any]:
-    """A task of the app by its name. Raises `UserError`."""
+    """Return the task with this name. Raises `UserError`."""
     if name in app.tasks:
         return app.tasks[name]
     near = difflib.get_close_matches(name, app.tasks, 1) or [known for known in app.tasks if known.endswith(f".{name}")]

@@ -1,4 +1,4 @@
-"""The `job` command: one job with all that is known of it, as it is or followed until it has ended."""
+"""The `job` command: one job with all its facts, once or until it has ended."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def job(
 
 
 def known_job(app: Leasehold, queue: str, job_id: str, document: dict[str, Any] | None = None) -> JobView:
-    """A job that is there. Raises `JobNotFound`, after a note if the name of the queue may be a slip of the pen.
+    """Return an existing job. Raises `JobNotFound`, after a note if the queue is unknown.
 
     `document`: what is printed as JSON then.
     """

@@ -1,5 +1,5 @@
-"""Finds the app that the user names: MODULE:APP, or MODULE:FUNCTION that makes it. Nothing else imports by a name that
-is not in the code."""
+"""Loads the app of the command line: MODULE:APP, or MODULE:FUNCTION that returns it. No other code imports a name that
+is not in the source."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MAX_MESSAGE: Final = 500
 
 
 def load(target: str) -> Leasehold:
-    """The app that `target` names, or that the function it names makes; the current directory is searched first.
+    """Return the app that `target` names, or that its function returns. The current directory is searched first.
 
         load("myproject.jobs:app")
         load("myproject.jobs:holder.app")
@@ -56,14 +56,14 @@ def load(target: str) -> Leasehold:
 
 
 def _attribute(module: ModuleType, path: str) -> Any:
-    """What the module has under the name, which may have dots."""
+    """Return the attribute of the module at this path, which may have dots."""
     found: Any = module
     for word in path.split("."):
         with _blaming(f"{module.__name__}:{path} could not be read."):
             try:
                 found = getattr(found, word)
             except AttributeError as error:
-                if error.obj is not found or error.name != word:  # it is a property, and its code raised this
+                if error.obj is not found or error.name != word:  # the code of a property raised this
                     raise
                 near = difflib.get_close_matches(word, [one for one in dir(found) if not one.startswith("_")], 1)
                 meant = f" Did you mean {path.replace(word, near[0])!r}?" if near else ""
@@ -73,7 +73,7 @@ def _attribute(module: ModuleType, path: str) -> Any:
 
 
 def _made(factory: Callable[..., object], target: str) -> object:
-    """What the function of the user's returns."""
+    """Call the user's function."""
     try:
         inspect.signature(factory).bind()
     except (TypeError, ValueError):
@@ -97,12 +97,12 @@ def _import(name: str) -> ModuleType:
 
 @contextmanager
 def _blaming(failed: str) -> Iterator[None]:
-    """Turn what code of the user's raises into a `UserError`. A wrong environment variable is no fault of that code."""
+    """Turn an error of the user's code into a `UserError`. A wrong environment variable is not its fault."""
     try:
         yield
     except (KeyboardInterrupt, UserError):
         raise
-    # SystemExit too: a module that ends the process when it is imported would leave no word of why.
+    # SystemExit too: a module that ends the process at its import would give no reason.
     except BaseException as error:
         if isinstance(error, NotConfigured) and error.variable is not None:
             raise UserError(str(error)) from None
@@ -138,7 +138,7 @@ def _apps_in(module: ModuleType) -> str:
 
 
 def _raised(error: BaseException) -> str:
-    """What was raised and where. Without the lines of the source: there may be a password in them."""
+    """Return the error and its place, without the source lines: they may contain a password."""
     if isinstance(error, SyntaxError):
         what, where = f"{type(error).__name__}: {error.msg}", [f"  {error.filename}:{error.lineno}"]
     else:
@@ -155,7 +155,7 @@ def _text(error: BaseException) -> str:
 
 
 def _frames(trace: TracebackType | None) -> list[str]:
-    """Where it went, from the user's module on: neither this file nor the import machinery."""
+    """Return the frames from the user's module on, without this file and the import machinery."""
     lines = []
     while trace is not None:
         code = trace.tb_frame.f_code

@@ -1,4 +1,4 @@
-"""Payloads and arguments from the command line: an option's text, stdin, or what an editor makes of one."""
+"""Payloads and arguments from the command line: an option's text, stdin, or an editor."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _WORDS: Final = "Expected JSON"
 
 
 def given(text: str, limit: int) -> bytes:
-    """The bytes that an option stands for: its text, or for `-` what comes on stdin, up to `limit` bytes.
+    """Return the bytes of an option: its text, or for `-` the input from stdin, up to `limit` bytes.
 
-    Raises `PayloadTooLarge`, and `UserError` where stdin is a terminal: nobody would know that it waits for words.
+    Raises `PayloadTooLarge`, and `UserError` if stdin is a terminal, where the user would not know that it waits.
     """
     if text != STDIN:
         return text.encode("utf-8", "surrogateescape")
@@ -32,11 +32,11 @@ def given(text: str, limit: int) -> bytes:
 
 
 def arguments(texts: tuple[str, ...], limit: int) -> tuple[list[Any], dict[str, Any]]:
-    """Positional and named arguments from a JSON array, a JSON object, or one of each.
+    """Parse positional and named arguments from a JSON array, a JSON object, or one of each.
 
         arguments(('["cat.png"]', '{"size": 64}'), 1_000)      # (["cat.png"], {"size": 64})
 
-    Raises `UserError`, which never shows a value.
+    Raises `UserError`, whose message contains no value.
     """
     positional: list[Any] | None = None
     named: dict[str, Any] | None = None
@@ -57,9 +57,9 @@ def arguments(texts: tuple[str, ...], limit: int) -> tuple[list[Any], dict[str, 
 
 
 def edited(payload: bytes, *, is_json: bool, why: str = "") -> bytes:
-    """What the user's editor makes of a payload. JSON is spread over lines there, and packed again.
+    """Let the user edit a payload. The editor gets JSON over several lines; the result is compact again.
 
-    `why`: what was wrong with it the last time. Raises `NotDone` when nothing was changed, `UserError` for what is no
+    `why`: the error of the previous round. Raises `NotDone` when nothing was changed, `UserError` for what is no
     text, and `PayloadInvalid`.
     """
     try:
@@ -79,7 +79,7 @@ def edited(payload: bytes, *, is_json: bool, why: str = "") -> bytes:
 
 
 def spread(payload: bytes) -> str:
-    """JSON over several lines; what is no JSON as it is."""
+    """Format JSON over several lines; other text stays unchanged."""
     try:
         return json.dumps(json.loads(payload), indent=2, ensure_ascii=False) + "\n"
     except ValueError:

@@ -1,4 +1,4 @@
-"""The `retry` command: one job, perhaps with another payload, or all jobs of a queue in one state."""
+"""The `retry` command: one job, optionally with another payload, or all jobs of a queue in one state."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from leasehold.core.job import JobView, State
 MANY_MAX: Final = 10_000
 """The most jobs that one `leasehold retry --all` retries."""
 EDIT_ROUNDS: Final = 10
-"""How often an edited payload that is not valid may be edited again."""
+"""How often the user may edit an invalid payload again."""
 
 STATES: Final = (State.FAILED, State.BROKEN, State.CANCELLED, State.SCHEDULED, State.UNROUTABLE)
 """The states from which a job can be retried."""
@@ -93,7 +93,7 @@ def retry(
 
 
 def _edit(app: Leasehold, view: JobView) -> bool:
-    """Let the user change the payload until it is right, or until they give up."""
+    """Let the user edit the payload until it is valid, or until they give up."""
     data, is_json = view.payload or b"", view.task is not None
     why = ""
     for _ in range(EDIT_ROUNDS):
@@ -123,7 +123,7 @@ def _say(app: Leasehold, before: JobView, done: bool, *, changed: bool, as_json:
 
 
 def _check_state(view: JobView) -> None:
-    """Raises `NotDone` for a job that cannot be retried in the state that it is in."""
+    """Refuse a job in a state without retries: raise `NotDone`."""
     if view.state in STATES:
         return
     what = {
@@ -139,7 +139,7 @@ def _retry_all(app: Leasehold, queue: str, state: State, limit: int, yes: bool, 
     question = f"Retry {len(ids):,} of the {total:,} {state} jobs of queue {queue!r}?"
     why = f"--all retries every {state} job of the queue, {total:,} at present"
     sure(question if ids else "", yes=yes, why=why, undone="Nothing was retried.")
-    # They are known before the first one runs: one that fails again at once is not retried twice.
+    # Listed before the first retry, so that a job that fails again at once is not retried twice.
     done = sum(app.control.retry(queue, job_id) for job_id in ids)
     if as_json:
         click.echo(dump({"queue": queue, "state": state.value, "retried": done, "left": total - done}))
@@ -158,7 +158,7 @@ def _retry_all(app: Leasehold, queue: str, state: State, limit: int, yes: bool, 
 
 
 def _ids(app: Leasehold, queue: str, state: State, limit: int) -> tuple[list[str], int]:
-    """The jobs to retry, in the order in which they are to run: ended ones are listed with the newest first."""
+    """Return the jobs to retry in their run order; ended jobs are listed newest first, so these are reversed."""
     total = app.inspect.page(queue, state, 0, 1).total
     count = min(total, limit)
     start = total - count if state.ended else 0

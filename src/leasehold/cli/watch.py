@@ -1,4 +1,4 @@
-"""Follows one job until it has ended: a line for each change in a pipe, a picture that moves on a terminal."""
+"""Follows one job until it has ended: a line for each change in a pipe, a live view on a terminal."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from rich.console import Group
 
 _BAR: Final = 60
-"""How wide the bar is that shows the progress."""
+"""The width of the progress bar."""
 
 
 def watch(app: Leasehold, queue: str, job_id: str, *, content: bool, as_json: bool) -> Exit:
-    """Show a job until it has ended. Answers OK when it completed, FAILED when it ended in another way.
+    """Show a job until it has ended. Returns OK if it completed, FAILED otherwise.
 
     Raises `JobNotFound`, also when the job was there and no record of it was kept.
     """
@@ -44,7 +44,7 @@ def watch(app: Leasehold, queue: str, job_id: str, *, content: bool, as_json: bo
 
 
 def line(view: JobView, clock: str) -> str:
-    """What is new about a job, in one line."""
+    """Format the changes of a job in one line."""
     parts = [clock, view.state.value]
     if view.progress is not None:
         parts.append(amount(view.progress.current, view.progress.total))
@@ -57,7 +57,7 @@ def line(view: JobView, clock: str) -> str:
 
 
 def _tell(views: Iterator[JobView], *, content: bool, as_json: bool) -> JobView | None:
-    """A line for each change: text, or JSON."""
+    """Print a line for each change: text, or JSON."""
     last = None
     for last in views:
         if as_json:
@@ -68,7 +68,7 @@ def _tell(views: Iterator[JobView], *, content: bool, as_json: bool) -> JobView 
 
 
 def _draw(views: Iterator[JobView]) -> JobView | None:
-    """The job as it is, drawn anew while it changes; gone from the screen when it has ended."""
+    """Show a live view of the job; it leaves the screen when the job has ended."""
     from rich.live import Live
 
     last: JobView | None = None
@@ -88,9 +88,9 @@ def _picture(view: JobView) -> Group:
     from rich.text import Text
 
     if view.error is not None:
-        # The traceback of an attempt before would push what is new off the screen.
+        # The traceback of an earlier attempt would push the news off the screen.
         view = replace(view, error=replace(view.error, traceback=""))
-    # Text, not markup: names and words of jobs may hold brackets.
+    # Text, not markup: names and texts of jobs may contain brackets.
     text = Text(jobs.describe(view, _now_ms(), content=False))
     progress = view.progress
     if progress is None or progress.total is None or not 0 <= progress.current <= progress.total or not progress.total:
