@@ -1,4 +1,4 @@
-"""Calls the `on_failure` hooks of tasks: after Redis has noted the failure, once, beside the jobs, some at one time."""
+"""Calls the `on_failure` hooks of tasks, once for each failure, after it was settled, and concurrently with jobs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Item: TypeAlias = tuple[Held, ErrorInfo]
 class Hooks:
     """See the module. Used from the event loop's thread only; sync hooks run in threads of their own.
 
-    What a hook raises is logged, and that is all: the job has ended. A worker that dies first never calls it.
+    An error of a hook is only logged: the job has ended. A worker that dies first never calls the hook.
     """
 
     def __init__(self, reach: JobServices, most: WorkerLimits) -> None:
@@ -43,7 +43,7 @@ class Hooks:
         self._told = Once(1)
 
     def ended(self, held: Held, outcome: Outcome) -> None:
-        """Redis has noted how the attempt ended."""
+        """Call the hook of a job that was settled."""
         if held.spec.on_failure is None or not isinstance(outcome, (Failed, Broken)):
             return
         if len(self._waiting) >= self._limits.hooks_waiting:
@@ -58,7 +58,7 @@ class Hooks:
             while self._waiting and len(self._running) < self._limits.hooks_running:
                 held, error = self._waiting.popleft()
                 self._told.forget()
-                # A context of its own, as for a job: what one hook sets is not there for the next.
+                # A separate context, as for a job: no hook sees the variables of another.
                 task = asyncio.create_task(self._call(held, error), context=self._context.copy())
                 self._running.add(task)
                 task.add_done_callback(self._ended)
@@ -66,7 +66,7 @@ class Hooks:
             await self._changed.wait()
 
     async def flushed(self) -> None:
-        """Until all hooks so far have ended."""
+        """Wait until all hooks so far have ended."""
         while self._waiting or self._running:
             if self._running:
                 await asyncio.wait(self._running)
