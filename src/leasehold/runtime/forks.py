@@ -1,4 +1,4 @@
-"""A handler that forks and does not end the child leaves a copy of the whole worker. The copy must do nothing."""
+"""Ends copies of a process: a handler that forks and does not end the child leaves a copy of the whole worker."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import os
 from typing import Final
 
 CLONE_STATUS: Final = 70
-"""The exit status of such a copy, if anybody asks."""
+"""The exit status of such a copy."""
 
 
 class ForkGuard:
-    """Remembers which process is the worker's own.
+    """Remembers the process in which it was made.
 
-    Asked before every call to Redis and after every handler: a copy would speak on the worker's connections.
+    `end_clone` is called before every call to Redis and after every handler: a copy would use the worker's connections.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Background loops that are never silently dead: run again after an error, and the worker stops when that goes on."""
+"""Supervises background loops: a loop runs again after an error, and the worker stops when it keeps failing."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ T = TypeVar("T")
 
 
 class LoopFailed(Exception):
-    """A background loop raised again and again. The worker cannot go on without it."""
+    """A background loop keeps failing. The worker cannot continue without it."""
 
 
 class MonitoredDriver:
-    """The worker's driver, which also knows whether Redis answers, and tells listeners when that changes."""
+    """The worker's driver. It knows whether Redis answers, and notifies listeners when that changes."""
 
     def __init__(self, driver: WatchedDriver, env: Env, events: EventDispatcher | None = None) -> None:
         self._own = ForkGuard()
@@ -43,7 +43,7 @@ class MonitoredDriver:
         self._refused = False
         self.down_since: float | None = None
         self.good_at = env.clock()
-        """When Redis last gave a good reply, or when we began to ask."""
+        """When Redis last gave a good reply, or when this driver was made."""
         driver.watch(self)
 
     async def run(self, steps: Steps[T]) -> T:
@@ -59,7 +59,7 @@ class MonitoredDriver:
         return answer
 
     def redis_lost(self, missed_s: float) -> None:
-        """The driver has no answer. It tries on, and gives up its calls much later."""
+        """Note that the driver has no reply. It retries its calls, and gives them up much later."""
         self._away(Unreachable("Redis does not answer."), missed_s)
 
     def redis_back(self) -> None:
@@ -72,7 +72,7 @@ class MonitoredDriver:
             self._events.redis_back(away)
 
     def _away(self, error: Unreachable | AccessDenied, missed_s: float) -> None:
-        """It is told once, but that it refuses us is told also when it did not answer before."""
+        """Log it once. That Redis refuses this user is logged also when it did not answer before."""
         refuses, is_news = isinstance(error, AccessDenied), self.down_since is None
         if is_news:
             self.down_since = self._env.clock() - missed_s
@@ -84,7 +84,7 @@ class MonitoredDriver:
         self._refused = self._refused or refuses
 
     async def wait(self, steps: Steps[T]) -> T:
-        """Wait for work. What goes wrong with that says nothing of Redis: the claim that follows does."""
+        """Wait for work. An error here does not mean that Redis is away: the next claim shows that."""
         self._own.end_clone()
         answer = await self._driver.run(steps)
         self.good_at = self._env.clock()
@@ -103,7 +103,7 @@ class FailureRate:
         self._at: deque[float] = deque(maxlen=most + 1)
 
     def strike(self, now: float) -> bool:
-        """Count one. True: that was one too many."""
+        """Count a failure. True: it was one too many."""
         self._at.append(now)
         minute = limits.MINUTE / limits.SECOND
         return len(self._at) > self._most and now - self._at[0] < minute
@@ -154,7 +154,7 @@ def redis_pauses(env: Env) -> Pauses:
 
 
 async def unsupervised(name: str, run: Callable[[], Awaitable[None]]) -> None:
-    """Run a loop that restarts itself. What it raises at last ends the worker in order, even `SystemExit`."""
+    """Run a loop that restarts itself. Any error that it raises ends the worker in order, even `SystemExit`."""
     try:
         await run()
     except SystemExit as error:
@@ -162,18 +162,18 @@ async def unsupervised(name: str, run: Callable[[], Awaitable[None]]) -> None:
 
 
 def is_away(error: Exception) -> bool:
-    """Whether Redis is not there for us at all. Else it has answered, and refuses this call: one queue's, maybe."""
+    """Whether Redis does not answer this user at all. Else it refuses this call, perhaps only for one queue."""
     return isinstance(error, Unreachable) or (isinstance(error, AccessDenied) and error.prefix != "NOPERM")
 
 
 def _asked_for() -> bool:
-    """Whether somebody cancelled this task, and not only something that it waits for."""
+    """Whether this task was cancelled, and not only something that it waits for."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 
 
 def _withdraw() -> None:
-    """Go on as if this task had not been cancelled."""
+    """Continue as if this task had not been cancelled."""
     task = asyncio.current_task()
     while task is not None and task.uncancel():
         pass

@@ -16,10 +16,10 @@ WEIGHT = 0.1
 
 
 class Prefetch:
-    """Claim-ahead is about `AHEAD_MS` of work: slots * AHEAD_MS / job time, and never more than was really got through.
+    """A worker prefetches about `AHEAD_MS` of work: slots * AHEAD_MS / job time, and no more than it started lately.
 
-    The second bound is learnt while jobs wait in line without a break, where the cost of running a job beside its
-    handler shows; without it very short jobs would be claimed faster than they can be started.
+    The second limit is measured while jobs are pending all the time: then it includes the time that a job costs besides
+    its handler. Without it, very short jobs would be claimed faster than they can be started.
     """
 
     def __init__(self) -> None:
@@ -27,25 +27,25 @@ class Prefetch:
         self._cap = MAX_AHEAD
 
     def finished(self, seconds: float) -> None:
-        """A job took this long in its handler."""
+        """Measure a job: its handler took this long."""
         if self._job_s is None:
             self._job_s = seconds
         else:
             self._job_s += WEIGHT * (seconds - self._job_s)
 
     def stuck(self) -> None:
-        """Jobs had to be handed back: what was measured does not hold any more."""
+        """Forget the measurements: jobs waited too long and were released."""
         self._job_s = None
 
     def window(self, started: int, seconds: float, saturated: bool) -> None:
-        """In a window of time this many jobs were started. `saturated`: others were pending all the while."""
+        """Measure a window of time: this many jobs started. `saturated`: others were pending all the time."""
         if saturated and seconds > 0:
             self._cap = max(1, min(MAX_AHEAD, int(started / seconds * AHEAD_MS / limits.SECOND)))
         else:
             self._cap = min(MAX_AHEAD, self._cap * 2)
 
     def ahead(self, lively: int) -> int:
-        """How many jobs to hold beyond the free slots, when so many slots work through short jobs."""
+        """How many jobs to hold beyond the free slots, when this many slots run short jobs."""
         if self._job_s is None:
             return 0
         work = lively * AHEAD_MS / limits.SECOND

@@ -1,4 +1,4 @@
-"""Calls handlers, for one job or for a batch, on the loop or in a thread, and judges how the calls ended. No I/O."""
+"""Calls handlers, for one job or for a batch, on the loop or in a thread, and decides the outcomes. No I/O."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from leasehold.runtime.waits import catch_up
 
 LOOKS: Final = 10
 LOOK_S: Final = 0.05
-"""How often, and how far apart, a thread looks whether its job is still ours, when beats seem to be late."""
+"""How often, and how far apart, a thread checks whether this worker still holds its job, when heartbeats are late."""
 Done: TypeAlias = Callable[[Held | Batch, Outcomes, float], None]
 
 
@@ -47,11 +47,11 @@ class Caller:
             judged = _undecodable(run, error)
         else:
             try:
-                # To look at what came back may raise as well: a proxy of nothing does when it is asked for its class.
+                # Inspecting the returned value may raise too: an unbound proxy does when it is asked for its class.
                 judged = self._returned(run, await run.spec.function(*arguments, **named))
             except BaseException as error:  # SystemExit and friends end the attempt, not the worker
                 judged = self._raised(run, error, on_loop=True)
-        # Here rather than in whoever awaits this: one coroutine less for every job.
+        # Here rather than in a caller that awaits this: one coroutine less for every job.
         done(run, judged, self._clock())
 
     def in_thread(self, run: Held | Batch) -> Outcomes:
@@ -68,11 +68,11 @@ class Caller:
             return self._raised(run, error)
 
     def _may_begin(self, run: Held | Batch) -> bool:
-        """Whether no time has passed since the start in which the job may have become another worker's."""
+        """Whether no other worker can have taken the job over."""
         return self._may_start(run) if type(run) is Held else all(map(self._may_start, run.members))
 
     async def _may_begin_soon(self, run: Held | Batch) -> bool:
-        """Look again when the keeper's last words are read: another handler may have held up the loop."""
+        """Check again after the keeper's last reports are read: another handler may have blocked the loop."""
         try:
             await catch_up()
         except CancelledError:
@@ -81,13 +81,13 @@ class Caller:
 
     def _may_begin_later(self, run: Held | Batch) -> bool:
         for _ in range(LOOKS):
-            time.sleep(LOOK_S)  # the loop reads the keeper's last words
+            time.sleep(LOOK_S)  # the loop reads the keeper's last reports
             if self._may_begin(run):
                 return True
         return False
 
     def _returned(self, run: Held | Batch, value: object) -> Outcomes:
-        if run.stop is Stop.TIMEOUT:  # it was told that its time is over: what it returns after that does not count
+        if run.stop is Stop.TIMEOUT:  # its time was over: what it returns after that does not count
             return self._raised(run, TimeoutError())
         if type(run) is Held:
             return [(run, outcomes.outcome_of_return(run.spec, run.lease, value, self._random, run.cancelled))]
@@ -98,7 +98,7 @@ class Caller:
             info = outcomes.describe(error) if isinstance(run, Batch) else None  # once, not for each of its jobs
             return self._after_error(run, error, on_loop, info)
         except BaseException:
-            # The error's own attributes raise: it is a failure like any other, and says nothing more.
+            # The error's own attributes raise: it is a failure like any other, without details.
             unreadable = RuntimeError("an error that cannot be looked at")
             return self._after_error(run, unreadable, on_loop, outcomes.describe(error))
 

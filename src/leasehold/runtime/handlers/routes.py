@@ -1,4 +1,4 @@
-"""What a worker can run."""
+"""Which task or handler runs a job."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ def _never(*_: Any) -> Any:
 
 
 UNROUTABLE: Final = TaskSpec(None, "", _never, is_async=False, encode_result=_never)
-"""In the place of a task that is not known here."""
+"""Stands for a task that this worker does not know."""
 
 
 @dataclass(frozen=True, slots=True)
 class Routes:
-    """What this worker can run: tasks by name, handlers of raw payloads by queue.
+    """The tasks of a worker by name, and its handlers of raw payloads by queue.
 
     `max_payload`: in bytes; None: payloads of any size.
     """
@@ -36,7 +36,7 @@ class Routes:
         return self.handlers.get(record.queue) if record.task is None else self.tasks.get(record.task)
 
     def refusal(self, lease: Lease) -> ErrorInfo | None:
-        """Why a job must not run here at all, if there is a reason. Its payload is not decoded."""
+        """Why a job must not run here; None: it may. Its payload is not decoded."""
         record, most = lease.record, self.max_payload
         if record.malformed:
             return ErrorInfo("Malformed", record.malformed)
@@ -46,16 +46,16 @@ class Routes:
         return ErrorInfo("PayloadTooLarge", f"{size} Raise `max_payload` where it runs, and retry the job.")
 
     def offered(self, processes: bool) -> tuple[list[str], list[str]]:
-        """The tasks, and the queues with handlers, whose parked jobs it would have back. `processes`: also those that
-        run in a process of their own."""
+        """The tasks, and the queues with handlers, whose parked jobs can run here. `processes`: include those
+        that run in job processes."""
         return _offered(self.tasks, processes), _offered(self.handlers, processes)
 
     def batch_rules(self) -> dict[str, BatchRule]:
-        """Of the queues whose raw payloads are handled in batches."""
+        """The rules of the queues whose raw payloads are handled in batches."""
         return {queue: spec.batch for queue, spec in self.handlers.items() if spec.batch is not None}
 
     def behind(self, layers: Layers) -> Routes:
-        """The same, with the middleware around them."""
+        """The same routes, with the middleware around each function."""
         return Routes(
             {name: layers.around(spec) for name, spec in self.tasks.items()},
             {queue: layers.around(spec) for queue, spec in self.handlers.items()},

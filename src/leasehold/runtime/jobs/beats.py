@@ -1,4 +1,4 @@
-"""How old the last good beats are, and so which leases may have lapsed. No I/O."""
+"""How old the last good heartbeats are, and so which leases may have expired. No I/O."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from leasehold.runtime.jobs.held import Held
 
 
 class Kept:
-    """What the keeper has reported of its beats, queue by queue. Times are those of `clock`, in seconds.
+    """When the keeper's last good heartbeat of each queue was sent. Times are seconds of `clock`.
 
-    A claim begins its lease by itself, so a lease cannot have lapsed until a lease's length after its claim was sent.
+    A claim starts its lease, so a lease cannot have expired until a lease's length after its claim was sent.
     """
 
     def __init__(self, lease_s: float, clock: Callable[[], float]) -> None:
@@ -20,10 +20,10 @@ class Kept:
         self._kept_at: dict[str, float] = {}
         self._lapsed: dict[str, float] = {}
         self.lapsed_before = -math.inf
-        """On some queue, no beat was in time for leases that were asked for before this."""
+        """On some queue, no heartbeat was in time for leases that were claimed before this."""
 
     def hear(self, kept_at: Mapping[str, float]) -> bool:
-        """Take in when the last good beat of each queue was sent. True: on some queue a beat was too late."""
+        """Note when the last good heartbeat of each queue was sent. True: on some queue a heartbeat was too late."""
         late = False
         for queue, at in kept_at.items():
             before = self._kept_at.get(queue, -math.inf)
@@ -35,18 +35,18 @@ class Kept:
         return late
 
     def is_late(self, queues: Iterable[str]) -> bool:
-        """Whether one of these queues had no good beat for a lease's length."""
+        """Whether one of these queues had no good heartbeat for a lease's length."""
         before = self._clock() - self._lease_s
         return any(self._kept_at.get(queue, -math.inf) <= before for queue in queues)
 
     def is_fresh(self, held: Held) -> bool:
-        """Whether a lease was claimed, or its queue had a good beat, less than a lease's length ago."""
+        """Whether a lease was claimed, or its queue had a good heartbeat, less than a lease's length ago."""
         before = self._clock() - self._lease_s
         return held.asked_at > before or self._kept_at.get(held.lease.record.queue, -math.inf) > before
 
     def may_start(self, held: Held) -> bool:
-        """Whether no other worker can have taken the job over, as far as the clock of this machine tells: no beat since
-        its claim was too late."""
+        """Whether no other worker can have taken the job over, by the clock of this machine: no heartbeat since its
+        claim was too late."""
         asked_at, before = held.asked_at, self._clock() - self._lease_s
         if asked_at > before and asked_at > self.lapsed_before:  # nearly always, and asked twice for each job
             return True

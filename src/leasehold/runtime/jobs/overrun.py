@@ -1,4 +1,4 @@
-"""Handlers that go on although their attempts are over: which jobs wait for them, and when no slot is left by them."""
+"""Handlers that continue after their attempts are over: which jobs wait for them, and when they occupy all slots."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ WATCH_MS: Final = 20
 
 
 def waits(held: Held) -> bool:
-    """Whether the end of its attempt is kept back until its handler has ended: nobody may run it again, or the next of
-    its lane, beside a handler that still runs here."""
+    """Whether the attempt is settled only after its handler has ended: no worker may run the job again, or the next of
+    its lane, while the handler still runs here."""
     return held.persistent or held.lease.record.shape.lane is not None
 
 
 def take_verdict(run: Held | Batch) -> Outcomes:
-    """What was kept back, once. Whoever asked meanwhile for the job to be cancelled is heard."""
+    """The outcomes that were kept until the handler ended. A cancel request that came meanwhile counts."""
     verdict, run.verdict = run.verdict or [], None
     return [(held, unless_asked(held, outcome)) for held, outcome in verdict]
 
@@ -34,7 +34,7 @@ def unless_asked(held: Held, outcome: Outcome) -> Outcome:
 
 
 def outlasting(inflight: Inflight) -> list[Held]:
-    """What is held by handlers that go on, and beside which nothing may run."""
+    """The jobs of running handlers that no other job may run beside."""
     return [held for run in inflight.running for held in _all_of(run) if held.phase is RUNNING and waits(held)]
 
 
@@ -43,7 +43,7 @@ def _all_of(run: Held | Batch) -> Sequence[Held]:
 
 
 class StuckSlots:
-    """Notices that handlers whose attempts are over have occupied every slot for a while: nothing can be taken up.
+    """Detects that handlers whose attempts are over have occupied every slot for a while: no job can start.
 
     Not at once: a handler that is a little over its time ends by itself.
     """
@@ -54,7 +54,7 @@ class StuckSlots:
         self._since: float | None = None
 
     def reason(self, now: float) -> str | None:
-        """Why the worker is of no use any more, said once; None: it is, or may be."""
+        """Why the worker must retire, returned once; None: it need not."""
         inflight = self._inflight
         if inflight.free > 0 or not all(run.abandoned for run in inflight.running):
             self._since = None

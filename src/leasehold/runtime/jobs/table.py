@@ -1,7 +1,7 @@
-"""The table of leases that this process holds: what waits, what runs, what is being settled. Decides nothing, no I/O.
+"""The table of leases that this process holds: pending, running and settling. It decides nothing and does no I/O.
 
-A lease is `pending` (claimed, not started), then `running`, then `settling`, then gone. It may be `lost` at any time:
-nothing is settled for it any more. A slot is apart from the lease: a handler that outlives its attempt (a thread cannot
+A lease is `pending` (claimed, not started), then `running`, then `settling`, then gone. It may be `lost` at any time; a
+lost lease is not settled. A slot is separate from the lease: a handler that outlives its attempt (a thread cannot
 be stopped) keeps its slot busy after its lease is gone. A batch has one slot.
 """
 
@@ -28,7 +28,7 @@ class Inflight:
         self.slots = slots
         self._stuck_s = stuck_ms / limits.SECOND
         self.pending: deque[Held] = deque()
-        """Those that run alone. The pending ones of batch handlers are in `gathering`."""
+        """Leases without a batch handler. The pending ones of batch handlers are in `gathering`."""
         self.gathering = Gathering()
         self.running: set[Held | Batch] = set()
         self.prefetch = Prefetch()
@@ -40,11 +40,11 @@ class Inflight:
         self._measured = 0.0, 0, False
         """When the pace was measured, how many jobs had started by then, and whether others were pending."""
         self.room = asyncio.Event()
-        """Set when a slot came free or few enough are pending: time for the fetcher to look."""
+        """Set when a slot came free or few enough leases are pending: the fetcher may claim."""
         self.changed = asyncio.Event()
-        """Set when a slot came free or a lease ended: for whoever waits for the end of things."""
+        """Set when a slot came free or a lease ended."""
         self.occupied = asyncio.Event()
-        """Set when there is something to watch."""
+        """Set when a lease was added: the worker watches its timeouts."""
         self._table: dict[Key, Held] = {}
         self._open: dict[tuple[str, str], int] = {}
         """How many leases of each group have no outcome yet, by queue and group."""
@@ -66,8 +66,8 @@ class Inflight:
 
     @property
     def lasting(self) -> bool:
-        """Whether nothing is held but persistent jobs, if anything: nothing that will come to an end. Nor may handlers
-        that go on when their attempts are over."""
+        """Whether only persistent jobs are held, if any, and only handlers run that will not end: those of persistent
+        jobs, and those that were given up."""
         return len(self._table) == self._persistent and all(run.persistent or run.abandoned for run in self.running)
 
     def everything(self) -> tuple[Held, ...]:
@@ -75,7 +75,7 @@ class Inflight:
         return tuple(self._table.values())
 
     def queues(self) -> frozenset[str]:
-        """Those of which something is held."""
+        """The queues of the leases."""
         return frozenset(self._by_queue)
 
     def knows(self, ref: LeaseRef) -> bool:
@@ -87,7 +87,7 @@ class Inflight:
     def add(
         self, lease: Lease, spec: TaskSpec, now: float, to_run: bool = True, asked_at: float | None = None
     ) -> Held | None:
-        """Take a lease in, in line for a slot unless it is not to be run. None: it is here already."""
+        """Add a lease. With `to_run` it waits for a slot. None: it is here already."""
         record = lease.record
         key = (record.queue, record.id, lease.token)
         if key in self._table:
@@ -111,7 +111,8 @@ class Inflight:
         return held
 
     def start_next(self, now: float, may_start: Callable[[Held], bool] = lambda held: True) -> Held | Batch | None:
-        """Move what was claimed first into a slot. None: no slot is free, nothing is there to start, or it may not."""
+        """Move the lease that was claimed first into a slot. None: no slot is free, no lease is pending, or `may_start`
+        forbids it."""
         if len(self.running) >= self.slots:
             return None
         pending = self.pending
@@ -146,7 +147,7 @@ class Inflight:
         self.changed.set()
 
     def begin_settling(self, held: Held) -> bool:
-        """The one gate to settling. False: it was lost, or its outcome is decided already."""
+        """Decide that a lease is settled, once. False: it was lost, or its outcome is decided already."""
         if held.phase is not RUNNING and held.phase is not PENDING:
             return False
         held.phase = SETTLING
@@ -181,7 +182,7 @@ class Inflight:
             self.room.set()  # the fetcher may be waiting because the table was full
 
     def lose(self, ref: LeaseRef) -> Held | None:
-        """Mark a lease as lost. None: unknown here, or its outcome is on its way and will tell."""
+        """Mark a lease as lost. None: it is unknown here, or its outcome is being settled, which will show it."""
         held = self.find(ref)
         if held is None or held.phase is SETTLING:
             return None
@@ -192,14 +193,14 @@ class Inflight:
         return held
 
     def unqueue(self, held: Held) -> None:
-        """Take it out of the line if it is pending."""
+        """Remove a lease from those that wait for a slot."""
         if held.phase is PENDING:
             if not self.gathering.remove(held):
                 self.pending.remove(held)
             self.room.set()
 
     def take_pending(self, wanted: Callable[[Held], bool]) -> list[Held]:
-        """Remove the pending leases that are wanted, in the order in which they were claimed."""
+        """Remove the pending leases for which `wanted` is true, in the order of their claims."""
         taken = [held for held in self.pending if wanted(held)]
         if taken:
             out = set(taken)
@@ -211,12 +212,12 @@ class Inflight:
         return taken
 
     def ripe_at(self, held: Held) -> float:
-        """Since when a pending lease has been waiting for nothing but a slot; a time to come while it gathers."""
+        """When a pending lease began to wait for nothing but a slot; in the future while its batch gathers."""
         return held.claimed_at if held.spec.batch is None else self.gathering.ripe_at(held)
 
     def snapshot(self, before: float = math.inf) -> dict[LeaseRef, float]:
-        """The leases claimed before a moment (younger ones may be newer than the keeper's question), and when each is
-        overdue."""
+        """The leases that were claimed before a moment, and when each is overdue. Younger ones may be newer than the
+        keeper's last heartbeat."""
         return {held.ref: held.overdue_at for held in self._table.values() if held.claimed_at <= before}
 
     def ahead(self, now: float) -> int:
