@@ -86,9 +86,10 @@ class ScriptedEngine(Scripted):
     def enqueue(self, jobs: Sequence[NewJob]) -> Steps[list[Enqueued]]:
         answers = [Enqueued(job.id, False) for job in jobs]
         by_queue: dict[str, list[Part]] = {}
+        lacking = self._lacking
         for position, job in enumerate(jobs):
-            if self._lacking:
-                check_job(self.name, self._lacking, job)
+            if lacking:
+                check_job(self.name, lacking, job)
             by_queue.setdefault(job.queue, []).append(self._new_part(position, job))
         sent = 0
         for queue, parts in by_queue.items():
