@@ -7,6 +7,7 @@ may contain a module with the name of a standard one.
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from importlib.machinery import PathFinder
 from importlib.util import module_from_spec
@@ -17,12 +18,13 @@ FILE: Final = Path(__file__).resolve()
 
 
 def command_of(module: str, *arguments: str) -> list[str]:
-    """Return the command line that runs a module as `python -m` does.
+    """Return the command line that runs a module as `python -m` does, with the options of this Python (-W, -X, ...).
 
     command_of("leasehold", "worker", "jobs:app")
     """
+    options = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # as multiprocessing does
     # -P: do not search the current directory for modules.
-    return [sys.executable, "-P", str(FILE), module, *arguments]
+    return [sys.executable, *options, "-P", str(FILE), module, *arguments]
 
 
 def _main() -> None:

@@ -18,6 +18,7 @@ import pytest
 
 from leasehold import Leasehold as App
 from tests.support.forkserver import Child, Forkserver
+from tests.support.processes import workers
 
 SOURCE = Path(__file__).parents[2] / "src"
 LIMIT_S = 60.0
@@ -66,6 +67,12 @@ class Run:
                 assert any(reader.is_alive() for reader in self._readers), f"no {text!r}:\n{self.out}\n{self.err}"
                 self._grew.wait(min(left, 0.2))
         return self
+
+    @property
+    def worker(self) -> int:
+        """The process of its only worker."""
+        (pid,) = workers(self.process.pid)
+        return pid
 
     def signal(self, number: signal.Signals) -> Self:
         self.process.send_signal(number)

@@ -111,8 +111,8 @@ def test_workers_are_shown(leasehold, redis_url, tmp_path):
         workers = json.loads(leasehold("info", "--json", url=redis_url).end().out)["workers"]
         if workers:
             break
-    assert [(w["pid"], w["concurrency"], w["queues"]) for w in workers] == [(run.process.pid, 3, ["default", "other"])]
-    assert f"{run.process.pid}" in leasehold("info", url=redis_url).end().out
+    assert [(w["pid"], w["concurrency"], w["queues"]) for w in workers] == [(run.worker, 3, ["default", "other"])]
+    assert f"{run.worker}" in leasehold("info", url=redis_url).end().out
 
 
 JOBS = """

@@ -58,7 +58,7 @@ def test_a_lane_goes_on_when_the_process_of_its_handler_has_ended(leasehold, red
             first.wait_for("handler_goes_on")
         first.wait_for("alone", "out")
         second = leasehold("worker", "jobs:app", "-c", "2", "--grace", "0.5", url=redis_url).wait_for("started")
-        first.signal(signal.SIGTERM).wait_for("bequeathing").end()
+        first.signal(signal.SIGTERM).wait_for("jobs_left").end()
         assert second.wait_for("\n", "out").out == "alone\n"
         view = job.refresh()
         assert view is not None

@@ -52,7 +52,7 @@ def test_a_worker_and_a_supervisor_tell_how_they_are(leasehold, redis_url, tmp_p
         ready(run, processes)
     until(lambda: len(json.loads((tmp_path / "health.json").read_text())["workers"]) == processes)
     told = ask(port, "/live")[1]["workers"]
-    assert {one["pid"] for one in told} == ({run.process.pid} if processes == 1 else set(pids(run)))
+    assert {one["pid"] for one in told} == ({run.worker} if processes == 1 else set(pids(run)))
     assert all(0 <= one["last_good_reply_s"] < 15 for one in told)
     run.signal(signal.SIGTERM).end()
     assert not (tmp_path / "health.json").exists()
@@ -68,9 +68,7 @@ def test_it_answers_while_a_handler_blocks_the_loop(leasehold, redis_url, tmp_pa
 
         block.enqueue(5.0)
     until(lambda: (tmp_path / "blocking").exists())
-    status, told = ask(port, "/live")
-    assert status == 200
-    assert told["workers"][0]["active"] == 1
+    assert ask(port, "/live")[0] == 200
 
 
 @pytest.mark.slow

@@ -74,15 +74,15 @@ ENDS = {
 
 def test_those_that_only_raise_or_meddle_leave_the_process_alone(leasehold, app, redis_url, tmp_path):
     run = leasehold("worker", "jobs:app", url=redis_url).wait_for("started")
-    neighbour = app.tasks["jobs.sleep"].enqueue(4.0)
+    worker, neighbour = run.worker, app.tasks["jobs.sleep"].enqueue(4.0)
     until(lambda: written(tmp_path / "sleeping"))
     villains = {how: app.tasks["jobs.villain"].enqueue(how) for how in ENDS}
     for how, job in villains.items():
         until(partial(has_ended, app, job))
         assert (how, view(app, job).state, view(app, job).crashes) == (how, ENDS[how], 0)
-    assert neighbour.result(timeout=20) == run.process.pid
+    assert neighbour.result(timeout=20) == worker
     assert view(app, neighbour).crashes == 0
-    assert app.tasks["jobs.sleep"].enqueue(0.0).result(timeout=20) == run.process.pid
+    assert app.tasks["jobs.sleep"].enqueue(0.0).result(timeout=20) == worker
     run.signal(signal.SIGTERM).end()
 
 

@@ -35,7 +35,7 @@ def app(app):
 
 def test_after_so_many_jobs_the_next_process_goes_on(leasehold, app, redis_url):
     added = [app.tasks["jobs.where"].enqueue() for _ in range(60)]
-    run = leasehold("worker", "jobs:app", "-c", "1", "--max-jobs", "20", "--burst", url=redis_url)
+    run = leasehold("worker", "jobs:app", "--log-level=debug", "-c", "1", "--max-jobs", "20", "--burst", url=redis_url)
     ended(run)
     by = [job.result(timeout=0) for job in added]
     assert 2 <= len(set(by)) <= 3
@@ -46,7 +46,7 @@ def test_after_so_many_jobs_the_next_process_goes_on(leasehold, app, redis_url):
 
 
 def test_a_process_that_has_grown_is_replaced(leasehold, app, redis_url):
-    run = ready(leasehold("worker", "jobs:app", "--max-memory", "300", url=redis_url), 1)
+    run = ready(leasehold("worker", "jobs:app", "--log-level=debug", "--max-memory", "300", url=redis_url), 1)
     job = app.tasks["jobs.leak"].enqueue(400)
     assert job.result(timeout=20) == pids(run)[0]
     # What it holds is looked at while something runs.
@@ -58,7 +58,9 @@ def test_a_process_that_has_grown_is_replaced(leasehold, app, redis_url):
 
 def test_the_next_process_works_while_the_last_job_of_the_old_goes_on(leasehold, app, redis_url, tmp_path):
     """For longer than --grace: to be recycled is no reason to end a job."""
-    run = leasehold("worker", "jobs:app", "-c", "2", "--max-jobs", "2", "--grace", "0.5", url=redis_url)
+    run = leasehold(
+        "worker", "jobs:app", "--log-level=debug", "-c", "2", "--max-jobs", "2", "--grace", "0.5", url=redis_url
+    )
     ready(run, 1)
     long = app.tasks["jobs.sleep"].enqueue(6.0)
     until(lambda: written(tmp_path / "sleeping"))

@@ -51,9 +51,9 @@ def test_jobs_run_and_loops_of_their_own_are_those_of_uvloop(leasehold, redis_ur
         waiting = [task.enqueue() for task in (on_loop, in_thread, in_process)]
         run = leasehold("worker", "jobs:app", *more, url=redis_url)
         assert [job.result(timeout=60) for job in waiting] == [
-            "leasehold.runtime.handlers.loop",
+            "asyncio.unix_events",
             "uvloop",
-            "leasehold.runtime.handlers.loop",
+            "asyncio.unix_events",
         ]
         run.signal(signal.SIGTERM).end()
     assert "keeper_not_started" not in run.err

@@ -1,5 +1,6 @@
 """`leasehold worker` on a real Redis: what it runs, how it stops, what it does when it is killed."""
 
+import os
 import signal
 import time
 
@@ -131,9 +132,9 @@ def test_an_idle_worker_stops_at_once(leasehold, app, redis_url, number):
 def test_a_first_signal_lets_running_jobs_finish_and_hands_the_rest_back(leasehold, app, redis_url, task):
     running = app.tasks[task].enqueue(1.0)
     run = leasehold("worker", "jobs:app", "-c", "1", url=redis_url).wait_for("sleeping", "out")
-    waiting = app.tasks[task].enqueue(1.0)
+    worker, waiting = run.worker, app.tasks[task].enqueue(1.0)
     run.signal(signal.SIGTERM).end()
-    assert running.result(timeout=0) == run.process.pid
+    assert running.result(timeout=0) == worker
     assert counts(app, "slow") == {State.COMPLETED: 1, State.READY: 1}
     view = app.inspect.job("slow", waiting.id)
     assert view is not None
@@ -168,14 +169,14 @@ def test_the_jobs_of_a_killed_worker_run_again_within_seconds(leasehold, app, re
     job = app.tasks["jobs.sleep"].enqueue(10.0)
     victim = leasehold("worker", "jobs:app", url=redis_url).wait_for("sleeping", "out")
     other = leasehold("worker", "jobs:app", url=redis_url).wait_for("started")
-    victim.signal(signal.SIGKILL)
+    os.kill(victim.worker, signal.SIGKILL)
     began = time.monotonic()
     other.wait_for("sleeping", "out")
     assert time.monotonic() - began < 9.0, "on a machine that has nothing else to do it is well below one"
     view = app.inspect.job("slow", job.id)
     assert view is not None
     assert (view.failures, view.crashes) == (0, 1)
-    assert job.result(timeout=50) == other.process.pid
+    assert job.result(timeout=50) == other.worker
 
 
 def test_a_replica_is_refused(leasehold, make_server):

@@ -10,7 +10,7 @@ import pytest
 from leasehold.core import limits
 from leasehold.core.engine import BEAT_MS, Feature, HeartbeatReply
 from leasehold.core.job import Lease, State
-from leasehold.processes.keeper.overdue import Overdue, Timeouts
+from leasehold.processes.overdue import Overdue, Timeouts
 from tests.support.world import World
 
 GRACE_S = limits.OVERDUE_GRACE_MS / limits.SECOND

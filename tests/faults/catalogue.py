@@ -36,7 +36,7 @@ POINTERS: Final[dict[str, Pointer]] = {
             (
                 "tests/runtime/test_keeper.py::TestWorkers::test_a_killed_keeper_costs_nothing",
                 "tests/runtime/test_keeper.py::TestWorkers::test_a_stopped_keeper_is_replaced_before_the_lease_is_gone",
-                "tests/runtime/test_worker.py::test_keepers_that_die_one_after_the_other_stop_the_worker",
+                "tests/runtime/test_heartbeat.py::test_many_deaths_in_a_minute_end_the_worker",
             ),
         ),
         Pointer(

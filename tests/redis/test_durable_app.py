@@ -10,7 +10,7 @@ import pytest
 from leasehold import Leasehold, NotDurable
 from leasehold.core.errors import DuplicateJob, InvalidArgument
 from leasehold.core.job import State
-from leasehold.processes.keeper.handle import ProcessKeeper
+from leasehold.processes.link import KeeperLink
 from leasehold.protocols.registry import engine_spec_of
 from leasehold.redis.aio import AsyncDriver
 from leasehold.runtime.worker import ExitStatus, Worker
@@ -96,7 +96,7 @@ async def test_a_worker_waits_for_the_ends_of_jobs_and_tells_when_too_few_have_t
     jobs = [await task.aenqueue(number) for number in range(3)]
     driver = AsyncDriver(pair.master.tcp_url)
     specs = {spec.name: spec for spec in app.specs() if spec.name is not None}
-    keeper = ProcessKeeper(pair.master.tcp_url, engine_spec_of(app.engine))
+    keeper = KeeperLink(pair.master.tcp_url, engine_spec_of(app.engine))
     worker = Worker(
         app.engine, driver, specs, {}, [task.queue], keeper=keeper, burst=True, signals=False, durable=durable
     )

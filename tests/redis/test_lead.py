@@ -15,7 +15,7 @@ from leasehold.core.steps import Command, Invoke, Script, Steps
 from leasehold.core.waiting import Lead, led_by
 from leasehold.engines.native import NativeEngine
 from leasehold.engines.native.engine import NativeConfig
-from leasehold.processes.keeper.handle import ProcessKeeper
+from leasehold.processes.link import KeeperLink
 from leasehold.protocols.registry import engine_spec_of
 from leasehold.redis.aio import AsyncDriver
 from leasehold.redis.sync import SyncDriver
@@ -97,7 +97,7 @@ async def test_a_worker_waits_and_claims_in_one_write(redis_url: str) -> None:
     engine = Leading("lh", NativeConfig(timing=Timing(idle_wait_ms=20_000)))
     done: asyncio.Queue[None] = asyncio.Queue()
     driver, client = AsyncDriver(redis_url), AsyncDriver(redis_url)
-    keeper = ProcessKeeper(redis_url, engine_spec_of(engine))
+    keeper = KeeperLink(redis_url, engine_spec_of(engine))
 
     async def handle() -> None:
         done.put_nowait(None)

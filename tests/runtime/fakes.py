@@ -98,13 +98,11 @@ class FakeKeeper:
         self.shown: list[dict[LeaseRef, float]] = []
         self.kept: list[frozenset[str]] = []
         self.guarded: list[list[int]] = []
-        self.kills = 0
+        self.replaced = 0
         self.starts = 0
         self.stopped = False
-        self.bequeathed: bool | None = None
-        """Whether what was left to it counts as crashed; None: nothing was."""
-        self.ended = False
-        """Whether it cannot be left anything any more."""
+        self.left: bool | None = None
+        """Whether the jobs that were left to it count as crashed; None: none were left."""
         self.good_at = clock()
         """When the last good beat of all queues was sent."""
         self.mute = False
@@ -112,10 +110,6 @@ class FakeKeeper:
         self._ready = ready
         self._queues: Sequence[str] = ()
         self._heard = asyncio.Event()
-
-    @property
-    def pid(self) -> int | None:
-        return None
 
     @property
     def kept_at(self) -> dict[str, float]:
@@ -163,20 +157,14 @@ class FakeKeeper:
         self.shown.append(dict(leases))
         self._heard.set()
 
-    def bequeath(self, crashed: bool) -> bool:
-        if self.ended:
-            return False
-        self.bequeathed = crashed
-        return True
-
     def keep(self, queues: frozenset[str]) -> None:
         self.kept.append(queues)
 
     def guard(self, pids: Sequence[int]) -> None:
         self.guarded.append(list(pids))
 
-    def kill(self) -> None:
-        self.kills += 1
+    def replace(self) -> None:
+        self.replaced += 1
         self.die()
 
     async def heard(self, count: int) -> None:
@@ -186,8 +174,10 @@ class FakeKeeper:
             self._heard.clear()
             await self._heard.wait()
 
-    async def stop(self) -> None:
+    async def stop(self, *, left: bool = False, crashed: bool = False) -> None:
         self.stopped = True
+        if left:
+            self.left = crashed
         self.die()
 
 

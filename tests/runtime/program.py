@@ -20,7 +20,7 @@ from leasehold.core.engine import Timing
 from leasehold.core.task import BatchRule, TaskSpec
 from leasehold.engines.native import NativeEngine
 from leasehold.engines.native.engine import NativeConfig
-from leasehold.processes.keeper.handle import ProcessKeeper
+from leasehold.processes.link import KeeperLink
 from leasehold.protocols.registry import engine_spec_of
 from leasehold.redis.aio import AsyncDriver
 from leasehold.runtime import ExitStatus, Job, Worker, current_job
@@ -170,7 +170,7 @@ async def main(url: str, config: NativeConfig) -> ExitStatus:
         )
         for function in functions
     }
-    keeper = ProcessKeeper(url, engine_spec_of(NativeEngine("lh", config)))
+    keeper = KeeperLink(url, engine_spec_of(NativeEngine("lh", config)))
     rule = BatchRule(10, GATHER_MS)
     raw = {"q": TaskSpec(None, "q", gather, True, lambda value: b"null", None, batch=rule)}
     slots = int(sys.argv[3]) if sys.argv[3:] else 1
@@ -182,7 +182,7 @@ if __name__ == "__main__":
     logging.basicConfig(stream=sys.stderr, level=logging.INFO)
     timings = {
         "fast": Timing(beat_ms=200, lease_ms=700, grace_ms=300),
-        "patient": Timing(lease_ms=10_000),
+        "patient": Timing(lease_ms=3_000, grace_ms=10_000),
         "long": Timing(lease_ms=300_000, grace_ms=100_000),
     }
     timing = timings[sys.argv[2]] if sys.argv[2:] else Timing()

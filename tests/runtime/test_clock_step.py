@@ -16,7 +16,7 @@ from leasehold.core.job import NewJob
 from leasehold.core.shape import PLAIN, Shape
 from leasehold.engines.native import NativeEngine
 from leasehold.engines.redis_work_queue import RedisWorkQueueEngine
-from leasehold.processes.keeper.handle import ProcessKeeper
+from leasehold.processes.link import KeeperLink
 from leasehold.protocols.registry import engine_spec_of
 from leasehold.redis.aio import AsyncDriver
 from leasehold.runtime import Worker
@@ -29,7 +29,7 @@ BEATS = 4
 """After a step: the second one of a worker has certainly seen the new time."""
 
 
-class CountingKeeper(ProcessKeeper):
+class CountingKeeper(KeeperLink):
     """Lets a test wait for beats."""
 
     def __init__(self, *args: Any) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -26,8 +27,8 @@ from leasehold.core.job import NewJob, State
 from leasehold.engines.native import NativeEngine
 from leasehold.engines.native.engine import NativeConfig
 from leasehold.engines.native.scripts import SCRIPTS
-from leasehold.processes.keeper.handle import ProcessKeeper
-from leasehold.processes.keeper.messages import Orders
+from leasehold.processes.link import KeeperLink
+from leasehold.processes.messages import Orders, encode
 from leasehold.protocols.registry import engine_spec_of, rights_of
 from leasehold.redis.aio import AsyncDriver
 from leasehold.redis.sync import SyncDriver
@@ -198,7 +199,7 @@ async def test_a_start_waits_as_a_worker_that_runs_does_but_for_what_only_people
 async def test_no_reply_ends_a_keeper(proxy: Proxy, server: RedisServer):
     """One process for all of them. It says that it is there, and what is wrong."""
     engine = NativeEngine("lh", NativeConfig(timing=Timing(beat_ms=50)))
-    keeper = ProcessKeeper(proxy.url, engine_spec_of(engine))
+    keeper = KeeperLink(proxy.url, engine_spec_of(engine))
     await keeper.start("w", ["q"])
     pid = keeper.pid
     try:
@@ -215,7 +216,7 @@ async def test_no_reply_ends_a_keeper(proxy: Proxy, server: RedisServer):
         await keeper.stop()
 
 
-async def _good_beat(keeper: ProcessKeeper) -> None:
+async def _good_beat(keeper: KeeperLink) -> None:
     before = lease_clock()
     while min(keeper.kept_at.values(), default=0.0) <= before:
         await keeper.report()
@@ -231,12 +232,12 @@ def test_no_reply_keeps_a_keeper_from_giving_back_what_a_dead_worker_held(server
         with Proxy(server.socket_path) as proxy:
             proxy.refuse = {LEAVE: REPLIES[name]}
             orders = Orders(proxy.url, engine_spec_of(engine), f"worker {name}", (name,), os.getppid())
-            keeper = subprocess.Popen(
-                [sys.executable, "-m", "leasehold.processes.keeper.main"], stdin=subprocess.PIPE, stderr=subprocess.PIPE
-            )
-            assert keeper.stdin is not None
-            keeper.stdin.write(orders.to_line())
-            keeper.stdin.flush()
+            ours, theirs = socket.socketpair()
+            with ours, theirs:
+                keeper = subprocess.Popen(
+                    [sys.executable, "-m", "leasehold.processes.keeper"], stdin=theirs.fileno(), stderr=subprocess.PIPE
+                )
+                ours.sendall(encode(orders))
             until(_either(lambda: proxy.refused >= 2, keeper))
             proxy.refuse = {}
             _, said = keeper.communicate(timeout=60)

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import math
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -19,15 +18,11 @@ import pytest
 
 from leasehold.core.clock import lease_clock
 from leasehold.core.engine import CancelAsked, HeartbeatReply, Timing
-from leasehold.core.job import JobRecord, Lease, LeaseRef, NewJob, State
+from leasehold.core.job import Lease, LeaseRef, NewJob, State
 from leasehold.core.outcome import Completed
-from leasehold.core.steps import Command
 from leasehold.engines.native import NativeEngine
 from leasehold.engines.native.engine import NativeConfig
-from leasehold.processes.keeper import handle
-from leasehold.processes.keeper.handle import ProcessKeeper
-from leasehold.processes.keeper.messages import KeeperReport, Orders, Snapshot
-from leasehold.processes.keeper.overdue import Timeouts
+from leasehold.processes.link import KeeperLink
 from leasehold.processes.system import is_stopped
 from leasehold.protocols.registry import engine_spec_of
 from leasehold.redis.sync import SyncDriver
@@ -47,33 +42,21 @@ def driver(redis_url: str) -> Iterator[SyncDriver]:
 
 
 @pytest.fixture
-async def keeper(redis_url: str) -> AsyncIterator[ProcessKeeper]:
+async def keeper(redis_url: str) -> AsyncIterator[KeeperLink]:
     keeper = keeper_of(redis_url, NativeConfig(timing=Timing(beat_ms=50)))
     yield keeper
     await keeper.stop()
 
 
-def keeper_of(url: str, config: NativeConfig | None = None) -> ProcessKeeper:
-    return ProcessKeeper(url, engine_spec_of(NativeEngine("lh", config)))
+def keeper_of(url: str, config: NativeConfig | None = None) -> KeeperLink:
+    return KeeperLink(url, engine_spec_of(NativeEngine("lh", config)))
 
 
-async def next_beat(
-    keeper: ProcessKeeper, wanted: Callable[[HeartbeatReply], bool] = lambda beat: True
-) -> HeartbeatReply:
+async def next_beat(keeper: KeeperLink, wanted: Callable[[HeartbeatReply], bool] = lambda beat: True) -> HeartbeatReply:
     while True:
         beat = await keeper.report()
         if beat is not None and wanted(beat):
             return beat
-
-
-def evals(driver: SyncDriver) -> int:
-    """How many scripts the server has run so far."""
-
-    def steps() -> Any:
-        return (yield Command(("INFO", "commandstats")))
-
-    text = driver.run(steps()).decode()
-    return sum(int(count) for count in re.findall(r"cmdstat_eval(?:sha)?:calls=(\d+)", text))
 
 
 def held(*leases: Lease) -> dict[LeaseRef, float]:
@@ -81,68 +64,12 @@ def held(*leases: Lease) -> dict[LeaseRef, float]:
     return {lease.ref: math.inf for lease in leases}
 
 
-async def until_gone(keeper: ProcessKeeper) -> None:
+async def until_gone(keeper: KeeperLink) -> None:
     while True:
         await keeper.report()
 
 
-class TestLines:
-    def test_orders_survive_the_pipe(self):
-        recipe = engine_spec_of(NativeEngine("ns", NativeConfig(timing=Timing(beat_ms=7))))
-        orders = Orders("redis://:p@h/0", recipe, "w", ("a", "b"), 12, Timeouts({"t": 5}, {"a": 0}))
-        assert Orders.from_line(orders.to_line()) == orders
-
-    @pytest.mark.parametrize("id", ["plain", "a\nb", "\udc80", "\u2028"])
-    @pytest.mark.parametrize("token", [5, "five"])
-    def test_reports_survive_the_pipe(self, id, token):
-        stray = Lease("w", token, JobRecord(id, "q", None, b"", 0), 0, 0)
-        asked = (CancelAsked(LeaseRef("q", id, token), "no\nmore"), CancelAsked(LeaseRef("q", "b", 1)))
-        report = KeeperReport(
-            HeartbeatReply(frozenset({LeaseRef("q", id, token)}), (stray,), cancelled=asked), "", {"q": 12.5}
-        )
-        line = report.to_line()
-        assert line.count(b"\n") == 1
-        assert KeeperReport.from_line(line) == report
-        held = {stray.ref: 12.5, LeaseRef("q", "b", token): math.inf}
-        for snapshot in (Snapshot(held), Snapshot(keep=frozenset({"a", "b"})), Snapshot({}, frozenset())):
-            assert snapshot.to_line().count(b"\n") == 1
-            assert Snapshot.from_line(snapshot.to_line()) == snapshot
-
-    def test_long_reasons_are_cut(self):
-        asked = CancelAsked(LeaseRef("q", "a", 1), "x" * 10_000)
-        assert len(KeeperReport(HeartbeatReply(cancelled=(asked,))).to_line()) < 1_000
-
-    def test_a_report_without_a_beat(self):
-        assert KeeperReport.from_line(KeeperReport(None, "away").to_line()) == KeeperReport(None, "away")
-
-
 class TestKeeper:
-    async def test_a_resting_keeper_does_not_beat_and_beats_again_when_it_is_told(self, redis_url, driver):
-        config = NativeConfig(timing=Timing(beat_ms=50, lease_ms=300, grace_ms=100))
-        engine = NativeEngine("lh", config)
-        keeper = keeper_of(redis_url, config)
-
-        async def reclaimed() -> bool:
-            await next_beat(keeper)
-            driver.run(engine.maintain(["q"], []))
-            return driver.run(engine.queue("q")).counts[State.READY] == 1
-
-        try:
-            await keeper.start("w", ["q"])
-            await next_beat(keeper)
-            driver.run(engine.enqueue([NewJob("q", "a", b"")]))
-            keeper.keep(frozenset())
-            driver.run(engine.lease("w", ["q"], 1))
-            while not await reclaimed():
-                pass
-            keeper.keep(frozenset({"q"}))
-            driver.run(engine.lease("w", ["q"], 1))
-            until = time.monotonic() + 1
-            while time.monotonic() < until:
-                assert not await reclaimed()
-        finally:
-            await keeper.stop()
-
     async def test_it_keeps_says_what_is_lost_and_finds_strays(self, keeper, driver):
         engine = NativeEngine("lh")
         driver.run(engine.enqueue([NewJob("q", "a", b""), NewJob("q", "b", b"")]))
@@ -184,47 +111,6 @@ class TestKeeper:
             assert beat.cancelled == (CancelAsked(b.ref, "no more"),)
             assert before < keeper.kept_at["q"] <= lease_clock()
 
-    async def test_while_redis_is_away_nothing_is_kept(self, keeper, driver):
-        await keeper.start("w", ["q"])
-        await next_beat(keeper)
-
-        def block() -> Any:
-            yield Command(("CLIENT", "PAUSE", 600, "ALL"))
-
-        driver.run(block())
-        paused = lease_clock()
-        silent = 0
-        while silent < 1:
-            silent += await keeper.report() is None
-            assert keeper.kept_at["q"] < paused + 0.1
-        while keeper.kept_at["q"] <= paused:
-            await next_beat(keeper)
-
-    async def test_it_beats_the_kept_queues_often_the_others_now_and_then_and_none_at_rest(self, redis_url, driver):
-        keeper = keeper_of(redis_url, NativeConfig(timing=Timing(beat_ms=100)))
-        queues = [f"q{number}" for number in range(10)]
-
-        async def calls_in(seconds: float) -> int:
-            before = evals(driver)
-            end = time.monotonic() + seconds
-            while time.monotonic() < end:
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout_at(asyncio.get_running_loop().time() + end - time.monotonic()):
-                        await keeper.report()
-            return evals(driver) - before
-
-        try:
-            await keeper.start("w", queues)
-            await next_beat(keeper)
-            keeper.keep(frozenset())
-            await asyncio.sleep(0.2)
-            assert await calls_in(0.5) == 0
-            keeper.keep(frozenset({"q3"}))
-            # Ten beats a second of one queue, one a second of nine others.
-            assert 20 <= await calls_in(2) <= 50
-        finally:
-            await keeper.stop()
-
     async def test_it_says_that_it_is_alive_while_redis_hangs(self, private_server):
         keeper = keeper_of(private_server.url)
         await keeper.start("w", ["q"])
@@ -240,17 +126,6 @@ class TestKeeper:
         finally:
             os.kill(private_server.pid, signal.SIGCONT)
             await keeper.stop()
-
-    async def test_it_ends_with_its_stdin(self, keeper):
-        await keeper.start("w", ["q"])
-        process = keeper._process
-        assert process is not None
-        assert keeper._stdin is not None
-        keeper._stdin.close()
-        with pytest.raises(KeeperGone):
-            await until_gone(keeper)
-        await keeper.stop()
-        assert process.returncode == 0
 
     async def test_its_death_is_noticed(self, keeper):
         await keeper.start("w", ["q"])
@@ -432,13 +307,13 @@ class TestWorkers:
         assert (view.state, view.crashes, view.failures) == (State.READY, 0, 0)
 
     def test_a_stopped_keeper_is_replaced_before_the_lease_is_gone(self, start, driver):
-        worker = start()
+        worker = start("patient")
         worker.says("ready")
         add(driver, ("a", "nap4"))
         worker.says("nap4 a 1")
         time.sleep(0.3)
         os.kill(worker.children()[0], signal.SIGSTOP)
-        other = start()
+        other = start("patient")
         other.says("ready")
         until(lambda: state(driver, "a").state is not State.ACTIVE)
         assert state(driver, "a").state is State.COMPLETED
@@ -485,20 +360,8 @@ async def test_a_worker_survives_a_restart_of_redis(private_server):
         worker.close()
 
 
-async def test_one_that_is_dead_or_stopped_is_left_nothing(redis_url):
-    for number in (signal.SIGKILL, signal.SIGSTOP):
-        keeper = keeper_of(redis_url)
-        await keeper.start("w", ("q",))
-        assert keeper.pid is not None
-        os.kill(keeper.pid, number)
-        until(lambda pid=keeper.pid: is_stopped(pid) or not os.path.exists(f"/proc/{pid}"))  # type: ignore[misc]
-        assert keeper.bequeath(crashed=False) is False
-        await keeper.stop()
-
-
-async def test_what_the_system_cannot_start_is_an_os_error(monkeypatch):
-    monkeypatch.setattr(handle, "command_of", lambda module: ["/no/such/program"])
-    keeper = keeper_of("redis://unused")
+async def test_what_the_system_cannot_start_is_an_os_error():
+    keeper = KeeperLink("redis://unused", engine_spec_of(NativeEngine("lh")), command=["/no/such/program"])
     with pytest.raises(FileNotFoundError):
         await keeper.start("w", ["q"])
     await keeper.stop()

@@ -14,7 +14,7 @@ from leasehold.core import limits
 from leasehold.core.job import NewJob, State
 from leasehold.engines.kit.config import MAX_CRASHES
 from leasehold.engines.native import NativeEngine
-from leasehold.processes.system import HAND_BACK_MS
+from leasehold.processes.keeper import RELEASE_MS
 from leasehold.redis.sync import SyncDriver
 from tests.runtime.test_keeper import WorkerProcess
 from tests.support.waiting import until
@@ -165,4 +165,4 @@ def test_a_redis_that_stays_away_ends_the_keeper_in_the_end(start, private_serve
     private_server.kill()
     victim.process.kill()
     victim.process.wait()
-    until(lambda: ends(keeper), HAND_BACK_MS / limits.SECOND + 20)
+    until(lambda: ends(keeper), RELEASE_MS / limits.SECOND + 20)

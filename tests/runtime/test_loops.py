@@ -17,8 +17,7 @@ from leasehold.core import events
 from leasehold.core.engine import Feature
 from leasehold.core.outcome import Completed, Crashed
 from leasehold.core.signals import Fail
-from leasehold.runtime import ExitStatus, KeeperGone, Worker
-from leasehold.runtime.heartbeat import KEEPER_RESTARTS
+from leasehold.runtime import ExitStatus, Worker
 from leasehold.runtime.loops import LOOP_FAILURES
 from tests.runtime.fakes import FakeKeeper, Gate, Rig, gated, task
 from tests.support.fakes import FakeEngine
@@ -115,18 +114,6 @@ async def test_the_heart_that_raises_ends_the_worker_with_an_error(fault, caplog
     async with Rig(lambda: None, keeper=keeper) as rig:
         assert await rig.ended() is ExitStatus.FAILED
     assert "stopping loop=leasehold-heart" in caplog.text
-
-
-async def test_keepers_that_die_one_after_the_other_end_the_worker_with_an_error():
-    keeper = FakeKeeper(ready=False)
-
-    async def report() -> None:
-        raise KeeperGone("died")
-
-    keeper.report = report  # type: ignore[method-assign]
-    async with Rig(lambda: None, keeper=keeper) as rig:
-        assert await rig.ended() is ExitStatus.FAILED
-    assert keeper.starts == KEEPER_RESTARTS + 1
 
 
 async def test_a_loop_that_ends_by_itself_is_an_error_too(caplog):

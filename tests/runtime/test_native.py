@@ -17,7 +17,7 @@ from leasehold.core.steps import Command
 from leasehold.core.task import BatchRule, TaskSpec
 from leasehold.engines.native import NativeEngine
 from leasehold.engines.native.engine import NativeConfig
-from leasehold.processes.keeper.handle import ProcessKeeper
+from leasehold.processes.link import KeeperLink
 from leasehold.protocols.registry import engine_spec_of
 from leasehold.redis.aio import AsyncDriver
 from leasehold.runtime import Job, Worker, current_job
@@ -34,7 +34,7 @@ class Place:
         self.driver = AsyncDriver(url)
         named = {spec.name: spec for spec in specs if spec.name is not None}
         raw = {spec.queue: spec for spec in specs if spec.name is None}
-        keeper = ProcessKeeper(url, engine_spec_of(self.engine))
+        keeper = KeeperLink(url, engine_spec_of(self.engine))
         options: dict[str, Any] = {"grace_ms": 0, "signals": False, "concurrency": 2, "queues": ["q"]}
         options |= more
         self.worker = Worker(self.engine, self.driver, named, raw, keeper=keeper, **options)

@@ -139,7 +139,7 @@ async def test_when_the_worker_ends_before_it_does_the_attempt_counts(stubborn, 
     # Nobody may run it before the handler has ended, and that ends with this process.
     assert rig.engine.settled == []
     assert rig.engine.left is None
-    assert rig.keeper.bequeathed is True
+    assert rig.keeper.left is True
 
 
 @pytest.mark.parametrize("shape", [LANE, Shape(persistent=True)])
@@ -154,7 +154,7 @@ async def test_one_that_outlasts_the_time_of_grace_goes_back_when_the_process_ha
         assert await rig.ended() is ExitStatus.ABANDONED
     assert rig.engine.outcomes("free") == [Released()]
     assert rig.engine.outcomes("a") == []
-    assert rig.keeper.bequeathed is False
+    assert rig.keeper.left is False
 
 
 async def test_at_a_stop_the_log_says_which_jobs_are_kept(stubborn, caplog):
@@ -203,7 +203,7 @@ async def test_one_that_hangs_does_not_blame_others_that_redis_keeps_from_going_
         rig.worker.stop()
         assert await rig.ended() is ExitStatus.ABANDONED
     stubborn.release.set()
-    assert rig.keeper.bequeathed is False
+    assert rig.keeper.left is False
 
 
 async def test_what_ended_with_the_stop_goes_back_at_once(stubborn, caplog):

@@ -16,7 +16,6 @@ from leasehold.core.errors import InvalidArgument, PayloadInvalid, ReplyError, U
 from leasehold.core.job import ErrorInfo, JobRecord, Lease
 from leasehold.core.outcome import Broken, Completed, Failed, Released, Retried, Unroutable
 from leasehold.runtime import ExitStatus, Job, Worker, current_job
-from leasehold.runtime.heartbeat import KEEPER_RESTARTS
 from tests.runtime.fakes import FakeKeeper, Gate, Rig, gated, task
 from tests.support.fakes import FakeEngine
 
@@ -558,15 +557,6 @@ async def test_a_dead_keeper_is_replaced():
     assert rig.keeper.starts == 2
 
 
-async def test_keepers_that_die_one_after_the_other_stop_the_worker(caplog):
-    keeper = FakeKeeper(ready=False)
-    for _ in range(KEEPER_RESTARTS + 1):
-        keeper.die()
-    async with Rig(lambda: None, keeper=keeper) as rig:
-        assert await rig.ended() is ExitStatus.FAILED
-    assert "keeper_gone" in caplog.text
-
-
 async def test_a_settle_call_without_an_answer_is_made_again():
     failures = 3
 
@@ -667,42 +657,6 @@ async def test_answers_count_although_the_call_for_another_queue_failed(caplog):
             await rig.settled(2)
     assert not engine.refused
     assert "lost" not in caplog.text
-
-
-async def test_a_keeper_that_is_silent_while_jobs_are_held_is_replaced(monkeypatch):
-    monkeypatch.setattr("leasehold.runtime.heartbeat.KEEPER_LATE_MS", 100)
-    monkeypatch.setattr("leasehold.runtime.heartbeat.KEEPER_GONE_MS", 200)
-    gate = Gate()
-    async with Rig(gated(gate), concurrency=2) as rig:
-        rig.engine.add("a")
-        await gate.begun.get()
-        while not rig.keeper.kills:  # noqa: ASYNC110 - the fake has no event for it
-            await asyncio.sleep(0.01)
-        rig.engine.add("b")
-        assert await gate.begun.get() == "b"
-        gate.open.set()
-        await rig.settled(2)
-    assert rig.keeper.starts >= 2
-
-
-async def test_what_the_keeper_said_counts_although_it_is_read_late(monkeypatch):
-    monkeypatch.setattr("leasehold.runtime.heartbeat.KEEPER_GONE_MS", 100)
-    monkeypatch.setattr("leasehold.runtime.heartbeat.KEEPER_LATE_MS", 100)
-    released = asyncio.Event()
-
-    async def block() -> None:
-        for _ in range(3):
-            rig.keeper.beat()
-            time.sleep(0.3)
-            rig.keeper.beat()
-            await asyncio.sleep(0)
-        released.set()
-
-    async with Rig(block) as rig:
-        rig.engine.add("a")
-        await released.wait()
-        await rig.settled(1)
-    assert rig.keeper.kills == 0
 
 
 async def test_a_loop_that_keeps_failing_stops_the_worker(caplog):
@@ -860,8 +814,7 @@ async def test_a_stop_ends_although_redis_is_away():
         rig.worker.stop()
         assert await rig.ended() is ExitStatus.ABANDONED
     # Its outcome has not arrived. The keeper can give the job back, and nobody is to blame.
-    assert rig.keeper.bequeathed is False
-    assert not rig.keeper.stopped
+    assert rig.keeper.left is False
 
 
 @pytest.mark.parametrize(

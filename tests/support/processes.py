@@ -18,6 +18,18 @@ def children(pid: int) -> list[int]:
         return []
 
 
+def workers(parent: int) -> list[int]:
+    """The worker processes of a `leasehold worker`. To kill a worker is to kill one of these, not their parent."""
+    return [pid for pid in children(parent) if b"--parent=" in _command_line(pid)]
+
+
+def _command_line(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return b""
+
+
 def end(process: subprocess.Popen[str]) -> None:
     """Kill a worker and wait for its keeper: it hands back what the worker held, which must not meet the next test."""
     left = children(process.pid)

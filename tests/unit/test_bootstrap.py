@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import leasehold
@@ -33,7 +34,7 @@ def test_another_leasehold_on_the_path_does_not_get_in(tmp_path):
 
 def test_modules_of_the_current_directory_do_not_get_in(tmp_path):
     (tmp_path / "uuid.py").write_text("raise RuntimeError('not the standard uuid')")
-    run(tmp_path, "leasehold.processes.keeper.main")  # ends by itself: nobody tells it what to keep
+    run(tmp_path, "leasehold", "--version")
 
 
 def test_a_module_runs_as_the_program_with_its_arguments(tmp_path):
@@ -45,3 +46,15 @@ def test_a_module_runs_as_the_program_with_its_arguments(tmp_path):
     assert (name, spec, arguments) == ("__main__", "probe", ["one", "-x"])
     assert Path(file) == FILE.parent / "__init__.py"
     assert (first, times) == (str(elsewhere), 1)
+
+
+def test_it_runs_with_the_options_of_this_python(tmp_path):
+    script = "from leasehold.bootstrap import command_of; print(*command_of('x'))"
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-X", "dev", "-c", script],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert {"-Werror", "dev"} <= set(done.stdout.split())

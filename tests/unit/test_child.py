@@ -1,70 +1,88 @@
-"""One worker process as its supervisor sees it: its last words, its end, and how one is hurried that only waits."""
+"""One worker process as its parent sees it: its last messages, its leases and its end."""
 
 from __future__ import annotations
 
 import asyncio
-import os
 import sys
+from typing import Any
 
-import pytest
-
-from leasehold.processes.child import WorkerProcess
-from leasehold.processes.report import WorkerState, WorkerStatus
-from leasehold.processes.system import OVER
+from leasehold.core.job import NewJob, State
+from leasehold.engines.native import NativeEngine
+from leasehold.processes.child import WorkerProcess, how_it_ended
+from leasehold.processes.keeper import keeper_driver
+from leasehold.processes.messages import Orders, Status, WorkerState, encode
+from leasehold.protocols.registry import engine_spec_of
 
 FORKS = """
 import os, socket, sys
 
-tether = socket.socket(fileno=int(sys.argv[1]))
+messages = socket.socket(fileno=int(sys.argv[1]))
 if os.fork() == 0:
-    tether.recv(1)  # until the supervisor closes its end
+    messages.recv(1)  # until the parent closes its end
     os._exit(0)
-tether.send(sys.argv[2].encode())
+messages.send(sys.argv[2].encode())
 os._exit(7)
 """
-WAITS = """
-import os, signal, sys
+SAYS = """
+import os, socket, sys
 
-signal.signal(signal.SIGTERM, lambda *_: os._exit(7))
-os.write(1, b"!")
-signal.pause()
+messages = socket.socket(fileno=int(sys.argv[1]))
+messages.send(sys.argv[2].encode())
+for line in messages.makefile():
+    os._exit(9)
+os.write(1, b"closed")
+os._exit(8)
 """
 
 
 class Seen:
-    """What a supervisor is told of a process."""
+    """What a parent is told of a process."""
 
     def __init__(self) -> None:
         self.heard: list[str | None] = []
         self.ended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self.driver: Any = None
 
     async def start(self, program: str, *words: str) -> WorkerProcess:
-        return await WorkerProcess.start(
-            0,
-            lambda descriptor: [sys.executable, "-S", "-c", program, str(descriptor), *words],
-            lambda child: self.heard.append(child.condition.worker),
-            lambda child, status: self.ended.set_result(status),
-        )
+        def command(descriptor: int) -> list[str]:
+            return [sys.executable, "-S", "-c", program, str(descriptor), *words]
+
+        child = await WorkerProcess.start(0, command, lambda url: self.driver)
+        child.follow(lambda child: self.heard.append(child.status.worker), lambda _, how: self.ended.set_result(how))
+        return child
 
 
-async def test_what_it_said_last_is_heard_and_a_child_of_its_own_does_not_put_off_its_end(monkeypatch):
+async def test_what_it_said_last_is_heard_and_a_child_of_its_own_does_not_put_off_its_end():
     seen = Seen()
-    await seen.start(FORKS, WorkerStatus(7, WorkerState.RUNNING, 1.0, 0, "w").to_line().decode())
+    await seen.start(FORKS, encode(Status(7, WorkerState.RUNNING, 1.0, 0, "w")).decode())
     async with asyncio.timeout(30):
         assert await seen.ended == 7
     assert seen.heard == ["w"]
 
 
-@pytest.mark.skipif(not os.path.exists("/proc/self/cmdline"), reason="it needs /proc")
-@pytest.mark.parametrize("words", [(), (OVER,)], ids=["works", "waits"])
-async def test_only_one_that_waits_for_its_keeper_is_hurried(words, capfd):
-    seen = Seen()
-    child = await seen.start(WAITS, *words)
+async def test_its_jobs_are_released_when_it_has_died(redis_url):
+    engine, seen = NativeEngine("lh"), Seen()
+    seen.driver = keeper_driver(redis_url)
+    await seen.driver.run(engine.enqueue([NewJob("q", "a", b"")]))
+    await seen.driver.run(engine.lease("w", ["q"], 1))
+    child = await seen.start(SAYS, encode(Orders(redis_url, engine_spec_of(engine), "w", ("q",), 1)).decode())
     async with asyncio.timeout(30):
-        while not capfd.readouterr().out:  # noqa: ASYNC110 - it says so when it can be told
-            await asyncio.sleep(0.01)
-        assert child.over == bool(words)
-        child.hurry()
-        if not words:
-            child.kill()
-        assert await seen.ended == (7 if words else -9)
+        assert await seen.ended == 9  # it has had a report
+        assert child.keeping is not None
+        await child.keeping
+    view = await seen.driver.run(engine.job("q", "a"))
+    assert (view.state, view.crashes) == (State.READY, 1)
+    await seen.driver.close()
+
+
+async def test_a_keeper_that_fails_closes_the_socket_and_ends_nothing_else(capfd, caplog):
+    seen = Seen()
+    await seen.start(SAYS, encode(Orders("redis://unused", {"protocol": "no such"}, "w", ("q",), 1)).decode())
+    async with asyncio.timeout(30):
+        assert await seen.ended == 8
+    assert capfd.readouterr().out == "closed"
+    assert "keeper_failed" in caplog.text
+
+
+def test_how_it_ended():
+    assert [how_it_ended(status) for status in (0, 4, -9, -15)] == ["status 0", "status 4", "SIGKILL", "SIGTERM"]

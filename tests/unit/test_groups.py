@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 import sys
@@ -13,8 +14,6 @@ import pytest
 
 from leasehold.processes import system
 from leasehold.processes import system as parent
-from leasehold.processes.keeper.handle import GUARDED_MOST
-from leasehold.processes.keeper.messages import Snapshot
 from leasehold.processes.system import ProcessGroup, group_of
 from tests.support.waiting import until
 
@@ -49,7 +48,7 @@ class Leader:
 def leader() -> Iterator[Leader]:
     leader = Leader()
     yield leader
-    system.end([leader.group], 10)
+    asyncio.run(system.end([leader.group], 10))
     leader.close()
 
 
@@ -58,34 +57,34 @@ def runs(pid: int) -> bool:
     return about is not None and about.state not in (b"Z", b"X")
 
 
-def test_it_is_dead_with_all_that_it_started_and_waited_for(leader):
-    assert leader.group.runs
-    system.end([leader.group], 10)
-    assert not leader.group.runs
+async def test_it_is_dead_with_all_that_it_started_and_waited_for(leader):
+    assert leader.group.is_running
+    await system.end([leader.group], 10)
+    assert not leader.group.is_running
     until(lambda: not runs(leader.other))
-    system.end([leader.group], 10)  # it is not reaped yet, and nobody waits for it
+    await system.end([leader.group], 10)  # it is not reaped yet, and nobody waits for it
     leader.process.wait()
-    assert not leader.group.there
+    assert not leader.group.is_there
 
 
-def test_one_that_is_dead_and_not_reaped_takes_along_what_it_left(leader):
+async def test_one_that_is_dead_and_not_reaped_takes_along_what_it_left(leader):
     leader.process.kill()
-    until(lambda: not leader.group.runs)
+    until(lambda: not leader.group.is_running)
     assert runs(leader.other)
-    system.end([leader.group], 10)
+    await system.end([leader.group], 10)
     until(lambda: not runs(leader.other))
 
 
-def test_another_that_has_the_number_by_now_is_left_alone(leader):
-    system.end([ProcessGroup(leader.group.pid, leader.group.began - 1)], 0.1)
+async def test_another_that_has_the_number_by_now_is_left_alone(leader):
+    await system.end([ProcessGroup(leader.group.pid, leader.group.began - 1)], 0.1)
     assert leader.process.poll() is None
     assert runs(leader.other)
 
 
-def test_one_that_cannot_be_ended_is_waited_for_no_longer_than_that(leader, monkeypatch):
+async def test_one_that_cannot_be_ended_is_waited_for_no_longer_than_that(leader, monkeypatch):
     monkeypatch.setattr(os, "killpg", lambda *_: None)
     began = time.monotonic()
-    system.end([leader.group], 0.2)
+    await system.end([leader.group], 0.2)
     assert 0.2 <= time.monotonic() - began < 5
     monkeypatch.undo()
 
@@ -93,11 +92,3 @@ def test_one_that_cannot_be_ended_is_waited_for_no_longer_than_that(leader, monk
 def test_where_the_system_does_not_tell_nothing_is_known(monkeypatch, tmp_path: Path):
     monkeypatch.setattr(parent, "PROC", str(tmp_path))
     assert group_of(os.getpid()) is None
-
-
-def test_they_survive_the_pipe_in_a_bounded_line():
-    told = Snapshot(groups=tuple(ProcessGroup(2**22 + number, 10**12) for number in range(GUARDED_MOST)))
-    line = told.to_line()
-    assert Snapshot.from_line(line) == told
-    assert line.count(b"\n") == 1
-    assert len(line) < 60_000  # what a pipe holds

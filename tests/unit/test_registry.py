@@ -36,7 +36,7 @@ def test_an_engine_of_redis_work_queue() -> None:
 def test_who_makes_one_engine_imports_no_other() -> None:
     """A keeper is a process of its own: what it imports, each worker waits for."""
     script = (
-        "import sys, leasehold.processes.keeper.main, leasehold.protocols.registry as recipes\n"
+        "import sys, leasehold.processes.keeper, leasehold.protocols.registry as recipes\n"
         "assert not [name for name in sys.modules if name.startswith('leasehold.engines.')]\n"
         f"recipes.engine_of({engine_spec_of(RedisWorkQueueEngine('jobs'))!r})\n"
         "assert not [name for name in sys.modules if name.startswith('leasehold.engines.native')]\n"

@@ -11,35 +11,34 @@ from typing import Any
 
 import pytest
 
-from leasehold.processes import supervisor as module
+from leasehold.processes import parent as module
 from leasehold.processes.child import WorkerProcess
-from leasehold.processes.report import WorkerState, WorkerStatus
-from leasehold.processes.slots import SupervisorConfig
-from leasehold.processes.supervisor import Supervisor
+from leasehold.processes.messages import Status, WorkerState
+from leasehold.processes.parent import Parent
+from leasehold.processes.slots import ParentConfig
 
 
 class Played:
     """A worker process that does what the test says."""
 
-    def __init__(self, crew: Crew, place: int, heard: Callable[[Any], None], ended: Callable[[Any, int], None]) -> None:
+    def __init__(self, crew: Crew, place: int) -> None:
         self.place, self.pid, self.began_at = place, len(crew.all) + 1, float(len(crew.all))
-        self.condition = WorkerStatus(self.pid, WorkerState.STARTING, 0.0)
-        self.was_ready = self.leaving = self.over = False
+        self.status = Status(self.pid, WorkerState.STARTING, 0.0)
+        self.was_ready = self.is_leaving = False
+        self.keeping: asyncio.Task[Any] | None = None
         self.killed = asyncio.Event()
-        self.hurried = 0
+
+    def follow(self, heard: Callable[[Any], None], ended: Callable[[Any, int], None]) -> None:
         self._heard, self._ended = heard, ended
 
-    def order(self, *, hard: bool = False) -> None:
-        self.leaving = True
-
-    def hurry(self) -> None:
-        self.hurried += 1
+    def stop(self, *, hard: bool = False) -> None:
+        self.is_leaving = True
 
     def kill(self) -> None:
         self.killed.set()
 
     def ready(self) -> None:
-        self.condition = WorkerStatus(self.pid, WorkerState.RUNNING, 0.0)
+        self.status = Status(self.pid, WorkerState.RUNNING, 0.0)
         self._heard(self)
 
     def end(self, status: int = 0) -> None:
@@ -47,15 +46,16 @@ class Played:
 
 
 class Crew:
-    """A supervisor and all processes that it has started so far."""
+    """A parent and all processes that it has started so far."""
 
     def __init__(self, processes: int) -> None:
         self.all: list[Played] = []
-        self.supervisor = Supervisor(SupervisorConfig(lambda descriptor: [], processes), clock=lambda: 0.0)
+        self.parent = Parent(ParentConfig(lambda descriptor: [], processes), clock=lambda: 0.0)
         self._started = asyncio.Event()
+        self.running: asyncio.Task[int]
 
-    async def start(self, place: int, _command: object, heard: Any, ended: Any, *, alone: bool = False) -> Played:
-        self.all.append(Played(self, place, heard, ended))
+    async def start(self, place: int, _command: object, _drivers: object, *, is_alone: bool = False) -> Played:
+        self.all.append(Played(self, place))
         self._started.set()
         return self.all[-1]
 
@@ -66,15 +66,15 @@ class Crew:
             while len(self.all) == count:
                 self._started.clear()
                 await self._started.wait()
-        await asyncio.sleep(0)  # the supervisor has it in hand
+        await asyncio.sleep(0)  # the parent has it in hand
         return self.all[-1]
 
     def hup(self) -> None:
-        self.supervisor._signalled(signal.SIGHUP)
+        self.parent._signalled(signal.SIGHUP)
 
     @property
     def places(self) -> list[int | None]:
-        return [None if place.current is None else place.current.pid for place in self.supervisor._places]
+        return [None if place.current is None else place.current.pid for place in self.parent._places]
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ async def crew(monkeypatch):
     crew = Crew(2)
     monkeypatch.setattr(WorkerProcess, "start", crew.start)
     monkeypatch.setattr(module, "has_terminal", lambda: False)
-    running = asyncio.create_task(crew.supervisor.run())
+    crew.running = running = asyncio.create_task(crew.parent.run())
     (await crew.next()).ready()
     (await crew.next()).ready()
     assert crew.places == [1, 2]
@@ -98,10 +98,10 @@ async def test_a_hup_while_an_old_process_finishes_its_jobs_rolls_all_of_them_ag
     crew.hup()
     third = await crew.next()
     third.ready()
-    assert first.leaving
+    assert first.is_leaving
     crew.hup()
     crew.hup()  # one remembered ask is enough
-    assert not third.leaving
+    assert not third.is_leaving
     first.end()
     fourth = await crew.next()
     assert fourth.place == 1  # the oldest first
@@ -121,7 +121,7 @@ async def test_a_new_process_that_hangs_is_superseded(crew, caplog):
     crew.hup()
     hanging = await crew.next()
     crew.hup()
-    assert hanging.leaving
+    assert hanging.is_leaving
     assert "rolling_again place=0" in caplog.text
     hanging.ready()  # too late: nothing of the code of before takes over
     assert crew.places == [1, 2]
@@ -139,7 +139,7 @@ async def test_a_hup_while_the_system_starts_the_new_process_is_not_forgotten(cr
     crew.hup()
     crew.hup()
     early = await crew.next()
-    assert early.leaving
+    assert early.is_leaving
     early.end()
     assert (await crew.next()).place == 0
 
@@ -153,34 +153,29 @@ async def test_after_one_that_was_given_up_it_can_be_asked_for_anew(crew, caplog
     assert (await crew.next()).place == 0
 
 
-async def test_a_process_that_waits_for_its_keeper_is_not_killed_as_soon_as_others(crew, monkeypatch):
-    monkeypatch.setattr("leasehold.processes.supervisor.CHILD_KILL_MS", 10)
-    for user in ("processes.exit", "processes.supervisor"):
-        monkeypatch.setattr(f"leasehold.{user}.WAITER_MS", 60_000)
-    monkeypatch.setattr("leasehold.processes.supervisor.CHILD_HARD_MS", 0)
-    crew.supervisor._plan = dataclasses.replace(crew.supervisor._plan, grace_s=0)
-    stuck, waiting = crew.all
-    waiting.over = True
-    crew.supervisor._signalled(signal.SIGTERM)
+async def test_a_process_that_does_not_end_is_killed(crew, monkeypatch):
+    monkeypatch.setattr(module, "CHILD_KILL_MS", 10)
+    monkeypatch.setattr(module, "CHILD_HARD_MS", 0)
+    crew.parent._plan = dataclasses.replace(crew.parent._plan, grace_s=0)
+    crew.parent._signalled(signal.SIGTERM)
     async with asyncio.timeout(30):
-        await stuck.killed.wait()
-    await asyncio.sleep(0.05)
-    assert not waiting.killed.is_set()
-    assert not waiting.hurried
-    for user in ("processes.exit", "processes.supervisor"):
-        monkeypatch.setattr(f"leasehold.{user}.WAITER_MS", 10)
-    waiting.over = False
-    crew.supervisor._dismiss_hard(waiting)
-    waiting.over = True
-    async with asyncio.timeout(30):  # but not for ever
-        await waiting.killed.wait()
+        for one in crew.all:
+            await one.killed.wait()
 
 
-async def test_who_asks_twice_does_not_wait_for_those_that_wait_for_their_keepers(crew, caplog):
+async def test_its_own_end_waits_for_the_release_of_jobs_but_not_after_a_third_signal(crew, caplog):
     caplog.set_level("INFO")
-    for then in ("stopping", "stopping hard", "killing"):
-        assert all(one.hurried == (then == "killing") for one in crew.all)
-        assert not any(one.killed.is_set() for one in crew.all)
-        crew.supervisor._signalled(signal.SIGTERM)
+    for one in crew.all:
+        one.keeping = asyncio.create_task(asyncio.sleep(600))
+    for then in ("stopping", "stopping hard"):
+        crew.parent._signalled(signal.SIGTERM)
         assert caplog.messages[-1] == "signal name=SIGTERM then=" + (repr(then) if " " in then else then)
-    assert all(one.killed.is_set() for one in crew.all)
+    for one in crew.all:
+        assert not one.killed.is_set()
+        one.end(3)
+    await asyncio.sleep(0.05)
+    assert not crew.running.done()
+    crew.parent._signalled(signal.SIGTERM)
+    assert caplog.messages[-1] == "signal name=SIGTERM then=killing"
+    async with asyncio.timeout(30):
+        assert await crew.running == 3

@@ -11,7 +11,7 @@ from leasehold.app import run
 from leasehold.app.run import WorkerOptions, timeouts_of
 from leasehold.core.errors import InvalidArgument
 from leasehold.core.task import TaskSpec
-from leasehold.processes.keeper.overdue import Timeouts
+from leasehold.processes.overdue import Timeouts
 
 
 def test_queues_with_weights():

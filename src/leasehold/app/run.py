@@ -1,4 +1,4 @@
-"""From an app to a running worker: its engine, a driver, a keeper process, its tasks and its handlers."""
+"""From an app to a running worker: its engine, a driver, a keeper of its leases, its tasks and its handlers."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ import hashlib
 import logging
 import os
 import tempfile
-import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -19,12 +17,11 @@ from leasehold.app.preflight import Inspection, inspection
 from leasehold.core import limits, names
 from leasehold.core.errors import InvalidArgument, Unreachable
 from leasehold.core.task import TaskSpec
-from leasehold.processes.health import HealthOutputs, HealthReporter, HealthReporterThread
-from leasehold.processes.keeper.handle import ProcessKeeper
-from leasehold.processes.keeper.overdue import Timeouts
-from leasehold.processes.link import SupervisorLink
+from leasehold.processes.health import HEALTH_MS
+from leasehold.processes.link import KeeperLink, ParentSocket
+from leasehold.processes.messages import Status, WorkerState
+from leasehold.processes.overdue import Timeouts
 from leasehold.processes.recycling import Wear
-from leasehold.processes.report import Health, WorkerState, WorkerStatus
 from leasehold.protocols.registry import engine_spec_of, entry_of, rights_of
 from leasehold.redis.aio import AsyncDriver
 from leasehold.runtime.isolation.child import Launch
@@ -44,8 +41,8 @@ class WorkerOptions:
     `weights`: how often a queue is looked at first while all have work, 1 where nothing is said. `burst`: stop when
     nothing is left. Persistent jobs are never done: a burst begins those it finds, and stops when nothing else is
     ready, also when they take up every slot and others wait. `max_jobs`, `max_memory` (MB): after about so many jobs,
-    or when the process has grown so large, it finishes what it runs and ends; `Finished.retired` says so. `outlets`:
-    where its health is told. `launch`: how a process for jobs is started, for tasks with `run_in="process"`.
+    or when the process has grown so large, it finishes what it runs and ends; `Finished.retired` says so. `launch`:
+    how a process for jobs is started, for tasks with `run_in="process"`.
 
         WorkerOptions(("critical", "default"), weights={"critical": 5})
 
@@ -59,7 +56,6 @@ class WorkerOptions:
     weights: Mapping[str, int] = field(default_factory=dict)
     max_jobs: int | None = None
     max_memory: int | None = None
-    outlets: HealthOutputs = field(default_factory=HealthOutputs)
     launch: Launch | None = None
 
     def __post_init__(self) -> None:
@@ -107,25 +103,28 @@ async def inspect_redis(app: Leasehold, burst: bool) -> Inspection:
 async def run_worker(
     app: Leasehold,
     options: WorkerOptions,
-    tether: SupervisorLink | None = None,
+    parent: ParentSocket | None = None,
     ended: Callable[[Finished], None] = lambda finished: None,
 ) -> Finished:
     """Run a worker until it is told to stop; with `burst`, until there is nothing left to do.
 
-    On any other status than `OK` handlers may still be running: end the process at once. `tether`: the line to the
-    supervisor that started this process. `ended` is called as soon as the worker has ended: what handlers left behind
-    may hold the event loop from then on. Raises `NotConfigured` when the health port cannot be had.
+    On any other status than `OK` handlers may still be running: end the process at once. `parent`: the socket to the
+    parent process. Without one the worker starts a process that keeps its leases. `ended` is called as soon as the
+    worker has ended: what handlers left behind may hold the event loop from then on.
     """
     engine = app.engine
-    recipe = engine_spec_of(engine)
-    if app.settings.url.removeprefix("embedded:").strip("/") == "":
-        raise InvalidArgument(
-            "The URL is `embedded:` without a path: each process would get an empty Redis of its own. Give a path that "
-            "producers and workers share, as in embedded:./leasehold-data."
-        )
+    _check_url(app.settings.url)
     tasks = {spec.name: spec for spec in app.specs() if spec.name is not None}
     handlers = {spec.queue: spec for spec in app.specs() if spec.name is None}
     driver = _driver(app, limits.PATIENCE_MS)
+    workers: list[Worker] = []
+
+    def stop(hard: bool) -> None:
+        for worker in workers:
+            worker.stop_hard() if hard else worker.drain()
+
+    timeouts = timeouts_of(app.specs())
+    keeper = KeeperLink(app.settings.url, engine_spec_of(engine), timeouts, parent=parent, stop=stop)
     try:
         worker = Worker(
             engine,
@@ -133,7 +132,7 @@ async def run_worker(
             tasks,
             handlers,
             options.queues or queues_of(app),
-            keeper=ProcessKeeper(app.settings.url, recipe, timeouts_of(app.specs())),
+            keeper=keeper,
             concurrency=options.concurrency,
             burst=options.burst,
             grace_ms=round(options.grace * limits.SECOND),
@@ -146,10 +145,52 @@ async def run_worker(
             middleware=app.layers,
             env=Env(machine=_machine_of(app)),
         )
-        return await _Watched(worker, options.outlets, tether, app.settings.url.startswith("embedded:")).run(ended)
+        workers.append(worker)
+        reporting = asyncio.create_task(_report(worker, keeper))
+        status = ExitStatus.FAILED
+        try:
+            status = await worker.run()
+        finally:
+            finished = Finished(status, worker.retiring is not None)
+            ended(finished)
+            reporting.cancel()
+        return finished
     finally:
         await driver.close()
         await app.aclose()
+
+
+def _check_url(url: str) -> None:
+    if url.removeprefix("embedded:").strip("/") == "":
+        raise InvalidArgument(
+            "The URL is `embedded:` without a path: each process would get an empty Redis of its own. Give a path that "
+            "producers and workers share, as in embedded:./leasehold-data."
+        )
+
+
+async def _report(worker: Worker, keeper: KeeperLink) -> None:
+    """Send the status to the parent every second, and each new state at once."""
+    ready, stopping = asyncio.ensure_future(worker.until_ready()), asyncio.ensure_future(worker.until_stopping())
+    try:
+        while not stopping.done():
+            waiting = {stopping} if ready.done() else {ready, stopping}
+            await asyncio.wait(waiting, timeout=HEALTH_MS / limits.SECOND, return_when=asyncio.FIRST_COMPLETED)
+            keeper.tell(_status_of(worker, ready.done()))
+        while True:
+            await asyncio.sleep(HEALTH_MS / limits.SECOND)
+            keeper.tell(_status_of(worker, ready.done()))
+    finally:
+        ready.cancel()
+        stopping.cancel()
+
+
+def _status_of(worker: Worker, was_ready: bool) -> Status:
+    state = WorkerState.RUNNING if was_ready else WorkerState.STARTING
+    if worker.retiring is not None:
+        state = WorkerState.RETIRING
+    elif worker.stopping:
+        state = WorkerState.STOPPING
+    return Status(os.getpid(), state, worker.good_at, worker.active, worker.id, worker.trouble or "")
 
 
 def _machine_of(app: Leasehold) -> Machine | None:
@@ -161,62 +202,6 @@ def _machine_of(app: Leasehold) -> Machine | None:
         return Machine(Path(tempfile.gettempdir(), f"leasehold-{os.getuid()}-{digest}"))
     except FileNotFoundError:
         return None
-
-
-class _Watched:
-    """A worker that tells how it is: its supervisor, a file, a port, as far as there are any."""
-
-    def __init__(self, worker: Worker, outlets: HealthOutputs, tether: SupervisorLink | None, embedded: bool) -> None:
-        self._worker = worker
-        self._outlets = outlets
-        self._tether = tether
-        self._embedded = embedded
-        self._ready = False
-
-    async def run(self, ended: Callable[[Finished], None]) -> Finished:
-        worker, tether = self._worker, self._tether
-        if tether is not None:
-            loop = asyncio.get_running_loop()
-            tether.attach(lambda: _on(loop, worker.drain), lambda: _on(loop, worker.stop_hard))
-        teller = HealthReporter(lambda: Health.of([self._condition()], time.monotonic()), self._outlets)
-        changes = asyncio.create_task(self._follow_changes())
-        status = ExitStatus.FAILED
-        # In a thread: a handler that holds up this loop must not make the worker look dead.
-        with HealthReporterThread(teller, self._tell) if tether or self._outlets else nullcontext():
-            try:
-                status = await worker.run()
-            finally:
-                finished = Finished(status, worker.retiring is not None)
-                ended(finished)
-        changes.cancel()
-        return finished
-
-    async def _follow_changes(self) -> None:
-        """What others wait for is told at once, not with the next round."""
-        await self._worker.until_ready()
-        self._ready = True
-        self._tell()
-        await self._worker.until_stopping()
-        self._tell()
-
-    def _tell(self) -> None:
-        if self._tether is not None:
-            self._tether.tell(self._condition())
-
-    def _condition(self) -> WorkerStatus:
-        worker = self._worker
-        state = WorkerState.RUNNING if self._ready else WorkerState.STARTING
-        if worker.retiring is not None:
-            state = WorkerState.RETIRING
-        elif worker.stopping:
-            state = WorkerState.STOPPING
-        about = (worker.active, worker.id, self._embedded, worker.trouble or "")
-        return WorkerStatus(os.getpid(), state, worker.good_at, *about)
-
-
-def _on(loop: asyncio.AbstractEventLoop, act: Callable[[], None]) -> None:
-    with suppress(RuntimeError):  # the loop is closed: the worker has ended
-        loop.call_soon_threadsafe(act)
 
 
 def queues_of(app: Leasehold) -> Sequence[str]:

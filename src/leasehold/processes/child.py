@@ -1,63 +1,70 @@
-"""One worker process, as its supervisor sees it: started, told to stop, heard, killed by its pid."""
+"""One worker process as its parent sees it: started, kept, asked to stop, followed to its end."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
+import logging
 import signal
 import socket
 import time
 from collections.abc import Callable, Sequence
 
-from leasehold.bootstrap import command_of
-from leasehold.processes.link import CHILD_LINE_MAX, HARD, STOP
-from leasehold.processes.report import WorkerState, WorkerStatus
-from leasehold.processes.system import is_over
+from leasehold.processes.keeper import Driver, LeaseKeeper
+from leasehold.processes.messages import Goodbye, Holdings, MessageSocket, Orders, Report, Status, Stop, WorkerState
+from leasehold.protocols.registry import engine_of
+from leasehold.runtime.log import brief, log_event
 from leasehold.runtime.waits import catch_up
 
 
 class WorkerProcess:
-    """See the module. `heard` and `ended` are called on the loop, `ended` once and last.
+    """A worker process, and the keeper of its leases.
 
-    child = await WorkerProcess.start(0, lambda descriptor: [...], heard, ended)
+    child = await WorkerProcess.start(0, lambda descriptor: [...], driver_of)
+    child.follow(heard, ended)
     """
 
     def __init__(
-        self, place: int, process: asyncio.subprocess.Process, writer: asyncio.StreamWriter, began_at: float
+        self,
+        place: int,
+        process: asyncio.subprocess.Process,
+        messages: MessageSocket,
+        driver_of: Callable[[str], Driver],
     ) -> None:
         self.place = place
         self.pid = process.pid
-        self.began_at = began_at
-        self.condition = WorkerStatus(process.pid, WorkerState.STARTING, began_at)
+        self.began_at = time.monotonic()
+        self.status = Status(process.pid, WorkerState.STARTING, self.began_at)
         self.was_ready = False
         """Whether it has ever been running."""
-        self.leaving = False
-        """It was told to stop."""
-        self._silent = False
+        self.is_leaving = False
+        """Whether it was asked to stop."""
+        self.keeping: asyncio.Task[None] | None = None
+        """Keeps its leases, and after its end releases its jobs."""
+        self._keeper: LeaseKeeper | None = None
+        self._has_stopped = False
         self._process = process
-        self._writer = writer
+        self._messages = messages
+        self._driver_of = driver_of
 
     @classmethod
     async def start(
         cls,
         place: int,
         command: Callable[[int], Sequence[str]],
-        heard: Callable[[WorkerProcess], None],
-        ended: Callable[[WorkerProcess, int], None],
+        driver_of: Callable[[str], Driver],
         *,
-        alone: bool = False,
+        is_alone: bool = False,
     ) -> WorkerProcess:
-        """Start it with the command that belongs to the descriptor of its tether. `alone`: it has our stdin.
+        """Start one with the command for this descriptor of its socket. `is_alone`: it has the stdin of its parent.
 
         Raises `OSError` when the system cannot start a process.
         """
         ours, theirs = socket.socketpair()
         try:
-            began_at = time.monotonic()
             process = await asyncio.create_subprocess_exec(
                 *command(theirs.fileno()),
-                stdin=None if alone else asyncio.subprocess.DEVNULL,
+                stdin=None if is_alone else asyncio.subprocess.DEVNULL,
                 pass_fds=(theirs.fileno(),),
             )
         except BaseException:
@@ -65,64 +72,74 @@ class WorkerProcess:
             raise
         finally:
             theirs.close()
-        reader, writer = await asyncio.open_connection(sock=ours, limit=CHILD_LINE_MAX)
-        child = cls(place, process, writer, began_at)
-        child._following = asyncio.create_task(child._follow(reader, heard, ended))
-        return child
+        return cls(place, process, await MessageSocket.open(ours), driver_of)
 
-    _following: asyncio.Task[None]
+    def follow(self, heard: Callable[[WorkerProcess], None], ended: Callable[[WorkerProcess, int], None]) -> None:
+        """Call `heard` for each new status, and `ended` with the status of the process, once and last."""
+        self._following = asyncio.create_task(self._follow(heard, ended))
 
-    @property
-    def over(self) -> bool:
-        """Whether it has ended, or only waits for its keeper to give back its jobs."""
-        return self._silent or is_over(self.pid)
-
-    def order(self, *, hard: bool = False) -> None:
-        """Tell it to stop. Harmless when it has ended, or was told before."""
-        self.leaving = True
-        if not self._writer.is_closing():
-            self._writer.write(HARD if hard else STOP)
-
-    def hurry(self) -> None:
-        """Tell one that only waits for its keeper to end at once. It has no line to us any more, so by a signal."""
-        if self._process.returncode is None and self.over:
+    def stop(self, *, hard: bool = False) -> None:
+        """Ask it to stop. Harmless when it has ended."""
+        self.is_leaving = True
+        if not self._messages.is_closed:
+            self._messages.send(Stop(hard))
+        elif self._process.returncode is None and not self._has_stopped:  # it has a keeper of its own by now
             with contextlib.suppress(ProcessLookupError):
                 self._process.terminate()
 
     def kill(self) -> None:
-        """End it by force. Its keeper gives back what it held."""
-        self.leaving = True
+        """End it by force. Its jobs are released."""
+        self.is_leaving = True
         if self._process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 self._process.kill()
 
     async def _follow(
-        self,
-        reader: asyncio.StreamReader,
-        heard: Callable[[WorkerProcess], None],
-        ended: Callable[[WorkerProcess, int], None],
+        self, heard: Callable[[WorkerProcess], None], ended: Callable[[WorkerProcess, int], None]
     ) -> None:
-        listening = asyncio.create_task(self._listen(reader, heard))
+        receiving = asyncio.create_task(self._receive(heard))
         status = await self._process.wait()
-        # What it said last counts as well, and lies in the line already. The end of the line is not waited for: what
-        # holds it open now, as a child does that a handler has forked, is no worker.
+        # Its last messages are in the socket already. The end of the socket is not waited for: a child that a handler
+        # has forked may hold it open.
         await catch_up()
-        listening.cancel()
-        self._writer.close()
+        receiving.cancel()
+        self._messages.close()
+        if self._keeper is not None:
+            self._keeper.process_ended()
         ended(self, status)
 
-    async def _listen(self, reader: asyncio.StreamReader, heard: Callable[[WorkerProcess], None]) -> None:
-        while True:
-            try:
-                line = await reader.readline()
-            except (OSError, ValueError):  # ValueError: longer than any line of ours
-                return
-            if not line:
-                self._silent = True
-                return
-            with contextlib.suppress(ValueError, KeyError, TypeError):
-                self.condition = WorkerStatus.from_line(line)
-                heard(self)
+    async def _receive(self, heard: Callable[[WorkerProcess], None]) -> None:
+        """An error here does not end the parent: the socket is closed, and the worker starts a keeper of its own."""
+        try:
+            while (message := await self._messages.receive()) is not None:
+                if isinstance(message, Orders) and self._keeper is None:
+                    driver = self._driver_of(message.url)
+                    self._keeper = LeaseKeeper(message, engine_of(message.spec), driver, self._report)
+                    self.keeping = asyncio.create_task(self._keep(self._keeper))
+                elif isinstance(message, Holdings | Goodbye) and self._keeper is not None:
+                    self._has_stopped = isinstance(message, Goodbye)
+                    self._keeper.take(message)
+                elif isinstance(message, Status):
+                    self.status = message
+                    heard(self)
+        except Exception as error:
+            self._keeper_failed(error)
+        self._messages.close()
+        if self._keeper is not None:
+            self._keeper.socket_closed()
+
+    async def _keep(self, keeper: LeaseKeeper) -> None:
+        try:
+            await keeper.run()
+        except Exception as error:
+            self._keeper_failed(error)
+
+    def _keeper_failed(self, error: Exception) -> None:
+        log_event(logging.ERROR, "keeper_failed", child=self.pid, error=brief(error))
+        self._messages.close()
+
+    def _report(self, report: Report) -> None:
+        self._messages.send(report, is_replaced=True)
 
 
 def how_it_ended(status: int) -> str:
@@ -136,22 +153,3 @@ def how_it_ended(status: int) -> str:
     with contextlib.suppress(ValueError):
         return signal.Signals(-status).name
     return f"signal {-status}"
-
-
-def another_worker(arguments: Sequence[str], ours: Sequence[str], original: Sequence[str], program: str) -> list[str]:
-    """The command line of a Leasehold command with these arguments, run as this process is.
-
-    `ours`: the arguments of this process (`sys.argv[1:]`), `original`: all that it was started with (`sys.orig_argv`),
-    which has options of Python's too. What cannot be told apart is left out.
-
-    >>> another_worker(["worker"], ["dev", "a:b"], ["python", "-X", "dev", "-m", "leasehold", "dev", "a:b"], "python3")
-    ['python3', '-X', 'dev', '-m', 'leasehold', 'worker']
-    """
-    head = list(original[1 : len(original) - len(ours)])
-    if list(original[len(original) - len(ours) :]) != list(ours) or not _is_leasehold(head):
-        return command_of("leasehold", *arguments)
-    return [program, *head, *arguments]
-
-
-def _is_leasehold(head: Sequence[str]) -> bool:
-    return bool(head) and (list(head[-2:]) == ["-m", "leasehold"] or os.path.basename(head[-1]) == "leasehold")

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import logging
 import os
 import socket
-import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from leasehold.core import limits
 from leasehold.core.errors import InvalidArgument, NotConfigured
-from leasehold.processes.report import Health
+from leasehold.processes.messages import Status, WorkerState
 from leasehold.runtime.log import brief, log_event
 
+HEALTH_READY_MS: Final = 15 * limits.SECOND
+"""A worker without a good reply of Redis for this long is not ready. An idle worker asks every few seconds."""
+HEALTH_LIVE_MS: Final = limits.MINUTE
+"""A worker without a good reply of Redis for this long is not live. It keeps trying."""
 HEALTH_MS: Final = 1 * limits.SECOND
 """How often a worker reports its health: in its file, and to its supervisor."""
 HEALTH_CONNECTIONS: Final = 32
@@ -28,6 +32,40 @@ HEALTH_REQUEST_MAX: Final = 8 * 1024
 
 HERE: Final = "127.0.0.1"
 _REASONS: Final = {200: "OK", 404: "Not Found", 405: "Method Not Allowed", 408: "Request Timeout", 503: "Unavailable"}
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """How the worker processes of one command are: live and ready when at least one of them is."""
+
+    live: bool
+    ready: bool
+    text: bytes
+
+    @classmethod
+    def of(cls, statuses: Sequence[Status], now: float) -> Health:
+        """Judge them by the time `now` of the monotonic clock.
+
+        >>> Health.of([Status(7, WorkerState.RUNNING, good_at=100.0)], now=100.5).ready
+        True
+        """
+        live = any(now - one.good_at < HEALTH_LIVE_MS / limits.SECOND for one in statuses)
+        ready = any(
+            one.state is WorkerState.RUNNING and now - one.good_at < HEALTH_READY_MS / limits.SECOND for one in statuses
+        )
+        shown = {"live": live, "ready": ready, "workers": [_shown(one, now) for one in statuses]}
+        return cls(live, ready, json.dumps(shown).encode() + b"\n")
+
+
+def _shown(status: Status, now: float) -> dict[str, Any]:
+    about = {
+        "worker": status.worker,
+        "pid": status.pid,
+        "state": str(status.state),
+        "last_good_reply_s": round(max(0.0, now - status.good_at), 3),
+        "active": status.active,
+    }
+    return about | {"reason": status.reason} if status.reason else about
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,12 +139,12 @@ class HealthReporter:
         if self._outlets.address is not None:
             self._server = await self._listen(*self._outlets.address)
 
-    async def run(self, told: Callable[[], None] = lambda: None) -> None:
-        """After `open`. `told` is called after every round."""
+    async def run(self) -> None:
+        """Write the file every second. To be called after `open`."""
         try:
             while True:
-                self._write()
-                told()
+                if self._outlets.file is not None:  # in a thread: the disk may be slow, and heartbeats must not wait
+                    await asyncio.to_thread(self._write, self._outlets.file, self._look().text)
                 await asyncio.sleep(HEALTH_MS / limits.SECOND)
         finally:
             if self._server is not None:
@@ -115,15 +153,12 @@ class HealthReporter:
 
     # ------------------------------------------------------------------------------------------------------ the file
 
-    def _write(self) -> None:
-        """Whole or not at all: who reads it never sees half of it."""
-        path = self._outlets.file
-        if path is None:
-            return
+    def _write(self, path: str, text: bytes) -> None:
+        """Write the file atomically."""
         fresh = f"{path}.{os.getpid()}"
         try:
             with open(fresh, "wb") as file:
-                file.write(self._look().text)
+                file.write(text)
             os.replace(fresh, path)
         except OSError as error:
             if str(error) != self._trouble:  # once, not every second
@@ -156,7 +191,7 @@ class HealthReporter:
                     writer.write(self._response(await reader.readuntil(b"\r\n\r\n")))
                     await writer.drain()
         except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-            pass  # whoever asked so is told by the end of the connection
+            pass  # the end of the connection is the answer
         finally:
             self._open -= 1
             writer.close()
@@ -177,53 +212,3 @@ class HealthReporter:
             "Cache-Control: no-store\r\nConnection: close\r\n\r\n"
         ).encode()
         return head if method == b"HEAD" else head + body
-
-
-class HealthReporterThread:
-    """A teller on a loop of its own, so that it also answers while a handler holds up the worker's.
-
-    with HealthReporterThread(HealthReporter(look, outlets), told): ...
-
-    Raises `NotConfigured` on entering when the port cannot be had.
-    """
-
-    def __init__(self, teller: HealthReporter, told: Callable[[], None] = lambda: None) -> None:
-        self._teller = teller
-        self._told = told
-        self._begun = threading.Event()
-        self._failed: NotConfigured | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._task: asyncio.Task[None] | None = None
-        self._thread = threading.Thread(target=self._run, name="leasehold-health", daemon=True)
-
-    def __enter__(self) -> None:
-        self._thread.start()
-        self._begun.wait()
-        if self._failed is not None:
-            raise self._failed
-
-    def __exit__(self, *_: object) -> None:
-        if self._loop is not None and self._task is not None:
-            with contextlib.suppress(RuntimeError):  # it has ended by itself
-                self._loop.call_soon_threadsafe(self._task.cancel)
-        self._thread.join(limits.HARD_STOP_MS / limits.SECOND)
-
-    def _run(self) -> None:
-        with contextlib.suppress(asyncio.CancelledError):
-            asyncio.run(self._main())
-
-    async def _main(self) -> None:
-        self._loop, self._task = asyncio.get_running_loop(), asyncio.current_task()
-        try:
-            await self._teller.open()
-            await self._teller.run(self._after_a_round)
-        except NotConfigured as error:
-            self._failed = error
-        except Exception as error:
-            log_event(logging.ERROR, "health_ended", error=brief(error))
-        finally:
-            self._begun.set()
-
-    def _after_a_round(self) -> None:
-        self._begun.set()
-        self._told()

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from leasehold.core import limits
+from leasehold.core.backoff import Pauses
 
 CHILD_YOUNG_MS: Final = 10 * limits.SECOND
 """A worker process that dies sooner after its start died young: it is replaced after a pause that grows."""
@@ -14,25 +15,25 @@ CHILD_BACKOFF_MS: Final = 250
 CHILD_BACKOFF_CAP_MS: Final = 10 * limits.SECOND
 """The longest of these pauses."""
 CHILD_FAILURES: Final = 10
-"""When this many in a row died before they were ready, and no other is ready, the supervisor ends."""
+"""When this many in a row died before they were ready, and no other is ready, the parent ends."""
 
 
-class Pauses:
-    """Of one place. A death is made up for at once; those soon after the start, one after the other, later and later.
+class RestartPauses:
+    """The pauses of one place: none after a first death, growing ones after deaths that follow a start closely.
 
-    >>> pauses = Pauses(lambda: 1.0)
+    >>> pauses = RestartPauses(lambda: 1.0)
     >>> [pauses.after(lived_s) for lived_s in (3600, 1, 1, 1, 3600)]
     [0.0, 0.0, 0.25, 0.5, 0.0]
     """
 
     def __init__(self, random: Callable[[], float]) -> None:
-        self._random = random
-        self._young = 0
+        self._pauses = Pauses(CHILD_BACKOFF_MS / limits.SECOND, CHILD_BACKOFF_CAP_MS / limits.SECOND, random)
+        self._died_young = False
 
     def after(self, lived_s: float) -> float:
-        """One died that had lived for so long. In seconds; half of it by chance, so that places do not go together."""
-        self._young = self._young + 1 if lived_s * limits.SECOND < CHILD_YOUNG_MS else 0
-        if self._young < 2:
-            return 0.0
-        most = min(CHILD_BACKOFF_CAP_MS, CHILD_BACKOFF_MS << min(self._young - 2, 16))
-        return most * (0.5 + self._random() / 2) / limits.SECOND
+        """Return the pause in seconds after the death of a process that had lived for `lived_s`."""
+        before, self._died_young = self._died_young, lived_s * limits.SECOND < CHILD_YOUNG_MS
+        if before and self._died_young:
+            return self._pauses.next_s()
+        self._pauses.reset()
+        return 0.0

@@ -1,4 +1,4 @@
-"""What a supervisor is to run, and the places of its worker processes. Values and a little arithmetic, no processes."""
+"""What a parent process runs, and the places of its worker processes. Values and a little arithmetic."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Final
 from leasehold.core import limits
 from leasehold.processes.child import WorkerProcess
 from leasehold.processes.health import HealthOutputs
-from leasehold.processes.restarts import Pauses
+from leasehold.processes.restarts import RestartPauses
 
 CHILD_START_MS: Final = limits.MINUTE
 """A worker process that is not ready after this time is logged. A rolling restart continues without it."""
@@ -23,8 +23,8 @@ CHILD_RETIRING_MOST: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
-class SupervisorConfig:
-    """What to run. `command`: the command line of a worker process whose tether is this descriptor.
+class ParentConfig:
+    """What to run. `command`: the command line of a worker process whose socket to its parent is this descriptor.
 
     `grace_s`: how long its running jobs may go on after a stop was asked for. `burst`: a process that ends well is not
     replaced. `watched`: a folder; when Python files below it change, all are replaced.
@@ -43,7 +43,7 @@ class Slot:
     """Where one worker process is at work. Besides it there may be some that finish their last jobs."""
 
     number: int
-    pauses: Pauses
+    pauses: RestartPauses
     current: WorkerProcess | None = None
     successor: WorkerProcess | None = None
     """In a rolling restart: takes over when it is ready."""

@@ -45,26 +45,21 @@ class WatchedDriver(Driver, Protocol):
 
 
 class KeeperGone(Exception):
-    """The process that keeps the leases has ended."""
+    """The process that keeps the leases has ended, or is silent."""
 
 
 class Keeper(Protocol):
-    """The process that keeps this worker's leases, from outside of the event loop and of the handlers' GIL."""
-
-    @property
-    def pid(self) -> int | None:
-        """Its process, a child of this one; None when there is none."""
-        ...
+    """The process that keeps this worker's leases: its parent, or one that this worker starts. It runs no handlers."""
 
     async def start(self, worker: str, queues: Sequence[str]) -> None:
-        """Start it, also again after it has ended. Its first heartbeat says that it is ready.
+        """Have the leases kept; also again after `KeeperGone`. The first report says that it is ready.
 
         Raises `OSError` when the system cannot start a process just now.
         """
         ...
 
     async def report(self) -> HeartbeatReply | None:
-        """The next thing it says: a heartbeat that went through, or None: alive, but Redis did not answer.
+        """The next report: a heartbeat that went through, or None: the keeper is alive, but Redis did not answer.
 
         Raises `KeeperGone` as soon as it has ended.
         """
@@ -72,41 +67,36 @@ class Keeper(Protocol):
 
     @property
     def kept_at(self) -> Mapping[str, float]:
-        """When the last good beat of each queue was sent, as the last report says; by `Env.lease_clock`.
+        """When the last good heartbeat of each queue was sent, as the last report says; by `Env.lease_clock`.
 
         Of queues of which something may be held. The report may have waited to be read, so this is not when it came.
         """
         ...
 
     def show(self, leases: Mapping[LeaseRef, float]) -> None:
-        """Tell it which leases to ask about, and when, by the monotonic clock, to give each up. Never blocks."""
+        """Send which leases to ask about, and when, by the monotonic clock, to give each up. Never blocks."""
         ...
 
     def keep(self, queues: frozenset[str]) -> None:
-        """Tell it of which queues something may be held; none: there is nothing to keep, and it rests.
+        """Send the queues on which something may be held; none: there is nothing to keep.
 
-        Never blocks. Until it is told, it keeps all. While it keeps any, it comes by the others now and then: often
-        enough to keep what a claim has brought before we could tell.
+        Never blocks. Before the first call it keeps all queues. While it keeps any, it beats the others now and then:
+        often enough to keep what a claim has brought before the worker could send this.
         """
         ...
 
     def guard(self, pids: Sequence[int]) -> None:
-        """Tell it which job processes there are, those that may have a job first. When this process dies, it kills
-        them, each with its group, before it gives anything back. Never blocks."""
+        """Send which job processes there are, those that may have a job first. When this process dies, the keeper kills
+        them, each with its group, before it releases anything. Never blocks."""
         ...
 
-    def kill(self) -> None:
-        """End it at once, because it is silent: `report` raises `KeeperGone`. Harmless when it has ended."""
+    def replace(self) -> None:
+        """Give up a keeper that is silent: `report` raises `KeeperGone`. Harmless when it has ended."""
         ...
 
-    def bequeath(self, crashed: bool) -> bool:
-        """This process is about to end, and with it handlers beside which nothing may run, or it could not give back
-        what it holds: keep until then, and give back after that what is held, as crashed or not. In place of `stop`;
-        nothing is said to it any more. False: it has ended, or is stopped, and cannot."""
-        ...
-
-    async def stop(self) -> None:
-        """End it. Harmless when it has ended."""
+    async def stop(self, *, left: bool = False, crashed: bool = False) -> None:
+        """Say goodbye. `left`: this worker still holds jobs. The keeper keeps them until this process has ended, then
+        releases them, as `crashed` or not. Harmless when it has ended."""
         ...
 
 

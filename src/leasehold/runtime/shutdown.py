@@ -1,11 +1,12 @@
-"""The end of a worker's leases: what it still holds is given back, by itself where it can be, else by its keeper.
+"""Graceful shutdown: the worker releases the jobs that it still holds, or leaves them to its keeper.
 
-Some of it must wait for the end of this process, since handlers go on here beside which nothing may run. And Redis may
-be away just now.
+The keeper releases them when this process has ended. That is needed for jobs whose handlers go on although nothing may
+run beside them, and when Redis does not answer.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -18,6 +19,7 @@ from leasehold.runtime.intake import Intake
 from leasehold.runtime.jobs.held import Held
 from leasehold.runtime.jobs.overrun import outlasting
 from leasehold.runtime.jobs.table import Inflight
+from leasehold.runtime.log import log_event
 from leasehold.runtime.settler import Settler
 from leasehold.runtime.waits import within
 
@@ -35,22 +37,24 @@ class Shutdown:
     settler: Settler
     executor: Executor
     heart: Heartbeat
-    bequeathed: bool = False
-    """Something was left to the keeper, which acts when this process has ended: it must not be ended with it."""
+    left: bool = False
+    """Whether jobs were left to the keeper. It releases them when this process has ended."""
 
     async def run(self, most_s: float, crashed: bool) -> int | None:
-        """Release what is held, within about `most_s`. `crashed`: all that runs counts a crash. Answers how many jobs
-        were released; None: not known."""
+        """Release what is held, within about `most_s`. `crashed`: each running job counts a crash. Return how many jobs
+        were released; None: unknown."""
         self.heart.lay_down()
         kept = outlasting(self.inflight)
-        # Before the keeper is told goodbye: until then it can still do this in our place. A beat that comes after it
-        # finds nothing to keep.
-        given_back = await self._give_back(kept, most_s, crashed)
-        if kept or (given_back is None and self.intake.keeping_since is not None):
-            self.bequeathed = self.heart.bequeath(crashed)
-        if not self.bequeathed:
-            await within(self.heart.stop(), limits.HARD_STOP_MS / limits.SECOND)
-        return given_back
+        # Before the goodbye: until then the keeper releases all if this process dies.
+        released = await self._give_back(kept, most_s, crashed)
+        self.left = bool(kept) or (released is None and self.intake.keeping_since is not None)
+        held = self.inflight.everything()
+        # A job whose time is over counts: else one that always hangs would come back for ever. The others do not.
+        crashed = crashed or (bool(held) and all(one.run.verdict is not None for one in held))
+        if self.left:
+            log_event(logging.WARNING, "jobs_left", worker=self.context.worker, jobs=len(held))
+        await within(self.heart.stop(left=self.left, crashed=crashed), limits.HARD_STOP_MS / limits.SECOND)
+        return released
 
     async def _give_back(self, kept: Sequence[Held], most_s: float, crashed: bool) -> int | None:
         if kept:

@@ -41,14 +41,14 @@ class ExitStatus(IntEnum):
     HARD = 2
     """Stopped without waiting: handlers may still be running. End the process with `os._exit`."""
     ABANDONED = 3
-    """Stopped in good order, but for handlers that would not end, or for jobs that are left to the keeper. End the
-    process with `os._exit`: the end of the loop and of the interpreter would wait for the ones and end the other."""
+    """Stopped in order, but handlers go on, or jobs are left to the keeper, which releases them when this process has
+    ended. End it with `os._exit`: the end of the loop and of the interpreter would wait for the handlers."""
 
 
 class Worker:
     """Runs jobs of some queues until it is told to stop.
 
-        worker = Worker(engine, driver, tasks, handlers, ["images"], keeper=ProcessKeeper(...))
+        worker = Worker(engine, driver, tasks, handlers, ["images"], keeper=KeeperLink(...))
         status = await worker.run()
 
     `tasks` by name and `handlers` (of raw payloads) by queue. `weights`: how often a queue is looked at first, 1 where
@@ -306,7 +306,7 @@ class Worker:
         log_event(logging.INFO, "stopped", worker=self.id, **about, unheard=unheard)
         if hard or self._fatal is not None:
             return ExitStatus.HARD if hard else ExitStatus.FAILED
-        return ExitStatus.ABANDONED if going_on or parts.shutdown.bequeathed else ExitStatus.OK
+        return ExitStatus.ABANDONED if going_on or parts.shutdown.left else ExitStatus.OK
 
     def _release_pending(self) -> None:
         self._parts.executor.release(self._parts.inflight.take_pending(lambda _: True))

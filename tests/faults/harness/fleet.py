@@ -1,9 +1,10 @@
-"""The worker processes of a run: real `leasehold worker` commands, hit by their pid and replaced at once."""
+"""The worker processes of a run: real `leasehold worker` commands, hit by the pid of the worker, not of its parent."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -16,12 +17,13 @@ from typing import Final, Self
 from leasehold.testing.death_signal import dies_with_parent
 from tests.faults.harness import broken
 from tests.faults.harness.history import Diary, Event, Op
+from tests.support.processes import workers
 
 APP: Final = "tests.faults.harness.jobs:app"
 START_S: Final = 30.0
 END_S: Final = 10.0
-LOG_HEAD: Final = 8_000
 LOG_TAIL: Final = 2_000
+ENDED: Final = re.compile(r"child_ended place=\d+ child=(\d+) how=(?:(SIG\w+)|'status (\d+)')")
 
 
 class Fleet:
@@ -51,6 +53,10 @@ class Fleet:
         self._args = args
         self._replace = replace
         self._live: dict[int, subprocess.Popen[bytes]] = {}
+        """Worker process -> its parent, the command."""
+        self._parents: list[subprocess.Popen[bytes]] = []
+        self._reported: set[int] = set()
+        """Processes whose end was written down."""
         self.stopped: set[int] = set()
         self.doomed: set[int] = set()
         """Those that are meant to end by themselves."""
@@ -80,12 +86,12 @@ class Fleet:
         return [pid for pid in self._live if not self._has_started(pid)]
 
     def start(self, **environment: str) -> int:
-        """One more. Answers its pid."""
+        """One more. Answers the pid of the worker."""
         command = [sys.executable, "-P", "-W", "error", "-m", "leasehold", "worker", APP, "-c", str(self._slots)]
         path = self._folder / f"{time.monotonic_ns()}.starting"
         chosen = broken.environment(**{**self._environment, **environment})
         with path.open("wb") as log:
-            process = subprocess.Popen(
+            parent = subprocess.Popen(
                 dies_with_parent([*command, *self._args]),
                 cwd=broken.ROOT,
                 env=chosen,
@@ -93,26 +99,36 @@ class Fleet:
                 stdout=log,
                 stderr=log,
             )
-        self._live[process.pid] = process
-        path.rename(self._log(process.pid))
-        return process.pid
+        self._parents.append(parent)
+        path.rename(self._log(parent))
+        until = time.monotonic() + START_S
+        while not (found := workers(parent.pid)):
+            assert parent.poll() is None, f"a worker has not started:\n{self.trouble()}"
+            assert time.monotonic() < until, f"a worker has not started:\n{self.trouble()}"
+            time.sleep(0.01)
+        self._live |= dict.fromkeys(found, parent)
+        return found[0]
 
     def kill(self, pid: int, family: bool = False) -> None:
-        """SIGKILL, and another one in its place. `family`: the process that keeps its leases dies, too, as with a
-        machine; else that one is left to see it."""
-        process = self._live.pop(pid)
+        """SIGKILL, and another command in its place. `family`: its parent dies, too, as with a machine; else that one
+        is left to see it."""
+        parent = self._live.pop(pid)
         self.stopped.discard(pid)
-        children = _children(pid) if family else []
-        for child in children:
-            os.kill(child, signal.SIGSTOP)
-        process.kill()
-        # Its keeper may notice before we do, and give its jobs to others.
+        self._reported.add(pid)
+        if family:
+            parent.send_signal(signal.SIGSTOP)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+        # Its parent may notice before we do, and give its jobs to others.
         killed_ns = time.monotonic_ns()
-        for child in children:
-            os.kill(child, signal.SIGKILL)
-        process.wait(END_S)
+        if family:
+            parent.kill()
+        else:
+            parent.terminate()
+        parent.wait(END_S)
         self._diary.write(Event(Op.KILL, target=pid), killed_ns)
-        self._follow()
+        if self._replace:
+            self.start()
 
     def stop(self, pid: int) -> None:
         """SIGSTOP: it hangs, and does not know it."""
@@ -128,29 +144,53 @@ class Fleet:
 
     def tell_to_end(self, pid: int, wait_s: float | None = END_S) -> int:
         """SIGTERM; its exit status. Whoever has not ended after `wait_s` is killed, as orchestrators do it."""
-        process = self._live.pop(pid)
-        process.terminate()
+        parent = self._live[pid]
+        self._reported.update(self._forget(parent))
+        parent.terminate()
         try:
-            status = process.wait(wait_s)
+            status = parent.wait(wait_s)
         except subprocess.TimeoutExpired:
-            process.kill()
-            status = process.wait(END_S)
+            os.kill(pid, signal.SIGKILL)
+            parent.kill()
+            status = parent.wait(END_S)
             self._diary.write(Event(Op.KILL, target=pid))
         self.statuses[pid] = status
         return status
 
     def look_after(self) -> None:
-        """Write down who has ended by itself, and replace it."""
-        for pid, process in list(self._live.items()):
-            if process.poll() is not None:
-                del self._live[pid]
-                self.stopped.discard(pid)
-                self.statuses[pid] = process.returncode
-                if pid in self.doomed:
-                    continue
-                last = self._log(pid).read_text()[-LOG_TAIL:]
-                self._diary.write(Event(Op.DIED, target=pid, n=process.returncode, note=last))
-                self._follow()
+        """Write down which workers have ended by themselves. Parents replace them; a parent is replaced here."""
+        for parent in dict.fromkeys(self._live.values()):
+            log = self._log(parent).read_text()
+            for pid, signal_name, status in ENDED.findall(log):
+                self._died(int(pid), -signal.Signals[signal_name] if signal_name else int(status), log)
+            if parent.poll() is None:
+                self._live |= dict.fromkeys(workers(parent.pid), parent)
+                continue
+            own = self._forget(parent)
+            for pid in own:
+                self._died(pid, parent.returncode, log)
+            if self._replace and self.doomed.isdisjoint(own):
+                self.start()
+
+    def _died(self, pid: int, status: int, log: str) -> None:
+        if pid in self._reported:
+            return
+        self._reported.add(pid)
+        self.statuses[pid] = status
+        parent = self._live.pop(pid, None)
+        if pid not in self.doomed:
+            self._diary.write(Event(Op.DIED, target=pid, n=status, note=log[-LOG_TAIL:]))
+        elif parent is not None:
+            self._forget(parent)
+            parent.terminate()
+
+    def _forget(self, parent: subprocess.Popen[bytes]) -> list[int]:
+        """Its workers, which are followed no longer."""
+        own = [pid for pid, one in self._live.items() if one is parent]
+        for pid in own:
+            del self._live[pid]
+            self.stopped.discard(pid)
+        return own
 
     def wait_until_started(self) -> None:
         """Until all that run have said so."""
@@ -168,26 +208,19 @@ class Fleet:
         """The end of each worker's log."""
         return "\n".join(f"{path.name}:\n{path.read_text()[-LOG_TAIL:]}" for path in self._folder.glob("*.log"))
 
-    def _follow(self) -> None:
-        if self._replace:
-            self.start()
-
     def _has_started(self, pid: int) -> bool:
-        with self._log(pid).open("rb") as log:
-            return b" started " in log.read(LOG_HEAD)
+        log = self._log(self._live[pid]).read_text()
+        return re.search(rf"started worker=\S+-{pid}-", log) is not None
 
-    def _log(self, pid: int) -> Path:
-        return self._folder / f"worker-{pid}.log"
+    def _log(self, parent: subprocess.Popen[bytes]) -> Path:
+        return self._folder / f"worker-{parent.pid}.log"
 
     def _close(self) -> None:
-        for process in self._live.values():
+        for pid in self._live:
             with contextlib.suppress(ProcessLookupError):
-                process.kill()
-        for process in self._live.values():
-            process.wait(END_S)
+                os.kill(pid, signal.SIGKILL)
+        for parent in self._parents:
+            parent.kill()
+        for parent in self._parents:
+            parent.wait(END_S)
         self._live.clear()
-
-
-def _children(pid: int) -> list[int]:
-    threads = Path(f"/proc/{pid}/task").glob("*/children")
-    return [int(child) for thread in threads for child in thread.read_text().split()]

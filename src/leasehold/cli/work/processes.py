@@ -1,4 +1,4 @@
-"""The options of `leasehold worker` that are about its processes, and the supervisor that they ask for."""
+"""The options of `leasehold worker` that are about its processes, and its parent process."""
 
 from __future__ import annotations
 
@@ -6,47 +6,39 @@ import asyncio
 import functools
 import logging
 import os
-import signal
-import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 import click
 from click.core import ParameterSource
 
+from leasehold.bootstrap import command_of
+from leasehold.cli.logs import logging_in_thread
 from leasehold.core import limits
-from leasehold.processes.child import another_worker
 from leasehold.processes.health import HealthOutputs
-from leasehold.processes.link import SupervisorLink
+from leasehold.processes.parent import Parent
 from leasehold.processes.reload import check_reload
-from leasehold.processes.slots import SupervisorConfig
-from leasehold.processes.supervisor import Supervisor
+from leasehold.processes.slots import ParentConfig
 
 MAX_PROCESSES: Final = 256
-"""Worker processes of one supervisor."""
+"""Worker processes of one parent."""
 
 F = TypeVar("F", bound=Callable[..., Any])
-_SUPERVISORS: Final = frozenset({"processes", "reload", "health_file", "health_port", "tether"})
-"""Options that are the supervisor's own care, and not of the processes that it starts."""
+_OF_PARENT: Final = frozenset({"processes", "reload", "health_file", "health_port", "parent"})
+"""Options that the parent does not pass on to its worker processes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """What was said of the processes. `tether`: this process is one that a supervisor started."""
+    """The options. `parent`: this process is a worker, and this descriptor is its socket to its parent."""
 
     processes: int
     reload: bool
     max_jobs: int | None
     max_memory: int | None
     outlets: HealthOutputs
-    tether: int | None = None
-
-    @property
-    def supervised(self) -> bool:
-        """Whether this process is to be a supervisor. Recycling needs one: who else would start the next?"""
-        wanted = self.processes > 1 or self.reload or self.max_jobs is not None or self.max_memory is not None
-        return wanted and self.tether is None
+    parent: int | None = None
 
 
 def fleet_options(command: F) -> F:
@@ -54,11 +46,11 @@ def fleet_options(command: F) -> F:
 
     @functools.wraps(command)
     def with_fleet(
-        *args: Any, health_file: str | None, health_port: str | None, tether: int | None, **others: Any
+        *args: Any, health_file: str | None, health_port: str | None, parent: int | None, **others: Any
     ) -> Any:
         outlets = HealthOutputs.of(health_file, health_port)
         own = {name: others.pop(name) for name in ("processes", "reload", "max_jobs", "max_memory")}
-        return command(*args, fleet=Fleet(**own, outlets=outlets, tether=tether), **others)
+        return command(*args, fleet=Fleet(**own, outlets=outlets, parent=parent), **others)
 
     wrapped: Any = with_fleet
     for option in reversed(_OPTIONS):
@@ -88,45 +80,30 @@ _OPTIONS: Final = (
         "--health-port", metavar="[HOST:]PORT",
         help="Answer GET /live and /ready with 200 or 503. The host is 127.0.0.1 unless it is said.",
     ),
-    click.option("--tether", type=int, hidden=True),
+    click.option("--parent", type=int, hidden=True),
 )  # fmt: skip
 
 
-def link_to_supervisor(fleet: Fleet) -> SupervisorLink | None:
-    """The line to the supervisor, if this process is one of its. Orders are heard from now on."""
-    if fleet.tether is None:
-        return None
-    # Closing the terminal is the supervisor's to answer. Not SIG_IGN: what handlers start would inherit it.
-    signal.signal(signal.SIGHUP, lambda *_: None)
-    tether = SupervisorLink(fleet.tether)
-    tether.follow()
-    return tether
+def run_fleet(context: click.Context, fleet: Fleet, grace_s: float, burst: bool) -> int:
+    """Run this same command in worker processes, as their parent. Answers the exit status."""
+    watched = os.getcwd() if fleet.reload else None
+    command = worker_command(arguments_of(context, _OF_PARENT))
+    return run_parent(ParentConfig(command, fleet.processes, grace_s, burst, watched, fleet.outlets))
 
 
-def supervise(context: click.Context, fleet: Fleet, grace_s: float, burst: bool) -> int:
-    """Run this same command in processes, and look after them. Answers the exit status."""
-    plan = SupervisorConfig(
-        worker_command(arguments_of(context, _SUPERVISORS)), fleet.processes, grace_s, burst, outlets=fleet.outlets
-    )
-    return run_plan(replace(plan, watched=os.getcwd() if fleet.reload else None))
-
-
-def run_plan(plan: SupervisorConfig, embedded: Callable[[], None] = lambda: None) -> int:
-    """Run a supervisor to its end."""
-    if plan.watched is not None:
+def run_parent(config: ParentConfig) -> int:
+    """Run a parent process to its end."""
+    if config.watched is not None:
         check_reload()
         logging.getLogger("watchfiles").setLevel(logging.WARNING)  # it says less than we do
-    return asyncio.run(Supervisor(plan, embedded=embedded).run())
+    logging.getLogger("leasehold.redis").propagate = False  # the workers log the same of their own connections
+    with logging_in_thread():
+        return asyncio.run(Parent(config).run())
 
 
 def worker_command(arguments: Sequence[str]) -> Callable[[int], Sequence[str]]:
-    """The command line of a `leasehold worker` with these arguments, for each tether."""
-
-    def command(descriptor: int) -> Sequence[str]:
-        words = ["worker", f"--tether={descriptor}", *arguments]
-        return another_worker(words, sys.argv[1:], sys.orig_argv, sys.executable)
-
-    return command
+    """The command line of a worker process with these arguments, for each descriptor of a socket to its parent."""
+    return lambda descriptor: command_of("leasehold", "worker", f"--parent={descriptor}", *arguments)
 
 
 def arguments_of(context: click.Context, leave_out: frozenset[str]) -> list[str]:

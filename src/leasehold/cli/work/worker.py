@@ -2,43 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import logging
 import os
-import sys
-from collections.abc import Collection, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import click
 
-from leasehold.app.preflight import Inspection, log
-from leasehold.app.run import Finished, WorkerOptions, inspect_redis, queues_of, run_worker
 from leasehold.cli.completion import queue_names
-from leasehold.cli.errors import Exit, UserError, safe
-from leasehold.cli.loader import load
+from leasehold.cli.errors import Exit
 from leasehold.cli.logs import set_up_logging
-from leasehold.cli.work.launch import launch
-from leasehold.cli.work.processes import Fleet, fleet_options, link_to_supervisor, supervise
-from leasehold.cli.work.weights import current_spelling, parse_weights
+from leasehold.cli.work.processes import Fleet, fleet_options, run_fleet
+from leasehold.cli.work.weights import parse_weights
 from leasehold.core import limits
 from leasehold.core.names import LOG_FORMATS
-from leasehold.processes.exit import become_waiter, end_within
 from leasehold.redis.url import Target
-from leasehold.runtime.handlers.loop import heir, run
-from leasehold.runtime.log import log_event
-from leasehold.runtime.signals import on_signals
-from leasehold.runtime.worker import ExitStatus
 
-if TYPE_CHECKING:
-    from leasehold.app.app import Leasehold
-    from leasehold.processes.link import SupervisorLink
-
-LINGER_MS: Final = 2 * limits.SECOND
-"""How long the process waits, after its worker has ended, for threads and exit hooks that handlers left behind."""
-
-_MAX_NAMES: Final = 10
 LEVELS: Final = ("debug", "info", "warning", "error")
 
 
@@ -100,111 +78,27 @@ def worker(
 
     While Redis gives no answer the worker waits, also at the start; with --burst for 10 seconds.
 
-    With --processes, --reload, --max-jobs or --max-memory this process is a supervisor of worker processes and does not
-    load the app. SIGHUP: new processes take the places of the old, one after the other; a single worker stops.
+    This process is the parent of the worker processes. It does not load the app, replaces a process that dies, and
+    keeps the leases of running jobs. SIGHUP: new processes take the places of the old, one after the other.
 
     Exit status: 0 stopped in good order, or nothing left to do (--burst); 1 Redis could not be reached at the start
     (--burst), or a part of the worker could not be kept alive; 2 the command line, the app or a setting is wrong; 3
-    stopped hard; 4 all slots were occupied by handlers that do not end: start it again. Handlers that do not end are
-    not waited for: they end with the process. Threads, child processes and exit hooks that handlers left behind have 2
-    seconds.
+    stopped hard. Handlers that do not end are not waited for: they end with their process. Threads, child processes and
+    exit hooks that handlers left behind have 2 seconds.
     """
     set_up_logging(log_level, log_format)
     if log_format is not None:
-        os.environ["LEASEHOLD_LOG_FORMAT"] = log_format  # the keeper tells of the worker's death in the same form
+        os.environ["LEASEHOLD_LOG_FORMAT"] = log_format  # a keeper process logs in the same form
     logging.getLogger("asyncio").setLevel(logging.INFO)  # its debug lines are not about jobs
     names, own = tuple(dict.fromkeys(queues)), parse_weights(weights)
-    options = WorkerOptions(names, concurrency, burst, grace, own, fleet.max_jobs, fleet.max_memory, fleet.outlets)
-    if fleet.supervised:
-        context.exit(supervise(context, fleet, grace, burst))
-    tether = link_to_supervisor(fleet)
     if url is not None:
-        Target.parse(url)  # a mistake in it is none of the environment's, nor of the app's
-        os.environ["LEASEHOLD_URL"] = url
-    loaded = load(app)
-    if url is not None and loaded.settings.url != url:
-        raise UserError(f"{app} says itself where its Redis is, so --url cannot. Leave out one of the two.")
-    _check_queues(loaded, names, own)
-    fleet.outlets.check()
-    options = replace(options, launch=launch(app))
-    run(_work(loaded, options, allow_eviction, tether))
+        Target.parse(url)  # before anything is started
+    if fleet.parent is None:
+        context.exit(run_fleet(context, fleet, grace, burst))
+    # Here: the parent needs nothing of the app or of the worker, and stays small.
+    from leasehold.app.run import WorkerOptions
+    from leasehold.cli.work.child import run_child
+
+    options = WorkerOptions(names, concurrency, burst, grace, own, fleet.max_jobs, fleet.max_memory)
+    run_child(app, options, parent=fleet.parent, url=url, allow_eviction=allow_eviction)
     context.exit(Exit.OK)
-
-
-def _check_queues(app: Leasehold, queues: Sequence[str], weights: Collection[str]) -> None:
-    """Refuse queues that the protocol or this release reads in another way, and weights of other queues.
-
-    Warn of a queue that nothing in the app names: it may be a typing error, or the queue of `using(queue=...)`.
-    """
-    for queue in queues:
-        app.queue(queue)  # raises for a name that the protocol cannot have
-    served = queues or queues_of(app)
-    for queue in weights:
-        if queue not in served:
-            raise UserError(f"--weight must be of a queue of this worker ({_listed(served)}), got {queue!r}.")
-    named = list(dict.fromkeys(spec.queue for spec in app.specs()))
-    for queue in queues:
-        if queue in named:
-            continue
-        if words := current_spelling(queue, named):
-            raise UserError(f"--queue must be the name of one queue, got {queue!r}. Write {words} instead.")
-        text = f"No task or handler of the app names the queue {queue!r}; those that are named: {_listed(named)}."
-        log_event(logging.WARNING, "queue_unnamed", queue=queue, about=safe(text))
-
-
-def _listed(queues: Sequence[str]) -> str:
-    more = ", ..." if len(queues) > _MAX_NAMES else ""
-    return (", ".join(map(repr, queues[:_MAX_NAMES])) or "none") + more
-
-
-_EXITS: Final = {
-    ExitStatus.OK: Exit.OK,
-    ExitStatus.FAILED: Exit.FAILED,
-    ExitStatus.HARD: Exit.HARD,
-    ExitStatus.ABANDONED: Exit.OK,
-}
-
-
-def _ended(finished: Finished) -> None:
-    end_within(LINGER_MS, _exit_of(finished), heir())
-    with contextlib.suppress(OSError):  # the end of the command tells of it
-        sys.stdout.flush()
-
-
-def _exit_of(finished: Finished) -> Exit:
-    status = _EXITS[finished.status]
-    return Exit.RECYCLED if status is Exit.OK and finished.retired else status
-
-
-async def _inspected(app: Leasehold, burst: bool) -> Inspection | None:
-    """What can be said of its Redis. None: the worker was told to stop while it waited for that."""
-    looking = asyncio.ensure_future(inspect_redis(app, burst))
-    with on_signals(looking.cancel):
-        await asyncio.wait({looking})
-    if looking.cancelled():
-        log_event(logging.INFO, "stopped", reason="Redis gave no answer")
-        return None
-    return looking.result()
-
-
-async def _work(app: Leasehold, options: WorkerOptions, allow_eviction: bool, tether: SupervisorLink | None) -> None:
-    """Run the worker, and see to the end of the process: here and now if the worker did not end well."""
-    found = await _inspected(app, options.burst)
-    if found is None:
-        _ended(Finished(ExitStatus.OK))
-        return
-    if refused := found.refusals(allow_eviction):
-        hint = ["(--allow-eviction starts the worker all the same.)"] if not found.refusals(True) else []
-        raise UserError("\n".join([*refused, *hint]))
-    log(found)
-    try:
-        finished = await run_worker(app, options, tether, _ended)
-    except asyncio.CancelledError:  # by a handler: nobody else has this task. The log has told of it
-        finished = Finished(ExitStatus.FAILED)
-    status = _exit_of(finished)
-    if status is not Exit.OK or finished.status is not ExitStatus.OK:
-        # Here, because the end of the loop and of the interpreter would wait for handlers that are still running.
-        logging.shutdown()
-        if (keeper := heir()) is not None:
-            become_waiter(keeper, status)
-        os._exit(status)

@@ -58,7 +58,7 @@ class Inside:
         line.cancel = self._cancel
 
     def run(self) -> None:
-        with asyncio.Runner() as runner:
+        with asyncio.Runner(loop_factory=asyncio.SelectorEventLoop) as runner:
             loop = runner.get_loop()
             reach = JobServices(
                 loop, time.monotonic, random.random, self._extend, self._progress, _no_batch, self._extend_now

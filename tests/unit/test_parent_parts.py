@@ -1,4 +1,4 @@
-"""The parts of the supervisor that need no processes: health, wear, pauses, command lines."""
+"""The parts of a parent process that need no processes: health, wear, pauses, command lines."""
 
 from __future__ import annotations
 
@@ -7,46 +7,36 @@ import contextlib
 import json
 import os
 import socket
+import subprocess
+import sys
 
 import click
 import pytest
 
-from leasehold.bootstrap import command_of
 from leasehold.cli.work.processes import arguments_of
 from leasehold.core import limits
 from leasehold.core.errors import InvalidArgument, NotConfigured
-from leasehold.processes.child import another_worker, how_it_ended
-from leasehold.processes.health import HealthOutputs, HealthReporter, HealthReporterThread
-from leasehold.processes.link import SupervisorLink
+from leasehold.processes.health import HEALTH_LIVE_MS, HEALTH_READY_MS, Health, HealthOutputs, HealthReporter
+from leasehold.processes.link import ParentSocket
+from leasehold.processes.messages import Status, WorkerState
 from leasehold.processes.recycling import MB, RECYCLE_CHECK_MS, Wear, memory_bytes
-from leasehold.processes.report import HEALTH_LIVE_MS, HEALTH_READY_MS, Health, WorkerState, WorkerStatus
-from leasehold.processes.restarts import CHILD_BACKOFF_CAP_MS, Pauses
+from leasehold.processes.restarts import CHILD_BACKOFF_CAP_MS, RestartPauses
 
 READY_S = HEALTH_READY_MS / limits.SECOND
 LIVE_S = HEALTH_LIVE_MS / limits.SECOND
 
 
-def condition(state: WorkerState = WorkerState.RUNNING, good_at: float = 100.0) -> WorkerStatus:
-    return WorkerStatus(7, state, good_at, 3, "w")
+def status(state: WorkerState = WorkerState.RUNNING, good_at: float = 100.0) -> Status:
+    return Status(7, state, good_at, 3, "w")
 
 
 class TestHealth:
-    def test_a_condition_survives_the_line(self):
-        one = WorkerStatus(7, WorkerState.RETIRING, 12.5, 3, "a\nb\u2028", True)
-        assert one.to_line().count(b"\n") == 1
-        assert WorkerStatus.from_line(one.to_line()) == one
-
-    @pytest.mark.parametrize("line", [b"", b"1\n", b"{}\n", b'{"state": "merry"}\n', b"\xff\n"])
-    def test_other_lines_are_refused(self, line):
-        with pytest.raises((ValueError, KeyError, TypeError)):
-            WorkerStatus.from_line(line)
-
     @pytest.mark.parametrize(
         ("age_s", "ready", "live"),
         [(0, True, True), (READY_S - 1, True, True), (READY_S, False, True), (LIVE_S, False, False)],
     )
     def test_it_goes_by_the_age_of_the_last_good_reply(self, age_s, ready, live):
-        health = Health.of([condition()], 100.0 + age_s)
+        health = Health.of([status()], 100.0 + age_s)
         assert (health.ready, health.live) == (ready, live)
         shown = json.loads(health.text)
         assert (shown["ready"], shown["live"]) == (ready, live)
@@ -56,17 +46,17 @@ class TestHealth:
 
     @pytest.mark.parametrize("state", [WorkerState.STARTING, WorkerState.RETIRING, WorkerState.STOPPING])
     def test_only_one_that_takes_up_jobs_is_ready(self, state):
-        assert not Health.of([condition(state)], 100.0).ready
-        assert Health.of([condition(state)], 100.0).live
+        assert not Health.of([status(state)], 100.0).ready
+        assert Health.of([status(state)], 100.0).live
 
     def test_it_says_why_one_is_not_as_it_should_be(self):
-        health = Health.of([WorkerStatus(7, WorkerState.RETIRING, 100.0, reason="all slots are occupied")], 100.0)
+        health = Health.of([Status(7, WorkerState.RETIRING, 100.0, reason="all slots are occupied")], 100.0)
         assert not health.ready
         assert json.loads(health.text)["workers"][0]["reason"] == "all slots are occupied"
 
     def test_one_of_several_is_enough_and_none_is_not(self):
-        deaf = condition(good_at=0.0)
-        assert Health.of([deaf, condition()], 100.0).ready
+        deaf = status(good_at=0.0)
+        assert Health.of([deaf, status()], 100.0).ready
         assert not Health.of([deaf], 100.0).live
         assert not Health.of([], 100.0).live
 
@@ -120,9 +110,7 @@ class TestTeller:
     @pytest.fixture
     async def port(self, free_port):
         self.now = 100.0
-        teller = HealthReporter(
-            lambda: Health.of([condition()], self.now), HealthOutputs(None, ("127.0.0.1", free_port))
-        )
+        teller = HealthReporter(lambda: Health.of([status()], self.now), HealthOutputs(None, ("127.0.0.1", free_port)))
         await teller.open()
         task = asyncio.create_task(teller.run())
         yield free_port
@@ -169,29 +157,32 @@ class TestTeller:
         with pytest.raises(NotConfigured, match=r"health port 127\.0\.0\.1"):
             await HealthReporter(lambda: Health.of([], 0.0), HealthOutputs(None, ("127.0.0.1", port))).open()
 
-    def test_a_thread_says_it_as_well(self, free_port):
-        with socket.socket() as taken:
-            taken.bind(("127.0.0.1", free_port))
-            taken.listen()
-            teller = HealthReporter(lambda: Health.of([], 0.0), HealthOutputs(None, ("127.0.0.1", free_port)))
-            with pytest.raises(NotConfigured, match="health port"), HealthReporterThread(teller):
-                pass
-
-    def test_the_file_is_there_while_it_runs(self, tmp_path):
+    async def test_the_file_is_there_while_it_runs(self, tmp_path):
         path = tmp_path / "health.json"
-        teller = HealthReporter(lambda: Health.of([condition()], 100.0), HealthOutputs(str(path)))
-        with HealthReporterThread(teller):
-            assert json.loads(path.read_text())["live"] is True
+        running = asyncio.create_task(
+            HealthReporter(lambda: Health.of([status()], 100.0), HealthOutputs(str(path))).run()
+        )
+        while not path.exists():  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        assert json.loads(path.read_text())["live"] is True
+        running.cancel()
+        await asyncio.wait({running})
         assert os.listdir(tmp_path) == []
 
-    def test_a_file_that_cannot_be_written_is_said_once_and_ends_nothing(self, tmp_path, caplog):
-        folder = tmp_path / "gone"
-        folder.mkdir()
-        outlets = HealthOutputs.of(str(folder / "health.json"), None)
-        folder.rmdir()
-        rounds = []
-        with HealthReporterThread(HealthReporter(lambda: Health.of([], 0.0), outlets), lambda: rounds.append(1)):
-            assert rounds
+    async def test_a_file_that_cannot_be_written_is_said_once_and_ends_nothing(self, tmp_path, caplog, monkeypatch):
+        monkeypatch.setattr("leasehold.processes.health.HEALTH_MS", 1)
+        rounds: list[int] = []
+
+        def look() -> Health:
+            rounds.append(1)
+            return Health.of([], 0.0)
+
+        outlets = HealthOutputs(str(tmp_path / "gone" / "health.json"))
+        running = asyncio.create_task(HealthReporter(look, outlets).run())
+        while len(rounds) < 3:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        running.cancel()
+        await asyncio.wait({running})
         assert caplog.text.count("health_file") == 1
 
 
@@ -228,7 +219,7 @@ class TestWear:
 
 class TestPauses:
     def test_they_grow_up_to_a_cap_and_begin_again_after_a_long_life(self):
-        pauses = Pauses(lambda: 1.0)
+        pauses = RestartPauses(lambda: 1.0)
         found = [pauses.after(0.1) for _ in range(12)]
         assert found[:4] == [0.0, 0.25, 0.5, 1.0]
         assert found[-1] == CHILD_BACKOFF_CAP_MS / limits.SECOND
@@ -236,26 +227,11 @@ class TestPauses:
         assert [pauses.after(0.1) for _ in range(3)] == [0.0, 0.25, 0.5]
 
     def test_half_of_a_pause_is_chance(self):
-        pauses = Pauses(lambda: 0.0)
+        pauses = RestartPauses(lambda: 0.0)
         assert [pauses.after(0.1) for _ in range(3)] == [0.0, 0.125, 0.25]
 
 
 class TestCommands:
-    @pytest.mark.parametrize(
-        ("original", "ours", "head"),
-        [
-            (["python3", "/venv/bin/leasehold", "worker", "a:b"], ["worker", "a:b"], ["/venv/bin/leasehold"]),
-            (["py", "-P", "-W", "error", "-m", "leasehold", "w"], ["w"], ["-P", "-W", "error", "-m", "leasehold"]),
-        ],
-    )
-    def test_the_same_python_in_the_same_way(self, original, ours, head):
-        assert another_worker(["worker", "x:y"], ours, original, "python") == ["python", *head, "worker", "x:y"]
-
-    @pytest.mark.parametrize("head", [["-c", "main(['worker'])"], ["run.py"]])
-    def test_from_another_program_it_starts_as_every_process_of_leasehold(self, head):
-        command = another_worker(["worker", "x:y"], ["worker"], ["py", *head, "worker"], "python")
-        assert command == command_of("leasehold", "worker", "x:y")
-
     @pytest.mark.parametrize(
         "words",
         [
@@ -285,27 +261,30 @@ class TestCommands:
         first, second = seen
         assert second == {**first, "processes": 1}
 
-    def test_how_it_ended(self):
-        assert [how_it_ended(status) for status in (0, 4, -9, -15)] == ["status 0", "status 4", "SIGKILL", "SIGTERM"]
 
+class TestParentSocket:
+    def test_what_is_no_socket_is_refused(self):
+        with pytest.raises(InvalidArgument, match="--parent"):
+            ParentSocket(987)
 
-class TestTether:
-    def test_what_is_no_line_is_refused(self):
-        with pytest.raises(InvalidArgument, match="--tether"):
-            SupervisorLink(987)
+    @pytest.mark.parametrize("how", ["a message", "the end"])
+    def test_until_it_is_taken_whatever_comes_ends_the_process(self, how):
+        """The app may be loading, or hang in it: it has no job."""
+        ours, theirs = socket.socketpair()
+        program = f"from leasehold.processes.link import ParentSocket; ParentSocket({theirs.fileno()}); input()"
+        command = [sys.executable, "-c", program]
+        with ours, subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=[theirs.fileno()]) as child:
+            theirs.close()
+            if how == "a message":
+                ours.send(b"{}")
+            else:
+                ours.close()
+            assert child.wait(30) == 0
 
-    def test_orders_come_in_and_conditions_go_out(self):
+    def test_after_that_it_is_left_to_the_worker(self):
         ours, theirs = socket.socketpair()
         with ours:
-            tether = SupervisorLink(theirs.detach())
-            heard: list[str] = []
-            tether.attach(lambda: heard.append("stop"), lambda: heard.append("hard"))
-            tether.tell(condition())
-            assert WorkerStatus.from_line(ours.recv(4096)) == condition()
-            for _ in range(5_000):  # a supervisor that does not read holds nobody up
-                tether.tell(condition())
-            ours.sendall(b"stop\nwhat\nhard\n")
-            ours.shutdown(socket.SHUT_WR)
-            tether._hear()
-            assert heard == ["stop", "hard", "stop"]  # the end of the line is an order too
-            tether.tell(condition())
+            taken = ParentSocket(theirs.detach()).taken()
+            ours.send(b"x")
+            with taken:
+                assert taken.recv(1) == b"x"

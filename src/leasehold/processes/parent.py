@@ -1,7 +1,8 @@
-"""The supervisor: runs some worker processes, fills the place of one that ends, and brings all to an end in order.
+"""The parent process: starts worker processes, replaces those that end, keeps their leases, and stops all in order.
 
-It imports nothing of the user's. Everything here happens on one event loop, in plain methods that are called when a
-process says something, when one ends, when a signal comes and when a time is over. Only a start is waited for.
+It runs no code of the user. Everything happens on one event loop, in plain methods that are called when a worker
+process sends its status, when one ends, when a signal comes and when a time is over. Nothing here may block that loop:
+the heartbeats of all workers are sent from it.
 """
 
 from __future__ import annotations
@@ -18,38 +19,40 @@ from typing import Any
 
 from leasehold.core import limits
 from leasehold.processes.child import WorkerProcess, how_it_ended
-from leasehold.processes.health import HealthReporter
+from leasehold.processes.health import Health, HealthReporter
+from leasehold.processes.keeper import KeeperDrivers
+from leasehold.processes.messages import WorkerState
 from leasehold.processes.reload import RELOAD_GRACE_MS, follow_changes
-from leasehold.processes.report import Health, WorkerState
-from leasehold.processes.restarts import CHILD_FAILURES, Pauses
-from leasehold.processes.slots import CHILD_HARD_MS, CHILD_KILL_MS, CHILD_START_MS, Slot, SupervisorConfig
+from leasehold.processes.restarts import CHILD_FAILURES, RestartPauses
+from leasehold.processes.slots import CHILD_HARD_MS, CHILD_KILL_MS, CHILD_START_MS, ParentConfig, Slot
 from leasehold.processes.status import Status
-from leasehold.processes.system import WAITER_MS
-from leasehold.processes.terminal import has_terminal
+from leasehold.processes.system import has_terminal
 from leasehold.runtime.log import brief, log_event
 
 
-class Supervisor:
-    """Run it once. `embedded` is called when a worker process first says that its Redis is an embedded one.
+class Parent:
+    """Runs worker processes until it is told to stop. Run it once.
 
-    status = asyncio.run(Supervisor(SupervisorConfig(command, processes=4)).run())
+    status = asyncio.run(Parent(ParentConfig(command, processes=4)).run())
     """
 
     def __init__(
         self,
-        plan: SupervisorConfig,
+        plan: ParentConfig,
         *,
-        embedded: Callable[[], None] = lambda: None,
         chance: Callable[[], float] = random.random,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._plan = plan
-        self._embedded: Callable[[], None] | None = embedded
         self._clock = clock
-        self._places = [Slot(number, Pauses(chance)) for number in range(plan.processes)]
+        self._places = [Slot(number, RestartPauses(chance)) for number in range(plan.processes)]
         self._children: set[WorkerProcess] = set()
+        self._releases: set[asyncio.Task[None]] = set()
+        """Release the jobs of processes that have ended."""
+        self._drivers = KeeperDrivers()
+        self._level = logging.INFO if plan.processes > 1 else logging.DEBUG
+        """Of what a user with a single worker process need not know."""
         self._tasks: set[asyncio.Task[None]] = set()
-        self._timers: set[asyncio.TimerHandle] = set()
         self._asks = 0
         self._stopping = False
         self._status: int = Status.DONE
@@ -72,35 +75,36 @@ class Supervisor:
         """
         loop = asyncio.get_running_loop()
         self._over: asyncio.Future[int] = loop.create_future()
-        teller = HealthReporter(self.health, self._plan.outlets)
-        await teller.open()
-        numbers = [signal.SIGTERM, signal.SIGINT]
-        if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:  # not under nohup
-            numbers.append(signal.SIGHUP)
+        reporter = HealthReporter(self.health, self._plan.outlets)
+        await reporter.open()
+        nohup = signal.getsignal(signal.SIGHUP) is not signal.SIG_DFL
+        numbers = [signal.SIGTERM, signal.SIGINT, *([] if nohup else [signal.SIGHUP])]
         for number in numbers:
             loop.add_signal_handler(number, self._signalled, number)
-        log_event(logging.INFO, "supervising", pid=os.getpid(), processes=len(self._places))
+        log_event(self._level, "supervising", pid=os.getpid(), processes=len(self._places))
         self._launch(self._places[0])
         if self._plan.outlets:
-            self._background(teller.run())
+            self._background(reporter.run())
         if self._plan.watched is not None:
             self._background(follow_changes(self._plan.watched, self._changed))
         try:
-            return await self._over
+            status = await self._over
+            if self._releases:
+                await asyncio.wait(self._releases)
+            return status
         finally:
             for task in self._tasks:
                 task.cancel()
-            for timer in self._timers:
-                timer.cancel()
             for child in self._children:
                 child.kill()
+            await self._drivers.close()
             for number in numbers:
                 loop.remove_signal_handler(number)
 
     def health(self) -> Health:
         """Of the processes that are in their places now."""
         present = [child for place in self._places for child in (place.current, place.successor) if child is not None]
-        return Health.of([child.condition for child in present], self._clock())
+        return Health.of([child.status for child in present], self._clock())
 
     # ------------------------------------------------------------------------------------------------ starting them
 
@@ -111,8 +115,8 @@ class Supervisor:
     async def _start(self, place: Slot, successor: bool) -> None:
         place.forget_pause()
         try:
-            alone = self._plan.processes == 1
-            child = await WorkerProcess.start(place.number, self._plan.command, self._heard, self._ended, alone=alone)
+            is_alone = self._plan.processes == 1
+            child = await WorkerProcess.start(place.number, self._plan.command, self._drivers.of, is_alone=is_alone)
         except OSError as error:
             place.starting = False
             log_event(logging.ERROR, "child_not_started", place=place.number, error=brief(error))
@@ -128,18 +132,18 @@ class Supervisor:
             place.successor = child
         else:
             place.current = child
-        log_event(logging.INFO, "child_started", place=place.number, child=child.pid)
+        log_event(self._level, "child_started", place=place.number, child=child.pid)
+        child.follow(self._heard, self._ended)
         self._at(CHILD_START_MS / limits.SECOND, lambda: self._slow(child))
         if self._stopping or self._reloading or (successor and self._roll_again):
             self._dismiss(child)
 
     def _fill(self) -> None:
-        for place in self._places:
-            if place.empty:
-                self._launch(place)
+        for place in filter(lambda one: one.empty, self._places):
+            self._launch(place)
 
     def _slow(self, child: WorkerProcess) -> None:
-        if child not in self._children or child.was_ready or child.leaving:
+        if child not in self._children or child.was_ready or child.is_leaving:
             return
         log_event(logging.WARNING, "child_slow", place=child.place, child=child.pid, not_ready_in_s=self._age(child))
         if self._places[child.place].successor is child:
@@ -160,13 +164,13 @@ class Supervisor:
     # ------------------------------------------------------------------------------------------------- hearing them
 
     def _heard(self, child: WorkerProcess) -> None:
-        place, state = self._places[child.place], child.condition.state
+        place, state = self._places[child.place], child.status.state
         if state is WorkerState.RUNNING and not child.was_ready:
             child.was_ready = self._ever_ready = True
             self._failures = 0
-            worker = child.condition.worker
-            log_event(logging.INFO, "child_ready", place=child.place, child=child.pid, worker=worker)
-            if place.successor is child and not child.leaving:
+            worker = child.status.worker
+            log_event(self._level, "child_ready", place=child.place, child=child.pid, worker=worker)
+            if place.successor is child and not child.is_leaving:
                 self._succeed(place)
             if not self._stopping and not self._reloading:
                 self._fill()  # the first one came through: so will the others
@@ -175,16 +179,17 @@ class Supervisor:
             place.retiring.add(child)
             if not self._stopping and not self._reloading and place.empty:
                 self._launch(place)
-        if child.condition.embedded and self._embedded is not None:
-            embedded, self._embedded = self._embedded, None
-            embedded()
 
     def _ended(self, child: WorkerProcess, status: int) -> None:
         self._children.discard(child)
+        if child.keeping is not None:
+            self._releases.add(child.keeping)
+            child.keeping.add_done_callback(self._releases.discard)
         place = self._places[child.place]
         how, lived_s = how_it_ended(status), self._age(child)
-        expected = child.leaving or status == Status.RECYCLED or (self._plan.burst and status == Status.DONE)
-        level = logging.INFO if expected else logging.WARNING
+        expected = child.is_leaving or status == Status.RECYCLED or (self._plan.burst and status == Status.DONE)
+        expected = expected or (not self._ever_ready and status in (Status.FAILED, Status.WRONG))  # it has said why
+        level = self._level if expected else logging.WARNING
         log_event(level, "child_ended", place=child.place, child=child.pid, how=how, lived_s=lived_s)
         place.retiring.discard(child)
         was_current, was_successor = place.current is child, place.successor is child
@@ -249,7 +254,8 @@ class Supervisor:
         log_event(logging.INFO, "rolling_again", place=self._turn.number, then=then)
         self._roll_again = True
         if self._turn.successor is not None:
-            self._supersede(self._turn.successor)
+            # It may have loaded the old code, or hang in it. It was never ready, so it has no job to finish.
+            self._dismiss(self._turn.successor, RELOAD_GRACE_MS / limits.SECOND)
 
     def _begin_rolling(self) -> None:
         """The oldest first: when this comes again and again, each has its turn."""
@@ -270,10 +276,6 @@ class Supervisor:
                 self._turn = place
                 self._launch(place, successor=True)
                 return
-
-    def _supersede(self, successor: WorkerProcess) -> None:
-        """It may have loaded the code of before, or hang in it. It was never ready, so it has no job to finish."""
-        self._dismiss(successor, RELOAD_GRACE_MS / limits.SECOND)
 
     def _give_up_rolling(self, place: Slot, reason: str) -> None:
         log_event(logging.ERROR, "rolling_given_up", place=place.number, reason=reason)
@@ -306,7 +308,12 @@ class Supervisor:
 
     def _begin_if_reloaded(self) -> None:
         """All that ran the old code have ended: the first place tries the new."""
-        if self._reloading and not self._stopping and not self._children and not self._any_starting:
+        if (
+            self._reloading
+            and not self._stopping
+            and not self._children
+            and not any(place.starting for place in self._places)
+        ):
             self._reloading = False
             self._forget_rolling()
             self._launch(self._places[0])
@@ -320,17 +327,18 @@ class Supervisor:
             return
         self._asks += 1
         then = {1: "stopping", 2: "stopping hard"}.get(self._asks, "killing")
-        log_event(logging.INFO, "signal", name=number.name, then=then)
+        log_event(self._level, "signal", name=number.name, then=then)
         if self._asks == 1:
             self._stop_all(Status.DONE)
         elif self._asks == 2:
             self._status = Status.HARD
             for child in self._children:
                 self._dismiss_hard(child)
-                child.hurry()
         else:
             for child in self._children:
                 child.kill()
+            for release in self._releases:
+                release.cancel()
 
     def _stop_all(self, status: int) -> None:
         if self._stopping:
@@ -345,30 +353,29 @@ class Supervisor:
 
     def _dismiss(self, child: WorkerProcess, grace_s: float | None = None) -> None:
         """Tell it to stop, and see to it that it does: the grace that it knows of, then hard, then by force."""
-        child.order()
+        child.stop()
         full_s = self._plan.grace_s + CHILD_HARD_MS / limits.SECOND
         self._at(full_s if grace_s is None else grace_s, lambda: self._dismiss_hard(child))
 
     def _dismiss_hard(self, child: WorkerProcess) -> None:
         if child in self._children:
-            child.order(hard=True)
+            child.stop(hard=True)
             self._at(CHILD_KILL_MS / limits.SECOND, lambda: self._kill(child))
 
-    def _kill(self, child: WorkerProcess, *, waited: bool = False) -> None:
-        if child in self._children and child.over and not waited:  # its keeper gives back what it held
-            self._at(WAITER_MS / limits.SECOND, lambda: self._kill(child, waited=True))
-        elif child in self._children:
+    def _kill(self, child: WorkerProcess) -> None:
+        if child in self._children:
             log_event(logging.WARNING, "child_killed", place=child.place, child=child.pid)
             child.kill()
 
     def _end_if_over(self) -> None:
-        if self._stopping and not self._children and not self._any_starting and not self._over.done():
-            log_event(logging.INFO, "supervisor_ends", status=int(self._status))
+        if (
+            self._stopping
+            and not self._children
+            and not any(place.starting for place in self._places)
+            and not self._over.done()
+        ):
+            log_event(self._level, "parent_ends", status=int(self._status))
             self._over.set_result(self._status)
-
-    @property
-    def _any_starting(self) -> bool:
-        return any(place.starting for place in self._places)
 
     # ---------------------------------------------------------------------------------------------------- small ones
 
@@ -376,16 +383,10 @@ class Supervisor:
         return self._clock() - child.began_at
 
     def _at(self, seconds: float, act: Callable[[], None]) -> asyncio.TimerHandle:
-        def run() -> None:
-            self._timers.discard(timer)
-            act()
-
-        timer = asyncio.get_running_loop().call_later(seconds, run)
-        self._timers.add(timer)
-        return timer
+        return asyncio.get_running_loop().call_later(seconds, act)
 
     def _background(self, work: Coroutine[Any, Any, None]) -> None:
-        """What goes wrong in it ends the supervisor: never alive, but deaf."""
+        """What goes wrong in it ends the parent: it is never alive, but deaf."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._background_ended)

@@ -1,0 +1,148 @@
+"""A worker process of `leasehold worker`: it loads the app and runs its jobs. Its parent starts it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import faulthandler
+import logging
+import os
+import signal
+import sys
+import threading
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from leasehold.app.preflight import Inspection, log
+from leasehold.app.run import Finished, WorkerOptions, inspect_redis, queues_of, run_worker
+from leasehold.cli.errors import Exit, UserError, safe
+from leasehold.cli.loader import load
+from leasehold.cli.work.launch import launch
+from leasehold.cli.work.weights import current_spelling
+from leasehold.core import limits
+from leasehold.processes.link import ParentSocket
+from leasehold.runtime.log import log_event
+from leasehold.runtime.signals import on_signals
+from leasehold.runtime.worker import ExitStatus
+
+if TYPE_CHECKING:
+    from leasehold.app.app import Leasehold
+
+LINGER_MS: Final = 2 * limits.SECOND
+"""How long the process waits, after its worker has ended, for threads and exit hooks that handlers left behind."""
+FORCE_MS: Final = 8 * limits.SECOND
+"""How long the process has after that where no Python code runs any more."""
+
+_STDERR: Final = 2
+_MAX_NAMES: Final = 10
+
+
+def run_child(name: str, options: WorkerOptions, *, parent: int, url: str | None, allow_eviction: bool) -> None:
+    """Run the worker of the app `name` to its end. `parent`: the descriptor of the socket to the parent process."""
+    # The parent decides what the end of the terminal means. Not SIG_IGN: what handlers start would inherit it.
+    signal.signal(signal.SIGHUP, lambda *_: None)
+    socket = ParentSocket(parent)
+    if url is not None:
+        os.environ["LEASEHOLD_URL"] = url
+    app = load(name)
+    if url is not None and app.settings.url != url:
+        raise UserError(f"{name} says itself where its Redis is, so --url cannot. Leave out one of the two.")
+    _check_queues(app, options.queues, options.weights)
+    # Whatever loop the app prefers is for its own code.
+    with asyncio.Runner(loop_factory=asyncio.SelectorEventLoop) as runner:
+        runner.run(_work(app, replace(options, launch=launch(name)), allow_eviction, socket))
+
+
+def _check_queues(app: Leasehold, queues: Sequence[str], weights: Collection[str]) -> None:
+    """Refuse queues that the protocol or this release reads in another way, and weights of other queues.
+
+    Warn of a queue that nothing in the app names: it may be a typing error, or the queue of `using(queue=...)`.
+    """
+    for queue in queues:
+        app.queue(queue)  # raises for a name that the protocol cannot have
+    served = queues or queues_of(app)
+    for queue in weights:
+        if queue not in served:
+            raise UserError(f"--weight must be of a queue of this worker ({_listed(served)}), got {queue!r}.")
+    named = list(dict.fromkeys(spec.queue for spec in app.specs()))
+    for queue in queues:
+        if queue in named:
+            continue
+        if words := current_spelling(queue, named):
+            raise UserError(f"--queue must be the name of one queue, got {queue!r}. Write {words} instead.")
+        text = f"No task or handler of the app names the queue {queue!r}; those that are named: {_listed(named)}."
+        log_event(logging.WARNING, "queue_unnamed", queue=queue, about=safe(text))
+
+
+def _listed(queues: Sequence[str]) -> str:
+    more = ", ..." if len(queues) > _MAX_NAMES else ""
+    return (", ".join(map(repr, queues[:_MAX_NAMES])) or "none") + more
+
+
+_EXITS: Final = {
+    ExitStatus.OK: Exit.OK,
+    ExitStatus.FAILED: Exit.FAILED,
+    ExitStatus.HARD: Exit.HARD,
+    ExitStatus.ABANDONED: Exit.OK,
+}
+
+
+def _ended(finished: Finished) -> None:
+    """End this process within `LINGER_MS`, whatever handlers left behind: the end of the event loop and of the
+    interpreter waits for tasks, threads, child processes and exit hooks."""
+    status = _exit_of(finished)
+    timer = threading.Timer(LINGER_MS / limits.SECOND, _force, [status])
+    timer.daemon = True
+    try:
+        timer.start()
+        # Where no Python code runs any more: native code has the GIL, or the interpreter is half gone. Its status is 1.
+        faulthandler.dump_traceback_later((LINGER_MS + FORCE_MS) / limits.SECOND, exit=True, file=_STDERR)
+    except RuntimeError:  # the system allows no further thread
+        os._exit(status)
+    with contextlib.suppress(OSError):  # the end of the command tells of it
+        sys.stdout.flush()
+
+
+def _force(status: int) -> None:
+    left = [one.name for one in threading.enumerate() if not one.daemon and one is not threading.main_thread()]
+    kept_by = f"threads {', '.join(left)}" if left else "asyncio tasks, exit hooks or child processes"
+    log_event(logging.WARNING, "exit_forced", kept_by=kept_by)
+    os._exit(status)
+
+
+def _exit_of(finished: Finished) -> Exit:
+    status = _EXITS[finished.status]
+    return Exit.RECYCLED if status is Exit.OK and finished.retired else status
+
+
+async def _inspected(app: Leasehold, burst: bool) -> Inspection | None:
+    """What can be said of its Redis. None: the worker was told to stop while it waited for that."""
+    looking = asyncio.ensure_future(inspect_redis(app, burst))
+    with on_signals(looking.cancel):
+        await asyncio.wait({looking})
+    if looking.cancelled():
+        log_event(logging.INFO, "stopped", reason="Redis gave no answer")
+        return None
+    return looking.result()
+
+
+async def _work(app: Leasehold, options: WorkerOptions, allow_eviction: bool, parent: ParentSocket) -> None:
+    """Run the worker, and end the process at once if the worker did not end well."""
+    found = await _inspected(app, options.burst)
+    if found is None:
+        _ended(Finished(ExitStatus.OK))
+        return
+    if refused := found.refusals(allow_eviction):
+        hint = ["(--allow-eviction starts the worker all the same.)"] if not found.refusals(True) else []
+        raise UserError("\n".join([*refused, *hint]))
+    log(found)
+    try:
+        finished = await run_worker(app, options, parent, _ended)
+    except asyncio.CancelledError:  # by a handler: nobody else has this task. The log has told of it
+        finished = Finished(ExitStatus.FAILED)
+    status = _exit_of(finished)
+    if status is not Exit.OK or finished.status is not ExitStatus.OK:
+        # Here, because the end of the loop and of the interpreter would wait for handlers that are still running.
+        logging.shutdown()
+        os._exit(status)

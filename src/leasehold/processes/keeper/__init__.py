@@ -1,1 +1,0 @@
-"""The keeper: a process that renews the leases of one worker and releases them when it dies."""
