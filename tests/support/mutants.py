@@ -101,9 +101,7 @@ _PLAIN: Final = (
     Mutant("alone-for-one-span", "4 ^ math.max(0, math.min(2, doubtful - config.alone))", "1", ("claim",)),
     Mutant("latest-claim-last", "doubtful >= config.alone and 1 or", "false and 1 or"),
     Mutant("reserved-for-who-cannot", "who.alone ~= 'no' and", "", ("claim",)),
-    Mutant(
-        "reserved-beside-others", "if how ~= 0 then\n    limit = #jobs", "if false then\n    limit = #jobs", ("claim",)
-    ),
+    Mutant("reserved-beside-others", "if how ~= 0 then limit = #jobs end", "", ("claim",)),
     Mutant("company-of-one-alone-is-blamed", "(how ~= 'shared' or not alone[entry[4]]) and how", "how"),
     Mutant("one-own-death-is-enough", "and crashes - doubtful >= math.min(2, config.max_crashes - config.alone)", ""),
     Mutant("shared-deaths-end-in-broken", "is_own(how) and crashes >=", "crashes >="),
@@ -258,7 +256,7 @@ _UNIQUE: Final = (
     Mutant("key-outlives-purge", "free_key(shape, id, true)", "", ("purge",)),
     Mutant("key-outlives-start", "if uniques.key_of(shape) == 's' then", "if false then", ("claim",)),
     Mutant("window-ends-with-job", "(gone or mode ~= 'w'", "(true or mode ~= 'w'"),
-    Mutant("window-outlives-cancel", "state == 'cancelled')\n  end\n  clear_notes", "false)\n  end\n  clear_notes"),
+    Mutant("window-outlives-cancel", "free_key(shape, id, state == 'cancelled')", "free_key(shape, id, false)"),
     Mutant("window-for-ever", "return tonumber(lasts) > time and id or nil", "return id"),
     Mutant("windows-pile-up", "drop_key(unique)\n  pruned = pruned + 1", "pruned = pruned + 1", ("maintain",)),
     Mutant("follower-forgotten", "shapes.place_late(following, shape_of(call('HGET', key('jobs'), following)))", ""),
@@ -285,8 +283,8 @@ _UNIQUE: Final = (
     Mutant("retry-steals-key", "if owner and owner ~= id then", "if false then", ("retry",)),
     Mutant(
         "retry-without-key",
-        "    uniques.own_key(unique, id, '0')\n  end\n  return true",
-        "  end\n  return true",
+        "if mode == 'e' or mode == 's' then uniques.own_key(unique, id, '0') end",
+        "",
         ("retry",),
     ),
 )

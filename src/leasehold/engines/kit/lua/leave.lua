@@ -7,9 +7,7 @@
 --@include begin types remember back
 local session, number, worker, crashed = ARGV[1], ARGV[2], ARGV[4], ARGV[5]
 local config = cjson.decode(ARGV[3])
-allow_when_full()
---@include once
-check_types()
+--@include transition
 local entries, time = {}, clock()
 collect(entries, worker, crashed == '1')
 local count, rest = give_back(config, time, { worker }, entries)

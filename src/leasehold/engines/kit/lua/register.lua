@@ -1,5 +1,5 @@
--- register: list a queue among those that there are.
--- KEYS[1] prefix of what belongs to no queue
+-- register: add a queue to the list of queues.
+-- KEYS[1] prefix of the keys that belong to no queue
 -- ARGV queue keep_ms
 -- Returns: 1
 -- Invariant: a queue is listed before its first job is added.

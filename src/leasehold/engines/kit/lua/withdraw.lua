@@ -1,8 +1,10 @@
--- withdraw: show a worker to the inspector no longer.
--- KEYS[1] prefix of what belongs to no queue
+-- withdraw: hide a worker from the inspector.
+-- KEYS[1] prefix of the keys that belong to no queue
 -- ARGV worker
 -- Returns: 1
 -- Invariant: nothing of the worker is left listed. Sending it again is harmless by nature.
 --@include begin presence
-hide_worker(ARGV[1])
+local worker = ARGV[1]
+hide_worker(worker)
+call('ZREM', key('quiet'), worker)
 return 1

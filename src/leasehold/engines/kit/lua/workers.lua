@@ -1,5 +1,5 @@
--- workers: the workers that announced themselves lately.
--- KEYS[1] prefix of what belongs to no queue
+-- workers: the workers that announced themselves within `ttl_ms`.
+-- KEYS[1] prefix of the keys that belong to no queue
 -- ARGV ttl_ms
 -- Returns: {{worker, seen ms, text}...}
 -- Invariant: changes nothing.
@@ -9,8 +9,6 @@ local found = {}
 local entries = call('ZRANGEBYSCORE', key('workers'), clock() - ttl_ms, '+inf', 'WITHSCORES', 'LIMIT', 0, 1000)
 for i = 1, #entries, 2 do
   local text = call('GET', key('worker:' .. entries[i]))
-  if text then
-    found[#found + 1] = { entries[i], entries[i + 1], text }
-  end
+  if text then found[#found + 1] = { entries[i], entries[i + 1], text } end
 end
 return found

@@ -6,9 +6,7 @@
 --@include begin types remember find ends
 local session, number, id, body = ARGV[1], ARGV[2], ARGV[4], ARGV[5]
 local config, signal, queue = cjson.decode(ARGV[3]), ARGV[6], ARGV[7]
-allow_when_full()
---@include once
-check_types()
+--@include transition
 local state, detail, record = find(id)
 if state == 'active' then
   call('HSET', key('cancelling'), id, body)

@@ -34,9 +34,7 @@ end
 check_types()
 local time, micros = clock()
 local promoted, reclaimed, next_ms, rest = run_due(config, time, math.max(@TEND_LIMIT@, limit))
-if newer_layout then
-  return newer_layout_error()
-end
+if newer_layout then return newer_layout_error() end
 uses_features = uses_features or promoted + reclaimed > 0
 if rest then
   -- The next call brings back earlier jobs of dead workers; no later job may start before them.
@@ -72,9 +70,7 @@ local function take(id, record, failures, crashes, kind)
   end
   if shape ~= '' then
     rest = rest .. ' ' .. shape
-    if uniques.key_of(shape) == 's' then
-      uniques.free_key(shape, id, false)
-    end
+    if uniques.key_of(shape) == 's' then uniques.free_key(shape, id, false) end
   end
   jobs[#jobs + 1] = { id, record, text, failures, crashes }
   claims[#claims + 1], claims[#claims + 2] = id, text .. rest
@@ -91,13 +87,9 @@ local function take_suspects()
   chosen, how, kind = suspects.choose(config, time, who, limit - #jobs)
   for _, one in ipairs(chosen) do
     take(one[1], one[2], one[3], one[4], kind)
-    if kind then
-      suspects.note_alone(time, how, worker, jobs[#jobs][3], one[1])
-    end
+    if kind then suspects.note_alone(time, how, worker, jobs[#jobs][3], one[1]) end
   end
-  if how ~= 0 then
-    limit = #jobs
-  end
+  if how ~= 0 then limit = #jobs end
   return #chosen > 0
 end
 
@@ -121,9 +113,7 @@ if #jobs > 0 then
   call('ZREM', key('suspects'), worker)
   call('HSET', key('meta'), 'token', digits(token))
 end
-if refused and #jobs == 0 then
-  return refused
-end
+if refused and #jobs == 0 then return refused end
 local waiting = call('EXISTS', key('ready'), key('turns'), key('priorities')) > 0
 local isolated = uses_features and call('EXISTS', key('isolated')) == 1
 if not waiting and not isolated then
@@ -134,8 +124,6 @@ elseif (waiting and (#jobs > 0 or looked == 0)) or (isolated and took_suspects) 
 elseif waiting then
   next_ms = 0
 end
-if waiting and is_spent() then
-  next_ms = 0
-end
+if waiting and is_spent() then next_ms = 0 end
 remember(session, number, cmsgpack.pack(answer))
 return { next_ms, jobs, dropped, how }

@@ -5,21 +5,15 @@
 -- Invariant: settings that are not named stay as they are.
 --@include begin types remember wake
 local session, number = ARGV[1], ARGV[2]
-allow_when_full()
---@include once
-check_types()
+--@include transition
 for i = 3, #ARGV, 2 do
   if ARGV[i + 1] == '' then
     call('HDEL', key('settings'), ARGV[i])
   else
     call('HSET', key('settings'), ARGV[i], ARGV[i + 1])
   end
-  if ARGV[i] == 'paused' and ARGV[i + 1] == '' then
-    wake_one()
-  end
+  if ARGV[i] == 'paused' and ARGV[i + 1] == '' then wake_one() end
 end
 local set, words = call('HGETALL', key('settings')), {}
-for i = 1, #set, 2 do
-  words[#words + 1] = set[i] .. '=' .. set[i + 1]
-end
+for i = 1, #set, 2 do words[#words + 1] = set[i] .. '=' .. set[i + 1] end
 return remember(session, number, table.concat(words, ' '))

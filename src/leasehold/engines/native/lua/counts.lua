@@ -11,9 +11,7 @@ for _, worker in ipairs(call('ZRANGE', key('holders'), 0, @MAX_HOLDERS@ - 1)) do
   active = active + call('HLEN', key('held:' .. worker))
 end
 for n, task in ipairs(call('SMEMBERS', key('unroutable'))) do
-  if n <= @MAX_HOLDERS@ then
-    unroutable = unroutable + call('ZCARD', key('unroutable:' .. task))
-  end
+  if n <= @MAX_HOLDERS@ then unroutable = unroutable + call('ZCARD', key('unroutable:' .. task)) end
 end
 local meta = call('HMGET', key('meta'), 'ghosts', 'laned')
 local ready = call('LLEN', key('ready')) + call('LLEN', key('isolated')) + tonumber(meta[2] or 0)

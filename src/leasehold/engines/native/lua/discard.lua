@@ -5,13 +5,9 @@
 -- Invariant: nothing of the job is left but a tombstone, where it was ready.
 --@include begin types remember find ends
 local session, number, id = ARGV[1], ARGV[2], ARGV[3]
-allow_when_full()
---@include once
-check_types()
+--@include transition
 local state, detail, record = find(id)
-if not state or state == 'active' then
-  return remember(session, number, '0')
-end
+if not state or state == 'active' then return remember(session, number, '0') end
 if state == 'ready' or state == 'scheduled' or state == 'unroutable' then
   local shape = shape_of(record)
   take_out(id, state, place_of(id, state, detail, record))

@@ -22,9 +22,7 @@ local function is_new(id, own)
   return call('HEXISTS', key('jobs'), id) == 0 and not (own ~= '0' and has_ended(id, time))
 end
 local full = refusal(room, function(id, at) return is_new(id, ARGV[at + 3]) end)
-if full then
-  return full
-end
+if full then return full end
 note_layout()
 local answers, ready, scheduled, later = {}, {}, {}, {}
 local next_word, jobs, largest = words_from(micros), key('jobs'), 0

@@ -26,9 +26,7 @@ end
 -- Whether a job would be added; a key that one before it takes is `taken`.
 local function adds(id, at, taken)
   local rule = ARGV[at + 3]
-  if not is_new(id, string.sub(rule, 1, 1) == '1') then
-    return false
-  end
+  if not is_new(id, string.sub(rule, 1, 1) == '1') then return false end
   local _, unique = uniques.key_of(shape_at[at] or '')
   local other = unique and uniques.rival(unique, time)
   local follows = other and string.find(rule, '^.w?%d*a') and call('HEXISTS', key('again'), unique) == 0
@@ -41,9 +39,7 @@ local function adds(id, at, taken)
 end
 
 local full = refusal(room, adds)
-if full then
-  return full
-end
+if full then return full end
 note_layout()
 local answers, others, ready, scheduled, later = {}, {}, {}, {}, {}
 local lanes, order = {}, {}
@@ -87,16 +83,12 @@ end
 -- Answers the letter, the other job's id, and whether the job is to wait until the other has ended.
 local function contend(id, record, shape, rule)
   local mode, unique = uniques.key_of(shape)
-  if not mode then
-    return nil
-  end
+  if not mode then return nil end
   local window, policy, wait = string.match(rule, '^.w?(%d*)(%a?)(%d*)')
   local other = uniques.rival(unique, time)
   if other then
     local letter, following = resolve(policy, tonumber(wait), unique, other, record)
-    if letter then
-      return letter, following or other
-    end
+    if letter then return letter, following or other end
     call('HSET', key('again'), unique, id)
     uniques.own_key(unique, other, '0')
     return nil, nil, true
@@ -140,16 +132,12 @@ for i = 4, #ARGV, 4 do
     others[#others + 1] = #other .. ':' .. other
     answers[#answers + 1] = letter
   elseif (not own or not has_ended(id, time)) and call('HSETNX', key('jobs'), id, record) == 1 then
-    if not follows then
-      line_up(id, record, shape, due_time(due, time))
-    end
+    if not follows then line_up(id, record, shape, due_time(due, time)) end
     answers[#answers + 1] = 1
   else
     answers[#answers + 1] = 0
   end
 end
-for _, lane in ipairs(order) do
-  lane_line.append(lane, lanes[lane], lanes[lane].limit)
-end
+for _, lane in ipairs(order) do lane_line.append(lane, lanes[lane], lanes[lane].limit) end
 --@include queued
 return remember(session, number, table.concat(answers) .. table.concat(others))

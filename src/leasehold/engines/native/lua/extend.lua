@@ -9,9 +9,7 @@ local token, ms = ARGV[6], tonumber(ARGV[7])
 allow_when_full()
 --@include once
 local mine, kind = string.match(call('HGET', key('held:' .. worker), id) or '', '^(%d+) %d+ (%w+)')
-if mine ~= token then
-  return remember(session, number, '0')
-end
+if mine ~= token then return remember(session, number, '0') end
 if kind == 'h' then
   -- It has no heartbeat. One that is kept has nothing here to be moved: its worker and its keeper know how long it may run.
   call('ZADD', key('holders'), (clock()) + ms, worker)

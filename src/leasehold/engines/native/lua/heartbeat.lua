@@ -13,9 +13,7 @@ local time = clock()
 
 -- What it holds, as ids and claims in turns, and their tokens by id.
 local held, tokens = call('HGETALL', held_key), {}
-for i = 1, #held, 2 do
-  tokens[held[i]] = string.match(held[i + 1], '^%d+')
-end
+for i = 1, #held, 2 do tokens[held[i]] = string.match(held[i + 1], '^%d+') end
 if #held > 0 then
   call('ZADD', key('holders'), time + config.lease, worker)
   call('ZREM', key('suspects'), worker)
@@ -48,9 +46,7 @@ local asked = {}
 if #held > 0 and call('EXISTS', key('cancelling')) == 1 then
   for id in pairs(known) do
     local body = call('HGET', key('cancelling'), id)
-    if body then
-      asked[#asked + 1] = { id, tokens[id], body }
-    end
+    if body then asked[#asked + 1] = { id, tokens[id], body } end
   end
 end
 local paused = #held > 0 and call('HEXISTS', key('settings'), 'paused') or 0

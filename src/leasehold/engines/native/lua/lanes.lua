@@ -8,21 +8,15 @@ local state, cursor, limit = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local rows = {}
 local function add(lane)
   local row = lane_row(lane)
-  if row[7] == state then
-    rows[#rows + 1] = row
-  end
+  if row[7] == state then rows[#rows + 1] = row end
 end
 
 if state == 'ready' then
   local from = tonumber(cursor)
   local lanes = call('LRANGE', key('turns'), from, from + limit - 1)
-  for _, lane in ipairs(lanes) do
-    add(lane)
-  end
+  for _, lane in ipairs(lanes) do add(lane) end
   return { #lanes < limit and 0 or from + limit, rows }
 end
 local page = call('HSCAN', key(state == 'busy' and 'lanes' or state), cursor, 'COUNT', limit)
-for i = 1, #page[2], 2 do
-  add(page[2][i])
-end
+for i = 1, #page[2], 2 do add(page[2][i]) end
 return { tonumber(page[1]), rows }

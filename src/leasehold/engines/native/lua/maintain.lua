@@ -10,9 +10,7 @@ allow_when_full()
 check_types()
 local time = clock()
 local promoted, reclaimed, next_ms, rest = run_due(config, time, limit)
-if newer_layout then
-  return newer_layout_error()
-end
+if newer_layout then return newer_layout_error() end
 local pruned, more = 0, rest or next_ms == 0 or promoted >= limit or reclaimed >= limit
 for _, state in ipairs({ 'completed', 'failed', 'broken', 'cancelled' }) do
   local old = call('ZRANGEBYSCORE', key(state), '-inf', time, 'LIMIT', 0, limit)
@@ -54,9 +52,7 @@ if call('EXISTS', key('unroutable')) == 1 and hold_left('', time) == 0 then
     end
   end
 end
-if call('EXISTS', key('jobs')) == 0 then
-  call('HDEL', key('meta'), 'large')
-end
+if call('EXISTS', key('jobs')) == 0 then call('HDEL', key('meta'), 'large') end
 -- The counters of a queue that nobody uses any more are forgotten in the end.
 call('PEXPIRE', key('meta'), meta_ttl_ms)
 local poison = redis.pcall('LPOP', key('poison'), @POISON_MAX@)

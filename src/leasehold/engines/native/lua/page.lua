@@ -24,9 +24,7 @@ end
 -- Whether an entry is a ghost: as many of a name as are counted, from the front on.
 local passed = {}
 local function is_passed(name)
-  if not passed[name] then
-    passed[name] = tonumber(call('HGET', key('ghosts'), name) or 0)
-  end
+  if not passed[name] then passed[name] = tonumber(call('HGET', key('ghosts'), name) or 0) end
   passed[name] = passed[name] - 1
   return passed[name] >= 0
 end
@@ -35,18 +33,14 @@ end
 local function head_of(from)
   for _, entry in ipairs(call('LRANGE', key('lane:' .. from), 0, limit)) do
     local id = lanes.entry_of(entry)
-    if not is_passed(tombstone_name('lane:' .. from, id)) then
-      return id
-    end
+    if not is_passed(tombstone_name('lane:' .. from, id)) then return id end
   end
 end
 
 -- What tells an entry of a list from a later one of the same name: of a lane in `turns` its next entry, of a job when it was
 -- enqueued and how often it failed or crashed. '' for one that waits no longer: its entry is a ghost, which stays where it is.
 local function mark_of(list, entry)
-  if list == 'turns' then
-    return call('LINDEX', key('lane:' .. entry), 0) or ''
-  end
+  if list == 'turns' then return call('LINDEX', key('lane:' .. entry), 0) or '' end
   local id = lanes.entry_of(entry)
   local enqueued = string.match(call('HGET', key('jobs'), id) or '', '^%d+')
   return enqueued and enqueued .. ' ' .. string.match(call('HGET', key('tries'), id) or '', '^[^\n]*') or ''
@@ -82,14 +76,10 @@ local function read_list(list, busy)
         add(id, '', busy, '')
         left = left - 1
       end
-      if left == 0 then
-        break
-      end
+      if left == 0 then break end
     end
   end
-  if at < size then
-    more, left = true, 0
-  end
+  if at < size then more, left = true, 0 end
 end
 
 -- The lists of waiting jobs from the cursor on. That of a priority may have gone since.
@@ -99,9 +89,7 @@ local function read_lists(busy)
   end
   for _, list in ipairs(lines()) do
     list = list == '' and 'turns' or list
-    if cursor.place == '' or rank(list) <= rank(cursor.place) then
-      read_list(list, busy)
-    end
+    if cursor.place == '' or rank(list) <= rank(cursor.place) then read_list(list, busy) end
   end
 end
 

@@ -5,9 +5,7 @@
 -- Invariant: nothing of a parked lane is claimed; its jobs stay where they are.
 --@include begin types remember lanes
 local session, number, lane, parked = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
-allow_when_full()
---@include once
-check_types()
+--@include transition
 if call('HEXISTS', key('parked'), lane) == tonumber(parked) then
   return remember(session, number, '0')
 end

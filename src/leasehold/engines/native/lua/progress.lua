@@ -7,9 +7,7 @@
 local worker, id, token, text = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 allow_when_full()
 local mine = string.match(call('HGET', key('held:' .. worker), id) or '', '^(%d+)')
-if mine ~= token then
-  return 0
-end
+if mine ~= token then return 0 end
 -- At the memory limit it is not noted: progress is not worth an error.
 local time = clock()
 redis.pcall('HSET', key('progress'), id, time .. ' ' .. text)

@@ -7,9 +7,7 @@
 local session, number, worker, quiet = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 allow_when_full()
 --@include once
-if not call('ZSCORE', key('workers'), worker) then
-  return remember(session, number, '0')
-end
+if not call('ZSCORE', key('workers'), worker) then return remember(session, number, '0') end
 local time = clock()
 if quiet == '1' then
   call('ZADD', key('quiet'), time, worker)

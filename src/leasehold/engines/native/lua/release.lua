@@ -6,8 +6,6 @@
 -- Invariant: what is not on hold may be claimed.
 --@include begin types remember hold
 local session, number, lane = ARGV[1], ARGV[2], ARGV[3]
-allow_when_full()
---@include once
-check_types()
+--@include transition
 end_hold(lane)
 return remember(session, number, '1')

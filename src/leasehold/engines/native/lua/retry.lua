@@ -6,15 +6,11 @@
 -- Invariant: the job is in `jobs` and ready, and has no end. Where its lane waits for it, it is at the front.
 --@include begin types remember find ends large
 local session, number, id, edited, payload = ARGV[1], ARGV[2], ARGV[3], ARGV[4] == '1', ARGV[5]
-allow_when_full()
---@include once
-check_types()
+--@include transition
 local state, detail, record = find(id)
 -- The record with the new payload. One that nobody of ours wrote becomes one, of a raw payload.
 local function edit(record)
-  if not edited then
-    return record
-  end
+  if not edited then return record end
   local line, words = string.match(record, '^(%d+ [^ \n]+([^\n]*))\n')
   words = string.gsub(string.gsub(words or '?', ' [trpn]=%-?%d+', ''), ' [luk]=[^ ]+', '')
   return (words == '' and line or digits(clock()) .. '000000 *') .. '\n' .. payload
@@ -25,12 +21,8 @@ end
 local function take_key(shape)
   local mode, unique = uniques.key_of(shape)
   local owner = mode and uniques.rival(unique, clock())
-  if owner and owner ~= id then
-    return call('HEXISTS', key('busy'), id) == 1
-  end
-  if mode == 'e' or mode == 's' then
-    uniques.own_key(unique, id, '0')
-  end
+  if owner and owner ~= id then return call('HEXISTS', key('busy'), id) == 1 end
+  if mode == 'e' or mode == 's' then uniques.own_key(unique, id, '0') end
   return true
 end
 
@@ -45,9 +37,7 @@ if state == 'failed' or state == 'broken' or state == 'cancelled' then
   record = call('HGET', key('kept'), id)
   local shape = shape_of(record)
   shapes.check(shape)
-  if not record or not take_key(shape) then
-    return remember(session, number, '0')
-  end
+  if not record or not take_key(shape) then return remember(session, number, '0') end
   call('HSET', key('jobs'), id, edit(record))
   note_size(#record + #payload)
   lane_ends.unblock(id)

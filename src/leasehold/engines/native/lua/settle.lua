@@ -10,15 +10,10 @@
 local session, number, worker = ARGV[1], ARGV[2], ARGV[4]
 local config = cjson.decode(ARGV[3])
 local held_key = key('held:' .. worker)
-
-allow_when_full()
---@include once
-check_types()
+--@include transition
 local time = clock()
 local ids = {}
-for i = 5, #ARGV, 6 do
-  ids[#ids + 1] = ARGV[i]
-end
+for i = 5, #ARGV, 6 do ids[#ids + 1] = ARGV[i] end
 local held = call('HMGET', held_key, unpack(ids))
 local tries = call('EXISTS', key('tries')) == 1 and call('HMGET', key('tries'), unpack(ids)) or {}
 local tasks, shape_at, cancels = {}, {}, cancels_asked(ids)
@@ -105,9 +100,7 @@ for n, id in ipairs(ids) do
       go_round(id, shape)
     elseif kind == 'c' then
       complete(id, failures, crashes, token, claimed, ms, head, body)
-      if shape ~= '' then
-        shaped[id] = shape
-      end
+      if shape ~= '' then shaped[id] = shape end
     elseif kind == 'r' then
       clear_notes({ id })
       retry(id, failures, crashes, doubtful, tonumber(ms), body, shape)
@@ -130,9 +123,7 @@ if #ended > 0 then
 end
 if #completed > 0 then
   call('HDEL', key('jobs'), unpack(completed))
-  if #tries > 0 then
-    call('HDEL', key('tries'), unpack(completed))
-  end
+  if #tries > 0 then call('HDEL', key('tries'), unpack(completed)) end
   call('HINCRBY', key('meta'), 'completed', #completed)
   clear_notes(completed)
   for _, id in ipairs(completed) do
@@ -150,7 +141,5 @@ if #gone > 0 then
   call('HDEL', held_key, unpack(gone))
   retire(worker)
 end
-if woken then
-  wake_one()
-end
+if woken then wake_one() end
 return remember(session, number, table.concat(answers))

@@ -7,9 +7,7 @@
 --@include begin find company
 local id, watch_ms = ARGV[1], tonumber(ARGV[2])
 local state, detail, record, claim = find(id)
-if not state then
-  return {}
-end
+if not state then return {} end
 if record and watch_ms > 0 then
   -- Without memory for the note the caller still learns of the end: it asks again now and then.
   redis.pcall('HSET', key('watched'), id, '1')

@@ -9,9 +9,7 @@
 local session, number, state, lane = ARGV[1], ARGV[2], ARGV[4], ARGV[5]
 local config, after, limit = cjson.decode(ARGV[3]), ARGV[6], tonumber(ARGV[7])
 local body, signal, queue = ARGV[8], ARGV[9], ARGV[10]
-allow_when_full()
---@include once
-check_types()
+--@include transition
 local time = clock()
 local lasted = hold(lane, time)
 local more, cancelled, requested = false, 0, 0
@@ -42,9 +40,7 @@ end
 
 -- Where to go on in a place that others serve from its front meanwhile: behind the last that was passed over. When that
 -- one has gone, so have those before it, or looking at them again does no harm.
-local function start_of(rank)
-  return rank and rank + 1 or 0
-end
+local function start_of(rank) return rank and rank + 1 or 0 end
 
 local function cancel_scheduled(place, first)
   local found = call('ZRANGE', place, first, first + limit - 1)
@@ -96,9 +92,7 @@ local function cancel_unroutable()
       after = ''
       local found = cancel_scheduled(parked, name == task and start_of(call('ZRANK', parked, id)) or 0)
       after = name .. ' ' .. after
-      if call('EXISTS', parked) == 0 then
-        call('SREM', key('unroutable'), name)
-      end
+      if call('EXISTS', parked) == 0 then call('SREM', key('unroutable'), name) end
       if found then
         more = true
         return
@@ -117,9 +111,7 @@ elseif state == 'ready' then
     ids = pop_lane(lane, limit)
     more = call('EXISTS', key('lane:' .. lane)) == 1
   end
-  for _, id in ipairs(ids) do
-    cancel(id)
-  end
+  for _, id in ipairs(ids) do cancel(id) end
 elseif state == 'isolated' and lane ~= '' then
   local first = start_of(after ~= '' and call('LPOS', key('isolated'), after))
   local found = call('LRANGE', key('isolated'), first, first + limit - 1)
@@ -135,13 +127,9 @@ elseif state == 'again' then
   else
     local page = call('HSCAN', key('again'), after == '' and '0' or after, 'COUNT', limit)
     ids, after = {}, page[1]
-    for i = 2, #page[2], 2 do
-      ids[#ids + 1] = is_wanted(page[2][i]) and page[2][i] or nil
-    end
+    for i = 2, #page[2], 2 do ids[#ids + 1] = is_wanted(page[2][i]) and page[2][i] or nil end
   end
-  for _, id in ipairs(ids) do
-    cancel(id)
-  end
+  for _, id in ipairs(ids) do cancel(id) end
   -- A page may be empty before the last one is.
   more = after ~= '0'
 elseif state == 'unroutable' then

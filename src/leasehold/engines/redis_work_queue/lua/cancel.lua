@@ -6,9 +6,7 @@
 --@include begin types remember leases claims ends remove
 local session, number, id, body = ARGV[1], ARGV[2], ARGV[4], ARGV[5]
 local config = cjson.decode(ARGV[3])
-allow_when_full()
---@include once
-check_types()
+--@include transition
 local place, ended = place_of(id)
 if place == 'failed' or place == 'broken' or place == 'cancelled' then
   place, ended = live_place(id), nil -- that one has ended; there may be another by now

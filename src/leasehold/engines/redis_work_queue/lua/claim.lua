@@ -39,9 +39,7 @@ if again then
   local answer = claimed_before(again, function(id, token)
     local claim = claim_of(call('HGET', key('leased'), id))
     local data = call('MGET', key('item:' .. id))[1]
-    if by_hand and not renewed(id, token, claim, data) then
-      return nil
-    end
+    if by_hand and not renewed(id, token, claim, data) then return nil end
     if claim and claim.token == token and data then
       local failures, crashes = counted(call('HGET', key('attempts'), id), claim.hash)
       how = claim_window(claim.kind) or how
@@ -49,18 +47,14 @@ if again then
     end
   end)
   answer[4] = how
-  if answer.err or not by_hand or #answer[2] > 0 then
-    return answer
-  end
+  if answer.err or not by_hand or #answer[2] > 0 then return answer end
 end
 
 check_types()
 call('ZCARD', held_key)
 local time, micros = clock()
 local _, _, next_ms = run_due(config, time, math.max(@TEND_LIMIT@, limit))
-if newer_layout then
-  return newer_layout_error()
-end
+if newer_layout then return newer_layout_error() end
 if not by_hand then
   limit = math.min(limit, @MAX_HELD@ - call('ZCARD', held_key))
   if call('ZCARD', key('holders')) >= @MAX_HOLDERS@ and not call('ZSCORE', key('holders'), worker) then
@@ -110,9 +104,7 @@ local function lapsed(id, claim, data, tries)
     if may_crash(claim) then
       local how = crash_of(config, time, claim.kind, claim.claimed)
       local failures, crashes, doubtful, place = count_crash(config, time, id, claim, tries, how, data)
-      if place == 'processing' then
-        call('LPUSH', key('processing'), id)
-      end
+      if place == 'processing' then call('LPUSH', key('processing'), id) end
       return failures, crashes, doubtful, place ~= nil
     end
   end
@@ -121,37 +113,27 @@ end
 
 -- Whether an item is raw, as far as that can be told without reading it. `noted`: the hash of what was seen to be raw.
 local function is_known_as_raw(id, noted)
-  if is_plain_by_head(id) then
-    return true
-  end
+  if is_plain_by_head(id) then return true end
   local name = key('item:' .. id)
   local size = noted and redis.pcall('STRLEN', name)
-  if type(size) ~= 'number' or size == 0 then
-    return false
-  end
+  if type(size) ~= 'number' or size == 0 then return false end
   local head = call('GETRANGE', name, 0, 65535)
   in_vain = in_vain + #head
   return hash_of(head, size) == noted
 end
 
-local function is_spent()
-  return read >= @MAX_CALL_BYTES@ or in_vain >= IN_VAIN_MAX
-end
+local function is_spent() return read >= @MAX_CALL_BYTES@ or in_vain >= IN_VAIN_MAX end
 
 local company = nil
 -- Where an item goes that was running when `doubtful` workers died: 'taken', as others are; 'alone', and then the kind of its claim;
 -- 'deferred', as enough of them are held together; or 'lonely', one that is to run alone and cannot here, or not yet: when this
 -- worker gets ready for it, the rest of this call is for nothing else.
 local function place_of_suspect(doubtful)
-  if doubtful < config.isolate then
-    return 'taken'
-  end
+  if doubtful < config.isolate then return 'taken' end
   company = company or company_of(config, time, held_claims(held_key))
   if doubtful < config.alone then
     local worst = math.max(company.worst, doubtful)
-    if company.count >= most_together(tonumber(kind), worst) then
-      return 'deferred'
-    end
+    if company.count >= most_together(tonumber(kind), worst) then return 'deferred' end
     company.count, company.worst = company.count + 1, worst
     return 'taken'
   end
@@ -171,9 +153,7 @@ local function consider(id, lease, text, tries, noted, data)
     passed[#passed + 1] = id
     return
   end
-  if data == nil then
-    data = call('MGET', key('item:' .. id))[1]
-  end
+  if data == nil then data = call('MGET', key('item:' .. id))[1] end
   if not data then
     dropped[#dropped + 1] = id
     return
@@ -185,9 +165,7 @@ local function consider(id, lease, text, tries, noted, data)
   elseif passing and is_plain(data) then
     passed[#passed + 1] = id
     in_vain = in_vain + #data
-    if #data > 65536 then
-      note_raw(id, hash_of(data))
-    end
+    if #data > 65536 then note_raw(id, hash_of(data)) end
     return
   end
   local hash = hash_of(data)
@@ -195,48 +173,36 @@ local function consider(id, lease, text, tries, noted, data)
   if text then
     local is_over
     failures, crashes, doubtful, is_over = lapsed(id, claim_of(text), data, tries)
-    if is_over then
-      return
-    end
+    if is_over then return end
   end
   local place, alone_kind = 'taken', nil
-  if not by_hand then
-    place, alone_kind = place_of_suspect(doubtful)
-  end
+  if not by_hand then place, alone_kind = place_of_suspect(doubtful) end
   if place == 'deferred' then
     deferred[#deferred + 1] = id
   elseif place == 'lonely' then
     lonely[#lonely + 1] = id
   else
     take(id, data, hash, failures, crashes, alone_kind)
-    if alone_kind then
-      note_alone(time, how, worker, jobs[#jobs][3], id)
-    end
+    if alone_kind then note_alone(time, how, worker, jobs[#jobs][3], id) end
   end
 end
 
 -- Those from the n-th on were not looked at.
 local function put_back_unseen(popped, n)
   local unseen = {}
-  for m = #popped, n, -1 do
-    unseen[#unseen + 1] = popped[m]
-  end
+  for m = #popped, n, -1 do unseen[#unseen + 1] = popped[m] end
   call('RPUSH', key('queue'), unpack(unseen))
 end
 
 -- The data of many items at one time, where those before were small and none can be passed by unread.
 local function data_of(popped)
-  if passing or looked == 0 or read / looked > 4096 then
-    return {}
-  end
+  if passing or looked == 0 or read / looked > 4096 then return {} end
   return call('MGET', unpack(keys_of('item:', popped)))
 end
 
 while #jobs < limit and how == 0 and looked < limit + @MAX_LOOK@ and #kept < 20 and #passed < 50 and not is_spent() do
   local popped = call('RPOP', key('queue'), math.min(limit - #jobs, looked == 0 and 10 or 100)) or {}
-  if #popped == 0 then
-    break
-  end
+  if #popped == 0 then break end
   local found = data_of(popped)
   local leases = leases_of(popped)
   local claims = call('HMGET', key('leased'), unpack(popped))
@@ -264,9 +230,7 @@ end
 if #deferred > DEFERRED_MOST then
   call('LPUSH', key('queue'), unpack(deferred))
 else
-  for n = #deferred, 1, -1 do
-    call('RPUSH', key('queue'), deferred[n])
-  end
+  for n = #deferred, 1, -1 do call('RPUSH', key('queue'), deferred[n]) end
 end
 for n = #lonely, 1, -1 do
   call(n > 1 and #lonely > DEFERRED_MOST and 'LPUSH' or 'RPUSH', key('queue'), lonely[n])
@@ -279,9 +243,7 @@ if #jobs > 0 then
     call('ZADD', key('holders'), time + lease_ms, worker)
     call('ZREM', key('suspects'), worker)
   end
-  if #due > 0 then
-    call('ZADD', key('due'), unpack(due))
-  end
+  if #due > 0 then call('ZADD', key('due'), unpack(due)) end
   if call('EXISTS', key('later'), key('unleased'), key('stray')) > 0 then
     call('ZREM', key('later'), unpack(ids))
     call('ZREM', key('unleased'), unpack(ids))

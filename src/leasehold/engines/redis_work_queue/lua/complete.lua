@@ -6,9 +6,7 @@
 local call, prefix, session, number, id = redis.call, KEYS[1], ARGV[1], ARGV[2], ARGV[3]
 local value, done = ARGV[4] .. ' ' .. ARGV[5], prefix .. ':done:' .. session
 local last, answer = string.match(call('GET', done) or '', '^(%d+) (.*)$')
-if last == number then
-  return answer
-end
+if last == number then return answer end
 local item, old, new = prefix .. ':item:' .. id, prefix .. ':leased_by_session:' .. id, prefix .. ':lease:' .. id
 local found = call('MGET', item, old, new)
 if tonumber(last or 0) > tonumber(number) or not found[1] or found[2] ~= value or found[3] ~= value then
@@ -22,9 +20,7 @@ if not hash or hash ~= string.sub(redis.sha1hex(#found[1] .. ' ' .. string.sub(f
 end
 -- With its second copies, see lib/claims.
 local processing = prefix .. ':processing'
-if call('LLEN', processing) > @COPIES_FEW@ then
-  return ''
-end
+if call('LLEN', processing) > @COPIES_FEW@ then return '' end
 local attempts, passing, stray = prefix .. ':attempts', prefix .. ':passing', prefix .. ':stray'
 local unleased, later = prefix .. ':unleased', prefix .. ':later'
 local marked = call('EXISTS', attempts, passing, stray, unleased, later) > 0
@@ -37,9 +33,7 @@ if marked then
   call('ZCARD', later)
 end
 -- It adds nothing, so the rest runs at the memory limit as well.
-if call('LREM', processing, '0', id) == 0 then
-  return ''
-end
+if call('LREM', processing, '0', id) == 0 then return '' end
 -- The last of which the type is not known.
 local noted = redis.pcall('ZREM', prefix .. ':due', id)
 if type(noted) == 'table' then

@@ -11,9 +11,7 @@ allow_when_full()
 check_types()
 local time = clock()
 local ids = {}
-for i = 3, #ARGV do
-  ids[#ids + 1] = ARGV[i]
-end
+for i = 3, #ARGV do ids[#ids + 1] = ARGV[i] end
 local items = call('MGET', unpack(keys_of('item:', ids)))
 local leases = leases_of(ids)
 local cleaning = call('LLEN', key('cleaning')) > 0
@@ -21,12 +19,8 @@ local back, marked, left, searched = {}, {}, {}, 0
 for n, id in ipairs(ids) do
   local since = tonumber(call('ZSCORE', key('stray'), id) or nil)
   if not items[n] or leases[n] then
-    if since then
-      call('ZREM', key('stray'), id)
-    end
-    if not items[n] and cleaning then
-      call('LREM', key('cleaning'), 0, id)
-    end
+    if since then call('ZREM', key('stray'), id) end
+    if not items[n] and cleaning then call('LREM', key('cleaning'), 0, id) end
   elseif not since or since > time or time - since >= config.stray + @MARK_MS@ then
     marked[#marked + 1] = time
     marked[#marked + 1] = id
@@ -37,15 +31,11 @@ for n, id in ipairs(ids) do
     if not call('LPOS', key('queue'), id) and not call('LPOS', key('processing'), id) then
       back[#back + 1] = id
     end
-    if cleaning then
-      call('LREM', key('cleaning'), 0, id)
-    end
+    if cleaning then call('LREM', key('cleaning'), 0, id) end
     call('ZREM', key('stray'), id)
   end
 end
-if #back > 0 then
-  call('LPUSH', key('queue'), unpack(back))
-end
+if #back > 0 then call('LPUSH', key('queue'), unpack(back)) end
 if #marked > 0 then
   call('ZADD', key('stray'), unpack(marked))
   forget_marks(config, time)

@@ -5,13 +5,9 @@
 -- Invariant: nothing of the item is left. Of one that is aside only that goes: `item:<id>` is another one by now.
 --@include begin types remember leases claims ends remove
 local session, number, id = ARGV[1], ARGV[2], ARGV[3]
-allow_when_full()
---@include once
-check_types()
+--@include transition
 local place, ended = place_of(id)
-if not place or place == 'active' then
-  return remember(session, number, '0')
-end
+if not place or place == 'active' then return remember(session, number, '0') end
 unlist(id, place, ended)
 erase(id, ended)
 return remember(session, number, '1')

@@ -15,15 +15,11 @@ local aside = call('EXISTS', key('kept')) == 1
 -- keep their marks.
 local searched = 0
 local function adopt(id)
-  if lease_of(id) then
-    return
-  end
+  if lease_of(id) then return end
   local since = tonumber(call('ZSCORE', key('stray'), id) or nil)
   if not since or since > time or time - since >= stray_ms + @MARK_MS@ then
     call('ZREMRANGEBYSCORE', key('stray'), '-inf', time - stray_ms - @MARK_MS@)
-    if call('ZCARD', key('stray')) < @MARKS_MAX@ then
-      call('ZADD', key('stray'), time, id)
-    end
+    if call('ZCARD', key('stray')) < @MARKS_MAX@ then call('ZADD', key('stray'), time, id) end
   elseif time - since >= stray_ms and searched < @SEARCHES_MAX@ then
     searched = searched + 1
     if not call('LPOS', key('queue'), id) and not call('LPOS', key('processing'), id) then

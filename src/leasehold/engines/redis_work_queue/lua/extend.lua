@@ -7,17 +7,13 @@
 local session, number, worker, id = ARGV[1], ARGV[2], ARGV[4], ARGV[5]
 local token, ms = ARGV[6], tonumber(ARGV[7])
 local config = cjson.decode(ARGV[3])
-allow_when_full()
---@include once
-check_types()
+--@include transition
 local time = clock()
 local claim = claim_of(call('HGET', key('leased'), id))
 if not claim or claim.token ~= token or claim.worker ~= worker then
   return remember(session, number, '0')
 end
-if not stands(id, claim, lease_of(id)) then
-  return remember(session, number, '0')
-end
+if not stands(id, claim, lease_of(id)) then return remember(session, number, '0') end
 local wire = config.wire
 if tonumber(claim.kind) == nil then
   claim.deadline, wire = time + ms, ms

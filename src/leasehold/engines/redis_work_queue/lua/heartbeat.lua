@@ -40,9 +40,7 @@ local _, _, next_ms = run_due(config, time, @TEND_LIMIT@, worker)
 ids = call('ZRANGE', held_key, 0, -1)
 local found = #ids > 0 and call('HMGET', key('leased'), unpack(ids)) or {}
 local held, known = {}, {}
-for n, id in ipairs(ids) do
-  held[id] = claim_of(found[n])
-end
+for n, id in ipairs(ids) do held[id] = claim_of(found[n]) end
 local lost, strays = {}, {}
 for i = 3, #ARGV, 2 do
   local id = ARGV[i]

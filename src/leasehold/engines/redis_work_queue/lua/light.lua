@@ -12,14 +12,10 @@ allow_when_full()
 check_types()
 local time = clock()
 local shared = start < 0
-if shared then
-  start = tonumber(call('HGET', key('meta'), 'light_cursor') or 0)
-end
+if shared then start = tonumber(call('HGET', key('meta'), 'light_cursor') or 0) end
 local page = call('LRANGE', key('processing'), -start - count, -start - 1)
 if #page == 0 then
-  if shared and start > 0 then
-    call('HSET', key('meta'), 'light_cursor', 0)
-  end
+  if shared and start > 0 then call('HSET', key('meta'), 'light_cursor', 0) end
   return { 0, 0, 0, 0, -1 }
 end
 local leases = leases_of(page)
@@ -92,12 +88,8 @@ for n = #page, 1, -1 do
     end
     if seen[id] or is_abandoned(id, claim) then
       local place = seen[id] or claim and lapse(id, claim, data) or 'queue'
-      if place ~= 'processing' then
-        gone[#gone + 1] = -start - 1 - (#page - n)
-      end
-      if place == 'queue' and not seen[id] then
-        back[#back + 1] = id
-      end
+      if place ~= 'processing' then gone[#gone + 1] = -start - 1 - (#page - n) end
+      if place == 'queue' and not seen[id] then back[#back + 1] = id end
       seen[id] = place
     end
   end
@@ -112,11 +104,7 @@ if #marked > 0 then
   call('ZADD', key('unleased'), unpack(marked))
   forget_marks(config, time)
 end
-if marks and #alive > 0 then
-  call('ZREM', key('unleased'), unpack(alive))
-end
+if marks and #alive > 0 then call('ZREM', key('unleased'), unpack(alive)) end
 local following = #page < count and -1 or start + #page - #gone
-if shared then
-  call('HSET', key('meta'), 'light_cursor', math.max(0, following))
-end
+if shared then call('HSET', key('meta'), 'light_cursor', math.max(0, following)) end
 return { #page, #back, ghosts, #marked / 2, following }

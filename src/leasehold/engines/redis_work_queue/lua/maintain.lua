@@ -9,9 +9,7 @@ allow_when_full()
 check_types()
 local time = clock()
 local promoted, reclaimed = run_due(config, time, limit)
-if newer_layout then
-  return newer_layout_error()
-end
+if newer_layout then return newer_layout_error() end
 local pruned, more = 0, promoted >= limit or reclaimed >= limit
 for _, state in ipairs({ 'failed', 'broken', 'cancelled' }) do
   local gone = prune(config, state, time, limit)
@@ -30,9 +28,7 @@ for i = 1, #page[2], 2 do
     forget_retry(id)
   end
 end
-if page[1] ~= cursor then
-  call('HSET', key('meta'), 'attempts_cursor', page[1])
-end
+if page[1] ~= cursor then call('HSET', key('meta'), 'attempts_cursor', page[1]) end
 
 -- To the front, where they were when they were parked, in their order: the last of them first. An item of the same id
 -- that was added meanwhile stays, and the parked one waits for its end.
@@ -53,12 +49,8 @@ local function unpark(task)
       forget_end('unroutable:' .. task, { id })
     end
   end
-  if #front > 0 then
-    call('RPUSH', key('queue'), unpack(front))
-  end
-  if call('EXISTS', parked) == 0 then
-    call('SREM', key('unroutable'), task)
-  end
+  if #front > 0 then call('RPUSH', key('queue'), unpack(front)) end
+  if call('EXISTS', parked) == 0 then call('SREM', key('unroutable'), task) end
   return #front
 end
 
@@ -72,9 +64,7 @@ if call('EXISTS', key('unroutable')) == 1 then
 end
 local since_deep = time - tonumber(call('HGET', key('meta'), 'deep_at') or 0)
 local deep = since_deep >= deep_ms or since_deep < 0 -- the clock was set back
-if deep then
-  call('HSET', key('meta'), 'deep_at', time)
-end
+if deep then call('HSET', key('meta'), 'deep_at', time) end
 -- The counters of a queue that nobody uses any more are forgotten in the end.
 call('PEXPIRE', key('meta'), meta_ttl_ms)
 return { promoted, reclaimed, pruned, unparked, more and 1 or 0, deep and 1 or 0 }

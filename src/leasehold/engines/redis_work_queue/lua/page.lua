@@ -31,9 +31,7 @@ local function read_queue()
   local passed = cursor.place ~= '' and passed_in_list(queue, -1, mark_of) or 0
   read_place(size, passed, function(from, count)
     local found = call('LRANGE', queue, -from - count, -from - 1)
-    for n = #found, 1, -1 do
-      add(found[n])
-    end
+    for n = #found, 1, -1 do add(found[n]) end
     return { 'queue', digits(size - from - count), mark_of(found[1]), found[1] }
   end)
 end

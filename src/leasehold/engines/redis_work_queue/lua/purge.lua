@@ -8,9 +8,7 @@
 --@include begin types remember leases claims ends remove
 local session, number, state, limit = ARGV[1], ARGV[2], ARGV[4], tonumber(ARGV[5])
 local config, cancelling, body = cjson.decode(ARGV[3]), ARGV[6] == '1', ARGV[7]
-allow_when_full()
---@include once
-check_types()
+--@include transition
 local time, ids, parked = clock(), {}, nil
 if state == 'ready' then
   ids = call('RPOP', key('queue'), limit) or {}
@@ -29,12 +27,8 @@ look_for_copies()
 
 -- Of those that are to be tried again, the ones that somebody has put into the queue when their lease had ended.
 local leases, astray, moved = state == 'scheduled' and #ids > 0 and leases_of(ids) or {}, {}, {}
-for n, lease in ipairs(leases) do
-  astray[#astray + 1] = not lease and ids[n] or nil
-end
-for _, id in ipairs(not_in_processing(astray)) do
-  moved[id] = true
-end
+for n, lease in ipairs(leases) do astray[#astray + 1] = not lease and ids[n] or nil end
+for _, id in ipairs(not_in_processing(astray)) do moved[id] = true end
 
 -- Whether one in line is somebody's by now, or is not the item that was to be tried again.
 local function is_other(id, data)
@@ -64,16 +58,12 @@ for _, id in ipairs(ids) do
       end
     else
       stay = stay + 1
-      if state == 'ready' then
-        call('LPUSH', key('queue'), id)
-      end
+      if state == 'ready' then call('LPUSH', key('queue'), id) end
     end
   elseif not live and not ended then
     call('ZREM', key(parked or state), id) -- listed, and of another state by now
   else
-    if not live then
-      unlist(id, state, ended)
-    end
+    if not live then unlist(id, state, ended) end
     erase(id, ended)
     off[#off + 1] = id
     removed = removed + (there and 1 or 0)
@@ -83,12 +73,8 @@ leave_to_holders(held)
 if state == 'scheduled' then
   local there, queued = leave_processing(off), {}
   for _, id in ipairs(off) do
-    if not there[id] then
-      queued[#queued + 1] = id
-    end
+    if not there[id] then queued[#queued + 1] = id end
   end
-  if #queued > 0 then
-    take_out(key('queue'), queued, false)
-  end
+  if #queued > 0 then take_out(key('queue'), queued, false) end
 end
 return remember(session, number, (#ids - stay) .. ' ' .. removed)

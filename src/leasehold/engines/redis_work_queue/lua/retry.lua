@@ -5,13 +5,9 @@
 -- Invariant: the item is in `item:<id>` and once in `queue`, and in no other place.
 --@include begin types remember leases claims ends remove
 local session, number, id, edited, data = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
-allow_when_full()
---@include once
-check_types()
+--@include transition
 local place, ended = place_of(id)
-if not place or place == 'ready' or place == 'active' then
-  return remember(session, number, '0')
-end
+if not place or place == 'ready' or place == 'active' then return remember(session, number, '0') end
 if edited ~= '1' then
   data = ended and call('HGET', key('kept'), id) or call('GET', key('item:' .. id))
 end

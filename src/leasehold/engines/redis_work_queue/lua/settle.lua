@@ -8,17 +8,13 @@
 --@include begin types remember back plain
 local session, number, worker = ARGV[1], ARGV[2], ARGV[4]
 local config = cjson.decode(ARGV[3])
-allow_when_full()
---@include once
-check_types()
+--@include transition
 local time = clock()
 local ids, small = {}, {}
 for i = 5, #ARGV, 7 do
   ids[#ids + 1] = ARGV[i]
   small[#ids] = tonumber(ARGV[i + 6]) <= 4096
-  if ARGV[i + 2] == 'u' then
-    call('ZCARD', key('unroutable:' .. ARGV[i + 4]))
-  end
+  if ARGV[i + 2] == 'u' then call('ZCARD', key('unroutable:' .. ARGV[i + 4])) end
 end
 local claims = call('HMGET', key('leased'), unpack(ids))
 look_for_copies()
@@ -33,14 +29,10 @@ local part_of = {}
 local function order_retries()
   local tokens = {}
   for i = 5, #ARGV, 7 do
-    if ARGV[i + 2] == 'r' then
-      tokens[#tokens + 1] = tonumber(ARGV[i + 1])
-    end
+    if ARGV[i + 2] == 'r' then tokens[#tokens + 1] = tonumber(ARGV[i + 1]) end
   end
   table.sort(tokens)
-  for n, token in ipairs(tokens) do
-    part_of[token] = (n - 1) / 4096
-  end
+  for n, token in ipairs(tokens) do part_of[token] = (n - 1) / 4096 end
 end
 order_retries()
 
@@ -117,9 +109,7 @@ for n, id in ipairs(ids) do
   if plainly or claim and claim.token == token and claim.worker == worker then
     claims[n] = false
     gone[#gone + 1] = id
-    if plainly or stands_on(claim, leases[n], hashes[n]) then
-      answers[n] = 1
-    end
+    if plainly or stands_on(claim, leases[n], hashes[n]) then answers[n] = 1 end
     if kind == 'l' or kind == 'k' then
       front[#front + 1] = { id, claim, kind == 'k' and 'known' }
     elseif answers[n] == 0 then
@@ -139,35 +129,25 @@ for n, id in ipairs(ids) do
   end
 end
 -- What has an outcome leaves the list: after it was written, so that an error between the two leaves it in both, not in none.
-for _, id in ipairs(again) do
-  off[#off + 1] = id
-end
+for _, id in ipairs(again) do off[#off + 1] = id end
 local there, moved = leave_processing(off), {}
 for _, id in ipairs(off) do
   if not there[id] then
     moved[#moved + 1] = id -- by somebody else's cleaner
   end
 end
-if #moved > 0 then
-  take_out(key('queue'), moved, false)
-end
+if #moved > 0 then take_out(key('queue'), moved, false) end
 -- And what waits for a retry belongs there. Where our lease was on the wire as it was made, no cleaner has moved it.
 local astray = {}
 for n, id in ipairs(ids) do
-  if waits[id] and not (leases[n] and whole[n]) then
-    astray[#astray + 1] = id
-  end
+  if waits[id] and not (leases[n] and whole[n]) then astray[#astray + 1] = id end
 end
 into_processing(astray)
-if #again > 0 then
-  call('LPUSH', key('queue'), unpack(again))
-end
+if #again > 0 then call('LPUSH', key('queue'), unpack(again)) end
 if #done > 0 then
   call('DEL', unpack(names))
   call('HINCRBY', key('meta'), 'completed', #done)
-  if #tries > 0 then
-    call('HDEL', key('attempts'), unpack(done))
-  end
+  if #tries > 0 then call('HDEL', key('attempts'), unpack(done)) end
   call('HDEL', key('passing'), unpack(done))
   call('ZREM', key('later'), unpack(done))
   call('ZREM', key('unleased'), unpack(done))

@@ -6,9 +6,7 @@
 local call, prefix, number, worker = redis.call, KEYS[1], ARGV[2], ARGV[3]
 local done = prefix .. ':done:' .. ARGV[1]
 call('DEL', prefix .. ':full') -- so that it runs at the memory limit as well
-if tonumber(string.match(call('GET', done) or '0', '^%d+')) >= tonumber(number) then
-  return 0
-end
+if tonumber(string.match(call('GET', done) or '0', '^%d+')) >= tonumber(number) then return 0 end
 -- Numbers are made of the texts of the clock where that can be done: to write a long one is slow.
 local meta, leased, t = prefix .. ':meta', prefix .. ':leased', call('TIME')
 local noted, micros = call('HMGET', meta, 'token', 'layout'), string.rep('0', 6 - #t[2]) .. t[2]
@@ -26,9 +24,7 @@ if not id then
   -- Nothing else to do. What has lapsed, is to be tried again, or was a dead worker's, comes back with `claim`.
   for _, times in ipairs({ due, later, prefix .. ':holders' }) do
     local first = call('ZRANGE', times, 0, 0, 'WITHSCORES')[2]
-    if first and tonumber(first) <= tonumber(time) then
-      return 0
-    end
+    if first and tonumber(first) <= tonumber(time) then return 0 end
   end
   return {}
 end
@@ -40,9 +36,7 @@ end
 local old, new = prefix .. ':leased_by_session:' .. id, prefix .. ':lease:' .. id
 local found = call('MGET', prefix .. ':item:' .. id, old, new)
 local data = found[1]
-if not data or found[2] or found[3] then
-  return back(0)
-end
+if not data or found[2] or found[3] then return back(0) end
 local unleased, stray = prefix .. ':unleased', prefix .. ':stray'
 if call('EXISTS', later, unleased, stray) > 0 then
   local first = redis.pcall('ZRANGE', later, 0, 0, 'WITHSCORES')
@@ -51,18 +45,14 @@ if call('EXISTS', later, unleased, stray) > 0 then
   end
   for _, marks in ipairs({ later, unleased, stray }) do
     local forgot = redis.pcall('ZREM', marks, id)
-    if type(forgot) == 'table' then
-      return back(forgot)
-    end
+    if type(forgot) == 'table' then return back(forgot) end
   end
 end
 local deadline = time + ARGV[4]
 local hash = string.sub(redis.sha1hex(#data .. ' ' .. string.sub(data, 1, 65536)), 1, 16)
 local value, line = token .. ' ' .. worker, token .. ' ' .. deadline .. ' ' .. time .. ' n ' .. hash .. ' ' .. worker
 local noted = redis.pcall('ZADD', due, 'NX', deadline + ARGV[5], id)
-if noted ~= 1 then
-  return back(noted)
-end
+if noted ~= 1 then return back(noted) end
 local fresh = redis.pcall('HSETNX', leased, id, line)
 if fresh ~= 1 then
   call('ZREM', due, id)

@@ -2,9 +2,7 @@
 local call = redis.call
 local prefix = KEYS[1]
 
-local function key(suffix)
-  return prefix .. ':' .. suffix
-end
+local function key(suffix) return prefix .. ':' .. suffix end
 
 -- Redis' own clock: milliseconds, and microseconds for tokens.
 local function clock()
@@ -14,9 +12,7 @@ local function clock()
 end
 
 -- Tokens exceed the 14 digits that Lua prints of a number by itself.
-local function digits(number)
-  return string.format('%.0f', number)
-end
+local function digits(number) return string.format('%.0f', number) end
 
 -- At maxmemory Redis refuses a script whose first write may need memory. What lets work end must go on, so it writes
 -- something that needs none first. (The `#!lua` flag for this does not exist on Redis 6.2.)

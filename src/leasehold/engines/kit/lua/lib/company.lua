@@ -42,9 +42,7 @@ end
 -- The worker that claims nothing else for now, since it runs a job of this queue alone or gets ready to; '' for none.
 local function kept_busy(time)
   local till, worker, token, id = string.match(call('HGET', key('meta'), 'alone') or '', '^(%d+) (%S+) (%d+) (.*)$')
-  if till and tonumber(till) > time and token_of(worker, id) == token then
-    return worker
-  end
+  if till and tonumber(till) > time and token_of(worker, id) == token then return worker end
   return reserved_by(time) or ''
 end
 
@@ -55,9 +53,7 @@ end
 
 -- Reserve a job that is to run alone for a worker, unless another worker gets ready. Answers whether it is reserved.
 local function reserve(time, worker)
-  if (reserved_by(time) or worker) ~= worker then
-    return false
-  end
+  if (reserved_by(time) or worker) ~= worker then return false end
   call('HSET', key('meta'), 'reserved', time + @RESERVED_MS@ .. ' ' .. worker)
   return true
 end

@@ -1,9 +1,7 @@
 -- lib crash: how a job crashed, and whether the crash ends it. See docs/decisions/0008-crashes.md.
 
 -- For how many ms nothing else is claimed beside a job, by the kind of its claim: see lib company.
-local function claim_window(kind)
-  return tonumber(string.match(kind, '^[xy](%d+)$') or nil)
-end
+local function claim_window(kind) return tonumber(string.match(kind, '^[xy](%d+)$') or nil) end
 
 -- Whether a job has run longer than its window, and so is not to blame for a death right after another job began.
 -- (The clock of Redis may have been set back since.)
@@ -23,15 +21,11 @@ local function crash_of(config, time, kind, claimed)
 end
 
 -- Whether a crash is the job's own for certain.
-local function is_own(how)
-  return how == 'alone' or how == 'known'
-end
+local function is_own(how) return how == 'alone' or how == 'known' end
 
 -- Whether this crash ends a job in `broken`. Two crashes must be its own for certain, or as many as can be after `config.alone`
 -- deaths; the others are `doubtful`. A job that always meets suspects that do not end needs two more.
 local function is_limit(config, how, crashes, doubtful)
-  if how == 'beside' then
-    return crashes >= config.max_crashes + 2
-  end
+  if how == 'beside' then return crashes >= config.max_crashes + 2 end
   return is_own(how) and crashes >= config.max_crashes and crashes - doubtful >= math.min(2, config.max_crashes - config.alone)
 end

@@ -18,9 +18,7 @@ end
 -- For an enqueue, which is never refused: newer releases read the records of older ones. Version 1 is the one that nothing
 -- has to be written for.
 local function note_layout()
-  if @LAYOUT@ > 1 then
-    meets_newer_layout(call('HGET', key('meta'), 'layout'))
-  end
+  if @LAYOUT@ > 1 then meets_newer_layout(call('HGET', key('meta'), 'layout')) end
 end
 
 local function newer_layout_error()

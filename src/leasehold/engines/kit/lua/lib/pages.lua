@@ -13,9 +13,7 @@ local function open_page(first)
 end
 
 -- The cursor behind this page, empty at the end of the walk.
-local function next_cursor()
-  return more and last or {}
-end
+local function next_cursor() return more and last or {} end
 
 -- Read on in a place that has `size` entries, the first `passed` of which were on earlier pages. `read(from, count)` shows
 -- entries and answers the cursor of the last one.
@@ -34,9 +32,7 @@ end
 local function is_greater(a, b)
   for n = 1, math.min(#a, #b) do
     local x, y = string.byte(a, n), string.byte(b, n)
-    if x ~= y then
-      return x > y
-    end
+    if x ~= y then return x > y end
   end
   return #a > #b
 end
@@ -69,9 +65,7 @@ local function read_set(place, set, backwards, show)
   end
   read_place(size, passed, function(from, count)
     local found = call(backwards and 'ZREVRANGE' or 'ZRANGE', set, from, from + count - 1, 'WITHSCORES')
-    for n = 1, #found, 2 do
-      show(found[n], found[n + 1])
-    end
+    for n = 1, #found, 2 do show(found[n], found[n + 1]) end
     return { place, found[#found], '', found[#found - 1] }
   end)
 end
@@ -84,9 +78,7 @@ local function read_sorted(place, entries, show)
     passed = passed + 1
   end
   read_place(#entries, passed, function(from, count)
-    for n = from + 1, from + count do
-      show(entries[n])
-    end
+    for n = from + 1, from + count do show(entries[n]) end
     return { place, '', '', entries[from + count] }
   end)
 end
@@ -96,9 +88,7 @@ local function read_parked(show)
   local tasks = call('SMEMBERS', key('unroutable'))
   table.sort(tasks)
   for _, task in ipairs(tasks) do
-    if task >= cursor.place then
-      read_set(task, key('unroutable:' .. task), false, show)
-    end
+    if task >= cursor.place then read_set(task, key('unroutable:' .. task), false, show) end
   end
 end
 
@@ -112,8 +102,6 @@ local function passed_in_list(list, rank, mark_of)
   -- An id may be there twice.
   local at = found[#found]
   local mark = at and mark_of(cursor.entry)
-  if not at or mark ~= '' and mark ~= cursor.mark then
-    return 0
-  end
+  if not at or mark ~= '' and mark ~= cursor.mark then return 0 end
   return rank > 0 and at + 1 or size - at
 end

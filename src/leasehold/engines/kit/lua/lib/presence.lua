@@ -6,9 +6,7 @@ local function show_worker(time, worker, text, ttl_ms, keep_ms, first)
   call('SET', key('worker:' .. worker), text, 'PX', ttl_ms)
   call('ZADD', key('workers'), time, worker)
   call('ZREMRANGEBYSCORE', key('workers'), '-inf', time - ttl_ms)
-  for i = first, #ARGV do
-    call('ZADD', key('queues'), time, ARGV[i])
-  end
+  for i = first, #ARGV do call('ZADD', key('queues'), time, ARGV[i]) end
   call('ZREMRANGEBYSCORE', key('queues'), '-inf', time - keep_ms)
   call('PEXPIRE', key('workers'), keep_ms)
   call('PEXPIRE', key('queues'), keep_ms)

@@ -4,14 +4,10 @@
 -- The remembered answer, an error reply for a call that was given up, or nil: then the call is new.
 local function recall(session, number)
   local kept = call('GET', key('@CALLS@:' .. session))
-  if not kept then
-    return nil
-  end
+  if not kept then return nil end
   local last, answer = string.match(kept, '^(%d+) (.*)$')
   last = tonumber(last)
-  if last == tonumber(number) then
-    return answer
-  end
+  if last == tonumber(number) then return answer end
   -- A session makes one call at a time: an older number is a copy that was delayed on its way and given up.
   if last > tonumber(number) then
     return redis.error_reply('LHSTALE this call was given up and a later one has been made')

@@ -6,9 +6,7 @@
 -- comes by (`beating`) was written just now.
 local function rewind(by, beating)
   for _, worker in ipairs(call('ZRANGE', key('holders'), 0, @MAX_HOLDERS@ - 1)) do
-    if worker ~= beating then
-      call('ZINCRBY', key('holders'), -by, worker)
-    end
+    if worker ~= beating then call('ZINCRBY', key('holders'), -by, worker) end
   end
   call('DEL', key('suspects'))
 end
@@ -18,9 +16,7 @@ end
 -- newer release has written to the queue: its claims may have another form, so only its own workers take jobs back.
 local function note_activity(config, time, beating)
   local meta = call('HMGET', key('meta'), 'seen', 'amnesty', 'before', 'layout')
-  if meets_newer_layout(meta[4]) then
-    return nil
-  end
+  if meets_newer_layout(meta[4]) then return nil end
   local seen, amnesty, before = tonumber(meta[1] or time), tonumber(meta[2] or 0), tonumber(meta[3] or 0)
   local back = 0
   if time < seen - 1000 then
@@ -54,9 +50,7 @@ local function reap(config, time, amnesty, before, limit)
       call('ZADD', key('suspects'), time, worker)
     end
     local verdict = since + config.grace
-    if deadline > before - config.outage then
-      verdict = math.max(verdict, amnesty)
-    end
+    if deadline > before - config.outage then verdict = math.max(verdict, amnesty) end
     -- All of a worker or nothing, for the order. An engine may give back a part of that: the latest claims, so that the
     -- others come before them. The worker is dead until the last of them is back. What one may hold is limited.
     if time >= verdict and #entries < limit then

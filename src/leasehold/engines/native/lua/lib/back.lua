@@ -54,24 +54,18 @@ end
 -- each job goes to the very front, so the jobs end up in the order of their claims. Suspects go to `isolated`.
 -- Answers how many entries were handled: with `bounded`, as far as there is room.
 local function put_back(config, time, entries, bounded)
-  if #entries == 0 then
-    return 0
-  end
+  if #entries == 0 then return 0 end
   local ids, done = {}, 0
   for n, entry in ipairs(entries) do
     ids[n] = entry[2]
-    if entry[6] ~= '' then
-      shapes.check(entry[6])
-    end
+    if entry[6] ~= '' then shapes.check(entry[6]) end
   end
   blame.assign(config, time, entries)
   local out = { again = {}, counts = {}, front = {}, isolated = {}, crashed = 0 }
   local tries = call('EXISTS', key('tries')) == 1 and call('HMGET', key('tries'), unpack(ids)) or {}
   local asked = cancels_asked(ids)
   for n, entry in ipairs(entries) do
-    if bounded and room <= 0 then
-      break
-    end
+    if bounded and room <= 0 then break end
     done, room = n, room - 1
     -- Not with one HMGET for all: records may be large.
     if call('HEXISTS', key('jobs'), entry[2]) == 1 then
@@ -79,12 +73,8 @@ local function put_back(config, time, entries, bounded)
     end
   end
   clear_notes(out.again)
-  if out.crashed > 0 then
-    call('HINCRBY', key('meta'), 'crashed', out.crashed)
-  end
-  if #out.counts > 0 then
-    call('HSET', key('tries'), unpack(out.counts))
-  end
+  if out.crashed > 0 then call('HINCRBY', key('meta'), 'crashed', out.crashed) end
+  if #out.counts > 0 then call('HSET', key('tries'), unpack(out.counts)) end
   if #out.front > 0 then
     call('LPUSH', key('ready'), unpack(out.front))
     wake_one()
@@ -111,9 +101,7 @@ local function collect(entries, worker, crashed)
   table.sort(sorted)
   local first = math.max(1, count - math.max(room, 0) + 1)
   left = left or first > 1
-  for n = first, count do
-    rank[sorted[n]] = n
-  end
+  for n = first, count do rank[sorted[n]] = n end
   for i, token in ipairs(tokens) do
     local n = rank[token]
     if n then
@@ -131,9 +119,7 @@ local function no_longer_held(entries)
     by_worker[entry[4]] = ids
     ids[#ids + 1] = entry[2]
   end
-  for worker, ids in pairs(by_worker) do
-    call('HDEL', key('held:' .. worker), unpack(ids))
-  end
+  for worker, ids in pairs(by_worker) do call('HDEL', key('held:' .. worker), unpack(ids)) end
 end
 
 -- Give back these claims of these workers in one order, the latest first, up to the limit of a call. The rest is still held,
@@ -141,12 +127,8 @@ end
 local function give_back(config, time, workers, entries)
   table.sort(entries, function(a, b) return a[1] > b[1] end)
   local done = put_back(config, time, entries, true)
-  for n = #entries, done + 1, -1 do
-    entries[n], left = nil, true
-  end
+  for n = #entries, done + 1, -1 do entries[n], left = nil, true end
   no_longer_held(entries)
-  for _, worker in ipairs(workers) do
-    retire(worker)
-  end
+  for _, worker in ipairs(workers) do retire(worker) end
   return done, left
 end

@@ -7,12 +7,8 @@ local function words_from(micros)
   local text, ones, tens, hundreds = digits(micros), 0, 1, 1
   return function()
     ones = ones + 1
-    if ones > 10 then
-      ones, tens = 1, tens + 1
-    end
-    if tens > 10 then
-      tens, hundreds = 1, hundreds < 10 and hundreds + 1 or 10
-    end
+    if ones > 10 then ones, tens = 1, tens + 1 end
+    if tens > 10 then tens, hundreds = 1, hundreds < 10 and hundreds + 1 or 10 end
     return text .. DIGITS[hundreds] .. DIGITS[tens] .. DIGITS[ones]
   end
 end

@@ -25,18 +25,14 @@ local blame = setmetatable({ function(my)
   function my.counted_after(config, time, entry, tries)
     local failures, crashes, doubtful = counted(tries)
     local how = entry[5]
-    if my.is_cleared(config, time, entry[3], entry[6]) then
-      crashes, doubtful = 0, 0
-    end
+    if my.is_cleared(config, time, entry[3], entry[6]) then crashes, doubtful = 0, 0 end
     return failures, crashes + (how and 1 or 0), doubtful + (how and not is_own(how) and 1 or 0)
   end
 
   -- What a worker holds, as claims {claimed, kind, doubtful, cleared}.
   function my.held(config, time, worker)
     local held, ids, claims = call('HGETALL', key('held:' .. worker)), {}, {}
-    for i = 1, #held, 2 do
-      ids[#ids + 1] = held[i]
-    end
+    for i = 1, #held, 2 do ids[#ids + 1] = held[i] end
     for n, tries in ipairs(#ids > 0 and call('HMGET', key('tries'), unpack(ids)) or {}) do
       local claimed, kind, shape = string.match(held[2 * n], '^%d+ (%d+) ?(%w*) ?(.*)$')
       local _, _, doubtful = counted(tries)

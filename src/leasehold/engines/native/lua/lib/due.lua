@@ -13,8 +13,6 @@ end
 
 local function due_ids(entries)
   local ids = {}
-  for n, entry in ipairs(entries) do
-    ids[n] = due_id(entry)
-  end
+  for n, entry in ipairs(entries) do ids[n] = due_id(entry) end
   return ids
 end

@@ -5,14 +5,10 @@
 -- Put scheduled jobs that are due into line. A job of a lane or a priority counts as several, since it takes as long.
 local function promote(time, limit)
   local due = call('ZRANGEBYSCORE', key('scheduled'), '-inf', time, 'LIMIT', 0, limit)
-  if #due == 0 then
-    return 0
-  end
+  if #due == 0 then return 0 end
   local promoted, plain, shaped, work, bytes = {}, {}, {}, 0, 0
   for _, entry in ipairs(due) do
-    if work >= limit or bytes >= @READ_BYTES@ then
-      break
-    end
+    if work >= limit or bytes >= @READ_BYTES@ then break end
     local id, has_shape = due_id(entry)
     local shape = ''
     if has_shape then
@@ -27,16 +23,12 @@ local function promote(time, limit)
     end
     promoted[#promoted + 1] = entry
   end
-  for _, one in ipairs(shaped) do
-    shapes.place_again(one[1], one[2])
-  end
+  for _, one in ipairs(shaped) do shapes.place_again(one[1], one[2]) end
   if #plain > 0 then
     call('RPUSH', key('ready'), unpack(plain))
     wake_one()
   end
-  if #promoted > 0 then
-    call('ZREM', key('scheduled'), unpack(promoted))
-  end
+  if #promoted > 0 then call('ZREM', key('scheduled'), unpack(promoted)) end
   return #promoted
 end
 
@@ -44,9 +36,7 @@ end
 -- and whether only a part of the jobs of the dead is back.
 local function run_due(config, time, limit, beating)
   local amnesty, before = note_activity(config, time, beating)
-  if newer_layout then
-    return 0, 0, -1
-  end
+  if newer_layout then return 0, 0, -1 end
   local held_ms = uses_features and hold_left('', time) or 0
   local promoted = held_ms > 0 and 0 or promote(time, limit)
   local reclaimed, again, rest = reap(config, time, amnesty, before, limit)

@@ -4,9 +4,7 @@
 
 -- Failures, crashes, and doubtful crashes, which another job beside it may have caused, from the text in `tries`.
 local function counted(text)
-  if not text then
-    return 0, 0, 0
-  end
+  if not text then return 0, 0, 0 end
   local failures, crashes, known = string.match(text, '^(%d+) (%d+) ?(%d*)')
   crashes = tonumber(crashes) or 0
   return tonumber(failures) or 0, crashes, crashes - (tonumber(known) or 0)
@@ -15,9 +13,7 @@ end
 local watching = nil
 -- Publish the end of a job to the callers that wait for it.
 local function publish_end(id, state)
-  if watching == nil then
-    watching = call('EXISTS', key('watched')) == 1
-  end
+  if watching == nil then watching = call('EXISTS', key('watched')) == 1 end
   if watching and call('HDEL', key('watched'), id) == 1 then
     call('PUBLISH', key('ended:' .. id), state)
   end
@@ -46,9 +42,7 @@ local function end_badly(config, time, state, id, failures, crashes, token, work
   local shape = shape_of(record)
   local blocks = shape ~= '' and lane_ends.end_badly(time, state, id, shape)
   local expires = blocks and @NEVER_MS@ or time + config.failed_ttl
-  if record then
-    call('HSET', key('kept'), id, record)
-  end
+  if record then call('HSET', key('kept'), id, record) end
   local line = end_line(state, time .. ' ' .. digits(expires), failures, crashes, token, worker, claimed)
   call('HSET', key('ended'), id, line .. '\n\n' .. body)
   call('ZADD', key(state), expires, id)
@@ -56,9 +50,7 @@ local function end_badly(config, time, state, id, failures, crashes, token, work
   call('HDEL', key('tries'), id)
   call('HINCRBY', key('meta'), state, 1)
   -- A job that blocks its lane keeps its key: if a job behind it took the key, it could not be retried.
-  if shape ~= '' and not blocks then
-    uniques.free_key(shape, id, state == 'cancelled')
-  end
+  if shape ~= '' and not blocks then uniques.free_key(shape, id, state == 'cancelled') end
   clear_notes({ id })
   publish_end(id, state)
   trim(state, config.failed_max)
@@ -74,8 +66,6 @@ local function detach(ids)
     uniques.free_key(shape, id, true)
     local lane = shapes.word(shape, 'l')
     local since, by = string.match(lane and call('HGET', key('parked'), lane) or '', '^(%d+ )(.*)$')
-    if by == id then
-      call('HSET', key('parked'), lane, since)
-    end
+    if by == id then call('HSET', key('parked'), lane, since) end
   end
 end

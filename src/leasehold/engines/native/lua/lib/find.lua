@@ -8,34 +8,22 @@ local function find(id)
   if ended then
     local state, expires = string.match(ended, '^(%S+) %d+ (%d+)')
     local is_known = state == 'completed' or state == 'failed' or state == 'broken' or state == 'cancelled'
-    if not is_known or tonumber(expires) <= clock() then
-      return nil
-    end
+    if not is_known or tonumber(expires) <= clock() then return nil end
     return state, ended
   end
   local record = call('HGET', key('jobs'), id)
-  if not record then
-    return nil
-  end
+  if not record then return nil end
   local due = call('ZSCORE', key('scheduled'), due_entry(id, record))
-  if due then
-    return 'scheduled', due, record
-  end
+  if due then return 'scheduled', due, record end
   for _, worker in ipairs(call('ZRANGE', key('holders'), 0, @MAX_HOLDERS@ - 1)) do
     local claim = call('HGET', key('held:' .. worker), id)
-    if claim then
-      return 'active', worker, record, claim
-    end
+    if claim then return 'active', worker, record, claim end
   end
   local shape = shape_of(record)
   local unique = shape ~= '' and select(2, uniques.key_of(shape))
-  if unique and call('HGET', key('again'), unique) == id then
-    return 'scheduled', '', record
-  end
+  if unique and call('HGET', key('again'), unique) == id then return 'scheduled', '', record end
   local task = task_of(record)
-  if call('ZSCORE', key('unroutable:' .. task), id) then
-    return 'unroutable', task, record
-  end
+  if call('ZSCORE', key('unroutable:' .. task), id) then return 'unroutable', task, record end
   return 'ready', nil, record
 end
 
@@ -44,9 +32,7 @@ end
 local function find_owner(unique, owner)
   local state, detail, record = find(owner)
   local _, owned = uniques.key_of(shape_of(record))
-  if owned == unique then
-    return state, detail, record
-  end
+  if owned == unique then return state, detail, record end
 end
 
 -- Where a job waits: the name of its tombstone if it is ready, its task if it is unroutable, its entry in `scheduled`. A call

@@ -1,14 +1,8 @@
 -- lib forget: forget the records of ended jobs. `trimmed`: count them as cut off by the limits.
 local function forget(state, ids, trimmed)
-  if #ids == 0 then
-    return
-  end
+  if #ids == 0 then return end
   call('HDEL', key('ended'), unpack(ids))
-  if state ~= 'completed' then
-    call('HDEL', key('kept'), unpack(ids))
-  end
+  if state ~= 'completed' then call('HDEL', key('kept'), unpack(ids)) end
   call('ZREM', key(state), unpack(ids))
-  if trimmed then
-    call('HINCRBY', key('meta'), 'trimmed_' .. state, #ids)
-  end
+  if trimmed then call('HINCRBY', key('meta'), 'trimmed_' .. state, #ids) end
 end

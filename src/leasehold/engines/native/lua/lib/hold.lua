@@ -38,8 +38,6 @@ end
 -- End the holds of callers that have died.
 local function end_old_holds(time, limit)
   for _, name in ipairs(call('ZRANGE', key('holds'), 0, limit - 1)) do
-    if hold_left(name, time) == 0 then
-      end_hold(name)
-    end
+    if hold_left(name, time) == 0 then end_hold(name) end
   end
 end

@@ -20,13 +20,9 @@ local lane_ends = setmetatable({ function(my)
     local lane = lanes.occupied_by(id)
     local ids, others = lane and my.blockers(lane) or {}, {}
     for _, other in ipairs(ids) do
-      if other ~= id then
-        others[#others + 1] = other
-      end
+      if other ~= id then others[#others + 1] = other end
     end
-    if #others < #ids then
-      set_blockers(lane, others)
-    end
+    if #others < #ids then set_blockers(lane, others) end
   end
 
   -- Let the lane of an ended job continue without it.
@@ -40,9 +36,7 @@ local lane_ends = setmetatable({ function(my)
   -- End a job in its lane by the rule of the queue. Answers whether the job blocks its lane.
   function my.end_badly(time, state, id, shape)
     local lane = shapes.word(shape, 'l')
-    if not lane or call('HEXISTS', key('busy'), id) == 0 then
-      return false
-    end
+    if not lane or call('HEXISTS', key('busy'), id) == 0 then return false end
     local rule = state ~= 'cancelled' and call('HGET', key('settings'), 'lane_failure')
     if rule == 'block' then
       local ids = my.blockers(lane)

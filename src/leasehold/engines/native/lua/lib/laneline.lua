@@ -11,9 +11,7 @@ local lane_line = setmetatable({ function(my)
       end
       call('RPUSH', key('lane:' .. lane), unpack(ids))
       call('HINCRBY', key('meta'), 'laned', #ids)
-      for _, id in ipairs(ids) do
-        lanes.vacate(lane, id)
-      end
+      for _, id in ipairs(ids) do lanes.vacate(lane, id) end
     end)
   end
 
@@ -27,9 +25,7 @@ local lane_line = setmetatable({ function(my)
       return other and tonumber(other) <= rank
     end
     -- Jobs that come back one after the other are mostly next to each other.
-    if hint and is_before(hint - 1) and not is_before(hint) then
-      return hint
-    end
+    if hint and is_before(hint - 1) and not is_before(hint) then return hint end
     while high <= @MAX_LANE_LIMIT@ and is_before(high - 1) do
       low, high = high, 2 * high
     end

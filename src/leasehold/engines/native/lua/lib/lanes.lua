@@ -2,13 +2,9 @@
 -- isolated, unroutable), or that has failed and blocks, occupies its lane.
 --@include lazy wake
 local lanes = setmetatable({ function(my)
-  function my.busy_of(lane)
-    return tonumber(call('HGET', key('lanes'), lane) or 0)
-  end
+  function my.busy_of(lane) return tonumber(call('HGET', key('lanes'), lane) or 0) end
 
-  function my.limit_of(lane)
-    return tonumber(call('HGET', key('limits'), lane) or 1)
-  end
+  function my.limit_of(lane) return tonumber(call('HGET', key('limits'), lane) or 1) end
 
   -- Note that a job occupies its lane. Its rank is its place in the lane's order: several jobs may be out of line at one
   -- time, and they come back in any order.

@@ -2,9 +2,7 @@
 -- `meta.large` says that there may be large records; without it no call asks for sizes.
 local large = nil
 local function has_large()
-  if large == nil then
-    large = call('HEXISTS', key('meta'), 'large') == 1
-  end
+  if large == nil then large = call('HEXISTS', key('meta'), 'large') == 1 end
   return large
 end
 
@@ -18,19 +16,13 @@ end
 
 -- How many of these jobs, from the first on, one call may read within this number of bytes: at least one, if there is any.
 local function readable(ids, bytes)
-  if not has_large() then
-    return #ids
-  end
+  if not has_large() then return #ids end
   for n, id in ipairs(ids) do
     bytes = bytes - call('HSTRLEN', key('jobs'), id) - call('HSTRLEN', key('tries'), id)
-    if bytes <= 0 then
-      return n
-    end
+    if bytes <= 0 then return n end
   end
   return #ids
 end
 
 -- The jobs that one call may read.
-local function some_of(ids)
-  return { unpack(ids, 1, readable(ids, @READ_BYTES@)) }
-end
+local function some_of(ids) return { unpack(ids, 1, readable(ids, @READ_BYTES@)) } end

@@ -12,9 +12,7 @@ local function lines()
 end
 
 local function append(ids, more)
-  for _, id in ipairs(more) do
-    ids[#ids + 1] = id
-  end
+  for _, id in ipairs(more) do ids[#ids + 1] = id end
 end
 
 -- The jobs that wait for another job with their key to end. They have no order by which a page could find them, so only the
@@ -23,9 +21,7 @@ local function following()
   local found, cursor = {}, '0'
   repeat
     local page = call('HSCAN', key('again'), cursor, 'COUNT', @PAGE_MAX@)
-    for i = 2, #page[2], 2 do
-      found[#found + 1] = page[2][i]
-    end
+    for i = 2, #page[2], 2 do found[#found + 1] = page[2][i] end
     cursor = page[1]
   until cursor == '0' or #found >= @FOLLOW_LOOK@
   return found
@@ -49,9 +45,7 @@ end
 
 -- How many of the first `limit` entries of a list one call may take out.
 local function fitting(list, limit)
-  if not has_large() then
-    return limit
-  end
+  if not has_large() then return limit end
   local ids = {}
   for n, entry in ipairs(call('LRANGE', key(list), 0, limit - 1)) do
     ids[n] = lanes.entry_of(entry)
@@ -67,9 +61,7 @@ local function pop_lane(lane, limit)
     looked = #entries
     for _, entry in ipairs(entries) do
       local id = lanes.entry_of(entry)
-      if not is_tombstone(tombstone_name('lane:' .. lane, id)) then
-        ids[#ids + 1] = id
-      end
+      if not is_tombstone(tombstone_name('lane:' .. lane, id)) then ids[#ids + 1] = id end
     end
     call('HINCRBY', key('meta'), 'laned', 0 - looked)
   end)
@@ -80,16 +72,12 @@ end
 -- call stopped: `parked <cursor>` or `lanes <cursor>`. Answers the lanes and where to continue; '' at the end.
 local function some_lanes(from, count)
   local found = call('LRANGE', key('turns'), 0, count - 1)
-  if #found > 0 then
-    return found, from
-  end
+  if #found > 0 then return found, from end
   local place, cursor = string.match(from, '^(%a+) (%d+)$')
   for _, hash in ipairs(place == 'lanes' and { 'lanes' } or { 'parked', 'lanes' }) do
     local page = call('HSCAN', key(hash), hash == place and cursor or '0', 'COUNT', @PAGE_MAX@)
     for i = 1, #page[2], 2 do
-      if call('EXISTS', key('lane:' .. page[2][i])) == 1 then
-        found[#found + 1] = page[2][i]
-      end
+      if call('EXISTS', key('lane:' .. page[2][i])) == 1 then found[#found + 1] = page[2][i] end
     end
     if #found > 0 then
       return found, from
@@ -105,9 +93,7 @@ local function pop_lanes(limit, from)
   local found, on = some_lanes(from, limit)
   local ids, looked = {}, 0
   for _, lane in ipairs(found) do
-    if looked >= limit or looked > 0 and has_large() then
-      break
-    end
+    if looked >= limit or looked > 0 and has_large() then break end
     local few, entries = pop_lane(lane, limit - looked)
     looked = looked + entries
     append(ids, few)
@@ -119,13 +105,9 @@ end
 local function pop_line(line, limit)
   local entries, ids = call('LPOP', key(line), fitting(line, limit)) or {}, {}
   local level = string.match(line, '^ready:(.*)$')
-  if level and call('EXISTS', key(line)) == 0 then
-    call('ZREM', key('priorities'), level)
-  end
+  if level and call('EXISTS', key(line)) == 0 then call('ZREM', key('priorities'), level) end
   for _, id in ipairs(entries) do
-    if line == 'isolated' or not is_tombstone(tombstone_name(line, id)) then
-      ids[#ids + 1] = id
-    end
+    if line == 'isolated' or not is_tombstone(tombstone_name(line, id)) then ids[#ids + 1] = id end
   end
   return ids, #entries
 end
@@ -137,9 +119,7 @@ local function pop_waiting(limit, from)
   for _, line in ipairs(lines()) do
     call('LLEN', key(line ~= '' and line or 'ready')) -- a type error ends the call while it has taken nothing
   end
-  for _, lane in ipairs(some_lanes(from, limit)) do
-    call('LLEN', key('lane:' .. lane))
-  end
+  for _, lane in ipairs(some_lanes(from, limit)) do call('LLEN', key('lane:' .. lane)) end
   for _, line in ipairs(lines()) do
     repeat
       local few, looked

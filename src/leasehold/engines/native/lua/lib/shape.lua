@@ -9,9 +9,7 @@ end
 
 --@include due laneline
 local shapes = setmetatable({ function(my)
-  function my.word(shape, name)
-    return string.match(' ' .. shape, ' ' .. name .. '=(%S+)')
-  end
+  function my.word(shape, name) return string.match(' ' .. shape, ' ' .. name .. '=(%S+)') end
 
   -- The list of a job's lane or priority, else `ready`.
   function my.list_of(shape)
@@ -37,9 +35,7 @@ local shapes = setmetatable({ function(my)
     else
       call(first and 'LPUSH' or 'RPUSH', key(my.list_of(shape)), id)
     end
-    if priority and not lane then
-      call('ZADD', key('priorities'), priority, priority)
-    end
+    if priority and not lane then call('ZADD', key('priorities'), priority, priority) end
     wake_one()
   end
 

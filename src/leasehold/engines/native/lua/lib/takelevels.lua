@@ -3,13 +3,9 @@
 
 -- Take up to `count` jobs of one priority.
 local function take_level(level, count, lanes_first)
-  if level == 0 then
-    return take_common(count, lanes_first)
-  end
+  if level == 0 then return take_common(count, lanes_first) end
   take_list('ready:' .. level, count)
-  if call('EXISTS', key('ready:' .. level)) == 0 then
-    call('ZREM', key('priorities'), level)
-  end
+  if call('EXISTS', key('ready:' .. level)) == 0 then call('ZREM', key('priorities'), level) end
 end
 
 -- Take jobs of the highest priority first; but one of PRIORITY_TURN jobs is of a lower priority, each of these in its turn,
@@ -22,9 +18,7 @@ local function take_in_turn(chosen)
     local is_low = #found > 1 and passed >= @PRIORITY_TURN@ - 1
     if is_low then
       turn, count = 2, 1
-      for n = #found, 2, -1 do
-        turn = found[n] < served and n or turn
-      end
+      for n = #found, 2, -1 do turn = found[n] < served and n or turn end
     elseif #found > 1 then
       count = math.min(count, @PRIORITY_TURN@ - 1 - passed)
     end
@@ -35,9 +29,7 @@ local function take_in_turn(chosen)
     elseif not is_low and #found > 1 then
       passed = passed + took
     end
-    if took < count and not is_spent() then
-      table.remove(found, turn)
-    end
+    if took < count and not is_spent() then table.remove(found, turn) end
   end
   call('HSET', key('meta'), 'passed', passed, 'level', served)
 end
@@ -50,7 +42,5 @@ local function take_levels()
   else
     take_common(limit - #jobs, chosen[1] == '1')
   end
-  if unlaned > 0 then
-    call('HINCRBY', key('meta'), 'laned', 0 - unlaned)
-  end
+  if unlaned > 0 then call('HINCRBY', key('meta'), 'laned', 0 - unlaned) end
 end

@@ -4,16 +4,12 @@
 local refused = nil
 
 -- Whether this claim leaves jobs to the next one, which the worker sends at once.
-local function is_spent()
-  return refused or read >= @CLAIM_BYTES@ or turned >= @TURNS_MOST@
-end
+local function is_spent() return refused or read >= @CLAIM_BYTES@ or turned >= @TURNS_MOST@ end
 
 -- Read or pop entries of a list; nil for none.
 local function ask(command, list, ...)
   local found = redis.pcall(command, key(list), ...)
-  if type(found) == 'table' and found.err then
-    refused, found = found, nil
-  end
+  if type(found) == 'table' and found.err then refused, found = found, nil end
   return found or nil
 end
 
@@ -32,9 +28,7 @@ local function take_list(list, count)
   local goal = #jobs + count
   while #jobs < goal and looked < limit + @MAX_LOOK@ and read < @CLAIM_BYTES@ do
     local popped = pop_some(list, goal - #jobs)
-    if #popped == 0 then
-      return
-    end
+    if #popped == 0 then return end
     looked = looked + #popped
     local records = call('HMGET', key('jobs'), unpack(popped))
     local tries = has_tries and call('HMGET', key('tries'), unpack(popped)) or {}

@@ -55,9 +55,7 @@ local function take_lanes(count)
   local goal = #jobs + count
   while #jobs < goal and not has_looked_enough() and not is_spent() do
     local popped = call('LPOP', key('turns'), math.min(goal - #jobs, @TURNS_MOST@ - turned)) or {}
-    if #popped == 0 then
-      return
-    end
+    if #popped == 0 then return end
     turned = turned + #popped
     local on, left = {}, {}
     for _, lane in ipairs(popped) do
@@ -67,12 +65,8 @@ local function take_lanes(count)
         on[#on + 1] = lane
       end
     end
-    if #on > 0 then
-      call('RPUSH', key('turns'), unpack(on))
-    end
-    if #left > 0 then
-      call('LPUSH', key('turns'), unpack(left))
-    end
+    if #on > 0 then call('RPUSH', key('turns'), unpack(on)) end
+    if #left > 0 then call('LPUSH', key('turns'), unpack(left)) end
   end
 end
 
@@ -85,9 +79,7 @@ local function take_common(count, lanes_first)
   end
   local goal = #jobs + count
   call('HSET', key('meta'), 'turn', lanes_first and 0 or 1)
-  if lanes_first then
-    take_lanes(math.ceil(count / 2))
-  end
+  if lanes_first then take_lanes(math.ceil(count / 2)) end
   take_list('ready', lanes_first and goal - #jobs or math.ceil(count / 2))
   take_lanes(goal - #jobs)
   take_list('ready', goal - #jobs)

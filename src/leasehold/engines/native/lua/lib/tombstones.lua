@@ -7,9 +7,7 @@ end
 local has_tombstones = nil
 -- Whether to skip the entry at hand: true once for every tombstone of this name.
 local function is_tombstone(name)
-  if has_tombstones == nil then
-    has_tombstones = call('EXISTS', key('ghosts')) == 1
-  end
+  if has_tombstones == nil then has_tombstones = call('EXISTS', key('ghosts')) == 1 end
   local left = has_tombstones and call('HGET', key('ghosts'), name)
   if not left then
     return false

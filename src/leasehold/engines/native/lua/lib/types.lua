@@ -3,9 +3,7 @@
 --@include lazy
 
 local function check_all(command, suffixes)
-  for _, suffix in ipairs(suffixes) do
-    call(command, key(suffix))
-  end
+  for _, suffix in ipairs(suffixes) do call(command, key(suffix)) end
 end
 
 local function check_types()

@@ -2,16 +2,12 @@
 -- Modes: s until the job starts, e until it ends, w for a time.
 --@include shape
 local uniques = setmetatable({ function(my)
-  function my.key_of(shape)
-    return string.match(' ' .. shape, ' u=(%a):(%S+)')
-  end
+  function my.key_of(shape) return string.match(' ' .. shape, ' u=(%a):(%S+)') end
 
   -- The job that has a key and keeps it: it has not ended, blocks its lane, or its time is not over.
   function my.rival(unique, time)
     local lasts, id = string.match(call('HGET', key('unique'), unique) or '', '^(%d+) (.*)$')
-    if id and lasts ~= '0' then
-      return tonumber(lasts) > time and id or nil
-    end
+    if id and lasts ~= '0' then return tonumber(lasts) > time and id or nil end
     return id and (call('HEXISTS', key('jobs'), id) == 1 or call('HEXISTS', key('busy'), id) == 1) and id or nil
   end
 
@@ -33,9 +29,7 @@ local uniques = setmetatable({ function(my)
   -- its key, too. A job that waits to run after this one gets the key and its place in line.
   function my.free_key(shape, id, gone)
     local mode, unique = my.key_of(shape)
-    if not mode then
-      return
-    end
+    if not mode then return end
     local lasts, owner = string.match(call('HGET', key('unique'), unique) or '', '^(%d+) (.*)$')
     local following = call('HGET', key('again'), unique)
     if following == id then

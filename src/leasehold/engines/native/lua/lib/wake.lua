@@ -2,9 +2,7 @@
 -- new one when more jobs wait: one job wakes one worker, a thousand jobs wake as many workers as they need.
 local awake = nil
 local function is_awake()
-  if awake == nil then
-    awake = call('LLEN', key('wake')) > 0
-  end
+  if awake == nil then awake = call('LLEN', key('wake')) > 0 end
   return awake
 end
 

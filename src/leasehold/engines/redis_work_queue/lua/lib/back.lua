@@ -24,16 +24,12 @@ local function put_back(config, time, entries)
   for _, entry in ipairs(entries) do
     local id, claim = entry[1], entry[2]
     alone[claim.worker] = alone[claim.worker] or crash_of(config, time, claim.kind, claim.claimed) == 'alone'
-    if stands(id, claim, lease_of(id)) then
-      back[#back + 1], off[#off + 1] = entry, id
-    end
+    if stands(id, claim, lease_of(id)) then back[#back + 1], off[#off + 1] = entry, id end
     forget_claim(id, claim)
   end
   local there = leave_processing(off)
   for _, id in ipairs(off) do
-    if not there[id] then
-      elsewhere[#elsewhere + 1] = id
-    end
+    if not there[id] then elsewhere[#elsewhere + 1] = id end
   end
   -- Another program's cleaner may have put some into the queue already, when their leases had ended.
   local queued = find(key('queue'), elsewhere, false)
@@ -52,25 +48,15 @@ local function put_back(config, time, entries)
       list[#list + 1] = not is_queued and id or nil
     end
   end
-  if #over > 0 then
-    take_out(key('queue'), over, false)
-  end
-  if #waits > 0 then
-    into_processing(waits)
-  end
-  if #front > 0 then
-    call('RPUSH', key('queue'), unpack(front))
-  end
+  if #over > 0 then take_out(key('queue'), over, false) end
+  if #waits > 0 then into_processing(waits) end
+  if #front > 0 then call('RPUSH', key('queue'), unpack(front)) end
   -- Of the jobs that are to run alone the latest claim comes first: a job that kills its worker has mostly just begun.
-  for n = #lonely, 1, -1 do
-    call('RPUSH', key('queue'), lonely[n])
-  end
+  for n = #lonely, 1, -1 do call('RPUSH', key('queue'), lonely[n]) end
   return #back
 end
 
-local function by_token(a, b)
-  return tonumber(a[2].token) > tonumber(b[2].token)
-end
+local function by_token(a, b) return tonumber(a[2].token) > tonumber(b[2].token) end
 
 -- Add what a worker holds to `entries`. With `crashed` the earliest claims count as crashed: as many as can have been running,
 -- which is twice the worker's slots, since some jobs may just have ended. The others were claimed ahead and had not started.
@@ -91,8 +77,6 @@ end
 local function give_back(config, time, workers, entries)
   table.sort(entries, by_token)
   local count = put_back(config, time, entries)
-  for _, worker in ipairs(workers) do
-    retire(worker)
-  end
+  for _, worker in ipairs(workers) do retire(worker) end
   return count
 end

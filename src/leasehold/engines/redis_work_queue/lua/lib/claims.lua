@@ -6,13 +6,9 @@
 
 -- token, deadline, claimed, kind, hash, worker; nil for what is none.
 local function claim_of(text)
-  if not text then
-    return nil
-  end
+  if not text then return nil end
   local token, deadline, claimed, kind, hash, worker = string.match(text, '^(%d+) (%d+) (%d+) (%w+) (%x+) (.*)$')
-  if not token then
-    return nil
-  end
+  if not token then return nil end
   return { token = token, deadline = tonumber(deadline), claimed = claimed, kind = kind, hash = hash, worker = worker }
 end
 
@@ -27,15 +23,11 @@ end
 
 -- Whether a lease that lapses counts as a crash. One of the drop-in does not: who uses it knows of no limit to them, and the
 -- first crash of a worker must not be the last of many.
-local function may_crash(claim)
-  return claim.kind ~= 'n'
-end
+local function may_crash(claim) return claim.kind ~= 'n' end
 
 -- Whose lease an id has on the wire: the token if it is one of ours, '' if it is anybody else's, nil if there is none.
 local function wire_token(value)
-  if not value then
-    return nil
-  end
+  if not value then return nil end
   return string.match(value, '^(%d+) ') or ''
 end
 
@@ -53,17 +45,13 @@ end
 local function forget_claim(id, claim)
   call('HDEL', key('leased'), id)
   call('ZREM', key('due'), id)
-  if claim then
-    call('ZREM', key('held:' .. claim.worker), id)
-  end
+  if claim then call('ZREM', key('held:' .. claim.worker), id) end
 end
 
 -- The hash of what `item:<id>` has now; nil for none. No more of a large one is read than counts.
 local function seen_hash(item)
   local head = redis.pcall('GETRANGE', item, 0, 65536)
-  if type(head) ~= 'string' or head == '' and call('EXISTS', item) == 0 then
-    return nil
-  end
+  if type(head) ~= 'string' or head == '' and call('EXISTS', item) == 0 then return nil end
   return hash_of(head, #head > 65536 and call('STRLEN', item) or nil)
 end
 
@@ -104,9 +92,7 @@ end
 -- Whether the item that is there waits for a retry: it is nobody's, and not a later one of the id, with other data. `data`:
 -- where it is known already.
 local function waits_for_retry(id, lease, data)
-  if lease and not is_waiting(lease) or not call('ZSCORE', key('later'), id) then
-    return false
-  end
+  if lease and not is_waiting(lease) or not call('ZSCORE', key('later'), id) then return false end
   data = data or call('MGET', key('item:' .. id))[1]
   return data and (call('HEXISTS', key('attempts'), id) == 0 or tries_of(id, data) ~= nil)
 end
@@ -153,9 +139,7 @@ end
 
 -- Take ids out of `processing`. Answers which were there: id -> true.
 local function leave_processing(ids)
-  if #ids == 0 then
-    return {}
-  end
+  if #ids == 0 then return {} end
   look_for_copies()
   copies_left = copies_left - listed
   return take_out(key('processing'), ids, copies_left >= 0)
@@ -185,9 +169,7 @@ end
 local function leave_to_holders(ids)
   local once, seen = {}, {}
   for _, id in ipairs(ids) do
-    if not seen[id] then
-      once[#once + 1], seen[id] = id, true
-    end
+    if not seen[id] then once[#once + 1], seen[id] = id, true end
   end
   if #once > 0 then
     leave_processing(once)

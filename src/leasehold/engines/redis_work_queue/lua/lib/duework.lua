@@ -6,9 +6,7 @@
 -- on the wire, so that no cleaner touches them; one that lost it was moved by somebody else, and needs nothing.
 local function promote(time, limit)
   local ids = call('ZRANGEBYSCORE', key('later'), '-inf', time, 'LIMIT', 0, limit)
-  if #ids == 0 then
-    return 0
-  end
+  if #ids == 0 then return 0 end
   look_for_copies()
   local off, lives = {}, {}
   for _, id in ipairs(ids) do
@@ -18,16 +16,12 @@ local function promote(time, limit)
     if not lease or is_waiting(lease) then
       end_lease(id)
       -- Else another client has completed it, and what is there now is a later item, which somebody may be about to lease.
-      if same or not data then
-        off[#off + 1], lives[id] = id, data and true
-      end
+      if same or not data then off[#off + 1], lives[id] = id, data and true end
     end
   end
   local there = leave_processing(off)
   for _, id in ipairs(off) do
-    if there[id] and lives[id] then
-      call('LPUSH', key('queue'), id)
-    end
+    if there[id] and lives[id] then call('LPUSH', key('queue'), id) end
   end
   return #ids
 end
@@ -38,15 +32,11 @@ local function lapse(config, time, limit)
   local ids, entries = call('ZRANGE', key('due'), time, '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, limit), {}
   for _, id in ipairs(ids) do
     local claim = claim_of(call('HGET', key('leased'), id))
-    if claim then
-      entries[#entries + 1] = { id, claim, true }
-    end
+    if claim then entries[#entries + 1] = { id, claim, true } end
     call('ZREM', key('due'), id)
   end
   local workers = {}
-  for _, entry in ipairs(entries) do
-    workers[#workers + 1] = entry[2].worker
-  end
+  for _, entry in ipairs(entries) do workers[#workers + 1] = entry[2].worker end
   return give_back(config, time, workers, entries)
 end
 
@@ -67,12 +57,8 @@ end
 -- Do what is due and answer: promoted, reclaimed, milliseconds until something more is due (-1: nothing known).
 local function run_due(config, time, limit, beating)
   local amnesty, before, back = note_activity(config, time, beating)
-  if newer_layout then
-    return 0, 0, -1
-  end
-  if back > 0 then
-    rewind_leases(back)
-  end
+  if newer_layout then return 0, 0, -1 end
+  if back > 0 then rewind_leases(back) end
   local promoted = promote(time, limit)
   local reclaimed, again = reap(config, time, amnesty, before, limit)
   reclaimed = reclaimed + lapse(config, time, limit)

@@ -4,13 +4,9 @@
 -- Failures and crashes so far; and of the crashes those that something else that ran beside it may have caused. What belongs
 -- to an earlier item of the same id does not count.
 local function counted(text, hash)
-  if not text then
-    return 0, 0, 0
-  end
+  if not text then return 0, 0, 0 end
   local failures, crashes, of, known = string.match(text, '^(%d+) (%d+) (%x+) ?(%d*)')
-  if not failures or (hash and of ~= hash) then
-    return 0, 0, 0
-  end
+  if not failures or (hash and of ~= hash) then return 0, 0, 0 end
   return tonumber(failures), tonumber(crashes), crashes - (tonumber(known) or 0)
 end
 
@@ -21,9 +17,7 @@ local function attempts_text(failures, crashes, hash, error, doubtful)
 end
 
 -- What follows the counts: a line break and the last error, or nothing.
-local function last_error(text)
-  return string.match(text or '', '\n.*$') or ''
-end
+local function last_error(text) return string.match(text or '', '\n.*$') or '' end
 
 local function forget_end(state, ids)
   if #ids > 0 then
@@ -41,26 +35,18 @@ local function prune(config, state, time, limit)
   if over > 0 and #old < limit then
     local more = call('ZRANGE', key(state), 0, math.min(over, limit) - 1)
     forget_end(state, more)
-    for _, id in ipairs(more) do
-      old[#old + 1] = id
-    end
+    for _, id in ipairs(more) do old[#old + 1] = id end
   end
-  if #old > 0 then
-    call('HINCRBY', key('meta'), 'trimmed_' .. state, #old)
-  end
+  if #old > 0 then call('HINCRBY', key('meta'), 'trimmed_' .. state, #old) end
   return #old
 end
 
 -- How the item of this id ended that is aside: failed, broken, cancelled or unroutable; nil when there is none. Another
 -- client may have added another item of the id since.
-local function end_of(id)
-  return string.match(call('HGET', key('ended'), id) or '', '^%S+')
-end
+local function end_of(id) return string.match(call('HGET', key('ended'), id) or '', '^%S+') end
 
 -- One that is aside and still to run is not written over by a later item of its id.
-local function is_awaited(id)
-  return end_of(id) == 'unroutable'
-end
+local function is_awaited(id) return end_of(id) == 'unroutable' end
 
 -- For how long a later item waits for the one that is aside, before it is tried again.
 local TAKEN_MS = 600000

@@ -11,9 +11,7 @@ local function forget_earlier(ids)
   call('ZREM', key('unleased'), unpack(ids))
   local off = {}
   for _, id in ipairs(call('EXISTS', key('later')) == 1 and ids or {}) do
-    if call('ZSCORE', key('later'), id) then
-      off[#off + 1] = id
-    end
+    if call('ZSCORE', key('later'), id) then off[#off + 1] = id end
   end
   leave_processing(off)
   for _, id in ipairs(off) do

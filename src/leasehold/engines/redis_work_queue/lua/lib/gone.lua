@@ -7,9 +7,7 @@ local function remove_item(id)
   end_lease(id)
   local claim = claim_of(call('HGET', key('leased'), id))
   forget_claim(id, claim)
-  if claim then
-    retire(claim.worker)
-  end
+  if claim then retire(claim.worker) end
   call('HDEL', key('attempts'), id)
   call('HDEL', key('passing'), id)
   call('ZREM', key('later'), id)

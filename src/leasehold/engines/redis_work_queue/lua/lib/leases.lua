@@ -5,9 +5,7 @@
 -- The keys of many ids.
 local function keys_of(kind, ids)
   local names, start = {}, key(kind)
-  for n, id in ipairs(ids) do
-    names[n] = start .. id
-  end
+  for n, id in ipairs(ids) do names[n] = start .. id end
   return names
 end
 
@@ -18,9 +16,7 @@ end
 
 -- What counts of the two: another client that took the item over wrote one of them, and ours is still in the other.
 local function prevailing(old, new)
-  if old and new and is_ours(new) then
-    return old
-  end
+  if old and new and is_ours(new) then return old end
   return new or old
 end
 
@@ -29,9 +25,7 @@ local function leases_of(ids)
   local older, newer = keys_of('leased_by_session:', ids), keys_of('lease:', ids)
   local old, new = call('MGET', unpack(older)), call('MGET', unpack(newer))
   local found, whole = {}, {}
-  for n = 1, #ids do
-    found[n], whole[n] = prevailing(old[n], new[n]) or false, old[n] == new[n]
-  end
+  for n = 1, #ids do found[n], whole[n] = prevailing(old[n], new[n]) or false, old[n] == new[n] end
   return found, whole, older, newer
 end
 
@@ -58,14 +52,10 @@ local function end_lease(id)
 end
 
 -- Whether a value is that of a job that waits for its retry.
-local function is_waiting(lease)
-  return lease and string.sub(lease, 1, 1) == '~'
-end
+local function is_waiting(lease) return lease and string.sub(lease, 1, 1) == '~' end
 
 -- Forget that this id waits for its retry, as far as it does.
 local function forget_retry(id)
   call('ZREM', key('later'), id)
-  if is_waiting(lease_of(id)) then
-    end_lease(id)
-  end
+  if is_waiting(lease_of(id)) then end_lease(id) end
 end

@@ -6,9 +6,7 @@
 local function find(list, ids, whole)
   local places, missing = {}, 0
   for _, id in ipairs(ids) do
-    if not places[id] then
-      places[id], missing = {}, missing + 1
-    end
+    if not places[id] then places[id], missing = {}, missing + 1 end
   end
   local size, left, right, page, from_right = call('LLEN', list), 0, 0, 125, false
   while left + right < size and (whole or missing > 0) do
@@ -43,20 +41,14 @@ local function strike(list, places)
       left = left + 1
     end
   end
-  if left > 0 then
-    call('LREM', list, left, gone)
-  end
-  if right > 0 then
-    call('LREM', list, -right, gone)
-  end
+  if left > 0 then call('LREM', list, left, gone) end
+  if right > 0 then call('LREM', list, -right, gone) end
 end
 
 -- Write a list anew without these ids.
 local function rewrite(list, ids)
   local goes, there, stay = {}, {}, {}
-  for _, id in ipairs(ids) do
-    goes[id] = true
-  end
+  for _, id in ipairs(ids) do goes[id] = true end
   for _, id in ipairs(call('LRANGE', list, 0, -1)) do
     if goes[id] then
       there[id] = true
@@ -65,9 +57,7 @@ local function rewrite(list, ids)
     end
   end
   call('DEL', list)
-  if #stay > 0 then
-    call('RPUSH', list, unpack(stay))
-  end
+  if #stay > 0 then call('RPUSH', list, unpack(stay)) end
   return there
 end
 
@@ -86,9 +76,7 @@ local function take_out(list, ids, whole)
   end
   for id, found in pairs(find(list, ids, whole)) do
     there[id] = #found > 0
-    for _, place in ipairs(found) do
-      places[#places + 1] = place
-    end
+    for _, place in ipairs(found) do places[#places + 1] = place end
   end
   strike(list, places)
   return there

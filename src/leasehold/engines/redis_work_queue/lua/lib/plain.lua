@@ -16,12 +16,8 @@ end
 -- It is forgotten as a whole, ten minutes after the first of them was noted. False: there are too many.
 local function note_raw(id, hash)
   local noted = call('HLEN', key('passing'))
-  if noted >= 10000 then
-    return false
-  end
+  if noted >= 10000 then return false end
   call('HSET', key('passing'), id, hash)
-  if noted == 0 then
-    call('PEXPIRE', key('passing'), @ANSWER_TTL_MS@)
-  end
+  if noted == 0 then call('PEXPIRE', key('passing'), @ANSWER_TTL_MS@) end
   return true
 end

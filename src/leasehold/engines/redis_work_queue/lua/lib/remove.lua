@@ -10,9 +10,7 @@ end
 -- else that of the one other clients see. Where there are both they are two items: the one is not touched for the other.
 local function place_of(id)
   local ended = call('HGET', key('ended'), id)
-  if ended then
-    return string.match(ended, '^(%S*)'), ended
-  end
+  if ended then return string.match(ended, '^(%S*)'), ended end
   return live_place(id)
 end
 
@@ -30,9 +28,7 @@ local function unlist(id, place, ended)
     call('LREM', key('queue'), 0, id)
     call('ZREM', key('later'), id)
   elseif place == 'scheduled' then
-    if not leave_processing({ id })[id] then
-      call('LREM', key('queue'), 0, id)
-    end
+    if not leave_processing({ id })[id] then call('LREM', key('queue'), 0, id) end
     call('ZREM', key('later'), id)
     end_lease(id)
   elseif place == 'unroutable' then

@@ -1,8 +1,6 @@
 -- lib view: an item as the inspector sees it.
 
-local function text_of(value)
-  return value or ''
-end
+local function text_of(value) return value or '' end
 
 -- `state`: of the item that other clients see. Without it the one that is aside comes first.
 local function view_of(id, state)
@@ -11,9 +9,7 @@ local function view_of(id, state)
     return { string.match(ended, '^(%S*)'), text_of(call('HGET', key('kept'), id)), '', '', '', '', ended, '' }
   end
   local data, lease = call('MGET', key('item:' .. id))[1], lease_of(id)
-  if not data then
-    return nil
-  end
+  if not data then return nil end
   state = state or place_in_line(id, data)
   return {
     state,
