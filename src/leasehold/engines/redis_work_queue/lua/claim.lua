@@ -1,14 +1,13 @@
 -- claim: take up to `limit` items from the right end of a queue for a worker.
 -- KEYS[1] prefix
 -- ARGV session number config worker limit lease_ms kind alone
+-- `kind`: how many jobs the worker runs at one time; or h, a lease by hand; or n, a lease of the drop-in client.
 -- `alone`: whether the worker could run a job alone: now, beside (suspects that have run for long), soon, or no.
--- Returns: {ms until something is due or -1, {id, data, token, failures, crashes}..., {dropped id...}, how}; `how` above 0: the
--- job is to run alone, and for `how` ms the worker claims nothing beside it; -1: one waits for this worker to be able to; else 0.
+-- Returns: {ms until more is due or -1, {id, data, token, failures, crashes}..., {dropped id...}, how}. `how` above 0: the job
+-- runs alone, and the worker claims nothing beside it for `how` ms; -1: a job waits until this worker can run it alone; else 0.
 -- Invariant: a claimed id has left `queue`, is once in `processing`, and has a lease on the wire whose value is a token
--- higher than any before it. An id whose lease somebody holds is not claimed, but stays in `processing`.
--- A raw payload that the worker has no handler for is put at the left end of `queue`, for others.
--- What is read has a limit: no more than MAX_CALL_BYTES and one item. What was not looked at stays where it was.
--- `kind`: how many jobs the worker runs at one time; or h, a lease by hand; or n, one of the drop-in.
+-- higher than any before it. An id that another client holds stays in `processing`. A raw payload that the worker has no
+-- handler for goes to the left end of `queue`, for other workers. A call reads at most MAX_CALL_BYTES and one item.
 --@include begin types tokens remember claimed back duework plain suspects
 local session, number, worker = ARGV[1], ARGV[2], ARGV[4]
 local config = cjson.decode(ARGV[3])
@@ -17,8 +16,8 @@ local alone = ARGV[8]
 local by_hand = tonumber(kind) == nil
 local held_key = key('held:' .. worker)
 
--- A lease by hand that was given before has the time that is now asked for, from now on; never less than it had. False: it
--- has ended, and somebody may be about to take the item: then another one is claimed, as when there was none before.
+-- Renew a lease by hand whose claim was sent again: it has the time that is asked for now, and never less than it had. False: it
+-- has ended, and another client may be about to take the item, so this call claims another one.
 local function renewed(id, token, claim, data)
   local lease, whole = lease_of(id)
   if not data or not whole or wire_token(lease) ~= token or not claim or claim.token ~= token then
@@ -67,7 +66,7 @@ local dropped, deferred, lonely, kept, passed, taken, looked, how = {}, {}, {}, 
 local token = math.max(tonumber(call('HGET', key('meta'), 'token') or 0), micros)
 local tried = call('EXISTS', key('attempts')) == 1
 local passing = not by_hand and call('EXISTS', key('passing:' .. worker)) == 1
--- Bytes of items: of all, and of those that were read only to be left to others. Redis serves nobody else meanwhile.
+-- Bytes that were read: of all items, and of those that were read only to be left to other workers.
 local IN_VAIN_MAX = 1048576
 local DEFERRED_MOST = 100
 local read, in_vain = 0, 0
@@ -82,22 +81,16 @@ local function take(id, data, hash, failures, crashes, alone_kind)
   set_lease(id, text .. ' ' .. worker, wire)
   jobs[#jobs + 1] = { id, data, text, failures, crashes }
   ids[#ids + 1] = id
-  leased[#leased + 1] = id
-  leased[#leased + 1] = claim_line(text, deadline, claimed, alone_kind or kind, hash, worker)
-  held[#held + 1] = text
-  held[#held + 1] = id
-  if by_hand then
-    due[#due + 1] = deadline + config.grace
-    due[#due + 1] = id
-  end
-  answer[#answer + 1] = id
-  answer[#answer + 1] = text
+  local line = claim_line(text, deadline, claimed, alone_kind or kind, hash, worker)
+  leased[#leased + 1], leased[#leased + 2] = id, line
+  held[#held + 1], held[#held + 2] = text, id
+  if by_hand then due[#due + 1], due[#due + 2] = deadline + config.grace, id end
+  answer[#answer + 1], answer[#answer + 2] = id, text
 end
 
 -- Forget our record of a lease that is no longer on the wire: it ended, and another program's cleaner came first. Answers the
 -- counts of the job, and whether it was a crash too many.
 local function lapsed(id, claim, data, tries)
-  call('HDEL', key('leased'), id)
   forget_claim(id, claim)
   if claim and claim.hash == hash_of(data) then
     retire(claim.worker)
@@ -111,7 +104,7 @@ local function lapsed(id, claim, data, tries)
   return counted(tries, hash_of(data))
 end
 
--- Whether an item is raw, as far as that can be told without reading it. `noted`: the hash of what was seen to be raw.
+-- Whether an item is known as raw without reading it whole. `noted`: the hash of an item that was seen to be raw.
 local function is_known_as_raw(id, noted)
   if is_plain_by_head(id) then return true end
   local name = key('item:' .. id)
@@ -125,76 +118,55 @@ end
 local function is_spent() return read >= @MAX_CALL_BYTES@ or in_vain >= IN_VAIN_MAX end
 
 local company = nil
--- Where an item goes that was running when `doubtful` workers died: 'taken', as others are; 'alone', and then the kind of its claim;
--- 'deferred', as enough of them are held together; or 'lonely', one that is to run alone and cannot here, or not yet: when this
--- worker gets ready for it, the rest of this call is for nothing else.
-local function place_of_suspect(doubtful)
-  if doubtful < config.isolate then return 'taken' end
+-- Where a job goes that was running when `doubtful` workers died. Answers the list of those that stay: `deferred` when enough of
+-- them are held together, `lonely` for one that runs alone and cannot here, or not yet. Else nil, for one that runs alone with
+-- the kind of its claim. When this worker gets ready for a lonely one, it claims nothing else in this call.
+local function list_of_suspect(doubtful)
+  if doubtful < config.isolate then return nil end
   company = company or company_of(config, time, held_claims(held_key))
   if doubtful < config.alone then
     local worst = math.max(company.worst, doubtful)
-    if company.count >= most_together(tonumber(kind), worst) then return 'deferred' end
+    if company.count >= most_together(tonumber(kind), worst) then return deferred end
     company.count, company.worst = company.count + 1, worst
-    return 'taken'
+    return nil
   end
   if (alone == 'now' or alone == 'beside') and #jobs == 0 and not company.young then
     how = window_of(config, doubtful)
-    return 'alone', (alone == 'now' and not company.doubtful and 'x' or 'y') .. digits(how)
-  elseif alone ~= 'no' and reserve(time, worker) then
-    how = -1
+    return nil, (alone == 'now' and not company.doubtful and 'x' or 'y') .. digits(how)
   end
-  return 'lonely'
+  if alone ~= 'no' and reserve(time, worker) then how = -1 end
+  return lonely
 end
 
+-- Take an item of the queue, or answer the list that it belongs to.
 local function consider(id, lease, text, tries, noted, data)
-  if taken[id] then
-    return -- the same id twice in the queue: it is held once
-  elseif passing and not lease and is_known_as_raw(id, noted) then
-    passed[#passed + 1] = id
-    return
-  end
+  if taken[id] then return nil end -- the same id twice in the queue
+  if passing and not lease and is_known_as_raw(id, noted) then return passed end
   if data == nil then data = call('MGET', key('item:' .. id))[1] end
-  if not data then
-    dropped[#dropped + 1] = id
-    return
-  end
+  if not data then return dropped end
   read = read + #data
-  if is_held(id, lease, claim_of(text), data) then
-    kept[#kept + 1] = id
-    return
-  elseif passing and is_plain(data) then
-    passed[#passed + 1] = id
-    in_vain = in_vain + #data
-    if #data > 65536 then note_raw(id, hash_of(data)) end
-    return
-  end
+  local claim = claim_of(text)
+  if is_held(id, lease, claim, data) then return kept end
   local hash = hash_of(data)
+  if passing and is_plain(data) then
+    in_vain = in_vain + #data
+    if #data > 65536 then note_raw(id, hash) end
+    return passed
+  end
   local failures, crashes, doubtful = counted(tries, hash)
   if text then
     local is_over
-    failures, crashes, doubtful, is_over = lapsed(id, claim_of(text), data, tries)
-    if is_over then return end
+    failures, crashes, doubtful, is_over = lapsed(id, claim, data, tries)
+    if is_over then return nil end
   end
-  local place, alone_kind = 'taken', nil
-  if not by_hand then place, alone_kind = place_of_suspect(doubtful) end
-  if place == 'deferred' then
-    deferred[#deferred + 1] = id
-  elseif place == 'lonely' then
-    lonely[#lonely + 1] = id
-  else
-    take(id, data, hash, failures, crashes, alone_kind)
-    if alone_kind then note_alone(time, how, worker, jobs[#jobs][3], id) end
-  end
+  local list, alone_kind
+  if not by_hand then list, alone_kind = list_of_suspect(doubtful) end
+  if not list then take(id, data, hash, failures, crashes, alone_kind) end
+  if alone_kind then note_alone(time, how, worker, jobs[#jobs][3], id) end
+  return list
 end
 
--- Those from the n-th on were not looked at.
-local function put_back_unseen(popped, n)
-  local unseen = {}
-  for m = #popped, n, -1 do unseen[#unseen + 1] = popped[m] end
-  call('RPUSH', key('queue'), unpack(unseen))
-end
-
--- The data of many items at one time, where those before were small and none can be passed by unread.
+-- Read the data of many items at once if those before were small and none may be passed by without reading it.
 local function data_of(popped)
   if passing or looked == 0 or read / looked > 4096 then return {} end
   return call('MGET', unpack(keys_of('item:', popped)))
@@ -203,22 +175,23 @@ end
 while #jobs < limit and how == 0 and looked < limit + @MAX_LOOK@ and #kept < 20 and #passed < 50 and not is_spent() do
   local popped = call('RPOP', key('queue'), math.min(limit - #jobs, looked == 0 and 10 or 100)) or {}
   if #popped == 0 then break end
-  local found = data_of(popped)
-  local leases = leases_of(popped)
+  local found, leases = data_of(popped), leases_of(popped)
   local claims = call('HMGET', key('leased'), unpack(popped))
   local tries = tried and call('HMGET', key('attempts'), unpack(popped)) or {}
   local noted = passing and call('HMGET', key('passing'), unpack(popped)) or {}
   for n, id in ipairs(popped) do
     if is_spent() or how ~= 0 then
-      put_back_unseen(popped, n)
+      -- This call does not look at the others: they go back.
+      for m = #popped, n, -1 do call('RPUSH', key('queue'), popped[m]) end
       break
     end
     looked = looked + 1
-    consider(id, leases[n], claims[n], tries[n], noted[n], found[n])
+    local list = consider(id, leases[n], claims[n], tries[n], noted[n], found[n])
+    if list then list[#list + 1] = id end
   end
 end
 leave_to_holders(kept)
--- Until it has looked through the whole queue once since its last job ended, it goes on at once. Then it takes its time.
+-- The worker claims again at once until it has looked through the whole queue once since its last job ended. Then it waits.
 local further = #passed == 0
 if #passed > 0 then
   call('LPUSH', key('queue'), unpack(passed))
@@ -226,7 +199,7 @@ if #passed > 0 then
   call('SET', key('passing:' .. worker), digits(since + #passed), 'KEEPTTL')
   further = since + #passed < call('LLEN', key('queue'))
 end
--- Suspects stay first, in their order: who gets ready for one must find it. But many of them must not hide the others.
+-- Suspects stay first, in their order: a worker that gets ready for one must find it. But many must not hide the other jobs.
 if #deferred > DEFERRED_MOST then
   call('LPUSH', key('queue'), unpack(deferred))
 else

@@ -1,10 +1,10 @@
--- deep: look at items that were found in neither list: put back those that are in none, and have not been for a time.
+-- deep: put back items that have been in neither list for a time.
 -- KEYS[1] prefix
 -- ARGV config most id...
--- Returns: {how many were put back, how many were noted for the next time, {id that is still to be searched for...}}
--- Invariant: an item goes to the left end of `queue` when it has no lease and was in no list twice, `stray` ms apart, and
--- is in none now. (A producer that is not ours makes an item and lists it in two steps.) At most `most` are searched for
--- in the lists. Sending it again is harmless by nature.
+-- Returns: {items put back, items noted for the next time, {id that is still to be searched for...}}
+-- Invariant: an item goes to the left end of `queue` when it had no lease and was in no list twice, `stray` ms apart, and is
+-- in none now. (Another producer makes an item and lists it in two steps.) Searches the lists for at most `most` ids.
+-- Sending it again is harmless.
 --@include begin types marks leases
 local config, most = cjson.decode(ARGV[1]), tonumber(ARGV[2])
 allow_when_full()

@@ -1,10 +1,10 @@
--- heartbeat: keep all leases that a worker holds on a queue, and do what is due.
+-- heartbeat: renew all leases that a worker holds on a queue, and do the work that is due.
 -- KEYS[1] prefix
 -- ARGV config worker (id token)...
--- Returns: {position of a lease asked about that is lost...}, {id, token, claimed}... held but not asked about, ms until
--- something is due or -1
--- Invariant: a lease that is kept is on the wire with a new time to live; one that another client has taken, or whose item
--- is gone, is forgotten here. Sending it again is harmless by nature.
+-- Returns: {position of a lease asked about that is lost...}, {id, token, claimed}... held but not asked about, ms until more
+-- is due or -1
+-- Invariant: a renewed lease is on the wire with a new time to live; a lease that another client has taken, or whose item is
+-- gone, is forgotten. Sending it again is harmless.
 --@include begin types back duework
 local config, worker = cjson.decode(ARGV[1]), ARGV[2]
 local held_key = key('held:' .. worker)
@@ -24,7 +24,7 @@ if #ids > 0 then
     if mine and whole[n] and wire_token(leases[n]) == claim.token then
       keep_lease(id, claim.token .. ' ' .. worker, config.wire)
     elseif mine and stands(id, claim, leases[n]) then
-      -- Its time was up while this worker, or Redis, was away, and nobody has taken it since.
+      -- The lease expired while this worker or Redis was away, and no client has taken the item since.
       set_lease(id, claim.token .. ' ' .. worker, config.wire)
       lapsed[#lapsed + 1] = id
     elseif mine then
@@ -50,8 +50,8 @@ for i = 3, #ARGV, 2 do
     lost[#lost + 1] = (i - 3) / 2
   end
 end
--- A claim younger than two heartbeats may still be on its way to the worker. One of a time to come is from before the clock was
--- set back.
+-- The reply of a claim younger than two heartbeats may still be on its way to the worker. A claim of a time to come is from
+-- before the clock was set back.
 for _, id in ipairs(ids) do
   local claim = held[id]
   local age = claim and time - tonumber(claim.claimed)

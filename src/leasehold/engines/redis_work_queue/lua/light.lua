@@ -1,11 +1,11 @@
--- light: look through a page of `processing`, from the oldest on, for ids that nobody holds.
+-- light: look through a page of `processing`, from the oldest id on, for ids without a lease.
 -- KEYS[1] prefix
 -- ARGV config start count own
--- Returns: {how many were looked at, put back into the queue, dropped since they have no item, noted for the next time, where
--- the next page begins or -1 at the end of the list}
--- Invariant: an id without a lease goes to the left end of `queue` when it was seen like this twice, `stray` ms apart.
--- (Another client takes an id and makes its lease in two steps.) One whose lease was ours goes at once if `own` is 1, and
--- else with what is due. `start` -1: where the last page ended, whoever asked for it. Sending it again is harmless.
+-- Returns: {ids looked at, put back into the queue, dropped without an item, noted for the next time, where the next page
+-- begins or -1 at the end of the list}
+-- Invariant: an id without a lease returns to the left end of `queue` after it was seen so twice, `stray` ms apart. (Another
+-- client takes an id and writes its lease in two steps.) An id whose lease was ours returns at once if `own` is 1, else
+-- when it is due. `start` -1: where the last page of any caller ended. Sending it again is harmless.
 --@include begin types marks leases retire crashes
 local config, start, count, own = cjson.decode(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4] == '1'
 allow_when_full()
@@ -26,7 +26,7 @@ local gone, back, ghosts, marked, alive, seen = {}, {}, 0, {}, {}, {}
 -- Whether an id without a lease may be put back now.
 local function is_abandoned(id, claim)
   if claim then
-    -- What is due finds those that it knows of.
+    -- `run_due` finds those that it knows of.
     return own or not (call('ZSCORE', key('due'), id) or call('ZSCORE', key('holders'), claim.worker))
   elseif waits_for_retry(id) then
     return own
@@ -38,7 +38,7 @@ local function is_abandoned(id, claim)
   if since and time - since >= config.stray and time - since < config.stray + @MARK_MS@ then
     return true
   end
-  -- A mark that is old is of another time: it has been leased and completed since, perhaps.
+  -- An old mark proves nothing: the id may have been leased and completed since.
   if not since or time - since >= config.stray then
     marked[#marked + 1] = time
     marked[#marked + 1] = id
@@ -46,7 +46,7 @@ local function is_abandoned(id, claim)
   return false
 end
 
--- Of what a worker held, the earliest claims count as crashed: see `collect` in lib/back.
+-- Of a worker's claims the earliest count as crashed: see `collect` in lib/back.
 local earliest = {}
 local function has_crashed(id, claim)
   local worker = claim.worker
@@ -71,7 +71,7 @@ local function lapse(id, claim, data)
   return place or 'queue'
 end
 
--- The oldest is the last of the page; its place counts from the right end of the list.
+-- The oldest id is the last of the page. Its place counts from the right end of the list.
 for n = #page, 1, -1 do
   local id = page[n]
   if leases[n] then

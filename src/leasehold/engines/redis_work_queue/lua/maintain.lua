@@ -1,8 +1,8 @@
--- maintain: do what is due, forget records past their time, and bring back parked items whose task is offered here.
+-- maintain: do the work that is due, forget old records, and bring back parked items of the tasks that are offered here.
 -- KEYS[1] prefix
 -- ARGV config limit meta_ttl_ms deep_ms task...
 -- Returns: {promoted, reclaimed, pruned, unparked, 1 when a limit was reached, 1 when it is time for a deep clean}
--- Invariant: at most `limit` items of each kind are moved. Sending it again is harmless by nature.
+-- Invariant: at most `limit` items of each kind are moved. Sending it again is harmless.
 --@include begin types marks back duework
 local config, limit, meta_ttl_ms, deep_ms = cjson.decode(ARGV[1]), tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4])
 allow_when_full()
@@ -18,7 +18,7 @@ for _, state in ipairs({ 'failed', 'broken', 'cancelled' }) do
 end
 forget_marks(config, time)
 
--- Counts of items that other clients have completed.
+-- Forget the counts of items that other clients have completed.
 local cursor = call('HGET', key('meta'), 'attempts_cursor') or '0'
 local page = call('HSCAN', key('attempts'), cursor, 'COUNT', 100)
 for i = 1, #page[2], 2 do
@@ -30,8 +30,8 @@ for i = 1, #page[2], 2 do
 end
 if page[1] ~= cursor then call('HSET', key('meta'), 'attempts_cursor', page[1]) end
 
--- To the front, where they were when they were parked, in their order: the last of them first. An item of the same id
--- that was added meanwhile stays, and the parked one waits for its end.
+-- Put parked items back to the front, where they were when they were parked, in their order: the last one first. If an item of
+-- the same id was added meanwhile, the parked one waits for its end.
 local function unpark(task)
   local parked = key('unroutable:' .. task)
   local ids, front = call('ZRANGE', parked, -limit, -1), {}
@@ -65,6 +65,6 @@ end
 local since_deep = time - tonumber(call('HGET', key('meta'), 'deep_at') or 0)
 local deep = since_deep >= deep_ms or since_deep < 0 -- the clock was set back
 if deep then call('HSET', key('meta'), 'deep_at', time) end
--- The counters of a queue that nobody uses any more are forgotten in the end.
+-- The counters of an unused queue are forgotten in the end.
 call('PEXPIRE', key('meta'), meta_ttl_ms)
 return { promoted, reclaimed, pruned, unparked, more and 1 or 0, deep and 1 or 0 }

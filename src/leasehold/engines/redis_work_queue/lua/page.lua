@@ -3,8 +3,8 @@
 -- ARGV state offset limit place number mark entry
 -- `place` to `entry`: the cursor, see lib pages; `place` '' for the first page.
 -- Returns: {the next cursor, empty at the end; {id, state, data, attempts, due ms, value of the lease, our record of it, end, ''
--- or the worker that takes nothing else for now, see lib/company}...}
--- Invariant: changes nothing. Looks through a bounded part of `processing` for what is held.
+-- or the worker that claims nothing else for now, see lib/company}...}
+-- Invariant: changes nothing. Looks through a limited part of `processing` for held items.
 --@include begin company leases claims view pages
 local state = ARGV[1]
 open_page(2)
@@ -19,7 +19,7 @@ local function add(id)
   end
 end
 
--- What tells an entry of the queue from a later one of its id.
+-- The mark of an entry of the queue, which tells it from a later entry of the same id.
 local function mark_of(id)
   return string.match(call('HGET', key('attempts'), id) or '', '^%d+ %d+') or '-'
 end
@@ -36,7 +36,7 @@ local function read_queue()
   end)
 end
 
--- In the order of their ids: those that are taken over or looked at by others change their places in `processing`.
+-- The held ids in the order of their texts: their places in `processing` change when another client looks at them.
 local function held()
   local found, ids, seen = call('LRANGE', key('processing'), -@MAX_GHOST_LOOK@, -1), {}, {}
   local leases = #found > 0 and call('EXISTS', key('later')) == 1 and leases_of(found)

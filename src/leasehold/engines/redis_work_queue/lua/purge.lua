@@ -1,10 +1,9 @@
--- purge: remove, or cancel, up to `limit` of the items in one state, the oldest first.
+-- purge: remove or cancel up to `limit` items in one state, the oldest first.
 -- KEYS[1] prefix
 -- ARGV session number config state limit cancel body
 -- Returns: '<looked at> <removed>'
--- Invariant: nothing of what was removed is left; what was cancelled is aside in `kept` and in `cancelled`. Where an id has an
--- item aside and another that other clients see, only the one in this state goes. Those that stay are not counted as
--- looked at.
+-- Invariant: nothing of a removed item is left; a cancelled item is aside in `kept` and in `cancelled`. Where an id has an item
+-- aside and another one that other clients see, only the one in this state goes. Items that stay are not counted.
 --@include begin types remember leases claims ends remove
 local session, number, state, limit = ARGV[1], ARGV[2], ARGV[4], tonumber(ARGV[5])
 local config, cancelling, body = cjson.decode(ARGV[3]), ARGV[6] == '1', ARGV[7]
@@ -25,12 +24,12 @@ local removed, stay, held, off = 0, 0, {}, {}
 local live = state == 'ready' or state == 'scheduled'
 look_for_copies()
 
--- Of those that are to be tried again, the ones that somebody has put into the queue when their lease had ended.
+-- The retries that another program's cleaner has put into the queue, when their lease had ended.
 local leases, astray, moved = state == 'scheduled' and #ids > 0 and leases_of(ids) or {}, {}, {}
 for n, lease in ipairs(leases) do astray[#astray + 1] = not lease and ids[n] or nil end
 for _, id in ipairs(not_in_processing(astray)) do moved[id] = true end
 
--- Whether one in line is somebody's by now, or is not the item that was to be tried again.
+-- Whether another client holds the item by now, or it is not the item that waited for a retry.
 local function is_other(id, data)
   local lease = data and lease_of(id)
   if state == 'scheduled' then

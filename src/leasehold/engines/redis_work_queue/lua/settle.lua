@@ -1,10 +1,11 @@
--- settle: end leases of one worker, each with its own outcome. A lease that is ours no longer changes nothing.
+-- settle: end leases of one worker, each with its own outcome. A lease that the worker has lost changes nothing.
 -- KEYS[1] prefix
 -- ARGV session number config worker (id token kind ms task body size)...
--- Returns: a string of one character a settlement: 1 settled, 0 no longer ours.
+-- kind: c completed, r retry, l released, k crashed, u unroutable, f failed, b broken, x cancelled. ms: the delay of a retry.
+-- Returns: a string of one character for each settlement: 1 settled, 0 lease lost.
 -- Invariant: a settled job has no lease of ours, and is completed (its item is gone), in `queue`, waiting for a retry (in
 -- `processing` with a lease of its own, and in `later`), or aside in `kept`. A raw payload that the worker has no handler
--- for goes to the left end of `queue`, for others.
+-- for goes to the left end of `queue`, for other workers.
 --@include begin types remember back plain
 local session, number, worker = ARGV[1], ARGV[2], ARGV[4]
 local config = cjson.decode(ARGV[3])
@@ -24,7 +25,7 @@ local hashes = seen_hashes(items, small)
 local tries = call('EXISTS', key('attempts')) == 1 and call('HMGET', key('attempts'), unpack(ids)) or {}
 local answers, done, names, front, gone, off, again, waits = {}, {}, {}, {}, {}, {}, {}, {}
 
--- Retries that are due at the same moment come in the order of their claims, which a part of a millisecond says.
+-- Retries that are due at the same moment run in the order of their claims: each is due a part of a millisecond later.
 local part_of = {}
 local function order_retries()
   local tokens = {}
@@ -50,8 +51,8 @@ local function retry(id, claim, tried, delay, body)
   end
 end
 
--- One that has to be read to know that it is raw is noted as such. It would be claimed again at once if it could not be:
--- then it rests for a while.
+-- Leave a raw payload to other workers. If it must be read to be recognized, its hash is noted; if that is not possible, it
+-- rests, or this worker would claim it again at once.
 local REST_MS = 10000
 local function leave_to_others(id, claim)
   call('SET', key('passing:' .. worker), '0', 'PX', @ANSWER_TTL_MS@)
@@ -90,8 +91,8 @@ local function set_down(id, claim, tried, kind, task, body)
   end
 end
 
--- Whether nothing is special about a lease of this token: it is on the wire as it was given, ours in our record, and the item
--- is the one that it was given for.
+-- Whether a lease is plainly held: it is on the wire and in our record as the claim wrote it, and the item is the one that was
+-- claimed.
 local mine = ' ' .. worker
 local function is_plainly_held(n, token)
   local claim = claims[n]
@@ -113,7 +114,7 @@ for n, id in ipairs(ids) do
     if kind == 'l' or kind == 'k' then
       front[#front + 1] = { id, claim, kind == 'k' and 'known' }
     elseif answers[n] == 0 then
-      -- Somebody else's by now.
+      -- Another client holds it by now.
     elseif kind == 'c' then
       done[#done + 1], off[#off + 1] = id, id
       names[#names + 1] = items[n]
@@ -128,7 +129,7 @@ for n, id in ipairs(ids) do
     end
   end
 end
--- What has an outcome leaves the list: after it was written, so that an error between the two leaves it in both, not in none.
+-- Jobs leave the list after their outcome was written, so that an error between the two leaves them in both places.
 for _, id in ipairs(again) do off[#off + 1] = id end
 local there, moved = leave_processing(off), {}
 for _, id in ipairs(off) do
@@ -137,7 +138,7 @@ for _, id in ipairs(off) do
   end
 end
 if #moved > 0 then take_out(key('queue'), moved, false) end
--- And what waits for a retry belongs there. Where our lease was on the wire as it was made, no cleaner has moved it.
+-- Jobs that wait for a retry belong into `processing`. Where our lease was still on the wire, no cleaner has moved them.
 local astray = {}
 for n, id in ipairs(ids) do
   if waits[id] and not (leases[n] and whole[n]) then astray[#astray + 1] = id end
@@ -153,7 +154,7 @@ if #done > 0 then
   call('ZREM', key('unleased'), unpack(done))
   call('ZREM', key('stray'), unpack(done))
 end
--- Released, or crashed: to the front, the order of their claims kept.
+-- Jobs that were released or have crashed go to the front, in the order of their claims.
 if #front > 0 then
   table.sort(front, by_token)
   put_back(config, time, front)
@@ -163,7 +164,7 @@ if #gone > 0 then
   call('ZREM', key('due'), unpack(gone))
   call('ZREM', key('held:' .. worker), unpack(gone))
   retire(worker)
-  -- What it ran may have added more, behind all that it passed by: it looks through the queue once again.
+  -- Its jobs may have enqueued more, behind all items that it passed by: it looks through the queue once again.
   if call('EXISTS', key('passing:' .. worker)) == 1 then
     call('SET', key('passing:' .. worker), '0', 'KEEPTTL')
   end

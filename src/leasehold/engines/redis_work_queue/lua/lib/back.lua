@@ -3,10 +3,11 @@
 
 -- Count the crash of a lease that comes back, if it is one: beside a job that ran alone no other job is to blame. Answers the
 -- doubtful crashes of the job, and where a crash too many has put it: see `count_crash`.
-local function judge(config, time, entry, alone)
+local function count_if_crashed(config, time, entry, alone)
   local id, claim = entry[1], entry[2]
   local tries = call('HGET', key('attempts'), id)
-  local how = entry[3] and may_crash(claim) and (entry[3] == 'known' and 'known' or crash_of(config, time, claim.kind, claim.claimed))
+  local how = entry[3] and may_crash(claim) and crash_of(config, time, claim.kind, claim.claimed)
+  if how and entry[3] == 'known' then how = 'known' end
   if not how or how == 'shared' and alone[claim.worker] then
     local _, _, doubtful = counted(tries, claim.hash)
     return doubtful
@@ -36,7 +37,7 @@ local function put_back(config, time, entries)
   local front, lonely, over, waits = {}, {}, {}, {}
   for _, entry in ipairs(back) do
     local id = entry[1]
-    local doubtful, place = judge(config, time, entry, alone)
+    local doubtful, place = count_if_crashed(config, time, entry, alone)
     local is_queued = not there[id] and #queued[id] > 0
     if place == 'processing' then
       waits[#waits + 1] = id

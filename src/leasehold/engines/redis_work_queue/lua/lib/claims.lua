@@ -1,10 +1,9 @@
--- lib claims: what is known of our own leases. A lease on the wire has a time to live and the token as its
--- value, see lib/leases. Beside it `leased` has id -> "<token> <deadline> <claimed> <slots or h or n> <hash> <worker>",
--- `held:<worker>` the ids by token, `holders` until when each worker that beats is believed alive, and `due` when a lease
--- that has an end of its own is looked at.
+-- lib claims: our records of leases. A lease on the wire has a time to live and the token as its value, see lib/leases. Beside
+-- it `leased` has id -> "<token> <deadline> <claimed> <slots or h or n> <hash> <worker>", `held:<worker>` the ids by token,
+-- `holders` until when each worker with a heartbeat is believed alive, and `due` when leases with an end of their own are due.
 --@include lists
 
--- token, deadline, claimed, kind, hash, worker; nil for what is none.
+-- Parse a record: token, deadline, claimed, kind, hash, worker; nil for a malformed one.
 local function claim_of(text)
   if not text then return nil end
   local token, deadline, claimed, kind, hash, worker = string.match(text, '^(%d+) (%d+) (%d+) (%w+) (%x+) (.*)$')
@@ -21,18 +20,18 @@ local function claim_text(claim)
   return claim_line(claim.token, claim.deadline, claim.claimed, claim.kind, claim.hash, claim.worker)
 end
 
--- Whether a lease that lapses counts as a crash. One of the drop-in does not: who uses it knows of no limit to them, and the
--- first crash of a worker must not be the last of many.
+-- Whether a lease that lapses counts as a crash. A lease of the drop-in client does not: its callers set no limit of crashes,
+-- and the first crash of a worker must not be the last of many jobs.
 local function may_crash(claim) return claim.kind ~= 'n' end
 
--- Whose lease an id has on the wire: the token if it is one of ours, '' if it is anybody else's, nil if there is none.
+-- The owner of a lease on the wire: the token if it is one of ours, '' for another client, nil for no lease.
 local function wire_token(value)
   if not value then return nil end
   return string.match(value, '^(%d+) ') or ''
 end
 
--- A large payload is told by its beginning and its size: the time that one call takes is bounded. `size`: of the whole,
--- when `data` is its beginning alone.
+-- Hash a payload; of a large one its beginning and its size, so that the time of a call has a limit. `size`: of the whole, when
+-- `data` is only its beginning.
 local sizes = {}
 local function hash_of(data, size)
   local head = #data > 65536 and string.sub(data, 1, 65536) or data
@@ -41,21 +40,21 @@ local function hash_of(data, size)
   return string.sub(redis.sha1hex(sizes[size] .. head), 1, 16)
 end
 
--- Forget our record of a lease. What is on the wire is left alone: it may be somebody else's by now.
+-- Forget our record of a lease. The lease on the wire stays: another client may own it by now.
 local function forget_claim(id, claim)
   call('HDEL', key('leased'), id)
   call('ZREM', key('due'), id)
   if claim then call('ZREM', key('held:' .. claim.worker), id) end
 end
 
--- The hash of what `item:<id>` has now; nil for none. No more of a large one is read than counts.
+-- The hash of `item:<id>` as it is now; nil for none. Reads no more of a large item than the hash needs.
 local function seen_hash(item)
   local head = redis.pcall('GETRANGE', item, 0, 65536)
   if type(head) ~= 'string' or head == '' and call('EXISTS', item) == 0 then return nil end
   return hash_of(head, #head > 65536 and call('STRLEN', item) or nil)
 end
 
--- The same of many. Those that are `small`, by their places, are read together.
+-- The hashes of many items. Those that are `small`, by position, are read together.
 local function seen_hashes(items, small)
   local hashes, together, places = {}, {}, {}
   for n, item in ipairs(items) do
@@ -71,9 +70,9 @@ local function seen_hashes(items, small)
   return hashes
 end
 
--- Whether a claim of ours still stands: nobody else's lease is on the wire, and the item is the one that was claimed. There
--- may be no lease (its time was up and no cleaner of ours came by), or another item, which a client has added under the
--- same id: that must not end with a lease that was never on it.
+-- Whether a claim still stands: no other client's lease is on the wire, and the item is the one that was claimed. The lease may
+-- have expired before our cleaner came. A client may have added another item under the same id, which must not end with a
+-- lease that it never had.
 local function stands_on(claim, lease, hash)
   local token = wire_token(lease)
   return (token == nil or token == claim.token) and hash == claim.hash
@@ -83,22 +82,22 @@ local function stands(id, claim, lease)
   return stands_on(claim, lease, seen_hash(key('item:' .. id)))
 end
 
--- What `attempts` has of the item that is there; nil for none. What belongs to an earlier item of the id does not count.
+-- The text in `attempts` of an item; nil for none, and for that of an earlier item of the id.
 local function tries_of(id, data)
   local text = call('HGET', key('attempts'), id)
   return text and string.match(text, '^%d+ %d+ (%x+)') == hash_of(data) and text or nil
 end
 
--- Whether the item that is there waits for a retry: it is nobody's, and not a later one of the id, with other data. `data`:
--- where it is known already.
+-- Whether an item waits for a retry: no client holds it, and it is not a later item of the id, with other data. `data`: the
+-- item, if it is known.
 local function waits_for_retry(id, lease, data)
   if lease and not is_waiting(lease) or not call('ZSCORE', key('later'), id) then return false end
   data = data or call('MGET', key('item:' .. id))[1]
   return data and (call('HEXISTS', key('attempts'), id) == 0 or tries_of(id, data) ~= nil)
 end
 
--- Whether an item that is met in the queue is held by somebody after all. A lease of ours without a record that goes with it
--- is what is left of an earlier item of the same id, which another client completed.
+-- Whether an item of the queue is held after all. A lease of ours without its record is left over from an earlier item of the
+-- id, which another client completed.
 local function is_held(id, lease, claim, data)
   if not lease then
     return false
@@ -110,7 +109,7 @@ local function is_held(id, lease, claim, data)
   return claim ~= nil and wire_token(lease) == claim.token and hash_of(data) == claim.hash
 end
 
--- The state of an item that other clients see. One in no list waits for a deep clean; it is shown with those that wait.
+-- The state of an item that other clients see. An item in no list, which waits for a deep clean, is shown as ready.
 local function place_in_line(id, data)
   local lease = lease_of(id)
   local waiting = waits_for_retry(id, lease, data)
@@ -120,14 +119,14 @@ local function place_in_line(id, data)
     return 'active'
   end
   if waiting then
-    -- Its lease has ended, and somebody's cleaner may have put it into the queue since.
+    -- Its lease has ended, and another program's cleaner may have put it into the queue since.
     return call('LPOS', key('processing'), id, 'RANK', -1) and 'scheduled' or 'ready'
   end
   return call('LPOS', key('processing'), id, 'RANK', -1, 'MAXLEN', 10000) and 'active' or 'ready'
 end
 
--- In how many ids of `processing` second copies may be looked for: other clients take a copy for the proof that an item is not
--- completed. Where there is no more in the list than our own leases, few. To be asked before anything of ours is changed.
+-- In how many ids of `processing` a call may look for second copies: other clients take a copy as proof that an item is not
+-- completed. Few ids, if the list has no more than our own leases. A call asks before it changes anything of ours.
 local listed, copies_left
 local function look_for_copies()
   if not listed then
@@ -137,7 +136,7 @@ local function look_for_copies()
   end
 end
 
--- Take ids out of `processing`. Answers which were there: id -> true.
+-- Take ids out of `processing`. Answers which ids were there: id -> true.
 local function leave_processing(ids)
   if #ids == 0 then return {} end
   look_for_copies()
@@ -145,18 +144,18 @@ local function leave_processing(ids)
   return take_out(key('processing'), ids, copies_left >= 0)
 end
 
--- Which of these ids are not in `processing`: somebody's cleaner may have put them into the queue.
+-- The ids that are not in `processing`: another program's cleaner may have put them into the queue.
 local function not_in_processing(ids)
   local missing, places = {}, #ids > 50 and find(key('processing'), ids, false)
   for _, id in ipairs(ids) do
-    -- Redis itself finds a few sooner.
+    -- Redis itself finds a few ids sooner.
     local there = places and #places[id] > 0 or not places and call('LPOS', key('processing'), id)
     missing[#missing + 1] = not there and id or nil
   end
   return missing
 end
 
--- Have these ids in `processing`.
+-- Put ids into `processing`, unless they are there.
 local function into_processing(ids)
   local missing = not_in_processing(ids)
   if #missing > 0 then
@@ -165,7 +164,7 @@ local function into_processing(ids)
   end
 end
 
--- Leave those that somebody holds to their holders: one copy stays, where a cleaner finds it when that lease ends.
+-- Leave held ids to their holders: one copy stays in `processing`, where a cleaner finds it when the lease ends.
 local function leave_to_holders(ids)
   local once, seen = {}, {}
   for _, id in ipairs(ids) do

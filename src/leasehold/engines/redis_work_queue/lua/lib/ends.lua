@@ -1,8 +1,8 @@
--- lib ends: how often a job was tried, and how one ends that is not completed. To other clients it is gone then: its item
--- is kept in `kept`, aside, until somebody retries or discards it or its time is up.
+-- lib ends: the counts of a job, and how a job ends that is not completed. For other clients it is gone then: its item is kept
+-- aside in `kept` until a caller retries or discards it, or its record expires.
 
--- Failures and crashes so far; and of the crashes those that something else that ran beside it may have caused. What belongs
--- to an earlier item of the same id does not count.
+-- Failures, crashes, and doubtful crashes, which another job beside it may have caused. Counts of an earlier item of the same id
+-- do not count.
 local function counted(text, hash)
   if not text then return 0, 0, 0 end
   local failures, crashes, of, known = string.match(text, '^(%d+) (%d+) (%x+) ?(%d*)')
@@ -10,13 +10,13 @@ local function counted(text, hash)
   return tonumber(failures), tonumber(crashes), crashes - (tonumber(known) or 0)
 end
 
--- `doubtful`: the third that `counted` answers; nil: all crashes.
+-- `doubtful`: the third value of `counted`; nil: all crashes.
 local function attempts_text(failures, crashes, hash, error, doubtful)
   local known = crashes - (doubtful or crashes)
   return failures .. ' ' .. crashes .. ' ' .. hash .. (known > 0 and ' ' .. known or '') .. (error or '')
 end
 
--- What follows the counts: a line break and the last error, or nothing.
+-- The text after the counts: a line break and the last error, or nothing.
 local function last_error(text) return string.match(text or '', '\n.*$') or '' end
 
 local function forget_end(state, ids)
@@ -27,7 +27,7 @@ local function forget_end(state, ids)
   end
 end
 
--- Forget records past their time, and above their number: those that expire first go first.
+-- Forget expired records, and records above the limit: those that expire first go first.
 local function prune(config, state, time, limit)
   local old = call('ZRANGEBYSCORE', key(state), '-inf', time, 'LIMIT', 0, limit)
   local over = call('ZCARD', key(state)) - #old - config.failed_max
@@ -41,24 +41,24 @@ local function prune(config, state, time, limit)
   return #old
 end
 
--- How the item of this id ended that is aside: failed, broken, cancelled or unroutable; nil when there is none. Another
--- client may have added another item of the id since.
+-- How the item of this id that is aside has ended: failed, broken, cancelled or unroutable; nil for none. Another client may
+-- have added another item of the id since.
 local function end_of(id) return string.match(call('HGET', key('ended'), id) or '', '^%S+') end
 
--- One that is aside and still to run is not written over by a later item of its id.
+-- Whether the item aside is still to run, so that a later item of its id must not replace it.
 local function is_awaited(id) return end_of(id) == 'unroutable' end
 
--- For how long a later item waits for the one that is aside, before it is tried again.
+-- How long a later item waits for the one that is aside, before it is tried again.
 local TAKEN_MS = 600000
 
--- Have an item that has no place aside wait, as for a retry. It says why. Its place is in `processing`, which is the caller's.
+-- Let an item wait as for a retry, with a reason, since it has no place aside. The caller puts it into `processing`.
 local function postpone(config, time, id, data, failures, crashes, body)
   call('HSET', key('attempts'), id, attempts_text(failures, crashes, hash_of(data), '\n' .. body))
   set_lease(id, '~' .. digits(time + TAKEN_MS), TAKEN_MS + config.wire)
   call('ZADD', key('later'), time + TAKEN_MS, id)
 end
 
--- Write down an end. It replaces that of an earlier item of the id.
+-- Write an end. It replaces that of an earlier item of the id.
 local function keep_end(state, id, data, line, body)
   local before = end_of(id)
   if before == 'failed' or before == 'broken' or before == 'cancelled' then
@@ -68,7 +68,7 @@ local function keep_end(state, id, data, line, body)
   call('HSET', key('ended'), id, state .. ' ' .. line .. '\n' .. body)
 end
 
--- Set an item aside. Written before it is taken from where it was: an error between the two leaves it in both, not in none.
+-- Set an item aside. The end is written first, so that an error between the two leaves the item in both places.
 local function set_aside(state, id, data, line, body)
   keep_end(state, id, data, line, body)
   call('DEL', key('item:' .. id))
@@ -77,8 +77,8 @@ local function set_aside(state, id, data, line, body)
   call('HDEL', key('passing'), id)
 end
 
--- End in failed, broken or cancelled: the item is kept whole, with the reason. `aside`: it is aside already, and what is in
--- `item:<id>` is another one. True: it has no place aside, and belongs into `processing`.
+-- End in failed, broken or cancelled: the whole item is kept, with the reason. `aside`: it is aside already, and `item:<id>` is
+-- another one. True: it has no place aside, and the caller puts it into `processing`.
 local function end_badly(config, time, state, id, data, failures, crashes, token, worker, claimed, body, aside)
   local line = table.concat({ time, time + config.failed_ttl, failures, crashes, token, claimed, worker }, ' ')
   if aside then

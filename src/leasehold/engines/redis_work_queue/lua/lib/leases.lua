@@ -1,6 +1,6 @@
 -- lib leases: leases on the wire. Clients up to 0.2 look at `leased_by_session:<id>`, later ones at `lease:<id>`; neither reads
--- the value. Ours write both, and read both: whoever holds an item under either name holds it. The value of ours is the
--- token, "<token> <worker>"; that of a job that waits for its retry is "~<due>".
+-- the value. Ours write and read both names: a client that holds an item under either name holds it. The value of our leases
+-- is "<token> <worker>"; of a job that waits for its retry, "~<due>".
 
 -- The keys of many ids.
 local function keys_of(kind, ids)
@@ -9,12 +9,12 @@ local function keys_of(kind, ids)
   return names
 end
 
--- Whether a value is one of ours.
+-- Whether a value is that of one of our leases.
 local function is_ours(value)
   return string.match(value, '^%d+ ') ~= nil or string.sub(value, 1, 1) == '~'
 end
 
--- What counts of the two: another client that took the item over wrote one of them, and ours is still in the other.
+-- The value that counts. Another client that took the item over wrote one name, and our value is still under the other.
 local function prevailing(old, new)
   if old and new and is_ours(new) then return old end
   return new or old
@@ -34,13 +34,13 @@ local function lease_of(id)
   return found[1], whole[1]
 end
 
--- `ms`: better a text, where it is the same for many.
+-- `ms`: a text, where it is the same for many: formatting a number is slow.
 local function set_lease(id, value, ms)
   call('SET', prefix .. ':lease:' .. id, value, 'PX', ms)
   call('SET', prefix .. ':leased_by_session:' .. id, value, 'PX', ms)
 end
 
--- Renew one that is ours; under the other name it may have been deleted, or run out.
+-- Renew one of our leases. Under one of the names it may have been deleted, or expired.
 local function keep_lease(id, value, ms)
   if call('PEXPIRE', key('lease:' .. id), ms) + call('PEXPIRE', key('leased_by_session:' .. id), ms) < 2 then
     set_lease(id, value, ms)
@@ -54,7 +54,7 @@ end
 -- Whether a value is that of a job that waits for its retry.
 local function is_waiting(lease) return lease and string.sub(lease, 1, 1) == '~' end
 
--- Forget that this id waits for its retry, as far as it does.
+-- Forget that an id waits for its retry, if it does.
 local function forget_retry(id)
   call('ZREM', key('later'), id)
   if is_waiting(lease_of(id)) then end_lease(id) end

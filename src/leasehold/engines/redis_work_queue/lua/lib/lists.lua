@@ -1,8 +1,8 @@
--- lib lists: the two lists that clients share. They may be long, and to look through one costs the same for one id as for
--- hundreds: so many are looked for at one time, from both ends, as an id is mostly near one of them.
+-- lib lists: the two lists that clients share. They may be long, and searching one costs the same for one id as for hundreds. So
+-- many ids are searched for at once, from both ends, as an id is mostly near one of them.
 
--- Where ids are in a list: for each the places of its copies, from the left, or from the right where negative. `whole`: all
--- copies are looked for, else until each was seen once.
+-- Find ids in a list: for each id the places of its copies, from the left, or negative from the right. `whole`: find all copies;
+-- else stop when each id was seen once.
 local function find(list, ids, whole)
   local places, missing = {}, 0
   for _, id in ipairs(ids) do
@@ -29,8 +29,8 @@ local function find(list, ids, whole)
   return places
 end
 
--- Take what is at these places out of a list. A list has no way to delete by place: what goes is overwritten first, and then
--- taken out in one sweep from each end. No id is like that.
+-- Take out the entries at these places of a list. Redis cannot delete by place, so entries are first overwritten with a text
+-- that no id has, and then removed from both ends.
 local function strike(list, places)
   local gone, left, right = '\0leasehold gone', 0, 0
   for _, place in ipairs(places) do
@@ -45,7 +45,7 @@ local function strike(list, places)
   if right > 0 then call('LREM', list, -right, gone) end
 end
 
--- Write a list anew without these ids.
+-- Rewrite a list without these ids.
 local function rewrite(list, ids)
   local goes, there, stay = {}, {}, {}
   for _, id in ipairs(ids) do goes[id] = true end
@@ -61,13 +61,13 @@ local function rewrite(list, ids)
   return there
 end
 
--- Take ids out of a list, all their copies if `whole`. Answers which of them were there: id -> true.
+-- Take ids out of a list, with `whole` all their copies. Answers which ids were there: id -> true.
 local function take_out(list, ids, whole)
   local there, places, size = {}, {}, call('LLEN', list)
   if whole and size <= 1000 and size <= 4 * #ids then
     return rewrite(list, ids)
   elseif #ids < 8 then
-    -- Redis itself finds a few sooner.
+    -- Redis itself finds a few ids sooner.
     for _, id in ipairs(ids) do
       local how = whole and 0 or call('LPOS', list, id, 'MAXLEN', 1000) and 1 or -1
       there[id] = call('LREM', list, how, id) > 0 or there[id]

@@ -1,13 +1,13 @@
--- lib remove: take an item that nobody holds out of the place where it waits, or from among those that are aside.
+-- lib remove: take an item that no client holds out of its place.
 
--- Where the item is that other clients see: ready, scheduled, active; nil when there is none.
+-- The state of the item that other clients see: ready, scheduled, active; nil for none.
 local function live_place(id)
   local data = call('MGET', key('item:' .. id))[1]
   return data and place_in_line(id, data)
 end
 
--- The place of an id: that of the item that is aside (unroutable, failed, broken, cancelled) and how it ended;
--- else that of the one other clients see. Where there are both they are two items: the one is not touched for the other.
+-- The state of an id: that of the item aside (unroutable, failed, broken, cancelled) and how it ended; else that of the item
+-- which other clients see. If there are both, they are two items.
 local function place_of(id)
   local ended = call('HGET', key('ended'), id)
   if ended then return string.match(ended, '^(%S*)'), ended end
@@ -19,8 +19,8 @@ local function task_of(ended)
   return string.match(ended or '', '^%S+ %d+ %d+ %d+ %d+ %d+ %d+ ([^\n]*)') or ''
 end
 
--- Take it out of its list; what is kept of it (`item:<id>`, or `kept` and `ended`) is left to the caller. `popped`: the
--- caller sees to its list.
+-- Take an item out of its list; the caller removes its data (`item:<id>`, or `kept` and `ended`). `popped`: the caller has taken
+-- it out.
 local function unlist(id, place, ended)
   if place == 'popped' then
     return
@@ -42,7 +42,7 @@ local function unlist(id, place, ended)
   end
 end
 
--- `ended`: of the item that is aside; else of the other one.
+-- Erase the item aside if `ended` is given, else the other one.
 local function erase(id, ended)
   if ended then
     call('HDEL', key('kept'), id)
@@ -55,7 +55,7 @@ local function erase(id, ended)
   end
 end
 
--- End one that waits in cancelled. False: one of its id is aside and still to run, so it stays.
+-- End a waiting item in cancelled. False: another item of its id is aside and still to run, so this one stays.
 local function cancel(config, time, id, place, ended, body)
   local data, failures, crashes
   if ended then
