@@ -191,8 +191,8 @@ async def _follow(
     blocking.close()
     told = lines(caplog)
     # One line for each change, for each driver.
-    assert sum("redis_master" in line for line in told) == 3, told
-    assert sum("redis_lost" in line for line in told) == sum("redis_back" in line for line in told) <= 3, told
+    assert sum("master_changed" in line for line in told) == 3, told
+    assert sum("redis_lost" in line for line in told) == sum("redis_restored" in line for line in told) <= 3, told
     assert not any(secret in " ".join(told) for secret in (PASSWORD, SENTINEL_PASSWORD, "p%40", "s%40"))
 
 

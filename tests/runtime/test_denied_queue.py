@@ -36,7 +36,7 @@ async def test_a_burst_does_not_end_before_it_may_look(queues: list[str], caplog
     assert engine.outcomes("mine") == [Completed(b"None")]
     lines = [record.getMessage().split()[0] for record in caplog.records]
     assert (lines.count("queue_refused"), lines.count("queue_back")) == (1, 1)
-    assert "redis_away" not in lines
+    assert "access_denied" not in lines
     assert engine.calls.count("lease") < 100, "it looks now and then"
 
 
@@ -80,5 +80,5 @@ async def test_the_other_goes_on_as_ever_and_all_is_told_once(
         "queue_back": 1,
         "outcomes_settled": 1,
     }
-    assert not any(told("not_woken", "redis_away", "redis_answers", "lost", "settled_or_lost").values())
+    assert not any(told("not_woken", "access_denied", "access_restored", "lost", "settled_or_lost").values())
     await seen.close()

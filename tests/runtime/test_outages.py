@@ -33,7 +33,7 @@ async def test_an_outage_far_shorter_than_the_patience_is_told_and_how_long_it_w
         await asyncio.sleep(0.2)
         came_at = time.monotonic()  # or later: the server answers before `start` returns
         await asyncio.to_thread(private_server.start if how == "killed" else private_server.resume)
-        await logged("redis_back")
+        await logged("redis_restored")
         await heard.until(lambda: len(heard.all) >= 2)
         most = time.monotonic() - gone_at
     assert heard.kinds()[:2] == ["RedisAway", "RedisBack"]

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from leasehold.core.errors import InvalidArgument, PayloadInvalid, ReplyError, Unreachable
+from leasehold.core.errors import AccessDenied, InvalidArgument, PayloadInvalid, ReplyError, Unreachable
 from leasehold.core.job import ErrorInfo, JobRecord, Lease
 from leasehold.core.outcome import Broken, Completed, Failed, Released, Retried, Unroutable
 from leasehold.runtime import ExitStatus, Job, Worker, current_job
@@ -591,13 +591,13 @@ async def test_a_settle_call_whose_reply_was_lost_is_not_called_a_loss(caplog):
     assert len(rig.engine.settled) == 1
 
 
-async def test_one_line_when_redis_goes_and_one_when_it_is_back(caplog):
+async def test_one_line_when_redis_refuses_the_worker_and_one_when_it_is_accepted_again(caplog):
     away, failed = True, asyncio.Event()
 
     def fault(call: str) -> None:
         if away:
             failed.set()
-            raise Unreachable("gone")
+            raise AccessDenied("wrong password")
 
     with caplog.at_level(logging.DEBUG, "leasehold.worker"):
         async with Rig(lambda: None) as rig:
@@ -606,7 +606,7 @@ async def test_one_line_when_redis_goes_and_one_when_it_is_back(caplog):
             away = False
             rig.engine.add("a")
             await rig.settled(1)
-    assert caplog.text.count("redis_away") == caplog.text.count("redis_answers") == 1
+    assert caplog.text.count("access_denied") == caplog.text.count("access_restored") == 1
 
 
 async def test_a_refusal_of_one_queue_does_not_hold_up_the_others():

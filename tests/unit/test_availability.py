@@ -44,7 +44,7 @@ def test_one_line_a_change_however_often_it_is_tried(condition: Availability, no
         condition.back()
     assert [message.split("after_s=")[0] for message in log.messages] == [
         "redis_lost at=redis://***@h:6379/0 error=refused",
-        "redis_back at=redis://***@h:6379/0 ",
+        "redis_restored at=redis://***@h:6379/0 ",
     ] * 2
     assert log.messages[1].endswith("after_s=4.900")
 
@@ -58,7 +58,7 @@ def test_as_json_the_lines_have_the_fields_that_those_of_the_worker_have(
     lost, back = (json.loads(JsonFormatter().format(record)) for record in log.records)
     common = {"level": "warning", "logger": "leasehold.redis", "at": "redis://***@h:6379/0"}
     assert lost == common | {"time": lost["time"], "event": "redis_lost", "error": "refused"}
-    assert back == common | {"time": back["time"], "event": "redis_back", "after_s": 2.5}
+    assert back == common | {"time": back["time"], "event": "redis_restored", "after_s": 2.5}
 
 
 def test_one_silent_connection_is_no_loss_while_others_are_answered(

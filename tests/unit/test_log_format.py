@@ -69,14 +69,14 @@ def for_people(logger: logging.Logger) -> Iterator[Written]:
 
 
 def test_an_event_is_one_object_with_its_fields(as_json):
-    log.log_event(logging.WARNING, "redis_back", worker="w", away_s=1.23456, nothing=None, count=3, hard=True)
+    log.log_event(logging.WARNING, "redis_restored", worker="w", away_s=1.23456, nothing=None, count=3, hard=True)
     (one,) = as_json.objects
     time = datetime.fromisoformat(one.pop("time"))
     assert time.utcoffset() is not None
     assert one == {
         "level": "warning",
         "logger": "leasehold.worker",
-        "event": "redis_back",
+        "event": "redis_restored",
         "worker": "w",
         "away_s": 1.235,
         "count": 3,

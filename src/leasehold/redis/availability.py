@@ -62,7 +62,7 @@ class Availability:
             since, self.failed_at = self.failed_at, None
             told, self._told = self._told, False
         if told and since is not None:
-            log_event(logging.WARNING, "redis_back", at=self._where, after_s=self._clock() - since)
+            log_event(logging.WARNING, "redis_restored", at=self._where, after_s=self._clock() - since)
             if self._watcher is not None:
                 self._watcher.redis_back()
 

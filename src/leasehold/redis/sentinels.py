@@ -92,7 +92,7 @@ class Sentinels:
     def _found(self, position: int, address: Address) -> None:
         before, self.master, self._first = self.master, address, position
         if before is not None and before != address:
-            log_event(logging.WARNING, "redis_master", at=self._target, now=shown(address), before=shown(before))
+            log_event(logging.WARNING, "master_changed", at=self._target, now=shown(address), before=shown(before))
 
 
 def is_master(reply: Any) -> bool:

@@ -66,21 +66,21 @@ class MonitoredDriver:
         if self.down_since is None:
             return
         away, self.down_since = self._env.clock() - self.down_since, None
-        log_event(logging.WARNING if self._refused else logging.DEBUG, "redis_answers", away_s=away)
+        if self._refused:
+            log_event(logging.WARNING, "access_restored", away_s=away)
         self._refused = False
         if self._events is not None:
             self._events.redis_back(away)
 
     def _away(self, error: Unreachable | AccessDenied, missed_s: float) -> None:
-        """Log it once. That Redis refuses this user is logged also when it did not answer before."""
-        refuses, is_news = isinstance(error, AccessDenied), self.down_since is None
-        if is_news:
+        """Report an outage once, and a refusal once. The driver logs outages."""
+        refuses = isinstance(error, AccessDenied)
+        if self.down_since is None:
             self.down_since = self._env.clock() - missed_s
             if self._events is not None:
                 self._events.redis_away(error)
-        if is_news or (refuses and not self._refused):
-            # The driver has logged that it does not answer.
-            log_event(logging.ERROR if refuses else logging.DEBUG, "redis_away", error=brief(error))
+        if refuses and not self._refused:
+            log_event(logging.ERROR, "access_denied", error=brief(error))
         self._refused = self._refused or refuses
 
     async def wait(self, steps: Steps[T]) -> T:

@@ -181,7 +181,7 @@ class ProcessPool:
         if self._failures >= self._limits.starts and not self._working and not self._idle:
             if self.trouble is None:
                 self.trouble, waiting = f"no job process can be started ({how})", len(self._waiting)
-                log_event(logging.ERROR, "processes_failing", how=how, failures=self._failures, waiting=waiting)
+                log_event(logging.ERROR, "processes_unavailable", how=how, failures=self._failures, waiting=waiting)
             self._refuse_all()
         if self._next_start is None and not self._closed:
             pause_ms = self._limits.probe_ms
@@ -236,7 +236,7 @@ class ProcessPool:
         self._failures = 0
         if self.trouble is not None:
             self.trouble = None
-            log_event(logging.WARNING, "processes_work")
+            log_event(logging.WARNING, "processes_restored")
         self._idle.append(process)
         if self._closed:
             self._dismiss(process)
