@@ -43,11 +43,6 @@ class Claimer:
         now = self._clock()
         return any(self._demand.room(part, now) for part in self._demand.parts())
 
-    @property
-    def varies(self) -> bool:
-        """Whether some queues may have room while others have none."""
-        return self._demand.varies
-
     def startable(self) -> Part:
         """The queues of which a job could be claimed and started now."""
         return self._demand.startable(self.refused)

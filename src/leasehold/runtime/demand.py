@@ -37,11 +37,6 @@ class Demand:
         self.of_lane = {queue: rule.size for queue, rule in batches.items() if rule.one_lane} or None
         """How many jobs of one lane a claim may take together, by queue."""
 
-    @property
-    def varies(self) -> bool:
-        """Whether some queues may have room while others have none."""
-        return bool(self._batches)
-
     def parts(self) -> list[Part]:
         """The queues in the order of their turns; those with a batch handler apart, as each has room of its own.
 

@@ -125,7 +125,7 @@ class Fetcher:
         """
         if self._intake.claiming_since is None:
             self._suspects.settle()
-        if self._waits_for is not None and self._claimer.varies and self._waits_for != self._claimer.startable():
+        if self._waits_for is not None and self._waits_for != self._claimer.startable():
             self._intake.disturb()  # a batch took the last slot, or a slot came free for other queues
         saturated = self._inflight.measure(now, late)
         # A claim under way may bring newer jobs: released after these they would land in front of them.
