@@ -12,7 +12,6 @@ RUNTIME = Path(leasehold.runtime.__file__).parent
 COLLABORATORS_MOST = 6
 PLAIN = {"int", "float", "bool", "str"}
 OWNERS = {
-    "handlers/loop.py": "an event loop has no method for it",
     "jobs/batches.py": "gathers the groups that it makes",
     "jobs/table.py": "the table owns the state of the leases in it",
     "jobs/overrun.py": "takes the outcomes that a run keeps",
