@@ -51,9 +51,9 @@ def test_jobs_run_and_loops_of_their_own_are_those_of_uvloop(leasehold, redis_ur
         waiting = [task.enqueue() for task in (on_loop, in_thread, in_process)]
         run = leasehold("worker", "jobs:app", *more, url=redis_url)
         assert [job.result(timeout=60) for job in waiting] == [
-            "asyncio.unix_events",
+            "leasehold.runtime.handlers.loop",
             "uvloop",
-            "asyncio.unix_events",
+            "leasehold.runtime.handlers.loop",
         ]
         run.signal(signal.SIGTERM).end()
     assert "keeper_not_started" not in run.err

@@ -16,6 +16,7 @@ from leasehold.core.events import Listener as Hearer
 from leasehold.core.task import TaskSpec
 from leasehold.runtime.assembly import WorkerOptions, assemble
 from leasehold.runtime.context import WorkerContext, fresh_worker_id
+from leasehold.runtime.handlers.loop import kept_running
 from leasehold.runtime.handlers.middleware import Layers, Middleware
 from leasehold.runtime.handlers.routes import Routes
 from leasehold.runtime.isolation.child import Launch
@@ -171,7 +172,7 @@ class Worker:
 
     async def run(self) -> ExitStatus:
         """Work until stopped, or with `burst` until no job is left. No error of a handler is raised here."""
-        with on_signals(self.stop) if self._signals else contextlib.nullcontext():
+        with on_signals(self.stop) if self._signals else contextlib.nullcontext(), kept_running():
             self._build()
             log_event(
                 logging.INFO, "started", worker=self.id, queues=",".join(self.queues), slots=self._options.concurrency

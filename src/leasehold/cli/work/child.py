@@ -22,6 +22,7 @@ from leasehold.cli.work.launch import launch
 from leasehold.cli.work.weights import current_spelling
 from leasehold.core import limits
 from leasehold.processes.link import ParentSocket
+from leasehold.runtime.handlers.loop import HandlerLoop
 from leasehold.runtime.log import log_event
 from leasehold.runtime.signals import on_signals
 from leasehold.runtime.worker import ExitStatus
@@ -50,7 +51,7 @@ def run_child(name: str, options: WorkerOptions, *, parent: int, url: str | None
         raise UserError(f"{name} says itself where its Redis is, so --url cannot. Leave out one of the two.")
     _check_queues(app, options.queues, options.weights)
     # Whatever loop the app prefers is for its own code.
-    with asyncio.Runner(loop_factory=asyncio.SelectorEventLoop) as runner:
+    with asyncio.Runner(loop_factory=HandlerLoop) as runner:
         runner.run(_work(app, replace(options, launch=launch(name)), allow_eviction, socket))
 
 

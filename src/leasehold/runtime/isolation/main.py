@@ -24,6 +24,7 @@ from leasehold.core.shape import Progress
 from leasehold.core.task import TaskSpec
 from leasehold.runtime.forks import CLONE_STATUS, ForkGuard
 from leasehold.runtime.handlers.invoke import Caller
+from leasehold.runtime.handlers.loop import HandlerLoop, kept_running
 from leasehold.runtime.handlers.middleware import Middleware, in_process
 from leasehold.runtime.handlers.routes import Routes
 from leasehold.runtime.isolation.channel import WorkerChannel
@@ -58,7 +59,7 @@ class Inside:
         line.cancel = self._cancel
 
     def run(self) -> None:
-        with asyncio.Runner(loop_factory=asyncio.SelectorEventLoop) as runner:
+        with asyncio.Runner(loop_factory=HandlerLoop) as runner:
             loop = runner.get_loop()
             reach = JobServices(
                 loop, time.monotonic, random.random, self._extend, self._progress, _no_batch, self._extend_now
@@ -106,7 +107,8 @@ class Inside:
             self._task = task
             if held.cancelled is not None:
                 task.cancel()
-        await self._caller.on_loop(held, self._on_loop_ended)
+        with kept_running():
+            await self._caller.on_loop(held, self._on_loop_ended)
 
     def _on_loop_ended(self, run: Held | Batch, judged: Outcomes, at: float) -> None:
         self._judged = judged
