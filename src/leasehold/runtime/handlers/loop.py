@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 class HandlerLoop(asyncio.SelectorEventLoop):
     """asyncio ends a loop when a task raises SystemExit or KeyboardInterrupt: also a task that a handler started, as
-    `gather` does. Within `kept_running` the loop continues; whoever awaits the task gets the error."""
+    `gather` does. Within `kept_running` the loop continues; the code that awaits the task gets the error."""
 
     def __init__(self) -> None:
         super().__init__()
