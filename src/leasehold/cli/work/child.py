@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import faulthandler
 import logging
 import os
@@ -23,7 +24,7 @@ from leasehold.cli.work.weights import current_spelling
 from leasehold.core import limits
 from leasehold.processes.link import ParentSocket
 from leasehold.runtime.handlers.loop import HandlerLoop
-from leasehold.runtime.log import log_event
+from leasehold.runtime.log import brief, log_event
 from leasehold.runtime.signals import on_signals
 from leasehold.runtime.worker import ExitStatus
 
@@ -51,8 +52,16 @@ def run_child(name: str, options: WorkerOptions, *, parent: int, url: str | None
         raise UserError(f"{name} says itself where its Redis is, so --url cannot. Leave out one of the two.")
     _check_queues(app, options.queues, options.weights)
     # Whatever loop the app prefers is for its own code.
-    with asyncio.Runner(loop_factory=HandlerLoop) as runner:
-        runner.run(_work(app, replace(options, launch=launch(name)), allow_eviction, socket))
+    try:
+        with asyncio.Runner(loop_factory=HandlerLoop) as runner:
+            runner.run(_work(app, replace(options, launch=launch(name)), allow_eviction, socket))
+    except OSError as error:
+        if error.errno != errno.EBADF:
+            raise
+        # A handler closed the files of the event loop. Its threads would keep this process, and so its jobs, for ever.
+        log_event(logging.CRITICAL, "stopping", loop="asyncio", error=brief(error))
+        logging.shutdown()
+        os._exit(Exit.FAILED)
 
 
 def _check_queues(app: Leasehold, queues: Sequence[str], weights: Collection[str]) -> None:
