@@ -91,10 +91,13 @@ async def test_it_beats_what_is_kept_often_and_the_others_now_and_then():
         assert await kept.after(1.0) == [("beat", "a"), ("beat", "b")]
 
 
-async def test_at_rest_it_says_once_that_the_worker_may_claim_and_beats_no_more():
+async def test_at_rest_it_reports_once_that_the_worker_may_claim_and_beats_no_more():
     async with Kept() as kept:
+        kept.reports.clear()
+        kept.now += 1
         kept.keeper.take(Holdings(kept=frozenset()))
         await kept.turns()
+        assert [report.beat for report in kept.reports] == [HeartbeatReply()]
         kept.reports.clear()
         kept.keeper.take(Holdings(leases=()))
         assert await kept.after(10) == []
@@ -102,6 +105,24 @@ async def test_at_rest_it_says_once_that_the_worker_may_claim_and_beats_no_more(
         kept.keeper.take(Holdings(kept=frozenset("q")))
         assert await kept.after(0.02) == [("beat", "q")]
         assert [report.beat for report in kept.reports] == [HeartbeatReply()]
+
+
+async def test_a_worker_that_rests_from_the_start_may_claim():
+    kept = Kept()
+    kept.keeper.take(Holdings(kept=frozenset()))
+    async with kept:
+        assert kept.calls == []
+        assert [report.beat for report in kept.reports] == [HeartbeatReply()]
+
+
+async def test_one_that_rests_again_and_again_gets_no_report_each_time():
+    async with Kept() as kept:
+        kept.reports.clear()
+        for _ in range(10):
+            for held in ("q", ""):
+                kept.keeper.take(Holdings(kept=frozenset(held)))
+                await kept.turns()
+        assert kept.reports == []
 
 
 async def test_a_stopped_worker_gets_no_beats():

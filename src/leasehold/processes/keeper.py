@@ -103,7 +103,7 @@ class LeaseKeeper:
         self._beaten = dict.fromkeys(orders.queues, -math.inf)  # queue -> when last
         self._good = dict.fromkeys(orders.queues, 0.0)  # queue -> when its last good beat was sent, by `lease_clock`
         self._look = dict.fromkeys(orders.queues, math.inf)  # queue -> when a dead worker's job may be due there
-        self._next_at = -math.inf
+        self._next_at = self._reported_at = -math.inf
         self._goodbye: Goodbye | None = None
         self._until = math.inf
         self._closed = self._ended = self._resting = False
@@ -144,7 +144,7 @@ class LeaseKeeper:
         """Keep the leases until the worker says goodbye or its process ends; then release what it left."""
         while not (self._ended or self._closed or self._clock() >= self._until):
             if not self._kept:
-                if not self._resting:
+                if not self._resting and self._clock() - self._reported_at >= self._beat_s:
                     self._report(HeartbeatReply())  # the worker may claim
                 self._resting = True
                 await self._pause()
@@ -186,6 +186,8 @@ class LeaseKeeper:
             self._next_at = now + min(self._beat_s, max(min(self._look.values()) - now, self._beat_s / 5))
 
     def _report(self, beat: HeartbeatReply | None) -> None:
+        if beat is not None:
+            self._reported_at = self._clock()
         kept_at = {queue: self._good[queue] for queue in self._kept}
         self._send(Report(beat, next(iter(self._troubles.values()), ""), kept_at))
 

@@ -55,6 +55,7 @@ class Fleet:
         self._live: dict[int, subprocess.Popen[bytes]] = {}
         """Worker process -> its parent, the command."""
         self._parents: list[subprocess.Popen[bytes]] = []
+        self._dismissed: list[subprocess.Popen[bytes]] = []
         self._reported: set[int] = set()
         """Processes whose end was written down."""
         self.stopped: set[int] = set()
@@ -163,6 +164,8 @@ class Fleet:
             log = self._log(parent).read_text()
             for pid, signal_name, status in ENDED.findall(log):
                 self._died(int(pid), -signal.Signals[signal_name] if signal_name else int(status), log)
+            if parent in self._dismissed:
+                continue
             if parent.poll() is None:
                 self._live |= dict.fromkeys(workers(parent.pid), parent)
                 continue
@@ -182,6 +185,7 @@ class Fleet:
             self._diary.write(Event(Op.DIED, target=pid, n=status, note=log[-LOG_TAIL:]))
         elif parent is not None:
             self._forget(parent)
+            self._dismissed.append(parent)  # it would start the next, which ends in the same way
             parent.terminate()
 
     def _forget(self, parent: subprocess.Popen[bytes]) -> list[int]:

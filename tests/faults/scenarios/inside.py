@@ -52,9 +52,10 @@ def loops(stage: Stage) -> None:
     stage.drain()
     stage.fault("loops raised once", len(LOOPS))
     chosen = LOOPS if stage.size > loops.jobs else stage.draw.sample(LOOPS, 2)
+    # The sound worker runs these: what one without its settle loop runs, it runs for nothing.
+    stage.add(stage.size, jobs.STEP, 10)
     doomed = {name: fleet.start(**{broken.LOOP: f"{name}:{ALWAYS}"}) for name in chosen}
     fleet.doomed |= set(doomed.values())
-    stage.add(stage.size, jobs.STEP, 10)
     stage.until(lambda: set(doomed.values()) <= fleet.statuses.keys(), "those without a loop end", END_S)
     for name, pid in doomed.items():
         status = fleet.statuses[pid]
