@@ -109,28 +109,22 @@ class KeeperLink:
             log_event(logging.WARNING, "parent_gone", then="stopping")
             self._stop(False)
         self._is_parents = self._parent is not None
+        theirs: socket.socket | None = None
         if self._parent is not None:
-            end, self._parent = self._parent, None
+            ours, self._parent = self._parent, None
         else:
-            end = self._start_process()
-        self._messages = await MessageSocket.open(end)
+            ours, theirs = socket.socketpair()
+        self._messages = await MessageSocket.open(ours)
         self._send(Orders(self._url, self._spec, worker, tuple(queues), os.getpid(), self._timeouts))
         if self._holdings != Holdings():
             self._send(self._holdings)
         if self._goodbye is not None:
             self._send(self._goodbye)
-
-    def _start_process(self) -> socket.socket:
-        ours, theirs = socket.socketpair()
-        try:
-            # Not by asyncio: before Python 3.12 that needs a child watcher, which the policy of uvloop does not have.
-            self._process = subprocess.Popen(self._command, stdin=theirs.fileno())  # noqa: S603
-        except BaseException:
-            ours.close()
-            raise
-        finally:
-            theirs.close()
-        return ours
+        if theirs is not None:
+            # After the messages: the keeper reads them even if this worker dies while it starts.
+            with theirs:
+                # Not by asyncio: before Python 3.12 that needs a child watcher, which uvloop's policy does not have.
+                self._process = subprocess.Popen(self._command, stdin=theirs.fileno())  # noqa: S603, ASYNC220
 
     async def report(self) -> HeartbeatReply | None:
         while self._messages is not None:
