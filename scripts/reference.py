@@ -1,4 +1,4 @@
-"""Writes the reference pages whose text the code already has: command line, settings, errors. `make docs` runs it.
+"""Writes the reference pages whose text the code already has: command line, settings, errors, log. `make docs` runs it.
 
 With `--check` nothing is written, and the exit status says whether the pages are as they should be.
 """
@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from leasehold.cli import COMMANDS, commands
 from leasehold.cli.errors import Exit
-from leasehold.core import errors
+from leasehold.core import errors, log_events
 from leasehold.core.unsupported import NAMES
 from leasehold.protocols.registry import ENTRIES, parse_protocol
 from leasehold.settings import Settings, variables
@@ -84,8 +84,33 @@ def protocols() -> str:
     return "\n".join(lines) + "\n"
 
 
+def log() -> str:
+    """Every log event, as the registry has it."""
+    parts = [
+        "# Log events",
+        "Every event that Leasehold logs, by its name (`event` in JSON), with its message. [Logs](../howto/logging.md) "
+        "shows the lines. `queue`, `task` and `id` name the job. `error` is the type of an error, and for errors of "
+        "Redis or of the worker also its text. `at` is the place in your code, or an address. Written by `make docs` "
+        "from `leasehold/core/log_events.py`; `make check` compares.",
+    ]
+    sections = {
+        "Jobs": (log_events.JOBS, "On the logger `leasehold.worker`, as the next two tables."),
+        "The worker": (log_events.WORKER, ""),
+        "The parent process": (log_events.PARENT, "With a single worker process, most `info` lines are `debug`."),
+        "Connections": (
+            log_events.REDIS,
+            "On the logger `leasehold.redis`, of workers and of every other program that has configured `logging`.",
+        ),
+    }
+    for title, (table, note) in sections.items():
+        rows = [f"| `{name}` | {one.levels} | {one.message} | {one.fields} |" for name, one in table.items()]
+        parts += [f"## {title}", note, "\n".join(["| event | level | message | more |", "|---|---|---|---|", *rows])]
+    return "\n\n".join(filter(None, parts)) + "\n"
+
+
 PAGES = {
     "command-line.md": command_line,
+    "log.md": log,
     "settings.md": settings,
     "errors.md": error_tree,
     "protocols.md": protocols,

@@ -157,7 +157,7 @@ def test_a_user_with_just_the_rights_that_are_granted(run, make_server, leasehol
     found = run(server, url=url)
     assert {one["level"] for one in found.values()} == {"ok"}
     (tmp_path / "jobs.py").write_text(JOBS)
-    worker = leasehold("worker", "jobs:app", "--processes", "2", url=url).wait_for("started")
+    worker = leasehold("worker", "jobs:app", "--processes", "2", url=url).wait_for("worker_started")
     with Leasehold(url, durable=0) as app:
         wait = app.queue("default").enqueue(b"wait", lane="l")
         assert app.queue("default").enqueue(b"x", unique="k", priority=5).result(timeout=30) == 1
@@ -169,7 +169,7 @@ def test_a_user_with_just_the_rights_that_are_granted(run, make_server, leasehol
     for command in (["info"], ["info", "default"], ["jobs", "default"], ["job", "default", wait.id]):
         leasehold(*command, url=url).end()
     worker.signal(signal.SIGTERM).end()
-    assert not re.search("NOPERM|refused|lacks|denied|not_woken", worker.err), worker.err
+    assert not re.search("NOPERM|refused|lacks|denied|waits_lost", worker.err), worker.err
 
 
 def test_the_documented_line_is_the_one_that_is_printed(leasehold):

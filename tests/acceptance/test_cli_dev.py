@@ -53,7 +53,7 @@ def test_reload_follows_the_code_and_waits_where_it_is_broken(leasehold, version
     ready(run, 4)
     assert version() == 2
     write(tmp_path, "(")
-    run.wait_for("waiting_for_changes")
+    run.wait_for("until=file_change")
     assert "SyntaxError" in run.err
     write(tmp_path, 3)
     ready(run, 6)
@@ -64,7 +64,7 @@ def test_reload_follows_the_code_and_waits_where_it_is_broken(leasehold, version
 
 def test_what_cannot_be_loaded_at_the_start_is_waited_for(leasehold, version, redis_url, tmp_path):
     write(tmp_path, "(")
-    run = leasehold("dev", "jobs:app", url=redis_url).wait_for("waiting_for_changes")
+    run = leasehold("dev", "jobs:app", url=redis_url).wait_for("until=file_change")
     assert "SyntaxError" in run.err
     write(tmp_path, 2)
     ready(run, 1)
@@ -111,6 +111,6 @@ def test_dev_uses_the_redis_that_is_set(leasehold, version, redis_url, tmp_path)
 
 
 def test_a_module_that_is_not_there_is_waited_for(leasehold):
-    run = leasehold("dev", "none:app").wait_for("waiting_for_changes")
+    run = leasehold("dev", "none:app").wait_for("until=file_change")
     assert "There is no module 'none'" in run.err
     run.signal(signal.SIGTERM).end()

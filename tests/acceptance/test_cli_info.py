@@ -106,7 +106,9 @@ def test_output_that_nobody_can_read(app, redis_url, output, status, says):
 def test_workers_are_shown(leasehold, redis_url, tmp_path):
     text = "from leasehold import Leasehold\napp = Leasehold()\n@app.task\ndef f() -> None: ...\n"
     (tmp_path / "jobs.py").write_text(text)
-    run = leasehold("worker", "jobs:app", "-c", "3", "-q", "default", "-q", "other", url=redis_url).wait_for("started")
+    run = leasehold("worker", "jobs:app", "-c", "3", "-q", "default", "-q", "other", url=redis_url).wait_for(
+        "worker_started"
+    )
     for _ in range(50):
         workers = json.loads(leasehold("info", "--json", url=redis_url).end().out)["workers"]
         if workers:

@@ -104,7 +104,7 @@ def test_the_process_of_a_stopped_worker_ends(leasehold, redis_url, tmp_path, le
     end_child(tmp_path)
     run.end()
     assert run.out == f"left {what}\n"
-    assert " stopped " in run.err
+    assert " worker_stopped " in run.err
     assert f"exit_forced kept_by='{LEFT[what]}'" in run.err
 
 

@@ -47,7 +47,7 @@ def test_json(leasehold, job, redis_url, how):
     lines = [json.loads(line) for line in run.err.splitlines()]
     assert all(datetime.fromisoformat(line["time"]).utcoffset() is not None for line in lines)
     events = {line["event"]: line for line in lines if line["logger"] == "leasehold.worker"}
-    assert {"started", "failed", "stopped"} <= events.keys()
+    assert {"worker_started", "failed", "worker_stopped"} <= events.keys()
     about = {"queue": "default", "task": "jobs.charge", "id": job.id}
     assert events["failed"].items() >= (about | {"level": "warning", "error": "Fail", "attempt": 1}).items()
     (own,) = [line for line in lines if line["logger"] == "shop"]

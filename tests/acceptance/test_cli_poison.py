@@ -54,7 +54,7 @@ def test_poison_ends_in_broken_and_persistent_jobs_run_again(leasehold, app, red
         until(partial(lambda job: view(app, job).state is State.COMPLETED, job))
     until(lambda: all(view(app, job).state is State.ACTIVE for job in bots))
     assert view(app, bad).crashes <= 8
-    assert run.err.count("child_died") <= 8
+    assert run.err.count("process_died") <= 8
     more = work.enqueue()
     until(lambda: view(app, more).state is State.COMPLETED)
     assert run.process.poll() is None

@@ -57,7 +57,7 @@ def test_a_killed_process_is_replaced_and_its_job_runs_again(leasehold, app, red
     until(lambda: written(tmp_path / "sleeping"))
     victim = pids(run)[0]
     os.kill(victim, signal.SIGKILL)
-    run.wait_for(f"child_ended place=0 child={victim} how=SIGKILL")
+    run.wait_for(f"worker_process_ended place=0 child={victim} how=SIGKILL")
     run.wait_for("worker_died")
     ready(run, 2)
     assert job.result(timeout=20) == pids(run)[1]
@@ -97,7 +97,7 @@ def test_an_unknown_module_ends_the_whole_with_its_message(leasehold, redis_url)
 
 def test_an_unknown_option_or_value_is_said_before_anything_is_started(leasehold, redis_url):
     for words in (["--processes", "0"], ["--max-jobs", "0"], ["--processes", "2", "--health-port", "web"]):
-        assert "child_started" not in leasehold("worker", "jobs:app", *words, url=redis_url).end(expect=2).err
+        assert "worker_process_started" not in leasehold("worker", "jobs:app", *words, url=redis_url).end(expect=2).err
 
 
 def test_without_redis_a_burst_ends_as_that_of_a_worker_does(leasehold, tmp_path):
@@ -121,7 +121,7 @@ def test_a_second_signal_stops_hard(leasehold, app, redis_url, tmp_path):
     run = ready(leasehold("worker", "jobs:app", "--processes", "2", url=redis_url), 2)
     job = app.tasks["jobs.sleep"].enqueue(60.0)
     until(lambda: written(tmp_path / "sleeping"))
-    run.signal(signal.SIGTERM).wait_for("signal name=SIGTERM then=stopping")
+    run.signal(signal.SIGTERM).wait_for("signal_received name=SIGTERM then=stopping")
     run.signal(signal.SIGTERM).end(expect=3)
     assert view(app, job).state is State.READY
     assert view(app, job).crashes == 0
@@ -141,7 +141,7 @@ def test_a_process_that_does_not_end_is_killed(leasehold, app, redis_url):
     stuck = pids(run)[0]
     os.kill(stuck, signal.SIGSTOP)
     ended(run.signal(signal.SIGTERM))
-    assert f"child_killed place=0 child={stuck}" in run.err
+    assert f"worker_process_killed place=0 child={stuck}" in run.err
     assert gone(stuck)
 
 
@@ -154,7 +154,7 @@ def test_processes_end_in_order_when_their_supervisor_dies(leasehold, app, redis
     assert job.result(timeout=20) in children
     until(lambda: all(gone(pid) for pid in children))
     assert view(app, job).crashes == 0
-    assert "parent_gone" in run.err
+    assert "parent_lost" in run.err
 
 
 def test_sighup_replaces_one_after_the_other_and_loses_nothing(leasehold, app, redis_url, tmp_path):
@@ -174,7 +174,7 @@ def test_sighup_replaces_one_after_the_other_and_loses_nothing(leasehold, app, r
 def test_a_rolling_restart_stops_at_a_process_that_does_not_start(leasehold, app, redis_url, tmp_path):
     run = ready(leasehold("worker", "jobs:app", "--processes", "2", url=redis_url), 2)
     (tmp_path / "jobs.py").write_text("raise RuntimeError('a bad deploy')")
-    run.signal(signal.SIGHUP).wait_for("rolling_given_up")
+    run.signal(signal.SIGHUP).wait_for("restart_failed")
     assert app.tasks["jobs.where"].enqueue().result(timeout=20) in pids(run)
     run.signal(signal.SIGTERM).end()
 
@@ -183,4 +183,4 @@ def test_a_burst_ends_when_nothing_is_left(leasehold, app, redis_url):
     added = [app.tasks["jobs.where"].enqueue() for _ in range(50)]
     run = leasehold("worker", "jobs:app", "--processes", "2", "--burst", url=redis_url)
     ended(run)
-    assert {job.result(timeout=0) for job in added} <= set(pids(run, "child_started"))
+    assert {job.result(timeout=0) for job in added} <= set(pids(run, "worker_process_started"))

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.usefixtures("jobs")
 
 
 def port_of(run) -> int:
-    return int(run.wait_for("health at=").err.split("health at=127.0.0.1:")[1].split()[0])
+    return int(run.wait_for("health_served at=").err.split("health_served at=127.0.0.1:")[1].split()[0])
 
 
 def ask(port: int, path: str):

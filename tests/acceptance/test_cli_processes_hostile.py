@@ -73,7 +73,7 @@ ENDS = {
 
 
 def test_those_that_only_raise_or_meddle_leave_the_process_alone(leasehold, app, redis_url, tmp_path):
-    run = leasehold("worker", "jobs:app", url=redis_url).wait_for("started")
+    run = leasehold("worker", "jobs:app", url=redis_url).wait_for("worker_started")
     worker, neighbour = run.worker, app.tasks["jobs.sleep"].enqueue(4.0)
     until(lambda: written(tmp_path / "sleeping"))
     villains = {how: app.tasks["jobs.villain"].enqueue(how) for how in ENDS}

@@ -42,7 +42,7 @@ def test_after_so_many_jobs_the_next_process_goes_on(leasehold, app, redis_url):
     assert all(by.count(pid) >= 20 for pid in set(by) - {by[-1]})
     assert {(view(app, job).failures, view(app, job).crashes) for job in added} == {(0, 0)}
     assert "WARNING child" not in run.err
-    assert "retiring" in run.err
+    assert "worker_retired" in run.err
 
 
 def test_a_process_that_has_grown_is_replaced(leasehold, app, redis_url):
@@ -69,5 +69,5 @@ def test_the_next_process_works_while_the_last_job_of_the_old_goes_on(leasehold,
     assert app.tasks["jobs.where"].enqueue().result(timeout=20) == pids(run)[1]
     assert long.result(timeout=20) == pids(run)[0]
     assert (view(app, long).failures, view(app, long).crashes) == (0, 0)
-    run.wait_for(f"child_ended place=0 child={pids(run)[0]} how='status 4'")
+    run.wait_for(f"worker_process_ended place=0 child={pids(run)[0]} how='status 4'")
     run.signal(signal.SIGTERM).end()

@@ -88,7 +88,7 @@ def app(redis_url):
 @pytest.fixture
 def worker(leasehold, app, redis_url):
     """A running worker and its name."""
-    run = leasehold("worker", "jobs:app", url=redis_url).wait_for("started")
+    run = leasehold("worker", "jobs:app", url=redis_url).wait_for("worker_started")
     until = time.monotonic() + 20
     while not (found := app.inspect.workers()):
         assert time.monotonic() < until, "no worker was announced"
@@ -144,8 +144,8 @@ def test_a_quiet_worker_keeps_its_persistent_jobs(leasehold, app, redis_url, tmp
     until(lambda: len(app.inspect.workers()) == 1)
     name = app.inspect.workers()[0].id
     leasehold("quiet", name, url=redis_url).end()
-    first.wait_for(" quiet ")
-    second = leasehold(*command, url=redis_url).wait_for("started")
+    first.wait_for(" worker_paused ")
+    second = leasehold(*command, url=redis_url).wait_for("worker_started")
     # What is new goes to the other worker, and the first one goes on with its bot.
     before = job.refresh()
     assert add.enqueue(1, 2).result(timeout=20) == 3

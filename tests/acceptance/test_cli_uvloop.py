@@ -56,4 +56,4 @@ def test_jobs_run_and_loops_of_their_own_are_those_of_uvloop(leasehold, redis_ur
             "leasehold.runtime.handlers.loop",
         ]
         run.signal(signal.SIGTERM).end()
-    assert "keeper_not_started" not in run.err
+    assert "keeper_lost" not in run.err

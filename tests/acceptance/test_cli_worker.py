@@ -121,7 +121,7 @@ def test_the_url_option(leasehold, app, redis_url):
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_an_idle_worker_stops_at_once(leasehold, app, redis_url, number):
-    run = leasehold("worker", "jobs:app", url=redis_url).wait_for("started")
+    run = leasehold("worker", "jobs:app", url=redis_url).wait_for("worker_started")
     began = time.monotonic()
     run.signal(number).end()
     assert time.monotonic() - began < 3.5, "there is nothing to wait for; the rest is for a busy machine"
@@ -158,7 +158,7 @@ def test_after_the_grace_time_running_jobs_are_handed_back(leasehold, app, redis
 def test_a_second_signal_stops_hard(leasehold, app, redis_url, task):
     app.tasks[task].enqueue(60.0)
     run = leasehold("worker", "jobs:app", url=redis_url).wait_for("sleeping", "out")
-    run.signal(signal.SIGTERM).wait_for("draining")
+    run.signal(signal.SIGTERM).wait_for("worker_draining")
     began = time.monotonic()
     run.signal(signal.SIGTERM).end(expect=3)
     assert time.monotonic() - began < 10, "the jobs have half a minute else, and last longer"
@@ -168,7 +168,7 @@ def test_a_second_signal_stops_hard(leasehold, app, redis_url, task):
 def test_the_jobs_of_a_killed_worker_run_again_within_seconds(leasehold, app, redis_url):
     job = app.tasks["jobs.sleep"].enqueue(10.0)
     victim = leasehold("worker", "jobs:app", url=redis_url).wait_for("sleeping", "out")
-    other = leasehold("worker", "jobs:app", url=redis_url).wait_for("started")
+    other = leasehold("worker", "jobs:app", url=redis_url).wait_for("worker_started")
     os.kill(victim.worker, signal.SIGKILL)
     began = time.monotonic()
     other.wait_for("sleeping", "out")

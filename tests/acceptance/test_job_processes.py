@@ -181,7 +181,7 @@ def test_one_that_holds_the_gil_is_dead_before_its_job_runs_again(leasehold, app
     worker = run.worker
     time.sleep(0.2)  # it holds the GIL by now
     if how == "killed, with a keeper of its own":
-        run.signal(signal.SIGKILL).wait_for("parent_gone")
+        run.signal(signal.SIGKILL).wait_for("parent_lost")
         until(lambda: keepers(worker))
     try:
         if how == "by a handler":

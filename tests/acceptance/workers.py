@@ -37,7 +37,7 @@ def with_tasks(app: Leasehold) -> Leasehold:
     return app
 
 
-def pids(run, what: str = "child_ready") -> list[int]:
+def pids(run, what: str = "worker_process_ready") -> list[int]:
     """Of the processes of which something was logged, in that order."""
     return [int(pid) for pid in re.findall(rf"{what} place=\d+ child=(\d+)", run.err)]
 

@@ -1,4 +1,4 @@
-"""The reference pages of events and of the log name all there are, and nothing else."""
+"""The reference page of events and the registry of log events name all there are, and nothing else."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ import leasehold
 from leasehold import events
 from leasehold.core import events as core
 from leasehold.core.events import EVENTS, Event
+from leasehold.core.log_events import LOG_EVENTS
+from leasehold.core.logfmt import MAX_LOG_TEXT
 from leasehold.core.outcome import Cancelled, Completed, Released, Unroutable
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = Path(leasehold.__file__).parent
-LOGGED_BY = {"log_event", "trouble", "line", "_of", "_log", "_error", "_warn"}
+LOGGED_BY = {"log_event", "line", "_of", "_log", "_error"}
 
 
 def rows(page: str) -> dict[str, str]:
@@ -46,10 +48,18 @@ def test_the_tree_of_events_is_drawn_as_it_is():
     assert {*drawn, "Event"} == set(events.__all__)
 
 
-def test_every_line_of_the_log_is_on_the_page():
-    logged = {name for name in names_in_the_log() if re.fullmatch("[a-z_]+", name)}
-    logged |= {kind.__name__.lower() for kind in (Completed, Cancelled, Released, Unroutable)}
-    assert logged == set(rows("log.md"))
+def test_the_log_events_are_those_of_the_registry():
+    """Every call names a registered event, and every registered event is logged somewhere."""
+    outcomes = {kind.__name__.lower() for kind in (Completed, Cancelled, Released, Unroutable)}
+    assert {*names_in_the_log(), *outcomes} == set(LOG_EVENTS)
+
+
+def test_names_and_messages_follow_the_style_guide():
+    for name, event in LOG_EVENTS.items():
+        assert re.fullmatch("[a-z]+(_[a-z]+)*", name)
+        assert re.fullmatch(r"[A-Z].*\.", event.message), name
+        assert len(event.message) <= MAX_LOG_TEXT, name
+        assert set(event.levels.split(", ")) <= {"debug", "info", "warning", "error", "critical"}, name
 
 
 def names_in_the_log() -> Iterator[str]:
@@ -60,10 +70,8 @@ def names_in_the_log() -> Iterator[str]:
 
 
 def names_in(call: ast.Call) -> Iterator[str]:
-    """The name may be chosen by a condition; the level, which is no text, comes before it."""
+    """The name follows the level, and may be chosen by a condition."""
     for argument in call.args[:3]:
-        for node in ast.walk(argument.body if isinstance(argument, ast.IfExp) else argument):
-            if isinstance(node, ast.Constant) and isinstance(node.value, str):
-                yield node.value
-        if isinstance(argument, ast.IfExp) and isinstance(argument.orelse, ast.Constant):
-            yield from [argument.orelse.value] if isinstance(argument.orelse.value, str) else []
+        for branch in (argument.body, argument.orelse) if isinstance(argument, ast.IfExp) else (argument,):
+            if isinstance(branch, ast.Constant) and isinstance(branch.value, str):
+                yield branch.value

@@ -104,7 +104,7 @@ async def test_a_worker_waits_for_the_ends_of_jobs_and_tells_when_too_few_have_t
         assert await worker.run() is ExitStatus.OK
     await driver.close()
     assert [await job.aresult(timeout=10) for job in jobs] == [0, 2, 4]
-    assert caplog.text.count("not_durable") == durable - 1
+    assert caplog.text.count("durability_lost") == durable - 1
     await app.aclose()
 
 
@@ -117,4 +117,4 @@ def test_a_job_that_is_ended_by_hand_has_ended_also_without_replicas(
         job = queue.lease(seconds=30)
         assert job
         assert queue.complete(job)
-        assert "not_durable" in caplog.text
+        assert "durability_lost" in caplog.text

@@ -118,7 +118,7 @@ def test_while_nothing_passes_it_is_unreachable_and_after_that_all_is_well(
     told = [entry.getMessage() for entry in caplog.records if entry.name == "leasehold.redis"]
     assert [line.split()[0] for line in told] == ["redis_lost", "redis_restored"], told
     assert "error='no reply in time'" in told[0]
-    assert float(told[1].rpartition("after_s=")[2]) >= 1
+    assert float(told[1].rpartition("after_s=")[2].split()[0]) >= 1
     assert not any(secret in "".join(told) for secret in ("s3cr@t", "s3cr%40t"))
 
 

@@ -35,7 +35,7 @@ async def test_a_burst_does_not_end_before_it_may_look(queues: list[str], caplog
         assert await rig.ended() is ExitStatus.OK
     assert engine.outcomes("mine") == [Completed(b"None")]
     lines = [record.getMessage().split()[0] for record in caplog.records]
-    assert (lines.count("queue_refused"), lines.count("queue_back")) == (1, 1)
+    assert (lines.count("queue_refused"), lines.count("queue_accepted")) == (1, 1)
     assert "access_denied" not in lines
     assert engine.calls.count("lease") < 100, "it looks now and then"
 
@@ -73,12 +73,12 @@ async def test_the_other_goes_on_as_ever_and_all_is_told_once(
                 await until_done("b", id)
             private_server.command("ACL", "SETUSER", "w", "allkeys")
             await until_done("a", "a")
-            await until_told("queue_back")
-    assert told("queue_refused", "outcomes_refused", "queue_back", "outcomes_settled") == {
+            await until_told("queue_accepted")
+    assert told("queue_refused", "outcomes_refused", "queue_accepted", "outcomes_accepted") == {
         "queue_refused": 1,
         "outcomes_refused": 1,
-        "queue_back": 1,
-        "outcomes_settled": 1,
+        "queue_accepted": 1,
+        "outcomes_accepted": 1,
     }
-    assert not any(told("not_woken", "access_denied", "access_restored", "lost", "settled_or_lost").values())
+    assert not any(told("waits_lost", "access_denied", "access_restored", "lease_lost").values())
     await seen.close()

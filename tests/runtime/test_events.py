@@ -186,7 +186,7 @@ async def test_a_listener_that_raises_harms_nobody_and_is_logged_once_for_each_k
             rig.engine.add(*map(str, range(20)))
             assert await rig.ended() is ExitStatus.OK
     assert len(heard.all) == len({one.id for one in heard.all}) == 20
-    lines = [line for line in caplog.messages if line.startswith("listener_failed")]
+    lines = [line for line in caplog.messages if line.startswith("callback_failed kind=listener ")]
     assert len(lines) == 2
     assert any("error=ValueError" in line and "test_events.py" in line for line in lines)
     assert "card 4242" not in "".join(lines)
@@ -203,7 +203,7 @@ async def test_a_listener_that_hangs_is_given_up_and_jobs_go_on(caplog):
         rig.engine.add("a", "b")
         assert await rig.ended() is ExitStatus.OK
     assert len(heard.all) == 2
-    assert "listener_failed" in caplog.text
+    assert "callback_failed kind=listener" in caplog.text
     assert "error=TimeoutError" in caplog.text
 
 
@@ -230,7 +230,7 @@ async def test_events_that_nobody_can_keep_up_with_are_dropped_and_counted(caplo
     assert len(told) in {6, 7}  # the one in hand, those that had room to wait, and perhaps the one that ended meanwhile
     assert stopped.all[0].unheard == 21 - len(told)
     assert sum("events_dropped" in line for line in caplog.messages) == 1
-    assert f"events_caught_up dropped={21 - len(told)}" in caplog.text
+    assert f"events_restored dropped={21 - len(told)}" in caplog.text
 
 
 async def test_a_listener_that_keeps_the_loop_is_told_about_once(caplog):
@@ -335,7 +335,7 @@ async def test_a_hook_that_raises_is_logged_and_that_is_all(caplog):
     async with Rig(failing(Fail("no"), on_failure=hook), burst=True) as rig:
         rig.engine.add("a", "b")
         assert await rig.ended() is ExitStatus.OK
-    lines = [line for line in caplog.messages if line.startswith("hook_failed")]
+    lines = [line for line in caplog.messages if line.startswith("callback_failed kind=hook ")]
     assert len(lines) == 2
     assert "id=a" in "".join(lines)
 

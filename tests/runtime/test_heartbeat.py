@@ -101,7 +101,7 @@ async def test_a_silent_keeper_first_stops_the_claims_and_is_then_replaced(caplo
         await here.ticks(0.2)
         assert (here.keeper.replaced, here.keeper.starts) == (1, 2)
         assert here.claims.is_set()
-    assert "keeper_silent silent_s=1.9" in caplog.text
+    assert "keeper_lost reason=silent silent_s=1.9" in caplog.text
 
 
 async def test_any_report_ends_a_silence():
@@ -145,7 +145,7 @@ async def test_one_that_cannot_be_started_for_a_while_is_tried_again(caplog):
     async with Here(Unstartable(10)) as here:
         assert here.keeper.starts == 1
         assert here.claims.is_set()
-    assert [line.split()[0] for line in caplog.messages] == ["keeper_not_started", "keeper_started"]
+    assert [line.split()[0] for line in caplog.messages] == ["keeper_lost", "keeper_restored"]
 
 
 async def test_one_that_cannot_be_started_for_long_ends_the_worker():

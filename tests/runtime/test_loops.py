@@ -93,7 +93,7 @@ async def test_a_loop_that_goes_on_raising_ends_the_worker_with_an_error(loop, f
         rig.engine.add("a")
         assert await rig.ended() is ExitStatus.FAILED
     assert rig.raised == LOOP_FAILURES
-    assert f"stopping loop=leasehold-{loop}" in caplog.text
+    assert f"worker_failed loop=leasehold-{loop}" in caplog.text
 
 
 async def test_these_are_all_loops_there_are():
@@ -113,7 +113,7 @@ async def test_the_heart_that_raises_ends_the_worker_with_an_error(fault, caplog
     keeper.report = report  # type: ignore[method-assign]
     async with Rig(lambda: None, keeper=keeper) as rig:
         assert await rig.ended() is ExitStatus.FAILED
-    assert "stopping loop=leasehold-heart" in caplog.text
+    assert "worker_failed loop=leasehold-heart" in caplog.text
 
 
 async def test_a_loop_that_ends_by_itself_is_an_error_too(caplog):

@@ -33,7 +33,7 @@ async def test_it_waits_says_so_and_goes_on(private_server: RedisServer, caplog:
             private_server.command("HDEL", meta, "layout")
             while await state_of("a") is not State.COMPLETED:
                 pass
-    assert caplog.text.count("queue_refused") == caplog.text.count("queue_back") == 1
+    assert caplog.text.count("queue_refused") == caplog.text.count("queue_accepted") == 1
     assert "redis_refused" not in caplog.text, "one cause, one line"
     await seen.close()
 
@@ -50,5 +50,5 @@ async def test_it_is_not_said_to_be_back_by_claims_that_other_queues_filled(
             while (await seen.run(here.engine.queue("p"))).counts[State.COMPLETED] < 300:
                 pass
     assert caplog.text.count("queue_refused") == 1
-    assert "queue_back" not in caplog.text
+    assert "queue_accepted" not in caplog.text
     await seen.close()

@@ -40,7 +40,7 @@ async def test_it_hands_back_claims_nothing_and_lets_the_rest_go_on(caplog):
             rig.engine.is_quiet = False
             await rig.engine.until(lambda: not rig.engine.ready["q"] and not rig.engine.held)
             await rig.engine.until(lambda: not rig.engine.announced[-1].quiet)
-    assert caplog.text.count("quiet worker=") == caplog.text.count("awake worker=") == 1
+    assert caplog.text.count("worker_paused worker=") == caplog.text.count("worker_resumed worker=") == 1
     assert not rig.engine.refused
 
 

@@ -17,7 +17,7 @@ from tests.runtime.fakes import Gate, Rig, gated, task
 
 
 def stopped(caplog: pytest.LogCaptureFixture) -> str:
-    (line,) = (one for one in caplog.messages if one.startswith("stopped "))
+    (line,) = (one for one in caplog.messages if one.startswith("worker_stopped "))
     return line
 
 
@@ -41,10 +41,10 @@ async def test_no_listener_ends_the_worker_by_what_it_raises(kind, is_async, cap
         rig.engine.add("a", "b")
         assert await rig.ended() is ExitStatus.OK
     assert sorted(heard) == ["a", "b"]
-    failed = [line for line in caplog.messages if line.startswith("listener_failed")]
+    failed = [line for line in caplog.messages if line.startswith("callback_failed kind=listener ")]
     assert [f"{kind.__name__} at=" in line for line in failed] == [True]
     assert "loop_failed" not in caplog.text
-    assert stopped(caplog).endswith(" unheard=0")
+    assert " unheard=0 " in stopped(caplog)
 
 
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, GeneratorExit])
@@ -63,7 +63,7 @@ async def test_no_hook_ends_the_worker_by_what_it_raises(kind, is_async, caplog)
     async with Rig(spec, burst=True) as rig:
         rig.engine.add("a", "b")
         assert await rig.ended() is ExitStatus.OK
-    assert caplog.text.count("hook_failed") == 2
+    assert caplog.text.count("callback_failed kind=hook") == 2
 
 
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, GeneratorExit])
@@ -88,7 +88,7 @@ async def test_a_listener_that_hangs_is_told_of_and_so_is_what_nobody_heard(capl
 
     class Told(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            if "listener_hangs" in record.getMessage():
+            if "state=hanging" in record.getMessage():
                 told.set()
 
     async def stuck(event: Any) -> None:
@@ -115,8 +115,8 @@ async def test_a_listener_that_hangs_is_told_of_and_so_is_what_nobody_heard(capl
             over.set()
     finally:
         logging.getLogger("leasehold.worker").removeHandler(handler)
-    assert caplog.text.count("listener_hangs") == 1
-    assert stopped(caplog).endswith(" unheard=3")
+    assert caplog.text.count("state=hanging") == 1
+    assert " unheard=3 " in stopped(caplog)
 
 
 @pytest.mark.parametrize("goes_on", [False, True])

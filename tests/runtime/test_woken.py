@@ -195,7 +195,7 @@ async def test_a_loop_that_was_held_up_releases_nothing(caplog):
         rig.engine.add("a", "b", "c")
         await rig.settled(3)
         assert [rig.engine.outcomes(id) for id in "abc"] == [[Completed(b"None")]] * 3
-    assert "not_started" not in caplog.text
+    assert "jobs_released" not in caplog.text
 
 
 async def test_a_thread_looks_as_well():

@@ -81,7 +81,7 @@ async def test_a_keeper_that_fails_closes_the_socket_and_ends_nothing_else(capfd
     async with asyncio.timeout(30):
         assert await seen.ended == 8
     assert capfd.readouterr().out == "closed"
-    assert "keeper_failed" in caplog.text
+    assert "keeper_lost" in caplog.text
 
 
 def test_how_it_ended():

@@ -77,6 +77,7 @@ def test_an_event_is_one_object_with_its_fields(as_json):
         "level": "warning",
         "logger": "leasehold.worker",
         "event": "redis_restored",
+        "message": "Redis responds again.",
         "worker": "w",
         "away_s": 1.235,
         "count": 3,
@@ -86,7 +87,7 @@ def test_an_event_is_one_object_with_its_fields(as_json):
 
 def test_odd_values_stay_one_line_of_plain_json(as_json):
     odd = {"id": "a\nb\u2028", "far": float("inf"), "big": 10**400, "long": "x" * 10_000, "bytes": b"\xff"}
-    log.log_event(logging.INFO, "odd", **odd)
+    log.log_event(logging.INFO, "worker_started", **odd)
     assert len(as_json.lines) == 1
     assert as_json.lines[0].isascii()
     (one,) = as_json.objects
@@ -143,11 +144,11 @@ def test_records_of_others_have_their_message_their_error_and_the_job(as_json):
 
 
 def test_for_people_it_is_time_level_and_the_event(for_people):
-    log.log_event(logging.INFO, "stopped", worker="w", given_back=0)
+    log.log_event(logging.INFO, "completed", worker="w", released=0)
     (line,) = for_people.lines
     time, rest = line.split(" ", 1)
     assert datetime.fromisoformat(time).utcoffset() is not None
-    assert rest == "INFO stopped worker=w given_back=0"
+    assert rest == "INFO completed worker=w released=0"
 
 
 def test_which_form_is_a_setting():

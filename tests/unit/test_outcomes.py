@@ -176,7 +176,7 @@ def test_a_result_that_cannot_be_kept_leaves_a_note_and_the_job_completed(encode
 def test_of_a_result_that_is_too_large_the_sizes_are_told(encode, caplog):
     outcomes.outcome_of_return(task(lambda: None, encode_result=encode), lease(), "x" * 2 * limits.MAX_RESULT, half)
     (told,) = caplog.messages
-    assert re.search(rf" size={2 * limits.MAX_RESULT // 100}\d\d most={limits.MAX_RESULT}$", told)
+    assert re.search(rf" size={2 * limits.MAX_RESULT // 100}\d\d most={limits.MAX_RESULT} ", told)
     assert "xxx" not in told
 
 

@@ -75,7 +75,7 @@ class TestWhich:
         with caplog.at_level(logging.INFO):
             for _ in range(3):
                 assert isinstance(after(ValueError(), task), Retried)
-        lines = [line for line in caplog.messages if line.startswith("retry_rule_failed")]
+        lines = [line for line in caplog.messages if line.startswith("callback_failed kind=retry_rule ")]
         assert len(lines) == 1
         assert type(fault).__name__ in lines[0]
         assert "task=t" in lines[0]
@@ -110,7 +110,7 @@ class TestBackoff:
         task = spec(backoff=OwnBackoff(lambda failures, error: wrong))
         for _ in range(3):
             assert after(ValueError(), task).delay_ms == 500  # type: ignore[union-attr]
-        (line,) = [line for line in caplog.messages if line.startswith("backoff_failed")]
+        (line,) = [line for line in caplog.messages if line.startswith("callback_failed kind=backoff ")]
         assert re.search(r"test_retries\.py:\d+ in <lambda>", line), "the place is that of the function"
 
     def test_a_function_that_raises_too(self, caplog):
@@ -119,4 +119,4 @@ class TestBackoff:
 
         task = spec(backoff=OwnBackoff(bad))
         assert [after(ValueError(), task, failures=n).delay_ms for n in range(2)] == [500, 1_000]  # type: ignore[union-attr]
-        assert sum(line.startswith("backoff_failed") for line in caplog.messages) == 1
+        assert sum(line.startswith("callback_failed kind=backoff ") for line in caplog.messages) == 1

@@ -301,4 +301,4 @@ class TestThreadPool:
         pool.close()
         assert sorted(seen) == [1, 2]
         assert len(refused) == 3
-        assert "no_thread" in caplog.text
+        assert "threads_unavailable" in caplog.text

@@ -42,7 +42,7 @@ def settle_durably(engine: Engine, settlements: Sequence[tuple[Lease, Outcome]],
         return (yield from engine.settle(settlements))
     done = yield from durably(engine.settle(settlements), replicas)
     if done.replicas < replicas:
-        _log.warning("not_durable replicas=%d wanted=%d", done.replicas, replicas)
+        _log.warning("durability_lost replicas=%d wanted=%d", done.replicas, replicas)
     return done.answer
 
 

@@ -1,10 +1,12 @@
-"""Log lines: `event key=value`. A value cannot break the line, however it looks."""
+"""Log lines: `event key=value ... message="..."`. No value can break the line."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
 from typing import Final
+
+from leasehold.core.log_events import LOG_EVENTS
 
 MAX_LOG_TEXT: Final = 300
 """Characters of one value in a log line."""
@@ -15,8 +17,10 @@ PARTS: Final = "leasehold_parts"
 
 
 def log_line(logger: logging.Logger, level: int, name: str, fields: Mapping[str, object]) -> None:
-    """Log one event: the line for people, and its parts for a formatter with another format."""
-    logger.log(level, "%s", line(name, fields), extra={PARTS: (name, fields)}, stacklevel=3)
+    """Log one event of `LOG_EVENTS`: the line for people, and its parts for a formatter with another format."""
+    event = LOG_EVENTS[name]
+    text = line(name, fields if event.is_terse else {**fields, "message": event.message})
+    logger.log(level, "%s", text, extra={PARTS: (name, fields)}, stacklevel=3)
 
 
 def line(name: str, fields: Mapping[str, object]) -> str:

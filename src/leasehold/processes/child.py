@@ -135,7 +135,7 @@ class WorkerProcess:
             self._keeper_failed(error)
 
     def _keeper_failed(self, error: Exception) -> None:
-        log_event(logging.ERROR, "keeper_failed", child=self.pid, error=brief(error))
+        log_event(logging.ERROR, "keeper_lost", child=self.pid, reason="failed", error=brief(error))
         self._messages.close()
 
     def _report(self, report: Report) -> None:

@@ -255,7 +255,8 @@ class LeaseKeeper:
         if self._goodbye is None:
             log_event(logging.WARNING, "worker_died", worker=self._orders.worker, **result)
         else:
-            log_event(logging.WARNING, "jobs_released", worker=self._orders.worker, **result)
+            reason = "the worker has ended"
+            log_event(logging.WARNING, "jobs_released", worker=self._orders.worker, reason=reason, **result)
 
 
 def keeper_driver(url: str) -> AsyncDriver:

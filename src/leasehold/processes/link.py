@@ -106,7 +106,7 @@ class KeeperLink:
     async def start(self, worker: str, queues: Sequence[str]) -> None:
         self._drop()
         if self._is_parents:
-            log_event(logging.WARNING, "parent_gone", then="stopping")
+            log_event(logging.WARNING, "parent_lost")
             self._stop(False)
         self._is_parents = self._parent is not None
         theirs: socket.socket | None = None
@@ -143,7 +143,10 @@ class KeeperLink:
     def _read(self, report: Report) -> HeartbeatReply | None:
         if report.trouble != self._trouble:
             self._trouble = report.trouble
-            log_event(logging.WARNING if report.trouble else logging.INFO, "keeper", trouble=report.trouble or "over")
+            if report.trouble:
+                log_event(logging.WARNING, "heartbeat_lost", trouble=report.trouble)
+            else:
+                log_event(logging.INFO, "heartbeat_restored")
         self._kept_at = report.kept_at
         return report.beat
 

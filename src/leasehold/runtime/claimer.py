@@ -89,7 +89,7 @@ class Claimer:
         for queue in refused.keys() - self.refused:
             log_event(logging.ERROR, "queue_refused", queue=queue, error=refused[queue])
         for queue in (self.refused & asked) - refused.keys():
-            log_event(logging.WARNING, "queue_back", queue=queue)
+            log_event(logging.WARNING, "queue_accepted", queue=queue)
         self.refused = (self.refused - asked) | refused.keys()
 
     async def _claim(self, part: Part, room: int) -> Leased:
@@ -113,7 +113,7 @@ class Claimer:
         finally:
             self._intake.end_claim()
         for dropped in leased.dropped:
-            log_event(logging.WARNING, "dropped", queue=dropped.queue, id=dropped.id, reason=dropped.reason)
+            log_event(logging.WARNING, "entry_dropped", queue=dropped.queue, id=dropped.id, reason=dropped.reason)
         self._receiver.accept(leased.leases, asked_at)
         self._suspects.claimed(leased)
         return leased

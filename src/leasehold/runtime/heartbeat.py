@@ -95,7 +95,7 @@ class Heartbeat:
             async with asyncio.timeout(START_S - (self._env.clock() - self._missing_since)):
                 self._take(await self._keeper.report())
             if self._has_failed:
-                log_event(logging.WARNING, "keeper_started", after_s=self._env.clock() - self._missing_since)
+                log_event(logging.WARNING, "keeper_restored", after_s=self._env.clock() - self._missing_since)
             self._has_failed = False
             self._pauses.reset()
             while True:
@@ -110,7 +110,7 @@ class Heartbeat:
         if self._stopped.is_set():
             return
         if not self._has_failed:
-            log_event(logging.ERROR, "keeper_not_started", error=brief(error))
+            log_event(logging.ERROR, "keeper_lost", reason="not_started", error=brief(error))
         if self._env.clock() - self._missing_since >= START_S:
             raise KeeperGone(
                 f"No process that keeps the leases has started and reported for {START_S:g} s: {error!r}. Is "
@@ -125,7 +125,8 @@ class Heartbeat:
         self._intake.is_kept.clear()
         if self._stopped.is_set():
             return
-        log_event(logging.ERROR, "keeper_gone", error=str(error))
+        if not is_silent:
+            log_event(logging.ERROR, "keeper_lost", reason="ended", error=str(error))
         # A keeper that was replaced for its silence may live: the machine is short of processor time.
         if not is_silent and self._deaths.strike(self._env.clock()):
             raise KeeperGone(
@@ -174,7 +175,7 @@ class Heartbeat:
             self._intake.is_kept.clear()
         if silent_s >= self._lease_s:
             self._heard_at, self._is_silent = None, True
-            log_event(logging.WARNING, "keeper_silent", silent_s=silent_s)
+            log_event(logging.ERROR, "keeper_lost", reason="silent", silent_s=silent_s)
             self._keeper.replace()
 
     def _is_late(self) -> bool:
@@ -224,5 +225,5 @@ class Heartbeat:
             if known is None or (claiming is not None and claiming <= known.first):
                 seen[ref] = _Seen(now if known is None else known.first, now)
             elif self._executor.release_orphan(lease):
-                log_event(logging.WARNING, "stray", queue=ref.queue, id=ref.id, token=ref.token)
+                log_event(logging.WARNING, "orphan_released", queue=ref.queue, id=ref.id, token=ref.token)
         self._strays = seen

@@ -46,7 +46,7 @@ class Intake:
         """Stop (or resume) taking up jobs. Running jobs are not affected."""
         if quiet != self.is_quiet:
             self.is_quiet = quiet
-            log_event(logging.INFO, "quiet" if quiet else "awake", worker=worker)
+            log_event(logging.INFO, "worker_paused" if quiet else "worker_resumed", worker=worker)
             self.disturb()
 
     def pause(self, queues: frozenset[str]) -> None:

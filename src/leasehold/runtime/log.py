@@ -59,17 +59,19 @@ class Once:
         return True
 
 
-def trouble(level: int, name: str, error: BaseException, function: Callable[..., Any], /, **fields: object) -> None:
-    """Log that a function of the user's raised, or did what it may not: the error's type and place, the rest at debug.
+def callback_failed(
+    level: int, kind: str, error: BaseException, function: Callable[..., Any], /, **fields: object
+) -> None:
+    """Log that a callback of the user raised or broke a rule: the error's type and place, the rest at debug.
 
-    An error that was raised outside of it (it took too long, gave something odd, takes other arguments) is placed where
-    the function begins.
+    If the error was raised outside of the callback (a timeout, a wrong return value, other arguments), the place is the
+    callback's first line.
     """
     info = describe(error)
     at = source_location(info.traceback)
     if at is None:
         at = home(function)
-    log_event(level, name, **fields, error=info.type, at=at)
+    log_event(level, "callback_failed", kind=kind, **fields, error=info.type, at=at)
     _traceback(info, fields)
 
 

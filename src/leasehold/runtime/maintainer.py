@@ -81,7 +81,9 @@ class Maintainer:
             for view in done.poisoned:
                 self._report(view)
             if done.reclaimed or done.unparked:
-                log_event(logging.INFO, "maintained", queue=queue, reclaimed=done.reclaimed, unparked=done.unparked)
+                log_event(
+                    logging.INFO, "queue_maintained", queue=queue, reclaimed=done.reclaimed, unparked=done.unparked
+                )
             if not done.more:
                 break
         return unparked

@@ -56,7 +56,7 @@ class Outbox:
             self.due_at = 0.0
             self._pauses.reset()
             self._told.forget()
-            log_event(logging.WARNING, "outcomes_settled", queue=self._queue)
+            log_event(logging.WARNING, "outcomes_accepted", queue=self._queue)
 
 
 class Settler:
@@ -216,20 +216,19 @@ class Settler:
         done = await self._driver.run(durably(steps, self._replicas))
         if done.replicas < self._replicas:
             if self._too_few.is_new(""):
-                log_event(logging.WARNING, "not_durable", replicas=done.replicas, wanted=self._replicas)
+                log_event(logging.WARNING, "durability_lost", replicas=done.replicas, wanted=self._replicas)
         elif self._too_few.forget():
-            log_event(logging.WARNING, "durable_again", replicas=done.replicas)
+            log_event(logging.WARNING, "durability_restored", replicas=done.replicas)
         return done.answer
 
     def _report(self, held: Held, outcome: Outcome) -> None:
         """Redis said that the lease was lost. After a call without a reply, the first attempt may have settled it."""
         ref, kind = held.ref, type(outcome).__name__.lower()
+        certain = ref not in self._doubtful
         if self._events is not None:
-            self._events.lost(held, "settle", certain=ref not in self._doubtful)
-        if ref in self._doubtful:
-            log_event(logging.WARNING, "settled_or_lost", queue=ref.queue, id=ref.id, outcome=kind)
-            return
-        log_event(logging.WARNING, "lost", queue=ref.queue, id=ref.id, token=ref.token, outcome=kind, at="settle")
+            self._events.lost(held, "settle", certain=certain)
+        about: dict[str, object] = {"queue": ref.queue, "id": ref.id, "token": ref.token, "outcome": kind}
+        log_event(logging.WARNING, "lease_lost", **about, noticed_by="settle", certain=certain)
 
 
 def _take(items: deque[Item], most: int) -> list[Item]:

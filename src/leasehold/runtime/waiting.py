@@ -127,11 +127,11 @@ class WorkWaiter:
         self._backoff.good()
         self._lost = 0
         if self._told.forget():
-            log_event(logging.INFO, "woken_again")
+            log_event(logging.INFO, "waits_restored")
 
     def _log_lost(self, error: Exception, held_s: float) -> None:
         """Once, for waits that are lost in a row. A connection that was cut after a quiet while does not count."""
         cut = held_s >= HELD_S and isinstance(error, WaitLost) and not error.silent
         self._lost = 0 if cut else self._lost + 1
         if self._lost >= LOST_LOGGED and self._told.is_new(""):
-            log_event(logging.WARNING, "not_woken", error=str(error))
+            log_event(logging.WARNING, "waits_lost", error=str(error))

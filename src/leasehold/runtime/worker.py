@@ -135,11 +135,11 @@ class Worker:
         self.drain()
         self._hard.set()
 
-    def retire(self, reason: str) -> None:
-        """Stop, and give running jobs the time that they need. Another worker is to take this one's place."""
+    def retire(self, reason: str, level: int = logging.INFO) -> None:
+        """Stop, and give running jobs the time that they need, so that another worker can replace this one."""
         if not self._stop.is_set():
             self.retiring = reason
-            log_event(logging.INFO, "retiring", worker=self.id, reason=reason)
+            log_event(level, "worker_retired", worker=self.id, reason=reason)
             self._stop.set()
 
     @property
@@ -175,7 +175,11 @@ class Worker:
         with on_signals(self.stop) if self._signals else contextlib.nullcontext(), kept_running():
             self._build()
             log_event(
-                logging.INFO, "started", worker=self.id, queues=",".join(self.queues), slots=self._options.concurrency
+                logging.INFO,
+                "worker_started",
+                worker=self.id,
+                queues=",".join(self.queues),
+                slots=self._options.concurrency,
             )
             if self._events is not None:
                 self._events.worker_started(self.queues, self._options.concurrency)
@@ -243,7 +247,7 @@ class Worker:
     def _fail(self, loop: str, error: BaseException | None) -> None:
         if error is not None and self._fatal is None:
             self._fatal = error
-            log_event(logging.CRITICAL, "stopping", loop=loop, error=brief(error))
+            log_event(logging.CRITICAL, "worker_failed", loop=loop, error=brief(error))
         self._stop.set()
 
     async def _watch(self) -> None:
@@ -259,9 +263,10 @@ class Worker:
             parts.canceller.watch(now)
             parts.fetcher.watch(now, late=now - before > 1.5 * tick)
             await parts.heartbeat.watch()
-            reason = self._worn(parts.inflight.started) or self._stuck_slots.reason(now)
-            if reason is not None:
-                self.retire(reason)
+            if (worn := self._worn(parts.inflight.started)) is not None:
+                self.retire(worn)
+            elif (stuck := self._stuck_slots.reason(now)) is not None:
+                self.retire(stuck, logging.ERROR)
 
     # ------------------------------------------------------------------------------------------------------- the end
 
@@ -276,7 +281,7 @@ class Worker:
         self._fetching.add_done_callback(lambda _: self._release_pending())
         parts.canceller.end_persistent()
         running = len(parts.inflight.running)
-        log_event(logging.INFO, "draining", worker=self.id, running=running)
+        log_event(logging.INFO, "worker_draining", worker=self.id, running=running)
         if self._events is not None:
             self._events.worker_stopping(running)
         if self._fatal is None:
@@ -303,8 +308,8 @@ class Worker:
             self._events.worker_stopped(given_back, hard)
             await within(self._events.flushed(), (limits.HARD_STOP_MS if hard else most.tell_ms) / limits.SECOND)
             unheard = self._events.unheard
-        about: dict[str, object] = {"given_back": given_back, "hard": hard, "handlers_going_on": going_on}
-        log_event(logging.INFO, "stopped", worker=self.id, **about, unheard=unheard)
+        about: dict[str, object] = {"released": given_back, "hard": hard, "handlers_running": going_on}
+        log_event(logging.INFO, "worker_stopped", worker=self.id, **about, unheard=unheard)
         if hard or self._fatal is not None:
             return ExitStatus.HARD if hard else ExitStatus.FAILED
         return ExitStatus.ABANDONED if going_on or parts.shutdown.left else ExitStatus.OK

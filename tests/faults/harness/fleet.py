@@ -23,7 +23,7 @@ APP: Final = "tests.faults.harness.jobs:app"
 START_S: Final = 30.0
 END_S: Final = 10.0
 LOG_TAIL: Final = 2_000
-ENDED: Final = re.compile(r"child_ended place=\d+ child=(\d+) how=(?:(SIG\w+)|'status (\d+)')")
+ENDED: Final = re.compile(r"worker_process_ended place=\d+ child=(\d+) how=(?:(SIG\w+)|'status (\d+)')")
 
 
 class Fleet:
@@ -206,7 +206,7 @@ class Fleet:
 
     def refused(self) -> int:
         """How many outcomes workers say they have brought too late, after their lease was lost."""
-        return sum(path.read_text().count(" at=settle") for path in self._folder.glob("*.log"))
+        return sum(path.read_text().count(" noticed_by=settle certain=True") for path in self._folder.glob("*.log"))
 
     def trouble(self) -> str:
         """The end of each worker's log."""

@@ -16,7 +16,7 @@ from leasehold.core.outcome import Broken, Failed, Outcome
 from leasehold.runtime.handlers.threads import CallThreads
 from leasehold.runtime.jobs.held import Held
 from leasehold.runtime.jobs.job import Job, JobServices, enter
-from leasehold.runtime.log import Once, log_event, trouble
+from leasehold.runtime.log import Once, callback_failed, log_event
 from leasehold.runtime.ports import WorkerLimits
 
 HOOK_MS: Final = limits.MINUTE
@@ -93,4 +93,5 @@ class Hooks:
                         raise raised
         except BaseException as fault:
             ref = held.ref
-            trouble(logging.ERROR, "hook_failed", fault, hook, queue=ref.queue, task=held.lease.record.task, id=ref.id)
+            about = {"queue": ref.queue, "task": held.lease.record.task, "id": ref.id}
+            callback_failed(logging.ERROR, "hook", fault, hook, **about)

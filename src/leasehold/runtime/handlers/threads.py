@@ -63,7 +63,9 @@ class ThreadPool(Generic[In, Out]):
         except (RuntimeError, MemoryError) as error:
             if self._again is None:
                 waiting = self._todo.qsize()
-                log_event(logging.WARNING, "no_thread", error=brief(error), threads=self._threads, waiting=waiting)
+                log_event(
+                    logging.WARNING, "threads_unavailable", error=brief(error), threads=self._threads, waiting=waiting
+                )
                 self._again = self._loop.call_later(self._retry_s, self._try_again)
             return False
         self._threads += 1

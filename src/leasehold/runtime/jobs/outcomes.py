@@ -23,7 +23,7 @@ from leasehold.core.signals import Fail, JobCancelled, Retry
 from leasehold.core.task import TaskSpec
 from leasehold.core.text import cut
 from leasehold.runtime.errors import describe as describe
-from leasehold.runtime.log import log_event, trouble
+from leasehold.runtime.log import callback_failed, log_event
 
 Random = Callable[[], float]
 _CHOICES: Final = (Retry, Fail, JobCancelled)
@@ -111,7 +111,7 @@ def _worth_it(spec: TaskSpec, lease: Lease, error: BaseException) -> bool:
     try:
         return spec.retry_rule.again(error)
     except BaseException as fault:
-        _warn(spec, lease, "retry_rule_failed", fault, _asked(spec.retry_rule, spec))
+        _warn(spec, lease, "retry_rule", fault, _asked(spec.retry_rule, spec))
         return True
 
 
@@ -141,16 +141,16 @@ def _backoff_ms(spec: TaskSpec, lease: Lease, error: BaseException, random: Rand
         try:
             return backoff.delay_ms(failures, error)
         except BaseException as fault:
-            _warn(spec, lease, "backoff_failed", fault, backoff.function)
+            _warn(spec, lease, "backoff", fault, backoff.function)
             return Backoff().delay_ms(failures, random)
     return backoff.delay_ms(failures, random)
 
 
-def _warn(spec: TaskSpec, lease: Lease, what: str, error: BaseException, function: Callable[..., object]) -> None:
-    """Say once for each task that a function of its options failed. Its jobs are treated as if there were none."""
-    if what not in spec.warned:
-        spec.warned.add(what)
-        trouble(logging.WARNING, what, error, function, queue=lease.record.queue, task=spec.name)
+def _warn(spec: TaskSpec, lease: Lease, kind: str, error: BaseException, function: Callable[..., object]) -> None:
+    """Log once for each task that a function of its options failed. Its jobs ignore the function."""
+    if kind not in spec.warned:
+        spec.warned.add(kind)
+        callback_failed(logging.WARNING, kind, error, function, queue=lease.record.queue, task=spec.name)
 
 
 def _encoded(spec: TaskSpec, lease: Lease, value: object) -> bytes:

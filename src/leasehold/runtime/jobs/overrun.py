@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from typing import Final
 
@@ -11,7 +10,6 @@ from leasehold.core.outcome import Cancelled, Outcome
 from leasehold.runtime.jobs.batches import Outcomes
 from leasehold.runtime.jobs.held import RUNNING, Batch, Held
 from leasehold.runtime.jobs.table import Inflight
-from leasehold.runtime.log import log_event
 
 WATCH_MS: Final = 20
 """How often running jobs are checked for timeouts: the precision of a job's timeout."""
@@ -61,9 +59,7 @@ class StuckSlots:
             return None
         if self._since is None:
             self._since = now
-        for_s = now - self._since
-        if for_s < self._after_s:
+        if now - self._since < self._after_s:
             return None
         self._since = float("inf")
-        log_event(logging.ERROR, "slots_lost", slots=inflight.slots, for_s=for_s)
         return f"all slots ({inflight.slots}) are occupied by handlers that do not end"

@@ -61,7 +61,7 @@ class Suspects:
     def claimed(self, leased: Leased) -> None:
         """Take note of what a claim brought."""
         if leased.reserved is not None and leased.reserved != self.reserved:
-            log_event(logging.INFO, "job_reserved", queue=leased.reserved)
+            log_event(logging.INFO, "machine_reserved", queue=leased.reserved)
         self.reserved = leased.reserved
         first = leased.leases[0] if leased.leases else None
         self.look_again = first is None and self._others_until > self._clock() and self._inflight.empty

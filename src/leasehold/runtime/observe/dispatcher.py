@@ -30,7 +30,7 @@ from leasehold.core.outcome import (
 )
 from leasehold.runtime.errors import describe
 from leasehold.runtime.jobs.held import Held
-from leasehold.runtime.log import Once, log_event, source_location, trouble
+from leasehold.runtime.log import Once, callback_failed, log_event, source_location
 from leasehold.runtime.ports import Env
 
 EVENTS_ROUND: Final = 100
@@ -195,7 +195,7 @@ class EventDispatcher:
 
     def _caught_up(self) -> None:
         if self._dropping:
-            log_event(logging.WARNING, "events_caught_up", dropped=self._dropping)
+            log_event(logging.WARNING, "events_restored", dropped=self._dropping)
             self._dropping = 0
 
     async def _hear(self, one: Event) -> None:
@@ -226,17 +226,19 @@ class EventDispatcher:
     def _hangs(self, listener: Listener) -> None:
         """It took too long, was cancelled, and goes on: nobody hears of anything until it ends."""
         if self._told.is_new(f"{listener.name} hangs"):
-            log_event(logging.ERROR, "listener_hangs", listener=listener.name, waiting=len(self._waiting))
+            waiting = len(self._waiting)
+            log_event(logging.ERROR, "listener_slow", listener=listener.name, state="hanging", waiting=waiting)
 
     def _slow(self, listener: Listener, seconds: float) -> None:
         """It kept the event loop, and with it every async job here."""
         if self._told.is_new(f"{listener.name} slow"):
-            log_event(logging.WARNING, "listener_slow", listener=listener.name, seconds=seconds)
+            log_event(logging.WARNING, "listener_slow", listener=listener.name, state="blocking", seconds=seconds)
 
     def _failed(self, listener: Listener, one: Event, error: BaseException) -> None:
         news = self._told.is_new(f"{listener.name} {describe(error).type}")
         level = logging.ERROR if news else logging.DEBUG
-        trouble(level, "listener_failed", error, listener.function, listener=listener.name, of=type(one).__name__)
+        about = {"listener": listener.name, "of": type(one).__name__}
+        callback_failed(level, "listener", error, listener.function, **about)
 
 
 def _meant_for_us(error: BaseException) -> bool:

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from leasehold.core import names
+from leasehold.core.log_events import LOG_EVENTS
 from leasehold.core.logfmt import PARTS, shortened
 from leasehold.runtime.jobs.job import current_job
 from leasehold.runtime.log import TRACEBACK
@@ -25,7 +26,7 @@ class HumanFormatter(logging.Formatter):
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object a record: `time` (UTC), `level`, `logger`, and for the worker's events `event` and its fields.
+    """One JSON object a record: `time` (UTC), `level`, `logger`; for Leasehold's events `event`, `message` and fields.
 
         handler = logging.StreamHandler()
         handler.setFormatter(leasehold.JsonFormatter())
@@ -46,7 +47,7 @@ class JsonFormatter(logging.Formatter):
             values |= self._of_others(record)
         else:
             name, fields = parts
-            values["event"] = name
+            values |= {"event": name, "message": LOG_EVENTS[name].message}
             values |= {key: _plain(key, value) for key, value in fields.items() if value is not None}
         return json.dumps(values, default=str)
 
