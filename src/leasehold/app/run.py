@@ -123,8 +123,14 @@ async def run_worker(
         for worker in workers:
             worker.stop_hard() if hard else worker.drain()
 
+    def retire() -> None:
+        for worker in workers:
+            worker.retire("its parent is gone")
+
     timeouts = timeouts_of(app.specs())
-    keeper = KeeperLink(app.settings.url, engine_spec_of(engine), timeouts, parent=parent, stop=stop)
+    keeper = KeeperLink(
+        app.settings.url, engine_spec_of(engine), timeouts, parent=parent, stop=stop, parent_lost=retire
+    )
     try:
         worker = Worker(
             engine,

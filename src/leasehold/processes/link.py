@@ -71,7 +71,8 @@ class KeeperLink:
         keeper = KeeperLink("redis://localhost:6379/0", engine_spec_of(engine))
 
     `parent`: the socket to the parent. `stop`: called with True when the parent requests a hard stop, with False when
-    it requests a stop or has gone. Then, and without a parent, the worker starts a keeper process of its own.
+    it requests a stop. `parent_lost`: called when the parent is gone or silent. Then, and without a parent, the worker
+    starts a keeper process of its own.
     """
 
     def __init__(
@@ -82,6 +83,7 @@ class KeeperLink:
         *,
         parent: ParentSocket | None = None,
         stop: Callable[[bool], None] = lambda hard: None,
+        parent_lost: Callable[[], None] = lambda: None,
         command: Sequence[str] = (),
     ) -> None:
         self._url = url
@@ -89,6 +91,7 @@ class KeeperLink:
         self._timeouts = timeouts or Timeouts()
         self._parent = None if parent is None else parent.taken()
         self._stop = stop
+        self._parent_lost = parent_lost
         self._command = command or command_of("leasehold.processes.keeper")
         self._messages: MessageSocket | None = None
         self._process: subprocess.Popen[bytes] | None = None
@@ -107,7 +110,7 @@ class KeeperLink:
         self._drop()
         if self._is_parents:
             log_event(logging.WARNING, "parent_lost")
-            self._stop(False)
+            self._parent_lost()
         self._is_parents = self._parent is not None
         theirs: socket.socket | None = None
         if self._parent is not None:

@@ -25,6 +25,8 @@ from leasehold.protocols.spec import EngineSpec
 
 LINE_MAX: Final = 32 * 1024 * 1024
 """Bytes of one message: every lease that a worker may hold on many queues, with the longest names."""
+READ_BYTES: Final = 8 * 1024
+"""Bytes of one read from the socket."""
 UNSENT_MAX: Final = 1024 * 1024
 """Bytes that the other process has not read yet. Above this, messages that a later one replaces are left out."""
 
@@ -136,7 +138,11 @@ class MessageSocket:
 
     @classmethod
     async def open(cls, end: socket.socket) -> Self:
-        return cls(*await asyncio.open_unix_connection(sock=end, limit=LINE_MAX))
+        reader, writer = await asyncio.open_unix_connection(sock=end, limit=LINE_MAX)
+        # While a handler has used up the memory limit of the process, asyncio's own 256 KiB for a read may not be
+        # available. It would close the socket.
+        writer.transport.max_size = READ_BYTES  # type: ignore[attr-defined]
+        return cls(reader, writer)
 
     @property
     def is_closed(self) -> bool:
@@ -155,7 +161,7 @@ class MessageSocket:
         """The next message; None: the other process has closed its end. Raises `ValueError` for anything else."""
         try:
             line = await self._reader.readline()
-        except OSError:
+        except (OSError, MemoryError):  # the socket closes after any error of its reads
             return None
         return decode(line) if line.endswith(b"\n") else None
 

@@ -53,7 +53,7 @@ def test_a_queue_that_cannot_lie_there_is_refused_where_it_is_named(
 
 
 def test_a_worker_is_refused_a_queue_that_cannot_lie_there_before_anything(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("LEASEHOLD_URL", "unix:///nowhere/redis.sock")
     monkeypatch.chdir(tmp_path)
@@ -64,7 +64,7 @@ def test_a_worker_is_refused_a_queue_that_cannot_lie_there_before_anything(
         "app.handler('default')(lambda job: None)\n"
     )
     assert run(commands, ["worker", "wire_worker_app:app", "-q", "processing"]) == 2
-    (line,) = capsys.readouterr().err.splitlines()
+    (line,) = capfd.readouterr().err.splitlines()
     assert line.startswith("Error: The queue 'processing' cannot lie beneath this prefix")
 
 
