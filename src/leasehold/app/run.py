@@ -119,18 +119,7 @@ async def run_worker(
     driver = _driver(app, limits.PATIENCE_MS)
     workers: list[Worker] = []
 
-    def stop(hard: bool) -> None:
-        for worker in workers:
-            worker.stop_hard() if hard else worker.drain()
-
-    def retire() -> None:
-        for worker in workers:
-            worker.retire("its parent is gone")
-
-    timeouts = timeouts_of(app.specs())
-    keeper = KeeperLink(
-        app.settings.url, engine_spec_of(engine), timeouts, parent=parent, stop=stop, parent_lost=retire
-    )
+    keeper = _keeper_of(app, parent, workers)
     try:
         worker = Worker(
             engine,
@@ -164,6 +153,23 @@ async def run_worker(
     finally:
         await driver.close()
         await app.aclose()
+
+
+def _keeper_of(app: Leasehold, parent: ParentSocket | None, workers: Sequence[Worker]) -> KeeperLink:
+    """The link to the process that keeps the leases. Its requests go to the worker, once there is one."""
+
+    def stop(hard: bool) -> None:
+        for worker in workers:
+            worker.stop_hard() if hard else worker.drain()
+
+    def retire() -> None:
+        for worker in workers:
+            worker.retire("its parent is gone")
+
+    timeouts = timeouts_of(app.specs())
+    return KeeperLink(
+        app.settings.url, engine_spec_of(app.engine), timeouts, parent=parent, stop=stop, parent_lost=retire
+    )
 
 
 def _check_url(url: str) -> None:

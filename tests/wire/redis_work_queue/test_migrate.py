@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 
 import pytest
 
@@ -107,6 +108,51 @@ def test_nothing_is_taken_out_for_a_queue_that_takes_nothing(bench: Bench) -> No
     with pytest.raises(QueueFull):
         page(bench)
     assert bench.queue() == [b"a", b"b"]
+
+
+def move_while_full(bench: Bench, script: str, room: int, meanwhile: Callable[[], object]) -> Moved:
+    """Move two jobs into a full queue. It has room again, and `meanwhile` runs, before the call of this script."""
+    bench.run(NATIVE.configure("images", max_length=1))
+    bench.run(NATIVE.enqueue([NewJob("images", "there", b"x")]))
+    bench.put("a", "b")
+    calls: list[int] = []
+
+    def meddle(number, call, send):
+        if (
+            isinstance(call, Invoke)
+            and call.script.name == script
+            and call.args[2:3] == (room,) * (script == "enqueue")
+        ):
+            calls.append(number)
+            bench.run(NATIVE.configure("images", max_length=10))
+            meanwhile()
+        return send(call)
+
+    steps = move_page(Exporter(bench.engine), "default", NATIVE, "images")
+    try:
+        return step(steps, Session("s"), send_with(bench.driver), meddle)
+    finally:
+        assert len(calls) == 1
+
+
+def test_another_run_adds_the_jobs_before_a_full_move_is_given_up(bench: Bench) -> None:
+    others: list[int] = []
+    assert move_while_full(bench, "enqueue", 0, lambda: others.append(migrate(bench))).count == 2
+    assert others == [2]
+    assert bench.queue() == []
+    assert drained(bench) == ["there", "a", "b"]
+
+
+def test_another_run_adds_nothing_after_a_full_move_was_given_up(bench: Bench) -> None:
+    def other() -> None:
+        with pytest.raises(QueueFull):
+            page(bench)
+
+    with pytest.raises(QueueFull):
+        move_while_full(bench, "end_export", 0, other)
+    assert bench.queue() == [b"a", b"b"]
+    assert migrate(bench) == 2
+    assert drained(bench) == ["there", "a", "b"]
 
 
 def test_what_a_client_took_before_does_not_move(bench: Bench) -> None:

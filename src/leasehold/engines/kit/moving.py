@@ -72,7 +72,14 @@ class Importer(Protocol):
     def import_jobs(self, name: str, jobs: Sequence[NewJob]) -> Steps[list[bool]]:
         """Add the jobs of a move to one queue. False: another job has the id.
 
-        Raises `QueueFull` when there is no room for all; then none is added.
+        Raises `QueueFull` when there is no room for all, or when the move was given up; then none is added.
+        """
+        ...
+
+    def end_import(self, queue: str, name: str) -> Steps[list[bool] | None]:
+        """Give up a move: from now on, nothing is added under its name.
+
+        When its jobs were added before, answers as `import_jobs` did; else None.
         """
         ...
 
@@ -100,8 +107,12 @@ def move_page(source: Exporter, queue: str, target: Importer, to: str, limit: in
     try:
         added = yield from target.import_jobs(export.name, [structs.replace(job, queue=to) for job in export.jobs])
     except QueueFull:
-        yield from source.end_export(queue, export.name, [Arrival.RETURNED] * len(export.jobs))
-        raise
+        # Another run may add the same jobs meanwhile. Once the target has given up the move, neither can.
+        late = yield from target.end_import(to, export.name)
+        if late is None:
+            yield from source.end_export(queue, export.name, [Arrival.RETURNED] * len(export.jobs))
+            raise
+        added = late
     yield from source.end_export(queue, export.name, [Arrival.ARRIVED if one else Arrival.REFUSED for one in added])
     refused = tuple(job.id for job, arrived in zip(export.jobs, added, strict=True) if not arrived)
     return Moved(export.looked, sum(added), refused, export.unfit)

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from leasehold.core import limits
 from leasehold.core.engine import Alone, Feature, Maintained, Trait
-from leasehold.core.errors import ReplyError
+from leasehold.core.errors import QueueFull, ReplyError
 from leasehold.core.job import Dropped, Enqueued, JobView, Lease, Leased, NewJob, State
 from leasehold.core.shape import Progress
 from leasehold.core.steps import Arg, Command, Draw, Invoke, Nonce, Reply, Steps
@@ -69,10 +69,18 @@ class NativeEngine(ScriptedEngine, NativeInspector, NativeController):
         """Add the jobs of a move to one queue, once for each name of a move: see `engines.kit.moving`."""
         queue = jobs[0].queue
         yield from self._register(queue)
-        args = (arg for position, job in enumerate(jobs) for arg in new_part(position, job).args)
-        call = Invoke(IMPORT, (self.prefix(queue),), (f"move-{name}", 1, len(jobs), *args))
-        reply = yield from _with_room(queue, _one(call))
-        return [letter == ord("1") for letter in reply]
+        args = tuple(arg for position, job in enumerate(jobs) for arg in new_part(position, job).args)
+        added = _added((yield from _with_room(queue, _one(self._import(queue, name, len(jobs), args)))))
+        if added is None:
+            raise QueueFull(f"Another run of the migration found queue {queue!r} full.")
+        return added
+
+    def end_import(self, queue: str, name: str) -> Steps[list[bool] | None]:
+        """Give up a move, unless its jobs were added: see `engines.kit.moving`."""
+        return _added((yield self._import(queue, name, 0, ())))
+
+    def _import(self, queue: str, name: str, room: int, args: tuple[Arg, ...]) -> Invoke:
+        return Invoke(IMPORT, (self.prefix(queue),), (f"move-{name}", 1, room, *args))
 
     @staticmethod
     def _token(text: bytes) -> int:
@@ -134,6 +142,10 @@ def _with_room(queue: str, steps: Steps[bytes]) -> Steps[bytes]:
         if error.prefix != TOO_LONG:
             raise
         raise too_long(queue, error) from error
+
+
+def _added(letters: bytes) -> list[bool] | None:
+    return None if letters == b"-" else [letter == ord("1") for letter in letters]
 
 
 def _one(call: Invoke) -> Steps[bytes]:

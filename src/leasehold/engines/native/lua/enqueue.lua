@@ -1,12 +1,16 @@
 -- enqueue: add jobs to a queue, each at once or at its time; an id that exists already is left alone.
 -- KEYS[1] prefix
 -- ARGV session number room (id record due own)...
--- Returns: a string of one character a job: 1 added, 0 existed.
+-- Returns: a string of one character a job: 1 added, 0 existed; - for a call without jobs, which gives up a move.
 -- Invariant: a job that was added is in `jobs` and in exactly one of `ready` and `scheduled`. Without room for all nothing
 -- is added.
 --@include begin remember wake forget admit large layout begun
 local session, number, room = ARGV[1], ARGV[2], tonumber(ARGV[3])
 --@include once
+if #ARGV == 3 then
+  allow_when_full()
+  return remember(session, number, '-')
+end
 local time, micros = clock()
 -- Reads of the keys that are written below: a wrong type is an error here, before anything has changed.
 call('LLEN', key('ready'))
