@@ -252,6 +252,8 @@ class LeaseKeeper:
                 return self._log_release(released=count)
 
     def _log_release(self, **result: object) -> None:
+        if self._closed and result == {"released": 0}:
+            return  # the worker had a keeper of its own by then
         if self._goodbye is None:
             log_event(logging.WARNING, "worker_died", worker=self._orders.worker, **result)
         else:

@@ -27,7 +27,7 @@ from leasehold.processes.overdue import Timeouts
 from leasehold.processes.system import ProcessGroup, group_of
 from leasehold.protocols.spec import EngineSpec
 from leasehold.runtime.log import log_event
-from leasehold.runtime.ports import KeeperGone
+from leasehold.runtime.ports import KeeperGone, ParentGone
 
 GUARDED_MOST: Final = 2 * limits.MAX_CONCURRENCY
 """Job processes that a keeper knows: one for each slot, and those that are about to end."""
@@ -141,7 +141,8 @@ class KeeperLink:
                 return self._read(message)
             else:
                 break
-        raise KeeperGone(f"the process ended{': ' + self._trouble if self._trouble else ''}")
+        gone = ParentGone if self._is_parents else KeeperGone
+        raise gone(f"the process ended{': ' + self._trouble if self._trouble else ''}")
 
     def _read(self, report: Report) -> HeartbeatReply | None:
         if report.trouble != self._trouble:

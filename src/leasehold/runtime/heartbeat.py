@@ -22,7 +22,7 @@ from leasehold.runtime.jobs.held import PENDING
 from leasehold.runtime.jobs.table import Inflight
 from leasehold.runtime.log import brief, log_event
 from leasehold.runtime.loops import FailureRate, redis_pauses
-from leasehold.runtime.ports import Keeper, KeeperGone
+from leasehold.runtime.ports import Keeper, KeeperGone, ParentGone
 from leasehold.runtime.waits import catch_up
 
 KEEPER_DEATHS: Final = 5
@@ -125,7 +125,7 @@ class Heartbeat:
         self._intake.is_kept.clear()
         if self._stopped.is_set():
             return
-        if not is_silent:
+        if not is_silent and not isinstance(error, ParentGone):
             log_event(logging.ERROR, "keeper_lost", reason="ended", error=str(error))
         # A keeper that was replaced for its silence may live: the machine is short of processor time.
         if not is_silent and self._deaths.strike(self._env.clock()):

@@ -48,6 +48,10 @@ class KeeperGone(Exception):
     """The process that keeps the leases has ended, or is silent."""
 
 
+class ParentGone(KeeperGone):
+    """That process was the parent of this one, which has logged it and retires."""
+
+
 class Keeper(Protocol):
     """The process that keeps this worker's leases: its parent, or one that this worker starts. It runs no handlers."""
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from leasehold.core.errors import InvalidArgument, QueueFull
+from leasehold.core.errors import InvalidArgument, QueueFull, WrongState
 from leasehold.core.job import NewJob, State
 from leasehold.core.outcome import Completed
 from leasehold.core.steps import Invoke
@@ -108,6 +108,17 @@ def test_nothing_is_taken_out_for_a_queue_that_takes_nothing(bench: Bench) -> No
     with pytest.raises(QueueFull):
         page(bench)
     assert bench.queue() == [b"a", b"b"]
+
+
+def test_a_refused_move_leaves_the_jobs_in_their_queue(bench: Bench) -> None:
+    bench.put("a", "b")
+    key = f"{NATIVE.prefix('images')}:ready"
+    bench.command("SET", key, "of another program")
+    with pytest.raises(WrongState):
+        page(bench)
+    assert bench.queue() == [b"a", b"b"]
+    bench.command("DEL", key)
+    assert migrate(bench) == 2
 
 
 def move_while_full(bench: Bench, script: str, room: int, meanwhile: Callable[[], object]) -> Moved:

@@ -14,7 +14,7 @@ import click
 from click.core import ParameterSource
 
 from leasehold.bootstrap import command_of
-from leasehold.cli.logs import logging_in_thread
+from leasehold.cli.logs import log_in_thread
 from leasehold.core import limits
 from leasehold.processes.health import HealthOutputs
 from leasehold.processes.parent import Parent
@@ -97,8 +97,14 @@ def run_parent(config: ParentConfig) -> int:
         check_reload()
         logging.getLogger("watchfiles").setLevel(logging.WARNING)  # it says less than we do
     logging.getLogger("leasehold.redis").propagate = False  # the workers log the same of their own connections
-    with logging_in_thread():
-        return asyncio.run(Parent(config).run())
+    end_log = log_in_thread()
+    try:
+        status = asyncio.run(Parent(config).run())
+    finally:
+        is_written = end_log()
+    if not is_written:
+        os._exit(status)
+    return status
 
 
 def worker_command(arguments: Sequence[str]) -> Callable[[int], Sequence[str]]:

@@ -17,7 +17,7 @@ from typing import Final, Protocol, runtime_checkable
 from msgspec import structs
 
 from leasehold.core import limits
-from leasehold.core.errors import InvalidArgument, QueueFull
+from leasehold.core.errors import InvalidArgument, QueueFull, WrongState
 from leasehold.core.job import NewJob
 from leasehold.core.steps import Steps
 from leasehold.engines.kit.extras import Moved
@@ -106,7 +106,7 @@ def move_page(source: Exporter, queue: str, target: Importer, to: str, limit: in
         )
     try:
         added = yield from target.import_jobs(export.name, [structs.replace(job, queue=to) for job in export.jobs])
-    except QueueFull:
+    except (QueueFull, WrongState):
         # Another run may add the same jobs meanwhile. Once the target has given up the move, neither can.
         late = yield from target.end_import(to, export.name)
         if late is None:
