@@ -112,7 +112,7 @@ HARD_STOP_MS = 1 * SECOND
 KEEPER_TEND_MS = 1 * SECOND
 """While a worker holds jobs of some queues, its keeper maintains its other queues this often."""
 
-# A supervisor and its worker processes.
+# A parent and its worker processes.
 MAX_RECYCLE_JOBS = 1_000_000_000
 """The largest number of jobs after which a worker can be recycled."""
 MAX_RECYCLE_MB = 1_048_576

@@ -1,1 +1,1 @@
-"""Processes around a worker: the supervisor, the lease keeper, health, restarts and reloads. They run no user code."""
+"""Processes around a worker: the parent, the lease keeper, health, restarts and reloads. They run no user code."""

@@ -22,7 +22,7 @@ HEALTH_READY_MS: Final = 15 * limits.SECOND
 HEALTH_LIVE_MS: Final = limits.MINUTE
 """A worker without a good reply of Redis for this long is not live. It keeps trying."""
 HEALTH_MS: Final = 1 * limits.SECOND
-"""How often a worker reports its health: in its file, and to its supervisor."""
+"""How often a worker reports its health: in its file, and to its parent."""
 HEALTH_CONNECTIONS: Final = 32
 """Health requests that are answered at one time. Further connections are closed."""
 HEALTH_REQUEST_MS: Final = 2 * limits.SECOND

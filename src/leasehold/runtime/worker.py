@@ -118,7 +118,7 @@ class Worker:
     def stop(self) -> None:
         """Stop: start nothing new, let running jobs finish. A second call stops hard, at once.
 
-        A `drain` by the supervisor does not count as the first: the same Ctrl-C may reach it and this process.
+        A `drain` by the parent does not count as the first: the same Ctrl-C may reach it and this process.
         """
         if self._asked:
             self._hard.set()
