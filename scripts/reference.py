@@ -6,6 +6,7 @@ With `--check` nothing is written, and the exit status says whether the pages ar
 from __future__ import annotations
 
 import inspect
+import logging
 import sys
 from pathlib import Path
 
@@ -90,20 +91,25 @@ def log() -> str:
         "# Log events",
         "Every event that Leasehold logs, by its name (`event` in JSON), with its message. [Logs](../howto/logging.md) "
         "shows the lines. `queue`, `task` and `id` name the job. `error` is the type of an error, and for errors of "
-        "Redis or of the worker also its text. `at` is the place in your code, or an address. Written by `make docs` "
+        "Redis or of the worker also its text. `at` is the place in your code, or an address. "
+        "The logger is `leasehold.worker`. Written by `make docs` "
         "from `leasehold/core/log_events.py`; `make check` compares.",
     ]
     sections = {
-        "Jobs": (log_events.JOBS, "On the logger `leasehold.worker`, as the next two tables."),
+        "Outcomes": (log_events.OUTCOMES, ""),
         "The worker": (log_events.WORKER, ""),
-        "The parent process": (log_events.PARENT, "With a single worker process, most `info` lines are `debug`."),
-        "Connections": (
+        "Redis": (
             log_events.REDIS,
-            "On the logger `leasehold.redis`, of workers and of every other program that has configured `logging`.",
+            "Those of a connection are on the logger `leasehold.redis`, of workers and of every other program that has "
+            "configured `logging`.",
         ),
+        "The parent process": (log_events.PARENT, "With a single worker process, most `info` lines are `debug`."),
     }
     for title, (table, note) in sections.items():
-        rows = [f"| `{name}` | {one.levels} | {one.message} | {one.fields} |" for name, one in table.items()]
+        rows = [
+            f"| `{name}` | {logging.getLevelName(one.level).lower()} | {one.message} | {one.fields} |"
+            for name, one in table.items()
+        ]
         parts += [f"## {title}", note, "\n".join(["| event | level | message | more |", "|---|---|---|---|", *rows])]
     return "\n\n".join(filter(None, parts)) + "\n"
 

@@ -169,7 +169,7 @@ def test_a_user_with_just_the_rights_that_are_granted(run, make_server, leasehol
     for command in (["info"], ["info", "default"], ["jobs", "default"], ["job", "default", wait.id]):
         leasehold(*command, url=url).end()
     worker.signal(signal.SIGTERM).end()
-    assert not re.search("NOPERM|refused|lacks|denied|waits_lost", worker.err), worker.err
+    assert not re.search("NOPERM|refused|lacks|denied|redis_lost", worker.err), worker.err
 
 
 def test_the_documented_line_is_the_one_that_is_printed(leasehold):

@@ -49,7 +49,7 @@ def test_reload_follows_the_code_and_waits_where_it_is_broken(leasehold, version
     run = ready(leasehold("worker", "jobs:app", "--reload", "--processes", "2", url=redis_url), 2)
     assert version() == 1
     write(tmp_path, 2)
-    run.wait_for("files_changed")
+    run.wait_for("restart_started files=")
     ready(run, 4)
     assert version() == 2
     write(tmp_path, "(")

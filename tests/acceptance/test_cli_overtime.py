@@ -58,7 +58,7 @@ def test_a_lane_goes_on_when_the_process_of_its_handler_has_ended(leasehold, red
             first.wait_for("handler_overran")
         first.wait_for("alone", "out")
         second = leasehold("worker", "jobs:app", "-c", "2", "--grace", "0.5", url=redis_url).wait_for("worker_started")
-        first.signal(signal.SIGTERM).wait_for("jobs_left").end()
+        first.signal(signal.SIGTERM).wait_for("left=True").end()
         assert second.wait_for("\n", "out").out == "alone\n"
         view = job.refresh()
         assert view is not None

@@ -97,7 +97,7 @@ def test_an_unknown_module_ends_the_whole_with_its_message(leasehold, redis_url)
 
 def test_an_unknown_option_or_value_is_said_before_anything_is_started(leasehold, redis_url):
     for words in (["--processes", "0"], ["--max-jobs", "0"], ["--processes", "2", "--health-port", "web"]):
-        assert "worker_process_started" not in leasehold("worker", "jobs:app", *words, url=redis_url).end(expect=2).err
+        assert "parent_started" not in leasehold("worker", "jobs:app", *words, url=redis_url).end(expect=2).err
 
 
 def test_without_redis_a_burst_ends_as_that_of_a_worker_does(leasehold, tmp_path):
@@ -183,4 +183,4 @@ def test_a_burst_ends_when_nothing_is_left(leasehold, app, redis_url):
     added = [app.tasks["jobs.where"].enqueue() for _ in range(50)]
     run = leasehold("worker", "jobs:app", "--processes", "2", "--burst", url=redis_url)
     ended(run)
-    assert {job.result(timeout=0) for job in added} <= set(pids(run, "worker_process_started"))
+    assert {job.result(timeout=0) for job in added} <= set(pids(run))

@@ -42,7 +42,7 @@ def test_after_so_many_jobs_the_next_process_goes_on(leasehold, app, redis_url):
     assert all(by.count(pid) >= 20 for pid in set(by) - {by[-1]})
     assert {(view(app, job).failures, view(app, job).crashes) for job in added} == {(0, 0)}
     assert "WARNING child" not in run.err
-    assert "worker_retired" in run.err
+    assert " reason=" in run.err
 
 
 def test_a_process_that_has_grown_is_replaced(leasehold, app, redis_url):

@@ -66,7 +66,7 @@ def test_each_side_takes_over_what_the_other_held_when_it_was_killed(app, server
         assert held.state is State.ACTIVE, "what the other client holds is left alone"
         assert others.do("complete", "a") is True
         others.add("c", b'{"leasehold":1,"task":"shop.add","args":[3],"kwargs":{"b":4}}')
-        second.wait_for("progress_refused")
+        second.wait_for("redis_refused what=progress")
         (tmp_path / "told").touch()
         second.wait_for("added 7", "out").signal(signal.SIGTERM).end()
     finally:

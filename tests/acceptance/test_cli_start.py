@@ -35,18 +35,18 @@ def add(private_server):
 def test_a_worker_waits_for_a_redis_that_starts_later_and_says_why(leasehold, private_server, add, more):
     private_server.stop()
     run = leasehold("worker", "jobs:app", *more, url=private_server.url)
-    run.wait_for("redis_lost").wait_for("redis_awaited").wait_for("there was no connection")
+    run.wait_for("redis_lost").wait_for("redis_lost what=start").wait_for("there was no connection")
     private_server.start()
     assert add.enqueue(1, 2).result(timeout=60) == 3
     run.signal(signal.SIGTERM).end()
-    assert run.err.count("redis_awaited") == 1
+    assert run.err.count("redis_lost what=start") == 1
 
 
 def test_a_worker_waits_for_a_redis_that_is_silent(leasehold, private_server, add):
     job = add.enqueue(1, 2)
     private_server.pause()
     try:
-        run = leasehold("worker", "jobs:app", url=private_server.url).wait_for("redis_awaited")
+        run = leasehold("worker", "jobs:app", url=private_server.url).wait_for("redis_lost what=start")
         assert "did not respond" in run.err
     finally:
         private_server.resume()
@@ -56,11 +56,11 @@ def test_a_worker_waits_for_a_redis_that_is_silent(leasehold, private_server, ad
 
 @pytest.mark.parametrize("more", [(), ("--processes", "2")], ids=["alone", "supervised"])
 def test_a_worker_that_waits_ends_when_it_is_told_to(leasehold, tmp_path, more):
-    run = leasehold("worker", "jobs:app", *more, url=f"unix://{tmp_path}/none.sock").wait_for("redis_awaited")
+    run = leasehold("worker", "jobs:app", *more, url=f"unix://{tmp_path}/none.sock").wait_for("redis_lost what=start")
     run.signal(signal.SIGTERM).end()
 
 
 def test_a_burst_gives_up(leasehold, tmp_path):
     run = leasehold("worker", "jobs:app", "--burst", url=f"unix://{tmp_path}/none.sock").end(expect=1)
     assert "did not respond" in run.err
-    assert "redis_awaited" not in run.err
+    assert "redis_lost what=start" not in run.err

@@ -191,7 +191,7 @@ def test_a_redis_that_evicts_is_refused_unless_accepted(leasehold, make_server):
     message = leasehold("worker", "jobs:app", url=server.url).end(expect=2).err
     assert "must be noeviction, got allkeys-lru" in message
     accepted = leasehold("worker", "jobs:app", "--burst", "--allow-eviction", url=server.url).end()
-    assert "WARNING redis_unfit about=eviction found='Redis may delete jobs" in accepted.err
+    assert "WARNING check_failed about=eviction found='Redis may delete jobs" in accepted.err
 
 
 def test_a_wrong_password_is_said_and_not_shown(leasehold, make_server):

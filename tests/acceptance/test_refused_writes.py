@@ -79,8 +79,8 @@ def test_workers_wait_and_resume_and_one_that_starts_meanwhile_says_why_it_waits
         snapshots.fail()
         (tmp_path / "first").touch()
         started = leasehold("worker", "jobs:app", url=server.url)
-        started.wait_for("redis_unfit about=writes").wait_for("heartbeat_lost trouble=").wait_for("MISCONF")
-        running.wait_for("heartbeat_lost trouble=").wait_for("outcomes_refused")
+        started.wait_for("check_failed about=writes").wait_for("redis_lost what=heartbeat").wait_for("MISCONF")
+        running.wait_for("redis_lost what=heartbeat").wait_for("redis_refused what=settle")
         before = snapshots.refused()
         until(lambda: snapshots.refused() >= before + REFUSED_BEATS or ended(running) or ended(started))
         assert not ended(running), running.err
@@ -91,7 +91,7 @@ def test_workers_wait_and_resume_and_one_that_starts_meanwhile_says_why_it_waits
         (tmp_path / "second").touch()
         running.signal(signal.SIGTERM).end()
         assert wait_for.enqueue("second").result(timeout=60) == "second", "by the other one"
-        started.wait_for("heartbeat_restored").signal(signal.SIGTERM).end()
+        started.wait_for("redis_restored what=heartbeat").signal(signal.SIGTERM).end()
 
 
 def ended(worker) -> bool:

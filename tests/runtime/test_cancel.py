@@ -250,7 +250,7 @@ async def test_a_user_who_may_not_subscribe_is_told_of_once_and_the_beats_do_it(
             await gate.begun.get()
             ask(rig, "a")
             await rig.settled(1)
-    assert caplog.text.count("subscription_refused") == 1
+    assert caplog.text.count("redis_refused what=subscribe") == 1
 
 
 async def test_a_silent_subscription_is_entered_once_more_now_and_then():

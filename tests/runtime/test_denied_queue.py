@@ -34,9 +34,9 @@ async def test_a_burst_does_not_end_before_it_may_look(queues: list[str], caplog
         engine.spoilt.clear()
         assert await rig.ended() is ExitStatus.OK
     assert engine.outcomes("mine") == [Completed(b"None")]
-    lines = [record.getMessage().split()[0] for record in caplog.records]
-    assert (lines.count("queue_refused"), lines.count("queue_accepted")) == (1, 1)
-    assert "access_denied" not in lines
+    lines = [" ".join(record.getMessage().split()[:2]) for record in caplog.records]
+    assert (lines.count("redis_refused what=claim"), lines.count("redis_restored what=claim")) == (1, 1)
+    assert "redis_refused what=access" not in lines
     assert engine.calls.count("lease") < 100, "it looks now and then"
 
 
@@ -52,7 +52,9 @@ async def test_the_other_goes_on_as_ever_and_all_is_told_once(
             pass
 
     def told(*names: str) -> dict[str, int]:
-        lines = [record.getMessage().split()[0] for record in caplog.records if record.name == "leasehold.worker"]
+        lines = [
+            " ".join(record.getMessage().split()[:2]) for record in caplog.records if record.name == "leasehold.worker"
+        ]
         return {name: lines.count(name) for name in names}
 
     async def until_told(name: str) -> None:
@@ -65,20 +67,17 @@ async def test_the_other_goes_on_as_ever_and_all_is_told_once(
             await seen.run(here.engine.enqueue([NewJob("a", "a", b"", "slow")]))
             await gate.begun.get()
             private_server.command("ACL", "SETUSER", "w", "resetkeys", "~{lh:b}*", "~{lh}*")
-            await until_told("queue_refused")
+            await until_told("redis_refused what=claim")
             gate.open.set()
-            await until_told("outcomes_refused")
+            await until_told("redis_refused what=settle")
             for id in OTHERS:
                 await seen.run(here.engine.enqueue([NewJob("b", id, b"", "t")]))
                 await until_done("b", id)
             private_server.command("ACL", "SETUSER", "w", "allkeys")
             await until_done("a", "a")
-            await until_told("queue_accepted")
-    assert told("queue_refused", "outcomes_refused", "queue_accepted", "outcomes_accepted") == {
-        "queue_refused": 1,
-        "outcomes_refused": 1,
-        "queue_accepted": 1,
-        "outcomes_accepted": 1,
-    }
-    assert not any(told("waits_lost", "access_denied", "access_restored", "lease_lost").values())
+            await until_told("redis_restored what=claim")
+    names = [f"{event} what={what}" for event in ("redis_refused", "redis_restored") for what in ("claim", "settle")]
+    assert set(told(*names).values()) == {1}
+    assert not any(told("redis_lost what=wait", "redis_refused what=access").values())
+    assert "lease_lost" not in caplog.text
     await seen.close()

@@ -148,11 +148,11 @@ class TestKeeper:
         keeper = keeper_of(f"unix://:secret@{tmp_path}/none.sock")
         await keeper.start("w", ["q"])
         assert await keeper.report() is None
-        assert "heartbeat_lost" not in caplog.text, "the worker's own connection tells of it"
-        while "heartbeat_lost" not in caplog.text:
+        assert "redis_lost what=heartbeat" not in caplog.text, "the worker's own connection tells of it"
+        while "redis_lost what=heartbeat" not in caplog.text:
             assert await keeper.report() is None
         await keeper.stop()
-        assert caplog.text.count("heartbeat_lost") == 1
+        assert caplog.text.count("redis_lost what=heartbeat") == 1
         assert "secret" not in caplog.text
 
     async def test_wrong_orders_end_it_with_a_reason(self):

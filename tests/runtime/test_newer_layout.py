@@ -27,14 +27,14 @@ async def test_it_waits_says_so_and_goes_on(private_server: RedisServer, caplog:
         private_server.command("HSET", meta, "layout", 99)
         async with place(private_server.url, *specs, queues=["q"]) as here:
             await seen.run(here.engine.enqueue([NewJob("q", "a", b"", "t")]))
-            while "queue_refused" not in caplog.text:
+            while "redis_refused what=claim" not in caplog.text:
                 assert await state_of("a") is State.READY
             assert "layout version 99" in caplog.text
             private_server.command("HDEL", meta, "layout")
             while await state_of("a") is not State.COMPLETED:
                 pass
-    assert caplog.text.count("queue_refused") == caplog.text.count("queue_accepted") == 1
-    assert "redis_refused" not in caplog.text, "one cause, one line"
+    assert caplog.text.count("redis_refused what=claim") == caplog.text.count("redis_restored what=claim") == 1
+    assert caplog.text.count("redis_refused") == 1, "one cause, one line"
     await seen.close()
 
 
@@ -49,6 +49,6 @@ async def test_it_is_not_said_to_be_back_by_claims_that_other_queues_filled(
             await seen.run(here.engine.enqueue([NewJob("p", f"n{n}", b"", "other") for n in range(300)]))
             while (await seen.run(here.engine.queue("p"))).counts[State.COMPLETED] < 300:
                 pass
-    assert caplog.text.count("queue_refused") == 1
-    assert "queue_accepted" not in caplog.text
+    assert caplog.text.count("redis_refused what=claim") == 1
+    assert "redis_restored what=claim" not in caplog.text
     await seen.close()

@@ -379,7 +379,7 @@ async def test_when_none_can_be_started_only_jobs_that_need_one_are_parked(said,
             await here.settled(4)
         assert isinstance(here.engine.outcomes("c")[0], Completed)
         assert here.worker.trouble is None
-    assert caplog.text.count("processes_unavailable") == 1
+    assert caplog.text.count(" parked=") == 1
     assert "processes_restored" in caplog.text
 
 

@@ -85,7 +85,7 @@ async def test_trouble_with_redis_is_told_once_and_never_raised(caplog, error):
             rig.engine.add("a")
             await rig.ended()
     assert rig.engine.outcomes("a") == [Completed(b"None")]
-    assert caplog.text.count("progress_refused") == 1
+    assert caplog.text.count("redis_refused what=progress") == 1
 
 
 async def test_the_answer_that_the_job_is_not_ours_ends_it():

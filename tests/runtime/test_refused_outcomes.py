@@ -73,7 +73,7 @@ async def test_a_refused_queue_keeps_no_other_and_is_logged_once(refusal: RedisE
         await settler.flushed()
         assert not settler.is_refused("q")
     assert set(waiting(engine)) == {f"n{number}" for number in range(101)}
-    assert caplog.text.count("outcomes_refused") == caplog.text.count("outcomes_accepted") == 1
+    assert caplog.text.count("redis_refused what=settle") == caplog.text.count("redis_restored what=settle") == 1
 
 
 async def test_a_refused_queue_comes_back_in_its_order():

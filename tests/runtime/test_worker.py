@@ -606,7 +606,7 @@ async def test_one_line_when_redis_refuses_the_worker_and_one_when_it_is_accepte
             away = False
             rig.engine.add("a")
             await rig.settled(1)
-    assert caplog.text.count("access_denied") == caplog.text.count("access_restored") == 1
+    assert caplog.text.count("redis_refused what=access") == caplog.text.count("redis_restored what=access") == 1
 
 
 async def test_a_refusal_of_one_queue_does_not_hold_up_the_others():

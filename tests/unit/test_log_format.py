@@ -69,7 +69,7 @@ def for_people(logger: logging.Logger) -> Iterator[Written]:
 
 
 def test_an_event_is_one_object_with_its_fields(as_json):
-    log.log_event(logging.WARNING, "redis_restored", worker="w", away_s=1.23456, nothing=None, count=3, hard=True)
+    log.log_event("redis_restored", worker="w", away_s=1.23456, nothing=None, count=3, hard=True)
     (one,) = as_json.objects
     time = datetime.fromisoformat(one.pop("time"))
     assert time.utcoffset() is not None
@@ -77,7 +77,7 @@ def test_an_event_is_one_object_with_its_fields(as_json):
         "level": "warning",
         "logger": "leasehold.worker",
         "event": "redis_restored",
-        "message": "Redis responds again.",
+        "message": "Redis responds, or accepts such calls, again.",
         "worker": "w",
         "away_s": 1.235,
         "count": 3,
@@ -87,7 +87,7 @@ def test_an_event_is_one_object_with_its_fields(as_json):
 
 def test_odd_values_stay_one_line_of_plain_json(as_json):
     odd = {"id": "a\nb\u2028", "far": float("inf"), "big": 10**400, "long": "x" * 10_000, "bytes": b"\xff"}
-    log.log_event(logging.INFO, "worker_started", **odd)
+    log.log_event("worker_started", **odd)
     assert len(as_json.lines) == 1
     assert as_json.lines[0].isascii()
     (one,) = as_json.objects
@@ -144,7 +144,7 @@ def test_records_of_others_have_their_message_their_error_and_the_job(as_json):
 
 
 def test_for_people_it_is_time_level_and_the_event(for_people):
-    log.log_event(logging.INFO, "completed", worker="w", released=0)
+    log.log_event("completed", logging.INFO, worker="w", released=0)
     (line,) = for_people.lines
     time, rest = line.split(" ", 1)
     assert datetime.fromisoformat(time).utcoffset() is not None

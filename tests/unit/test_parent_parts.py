@@ -183,7 +183,7 @@ class TestTeller:
             await asyncio.sleep(0.01)
         running.cancel()
         await asyncio.wait({running})
-        assert caplog.text.count("health_file_failed") == 1
+        assert caplog.text.count("loop_failed loop=health_file") == 1
 
 
 class TestWear:

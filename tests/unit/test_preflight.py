@@ -80,7 +80,7 @@ def test_who_knows_that_jobs_may_be_thrown_away_may_say_so():
 
 def test_what_is_not_as_it_should_be_is_an_event_of_the_log(caplog):
     log(judge({**FIT, "redis_version": "99.1.0"}))
-    assert [record.leasehold_parts[0] for record in caplog.records] == ["redis_unfit"]
+    assert [record.leasehold_parts[0] for record in caplog.records] == ["check_failed"]
     _, fields = caplog.records[0].leasehold_parts
     assert (fields["about"], fields["remedy"]) == ("version", "Check for a newer Leasehold.")
     assert "99.1.0" in fields["found"]

@@ -301,4 +301,4 @@ class TestThreadPool:
         pool.close()
         assert sorted(seen) == [1, 2]
         assert len(refused) == 3
-        assert "threads_unavailable" in caplog.text
+        assert "start_failed kind=thread" in caplog.text

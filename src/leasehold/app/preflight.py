@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -151,7 +150,7 @@ def log(found: Inspection) -> None:
     """Log a warning for every finding that is not ok, when a worker starts nevertheless."""
     for one in found.findings:
         if one.level is not Level.OK:
-            log_event(logging.WARNING, "redis_unfit", about=one.name, found=one.found, remedy=one.remedy or None)
+            log_event("check_failed", about=one.name, found=one.found, remedy=one.remedy or None)
 
 
 def fields_of(reply: bytes) -> dict[str, str]:

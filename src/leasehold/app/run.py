@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import logging
 import os
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -95,7 +94,7 @@ async def inspect_redis(app: Leasehold, burst: bool) -> Inspection:
                 if burst:
                     raise
                 if told.is_new(str(error)):
-                    log_event(logging.WARNING, "redis_awaited", about=str(error))
+                    log_event("redis_lost", what="start", error=str(error))
     finally:
         await driver.close()
 

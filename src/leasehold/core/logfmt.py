@@ -6,7 +6,7 @@ import logging
 from collections.abc import Mapping
 from typing import Final
 
-from leasehold.core.log_events import LOG_EVENTS
+from leasehold.core.log_events import LOG_EVENTS, OUTCOMES
 
 MAX_LOG_TEXT: Final = 300
 """Characters of one value in a log line."""
@@ -16,11 +16,13 @@ PARTS: Final = "leasehold_parts"
 """The attribute of Leasehold's log records that holds the event's name and fields."""
 
 
-def log_line(logger: logging.Logger, level: int, name: str, fields: Mapping[str, object]) -> None:
+def log_line(logger: logging.Logger, name: str, level: int | None, fields: Mapping[str, object]) -> None:
     """Log one event of `LOG_EVENTS`: the line for people, and its parts for a formatter with another format."""
     event = LOG_EVENTS[name]
-    text = line(name, fields if event.is_terse else {**fields, "message": event.message})
-    logger.log(level, "%s", text, extra={PARTS: (name, fields)}, stacklevel=3)
+    level = event.level if level is None else level
+    if logger.isEnabledFor(level):
+        text = line(name, fields if name in OUTCOMES else {**fields, "message": event.message})
+        logger.log(level, "%s", text, extra={PARTS: (name, fields)}, stacklevel=3)
 
 
 def line(name: str, fields: Mapping[str, object]) -> str:

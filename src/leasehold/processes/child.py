@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import signal
 import socket
 import time
@@ -135,7 +134,7 @@ class WorkerProcess:
             self._keeper_failed(error)
 
     def _keeper_failed(self, error: Exception) -> None:
-        log_event(logging.ERROR, "keeper_lost", child=self.pid, reason="failed", error=brief(error))
+        log_event("keeper_lost", child=self.pid, reason="failed", error=brief(error))
         self._messages.close()
 
     def _report(self, report: Report) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import logging
 import os
 import socket
 from collections.abc import Callable, Sequence
@@ -163,7 +162,7 @@ class HealthReporter:
         except OSError as error:
             if str(error) != self._trouble:  # once, not every second
                 self._trouble = str(error)
-                log_event(logging.ERROR, "health_file_failed", error=brief(error))
+                log_event("loop_failed", loop="health_file", error=brief(error))
 
     def _remove(self) -> None:
         """A file that is left behind would speak of a worker that is not there."""
@@ -180,7 +179,7 @@ class HealthReporter:
         except OSError as error:
             raise _not_opened(host, port, error) from None
         name = server.sockets[0].getsockname()
-        log_event(logging.INFO, "health_served", at=f"{name[0]}:{name[1]}")
+        log_event("health_served", at=f"{name[0]}:{name[1]}")
         return server
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

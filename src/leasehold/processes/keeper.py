@@ -255,10 +255,10 @@ class LeaseKeeper:
         if self._closed and result == {"released": 0}:
             return  # the worker had a keeper of its own by then
         if self._goodbye is None:
-            log_event(logging.WARNING, "worker_died", worker=self._orders.worker, **result)
+            log_event("worker_died", worker=self._orders.worker, **result)
         else:
             reason = "the worker has ended"
-            log_event(logging.WARNING, "jobs_released", worker=self._orders.worker, reason=reason, **result)
+            log_event("jobs_released", worker=self._orders.worker, reason=reason, **result)
 
 
 def keeper_driver(url: str) -> AsyncDriver:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import os
 import select
 import socket
@@ -109,7 +108,7 @@ class KeeperLink:
     async def start(self, worker: str, queues: Sequence[str]) -> None:
         self._drop()
         if self._is_parents:
-            log_event(logging.WARNING, "parent_lost")
+            log_event("parent_lost")
             self._parent_lost()
         self._is_parents = self._parent is not None
         theirs: socket.socket | None = None
@@ -148,9 +147,9 @@ class KeeperLink:
         if report.trouble != self._trouble:
             self._trouble = report.trouble
             if report.trouble:
-                log_event(logging.WARNING, "heartbeat_lost", trouble=report.trouble)
+                log_event("redis_lost", what="heartbeat", error=report.trouble)
             else:
-                log_event(logging.INFO, "heartbeat_restored")
+                log_event("redis_restored", what="heartbeat")
         self._kept_at = report.kept_at
         return report.beat
 

@@ -81,7 +81,7 @@ class Parent:
         numbers = [signal.SIGTERM, signal.SIGINT, *([] if nohup else [signal.SIGHUP])]
         for number in numbers:
             loop.add_signal_handler(number, self._signalled, number)
-        log_event(self._level, "parent_started", pid=os.getpid(), processes=len(self._places))
+        log_event("parent_started", self._level, pid=os.getpid(), processes=len(self._places))
         self._launch(self._places[0])
         if self._plan.outlets:
             self._background(reporter.run())
@@ -119,7 +119,7 @@ class Parent:
             child = await WorkerProcess.start(place.number, self._plan.command, self._drivers.of, is_alone=is_alone)
         except OSError as error:
             place.starting = False
-            log_event(logging.ERROR, "worker_process_not_started", place=place.number, error=brief(error))
+            log_event("start_failed", logging.ERROR, kind="worker_process", place=place.number, error=brief(error))
             if successor:
                 self._give_up_rolling(place, "the system could not start it")
             if not self._stopping:
@@ -132,7 +132,6 @@ class Parent:
             place.successor = child
         else:
             place.current = child
-        log_event(self._level, "worker_process_started", place=place.number, child=child.pid)
         child.follow(self._heard, self._ended)
         self._at(CHILD_START_MS / limits.SECOND, lambda: self._slow(child))
         if self._stopping or self._reloading or (successor and self._roll_again):
@@ -145,8 +144,8 @@ class Parent:
     def _slow(self, child: WorkerProcess) -> None:
         if child not in self._children or child.was_ready or child.is_leaving:
             return
-        age_s = self._age(child)
-        log_event(logging.WARNING, "worker_process_slow", place=child.place, child=child.pid, not_ready_in_s=age_s)
+        about = {"place": child.place, "child": child.pid, "not_ready_in_s": self._age(child)}
+        log_event("start_failed", kind="worker_process", **about)
         if self._places[child.place].successor is child:
             self._dismiss(child)
 
@@ -170,7 +169,7 @@ class Parent:
             child.was_ready = self._ever_ready = True
             self._failures = 0
             worker = child.status.worker
-            log_event(self._level, "worker_process_ready", place=child.place, child=child.pid, worker=worker)
+            log_event("worker_process_ready", self._level, place=child.place, child=child.pid, worker=worker)
             if place.successor is child and not child.is_leaving:
                 self._succeed(place)
             if not self._stopping and not self._reloading:
@@ -191,7 +190,7 @@ class Parent:
         expected = child.is_leaving or status == Status.RECYCLED or (self._plan.burst and status == Status.DONE)
         expected = expected or (not self._ever_ready and status in (Status.FAILED, Status.WRONG))  # it has said why
         level = self._level if expected else logging.WARNING
-        log_event(level, "worker_process_ended", place=child.place, child=child.pid, how=how, lived_s=lived_s)
+        log_event("worker_process_ended", level, place=child.place, child=child.pid, how=how, lived_s=lived_s)
         place.retiring.discard(child)
         was_current, was_successor = place.current is child, place.successor is child
         if was_current:
@@ -228,19 +227,19 @@ class Parent:
         if not child.was_ready:
             self._failures += 1
             if self._plan.watched is not None and status == Status.WRONG:
-                log_event(logging.WARNING, "worker_process_delayed", place=place.number, until="file_change")
+                log_event("worker_process_delayed", place=place.number, until="file_change")
                 return
             if not self._ever_ready and status in (Status.FAILED, Status.WRONG):
                 self._stop_all(status)  # it has said why
                 return
             if self._failures >= CHILD_FAILURES and not any(one.was_ready for one in self._children):
-                log_event(logging.CRITICAL, "parent_failed", failures=self._failures, reason="no process gets ready")
+                log_event("parent_failed", failures=self._failures, reason="no process gets ready")
                 self._stop_all(Status.FAILED)
                 return
         if place.successor is None and not place.starting:
             pause_s = self._later(place, lived_s)
             if pause_s:
-                log_event(logging.WARNING, "worker_process_delayed", place=place.number, next_in_s=pause_s)
+                log_event("worker_process_delayed", place=place.number, next_in_s=pause_s)
 
     # ------------------------------------------------------------------------------------- rolling and reloading
 
@@ -248,11 +247,11 @@ class Parent:
         if self._stopping or self._reloading:
             return  # all of them are ending already
         if self._turn is None:
-            log_event(logging.INFO, "restart_started", processes=len(self._places))
+            log_event("restart_started", processes=len(self._places))
             self._begin_rolling()
             return
         then = "after this place" if self._rolled is not None else "with a new process for this place"
-        log_event(logging.INFO, "restart_started", place=self._turn.number, then=then)
+        log_event("restart_started", place=self._turn.number, then=then)
         self._roll_again = True
         if self._turn.successor is not None:
             # It may have loaded the old code, or hang in it. It was never ready, so it has no job to finish.
@@ -279,7 +278,7 @@ class Parent:
                 return
 
     def _give_up_rolling(self, place: Slot, reason: str) -> None:
-        log_event(logging.ERROR, "restart_failed", place=place.number, reason=reason)
+        log_event("restart_failed", place=place.number, reason=reason)
         self._forget_rolling()
 
     def _forget_rolling(self) -> None:
@@ -298,7 +297,7 @@ class Parent:
     def _changed(self, count: int, path: str) -> None:
         if self._stopping or self._reloading:
             return
-        log_event(logging.INFO, "files_changed", files=count, one=path)
+        log_event("restart_started", files=count, one=path)
         self._reloading = True
         for place in self._places:
             place.forget_pause()
@@ -328,7 +327,7 @@ class Parent:
             return
         self._asks += 1
         then = {1: "stopping", 2: "stopping hard"}.get(self._asks, "killing")
-        log_event(self._level, "signal_received", name=number.name, then=then)
+        log_event("signal_received", self._level, name=number.name, then=then)
         if self._asks == 1:
             self._stop_all(Status.DONE)
         elif self._asks == 2:
@@ -365,7 +364,7 @@ class Parent:
 
     def _kill(self, child: WorkerProcess) -> None:
         if child in self._children:
-            log_event(logging.WARNING, "worker_process_killed", place=child.place, child=child.pid)
+            log_event("worker_process_killed", place=child.place, child=child.pid)
             child.kill()
 
     def _end_if_over(self) -> None:
@@ -375,7 +374,7 @@ class Parent:
             and not any(place.starting for place in self._places)
             and not self._over.done()
         ):
-            log_event(self._level, "parent_stopped", status=int(self._status))
+            log_event("parent_stopped", self._level, status=int(self._status))
             self._over.set_result(self._status)
 
     # ---------------------------------------------------------------------------------------------------- small ones
@@ -396,5 +395,5 @@ class Parent:
         self._tasks.discard(task)
         error = None if task.cancelled() else task.exception()
         if error is not None:
-            log_event(logging.CRITICAL, "parent_failed", error=brief(error))
+            log_event("parent_failed", error=brief(error))
             self._stop_all(Status.FAILED)

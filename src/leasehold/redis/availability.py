@@ -5,7 +5,6 @@ A program that has not configured logging sees no such lines.
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections.abc import Callable
@@ -52,7 +51,7 @@ class Availability:
                 return
             self._told = True
             missed_s = now - self.failed_at
-        log_event(logging.WARNING, "redis_lost", at=self._where, error=replies.cause_of(error))
+        log_event("redis_lost", at=self._where, error=replies.cause_of(error))
         if self._watcher is not None:
             self._watcher.redis_lost(missed_s)
 
@@ -62,7 +61,7 @@ class Availability:
             since, self.failed_at = self.failed_at, None
             told, self._told = self._told, False
         if told and since is not None:
-            log_event(logging.WARNING, "redis_restored", at=self._where, after_s=self._clock() - since)
+            log_event("redis_restored", at=self._where, after_s=self._clock() - since)
             if self._watcher is not None:
                 self._watcher.redis_back()
 

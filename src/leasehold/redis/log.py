@@ -10,7 +10,7 @@ from leasehold.core.logfmt import log_line
 LOGGER: Final = logging.getLogger("leasehold.redis")
 
 
-def log_event(level: int, name: str, /, **fields: object) -> None:
+def log_event(name: str, /, **fields: object) -> None:
     """Log one event. A program that has not configured logging does not see it."""
-    if LOGGER.hasHandlers() and LOGGER.isEnabledFor(level):
-        log_line(LOGGER, level, name, fields)
+    if LOGGER.hasHandlers():
+        log_line(LOGGER, name, None, fields)

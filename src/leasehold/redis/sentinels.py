@@ -6,7 +6,6 @@ server they name only if that server confirms that it is a master. So no call re
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
@@ -92,7 +91,7 @@ class Sentinels:
     def _found(self, position: int, address: Address) -> None:
         before, self.master, self._first = self.master, address, position
         if before is not None and before != address:
-            log_event(logging.WARNING, "master_changed", at=self._target, now=shown(address), before=shown(before))
+            log_event("master_changed", at=self._target, now=shown(address), before=shown(before))
 
 
 def is_master(reply: Any) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Callable
 
@@ -46,7 +45,7 @@ class Canceller:
         held = self._inflight.lose(ref)
         if held is None:
             return
-        _log(held, logging.WARNING, "lease_lost", token=ref.token, noticed_by=at)
+        _log(held, "lease_lost", token=ref.token, noticed_by=at)
         if self._context.events is not None:
             self._context.events.lost(held, at)
         self._settler.lost(held)
@@ -62,7 +61,7 @@ class Canceller:
         if held is None or held.cancelled is not None or held.phase not in (Phase.PENDING, Phase.RUNNING):
             return
         held.request_cancel(reason)
-        _log(held, logging.INFO, "cancel_requested", started=held.phase is Phase.RUNNING)
+        _log(held, "cancel_requested", started=held.phase is Phase.RUNNING)
         if held.phase is Phase.PENDING:
             self._inflight.unqueue(held)
             self._executor.settle(held, Cancelled(reason))
@@ -88,7 +87,7 @@ class Canceller:
             first = run.members[0] if isinstance(run, Batch) else run
             is_stopped = run.stop is not None and run.stop >= Stop.SILENCE
             if run.persistent and not is_stopped and not self._intake.kept.is_fresh(first):
-                _log(first, logging.WARNING, "lease_lost", noticed_by="heartbeat", certain=False)
+                _log(first, "lease_lost", noticed_by="heartbeat", certain=False)
                 self._stop(run, Stop.SILENCE, now)
         self._executor.release_doubtful()
 
@@ -148,7 +147,7 @@ class Canceller:
         kind = "task" if self._executor.runner_of(run).given_up_s else "thread"
         for held in run.open() if isinstance(run, Batch) else [run]:
             kept = held.phase is Phase.RUNNING and waits(held)  # at a stop, by the keeper until this process has ended
-            _log(held, logging.WARNING, "handler_overran", kind=kind, job="kept" if kept else "given up")
+            _log(held, "handler_overran", ended=False, kind=kind, job="kept" if kept else "given up")
             if run.stop is not Stop.TIMEOUT:
                 continue
             outcome = outcome_of_timeout(held.spec, held.lease, held.timeout_s, self._env.random, held.cancelled)
@@ -170,5 +169,5 @@ class Canceller:
         return holds
 
 
-def _log(held: Held, level: int, name: str, **fields: object) -> None:
-    log_event(level, name, queue=held.ref.queue, task=held.lease.record.task, id=held.ref.id, **fields)
+def _log(held: Held, name: str, **fields: object) -> None:
+    log_event(name, queue=held.ref.queue, task=held.lease.record.task, id=held.ref.id, **fields)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-
 from leasehold.core.errors import RedisError
 from leasehold.core.job import Leased, Refused, together
 from leasehold.runtime.context import WorkerContext
@@ -87,9 +85,9 @@ class Claimer:
     def _log_refused(self, leased: Leased, asked: set[str]) -> None:
         refused = {one.queue: one.reason for one in leased.refused}
         for queue in refused.keys() - self.refused:
-            log_event(logging.ERROR, "queue_refused", queue=queue, error=refused[queue])
+            log_event("redis_refused", what="claim", queue=queue, error=refused[queue])
         for queue in (self.refused & asked) - refused.keys():
-            log_event(logging.WARNING, "queue_accepted", queue=queue)
+            log_event("redis_restored", what="claim", queue=queue)
         self.refused = (self.refused - asked) | refused.keys()
 
     async def _claim(self, part: Part, room: int) -> Leased:
@@ -113,7 +111,7 @@ class Claimer:
         finally:
             self._intake.end_claim()
         for dropped in leased.dropped:
-            log_event(logging.WARNING, "entry_dropped", queue=dropped.queue, id=dropped.id, reason=dropped.reason)
+            log_event("entry_dropped", queue=dropped.queue, id=dropped.id, reason=dropped.reason)
         self._receiver.accept(leased.leases, asked_at)
         self._suspects.claimed(leased)
         return leased

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from typing import Final
 
 from leasehold.core import limits
@@ -94,7 +93,7 @@ class Executor:
     def release_doubtful(self) -> None:
         """Release what has not started and may be another worker's by now: its heartbeats were late."""
         if doubtful := self._inflight.take_pending(lambda held: not self._intake.kept.may_start(held)):
-            log_event(logging.WARNING, "jobs_released", jobs=len(doubtful), reason="no heartbeat")
+            log_event("jobs_released", jobs=len(doubtful), reason="no heartbeat")
             self.release(doubtful)
 
     def _start(self, run: Held | Batch, now: float) -> None:
@@ -157,7 +156,7 @@ class Executor:
             ended(held.lease, outcome)
         else:
             record = held.lease.record
-            log_event(logging.WARNING, "outcome_ignored", queue=record.queue, task=record.task, id=record.id)
+            log_event("handler_overran", ended=True, queue=record.queue, task=record.task, id=record.id)
 
     def answer(self, held: Held, outcome: Outcome) -> None:
         """Settle one job of a batch, as its handler says. Not when its time is over: that decides its outcome."""

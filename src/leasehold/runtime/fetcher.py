@@ -134,7 +134,7 @@ class Fetcher:
             return
         if stuck := self._inflight.take_stuck(now):
             self._executor.release(stuck)
-            log_event(logging.DEBUG, "jobs_released", jobs=len(stuck), reason="all slots are busy")
+            log_event("jobs_released", logging.DEBUG, jobs=len(stuck), reason="all slots are busy")
 
     async def _idle(self, next_ms: int | None) -> None:
         """Nothing came: wait until something may have."""

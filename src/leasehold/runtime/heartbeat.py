@@ -6,7 +6,6 @@ That process sends the heartbeats. It runs no handlers, so none can hold them up
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -95,7 +94,7 @@ class Heartbeat:
             async with asyncio.timeout(START_S - (self._env.clock() - self._missing_since)):
                 self._take(await self._keeper.report())
             if self._has_failed:
-                log_event(logging.WARNING, "keeper_restored", after_s=self._env.clock() - self._missing_since)
+                log_event("keeper_restored", after_s=self._env.clock() - self._missing_since)
             self._has_failed = False
             self._pauses.reset()
             while True:
@@ -110,7 +109,7 @@ class Heartbeat:
         if self._stopped.is_set():
             return
         if not self._has_failed:
-            log_event(logging.ERROR, "keeper_lost", reason="not_started", error=brief(error))
+            log_event("keeper_lost", reason="not_started", error=brief(error))
         if self._env.clock() - self._missing_since >= START_S:
             raise KeeperGone(
                 f"No process that keeps the leases has started and reported for {START_S:g} s: {error!r}. Is "
@@ -126,7 +125,7 @@ class Heartbeat:
         if self._stopped.is_set():
             return
         if not is_silent and not isinstance(error, ParentGone):
-            log_event(logging.ERROR, "keeper_lost", reason="ended", error=str(error))
+            log_event("keeper_lost", reason="ended", error=str(error))
         # A keeper that was replaced for its silence may live: the machine is short of processor time.
         if not is_silent and self._deaths.strike(self._env.clock()):
             raise KeeperGone(
@@ -175,7 +174,7 @@ class Heartbeat:
             self._intake.is_kept.clear()
         if silent_s >= self._lease_s:
             self._heard_at, self._is_silent = None, True
-            log_event(logging.ERROR, "keeper_lost", reason="silent", silent_s=silent_s)
+            log_event("keeper_lost", reason="silent", silent_s=silent_s)
             self._keeper.replace()
 
     def _is_late(self) -> bool:
@@ -225,5 +224,5 @@ class Heartbeat:
             if known is None or (claiming is not None and claiming <= known.first):
                 seen[ref] = _Seen(now if known is None else known.first, now)
             elif self._executor.release_orphan(lease):
-                log_event(logging.WARNING, "orphan_released", queue=ref.queue, id=ref.id, token=ref.token)
+                log_event("jobs_released", queue=ref.queue, id=ref.id, token=ref.token, reason="lost reply")
         self._strays = seen

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 from collections.abc import Awaitable
 from typing import Any
 
@@ -46,7 +45,7 @@ class Intake:
         """Stop (or resume) taking up jobs. Running jobs are not affected."""
         if quiet != self.is_quiet:
             self.is_quiet = quiet
-            log_event(logging.INFO, "worker_paused" if quiet else "worker_resumed", worker=worker)
+            log_event("worker_paused" if quiet else "worker_resumed", worker=worker)
             self.disturb()
 
     def pause(self, queues: frozenset[str]) -> None:

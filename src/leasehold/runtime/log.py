@@ -27,10 +27,9 @@ _LIBRARY = os.path.dirname(os.__file__) + os.sep
 _OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
-def log_event(level: int, name: str, /, **fields: object) -> None:
-    """Log one event. Never give it a payload."""
-    if LOGGER.isEnabledFor(level):
-        log_line(LOGGER, level, name, fields)
+def log_event(name: str, level: int | None = None, /, **fields: object) -> None:
+    """Log one event at its level in the registry, or at `level`. Never give it a payload."""
+    log_line(LOGGER, name, level, fields)
 
 
 class Once:
@@ -60,7 +59,7 @@ class Once:
 
 
 def callback_failed(
-    level: int, kind: str, error: BaseException, function: Callable[..., Any], /, **fields: object
+    kind: str, error: BaseException, function: Callable[..., Any], level: int | None = None, /, **fields: object
 ) -> None:
     """Log that a callback of the user raised or broke a rule: the error's type and place, the rest at debug.
 
@@ -71,7 +70,7 @@ def callback_failed(
     at = source_location(info.traceback)
     if at is None:
         at = home(function)
-    log_event(level, "callback_failed", kind=kind, **fields, error=info.type, at=at)
+    log_event("callback_failed", level, kind=kind, **fields, error=info.type, at=at)
     _traceback(info, fields)
 
 
@@ -80,25 +79,25 @@ def ended(lease: Lease, outcome: Outcome) -> None:
     match outcome:
         case Completed() | Released() | Unroutable() | Cancelled():  # first, as it is the common case
             if LOGGER.isEnabledFor(logging.DEBUG):  # asked here, before anything is built
-                _of(logging.DEBUG, type(outcome).__name__.lower(), lease)
+                _of(type(outcome).__name__.lower(), lease)
         case Retried(error, delay_ms):
-            _error(logging.INFO, "retried", lease, error, delay_ms)
+            _error("retried", lease, error, delay_ms)
         case Failed(error):
-            _error(logging.WARNING, "failed", lease, error)
+            _error("failed", lease, error)
         case Broken(error):
-            _error(logging.WARNING, "broken", lease, error)
+            _error("broken", lease, error)
         case Crashed():
-            _of(logging.WARNING, "crashed", lease)
+            _of("crashed", lease)
 
 
-def _of(level: int, name: str, lease: Lease, **fields: object) -> None:
+def _of(name: str, lease: Lease, **fields: object) -> None:
     record = lease.record
-    log_event(level, name, queue=record.queue, task=record.task, id=record.id, **fields)
+    log_event(name, queue=record.queue, task=record.task, id=record.id, **fields)
 
 
-def _error(level: int, name: str, lease: Lease, error: ErrorInfo, delay_ms: int | None = None) -> None:
+def _error(name: str, lease: Lease, error: ErrorInfo, delay_ms: int | None = None) -> None:
     at = source_location(error.traceback)
-    _of(level, name, lease, attempt=lease.attempt, error=error.type, at=at, delay_ms=delay_ms)
+    _of(name, lease, attempt=lease.attempt, error=error.type, at=at, delay_ms=delay_ms)
     _traceback(error, {"queue": lease.record.queue, "id": lease.record.id})
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
@@ -67,7 +66,7 @@ class MonitoredDriver:
             return
         away, self.down_since = self._env.clock() - self.down_since, None
         if self._refused:
-            log_event(logging.WARNING, "access_restored", away_s=away)
+            log_event("redis_restored", what="access", after_s=away)
         self._refused = False
         if self._events is not None:
             self._events.redis_back(away)
@@ -80,7 +79,7 @@ class MonitoredDriver:
             if self._events is not None:
                 self._events.redis_away(error)
         if refuses and not self._refused:
-            log_event(logging.ERROR, "access_denied", error=brief(error))
+            log_event("redis_refused", what="access", error=brief(error))
         self._refused = self._refused or refuses
 
     async def wait(self, steps: Steps[T]) -> T:
@@ -134,13 +133,13 @@ async def supervised(
             if env.clock() - began > limits.MINUTE / limits.SECOND:  # it went well meanwhile
                 told.forget()
             if not is_away(error) and told.is_new(text := brief(error)):
-                log_event(logging.ERROR, "redis_refused", loop=name, error=text)
+                log_event("redis_refused", what=name, error=text)
         except (Exception, asyncio.CancelledError, SystemExit) as error:
             if isinstance(error, asyncio.CancelledError) and _asked_for():
                 if stopping() or ending():
                     raise
                 _withdraw()
-            log_event(logging.ERROR, "loop_failed", loop=name, error=brief(error))
+            log_event("loop_failed", loop=name, error=brief(error))
             if strikes.strike(env.clock()):
                 raise LoopFailed(f"The {name} loop failed {LOOP_FAILURES} times in a minute.") from error
         if env.clock() - began > limits.MINUTE / limits.SECOND:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import socket
 import time
@@ -81,9 +80,7 @@ class Maintainer:
             for view in done.poisoned:
                 self._report(view)
             if done.reclaimed or done.unparked:
-                log_event(
-                    logging.INFO, "queue_maintained", queue=queue, reclaimed=done.reclaimed, unparked=done.unparked
-                )
+                log_event("queue_maintained", queue=queue, reclaimed=done.reclaimed, unparked=done.unparked)
             if not done.more:
                 break
         return unparked
@@ -91,9 +88,7 @@ class Maintainer:
     def _report(self, view: JobView) -> None:
         """Report a job that ended in `broken`: the worker that ran it has died."""
         attempt = view.failures + view.crashes
-        log_event(
-            logging.WARNING, "broken", queue=view.queue, task=view.task, id=view.id, attempt=attempt, error="Crashed"
-        )
+        log_event("broken", queue=view.queue, task=view.task, id=view.id, attempt=attempt, error="Crashed")
         if self._context.events is not None:
             self._context.events.poisoned(view)
 

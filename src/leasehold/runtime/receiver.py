@@ -64,4 +64,4 @@ class Receiver:
     def _log_unroutable(self, lease: Lease) -> None:
         record = lease.record
         if self._logged.is_new(f"{record.queue} {record.task}"):
-            log_event(logging.WARNING, "unroutable", queue=record.queue, task=record.task, id=record.id)
+            log_event("unroutable", logging.WARNING, queue=record.queue, task=record.task, id=record.id)

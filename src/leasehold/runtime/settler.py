@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 from collections import deque
 from typing import Final, TypeAlias
 
@@ -47,7 +46,7 @@ class Outbox:
         """Pause the whole queue after Redis refused an outcome. Each error is logged once."""
         text = brief(error)
         if self._told.is_new(text):
-            log_event(logging.ERROR, "outcomes_refused", queue=self._queue, error=text)
+            log_event("redis_refused", what="settle", queue=self._queue, error=text)
         self.due_at = now + self._pauses.next_s()
 
     def accepted(self) -> None:
@@ -56,7 +55,7 @@ class Outbox:
             self.due_at = 0.0
             self._pauses.reset()
             self._told.forget()
-            log_event(logging.WARNING, "outcomes_accepted", queue=self._queue)
+            log_event("redis_restored", what="settle", queue=self._queue)
 
 
 class Settler:
@@ -216,9 +215,9 @@ class Settler:
         done = await self._driver.run(durably(steps, self._replicas))
         if done.replicas < self._replicas:
             if self._too_few.is_new(""):
-                log_event(logging.WARNING, "durability_lost", replicas=done.replicas, wanted=self._replicas)
+                log_event("durability_lost", replicas=done.replicas, wanted=self._replicas)
         elif self._too_few.forget():
-            log_event(logging.WARNING, "durability_restored", replicas=done.replicas)
+            log_event("durability_restored", replicas=done.replicas)
         return done.answer
 
     def _report(self, held: Held, outcome: Outcome) -> None:
@@ -228,7 +227,7 @@ class Settler:
         if self._events is not None:
             self._events.lost(held, "settle", certain=certain)
         about: dict[str, object] = {"queue": ref.queue, "id": ref.id, "token": ref.token, "outcome": kind}
-        log_event(logging.WARNING, "lease_lost", **about, noticed_by="settle", certain=certain)
+        log_event("lease_lost", **about, noticed_by="settle", certain=certain)
 
 
 def _take(items: deque[Item], most: int) -> list[Item]:

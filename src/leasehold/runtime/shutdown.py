@@ -6,7 +6,6 @@ run beside them, and when Redis does not answer.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -19,7 +18,6 @@ from leasehold.runtime.intake import Intake
 from leasehold.runtime.jobs.held import Held
 from leasehold.runtime.jobs.overrun import outlasting
 from leasehold.runtime.jobs.table import Inflight
-from leasehold.runtime.log import log_event
 from leasehold.runtime.settler import Settler
 from leasehold.runtime.waits import within
 
@@ -51,8 +49,6 @@ class Shutdown:
         held = self.inflight.everything()
         # A job whose time is over counts: else one that always hangs would come back for ever. The others do not.
         crashed = crashed or (bool(held) and all(one.run.verdict is not None for one in held))
-        if self.left:
-            log_event(logging.WARNING, "jobs_left", worker=self.context.worker, jobs=len(held))
         await within(self.heart.stop(left=self.left, crashed=crashed), limits.HARD_STOP_MS / limits.SECOND)
         return released
 

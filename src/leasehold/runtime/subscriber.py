@@ -42,7 +42,7 @@ class Subscriber:
                     await self._listen(messages)
             except AccessDenied as error:
                 if self._told.is_new(text := brief(error)):
-                    log_event(logging.WARNING, "subscription_refused", error=text)
+                    log_event("redis_refused", logging.WARNING, what="subscribe", error=text)
                 await self._context.env.sleep(self._look_s)
 
     async def _listen(self, messages: Messages) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from typing import Final
@@ -127,11 +126,11 @@ class WorkWaiter:
         self._backoff.good()
         self._lost = 0
         if self._told.forget():
-            log_event(logging.INFO, "waits_restored")
+            log_event("redis_restored", what="wait")
 
     def _log_lost(self, error: Exception, held_s: float) -> None:
         """Once, for waits that are lost in a row. A connection that was cut after a quiet while does not count."""
         cut = held_s >= HELD_S and isinstance(error, WaitLost) and not error.silent
         self._lost = 0 if cut else self._lost + 1
         if self._lost >= LOST_LOGGED and self._told.is_new(""):
-            log_event(logging.WARNING, "waits_lost", error=str(error))
+            log_event("redis_lost", what="wait", error=str(error))

@@ -39,6 +39,6 @@ async def within(waiting: Coroutine[Any, Any, Any], seconds: float) -> Any:
         return None
     error = None if task.cancelled() else task.exception()
     if error is not None:
-        log_event(logging.WARNING, "shutdown_failed", error=brief(error))
+        log_event("loop_failed", logging.WARNING, loop="shutdown", error=brief(error))
         return None
     return None if task.cancelled() else task.result()

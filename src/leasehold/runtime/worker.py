@@ -111,6 +111,7 @@ class Worker:
         self._worn = worn
         self.retiring: str | None = None
         """Why the worker retires, when it does."""
+        self._retire_level = logging.INFO
         self._begun = asyncio.Event()
         self._fatal: BaseException | None = None
         self._loops: list[asyncio.Task[None]] = []
@@ -139,7 +140,7 @@ class Worker:
         """Stop, and give running jobs the time that they need, so that another worker can replace this one."""
         if not self._stop.is_set():
             self.retiring = reason
-            log_event(level, "worker_retired", worker=self.id, reason=reason)
+            self._retire_level = level
             self._stop.set()
 
     @property
@@ -175,7 +176,6 @@ class Worker:
         with on_signals(self.stop) if self._signals else contextlib.nullcontext(), kept_running():
             self._build()
             log_event(
-                logging.INFO,
                 "worker_started",
                 worker=self.id,
                 queues=",".join(self.queues),
@@ -247,7 +247,7 @@ class Worker:
     def _fail(self, loop: str, error: BaseException | None) -> None:
         if error is not None and self._fatal is None:
             self._fatal = error
-            log_event(logging.CRITICAL, "worker_failed", loop=loop, error=brief(error))
+            log_event("worker_failed", loop=loop, error=brief(error))
         self._stop.set()
 
     async def _watch(self) -> None:
@@ -281,7 +281,7 @@ class Worker:
         self._fetching.add_done_callback(lambda _: self._release_pending())
         parts.canceller.end_persistent()
         running = len(parts.inflight.running)
-        log_event(logging.INFO, "worker_draining", worker=self.id, running=running)
+        log_event("worker_draining", self._retire_level, worker=self.id, running=running, reason=self.retiring)
         if self._events is not None:
             self._events.worker_stopping(running)
         if self._fatal is None:
@@ -308,11 +308,12 @@ class Worker:
             self._events.worker_stopped(given_back, hard)
             await within(self._events.flushed(), (limits.HARD_STOP_MS if hard else most.tell_ms) / limits.SECOND)
             unheard = self._events.unheard
-        about: dict[str, object] = {"released": given_back, "hard": hard, "handlers_running": going_on}
-        log_event(logging.INFO, "worker_stopped", worker=self.id, **about, unheard=unheard)
+        left = parts.shutdown.left
+        about = {"released": given_back, "hard": hard, "handlers_running": going_on, "left": left, "unheard": unheard}
+        log_event("worker_stopped", logging.WARNING if left else None, worker=self.id, **about)
         if hard or self._fatal is not None:
             return ExitStatus.HARD if hard else ExitStatus.FAILED
-        return ExitStatus.ABANDONED if going_on or parts.shutdown.left else ExitStatus.OK
+        return ExitStatus.ABANDONED if going_on or left else ExitStatus.OK
 
     def _release_pending(self) -> None:
         self._parts.executor.release(self._parts.inflight.take_pending(lambda _: True))

@@ -59,7 +59,7 @@ def run_child(name: str, options: WorkerOptions, *, parent: int, url: str | None
         if error.errno != errno.EBADF:
             raise
         # A handler closed the files of the event loop. Its threads would keep this process, and so its jobs, for ever.
-        log_event(logging.CRITICAL, "worker_failed", loop="asyncio", error=brief(error))
+        log_event("worker_failed", loop="asyncio", error=brief(error))
         logging.shutdown()
         os._exit(Exit.FAILED)
 
@@ -82,7 +82,7 @@ def _check_queues(app: Leasehold, queues: Sequence[str], weights: Collection[str
         if words := current_spelling(queue, named):
             raise UserError(f"--queue must be the name of one queue, got {queue!r}. Write {words} instead.")
         text = f"No task or handler of the app names the queue {queue!r}; those that are named: {_listed(named)}."
-        log_event(logging.WARNING, "queue_unknown", queue=queue, about=safe(text))
+        log_event("check_failed", about="queue", queue=queue, found=safe(text))
 
 
 def _listed(queues: Sequence[str]) -> str:
@@ -117,7 +117,7 @@ def _ended(finished: Finished) -> None:
 def _force(status: int) -> None:
     left = [one.name for one in threading.enumerate() if not one.daemon and one is not threading.main_thread()]
     kept_by = f"threads {', '.join(left)}" if left else "asyncio tasks, exit hooks or child processes"
-    log_event(logging.WARNING, "exit_forced", kept_by=kept_by)
+    log_event("exit_forced", kept_by=kept_by)
     os._exit(status)
 
 
@@ -132,7 +132,7 @@ async def _inspected(app: Leasehold, burst: bool) -> Inspection | None:
     with on_signals(looking.cancel):
         await asyncio.wait({looking})
     if looking.cancelled():
-        log_event(logging.INFO, "worker_stopped", reason="Redis gave no answer")
+        log_event("worker_stopped", reason="Redis gave no answer")
         return None
     return looking.result()
 

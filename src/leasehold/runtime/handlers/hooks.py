@@ -48,7 +48,7 @@ class Hooks:
             return
         if len(self._waiting) >= self._limits.hooks_waiting:
             if self._told.is_new(""):
-                log_event(logging.ERROR, "hooks_dropped", queue=held.ref.queue, waiting=len(self._waiting))
+                log_event("events_dropped", logging.ERROR, kind="hook", waiting=len(self._waiting))
             return
         self._waiting.append((held, outcome.error))
         self._changed.set()
@@ -94,4 +94,4 @@ class Hooks:
         except BaseException as fault:
             ref = held.ref
             about = {"queue": ref.queue, "task": held.lease.record.task, "id": ref.id}
-            callback_failed(logging.ERROR, "hook", fault, hook, **about)
+            callback_failed("hook", fault, hook, logging.ERROR, **about)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -62,10 +61,8 @@ class ThreadPool(Generic[In, Out]):
             threading.Thread(target=self._serve, name=f"leasehold-{self._threads + 1}", daemon=True).start()
         except (RuntimeError, MemoryError) as error:
             if self._again is None:
-                waiting = self._todo.qsize()
-                log_event(
-                    logging.WARNING, "threads_unavailable", error=brief(error), threads=self._threads, waiting=waiting
-                )
+                about = {"threads": self._threads, "waiting": self._todo.qsize()}
+                log_event("start_failed", kind="thread", error=brief(error), **about)
                 self._again = self._loop.call_later(self._retry_s, self._try_again)
             return False
         self._threads += 1

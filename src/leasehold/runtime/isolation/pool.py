@@ -177,12 +177,13 @@ class ProcessPool:
 
     def _start_failed(self, how: str) -> None:
         self._failures += 1
-        log_event(logging.WARNING, "process_not_started", how=how, failures=self._failures)
+        level, parked = logging.WARNING, None
         if self._failures >= self._limits.starts and not self._working and not self._idle:
             if self.trouble is None:
-                self.trouble, waiting = f"no job process can be started ({how})", len(self._waiting)
-                log_event(logging.ERROR, "processes_unavailable", how=how, failures=self._failures, waiting=waiting)
+                self.trouble = f"no job process can be started ({how})"
+                level, parked = logging.ERROR, len(self._waiting)
             self._refuse_all()
+        log_event("start_failed", level, kind="job_process", how=how, failures=self._failures, parked=parked)
         if self._next_start is None and not self._closed:
             pause_ms = self._limits.probe_ms
             if self.trouble is None:
@@ -236,7 +237,7 @@ class ProcessPool:
         self._failures = 0
         if self.trouble is not None:
             self.trouble = None
-            log_event(logging.WARNING, "processes_restored")
+            log_event("processes_restored")
         self._idle.append(process)
         if self._closed:
             self._dismiss(process)
@@ -266,7 +267,7 @@ class ProcessPool:
         if (run := process.take_job()) is not None:
             level, record = logging.INFO if run.stop is not None else logging.WARNING, run.lease.record
             job = {"queue": record.queue, "task": record.task, "id": record.id}
-            log_event(level, "process_died", **job, pid=process.pid, how=process.end_reason)
+            log_event("process_died", level, **job, pid=process.pid, how=process.end_reason)
             self._end(run, None)
         if not has_started and not self._closed:
             self._start_failed(process.end_reason)

@@ -7,7 +7,6 @@ a result is dropped.
 from __future__ import annotations
 
 import json
-import logging
 import math
 from collections.abc import Callable
 from types import CoroutineType
@@ -150,7 +149,7 @@ def _warn(spec: TaskSpec, lease: Lease, kind: str, error: BaseException, functio
     """Log once for each task that a function of its options failed. Its jobs ignore the function."""
     if kind not in spec.warned:
         spec.warned.add(kind)
-        callback_failed(logging.WARNING, kind, error, function, queue=lease.record.queue, task=spec.name)
+        callback_failed(kind, error, function, queue=lease.record.queue, task=spec.name)
 
 
 def _encoded(spec: TaskSpec, lease: Lease, value: object) -> bytes:
@@ -174,7 +173,7 @@ def _dropped(lease: Lease, error: ErrorInfo, size: int | None = None) -> bytes:
     """Say that a result cannot be kept, and leave a note in its place. `size`: its bytes, where they are too many."""
     record, most = lease.record, None if size is None else limits.MAX_RESULT
     about: dict[str, object] = {"queue": record.queue, "task": record.task, "id": record.id}
-    log_event(logging.WARNING, "result_dropped", **about, error=error.type, size=size, most=most)
+    log_event("result_dropped", **about, error=error.type, size=size, most=most)
     return note(error)
 
 

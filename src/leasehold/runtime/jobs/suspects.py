@@ -5,7 +5,6 @@ A job that was running at several deaths of workers runs alone, so that the next
 
 from __future__ import annotations
 
-import logging
 import math
 from typing import Final
 
@@ -47,9 +46,9 @@ class Suspects:
         """False: another process of this machine runs a job alone, or gets ready to."""
         is_free = self._machine is None or self._machine.begin()
         if is_free and self._is_kept_out:
-            log_event(logging.INFO, "machine_released")
+            log_event("machine_released")
         elif not is_free and not self._is_kept_out:
-            log_event(logging.INFO, "machine_reserved")
+            log_event("machine_reserved")
         self._is_kept_out = not is_free
         return is_free
 
@@ -61,7 +60,7 @@ class Suspects:
     def claimed(self, leased: Leased) -> None:
         """Take note of what a claim brought."""
         if leased.reserved is not None and leased.reserved != self.reserved:
-            log_event(logging.INFO, "machine_reserved", queue=leased.reserved)
+            log_event("machine_reserved", queue=leased.reserved)
         self.reserved = leased.reserved
         first = leased.leases[0] if leased.leases else None
         self.look_again = first is None and self._others_until > self._clock() and self._inflight.empty

@@ -185,7 +185,7 @@ class EventDispatcher:
             return
         if len(self._waiting) >= self._env.limits.events_waiting:
             if not self._dropping:
-                log_event(logging.WARNING, "events_dropped", waiting=len(self._waiting))
+                log_event("events_dropped", kind="listener", waiting=len(self._waiting))
             self._dropping += 1
             self.dropped += 1
             return
@@ -195,7 +195,7 @@ class EventDispatcher:
 
     def _caught_up(self) -> None:
         if self._dropping:
-            log_event(logging.WARNING, "events_restored", dropped=self._dropping)
+            log_event("events_restored", dropped=self._dropping)
             self._dropping = 0
 
     async def _hear(self, one: Event) -> None:
@@ -226,19 +226,19 @@ class EventDispatcher:
     def _hangs(self, listener: Listener) -> None:
         """It took too long, was cancelled, and goes on: nobody hears of anything until it ends."""
         if self._told.is_new(f"{listener.name} hangs"):
-            waiting = len(self._waiting)
-            log_event(logging.ERROR, "listener_slow", listener=listener.name, state="hanging", waiting=waiting)
+            about = {"kind": "listener", "listener": listener.name, "state": "hanging", "waiting": len(self._waiting)}
+            log_event("callback_failed", logging.ERROR, **about)
 
     def _slow(self, listener: Listener, seconds: float) -> None:
         """It kept the event loop, and with it every async job here."""
         if self._told.is_new(f"{listener.name} slow"):
-            log_event(logging.WARNING, "listener_slow", listener=listener.name, state="blocking", seconds=seconds)
+            log_event("callback_failed", kind="listener", listener=listener.name, state="blocking", seconds=seconds)
 
     def _failed(self, listener: Listener, one: Event, error: BaseException) -> None:
         news = self._told.is_new(f"{listener.name} {describe(error).type}")
         level = logging.ERROR if news else logging.DEBUG
         about = {"listener": listener.name, "of": type(one).__name__}
-        callback_failed(level, "listener", error, listener.function, **about)
+        callback_failed("listener", error, listener.function, level, **about)
 
 
 def _meant_for_us(error: BaseException) -> bool:

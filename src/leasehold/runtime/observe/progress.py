@@ -58,7 +58,7 @@ class Reporter:
             except LeaseholdError as error:
                 # Nobody waits for this one, and the next will be newer.
                 if self._told.is_new(""):
-                    log_event(logging.WARNING, "progress_refused", error=brief(error))
+                    log_event("redis_refused", logging.WARNING, what="progress", error=brief(error))
                 return
             self._told.forget()
             if not ours:
