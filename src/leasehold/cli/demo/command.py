@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 import os
+import stat
 import sysconfig
 import tempfile
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 import click
 
+from leasehold.cli.errors import Exit
 from leasehold.cli.output.jobs import dump
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from leasehold.cli.demo.run import DemoReport
+
+MAX_FILES: Final = 20_000
+_NOT_THE_LIBRARY: Final = frozenset({"site-packages", "dist-packages", "__pycache__"})
+"""Folders below the standard library that are not part of it."""
 
 
 @click.command()
@@ -33,38 +45,86 @@ def demo(context: click.Context, directory: Path | None, as_json: bool) -> None:
     Exit status: 0 when all is as it should be, 1 when anything is missing, 2 when DIR cannot be used.
     """
     from rich.console import Console
+    from rich.progress import Progress
 
-    from leasehold.cli.demo.files import NOT_THE_LIBRARY, survey
-    from leasehold.cli.demo.run import run_demo
-    from leasehold.cli.demo.screen import Screen, show_report
     from leasehold.redis.embedded.instance import open_embedded
 
-    console = Console(stderr=as_json)
-    without = NOT_THE_LIBRARY if directory is None else frozenset()
+    console = Console(stderr=as_json, highlight=False)
+    without = _NOT_THE_LIBRARY if directory is None else frozenset()
     directory = directory or Path(sysconfig.get_path("stdlib"))
-    found = survey(directory, without)
-    if not found.paths:
+    paths = files_below(directory, without)
+    if not paths:
         raise click.UsageError(f"There is no readable file below {directory}. Name a directory with some files.")
-    skipped = (
-        f" ({found.skipped:,} were left out: not readable, not plain files, or oddly named)" if found.skipped else ""
-    )
-    more = "; only these were taken, there are more" if found.more else ""
-    files = "file" if len(found.paths) == 1 else "files"
-    console.print(f"{len(found.paths):,} {files} below {directory}{skipped}{more}", highlight=False)
+    first = "the first " if len(paths) == MAX_FILES else ""
+    console.print(f"{first}{len(paths):,} files below {directory}", markup=False)
     with tempfile.TemporaryDirectory(prefix="leasehold-demo-") as folder:
         server = open_embedded(f"{folder}/redis")
         try:
-            environment = {"LEASEHOLD_URL": server.url, "LEASEHOLD_NAMESPACE": "demo"}
-            os.environ.update(environment)
-            from leasehold.cli.demo.jobs import app, look_at  # the app reads the environment when it is made
+            os.environ.update({"LEASEHOLD_URL": server.url, "LEASEHOLD_NAMESPACE": "demo"})
+            from leasehold.cli.demo.jobs import app  # the app reads the environment when it is made
+            from leasehold.cli.demo.run import run_demo
 
-            with app, Screen(console) as screen:
-                report = run_demo(app, look_at, found, Path(folder), environment, screen.tell)
+            with app, Progress(console=console, disable=not console.is_terminal) as progress:
+                report = run_demo(paths, Path(folder), progress)
         finally:
             server.close()
     if as_json:
         shown = {name: round(value, 3) if isinstance(value, float) else value for name, value in asdict(report).items()}
         click.echo(dump({**shown, "problems": report.problems}))
     else:
-        show_report(console, report)
-    context.exit(1 if report.problems else 0)
+        _show(console, report)
+    context.exit(Exit.FAILED if report.problems else Exit.OK)
+
+
+def files_below(directory: Path, without: frozenset[str]) -> list[str]:
+    """Return up to `MAX_FILES` readable regular files in a fixed order, without following links.
+
+    `without`: names of folders to skip.
+    """
+    paths: list[str] = []
+    for folder, below, names in os.walk(directory):
+        below[:] = sorted(set(below) - without)
+        paths += filter(_is_usable, (os.path.join(folder, name) for name in sorted(names)))
+        if len(paths) >= MAX_FILES:
+            break
+    return paths[:MAX_FILES]
+
+
+def _is_usable(path: str) -> bool:
+    try:
+        path.encode()
+        return stat.S_ISREG(os.lstat(path).st_mode) and os.access(path, os.R_OK)
+    except (UnicodeEncodeError, OSError):
+        return False
+
+
+def _show(console: Console, report: DemoReport) -> None:
+    from rich.table import Table
+
+    table = Table("", "", title="leasehold demo", show_header=False, title_justify="left", title_style="bold")
+    table.columns[1].justify = "right"
+    rows = {
+        "files": f"{report.files:,}",
+        "bytes": f"{report.bytes:,}",
+        "lines": f"{report.lines:,}",
+        "jobs": f"{report.jobs:,}",
+        "runs": f"{report.runs:,}",
+        "jobs that ran more than once": f"{report.rerun:,}",
+        "jobs that the killed worker held": f"{report.held_by_dead:,}",
+        "seconds until the last of these ran elsewhere": f"{report.recovered_s:.1f}",
+        "seconds in all": f"{report.seconds:.1f}",
+        "results equal to a direct pass": f"{report.compared - report.different:,} of {report.files:,}",
+        "lost": _judged(report.lost),
+        "completed twice": _judged(report.completed_twice),
+    }
+    for name, value in rows.items():
+        table.add_row(name, value)
+    console.print(table)
+    for problem in report.problems:
+        console.print(f"[red]Not as it should be:[/] {problem}.")
+    if not report.problems:
+        console.print("[green]One worker was killed; every job ran to its end, none was lost, none completed twice.[/]")
+
+
+def _judged(count: int) -> str:
+    return f"[red]{count:,}[/]" if count else "[green]0[/]"

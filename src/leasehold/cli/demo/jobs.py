@@ -1,26 +1,51 @@
-"""The demo's app, as the workers import it: `leasehold worker leasehold.cli.demo.jobs:app`."""
+"""The app of the demo: its workers run `leasehold worker leasehold.cli.demo.jobs:app`."""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import time
+from dataclasses import dataclass
+from typing import Final
 
 from leasehold import Leasehold, Native, current_job
-from leasehold.cli.demo.files import PACE, QUEUE, RUNS_FILE, Facts, facts_of
 
-app = Leasehold(protocol=Native())  # whatever the environment of the one who looks says
+QUEUE: Final = "files"
+RUNS_FILE: Final = "LEASEHOLD_DEMO_RUNS"
+"""The environment variable that names the file to which every run adds a line."""
+PACE: Final = "LEASEHOLD_DEMO_PACE"
+"""The environment variable for how many seconds each job waits."""
+_CHUNK: Final = 1 << 20
+
+app = Leasehold(protocol=Native())  # whatever LEASEHOLD_PROTOCOL says
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """The result of a job. `size` in bytes."""
+
+    size: int
+    lines: int
+    sha256: str
 
 
 @app.task(queue=QUEUE)
 def look_at(path: str) -> Facts:
-    """Find out about one file. Every run is noted outside of Redis: the report does not rest on our own word."""
-    note, job = os.environ.get(RUNS_FILE), current_job()
-    if note and job:
-        # One short write to a file opened for appending: lines of several processes never mix.
-        handle = os.open(note, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-        try:
-            os.write(handle, f"{job.id}\n".encode())
-        finally:
-            os.close(handle)
+    """Find the facts of one file. Every run is recorded outside of Redis, so that the report can check Leasehold."""
+    runs, job = os.environ.get(RUNS_FILE), current_job()
+    if runs and job:
+        # The line is written in one piece when the file closes: lines of several processes never mix.
+        with open(runs, "a") as file:
+            file.write(f"{job.id}\n")
     time.sleep(float(os.environ.get(PACE, "0")))
     return facts_of(path)
+
+
+def facts_of(path: str) -> Facts:
+    digest, size, lines = hashlib.sha256(), 0, 0
+    with open(path, "rb") as file:
+        while chunk := file.read(_CHUNK):
+            digest.update(chunk)
+            size += len(chunk)
+            lines += chunk.count(b"\n")
+    return Facts(size, lines, digest.hexdigest())
