@@ -16,7 +16,7 @@ from msgspec import structs
 
 import leasehold as product
 from leasehold import Leasehold, State, Unique
-from leasehold.client.lease import HeldJob
+from leasehold.client.queue import HeldJob
 from leasehold.testing.server import RedisServer
 from tests.support.native import dump, timeless
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from leasehold import Backoff, Leasehold, Native, RedisWorkQueue, State
-from leasehold.client.lease import NoJob
+from leasehold.client.queue import NoJob
 from leasehold.core import limits
 from leasehold.core.engine import Feature
 from leasehold.core.errors import (

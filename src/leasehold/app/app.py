@@ -25,7 +25,7 @@ from leasehold.client.client import Client
 from leasehold.client.connections import Connections, Runner
 from leasehold.client.control import Control
 from leasehold.client.inspect import Inspect
-from leasehold.client.options import OF_SHAPE, Options
+from leasehold.client.options import NO_TIMEOUT_MS, OF_SHAPE, Options
 from leasehold.client.queue import Queue
 from leasehold.core import names
 from leasehold.core.engine import Feature, FullEngine
@@ -334,7 +334,12 @@ class Leasehold:
         app.queue("emails").enqueue(b"...")
         """
         checked = self._queue_name(name)
-        return Queue(self._client, checked, lambda: self._raw_policy(checked))
+
+        def persistent_timeout_ms() -> int:
+            handler = self._handlers.get(checked)
+            return NO_TIMEOUT_MS if handler is None else handler.policy.own.timeout_ms or NO_TIMEOUT_MS
+
+        return Queue(self._client, checked, persistent_timeout_ms)
 
     def close(self) -> None:
         """Close the connections of blocking code. The app can be used again: it then reconnects."""
@@ -369,10 +374,6 @@ class Leasehold:
         checked = names.queue_name(queue)
         self.engine.prefix(checked)
         return checked
-
-    def _raw_policy(self, queue: str) -> Policy | None:
-        handler = self._handlers.get(queue)
-        return None if handler is None else handler.policy
 
 
 def _engine(protocol: object, settings: Settings) -> FullEngine:

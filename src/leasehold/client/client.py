@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from binascii import b2a_base64
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, TypeVar
+from collections.abc import Callable, Coroutine
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar
 
 from leasehold.client.unique import by_arguments, keyed
 from leasehold.core import limits, names
@@ -22,8 +24,9 @@ if TYPE_CHECKING:
     from leasehold.core.engine import FullEngine
     from leasehold.settings import Settings
 
+P = ParamSpec("P")
+S = TypeVar("S")
 T = TypeVar("T")
-
 
 _NO_SIGNS: Final = bytes.maketrans(b"+/", b"ab")
 
@@ -126,6 +129,33 @@ class Client:
                 self.require(Feature.DELAY)
         if options.persistent:
             self.require(Feature.PERSISTENT)
+
+
+def blocking(steps: Callable[Concatenate[S, P], Steps[T]]) -> Callable[Concatenate[S, P], T]:
+    """Make a method that returns steps one that runs them on the `_client` of its object, and returns their answer."""
+
+    @wraps(steps)
+    def method(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        answer: T = self._client.run(steps(self, *args, **kwargs))
+        return answer
+
+    signature = inspect.signature(steps)
+    returned = signature.return_annotation.removeprefix("Steps[").removesuffix("]")
+    method.__signature__ = signature.replace(return_annotation=returned)  # type: ignore[attr-defined]
+    return method
+
+
+def asynchronous(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P], Coroutine[Any, Any, T]]:
+    """Make the async version of a `blocking` method."""
+    steps: Any = inspect.unwrap(method)
+
+    @wraps(method)
+    async def amethod(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        answer: T = await self._client.arun(steps(self, *args, **kwargs))
+        return answer
+
+    amethod.__name__, amethod.__doc__ = f"a{method.__name__}", f"Async version of `{method.__name__}`."
+    return amethod
 
 
 def seconds_or_none(timeout: object, field: str = "timeout") -> float | None:

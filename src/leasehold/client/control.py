@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol
 
 from leasehold.client.call import TaskCall, as_arguments
+from leasehold.client.client import asynchronous, blocking
 from leasehold.client.inspect import state_of
 from leasehold.core import limits, names
 from leasehold.core.codec import encode_raw
@@ -34,11 +34,13 @@ class Control:
     app.control.retry("images", job.id)
     """
 
-    def __init__(self, client: Client, tasks: Mapping[str, RegisteredTask] = MappingProxyType({})) -> None:
+    def __init__(self, client: Client, tasks: Mapping[str, RegisteredTask]) -> None:
         self._client = client
+        self._engine = client.engine
         self._tasks = tasks
 
-    def retry(self, queue: str, id: str, *, payload: object = None) -> bool:
+    @blocking
+    def retry(self, queue: str, id: str, *, payload: object = None) -> Steps[bool]:
         """Retry a failed, broken, cancelled, scheduled or unroutable job now, with its attempt counters reset.
 
             app.control.retry("images", job.id)
@@ -50,22 +52,31 @@ class Control:
         `Queue.enqueue` takes. Returns False if there is no such job, it is in another state, or another job has its
         unique key. Raises `PayloadInvalid`, `PayloadTooLarge` and `InvalidArgument`.
         """
-        return self._client.run(self._retry(queue, id, payload))
+        queue, id = names.queue_name(queue), names.known_id(id)
+        if payload is None:
+            return (yield from self._engine.retry(queue, id))
+        view = yield from self._engine.job(queue, id)
+        if view is None:
+            return False
+        data = encode_raw(payload) if view.task is None else self._arguments(view.task, payload)
+        if len(data) > self._client.settings.payload_limit:
+            raise PayloadTooLarge(len(data), self._client.settings.payload_limit)
+        return (yield from self._engine.retry(queue, id, data))
 
-    async def aretry(self, queue: str, id: str, *, payload: object = None) -> bool:
-        return await self._client.arun(self._retry(queue, id, payload))
+    aretry = asynchronous(retry)
 
-    def discard(self, queue: str, id: str) -> bool:
+    @blocking
+    def discard(self, queue: str, id: str) -> Steps[bool]:
         """Remove a job that is not active, with all its records. Returns False if there is no such job.
 
         app.control.discard("images", job.id)
         """
-        return self._client.run(self._client.engine.discard(names.queue_name(queue), names.known_id(id)))
+        return self._engine.discard(names.queue_name(queue), names.known_id(id))
 
-    async def adiscard(self, queue: str, id: str) -> bool:
-        return await self._client.arun(self._client.engine.discard(names.queue_name(queue), names.known_id(id)))
+    adiscard = asynchronous(discard)
 
-    def cancel(self, queue: str, id: str, reason: str = "") -> CancelAnswer:
+    @blocking
+    def cancel(self, queue: str, id: str, reason: str = "") -> Steps[CancelAnswer]:
         """Cancel a waiting job (ready, scheduled, unroutable), or ask the worker of a running job to end it.
 
             app.control.cancel("images", job.id, reason="typed by mistake")
@@ -74,64 +85,70 @@ class Control:
         (no such job, or it has ended), which is false in a condition. `reason` is kept with the job, cut to 8 KiB.
         Raises `InvalidArgument`.
         """
-        return self._client.run(self._cancel(queue, id, reason))
+        return self._engine.cancel(names.queue_name(queue), names.known_id(id), names.reason(reason))
 
-    async def acancel(self, queue: str, id: str, reason: str = "") -> CancelAnswer:
-        return await self._client.arun(self._cancel(queue, id, reason))
+    acancel = asynchronous(cancel)
 
-    def cancel_lane(self, queue: str, lane: str, reason: str = "") -> CancelCount:
+    @blocking
+    def cancel_lane(self, queue: str, lane: str, reason: str = "") -> Steps[CancelCount]:
         """Cancel all jobs of a lane that have not ended, including running ones: see `cancel`.
 
         app.control.cancel_lane("images", "user:42").cancelled
         """
-        return self._client.run(self._cancel_lane(queue, lane, reason))
+        self._client.require(Feature.LANES)
+        return self._engine.cancel_all(names.queue_name(queue), names.lane_name(lane), names.reason(reason))
 
-    async def acancel_lane(self, queue: str, lane: str, reason: str = "") -> CancelCount:
-        return await self._client.arun(self._cancel_lane(queue, lane, reason))
+    acancel_lane = asynchronous(cancel_lane)
 
-    def cancel_all(self, queue: str, reason: str = "") -> CancelCount:
+    @blocking
+    def cancel_all(self, queue: str, reason: str = "") -> Steps[CancelCount]:
         """Cancel all jobs of a queue that have not ended, including running ones: see `cancel`.
 
         app.control.cancel_all("images", reason="the shop is closed").requested
         """
-        return self._client.run(self._cancel_all(queue, reason))
+        return self._engine.cancel_all(names.queue_name(queue), None, names.reason(reason))
 
-    async def acancel_all(self, queue: str, reason: str = "") -> CancelCount:
-        return await self._client.arun(self._cancel_all(queue, reason))
+    acancel_all = asynchronous(cancel_all)
 
-    def purge(self, queue: str, state: State | str) -> int:
+    @blocking
+    def purge(self, queue: str, state: State | str) -> Steps[int]:
         """Remove all jobs in one state, and return how many. Active jobs cannot be purged.
 
         app.control.purge("images", State.FAILED)
         """
-        return self._client.run(self._purge(queue, state))
+        wanted = state_of(state)
+        if wanted is State.ACTIVE:
+            raise invalid("state", "a state other than 'active'", "'active'", "Workers hold these jobs.")
+        return self._engine.purge(names.queue_name(queue), wanted)
 
-    async def apurge(self, queue: str, state: State | str) -> int:
-        return await self._client.arun(self._purge(queue, state))
+    apurge = asynchronous(purge)
 
-    def pause(self, queue: str) -> QueueSettings:
+    @blocking
+    def pause(self, queue: str) -> Steps[QueueSettings]:
         """Stop all workers from starting jobs of the queue, until `resume`. Running jobs and enqueues continue.
 
         app.control.pause("images")
         """
-        return self._client.run(self._pause(queue, True))
+        self._client.require(Feature.PAUSE)
+        return self._engine.configure(names.queue_name(queue), paused=True)
 
-    async def apause(self, queue: str) -> QueueSettings:
-        return await self._client.arun(self._pause(queue, True))
+    apause = asynchronous(pause)
 
-    def resume(self, queue: str) -> QueueSettings:
+    @blocking
+    def resume(self, queue: str) -> Steps[QueueSettings]:
         """Resume a paused queue. Does nothing if the queue is not paused.
 
         app.control.resume("images")
         """
-        return self._client.run(self._pause(queue, False))
+        self._client.require(Feature.PAUSE)
+        return self._engine.configure(names.queue_name(queue), paused=False)
 
-    async def aresume(self, queue: str) -> QueueSettings:
-        return await self._client.arun(self._pause(queue, False))
+    aresume = asynchronous(resume)
 
+    @blocking
     def configure(
         self, queue: str, *, max_length: int | None = None, lane_failure: LaneFailure | str | None = None
-    ) -> QueueSettings:
+    ) -> Steps[QueueSettings]:
         """Change settings of a queue, for every worker and client. Returns all its settings; None keeps a setting.
 
             app.control.configure("images", max_length=100_000, lane_failure="park")
@@ -141,62 +158,58 @@ class Control:
         continues, "block" waits until a user retries or discards the job, "park" parks the lane until `resume_lane`.
         Raises `InvalidArgument` and `UnsupportedFeature`.
         """
-        return self._client.run(self._configure(queue, max_length, lane_failure))
+        policy = None
+        if max_length is not None:
+            self._client.require(Feature.MAX_LENGTH)
+            names.count(max_length, "max_length", most=limits.MAX_QUEUE_LENGTH)
+        if lane_failure is not None:
+            self._client.require(Feature.LANES)
+            policy = _lane_failure(lane_failure)
+        return self._engine.configure(names.queue_name(queue), max_length=max_length, lane_failure=policy)
 
-    async def aconfigure(
-        self, queue: str, *, max_length: int | None = None, lane_failure: LaneFailure | str | None = None
-    ) -> QueueSettings:
-        return await self._client.arun(self._configure(queue, max_length, lane_failure))
+    aconfigure = asynchronous(configure)
 
-    def park_lane(self, queue: str, lane: str) -> bool:
+    @blocking
+    def park_lane(self, queue: str, lane: str) -> Steps[bool]:
         """Park a lane: no job of it starts until `resume_lane`. Returns False if it is parked already.
 
         app.control.park_lane("images", "user:42")
         """
-        return self._client.run(self._park(queue, lane))
+        self._client.require(Feature.LANES)
+        return self._engine.park_lane(names.queue_name(queue), names.lane_name(lane))
 
-    async def apark_lane(self, queue: str, lane: str) -> bool:
-        return await self._client.arun(self._park(queue, lane))
+    apark_lane = asynchronous(park_lane)
 
-    def resume_lane(self, queue: str, lane: str) -> bool:
+    @blocking
+    def resume_lane(self, queue: str, lane: str) -> Steps[bool]:
         """Resume a parked lane. Returns False if it is not parked.
 
         app.control.resume_lane("images", "user:42")
         """
-        return self._client.run(self._resume_lane(queue, lane))
+        self._client.require(Feature.LANES)
+        return self._engine.resume_lane(names.queue_name(queue), names.lane_name(lane))
 
-    async def aresume_lane(self, queue: str, lane: str) -> bool:
-        return await self._client.arun(self._resume_lane(queue, lane))
+    aresume_lane = asynchronous(resume_lane)
 
-    def quiet(self, worker: str) -> bool:
+    @blocking
+    def quiet(self, worker: str) -> Steps[bool]:
         """Ask a worker to finish its running jobs and start no others. Returns False if there is no such worker.
 
         for worker in app.inspect.workers():
             app.control.quiet(worker.id)
         """
-        return self._client.run(self._quiet(worker, True))
+        self._client.require(Feature.QUIET)
+        return self._engine.quiet(names.known_id(worker, "worker"), True)
 
-    async def aquiet(self, worker: str) -> bool:
-        return await self._client.arun(self._quiet(worker, True))
+    aquiet = asynchronous(quiet)
 
-    def unquiet(self, worker: str) -> bool:
+    @blocking
+    def unquiet(self, worker: str) -> Steps[bool]:
         """Let a quiet worker start jobs again. Returns False if there is no such worker."""
-        return self._client.run(self._quiet(worker, False))
+        self._client.require(Feature.QUIET)
+        return self._engine.quiet(names.known_id(worker, "worker"), False)
 
-    async def aunquiet(self, worker: str) -> bool:
-        return await self._client.arun(self._quiet(worker, False))
-
-    def _retry(self, queue: str, id: str, payload: object) -> Steps[bool]:
-        queue, id = names.queue_name(queue), names.known_id(id)
-        if payload is None:
-            return (yield from self._client.engine.retry(queue, id))
-        view = yield from self._client.engine.job(queue, id)
-        if view is None:
-            return False
-        data = encode_raw(payload) if view.task is None else self._arguments(view.task, payload)
-        if len(data) > self._client.settings.payload_limit:
-            raise PayloadTooLarge(len(data), self._client.settings.payload_limit)
-        return (yield from self._client.engine.retry(queue, id, data))
+    aunquiet = asynchronous(unquiet)
 
     def _arguments(self, task: str, payload: object) -> bytes:
         """Check the new payload for a task's job, by the task itself if this app has it."""
@@ -207,49 +220,6 @@ class Control:
         check = None if known is None else known.spec.decode
         (check or as_arguments)(data)
         return data
-
-    def _cancel(self, queue: str, id: str, reason: str) -> Steps[CancelAnswer]:
-        return self._client.engine.cancel(names.queue_name(queue), names.known_id(id), names.reason(reason))
-
-    def _cancel_lane(self, queue: str, lane: str, reason: str) -> Steps[CancelCount]:
-        self._client.require(Feature.LANES)
-        return self._client.engine.cancel_all(names.queue_name(queue), names.lane_name(lane), names.reason(reason))
-
-    def _cancel_all(self, queue: str, reason: str) -> Steps[CancelCount]:
-        return self._client.engine.cancel_all(names.queue_name(queue), None, names.reason(reason))
-
-    def _pause(self, queue: str, paused: bool) -> Steps[QueueSettings]:
-        self._client.require(Feature.PAUSE)
-        return self._client.engine.configure(names.queue_name(queue), paused=paused)
-
-    def _configure(self, queue: str, max_length: object, lane_failure: object) -> Steps[QueueSettings]:
-        most = None
-        if max_length is not None:
-            self._client.require(Feature.MAX_LENGTH)
-            most = names.count(max_length, "max_length", most=limits.MAX_QUEUE_LENGTH)
-        policy = None
-        if lane_failure is not None:
-            self._client.require(Feature.LANES)
-            policy = _lane_failure(lane_failure)
-        return self._client.engine.configure(names.queue_name(queue), max_length=most, lane_failure=policy)
-
-    def _park(self, queue: str, lane: str) -> Steps[bool]:
-        self._client.require(Feature.LANES)
-        return self._client.engine.park_lane(names.queue_name(queue), names.lane_name(lane))
-
-    def _resume_lane(self, queue: str, lane: str) -> Steps[bool]:
-        self._client.require(Feature.LANES)
-        return self._client.engine.resume_lane(names.queue_name(queue), names.lane_name(lane))
-
-    def _quiet(self, worker: str, quiet: bool) -> Steps[bool]:
-        self._client.require(Feature.QUIET)
-        return self._client.engine.quiet(names.known_id(worker, "worker"), quiet)
-
-    def _purge(self, queue: str, state: State | str) -> Steps[int]:
-        wanted = state_of(state)
-        if wanted is State.ACTIVE:
-            raise invalid("state", "a state other than 'active'", "'active'", "Workers hold these jobs.")
-        return self._client.engine.purge(names.queue_name(queue), wanted)
 
 
 def _lane_failure(value: object) -> LaneFailure:

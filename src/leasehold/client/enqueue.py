@@ -27,7 +27,7 @@ def enqueue_durably(engine: Engine, jobs: Sequence[NewJob], replicas: int) -> St
     Raises `NotDurable` if too few have them in time; the jobs are enqueued nevertheless. The call also waits for jobs
     that existed before, so it can be repeated.
     """
-    if not replicas or not jobs:
+    if not replicas:
         return (yield from engine.enqueue(jobs))
     done = yield from durably(engine.enqueue(jobs), replicas)
     if done.replicas < replicas:
@@ -46,27 +46,16 @@ def settle_durably(engine: Engine, settlements: Sequence[tuple[Lease, Outcome]],
     return done.answer
 
 
-def handles(
-    client: Client, jobs: Sequence[NewJob], enqueued: Sequence[Enqueued], results: Results | None = None
-) -> list[JobHandle[Any]]:
-    """Return the handles of jobs that were enqueued together, in their order."""
-    return [
-        JobHandle(client, job.queue, answer.id, created=answer.created, conflict=answer.conflict, results=results)
-        for job, answer in zip(jobs, enqueued, strict=True)
-    ]
-
-
 def enqueue_one(
     client: Client, job: NewJob, results: Results | None = None, durable: int | None = None
 ) -> Steps[JobHandle[Any]]:
     """Enqueue one job. Raises `DuplicateJob` (the user's id exists), `NotUnique` and `NotDurable`."""
-    enqueued = yield from enqueue_durably(client.engine, [job], client.replicas(durable))
-    answer = enqueued[0]
-    if answer.conflict is Conflict.REJECT:
-        raise NotUnique(job.queue, answer.id)
-    if job.own_id and not answer.created and answer.conflict is None:
+    [handle] = yield from enqueue_all(client, [job], results, durable)
+    if handle.conflict is Conflict.REJECT:
+        raise NotUnique(job.queue, handle.id)
+    if job.own_id and not handle.created and handle.conflict is None:
         raise DuplicateJob(f"Queue {job.queue!r} already has a job with the id {job.id!r}; nothing was enqueued.")
-    return handles(client, [job], enqueued, results)[0]
+    return handle
 
 
 def enqueue_all(
@@ -76,4 +65,7 @@ def enqueue_all(
     if not jobs:
         return []
     enqueued = yield from enqueue_durably(client.engine, jobs, client.replicas(durable))
-    return handles(client, jobs, enqueued, results)
+    return [
+        JobHandle(client, job.queue, answer.id, created=answer.created, conflict=answer.conflict, results=results)
+        for job, answer in zip(jobs, enqueued, strict=True)
+    ]

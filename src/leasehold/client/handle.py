@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
-from contextlib import aclosing
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import TYPE_CHECKING, Final, Generic, TypeVar, cast
 
-from leasehold.client.client import seconds_or_none
+from leasehold.client.client import asynchronous, blocking, seconds_or_none
 from leasehold.client.unique import public_view
 from leasehold.core import limits, names
 from leasehold.core.codec import note_of
@@ -76,9 +75,9 @@ class JobHandle(Generic[R]):
         the job completed but its result could not be stored.
         """
         view: JobView | None = None
-        for view in self._looks(self._waiting(timeout)):  # noqa: B007 - the last view counts
+        for view in self.watch(timeout):  # noqa: B007 - the last view counts
             pass
-        return self._give(view)
+        return self._result(view)
 
     async def aresult(self, timeout: float | None = None) -> R:  # noqa: ASYNC109
         """Async version of `result`.
@@ -86,10 +85,9 @@ class JobHandle(Generic[R]):
         await (await thumbnail.aenqueue("cat.png")).aresult(timeout=10)
         """
         view: JobView | None = None
-        async with aclosing(self._alooks(self._waiting(timeout))) as looks:
-            async for view in looks:  # noqa: B007 - as above
-                pass
-        return self._give(view)
+        async for view in self.awatch(timeout):  # noqa: B007 - as above
+            pass
+        return self._result(view)
 
     def watch(self, timeout: float | None = None) -> Iterator[JobView]:
         """Yield the job now, and again after every change of its state or progress, until it has ended.
@@ -102,32 +100,32 @@ class JobHandle(Generic[R]):
         other changes, and those whose message is lost, arrive within 2 seconds. Views in between may be skipped.
         `timeout` in seconds, from this call to the end of the job. Raises `ResultTimeout` and `UnsupportedFeature`.
         """
-        return changes(self._looks(self._waiting(timeout)))
+        return self._views(self._waiting(timeout))
 
     def awatch(self, timeout: float | None = None) -> AsyncIterator[JobView]:
         """Async version of `watch`.
 
         async for view in job.awatch(timeout=60): ...
         """
-        return achanges(self._alooks(self._waiting(timeout)))
+        return self._aviews(self._waiting(timeout))
 
-    def refresh(self) -> JobView | None:
+    @blocking
+    def refresh(self) -> Steps[JobView | None]:
         """Return the job as it is now; None if there is no record of it."""
-        return self._client.run(with_public_view(self._client.engine.job(self.queue, self.id)))
+        return with_public_view(self._client.engine.job(self.queue, self.id))
 
-    async def arefresh(self) -> JobView | None:
-        """Async version of `refresh`."""
-        return await self._client.arun(with_public_view(self._client.engine.job(self.queue, self.id)))
+    arefresh = asynchronous(refresh)
 
-    def state(self) -> State | None:
+    @blocking
+    def state(self) -> Steps[State | None]:
         """Return the job's state; None if there is no record of it."""
-        return _state(self.refresh())
+        view = yield from self._client.engine.job(self.queue, self.id)
+        return None if view is None else view.state
 
-    async def astate(self) -> State | None:
-        """Async version of `state`."""
-        return _state(await self.arefresh())
+    astate = asynchronous(state)
 
-    def cancel(self, reason: str = "") -> CancelAnswer:
+    @blocking
+    def cancel(self, reason: str = "") -> Steps[CancelAnswer]:
         """Cancel the job if it waits, or ask its worker to end it if it runs. See `app.control.cancel`.
 
             if not job.cancel("typed by mistake"):
@@ -136,40 +134,41 @@ class JobHandle(Generic[R]):
         The answer is false in a condition if there was nothing to cancel. Raises `InvalidArgument` for a reason that is
         not text.
         """
-        return self._client.run(self._client.engine.cancel(self.queue, self.id, names.reason(reason)))
+        return self._client.engine.cancel(self.queue, self.id, names.reason(reason))
 
-    async def acancel(self, reason: str = "") -> CancelAnswer:
-        """Async version of `cancel`."""
-        return await self._client.arun(self._client.engine.cancel(self.queue, self.id, names.reason(reason)))
+    acancel = asynchronous(cancel)
 
     def _waiting(self, timeout: float | None) -> Waiting:
         self._client.require(Feature.RESULTS)
         return Waiting(self.id, seconds_or_none(timeout))
 
-    def _looks(self, wait: Waiting) -> Iterator[JobView | None]:
-        """Yield the job again and again; the last view is ended or None. Raises `ResultTimeout`."""
-        yield (view := self._client.run(self._ask()))
+    def _views(self, wait: Waiting) -> Iterator[JobView]:
+        """Yield the job after every change. If the caller stops early, the subscription ends too."""
+        yield from wait.news(view := self._client.run(self._ask()))
         if _over(view):
             return
         wait.next_s()
         # Subscribe before the next check. In the other order, an end between the two would be missed.
         with self._client.runner.subscribe(self._channel()) as messages:
             while not _over(view := self._client.run(self._ask())):
-                yield view
+                yield from wait.news(view)
                 messages.get(wait.next_s())
-        yield view
+        yield from wait.news(view)
 
-    async def _alooks(self, wait: Waiting) -> AsyncGenerator[JobView | None, None]:
-        """Async version of `_looks`."""
-        yield (view := await self._client.arun(self._ask()))
+    async def _aviews(self, wait: Waiting) -> AsyncIterator[JobView]:
+        """Async version of `_views`."""
+        for news in wait.news(view := await self._client.arun(self._ask())):
+            yield news
         if _over(view):
             return
         wait.next_s()
         async with self._client.runner.asubscribe(self._channel()) as messages:
             while not _over(view := await self._client.arun(self._ask())):
-                yield view
+                for news in wait.news(view):
+                    yield news
                 await messages.get(wait.next_s())
-        yield view
+        for news in wait.news(view):
+            yield news
 
     def _ask(self) -> Steps[JobView | None]:
         return with_public_view(self._client.engine.result(self.queue, self.id))
@@ -177,8 +176,8 @@ class JobHandle(Generic[R]):
     def _channel(self) -> str:
         return self._client.engine.result_channel(self.queue, self.id)
 
-    def _give(self, view: JobView | None) -> R:
-        if view is None:
+    def _result(self, view: JobView | None) -> R:
+        if view is None or not view.state.ended:
             raise JobNotFound(f"Queue {self.queue!r} has no job {self.id!r}, or its record has expired.")
         if view.state is not State.COMPLETED:
             raise failure(view)
@@ -195,33 +194,22 @@ def with_public_view(steps: Steps[JobView | None]) -> Steps[JobView | None]:
     return None if view is None else public_view(view)
 
 
-def changes(looks: Iterator[JobView | None]) -> Iterator[JobView]:
-    """Yield only the views that differ from the one before."""
-    before: JobView | None = None
-    for view in looks:
-        if view is not None and _differ(before, view):
-            yield view
-            before = view
-
-
-async def achanges(looks: AsyncGenerator[JobView | None, None]) -> AsyncIterator[JobView]:
-    """Async version of `changes`. If the caller stops early, the subscription ends too."""
-    before: JobView | None = None
-    async with aclosing(looks):
-        async for view in looks:
-            if view is not None and _differ(before, view):
-                yield view
-                before = view
-
-
 class Waiting:
-    """The time that is left of a wait for a result."""
+    """One wait for a result: the time that is left, and the last view that the caller got."""
 
     def __init__(self, id: str, limit_s: float | None, clock: Callable[[], float] = time.monotonic) -> None:
         self._id = id
         self._limit = limit_s
         self._clock = clock
         self._until = None if limit_s is None else clock() + limit_s
+        self._seen: tuple[object, ...] = ()
+
+    def news(self, view: JobView | None) -> Iterator[JobView]:
+        """Yield the view if the job has changed since the one before."""
+        shown = () if view is None else (view.state, view.progress, view.cancelling)
+        if view is not None and shown != self._seen:
+            self._seen = shown
+            yield view
 
     def next_s(self) -> float:
         """Return the seconds until the next check: at most `RESULT_WAIT_MS`, because messages may be lost."""
@@ -247,13 +235,3 @@ def failure(view: JobView) -> JobFailed:
 
 def _over(view: JobView | None) -> bool:
     return view is None or view.state.ended
-
-
-def _differ(before: JobView | None, view: JobView) -> bool:
-    if before is None:
-        return True
-    return (before.state, before.progress, before.cancelling) != (view.state, view.progress, view.cancelling)
-
-
-def _state(view: JobView | None) -> State | None:
-    return None if view is None else view.state

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from leasehold.client.client import asynchronous, blocking
 from leasehold.client.handle import with_public_view
 from leasehold.client.unique import public_view
 from leasehold.core import limits, names
@@ -30,28 +31,30 @@ class Inspect:
 
     def __init__(self, client: Client) -> None:
         self._client = client
+        self._engine = client.engine
 
-    def queues(self) -> list[str]:
+    @blocking
+    def queues(self) -> Steps[list[str]]:
         """Return the names of the queues that exist."""
-        return self._client.run(self._client.engine.queues())
+        return self._engine.queues()
 
-    async def aqueues(self) -> list[str]:
-        return await self._client.arun(self._client.engine.queues())
+    aqueues = asynchronous(queues)
 
-    def queue(self, name: str) -> QueueView:
+    @blocking
+    def queue(self, name: str) -> Steps[QueueView]:
         """Return a queue: how many jobs are in each state, and how many events of each kind there were."""
-        return self._client.run(self._queue(name))
+        return self._engine.queue(names.queue_name(name))
 
-    async def aqueue(self, name: str) -> QueueView:
-        return await self._client.arun(self._queue(name))
+    aqueue = asynchronous(queue)
 
-    def job(self, queue: str, id: str) -> JobView | None:
+    @blocking
+    def job(self, queue: str, id: str) -> Steps[JobView | None]:
         """Return one job; None if there is no record of it."""
-        return self._client.run(self._job(queue, id))
+        return with_public_view(self._engine.job(names.queue_name(queue), names.known_id(id)))
 
-    async def ajob(self, queue: str, id: str) -> JobView | None:
-        return await self._client.arun(self._job(queue, id))
+    ajob = asynchronous(job)
 
+    @blocking
     def page(
         self,
         queue: str,
@@ -61,7 +64,7 @@ class Inspect:
         *,
         lane: str | None = None,
         after: str | None = None,
-    ) -> Page:
+    ) -> Steps[Page]:
         """Return up to `limit` (at most 100) jobs in one state, in the order they will run or ended (newest first).
 
             app.inspect.page("images", State.FAILED).jobs
@@ -79,71 +82,6 @@ class Inspect:
         `offset` skips jobs at the beginning: pages by `offset` repeat or omit jobs while jobs come and go. Raises
         `InvalidArgument`.
         """
-        return self._client.run(self._page(queue, state, offset, limit, lane, after))
-
-    async def apage(
-        self,
-        queue: str,
-        state: State | str,
-        offset: int = 0,
-        limit: int = limits.PAGE_MAX,
-        *,
-        lane: str | None = None,
-        after: str | None = None,
-    ) -> Page:
-        return await self._client.arun(self._page(queue, state, offset, limit, lane, after))
-
-    def lane(self, queue: str, lane: str) -> LaneView:
-        """Return one lane: its state, and how many jobs it has. A lane without jobs is `idle`.
-
-        app.inspect.lane("images", "user:42").waiting
-        """
-        return self._client.run(self._lane(queue, lane))
-
-    async def alane(self, queue: str, lane: str) -> LaneView:
-        return await self._client.arun(self._lane(queue, lane))
-
-    def lanes(self, queue: str, state: LaneState | str, cursor: int = 0, limit: int = limits.PAGE_MAX) -> LanePage:
-        """Return up to `limit` (at most 100) lanes in one state: "ready" (next first), "busy", "blocked" or "parked".
-
-            page = app.inspect.lanes("images", LaneState.BLOCKED)
-            [(lane.name, lane.blocked_by) for lane in page.lanes]
-
-        `cursor`: that of the previous page, 0 for the first. The last page has the cursor 0.
-        """
-        return self._client.run(self._lanes(queue, state, cursor, limit))
-
-    async def alanes(
-        self, queue: str, state: LaneState | str, cursor: int = 0, limit: int = limits.PAGE_MAX
-    ) -> LanePage:
-        return await self._client.arun(self._lanes(queue, state, cursor, limit))
-
-    def settings(self, queue: str) -> QueueSettings:
-        """Return the settings of a queue; see `app.control.configure`.
-
-        app.inspect.settings("images").paused
-        """
-        return self._client.run(self._client.engine.settings(names.queue_name(queue)))
-
-    async def asettings(self, queue: str) -> QueueSettings:
-        return await self._client.arun(self._client.engine.settings(names.queue_name(queue)))
-
-    def workers(self) -> list[WorkerView]:
-        """Return the workers that sent a heartbeat lately."""
-        return self._client.run(self._client.engine.workers())
-
-    async def aworkers(self) -> list[WorkerView]:
-        return await self._client.arun(self._client.engine.workers())
-
-    def _queue(self, name: str) -> Steps[QueueView]:
-        return self._client.engine.queue(names.queue_name(name))
-
-    def _job(self, queue: str, id: str) -> Steps[JobView | None]:
-        return with_public_view(self._client.engine.job(names.queue_name(queue), names.known_id(id)))
-
-    def _page(
-        self, queue: str, state: State | str, offset: int, limit: int, lane: str | None, after: str | None
-    ) -> Steps[Page]:
         names.count(offset, "offset", most=limits.PAGE_OFFSET_MAX)
         names.count(limit, "limit", least=1, most=limits.PAGE_MAX)
         wanted = state_of(state)
@@ -152,20 +90,58 @@ class Inspect:
             names.lane_name(lane)
             if wanted is not State.READY:
                 raise invalid("state", "'ready' with lane=", repr(wanted.value))
-        page = yield from self._client.engine.page(names.queue_name(queue), wanted, offset, limit, lane, after)
+        page = yield from self._engine.page(names.queue_name(queue), wanted, offset, limit, lane, after)
         return replace(page, jobs=tuple(map(public_view, page.jobs)))
 
-    def _lane(self, queue: str, lane: str) -> Steps[LaneView]:
-        self._client.require(Feature.LANES)
-        return self._client.engine.lane(names.queue_name(queue), names.lane_name(lane))
+    apage = asynchronous(page)
 
-    def _lanes(self, queue: str, state: LaneState | str, cursor: int, limit: int) -> Steps[LanePage]:
+    @blocking
+    def lane(self, queue: str, lane: str) -> Steps[LaneView]:
+        """Return one lane: its state, and how many jobs it has. A lane without jobs is `idle`.
+
+        app.inspect.lane("images", "user:42").waiting
+        """
+        self._client.require(Feature.LANES)
+        return self._engine.lane(names.queue_name(queue), names.lane_name(lane))
+
+    alane = asynchronous(lane)
+
+    @blocking
+    def lanes(
+        self, queue: str, state: LaneState | str, cursor: int = 0, limit: int = limits.PAGE_MAX
+    ) -> Steps[LanePage]:
+        """Return up to `limit` (at most 100) lanes in one state: "ready" (next first), "busy", "blocked" or "parked".
+
+            page = app.inspect.lanes("images", LaneState.BLOCKED)
+            [(lane.name, lane.blocked_by) for lane in page.lanes]
+
+        `cursor`: that of the previous page, 0 for the first. The last page has the cursor 0.
+        """
         self._client.require(Feature.LANES)
         if state not in _LISTED:
             raise invalid("state", f"one of {', '.join(_LISTED)}", names.shown(state))
         names.count(cursor, "cursor", most=_MOST_CURSOR)
         names.count(limit, "limit", least=1, most=limits.PAGE_MAX)
-        return self._client.engine.lanes(names.queue_name(queue), LaneState(state), cursor, limit)
+        return self._engine.lanes(names.queue_name(queue), LaneState(state), cursor, limit)
+
+    alanes = asynchronous(lanes)
+
+    @blocking
+    def settings(self, queue: str) -> Steps[QueueSettings]:
+        """Return the settings of a queue; see `app.control.configure`.
+
+        app.inspect.settings("images").paused
+        """
+        return self._engine.settings(names.queue_name(queue))
+
+    asettings = asynchronous(settings)
+
+    @blocking
+    def workers(self) -> Steps[list[WorkerView]]:
+        """Return the workers that sent a heartbeat lately."""
+        return self._engine.workers()
+
+    aworkers = asynchronous(workers)
 
 
 def state_of(value: State | str) -> State:

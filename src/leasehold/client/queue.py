@@ -8,26 +8,23 @@ import math
 import random
 import secrets
 import time
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from leasehold.client.client import seconds_or_none
+from leasehold.client.client import asynchronous, blocking, seconds_or_none
 from leasehold.client.enqueue import enqueue_all, enqueue_one, settle_durably
 from leasehold.client.handle import JobHandle
-from leasehold.client.lease import HeldJob, MaybeJob, NoJob, PendingLease, held_of
-from leasehold.client.options import NO_TIMEOUT_MS, OF_JOB, OF_MANY, JobOptions, ManyOptions, Options
+from leasehold.client.options import OF_JOB, OF_MANY, JobOptions, ManyOptions, Options
 from leasehold.core import limits, names
 from leasehold.core.codec import encode_raw
 from leasehold.core.engine import Feature
-from leasehold.core.errors import invalid
-from leasehold.core.job import ErrorInfo, Leased, NewJob
+from leasehold.core.errors import InvalidArgument, LeaseholdError, LeaseLost, invalid
+from leasehold.core.job import ErrorInfo, Lease, Leased, NewJob, Token
 from leasehold.core.outcome import Completed, Failed, Outcome, Released, Retried
 from leasehold.core.patience import ReconnectBackoff
 from leasehold.core.shape import progress_of
 from leasehold.core.signature import Results
-from leasehold.core.steps import Steps, WaitLost
-from leasehold.core.text import cut
+from leasehold.core.steps import Steps, WaitLost, finish
 from leasehold.core.waiting import calls_of, pause_ms_of
 
 if TYPE_CHECKING:
@@ -37,36 +34,123 @@ if TYPE_CHECKING:
     from leasehold.client.client import Client
 
 _log = logging.getLogger("leasehold")
+_NOT_RELEASED = "job %r could not be released; it runs again after its lease expires"
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """The parameters of one manual lease: worker id, lease time, and until when to wait for a job (None: no limit)."""
+class HeldJob:
+    """A job on a manual lease. True in a condition. `with` completes it at the end, or releases it after an error."""
 
-    worker: str
-    lease_ms: int
-    wait: bool
-    until: float | None
-    waits: ReconnectBackoff = field(default_factory=lambda: ReconnectBackoff(random.random))
+    __slots__ = ("_queue", "_settled", "lease")
 
-    def wait_ms(self, leased: Leased, now: float) -> int:
-        """Return how long to wait before the next claim; 0: give up. Bounded, because wake-ups may be lost."""
-        if not self.wait:
-            return 0
-        most = limits.IDLE_WAIT_MS if leased.next_ms is None else min(limits.IDLE_WAIT_MS, leased.next_ms)
-        left = most if self.until is None else round((self.until - now) * limits.SECOND)
-        return 0 if left <= 0 else max(limits.MIN_WAIT_MS, min(left, most))
+    def __init__(self, queue: Queue, lease: Lease) -> None:
+        self.lease = lease
+        self._queue = queue
+        self._settled = False
 
-    def pause_s(self, began: float, now: float) -> float:
-        """Return how long to pause before the next claim, after the wait that began at `began` was lost."""
-        left = math.inf if self.until is None else self.until - now
-        return max(0.0, min(self.waits.lost(now - began, now), left))
+    def __repr__(self) -> str:
+        return f"<HeldJob {self.id!r} of queue {self.queue!r}, attempt {self.attempt}>"
+
+    def __bool__(self) -> Literal[True]:
+        return True
+
+    @property
+    def id(self) -> str:
+        return self.lease.record.id
+
+    @property
+    def queue(self) -> str:
+        return self.lease.record.queue
+
+    @property
+    def task(self) -> str | None:
+        """The task's name; None for a raw payload."""
+        return self.lease.record.task
+
+    @property
+    def payload(self) -> bytes:
+        return self.lease.record.payload
+
+    @property
+    def attempt(self) -> int:
+        """Counts from 1: earlier failures and crashes, plus this attempt."""
+        return self.lease.attempt
+
+    @property
+    def token(self) -> Token:
+        """The fencing token, new with every claim of the job."""
+        return self.lease.token
+
+    @property
+    def settled(self) -> bool:
+        """Whether `complete`, `retry`, `fail` or `release` was called with this job, even if it returned False."""
+        return self._settled
+
+    def mark_settled(self) -> None:
+        """Called by `Queue` after settling: the end of a `with` block then does nothing."""
+        self._settled = True
+
+    def __enter__(self) -> HeldJob:
+        return self
+
+    def __exit__(self, kind: object, error: object, tb: object) -> None:
+        if self._settled:
+            return
+        if error is None:
+            _check_completed(self, self._queue.complete(self))
+            return
+        try:
+            self._queue.release(self)
+        except LeaseholdError:
+            _log.warning(_NOT_RELEASED, self.id)
 
 
-class TimeoutPolicy(Protocol):
-    """The timeout of the queue's handler, for jobs without one."""
+class NoJob:
+    """What `lease` returns if there is no job: false in a condition, and `with` binds None."""
 
-    def wire_timeout_ms(self, options: Options) -> int: ...
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "<NoJob>"
+
+    def __bool__(self) -> Literal[False]:
+        return False
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: object, tb: object) -> None:
+        return None
+
+
+MaybeJob: TypeAlias = HeldJob | NoJob
+
+
+class PendingLease:
+    """What `alease` returns: `await` it for the job, or use it in `async with`."""
+
+    def __init__(self, queue: Queue, lease: Callable[[], Coroutine[Any, Any, MaybeJob]]) -> None:
+        self._queue = queue
+        self._lease = lease
+        self._job: MaybeJob = NoJob()
+
+    def __await__(self) -> Generator[Any, Any, MaybeJob]:
+        return self._lease().__await__()
+
+    async def __aenter__(self) -> HeldJob | None:
+        self._job = await self
+        return self._job or None
+
+    async def __aexit__(self, kind: object, error: object, tb: object) -> None:
+        job = self._job
+        if not job or job.settled:
+            return
+        if error is None:
+            _check_completed(job, await self._queue.acomplete(job))
+            return
+        try:
+            await self._queue.arelease(job)
+        except LeaseholdError:
+            _log.warning(_NOT_RELEASED, job.id)
 
 
 class Queue:
@@ -79,15 +163,16 @@ class Queue:
             send(job.payload)
     """
 
-    def __init__(self, client: Client, name: str, policy: Callable[[], TimeoutPolicy | None] = lambda: None) -> None:
+    def __init__(self, client: Client, name: str, persistent_timeout_ms: Callable[[], int]) -> None:
         self.name = name
         self._client = client
-        self._policy = policy
+        self._persistent_timeout_ms = persistent_timeout_ms
 
     def __repr__(self) -> str:
         return f"<Queue {self.name!r}>"
 
-    def enqueue(self, payload: object, **options: Unpack[JobOptions]) -> JobHandle[Any]:
+    @blocking
+    def enqueue(self, payload: object, **options: Unpack[JobOptions]) -> Steps[JobHandle[Any]]:
         """Enqueue a raw payload for the queue's handler: bytes as they are, str as UTF-8, any other value as JSON.
 
             app.queue("emails").enqueue({"to": "a@example.org"}, delay=60)
@@ -97,13 +182,13 @@ class Queue:
         `InvalidArgument`, `DuplicateJob` (your own id exists), `NotUnique` (another job has the unique key),
         `UnsupportedFeature`, `QueueFull` and the errors of Redis.
         """
-        return self._client.run(self._enqueue(payload, options))
+        asked = Options().using(OF_JOB, **options)
+        return enqueue_one(self._client, self._new_job(payload, asked), durable=asked.durable)
 
-    async def aenqueue(self, payload: object, **options: Unpack[JobOptions]) -> JobHandle[Any]:
-        """Async version of `enqueue`."""
-        return await self._client.arun(self._enqueue(payload, options))
+    aenqueue = asynchronous(enqueue)
 
-    def enqueue_many(self, payloads: Iterable[object], **options: Unpack[ManyOptions]) -> list[JobHandle[Any]]:
+    @blocking
+    def enqueue_many(self, payloads: Iterable[object], **options: Unpack[ManyOptions]) -> Steps[list[JobHandle[Any]]]:
         """Enqueue many raw payloads in a few round trips. Returns their handles in order.
 
             queue.enqueue_many((line.encode() for line in file), lane="import:7")
@@ -111,11 +196,14 @@ class Queue:
         Takes the options of `enqueue` except `id`; they apply to all jobs. A payload that is not unique is no error
         here: its handle is that of the other job and has `created` False.
         """
-        return self._client.run(self._enqueue_many(payloads, options))
+        # Iterating a mapping would enqueue only its keys.
+        one = isinstance(payloads, (str, bytes, bytearray, memoryview, Mapping))
+        if one or not isinstance(payloads, Iterable):
+            raise invalid("payloads", "a list of payloads", type(payloads).__name__, "Use `enqueue` for one payload.")
+        asked = Options().using(OF_MANY, **options)
+        return enqueue_all(self._client, [self._new_job(payload, asked) for payload in payloads], durable=asked.durable)
 
-    async def aenqueue_many(self, payloads: Iterable[object], **options: Unpack[ManyOptions]) -> list[JobHandle[Any]]:
-        """Async version of `enqueue_many`."""
-        return await self._client.arun(self._enqueue_many(payloads, options))
+    aenqueue_many = asynchronous(enqueue_many)
 
     def lease(
         self, seconds: float | timedelta = 30, *, block: bool = False, timeout: float | timedelta | None = None
@@ -135,19 +223,14 @@ class Queue:
         use `retry` or `fail` for a job that cannot run now. The end of `with` raises `LeaseLost` if the lease has
         expired. Raises `InvalidArgument` for less than 0.1 s or more than 7 days.
         """
-        claim = self._claim(seconds, block, timeout)
-        while True:
-            leased = self._client.run(self._lease(claim))
-            wait_ms = claim.wait_ms(leased, time.monotonic())
-            if leased.leases or not wait_ms:
-                return self._held(leased)
-            began = time.monotonic()
-            try:
-                self._wait(claim.worker, wait_ms)
-            except WaitLost:
-                time.sleep(claim.pause_s(began, time.monotonic()))
-            else:
-                claim.waits.good()
+
+        async def run(steps: Steps[Any]) -> Any:
+            return self._client.run(steps)
+
+        async def sleep(seconds: float) -> None:
+            time.sleep(seconds)  # noqa: ASYNC251
+
+        return finish(self._lease(_lease_ms(seconds), _until(block, timeout), run, sleep))
 
     def alease(
         self, seconds: float | timedelta = 30, *, block: bool = False, timeout: float | timedelta | None = None
@@ -157,60 +240,62 @@ class Queue:
         async with queue.alease(seconds=30) as job: ...
         job = await queue.alease(block=True, timeout=5)
         """
-        return PendingLease(self, lambda: self._alease(self._claim(seconds, block, timeout)).__await__())
 
-    def complete(self, job: HeldJob, result: object = None) -> bool:
+        def lease() -> Coroutine[Any, Any, MaybeJob]:
+            return self._lease(_lease_ms(seconds), _until(block, timeout), self._client.arun, asyncio.sleep)
+
+        return PendingLease(self, lease)
+
+    @blocking
+    def complete(self, job: HeldJob, result: object = None) -> Steps[bool]:
         """Complete the job. Returns True for exactly one call per job; False: the lease was lost.
 
         `result` is kept for an hour, for callers that wait for it. Raises `PayloadInvalid` if it cannot be encoded.
         """
-        return self._client.run(self._complete(job, result))
+        self._check(job)
+        return self._settle(job, Completed(Results(f"job {job.id!r}").encode(result)))
 
-    async def acomplete(self, job: HeldJob, result: object = None) -> bool:
-        """Async version of `complete`."""
-        return await self._client.arun(self._complete(job, result))
+    acomplete = asynchronous(complete)
 
-    def retry(self, job: HeldJob, delay: float | timedelta = 0, reason: str = "") -> bool:
+    @blocking
+    def retry(self, job: HeldJob, delay: float | timedelta = 0, reason: str = "") -> Steps[bool]:
         """Run the job again after `delay`. Counts as a failure; a manual lease has no limit of retries.
 
         Returns False if the lease was lost.
         """
-        return self._client.run(self._retry(job, delay, reason))
+        delay_ms = names.duration_ms(delay, "delay", least_ms=0, most_ms=limits.MAX_DELAY_MS)
+        return self._settle(job, Retried(ErrorInfo("Retry", names.reason(str(reason))), delay_ms))
 
-    async def aretry(self, job: HeldJob, delay: float | timedelta = 0, reason: str = "") -> bool:
-        """Async version of `retry`."""
-        return await self._client.arun(self._retry(job, delay, reason))
+    aretry = asynchronous(retry)
 
-    def fail(self, job: HeldJob, reason: str = "") -> bool:
+    @blocking
+    def fail(self, job: HeldJob, reason: str = "") -> Steps[bool]:
         """End the job in `failed`. Returns False if the lease was lost."""
-        return self._client.run(self._settle(job, Failed(ErrorInfo("Fail", cut(str(reason), limits.MAX_ERROR_TEXT)))))
+        return self._settle(job, Failed(ErrorInfo("Fail", names.reason(str(reason)))))
 
-    async def afail(self, job: HeldJob, reason: str = "") -> bool:
-        """Async version of `fail`."""
-        return await self._client.arun(
-            self._settle(job, Failed(ErrorInfo("Fail", cut(str(reason), limits.MAX_ERROR_TEXT))))
-        )
+    afail = asynchronous(fail)
 
-    def release(self, job: HeldJob) -> bool:
+    @blocking
+    def release(self, job: HeldJob) -> Steps[bool]:
         """Release the job unchanged, to the front of its queue. The attempt does not count.
 
         Returns False if the lease was lost.
         """
-        return self._client.run(self._settle(job, Released()))
+        return self._settle(job, Released())
 
-    async def arelease(self, job: HeldJob) -> bool:
-        """Async version of `release`."""
-        return await self._client.arun(self._settle(job, Released()))
+    arelease = asynchronous(release)
 
-    def extend(self, job: HeldJob, seconds: float | timedelta) -> bool:
+    @blocking
+    def extend(self, job: HeldJob, seconds: float | timedelta) -> Steps[bool]:
         """Extend the lease to `seconds` from now. Returns False if the lease was lost."""
-        return self._client.run(self._extend(job, seconds))
+        self._check(job)
+        self._client.require(Feature.EXTEND)
+        return self._client.engine.extend(job.lease, _lease_ms(seconds))
 
-    async def aextend(self, job: HeldJob, seconds: float | timedelta) -> bool:
-        """Async version of `extend`."""
-        return await self._client.arun(self._extend(job, seconds))
+    aextend = asynchronous(extend)
 
-    def progress(self, job: HeldJob, current: float, total: float | None = None, text: str = "") -> bool:
+    @blocking
+    def progress(self, job: HeldJob, current: float, total: float | None = None, text: str = "") -> Steps[bool]:
         """Report the progress of a job, for `JobHandle.watch` and the inspector. Returns False if the lease was lost.
 
             queue.progress(job, 3, 10, "resizing")
@@ -218,110 +303,95 @@ class Queue:
         `total` None: unknown. `text` is cut to 500 bytes. Raises `InvalidArgument` for a number that is not finite, or
         a total of 0 or less.
         """
-        return self._client.run(self._progress(job, current, total, text))
+        self._check(job)
+        self._client.require(Feature.PROGRESS)
+        return self._client.engine.progress(job.lease, progress_of(current, total, text))
 
-    async def aprogress(self, job: HeldJob, current: float, total: float | None = None, text: str = "") -> bool:
-        """Async version of `progress`."""
-        return await self._client.arun(self._progress(job, current, total, text))
+    aprogress = asynchronous(progress)
 
     def job(self, id: str) -> JobHandle[Any]:
         """Return a handle for an existing job of this queue. Sends nothing."""
         return JobHandle(self._client, self.name, names.known_id(id))
 
-    def _enqueue(self, payload: object, options: JobOptions) -> Steps[JobHandle[Any]]:
-        asked = Options().using(OF_JOB, **options)
-        return enqueue_one(self._client, self._new_job(payload, asked), durable=asked.durable)
-
-    def _enqueue_many(self, payloads: Iterable[object], options: ManyOptions) -> Steps[list[JobHandle[Any]]]:
-        # Iterating a mapping would enqueue only its keys.
-        one = isinstance(payloads, (str, bytes, bytearray, memoryview, Mapping))
-        if one or not isinstance(payloads, Iterable):
-            raise invalid("payloads", "a list of payloads", type(payloads).__name__, "Use `enqueue` for one payload.")
-        asked = Options().using(OF_MANY, **options)
-        return enqueue_all(self._client, [self._new_job(payload, asked) for payload in payloads], durable=asked.durable)
-
     def _new_job(self, payload: object, options: Options) -> NewJob:
-        timeout_ms = None  # the handler's, where the job runs
-        if options.persistent:  # such a job has no timeout by default
-            policy = self._policy()
-            timeout_ms = NO_TIMEOUT_MS if policy is None else policy.wire_timeout_ms(options)
+        # None: the timeout of the handler, where the job runs.
+        timeout_ms = self._persistent_timeout_ms() if options.persistent else None
         return self._client.job(self.name, encode_raw(payload), options, timeout_ms=timeout_ms)
 
-    def _claim(self, seconds: object, block: bool, timeout: object) -> Claim:
-        lease_ms = names.duration_ms(seconds, "seconds", least_ms=limits.MIN_LEASE_MS, most_ms=limits.MAX_LEASE_MS)
-        wait_s = seconds_or_none(timeout)
-        until = None if wait_s is None else time.monotonic() + wait_s
-        return Claim(f"hand-{secrets.token_hex(8)}", lease_ms, block, until)
-
-    async def _alease(self, claim: Claim) -> MaybeJob:
+    async def _lease(
+        self, lease_ms: int, until: float, run: Callable[[Steps[Any]], Any], sleep: Callable[[float], Any]
+    ) -> MaybeJob:
+        """Claim until there is a job or the time is over. In blocking code, `run` and `sleep` never suspend."""
+        worker, waits = f"hand-{secrets.token_hex(8)}", ReconnectBackoff(random.random)
         while True:
-            leased = await self._client.arun(self._lease(claim))
-            wait_ms = claim.wait_ms(leased, time.monotonic())
-            if leased.leases or not wait_ms:
-                return self._held(leased)
+            leased: Leased = await run(self._claim(worker, lease_ms))
+            if leased.leases:
+                return HeldJob(self, leased.leases[0])
             began = time.monotonic()
+            wait_ms = _wait_ms(leased, (until - began) * limits.SECOND)
+            if not wait_ms:
+                return NoJob()
+            wait = self._client.engine.wait(worker, [self.name], wait_ms)
+            calls = calls_of(wait)
             try:
-                await self._await(claim.worker, wait_ms)
+                # The next claim also adopts the job that a wait took.
+                await (sleep(pause_ms_of(wait, wait_ms) / limits.SECOND) if calls is None else run(calls))
             except WaitLost:
-                await asyncio.sleep(claim.pause_s(began, time.monotonic()))
+                now = time.monotonic()
+                await sleep(max(0.0, min(waits.lost(now - began, now), until - now)))
             else:
-                claim.waits.good()
+                waits.good()
 
-    def _wait(self, worker: str, wait_ms: int) -> None:
-        """Wait for work as the engine states. A claim follows, which also adopts what the wait took."""
-        wait = self._client.engine.wait(worker, [self.name], wait_ms)
-        calls = calls_of(wait)
-        if calls is None:
-            time.sleep(pause_ms_of(wait, wait_ms) / limits.SECOND)
-        else:
-            self._client.run(calls)
-
-    async def _await(self, worker: str, wait_ms: int) -> None:
-        """The twin of `_wait`."""
-        wait = self._client.engine.wait(worker, [self.name], wait_ms)
-        calls = calls_of(wait)
-        if calls is None:
-            await asyncio.sleep(pause_ms_of(wait, wait_ms) / limits.SECOND)
-        else:
-            await self._client.arun(calls)
-
-    def _lease(self, claim: Claim) -> Steps[Leased]:
+    def _claim(self, worker: str, lease_ms: int) -> Steps[Leased]:
         """Claim one job. A single call may not get past cancelled jobs and those of dead workers, so it repeats."""
-        looks = 0
-        while True:
-            leased = yield from self._client.engine.lease(claim.worker, [self.name], 1, claim.lease_ms)
+        leased = Leased()
+        for _ in range(limits.LEASE_LOOKS):
+            leased = yield from self._client.engine.lease(worker, [self.name], 1, lease_ms)
             for dropped in leased.dropped:
                 _log.warning("queue %r: entry %r was dropped: %s", dropped.queue, dropped.id, dropped.reason)
-            looks += 1
-            if leased.leases or leased.next_ms != 0 or looks >= limits.LEASE_LOOKS:
-                return leased
-
-    def _held(self, leased: Leased) -> MaybeJob:
-        return HeldJob(self, leased.leases[0]) if leased.leases else NoJob()
-
-    def _complete(self, job: HeldJob, result: object) -> Steps[bool]:
-        held_of(self.name, job)
-        data = Results(f"job {job.id!r}").encode(result)
-        return self._settle(job, Completed(data))
-
-    def _retry(self, job: HeldJob, delay: object, reason: str) -> Steps[bool]:
-        delay_ms = names.duration_ms(delay, "delay", least_ms=0, most_ms=limits.MAX_DELAY_MS)
-        return self._settle(job, Retried(ErrorInfo("Retry", cut(str(reason), limits.MAX_ERROR_TEXT)), delay_ms))
+            if leased.leases or leased.next_ms != 0:
+                break
+        return leased
 
     def _settle(self, job: HeldJob, outcome: Outcome) -> Steps[bool]:
-        held_of(self.name, job)
+        self._check(job)
         settled = yield from settle_durably(self._client.engine, [(job.lease, outcome)], self._client.replicas(None))
         # Not earlier: if the call fails, the end of the `with` block still releases the job.
         job.mark_settled()
         return settled[0]
 
-    def _extend(self, job: HeldJob, seconds: object) -> Steps[bool]:
-        held_of(self.name, job)
-        self._client.require(Feature.EXTEND)
-        ms = names.duration_ms(seconds, "seconds", least_ms=limits.MIN_LEASE_MS, most_ms=limits.MAX_LEASE_MS)
-        return self._client.engine.extend(job.lease, ms)
+    def _check(self, job: object) -> None:
+        """Refuse anything but a held job of this queue."""
+        if isinstance(job, NoJob):
+            raise InvalidArgument("There was no job to lease, so there is nothing to settle. Check first: `if job:`.")
+        if not isinstance(job, HeldJob):
+            raise invalid("job", f"one that `lease` of queue {self.name!r} returned", type(job).__name__)
+        if job.queue != self.name:
+            other = f"one of {job.queue!r}"
+            raise invalid("job", f"one of queue {self.name!r}", other, f"Use app.queue({job.queue!r}).")
 
-    def _progress(self, job: HeldJob, current: object, total: object, text: object) -> Steps[bool]:
-        held_of(self.name, job)
-        self._client.require(Feature.PROGRESS)
-        return self._client.engine.progress(job.lease, progress_of(current, total, text))
+
+def _lease_ms(seconds: object) -> int:
+    return names.duration_ms(seconds, "seconds", least_ms=limits.MIN_LEASE_MS, most_ms=limits.MAX_LEASE_MS)
+
+
+def _until(block: bool, timeout: object) -> float:
+    """Return the monotonic time at which a lease stops waiting for a job."""
+    wait_s = seconds_or_none(timeout)
+    if not block:
+        return -math.inf
+    return math.inf if wait_s is None else time.monotonic() + wait_s
+
+
+def _wait_ms(leased: Leased, left_ms: float) -> int:
+    """Return how long to wait before the next claim; 0: give up. Bounded, because wake-ups may be lost."""
+    most = limits.IDLE_WAIT_MS if leased.next_ms is None else min(limits.IDLE_WAIT_MS, leased.next_ms)
+    return 0 if left_ms < 1 else max(limits.MIN_WAIT_MS, round(min(left_ms, most)))
+
+
+def _check_completed(job: HeldJob, completed: bool) -> None:
+    if not completed:
+        raise LeaseLost(
+            f"The lease of job {job.id!r} expired before its block ended, so the job runs again. Lease it for longer, "
+            "or call `extend` in time."
+        )

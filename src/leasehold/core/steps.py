@@ -12,7 +12,7 @@ writes carries a `Nonce` and remembers its answer.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Coroutine, Generator
 from dataclasses import dataclass, field, replace
 from hashlib import sha1
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
@@ -150,3 +150,13 @@ def durably(steps: Steps[T], replicas: int) -> Steps[Durable[T]]:
         return Durable(stop.value, fewest, trouble)
     finally:
         steps.close()
+
+
+def finish(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine that never suspends, and return its answer."""
+    try:
+        coroutine.send(None)
+    except StopIteration as stop:
+        answer: T = stop.value
+        return answer
+    raise AssertionError("a coroutine of blocking code has suspended")

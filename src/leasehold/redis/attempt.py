@@ -11,7 +11,7 @@ import os
 import random
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from typing import Any, Generic, Protocol, TypeVar
 
 from leasehold.core import limits
@@ -231,13 +231,3 @@ class Retrying(ABC, Generic[L]):
     def _check_open(self) -> None:
         if self._closed:
             raise InvalidArgument("This driver was closed. Make a new one.")
-
-
-def finish(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine that never suspends, and return its answer."""
-    try:
-        coroutine.send(None)
-    except StopIteration as stop:
-        answer: T = stop.value
-        return answer
-    raise AssertionError("a coroutine of the blocking driver has suspended")

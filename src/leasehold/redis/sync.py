@@ -14,9 +14,9 @@ import os
 import time
 from typing import TypeVar
 
-from leasehold.core.steps import Reply, Steps
+from leasehold.core.steps import Reply, Steps, finish
 from leasehold.redis import replies
-from leasehold.redis.attempt import Retrying, finish
+from leasehold.redis.attempt import Retrying
 from leasehold.redis.connector import Connection, socket_of
 from leasehold.redis.subscription import Subscription
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from leasehold import Leasehold
-from leasehold.client.lease import HeldJob
+from leasehold.client.queue import HeldJob
 from tests.faults.harness import jobs
 from tests.faults.harness.chronicle import BY_HAND
 from tests.faults.harness.history import Event, Op
