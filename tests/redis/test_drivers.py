@@ -36,7 +36,7 @@ MakeServer = Callable[..., RedisServer]
 
 
 @pytest.mark.parametrize("protocol", [2, 3])
-def test_a_reply_has_one_shape_whatever_the_protocol(server: RedisServer, drive: MakeDrive, protocol: int) -> None:
+def test_replies_have_one_shape_whatever_the_url_says(server: RedisServer, drive: MakeDrive, protocol: int) -> None:
     one = drive(f"{server.url}?protocol={protocol}")
     one.run(command("HSET", "h", "a", 1, "b", 2.5))
     one.run(command("ZADD", "z", 1.5, "x", 2, "y"))

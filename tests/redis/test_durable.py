@@ -48,9 +48,8 @@ def test_a_durable_write_is_on_the_replica_when_the_call_returns(pair: Pair, dri
         assert pair.replica.command("LLEN", "log") == number
 
 
-@pytest.mark.parametrize("protocol", [2, 3])
-def test_too_few_replicas_are_counted_and_the_answer_is_kept(pair: Pair, drive: MakeDrive, protocol: int) -> None:
-    one = drive(f"{pair.master.tcp_url}?protocol={protocol}")
+def test_too_few_replicas_are_counted_and_the_answer_is_kept(pair: Pair, drive: MakeDrive) -> None:
+    one = drive(pair.master.tcp_url)
     assert one.run(durably(append(), 2)) == Durable(1, 1)
     pair.replica.pause()
     try:

@@ -115,7 +115,7 @@ def test_parent_and_child_share_nothing_after_a_fork(server: RedisServer, make: 
 
 
 def test_a_subscription_brings_messages_in_their_order(server: RedisServer, make: MakeDriver) -> None:
-    driver = make(f"{server.url}?protocol=3")
+    driver = make(server.url)
     with driver.subscribe("channel") as messages:
         for text in ("one", "two"):
             assert driver.run(command("PUBLISH", "channel", text)) == 1

@@ -65,9 +65,8 @@ def secure(redis_binary: str, tmp_path_factory: pytest.TempPathFactory) -> Itera
         server.close()
 
 
-@pytest.mark.parametrize("protocol", [2, 3])
-def test_a_verified_connection_carries_everything(secure: Secure, drive: MakeDrive, protocol: int) -> None:
-    one = drive(secure.url(secure.port, ssl_ca_certs=secure.ca, protocol=protocol))
+def test_a_verified_connection_carries_everything(secure: Secure, drive: MakeDrive) -> None:
+    one = drive(secure.url(secure.port, ssl_ca_certs=secure.ca))
     assert one.run(record())[1] == 1
     payload = bytes(range(256)) * 10_000
     assert one.run(command("ECHO", payload)) == payload

@@ -23,7 +23,7 @@ from leasehold.redis.url import Target, Tls, master_of, sentinel_of
         ("redis://:pw@h/0", Target("redis", "h", password="pw"), "redis://***@h:6379/0"),
         ("redis://u:p%40%3A%2F@h", Target("redis", "h", username="u", password="p@:/"), "redis://***@h:6379/0"),
         ("redis://:p@ss@h", Target("redis", "h", password="p@ss"), "redis://***@h:6379/0"),
-        ("redis://h?protocol=3", Target("redis", "h", protocol=3), "redis://h:6379/0"),
+        ("redis://h?protocol=3", Target("redis", "h"), "redis://h:6379/0"),
         ("unix:///run/r.sock?db=2", Target("unix", path="/run/r.sock", db=2), "unix:///run/r.sock?db=2"),
         ("unix://u:pw@/r.sock", Target("unix", path="/r.sock", username="u", password="pw"), "unix://***@/r.sock"),
         ("unix:///r.sock?password=pw", Target("unix", path="/r.sock", password="pw"), "unix://***@/r.sock"),

@@ -19,7 +19,7 @@ from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 Arg: TypeAlias = str | bytes | int | float
 Reply: TypeAlias = Any
-"""None, int, bytes, or a list of replies: the same for RESP2 and RESP3, and for every version of the Redis client."""
+"""None, int, bytes, or a list of replies: the same for every version of the Redis client."""
 
 
 @dataclass(frozen=True, slots=True)

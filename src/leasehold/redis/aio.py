@@ -19,31 +19,15 @@ import os
 from typing import Any, TypeVar
 
 from leasehold.core.errors import InvalidArgument
-from leasehold.core.steps import Reply, Steps, Watcher
+from leasehold.core.steps import Steps, Watcher
 from leasehold.redis.attempt import Retrying
-from leasehold.redis.connector import AsyncConnection, ask_within
+from leasehold.redis.link import AsyncLink
 from leasehold.redis.pubsub import AsyncSubscription, PubSub
 
 T = TypeVar("T")
 
 
-class _Link:
-    """A connection, and whether it has replied before."""
-
-    __slots__ = ("connection", "has_replied")
-
-    def __init__(self, connection: AsyncConnection) -> None:
-        self.connection = connection
-        self.has_replied = False
-
-    async def ask(self, data: bytes, timeout_s: float, silence_s: float, led: bool = False) -> Reply:
-        return await ask_within(self.connection, data, timeout_s, silence_s, led)
-
-    async def close(self) -> None:
-        await self.connection.disconnect(nowait=True)
-
-
-class AsyncDriver(Retrying[_Link]):
+class AsyncDriver(Retrying[AsyncLink]):
     """Runs steps against one Redis, on one event loop. The twin of `SyncDriver`: same options, same errors.
 
         driver = AsyncDriver("redis://localhost:6379/0")
@@ -53,6 +37,8 @@ class AsyncDriver(Retrying[_Link]):
     so that nobody else can be given that reply. It starts afresh in a forked child and, when the loop it belonged to is
     closed, on the next loop; raises `InvalidArgument` when it is used on two running loops.
     """
+
+    _kind = AsyncLink
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -102,12 +88,6 @@ class AsyncDriver(Retrying[_Link]):
             for link in idle:
                 await link.connection.disconnect()
             self._connector.close()
-
-    async def _connect(self, timeout_s: float) -> _Link:
-        return _Link(await self._connector.aconnect(timeout_s=timeout_s))
-
-    async def _sleep(self, seconds: float) -> None:
-        await asyncio.sleep(seconds)
 
     def _check_home(self) -> None:
         self._check_open()

@@ -1,7 +1,6 @@
 """The retry loop of both drivers: runs steps, sends each call until it has a reply or its time is over.
 
-It is written once, as coroutines. The asyncio driver awaits them; the blocking driver's links and pauses block instead
-of awaiting, so that its coroutines end in their first step (`finish`).
+It is written once, as coroutines. The links of the blocking driver block instead of suspending: see `link`.
 """
 
 from __future__ import annotations
@@ -10,9 +9,8 @@ import math
 import os
 import random
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Final, Generic, TypeVar
 
 from leasehold.core import limits
 from leasehold.core.errors import InvalidArgument, LeaseholdError, Unreachable
@@ -20,36 +18,27 @@ from leasehold.core.patience import RetryBudget
 from leasehold.core.steps import Acknowledged, Command, Draw, Invoke, Reply, Steps, WaitLost
 from leasehold.redis import replies
 from leasehold.redis.availability import Availability
-from leasehold.redis.connector import MAX_IDLE_CONNECTIONS, Connector
+from leasehold.redis.connector import Connector
+from leasehold.redis.link import Link
 from leasehold.redis.replies import Action
 from leasehold.redis.sessions import Session, Sessions
 from leasehold.redis.url import Target
-from leasehold.redis.wire import acknowledged, first_key, flat, packed, packed_text, packed_wait, time_for, wait_in
+from leasehold.redis.wire import acknowledged, first_key, packed, packed_text, packed_wait, time_for, wait_in
 
 T = TypeVar("T")
-
-
-class Link(Protocol):
-    """A connection to Redis, and whether it has replied before."""
-
-    connection: Any
-    has_replied: bool
-
-    async def ask(self, data: bytes, timeout_s: float, silence_s: float, led: bool = False) -> Reply:
-        """The reply to the command in `data`; `led`: to the second of two commands, after a wait.
-
-        Raises `TimeoutError` when the reply has not begun after `timeout_s`, or pauses for longer than `silence_s`.
-        """
-        ...
-
-    async def close(self) -> None: ...
 
 
 L = TypeVar("L", bound=Link)
 
 
-class Retrying(ABC, Generic[L]):
+MAX_IDLE_CONNECTIONS: Final = 64
+"""How many idle connections a driver keeps open for its next calls."""
+
+
+class Retrying(Generic[L]):
     """What both drivers share. `SyncDriver` describes the options."""
+
+    _kind: type[L]
 
     def __init__(
         self,
@@ -68,7 +57,6 @@ class Retrying(ABC, Generic[L]):
         self._reply_timeout = reply_timeout_ms / limits.SECOND
         self._max_idle = max_idle
         self._random = draw_random
-        self._resp3 = self._target.protocol == 3
         # Lists whose pop and append are atomic, so threads share them without a lock.
         self._idle: list[L] = []
         self._sessions = Sessions()
@@ -79,12 +67,6 @@ class Retrying(ABC, Generic[L]):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({str(self._target)!r})"
-
-    @abstractmethod
-    async def _connect(self, timeout_s: float) -> L: ...
-
-    @abstractmethod
-    async def _sleep(self, seconds: float) -> None: ...
 
     async def _run(self, steps: Steps[T]) -> T:
         session: Session | None = None
@@ -128,7 +110,6 @@ class Retrying(ABC, Generic[L]):
             try:
                 link = await self._take(fresh, left)
                 reply = await link.ask(data, bound, self._reply_timeout, led)
-                reply = flat(call, reply) if self._resp3 else reply
                 if isinstance(call, Invoke) and call.replicas:
                     reply = await self._wait(link, call.replicas, reply)
             except Exception as error:
@@ -147,7 +128,7 @@ class Retrying(ABC, Generic[L]):
                     if wait_in(call) is not None:
                         raise WaitLost(replies.cause_of(error), replies.timed_out(error)) from error
                     patience = patience or RetryBudget(self._patience, self._random)
-                    await self._sleep(self._pause(patience, error, bound))
+                    await self._kind.sleep(self._pause(patience, error, bound))
                 elif replies.is_reply(error):
                     raise replies.error_of(error, str(self._target), first_key(call)) from None
                 else:
@@ -191,10 +172,10 @@ class Retrying(ABC, Generic[L]):
                 link = self._idle.pop()
             except IndexError:
                 break
-            if not self._connector.outdated(link.connection):
+            if not self._connector.outdated(link):
                 return link
             await link.close()
-        return await self._connect(left_s)
+        return await self._connector.open(self._kind, timeout_s=left_s)
 
     async def _put(self, link: L | None, usable: bool) -> None:
         if link is not None and not (usable and self._keep(link)):

@@ -23,7 +23,8 @@ from leasehold.core.errors import Unreachable
 from leasehold.core.patience import ReconnectBackoff
 from leasehold.redis import replies
 from leasehold.redis.availability import Availability
-from leasehold.redis.connector import AsyncConnection, Connector, pack
+from leasehold.redis.connector import Connector
+from leasehold.redis.link import AsyncLink, pack
 from leasehold.redis.replies import Action
 from leasehold.redis.subscription import PING_MS
 
@@ -73,13 +74,13 @@ class PubSub:
 
     def __init__(
         self,
-        dialler: Connector,
+        connector: Connector,
         patience_s: float,
         reply_timeout_s: float,
         draw_random: Callable[[], float],
         condition: Availability,
     ) -> None:
-        self._dialler = dialler
+        self._connector = connector
         self._patience = patience_s
         self._reply_timeout = reply_timeout_s
         self._random = draw_random
@@ -112,7 +113,7 @@ class PubSub:
                 await subscription.ready.wait()
         except TimeoutError:
             last = self._last_error or TimeoutError("no reply in time")
-            raise replies.unreachable(str(self._dialler), self._patience, last) from self._last_error
+            raise replies.unreachable(str(self._connector), self._patience, last) from self._last_error
         if subscription.failure is not None:
             raise subscription.failure
 
@@ -144,29 +145,29 @@ class PubSub:
         """Keep a connection while there are subscriptions. Ends after it is lost and none is left."""
         renewals = ReconnectBackoff(self._random)
         while True:
-            connection: AsyncConnection | None = None
+            link: AsyncLink | None = None
             began = math.inf  # not connected yet
             try:
-                connection = await self._dialler.aconnect(protocol=2)
+                link = await self._connector.open(AsyncLink)
                 self._begin()
                 began = time.monotonic()
-                await self._talk(connection)
+                await self._talk(link)
             except Exception as error:
                 self._last_error = error
                 if not self._listeners:
                     return
                 # A connection closed by the other end proves nothing: the next attempt shows whether Redis responds.
-                silent = replies.timed_out(error) or connection is None
+                silent = replies.timed_out(error) or link is None
                 if replies.action_of(error) not in (Action.RESEND, Action.RECONNECT):
-                    self._fail(replies.error_of(error, str(self._dialler)) if replies.is_reply(error) else error)
+                    self._fail(replies.error_of(error, str(self._connector)) if replies.is_reply(error) else error)
                     if not self._established:
                         return
                 elif silent:
                     self._condition.lost(error, _PING_S + self._reply_timeout)
             finally:
                 self._connected = False
-                if connection is not None:
-                    await connection.disconnect(nowait=True)
+                if link is not None:
+                    await link.close()
             now = time.monotonic()
             await asyncio.sleep(renewals.lost(now - began, now))
 
@@ -179,29 +180,29 @@ class PubSub:
         for channel in self._listeners:
             self._order("SUBSCRIBE", channel)
 
-    async def _talk(self, connection: AsyncConnection) -> None:
-        sender = asyncio.create_task(self._send_all(connection), name="leasehold subscriptions, sending")
+    async def _talk(self, link: AsyncLink) -> None:
+        sender = asyncio.create_task(self._send_all(link), name="leasehold subscriptions, sending")
         try:
             while True:
                 # The sender sends PINGs, so silence means that the other end is gone.
                 async with asyncio.timeout(_PING_S + self._reply_timeout):
-                    item = await connection.read_response()
+                    item = await link.connection.read_response()
                 self._take_in(item)
         finally:
             sender.cancel()
             await asyncio.gather(sender, return_exceptions=True)
 
-    async def _send_all(self, connection: AsyncConnection) -> None:
+    async def _send_all(self, link: AsyncLink) -> None:
         while True:
             try:
                 async with asyncio.timeout(_PING_S):
                     await self._work.wait()
             except TimeoutError:
-                await connection.send_packed_command([pack(("PING",))], False)
+                await link.connection.send_packed_command([pack(("PING",))], False)
                 continue
             self._work.clear()
             while self._outbox:
-                await connection.send_packed_command([pack(self._next_command())], False)
+                await link.connection.send_packed_command([pack(self._next_command())], False)
 
     def _next_command(self) -> tuple[str | bytes, ...]:
         what, channel = self._outbox.popleft()

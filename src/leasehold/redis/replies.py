@@ -72,25 +72,6 @@ ACTIONS: Final = {
     "EXECABORT": Action.RAISE,
 }
 
-# If the client has removed the prefix, the class of its exception replaces it. Subclasses come first.
-_CLASSES: Final[tuple[tuple[type[Exception], str], ...]] = (
-    (client.BusyLoadingError, "LOADING"),
-    (client.NoScriptError, "NOSCRIPT"),
-    (client.OutOfMemoryError, "OOM"),
-    (client.ReadOnlyError, "READONLY"),
-    (client.NoPermissionError, "NOPERM"),
-    (client.ExecAbortError, "EXECABORT"),
-    (client.AuthenticationWrongNumberOfArgsError, "ERR"),
-    (client.AuthenticationError, "WRONGPASS"),
-    (client.MasterDownError, "MASTERDOWN"),
-    (client.ClusterDownError, "CLUSTERDOWN"),
-    (client.TryAgainError, "TRYAGAIN"),
-    (client.ClusterCrossSlotError, "CROSSSLOT"),
-    (client.MovedError, "MOVED"),
-    (client.AskError, "ASK"),
-    (client.ModuleError, "ERR"),
-)
-
 # The connection failed, or the data on it was not a reply.
 _LOST: Final = (client.ConnectionError, client.TimeoutError, client.InvalidResponse, OSError, EOFError)
 
@@ -140,13 +121,10 @@ def _split(text: str) -> tuple[str, str]:
 
 def text_of(error: Exception) -> str:
     """Return the error reply as Redis sent it, even if the client library has removed its prefix."""
-    reply = getattr(error, "reply", None)
-    if isinstance(reply, str):
-        return reply
-    for kind, prefix in _CLASSES:
-        if isinstance(error, kind):
-            return f"{prefix} {error}"
-    return str(error)
+    # The parsers of `link` keep the text. The client itself raises an error for a refused AUTH.
+    text: str = getattr(error, "reply", str(error))
+    is_own = isinstance(error, client.AuthenticationError) and not hasattr(error, "reply")
+    return f"WRONGPASS {text}" if is_own else text
 
 
 def is_reply(error: Exception) -> TypeGuard[client.RedisError]:
@@ -246,12 +224,16 @@ def make_error(kind: type[Trouble], found: str, remedy: str, meaning: str = "") 
 
 def never_connected(error: BaseException) -> bool:
     """Return whether there was no connection (refused, or no such host or socket), so that nothing was sent."""
+    return any(isinstance(link, _NO_CONNECTION) for link in chain(error))
+
+
+def chain(error: BaseException) -> Iterator[BaseException]:
+    """Yield an exception and up to four of its causes."""
     link: BaseException | None = error
     for _ in range(_MAX_LINKS):
-        if isinstance(link, _NO_CONNECTION):
-            return True
-        link = None if link is None else link.__cause__ or link.__context__
-    return False
+        if link is not None:
+            yield link
+            link = link.__cause__ or link.__context__
 
 
 def error_of(error: Exception, where: str, key: str = "") -> LeaseholdError:

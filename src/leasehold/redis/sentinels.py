@@ -1,4 +1,4 @@
-"""Finds the master of a service through its sentinels. Pure: which server to ask next, and what its answer means.
+"""Connects to the master of a service, which its sentinels name.
 
 Each connection is a new search: it asks the sentinels in turn, beginning with the last that was right, and uses the
 server they name only if that server confirms that it is a master. So no call reaches a replica or a demoted master.
@@ -6,41 +6,27 @@ server they name only if that server confirms that it is a master. So no call re
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeVar
 
 import redis.exceptions as client
 
 from leasehold.core import limits
 from leasehold.core.errors import AccessDenied
-from leasehold.core.steps import Arg
 from leasehold.redis import replies
+from leasehold.redis.link import Link, pack
 from leasehold.redis.log import log_event
 from leasehold.redis.replies import Action
 from leasehold.redis.url import Address, Target, master_of, sentinel_of, shown
+
+L = TypeVar("L", bound=Link)
 
 SENTINEL_MS: Final = 1 * limits.SECOND
 """How long each step with one sentinel may take before the next sentinel is asked."""
 
 _SENTINEL_S: Final = SENTINEL_MS / limits.SECOND
 # HELLO without arguments changes nothing, returns the role, and unlike ROLE every user may call it.
-_WHO_ARE_YOU: Final = ("HELLO",)
+_WHO_ARE_YOU: Final = pack(("HELLO",))
 _PASSING: Final = (Action.RESEND, Action.RECONNECT)
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """Connect to a server and send it `args`. `wanted`: keep the connection if the reply is that of a master."""
-
-    target: Target
-    args: tuple[Arg, ...]
-    timeout_s: float
-    wanted: bool = False
-
-
-Search: TypeAlias = Generator[Question, Any, None]
-"""Receives the reply to each question, or the exception. Ends after the master's; raises if there is no master."""
 
 
 class Sentinels:
@@ -51,8 +37,9 @@ class Sentinels:
         self._first = 0
         self.master: Address | None = None
 
-    def search(self, timeout_s: float) -> Search:
-        """Search once. Each step with a sentinel has its own limit; `timeout_s` limits each step with the master.
+    async def connect(self, kind: type[L], timeout_s: float) -> L:
+        """Find the master and connect to it. Each step with a sentinel has its own limit; `timeout_s` limits each step
+        with the master.
 
         Raises `AccessDenied` and errors of the connection.
         """
@@ -60,7 +47,7 @@ class Sentinels:
         for turn in range(len(sentinels)):
             position = (self._first + turn) % len(sentinels)
             try:
-                address = self._named(sentinels[position], (yield self._where(sentinels[position], timeout_s)))
+                address = await self._ask_sentinel(sentinels[position], kind, min(timeout_s, _SENTINEL_S))
             except Exception as error:
                 failures.append(_of_sentinel(sentinels[position], error))
                 continue
@@ -68,22 +55,22 @@ class Sentinels:
                 continue
             tried.add(address)
             try:
-                reply = yield Question(master_of(self._target, address), _WHO_ARE_YOU, timeout_s, wanted=True)
+                link = await _dial_master(master_of(self._target, address), kind, timeout_s)
             except Exception as error:
                 failures.append(error)
                 continue
-            if is_master(reply):
-                self._found(position, address)
-                return
-            failures.append(client.ConnectionError(f"{shown(address)} is named as the master and is none"))
+            self._found(position, address)
+            return link
         # A retry does not mend a refusal, so report it first; otherwise report the last failure.
         raise next((error for error in failures if replies.action_of(error) not in _PASSING), failures[-1])
 
-    def _where(self, sentinel: Address, timeout_s: float) -> Question:
-        ask = ("SENTINEL", "GET-MASTER-ADDR-BY-NAME", self._target.service)
-        return Question(sentinel_of(self._target, sentinel), ask, min(timeout_s, _SENTINEL_S))
-
-    def _named(self, sentinel: Address, reply: Any) -> Address:
+    async def _ask_sentinel(self, sentinel: Address, kind: type[L], timeout_s: float) -> Address:
+        link = await kind.dial(sentinel_of(self._target, sentinel), timeout_s)
+        try:
+            question = pack(("SENTINEL", "GET-MASTER-ADDR-BY-NAME", self._target.service))
+            reply = await link.ask(question, timeout_s, timeout_s)
+        finally:
+            await link.close()
         if not isinstance(reply, list) or len(reply) != 2:
             raise client.ConnectionError(f"the sentinel {shown(sentinel)} knows no service {self._target.service!r}")
         return reply[0].decode(), int(reply[1])
@@ -94,15 +81,17 @@ class Sentinels:
             log_event("master_changed", at=self._target, now=shown(address), before=shown(before))
 
 
-def is_master(reply: Any) -> bool:
-    """Return whether this reply to HELLO, of either protocol version, is a master's.
-
-    >>> is_master([b"server", b"redis", b"role", b"replica"])
-    False
-    """
-    if isinstance(reply, list):
-        reply = dict(zip(reply[::2], reply[1::2], strict=False))
-    return isinstance(reply, dict) and reply.get(b"role") == b"master"
+async def _dial_master(target: Target, kind: type[L], timeout_s: float) -> L:
+    """Connect to a server. Raises `ConnectionError` if it is not a master."""
+    link = await kind.dial(target, timeout_s)
+    try:
+        reply = await link.ask(_WHO_ARE_YOU, timeout_s, timeout_s)
+        if dict(zip(reply[::2], reply[1::2], strict=False)).get(b"role") != b"master":
+            raise client.ConnectionError(f"{shown((target.host, target.port))} is named as the master and is none")
+    except BaseException:
+        await link.close()
+        raise
+    return link
 
 
 def _of_sentinel(sentinel: Address, error: Exception) -> Exception:

@@ -14,9 +14,11 @@ from typing import Any, Final, Self
 
 from leasehold.core import limits
 from leasehold.core.patience import ReconnectBackoff, RetryBudget
+from leasehold.core.steps import finish
 from leasehold.redis import replies
 from leasehold.redis.availability import Availability
-from leasehold.redis.connector import Connection, Connector, pack, socket_of
+from leasehold.redis.connector import Connector
+from leasehold.redis.link import BlockingLink, pack
 from leasehold.redis.replies import Action
 
 PING_MS: Final = 5 * limits.SECOND
@@ -32,20 +34,20 @@ class Subscription:
 
     def __init__(
         self,
-        dialler: Connector,
+        connector: Connector,
         channel: str | bytes,
         patience_s: float,
         reply_timeout_s: float,
         draw_random: Callable[[], float],
         condition: Availability,
     ) -> None:
-        self._dialler = dialler
+        self._connector = connector
         self._channel = channel.encode() if isinstance(channel, str) else channel
         self._patience = patience_s
         self._reply_timeout = reply_timeout_s
         self._random = draw_random
         self._condition = condition
-        self._connection: Connection | None = None
+        self._link: BlockingLink | None = None
         self._renewals = ReconnectBackoff(draw_random)
         self._began = 0.0
 
@@ -94,8 +96,7 @@ class Subscription:
         patience = RetryBudget(self._patience, self._random)
         while True:
             try:
-                # Always RESP2: with RESP3 messages are pushes, which the versions of the client treat differently.
-                self._connection = self._dialler.connect(protocol=2)
+                self._link = finish(self._connector.open(BlockingLink))
                 self._send("SUBSCRIBE", self._channel)
                 if self._read(self._reply_timeout) is None:
                     raise TimeoutError("no answer to SUBSCRIBE")
@@ -108,34 +109,34 @@ class Subscription:
                 action = replies.action_of(error)
                 if action not in (Action.RESEND, Action.RECONNECT):
                     if replies.is_reply(error):
-                        raise replies.error_of(error, str(self._dialler)) from None
+                        raise replies.error_of(error, str(self._connector)) from None
                     raise
                 self._condition.lost(error, _PING_S + self._reply_timeout)
                 delay = patience.failed(time.monotonic())
                 if delay is None:
-                    raise replies.unreachable(str(self._dialler), self._patience, error) from error
+                    raise replies.unreachable(str(self._connector), self._patience, error) from error
                 time.sleep(delay)
             except BaseException:
                 self._drop()
                 raise
 
     def _send(self, *args: str | bytes) -> None:
-        assert self._connection is not None
-        self._connection.send_packed_command([pack(args)], False)
+        assert self._link is not None
+        self._link.connection.send_packed_command([pack(args)], False)
 
     def _read(self, timeout_s: float) -> Any:
         """Return what arrives within the time, else None. The parser keeps an incomplete item for the next read."""
-        if self._connection is None:
+        if self._link is None:
             raise ConnectionError("not connected")
-        socket_of(self._connection).settimeout(max(timeout_s, _AT_LEAST_S))
+        self._link.set_timeout(max(timeout_s, _AT_LEAST_S))
         try:
-            return self._connection.read_response(disconnect_on_error=False)
+            return self._link.connection.read_response(disconnect_on_error=False)
         except Exception as error:
             if replies.timed_out(error):
                 return None
             raise
 
     def _drop(self) -> None:
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            connection.disconnect()
+        link, self._link = self._link, None
+        if link is not None:
+            finish(link.close())

@@ -11,46 +11,17 @@
 from __future__ import annotations
 
 import os
-import time
 from typing import TypeVar
 
-from leasehold.core.steps import Reply, Steps, finish
-from leasehold.redis import replies
+from leasehold.core.steps import Steps, finish
 from leasehold.redis.attempt import Retrying
-from leasehold.redis.connector import Connection, socket_of
+from leasehold.redis.link import BlockingLink
 from leasehold.redis.subscription import Subscription
 
 T = TypeVar("T")
 
 
-class _Link:
-    """A connection with a timeout for each reply. Its coroutines block."""
-
-    __slots__ = ("_send", "_socket", "_timeout", "connection", "has_replied")
-
-    def __init__(self, connection: Connection) -> None:
-        self.connection = connection
-        self._send = connection.send_packed_command
-        self._socket = socket_of(connection)
-        self._timeout = -1.0
-        self.has_replied = False
-
-    async def ask(self, data: bytes, timeout_s: float, silence_s: float, led: bool = False) -> Reply:
-        # The timeout is that of the socket: for sending as a whole, and for each piece of the reply that arrives.
-        if timeout_s != self._timeout:
-            self._socket.settimeout(timeout_s)
-            self._timeout = timeout_s
-        self._send([data], False)
-        if led:
-            with replies.ignoring_refusal():
-                self.connection.read_response()
-        return self.connection.read_response()
-
-    async def close(self) -> None:
-        self.connection.disconnect()
-
-
-class SyncDriver(Retrying[_Link]):
+class SyncDriver(Retrying[BlockingLink]):
     """Runs steps against one Redis, for programs without an event loop. Times in milliseconds.
 
         driver = SyncDriver("redis://localhost:6379/0", patience_ms=2_000)
@@ -64,6 +35,8 @@ class SyncDriver(Retrying[_Link]):
     Nothing is sent before the first `run`. Safe to use from several threads and after a fork. Tests that want a call
     to fail wrap the steps. Raises `NotConfigured` when the URL cannot be used.
     """
+
+    _kind = BlockingLink
 
     def run(self, steps: Steps[T]) -> T:
         """Run an operation to its end and return its answer.
@@ -96,9 +69,3 @@ class SyncDriver(Retrying[_Link]):
             self._start_afresh()
         finish(self._drop_idle())
         self._connector.close()
-
-    async def _connect(self, timeout_s: float) -> _Link:
-        return _Link(self._connector.connect(timeout_s=timeout_s))
-
-    async def _sleep(self, seconds: float) -> None:
-        time.sleep(seconds)  # noqa: ASYNC251

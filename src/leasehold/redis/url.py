@@ -66,7 +66,6 @@ class Target:
     db: int = 0
     username: str | None = None
     password: str | None = None
-    protocol: Literal[2, 3] = 2
     tls: Tls = Tls()
     sentinels: tuple[Address, ...] = ()
     service: str = ""
@@ -90,11 +89,12 @@ class Target:
     def parse(cls, url: str) -> Target:
         """Parse a URL.
 
-            Target.parse("unix:///run/redis.sock?db=1&protocol=3")
+            Target.parse("unix:///run/redis.sock?db=1")
 
-        Options: `db`, `protocol` (2 or 3), `username`, `password`; for `rediss://` also `ssl_ca_certs`,
-        `ssl_ca_path`, `ssl_certfile`, `ssl_keyfile`, `ssl_cert_reqs` (required or none) and `ssl_check_hostname`; for
-        `redis+sentinel://` and `rediss+sentinel://` also `sentinel_username` and `sentinel_password`.
+        Options: `db`, `username`, `password`; for `rediss://` also `ssl_ca_certs`, `ssl_ca_path`, `ssl_certfile`,
+        `ssl_keyfile`, `ssl_cert_reqs` (required or none) and `ssl_check_hostname`; for `redis+sentinel://` and
+        `rediss+sentinel://` also `sentinel_username` and `sentinel_password`. `protocol` (2 or 3) is for other
+        programs that share the URL: Leasehold uses RESP2.
         Raises `NotConfigured`. Its text repeats no part of the URL that may be a password.
         """
         if url.startswith("embedded:"):
@@ -110,13 +110,12 @@ class Target:
         options = _options(parts)
         username = unquote(parts.username or "") or options.get("username") or None
         password = unquote(parts.password or "") or options.get("password") or None
-        protocol = _protocol(options.get("protocol", "2"))
         if scheme == "unix":
             # Only a secret may stand before the path. Anything else may be a password with a slash.
             if parts.netloc.rpartition("@")[2] or not parts.path.startswith("/"):
                 raise NotConfigured(f"A unix:// URL needs an absolute path, as in unix:///run/redis.sock. {_EXPECTED}")
             db = _db(options.get("db", "0"))
-            return cls("unix", path=unquote(parts.path), db=db, username=username, password=password, protocol=protocol)
+            return cls("unix", path=unquote(parts.path), db=db, username=username, password=password)
         return cls(
             "rediss" if scheme == "rediss" else "redis",
             host=unquote(parts.hostname or "localhost"),
@@ -124,7 +123,6 @@ class Target:
             db=_db(options.get("db") or unquote(parts.path).strip("/") or "0"),
             username=username,
             password=password,
-            protocol=protocol,
             tls=_tls(options),
         )
 
@@ -144,7 +142,6 @@ def master_of(target: Target, address: Address) -> Target:
         db=target.db,
         username=target.username,
         password=target.password,
-        protocol=target.protocol,
         tls=target.tls,
     )
 
@@ -152,7 +149,7 @@ def master_of(target: Target, address: Address) -> Target:
 def sentinel_of(target: Target, address: Address) -> Target:
     """Return the target of one sentinel, with the sentinels' own user and password, if any."""
     user, password = target.sentinel_username, target.sentinel_password
-    return replace(master_of(target, address), db=0, username=user, password=password, protocol=2)
+    return replace(master_of(target, address), db=0, username=user, password=password)
 
 
 def _split(url: str) -> SplitResult:
@@ -187,7 +184,6 @@ def _sentinels(url: str) -> Target:
         db=_db(options.get("db") or unquote(db) or "0"),
         username=unquote(username) or options.get("username") or None,
         password=unquote(password) or options.get("password") or None,
-        protocol=_protocol(options.get("protocol", "2")),
         tls=_tls(options),
         sentinels=found,
         service=unquote(service),
@@ -223,6 +219,8 @@ def _options(parts: SplitResult) -> dict[str, str]:
             f"The Redis URL has an unknown option {shown}. It must be one of: {', '.join(sorted(allowed))}. Timeouts, "
             "retries and pools belong to Leasehold."
         )
+    if options.get("protocol", "2") not in ("2", "3"):
+        raise NotConfigured("The option `protocol` of the Redis URL must be 2 or 3.")
     return options
 
 
@@ -241,16 +239,6 @@ def _db(text: str) -> int:
             f"The database in the Redis URL must be a number, as in redis://localhost:6379/0. {_ENCODE}"
         )
     return int(text)
-
-
-def _protocol(text: str) -> Literal[2, 3]:
-    match text:
-        case "2":
-            return 2
-        case "3":
-            return 3
-        case _:
-            raise NotConfigured("The option `protocol` of the Redis URL must be 2 or 3.")
 
 
 def _tls(options: dict[str, str]) -> Tls:

@@ -1,13 +1,13 @@
-"""What both drivers share about one call: its bytes, how long its reply may take, and replies in one shape."""
+"""What both drivers share about one call: its bytes and how long its reply may take."""
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from leasehold.core import limits
 from leasehold.core.steps import Acknowledged, Command, Invoke, Reply
 from leasehold.redis import replies
-from leasehold.redis.connector import pack
+from leasehold.redis.link import pack
 from leasehold.redis.replies import Action
 
 BLOCK_LATE_MS: Final = 1_500
@@ -65,32 +65,3 @@ def acknowledged(reply: Reply, waited: Reply | Exception) -> Acknowledged:
 def first_key(call: Command | Invoke) -> str:
     """The first key of a script's call, to be named in an error; empty for a plain command."""
     return call.keys[0] if isinstance(call, Invoke) and call.keys else ""
-
-
-# With RESP3 these answer pairs as lists of two, with RESP2 one flat list.
-_PAIRS: Final = frozenset(
-    {"ZRANGE", "ZREVRANGE", "ZRANGEBYSCORE", "ZREVRANGEBYSCORE", "ZDIFF", "ZINTER", "ZUNION"}
-    | {"ZRANDMEMBER", "HRANDFIELD", "ZPOPMIN", "ZPOPMAX"}
-)
-
-
-def flat(call: Command | Invoke, reply: Any) -> Reply:
-    """A RESP3 reply in the shape that RESP2 gives it."""
-    reply = _plain(reply)
-    if not isinstance(reply, list) or not isinstance(call, Command) or str(call.args[0]).upper() not in _PAIRS:
-        return reply
-    return [part for item in reply for part in item] if all(isinstance(item, list) for item in reply) else reply
-
-
-def _plain(reply: Any) -> Reply:
-    if isinstance(reply, dict):
-        return [_plain(part) for item in reply.items() for part in item]
-    if isinstance(reply, list | set | frozenset | tuple):
-        return [_plain(part) for part in reply]
-    if isinstance(reply, bool):
-        return int(reply)
-    if isinstance(reply, float):
-        return format(reply, ".17g").encode()
-    if isinstance(reply, str):
-        return reply.encode()
-    return reply
