@@ -1,28 +1,12 @@
-"""What a worker may be told: its options."""
+"""From an app to its worker: the timeouts of its tasks, and the locks of its machine."""
 
 from __future__ import annotations
 
-from typing import Any
-
-import pytest
-
 from leasehold import Leasehold
 from leasehold.app import run
-from leasehold.app.run import WorkerOptions, timeouts_of
-from leasehold.core.errors import InvalidArgument
+from leasehold.app.run import timeouts_of
 from leasehold.core.task import TaskSpec
 from leasehold.processes.overdue import Timeouts
-
-
-def test_queues_with_weights():
-    options = WorkerOptions(("critical", "default"), weights={"critical": 5})
-    assert options.weights == {"critical": 5}
-
-
-@pytest.mark.parametrize("weights", [{"q": 0}, {"q": 101}, {"q": 1.5}, {"q": True}, {"": 1}, {"q": None}])
-def test_weights_that_cannot_be_right(weights: dict[str, Any]):
-    with pytest.raises(InvalidArgument):
-        WorkerOptions(("q",), weights=weights)
 
 
 def spec(name: str | None, timeout_ms: int | None, persistent: bool = False) -> TaskSpec:

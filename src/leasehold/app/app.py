@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping
-from types import MappingProxyType, TracebackType
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, Protocol, Self, TypeVar, overload
 
-from leasehold.app.handlers import RawHandler, batch_rule, checked_function, takes_one, takes_what_comes
+from leasehold.app.handlers import RawHandler, batch_rule, check_parameter, checked_function
 from leasehold.app.policy import (
     OF_RUN,
     OF_TASK,
     Defaults,
     Policy,
-    Rules,
     RunOptions,
     TaskDefaults,
     TaskOptions,
     checked_kinds,
     room_for,
+    rules_of,
     takes,
 )
-from leasehold.app.tasks import Definition, Task, default_name
+from leasehold.app.tasks import Task, default_name
 from leasehold.client.client import Client
 from leasehold.client.connections import Connections, Runner
 from leasehold.client.control import Control
@@ -44,9 +44,7 @@ if TYPE_CHECKING:
     from leasehold.runtime.handlers.middleware import AsyncMiddleware, Middleware, SyncMiddleware
 
 MAX_LISTENERS: Final = 100
-"""The most event listeners of one app."""
 MAX_MIDDLEWARE: Final = 50
-"""The most middleware functions of one app."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -184,17 +182,21 @@ class Leasehold:
 
         `name`: the task's name in jobs, `module.function` by default; producers and workers must agree. `timeout`:
         seconds for one attempt, None for no limit; by default an hour, and no limit for a persistent task. `retries`:
-        how many attempts after the first. `backoff`: the delay between attempts, a `Backoff` or a function of the
+        how many attempts after the first (3). `backoff`: the delay between attempts, a `Backoff` or a function of the
         number of failures and the error that returns seconds. `retry_on` and `fail_on`: which errors are retried, and
-        which are not; classes, or a function that returns True or False. `result_ttl`: how many seconds the record of a
-        completed job is kept, 0 for no record. `on_failure`: a function that is called with the `Job` and an
-        `ErrorInfo` after a job ended in `failed` or `broken`. Options left out fall back to `queue_defaults`, then to
-        the app's `defaults`. `lane`, `lane_limit`, `priority`, `unique` and `persistent`: defaults of its jobs, see
-        `Task.using`. `run_in`: "process" for a process that a timeout can kill; the default is a thread ("thread"), or
-        the event loop ("loop") for an async function. `max_memory`: how many more megabytes a job process may use.
+        which are not, which takes precedence; classes, or a function that returns True or False. `result_ttl`: how many
+        seconds the record of a completed job is kept (3,600), 0 for no record. `on_failure`: a function that is called
+        with the `Job` and an `ErrorInfo` after a job ended in `failed` or `broken`. Options left out fall back to
+        `queue_defaults`, then to the app's `defaults`. `lane`, `lane_limit`, `priority`, `unique` and `persistent`:
+        defaults of its jobs, see `Task.using`. `run_in`: "process" for a process that a timeout can kill; the default
+        is a thread ("thread"), or the event loop ("loop") for an async function. `max_memory`: how many more megabytes
+        a job process may use.
         Raises `InvalidArgument`, also for a name that is taken and for annotations that JSON cannot hold.
         """
-        policy = self._policy(queue, options, Place.of(run_in, max_memory))
+        own = rules_of(options, OF_RUN | OF_SHAPE | OF_TASK)
+        shape: Any = {name: value for name, value in options.items() if name in OF_SHAPE}
+        defaults = Options().using(OF_SHAPE, **shape).check()
+        policy = Policy(self._queue_name(queue), own, self._defaults, defaults, Place.of(run_in, max_memory))
         given = None if name is None else names.task_name(name)
 
         def register(function: Callable[..., Any]) -> Task[Any, Any, Any]:
@@ -203,7 +205,7 @@ class Leasehold:
             chosen = given or default_name(function)
             if chosen in self._tasks:
                 raise InvalidArgument(f"There already is a task {chosen!r}. Rename one of them with name=.")
-            task: Task[Any, Any, Any] = Task(Definition(self._client, chosen, function, policy), Options())
+            task: Task[Any, Any, Any] = Task(self._client, chosen, function, policy)
             self._tasks[chosen] = task
             return task
 
@@ -240,16 +242,14 @@ class Leasehold:
         if callable(queue):
             raise InvalidArgument('@app.handler needs the name of its queue: @app.handler("emails").')
         rule, place = batch_rule(batch, linger, one_lane), Place.of(run_in, max_memory)
-        own = Rules.of(options)
-        policy = Policy(self._queue_name(queue), own, self._defaults, place=place, batch=rule)
+        policy = Policy(self._queue_name(queue), rules_of(options), self._defaults, place=place, batch=rule)
         if one_lane:
             self._client.require(Feature.LANES)
 
         def register(function: Callable[..., Any]) -> RawHandler:
             checked_function(function, "@app.handler")
             place.check(function, "@app.handler", rule)
-            takes_one(function, "@app.handler")
-            takes_what_comes(function, rule is not None, "@app.handler")
+            check_parameter(function, batched=rule is not None)
             if policy.queue in self._handlers:
                 raise InvalidArgument(f"Queue {policy.queue!r} already has a handler. A queue can have one.")
             handler = self._handlers[policy.queue] = RawHandler(function, policy)
@@ -266,7 +266,7 @@ class Leasehold:
         that it names. The queue of the task counts, also for a job that `using(queue=...)` sends elsewhere. Raises
         `InvalidArgument`.
         """
-        self._defaults.set(self._queue_name(queue), Rules.of(options))
+        self._defaults.set(self._queue_name(queue), rules_of(options))
 
     @overload
     def on(self, kind: type[E], /) -> Callable[[Callable[[E], R]], Callable[[E], R]]: ...
@@ -337,7 +337,7 @@ class Leasehold:
 
         def persistent_timeout_ms() -> int:
             handler = self._handlers.get(checked)
-            return NO_TIMEOUT_MS if handler is None else handler.policy.own.timeout_ms or NO_TIMEOUT_MS
+            return NO_TIMEOUT_MS if handler is None else handler.policy.own.get("timeout_ms", NO_TIMEOUT_MS)
 
         return Queue(self._client, checked, persistent_timeout_ms)
 
@@ -352,22 +352,14 @@ class Leasehold:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         await self.aclose()
-
-    def _policy(self, queue: str, options: TaskOptions, place: Place) -> Policy:
-        shape: Any = {name: value for name, value in options.items() if name in OF_SHAPE}
-        own = Rules.of(options, OF_RUN | OF_SHAPE | OF_TASK)
-        defaults = Options().using(OF_SHAPE, **shape).check()
-        return Policy(self._queue_name(queue), own, self._defaults, defaults, place)
 
     def _queue_name(self, queue: object) -> str:
         """Check a queue's name, also for the keys of the protocol in use."""

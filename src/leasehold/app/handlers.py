@@ -16,9 +16,7 @@ from leasehold.core.signature import Results
 from leasehold.core.task import BatchRule, TaskSpec
 
 MAX_BATCH_SIZE: Final = 500
-"""The most jobs in one batch."""
 MAX_LINGER_MS: Final = limits.MINUTE
-"""The longest time that a job may wait for its batch to fill."""
 
 
 class RawHandler:
@@ -54,57 +52,50 @@ def checked_function(function: Callable[..., Any], what: str) -> None:
 
 
 _LISTS: Final = (list, tuple, abc.Sequence, abc.MutableSequence, abc.Collection, abc.Iterable, abc.Iterator)
-_UNIONS: Final = (typing.Union, types.UnionType)
 
 
-def takes_one(function: Callable[..., Any], what: str) -> None:
-    """Refuse a raw handler that cannot be called with only the job, or only the list of jobs."""
+def check_parameter(function: Callable[..., Any], batched: bool) -> None:
+    """Refuse a raw handler that cannot be called with only the job, or (`batched`) only the list of jobs.
+
+    So is one whose annotation is a job where it gets a list, or a list where it gets a job. Any other annotation, or
+    one that cannot be resolved, is accepted.
+    """
+    signature = inspect.signature(function)
     try:
-        inspect.signature(function).bind(None)
+        signature.bind(None)
     except TypeError:
         raise InvalidArgument(
-            f"{what}: {function.__qualname__} must take one argument, the job (or the list of jobs, with batch=)."
+            f"@app.handler: {function.__qualname__} must take one argument, the job (or the list of jobs, with batch=)."
         ) from None
-
-
-def takes_what_comes(function: Callable[..., Any], batched: bool, what: str) -> None:
-    """Refuse a raw handler whose annotation is one job where it gets a list, or a list where it gets one job.
-
-    Any other annotation, or one that cannot be resolved, is accepted.
-    """
-    parameter = next(iter(inspect.signature(function).parameters.values()))
-    if parameter.annotation is inspect.Parameter.empty:
-        return
-    field = f"{what}: {function.__qualname__}({parameter.name})"
-    annotation = inspect.formatannotation(parameter.annotation)
-    kinds = _kinds(_resolved(function, parameter.name))
+    parameter = next(iter(signature.parameters.values()))
+    field = f"@app.handler: {function.__qualname__}({parameter.name})"
+    kinds = _kinds(function, parameter.name)
     if batched and kinds == {"one"}:
-        raise invalid(field, "list[Job] with batch=", annotation)
+        raise invalid(field, "list[Job] with batch=", inspect.formatannotation(parameter.annotation))
     if not batched and kinds == {"many"}:
+        annotation = inspect.formatannotation(parameter.annotation)
         raise invalid(field, "a Job without batch=", annotation, "Set the size of a batch, as in batch=50.")
 
 
-def _resolved(function: Callable[..., Any], name: str) -> Any:
+def _kinds(function: Callable[..., Any], parameter: str) -> set[str]:
+    """Return what the parameter's annotation accepts: one, many, other."""
     from leasehold.runtime.jobs.job import Job
 
     # This also resolves a Job that is imported only for type checkers. The module's own name takes precedence.
     scope = {"Job": Job} | getattr(inspect.unwrap(function), "__globals__", {})
     try:
-        return typing.get_type_hints(function, scope).get(name)
+        annotation = typing.get_type_hints(function, scope).get(parameter)
     except Exception:  # annotations may raise any error, and this check is optional
-        return None
-
-
-def _kinds(annotation: Any) -> set[str]:
-    """Return what an annotation accepts: one, many, other."""
-    from leasehold.runtime.jobs.job import Job
-
-    origin = typing.get_origin(annotation) or annotation
-    if origin in _UNIONS:
-        return set().union(*(_kinds(arm) for arm in typing.get_args(annotation) if arm is not type(None)))
-    if isinstance(origin, type) and issubclass(origin, Job):
-        return {"one"}
-    return {"many" if origin in _LISTS else "other"}
+        return set()
+    is_union = typing.get_origin(annotation) in (typing.Union, types.UnionType)
+    kinds = set()
+    for arm in typing.get_args(annotation) if is_union else (annotation,):
+        kind = typing.get_origin(arm) or arm
+        if isinstance(kind, type) and issubclass(kind, Job):
+            kinds.add("one")
+        elif kind is not types.NoneType:
+            kinds.add("many" if kind in _LISTS else "other")
+    return kinds
 
 
 def batch_rule(batch: object, linger: object, one_lane: object) -> BatchRule | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypedDict, TypeVar
 
 from leasehold.client.options import NO_TIMEOUT_MS, Options, ShapeOptions, check_names, timeout_on_wire
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from leasehold.runtime.jobs.job import Job
 
 MAX_RESULT_TTL_MS: Final = 365 * limits.DAY
-"""The longest time that a result can be kept."""
 
 T = TypeVar("T")
 FailureHook: TypeAlias = "Callable[[Job, ErrorInfo], object]"
@@ -32,18 +31,7 @@ FailureHook: TypeAlias = "Callable[[Job, ErrorInfo], object]"
 
 
 class RunOptions(TypedDict, total=False):
-    """How jobs are run. None, except for the timeout, means: not given.
-
-    timeout     seconds (or a `timedelta`) for one attempt; None: no limit. An hour by default; only a persistent task's
-                own timeout applies to it
-    retries     how many attempts after the first; 3 by default
-    backoff     the delay between attempts: a `Backoff`, or a function of the number of failures so far and the error
-                that returns seconds
-    result_ttl  how many seconds the record of a completed job is kept, 0 for no record; an hour by default
-    retry_on    retry only these errors: classes, or a function that returns True or False for an error
-    fail_on     do not retry these errors; takes precedence over `retry_on`
-    on_failure  a function that is called with the `Job` and an `ErrorInfo` after a job ended in `failed` or `broken`
-    """
+    """How jobs are run; `Leasehold.task` describes them. None, except for the timeout, means: not given."""
 
     timeout: float | timedelta | None
     retries: int | None
@@ -63,49 +51,45 @@ OF_TASK: Final = frozenset({"name", "queue", "run_in", "max_memory"})
 OF_RUN: Final = frozenset(RunOptions.__annotations__)
 
 
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """The options given in one place, checked. None means: not given. `timeout_ms` 0: no limit."""
+class Rules(TypedDict, total=False):
+    """The options given in one place, checked. Left out: not given. `timeout_ms` 0: no limit."""
 
-    timeout_ms: int | None = None
-    retries: int | None = None
-    backoff: Backoff | OwnBackoff | None = None
-    result_ttl_ms: int | None = None
-    retry_on: Errors | None = None
-    fail_on: Errors | None = None
-    on_failure: FailureHook | None = None
-
-    @classmethod
-    def of(cls, options: RunOptions, known: frozenset[str] = OF_RUN) -> Rules:
-        """Check the options. `known`: the names that are allowed here. Raises `InvalidArgument`, which names the wrong
-        option."""
-        check_names(options, known)
-        retries, ttl = options.get("retries"), options.get("result_ttl")
-        retry_on, fail_on, hook = options.get("retry_on"), options.get("fail_on"), options.get("on_failure")
-        return cls(
-            timeout_ms=timeout_on_wire(options["timeout"]) if "timeout" in options else None,
-            retries=None if retries is None else names.count(retries, "retries"),
-            backoff=_backoff(options.get("backoff")),
-            result_ttl_ms=None
-            if ttl is None
-            else names.duration_ms(ttl, "result_ttl", least_ms=0, most_ms=MAX_RESULT_TTL_MS),
-            retry_on=None if retry_on is None else _errors(retry_on, "retry_on"),
-            fail_on=None if fail_on is None else _errors(fail_on, "fail_on"),
-            on_failure=None if hook is None else takes(hook, "on_failure", "the job", "the error"),
-        )
-
-    def over(self, others: Rules) -> Rules:
-        """Return these rules, completed from `others`."""
-        given = {one.name: value for one in fields(self) if (value := getattr(self, one.name)) is not None}
-        return replace(others, **given)
+    timeout_ms: int
+    retries: int
+    backoff: Backoff | OwnBackoff
+    result_ttl_ms: int
+    retry_on: Errors
+    fail_on: Errors
+    on_failure: FailureHook
 
 
-BUILT_IN: Final = Rules(
-    timeout_ms=limits.DEFAULT_TIMEOUT_MS,
-    retries=limits.DEFAULT_RETRIES,
-    backoff=Backoff(),
-    result_ttl_ms=limits.COMPLETED_TTL_MS,
-)
+def rules_of(options: RunOptions, known: frozenset[str] = OF_RUN) -> Rules:
+    """Check the options. `known`: the names that are allowed here. Raises `InvalidArgument`, which names the option."""
+    check_names(options, known)
+    rules: Rules = {}
+    if "timeout" in options:
+        rules["timeout_ms"] = timeout_on_wire(options["timeout"])
+    if (retries := options.get("retries")) is not None:
+        rules["retries"] = names.count(retries, "retries")
+    if (backoff := options.get("backoff")) is not None:
+        rules["backoff"] = _backoff(backoff)
+    if (ttl := options.get("result_ttl")) is not None:
+        rules["result_ttl_ms"] = names.duration_ms(ttl, "result_ttl", least_ms=0, most_ms=MAX_RESULT_TTL_MS)
+    if (retry_on := options.get("retry_on")) is not None:
+        rules["retry_on"] = _errors(retry_on, "retry_on")
+    if (fail_on := options.get("fail_on")) is not None:
+        rules["fail_on"] = _errors(fail_on, "fail_on")
+    if (hook := options.get("on_failure")) is not None:
+        rules["on_failure"] = takes(hook, "on_failure", "the job", "the error")
+    return rules
+
+
+BUILT_IN: Final[Rules] = {
+    "timeout_ms": limits.DEFAULT_TIMEOUT_MS,
+    "retries": limits.DEFAULT_RETRIES,
+    "backoff": Backoff(),
+    "result_ttl_ms": limits.COMPLETED_TTL_MS,
+}
 
 
 class TaskDefaults:
@@ -118,7 +102,7 @@ class TaskDefaults:
     """
 
     def __init__(self, **options: Unpack[RunOptions]) -> None:
-        self.rules = Rules.of(options)
+        self.rules = rules_of(options)
 
 
 class Defaults:
@@ -127,16 +111,17 @@ class Defaults:
     def __init__(self, given: object = None) -> None:
         if given is not None and not isinstance(given, TaskDefaults):
             raise invalid("defaults", "TaskDefaults(...)", type(given).__name__)
-        self._of_app = BUILT_IN if given is None else given.rules.over(BUILT_IN)
+        self._of_app: Rules = BUILT_IN if given is None else {**BUILT_IN, **given.rules}
         self._of_queue: dict[str, Rules] = {}
 
     def set(self, queue: str, rules: Rules) -> None:
         """Set defaults of a queue. Rules set before and not given now stay."""
-        self._of_queue[queue] = rules.over(self._of_queue.get(queue, Rules()))
+        self._of_queue[queue] = {**self._of_queue.get(queue, {}), **rules}
 
     def of(self, queue: str) -> Rules:
-        said = self._of_queue.get(queue)
-        return self._of_app if said is None else said.over(self._of_app)
+        """Return the defaults of the queue. Each of `BUILT_IN` is among them."""
+        rules = self._of_queue.get(queue)
+        return self._of_app if rules is None else {**self._of_app, **rules}
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,11 +147,8 @@ class Policy:
         decode: Callable[[bytes], Arguments] | None = None,
     ) -> TaskSpec:
         """Resolve the options and their defaults."""
-        rules = self.own.over(self.defaults.of(self.queue))
-        assert rules.retries is not None
-        assert rules.backoff is not None
-        assert rules.result_ttl_ms is not None
-        has_rule = rules.retry_on is not None or rules.fail_on is not None
+        rules: Rules = {**self.defaults.of(self.queue), **self.own}
+        has_rule = "retry_on" in rules or "fail_on" in rules
         return TaskSpec(
             name,
             self.queue,
@@ -175,12 +157,12 @@ class Policy:
             encode_result,
             decode,
             timeout_ms=self.wire_timeout_ms(self.options) or None,
-            retries=rules.retries,
-            backoff=rules.backoff,
-            result_ttl_ms=rules.result_ttl_ms,
+            retries=rules["retries"],
+            backoff=rules["backoff"],
+            result_ttl_ms=rules["result_ttl_ms"],
             batch=self.batch,
-            retry_rule=RetryRule(rules.retry_on, rules.fail_on) if has_rule else None,
-            on_failure=rules.on_failure,
+            retry_rule=RetryRule(rules.get("retry_on"), rules.get("fail_on")) if has_rule else None,
+            on_failure=rules.get("on_failure"),
             run_in=self.place.run_in,
             max_memory=self.place.max_memory,
             persistent=bool(self.options.persistent),
@@ -188,10 +170,10 @@ class Policy:
 
     def wire_timeout_ms(self, options: Options) -> int:
         """Return the timeout of a job without its own; 0: no limit. A default never times out a persistent job."""
-        timeout_ms = self.own.timeout_ms
-        if timeout_ms is None and not options.persistent:
-            timeout_ms = self.defaults.of(self.queue).timeout_ms
-        return timeout_ms or NO_TIMEOUT_MS
+        timeout_ms = self.own.get("timeout_ms")
+        if timeout_ms is None:
+            timeout_ms = NO_TIMEOUT_MS if options.persistent else self.defaults.of(self.queue)["timeout_ms"]
+        return timeout_ms
 
 
 def takes(function: Any, what: str, *arguments: str) -> Any:
@@ -225,8 +207,8 @@ def checked_kinds(kinds: tuple[object, ...]) -> None:
             raise invalid("@app.on", rule, getattr(kind, "__qualname__", type(kind).__qualname__))
 
 
-def _backoff(backoff: object) -> Backoff | OwnBackoff | None:
-    if backoff is None or isinstance(backoff, Backoff):
+def _backoff(backoff: object) -> Backoff | OwnBackoff:
+    if isinstance(backoff, Backoff):
         return backoff
     if not callable(backoff) or isinstance(backoff, type):
         kind = backoff.__name__ if isinstance(backoff, type) else type(backoff).__name__

@@ -13,6 +13,7 @@ from typing import Final
 
 from leasehold.app.app import Leasehold
 from leasehold.app.preflight import Inspection, inspection
+from leasehold.client.connections import driver_options
 from leasehold.core import limits, names
 from leasehold.core.errors import InvalidArgument, Unreachable
 from leasehold.core.task import TaskSpec
@@ -30,22 +31,16 @@ from leasehold.runtime.ports import Env
 from leasehold.runtime.worker import ExitStatus, Worker
 
 BURST_PATIENCE_MS: Final = 10_000
-"""How long a burst, which may be started together with its Redis, waits for it."""
+"""How long a burst waits for Redis: both may be started together."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerOptions:
-    """How a worker is to run. `queues` empty: all that the app's tasks and handlers name. `grace` is in seconds.
+    """The options of `leasehold worker`, checked. `queues` empty: all that the app's tasks and handlers name.
 
-    `weights`: how often a queue is looked at first while all have work, 1 where nothing is said. `burst`: stop when
-    nothing is left. Persistent jobs are never done: a burst begins those it finds, and stops when nothing else is
-    ready, also when they take up every slot and others wait. `max_jobs`, `max_memory` (MB): after about so many jobs,
-    or when the process has grown so large, it finishes what it runs and ends; `Finished.retired` says so. `launch`:
-    how a process for jobs is started, for tasks with `run_in="process"`.
-
-        WorkerOptions(("critical", "default"), weights={"critical": 5})
-
-    Raises `InvalidArgument`.
+    `grace` is in seconds. `max_jobs`, `max_memory` (MB): when the worker is recycled; `Finished.retired` is then True.
+    A burst also ends while persistent jobs, which never complete, occupy every slot. `launch`: how a process for jobs
+    is started, for tasks with `run_in="process"`.
     """
 
     queues: tuple[str, ...] = ()
@@ -58,17 +53,7 @@ class WorkerOptions:
     launch: Launch | None = None
 
     def __post_init__(self) -> None:
-        for queue in self.queues:
-            names.queue_name(queue)
-        names.count(self.concurrency, "concurrency", least=1, most=limits.MAX_CONCURRENCY)
-        for queue, weight in self.weights.items():
-            names.queue_name(queue)
-            names.count(weight, f"the weight of {queue!r}", least=1, most=limits.MAX_WEIGHT)
-        names.duration_ms(self.grace, "grace", least_ms=0, most_ms=limits.DAY)
-        if self.max_jobs is not None:
-            names.count(self.max_jobs, "max_jobs", least=1, most=limits.MAX_RECYCLE_JOBS)
-        if self.max_memory is not None:
-            names.count(self.max_memory, "max_memory", least=1, most=limits.MAX_RECYCLE_MB)
+        names.duration_ms(self.grace, "grace", least_ms=0, most_ms=limits.DAY)  # the command lets NaN pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +65,9 @@ class Finished:
 
 
 async def inspect_redis(app: Leasehold, burst: bool) -> Inspection:
-    """Look whether a worker can rely on this Redis. While it does not answer, log why and try again.
+    """Check Redis for a worker. While it does not respond, log why and try again.
 
-    Raises `AccessDenied`, and for a `burst` `Unreachable` after some seconds.
+    Raises `AccessDenied`, and for a `burst` `Unreachable` after `BURST_PATIENCE_MS`.
     """
     driver = _driver(app, BURST_PATIENCE_MS if burst else limits.START_PATIENCE_MS)
     told = Once()
@@ -105,23 +90,21 @@ async def run_worker(
     parent: ParentSocket | None = None,
     ended: Callable[[Finished], None] = lambda finished: None,
 ) -> Finished:
-    """Run a worker until it is told to stop; with `burst`, until there is nothing left to do.
+    """Run a worker until it is stopped; with `burst`, until no job is ready.
 
-    On any other status than `OK` handlers may still be running: end the process at once. `parent`: the socket to the
-    parent process. Without one the worker starts a process that keeps its leases. `ended` is called as soon as the
-    worker has ended: what handlers left behind may hold the event loop from then on.
+    On any status but `OK`, handlers may still be running: end the process at once. `parent`: the socket to the parent
+    process. Without one the worker starts a process that keeps its leases. `ended` is called as soon as the worker has
+    ended: tasks that handlers left behind may block the event loop from then on.
     """
-    engine = app.engine
     _check_url(app.settings.url)
     tasks = {spec.name: spec for spec in app.specs() if spec.name is not None}
     handlers = {spec.queue: spec for spec in app.specs() if spec.name is None}
     driver = _driver(app, limits.PATIENCE_MS)
     workers: list[Worker] = []
-
     keeper = _keeper_of(app, parent, workers)
     try:
         worker = Worker(
-            engine,
+            app.engine,
             driver,
             tasks,
             handlers,
@@ -155,7 +138,7 @@ async def run_worker(
 
 
 def _keeper_of(app: Leasehold, parent: ParentSocket | None, workers: Sequence[Worker]) -> KeeperLink:
-    """The link to the process that keeps the leases. Its requests go to the worker, once there is one."""
+    """Return the link to the process that keeps the leases. Its requests go to the worker, as soon as there is one."""
 
     def stop(hard: bool) -> None:
         for worker in workers:
@@ -165,10 +148,8 @@ def _keeper_of(app: Leasehold, parent: ParentSocket | None, workers: Sequence[Wo
         for worker in workers:
             worker.retire("its parent is gone")
 
-    timeouts = timeouts_of(app.specs())
-    return KeeperLink(
-        app.settings.url, engine_spec_of(app.engine), timeouts, parent=parent, stop=stop, parent_lost=retire
-    )
+    spec, timeouts = engine_spec_of(app.engine), timeouts_of(app.specs())
+    return KeeperLink(app.settings.url, spec, timeouts, parent=parent, stop=stop, parent_lost=retire)
 
 
 def _check_url(url: str) -> None:
@@ -181,18 +162,19 @@ def _check_url(url: str) -> None:
 
 async def _report(worker: Worker, keeper: KeeperLink) -> None:
     """Send the status to the parent every second, and each new state at once."""
-    ready, stopping = asyncio.ensure_future(worker.until_ready()), asyncio.ensure_future(worker.until_stopping())
+    ready = asyncio.ensure_future(worker.until_ready())
+    changes = {ready, asyncio.ensure_future(worker.until_stopping())}
     try:
-        while not stopping.done():
-            waiting = {stopping} if ready.done() else {ready, stopping}
-            await asyncio.wait(waiting, timeout=HEALTH_MS / limits.SECOND, return_when=asyncio.FIRST_COMPLETED)
-            keeper.tell(_status_of(worker, ready.done()))
         while True:
-            await asyncio.sleep(HEALTH_MS / limits.SECOND)
+            timeout_s = HEALTH_MS / limits.SECOND
+            if changes:
+                _, changes = await asyncio.wait(changes, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+            else:
+                await asyncio.sleep(timeout_s)
             keeper.tell(_status_of(worker, ready.done()))
     finally:
-        ready.cancel()
-        stopping.cancel()
+        for change in changes:
+            change.cancel()
 
 
 def _status_of(worker: Worker, was_ready: bool) -> Status:
@@ -205,8 +187,8 @@ def _status_of(worker: Worker, was_ready: bool) -> Status:
 
 
 def _machine_of(app: Leasehold) -> Machine | None:
-    """The locks that the workers of this app share on a machine: of one namespace on one Redis. None: there is no
-    directory for temporary files."""
+    """Return the locks that workers of one namespace on one Redis share on a machine. None: there is no directory for
+    temporary files."""
     name = f"{app.settings.url.rpartition('@')[2]} {app.settings.namespace}"
     digest = hashlib.sha256(name.encode()).hexdigest()[:16]
     try:
@@ -216,7 +198,7 @@ def _machine_of(app: Leasehold) -> Machine | None:
 
 
 def queues_of(app: Leasehold) -> Sequence[str]:
-    """All queues that the app's tasks and handlers name, each once. Raises `InvalidArgument` when there is none."""
+    """Return all queues of the app's tasks and handlers, each once. Raises `InvalidArgument` if there is none."""
     queues = tuple(dict.fromkeys(spec.queue for spec in app.specs()))
     if not queues:
         raise InvalidArgument(
@@ -227,13 +209,13 @@ def queues_of(app: Leasehold) -> Sequence[str]:
 
 
 def _max_payload(app: Leasehold) -> int | None:
-    """The largest payload that a worker takes, in bytes; None: any. Other programs have limits of their own."""
+    """Return the largest payload that a worker runs, in bytes; None: any. Other programs have limits of their own."""
     is_shared = entry_of(app.engine).has_foreign_clients
     return app.settings.max_payload if is_shared else app.settings.payload_limit
 
 
 def timeouts_of(specs: Sequence[TaskSpec]) -> Timeouts:
-    """How long jobs of these tasks and handlers may run that have no timeout of their own."""
+    """Return the timeouts of jobs without their own."""
     return Timeouts(
         {spec.name: spec.timeout_ms or 0 for spec in specs if spec.name is not None},
         {spec.queue: spec.timeout_ms or 0 for spec in specs if spec.name is None},
@@ -241,10 +223,4 @@ def timeouts_of(specs: Sequence[TaskSpec]) -> Timeouts:
 
 
 def _driver(app: Leasehold, patience_ms: int) -> AsyncDriver:
-    settings = app.settings
-    return AsyncDriver(
-        settings.url,
-        patience_ms=patience_ms,
-        connect_timeout_ms=round(settings.connect_timeout * limits.SECOND),
-        reply_timeout_ms=round(settings.reply_timeout * limits.SECOND),
-    )
+    return AsyncDriver(app.settings.url, **{**driver_options(app.settings), "patience_ms": patience_ms})

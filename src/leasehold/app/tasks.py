@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable
+from copy import copy
+from functools import cached_property
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, ParamSpec, TypeVar
 
@@ -29,41 +31,6 @@ R = TypeVar("R")
 C = TypeVar("C")
 
 
-class Definition:
-    """The parts of a task that all its `using()` copies share."""
-
-    def __init__(self, client: Client, name: str, function: Callable[..., Any], policy: Policy) -> None:
-        self.client = client
-        self.name = name
-        self.function = function
-        self.policy = policy
-        self._signature: Signature | None = None
-        self._results: Results | None = None
-        try:
-            self._resolve()
-        except InvalidArgument as exc:
-            # The module may define the name further down: resolve it at the first use.
-            if not isinstance(exc.__cause__, NameError):
-                raise
-
-    @property
-    def signature(self) -> Signature:
-        return self._signature or self._resolve()
-
-    @property
-    def results(self) -> Results:
-        if self._results is None:
-            self._results = Results(f"task {self.name}", self.signature.returns)
-        return self._results
-
-    def _resolve(self) -> Signature:
-        self._signature = Signature(self.name, self.function)
-        return self._signature
-
-    def spec(self) -> TaskSpec:
-        return self.policy.spec(self.name, self.function, self.results.encode, self.signature.decode)
-
-
 class Task(Generic[P, R, C]):
     """A registered function, made by `@app.task`. Calling it calls the function.
 
@@ -74,21 +41,38 @@ class Task(Generic[P, R, C]):
     The enqueue checks the arguments against the function's signature and type hints.
     """
 
-    def __init__(self, definition: Definition, options: Options) -> None:
-        self._definition = definition
+    def __init__(self, client: Client, name: str, function: Callable[..., Any], policy: Policy) -> None:
+        self.name = name
+        self.__name__ = getattr(function, "__name__", name)
+        self.__qualname__ = getattr(function, "__qualname__", name)
+        self.__module__ = function.__module__
+        self.__doc__ = function.__doc__
+        self.__wrapped__ = function
+        self._client = client
+        self._policy = policy
+        self._set(Options())
+        try:
+            _ = self._signature
+        except InvalidArgument as exc:
+            # The module may define the name further down: resolve it at the first use.
+            if not isinstance(exc.__cause__, NameError):
+                raise
+
+    def _set(self, options: Options) -> None:
         self._options = options
-        self._all_options = options.over(definition.policy.options).check()
-        self._client = definition.client
-        self.name = definition.name
-        self.queue = options.queue or definition.policy.queue
-        self.__name__ = getattr(definition.function, "__name__", definition.name)
-        self.__qualname__ = getattr(definition.function, "__qualname__", definition.name)
-        self.__module__ = definition.function.__module__
-        self.__doc__ = definition.function.__doc__
-        self.__wrapped__ = definition.function
+        self._all_options = options.over(self._policy.options).check()
+        self.queue = options.queue or self._policy.queue
+
+    @cached_property
+    def _signature(self) -> Signature:
+        return Signature(self.name, self.__wrapped__)
+
+    @cached_property
+    def _results(self) -> Results:
+        return Results(f"task {self.name}", self._signature.returns)
 
     def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> C:
-        result: C = self._definition.function(*args, **kwargs)
+        result: C = self.__wrapped__(*args, **kwargs)
         return result
 
     def __repr__(self) -> str:
@@ -97,7 +81,7 @@ class Task(Generic[P, R, C]):
     @property
     def spec(self) -> TaskSpec:
         """The task as the runtime sees it. Raises `InvalidArgument` if its annotations cannot be resolved."""
-        return self._definition.spec()
+        return self._policy.spec(self.name, self.__wrapped__, self._results.encode, self._signature.decode)
 
     def using(self, **options: Unpack[UsingOptions]) -> Task[P, R, C]:
         """Return a copy of the task with these options for its jobs.
@@ -119,14 +103,16 @@ class Task(Generic[P, R, C]):
         None keeps an option, except for `timeout` (no limit), `lane` (no lane) and `unique` (not unique). Raises
         `InvalidArgument` for a wrong option, and for options that contradict each other.
         """
-        return Task(self._definition, self._options.using(OF_USING, **options))
+        task = copy(self)
+        task._set(self._options.using(OF_USING, **options))
+        return task
 
     def call(self, /, *args: P.args, **kwargs: P.kwargs) -> TaskCall[R]:
         """Return a call to be enqueued later, together with others: see `enqueue_many`. Raises `PayloadInvalid`.
 
         thumbnail.enqueue_many([thumbnail.call("cat.png"), thumbnail.call("dog.png", size=64)])
         """
-        return TaskCall(self.name, self._definition.signature.encode(args, kwargs), self._options)
+        return TaskCall(self.name, self._signature.encode(args, kwargs), self._options)
 
     def enqueue(self, /, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]:
         """Enqueue a call of the task. In async code: `aenqueue`.
@@ -170,11 +156,11 @@ class Task(Generic[P, R, C]):
 
         thumbnail.job(request.args["id"]).result(timeout=0)
         """
-        return JobHandle(self._client, self.queue, names.known_id(id), results=self._definition.results)
+        return JobHandle(self._client, self.queue, names.known_id(id), results=self._results)
 
     def _enqueue(self, call: TaskCall[R]) -> Steps[JobHandle[R]]:
         job = self._new_job(call)
-        return enqueue_one(self._client, job, self._definition.results, self._options_of(call).durable)
+        return enqueue_one(self._client, job, self._results, self._options_of(call).durable)
 
     def _enqueue_many(self, calls: Iterable[TaskCall[R]]) -> Steps[list[JobHandle[R]]]:
         if self._options.id is not None:
@@ -185,10 +171,10 @@ class Task(Generic[P, R, C]):
         if not isinstance(calls, Iterable):
             self._refuse(calls, "a list of ")
         calls = list(calls)
-        usual_ms = self._wire_timeout_ms(self._all_options)
+        usual_ms = self._policy.wire_timeout_ms(self._all_options)
         jobs = [self._new_job(call, usual_ms) for call in calls]
         asked = [least for call in calls if (least := self._options_of(call).durable) is not None]
-        return enqueue_all(self._client, jobs, self._definition.results, max(asked, default=None))
+        return enqueue_all(self._client, jobs, self._results, max(asked, default=None))
 
     def _refuse(self, got: object, wanted: str = "") -> NoReturn:
         what = f"a call of {got.task}" if isinstance(got, TaskCall) else type(got).__name__
@@ -198,23 +184,20 @@ class Task(Generic[P, R, C]):
         """Return the options of a call. Most calls have those of this task."""
         return self._all_options if call.options is self._options else call.options.over(self._all_options)
 
-    def _wire_timeout_ms(self, options: Options) -> int:
-        return self._definition.policy.wire_timeout_ms(options)
-
     def _new_job(self, call: object, usual_ms: int | None = None) -> NewJob:
         """Build the job of a call. `usual_ms`: the timeout for this task's own options, if it is known."""
         if not isinstance(call, TaskCall) or call.task != self.name:
             self._refuse(call)
         options = self._options_of(call)
-        known = usual_ms is not None and options is self._all_options
-        definition = self._definition
+        if usual_ms is None or options is not self._all_options:
+            usual_ms = self._policy.wire_timeout_ms(options)
         return self._client.job(
-            definition.policy.queue,
+            self._policy.queue,
             call.payload,
             options,
             task=self.name,
-            timeout_ms=usual_ms if known else self._wire_timeout_ms(options),
-            arguments=definition.signature.identity,
+            timeout_ms=usual_ms,
+            arguments=self._signature.identity,
         )
 
 

@@ -49,14 +49,9 @@ class Client:
         self.settings = settings
         self.engine = engine
         self.runner = runner
+        self.run, self.arun = runner.run, runner.arun
         self._new_id = new_id
         self._passed: Options | None = None
-
-    def run(self, steps: Steps[T]) -> T:
-        return self.runner.run(steps)
-
-    async def arun(self, steps: Steps[T]) -> T:
-        return await self.runner.arun(steps)
 
     def replicas(self, asked: int | None) -> int:
         """Return how many replicas must have a job: the option, or else the app's setting."""

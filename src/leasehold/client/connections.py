@@ -19,23 +19,14 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Messages(Protocol):
-    """A subscription: `get` returns the next message, or None after the timeout."""
-
-    def get(self, timeout_s: float) -> bytes | None: ...
-
-
-class AsyncMessages(Protocol):
-    async def get(self, timeout_s: float) -> bytes | None: ...
-
-
 class Runner(Protocol):
-    """Runs steps for the client: `Connections`, or a test's own."""
+    """Runs steps for the client: `Connections`, or a test's own. `get` of a subscription returns the next message, or
+    None after a timeout in seconds."""
 
     def run(self, steps: Steps[T]) -> T: ...
     async def arun(self, steps: Steps[T]) -> T: ...
-    def subscribe(self, channel: str) -> AbstractContextManager[Messages]: ...
-    def asubscribe(self, channel: str) -> AbstractAsyncContextManager[AsyncMessages]: ...
+    def subscribe(self, channel: str) -> AbstractContextManager[Any]: ...
+    def asubscribe(self, channel: str) -> AbstractAsyncContextManager[Any]: ...
     def close(self) -> None: ...
     async def aclose(self) -> None: ...
 
@@ -56,10 +47,10 @@ class Connections:
     async def arun(self, steps: Steps[T]) -> T:
         return await self._async_driver().run(steps)
 
-    def subscribe(self, channel: str) -> AbstractContextManager[Messages]:
+    def subscribe(self, channel: str) -> AbstractContextManager[Any]:
         return self._driver().subscribe(channel)
 
-    def asubscribe(self, channel: str) -> AbstractAsyncContextManager[AsyncMessages]:
+    def asubscribe(self, channel: str) -> AbstractAsyncContextManager[Any]:
         return self._async_driver().subscribe(channel)
 
     def close(self) -> None:
@@ -87,7 +78,7 @@ class Connections:
             from leasehold.redis.sync import SyncDriver
 
             with self._lock:
-                driver = self._sync = self._sync or SyncDriver(self._settings.url, **self._options())
+                driver = self._sync = self._sync or SyncDriver(self._settings.url, **driver_options(self._settings))
         return driver
 
     def _async_driver(self) -> AsyncDriver:
@@ -102,12 +93,13 @@ class Connections:
             with self._lock:
                 for closed in [other for other in self._async if other.is_closed()]:
                     del self._async[closed]
-                driver = self._async[loop] = AsyncDriver(self._settings.url, **self._options())
+                driver = self._async[loop] = AsyncDriver(self._settings.url, **driver_options(self._settings))
         return driver
 
-    def _options(self) -> dict[str, Any]:
-        return {
-            "patience_ms": round(self._settings.patience * limits.SECOND),
-            "connect_timeout_ms": round(self._settings.connect_timeout * limits.SECOND),
-            "reply_timeout_ms": round(self._settings.reply_timeout * limits.SECOND),
-        }
+
+def driver_options(settings: Settings) -> dict[str, Any]:
+    return {
+        "patience_ms": round(settings.patience * limits.SECOND),
+        "connect_timeout_ms": round(settings.connect_timeout * limits.SECOND),
+        "reply_timeout_ms": round(settings.reply_timeout * limits.SECOND),
+    }

@@ -19,16 +19,7 @@ if TYPE_CHECKING:
 
 
 class ShapeOptions(TypedDict, total=False):
-    """How a job is placed in its queue. A task may have defaults for these.
-
-    lane        jobs with the same lane run one at a time, in the order of their enqueue; None: no lane
-    lane_limit  how many jobs of the lane may run at a time, 1 to 1,000; above 1 there is no order
-    priority    -100 to 100, higher first, 0 by default; not with a lane, which runs in order
-    unique      refuse a second job with the same key: a key, True (the arguments), `Unique(...)`, `Debounce(...)`,
-                `Throttle(...)`; None or False: not unique
-    persistent  True: the job runs again whenever its handler returns, by default without a timeout; a unique key must
-                then last until the job ends
-    """
+    """How a job is placed in its queue. A task may have defaults for these. `Task.using` describes all job options."""
 
     lane: str | None
     lane_limit: int | None
@@ -38,15 +29,7 @@ class ShapeOptions(TypedDict, total=False):
 
 
 class ManyOptions(ShapeOptions, total=False):
-    """Options that many jobs can share.
-
-    delay      seconds or a `timedelta`; counts from Redis' clock
-    run_after  a `datetime` with a time zone
-    timeout    seconds (or a `timedelta`) for one attempt; None: no limit
-    retries    how many attempts after the first
-    durable    how many replicas must have the job before the call returns, or `NotDurable` is raised; 0: none;
-               by default the app's setting
-    """
+    """Options that many jobs can share."""
 
     delay: float | timedelta | None
     run_after: datetime | None
@@ -56,10 +39,7 @@ class ManyOptions(ShapeOptions, total=False):
 
 
 class JobOptions(ManyOptions, total=False):
-    """Options of one job.
-
-    id  an id of your own; while a job with it exists, a second one is refused
-    """
+    """Options of one job."""
 
     id: str | None
 
@@ -76,9 +56,8 @@ OF_JOB: Final = OF_MANY | JobOptions.__annotations__.keys()
 OF_USING: Final = OF_JOB | UsingOptions.__annotations__.keys()
 
 NO_TIMEOUT_MS: Final = 0
-"""The timeout in Redis that means "no timeout"."""
 NO_LANE: Final = ""
-"""The lane that means "no lane": the user passed None. No lane's name is empty."""
+"""The user passed None as the lane. No lane's name is empty."""
 
 
 @dataclass(frozen=True, slots=True)

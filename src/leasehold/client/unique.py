@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from leasehold.core.job import JobView
 
 MAX_WINDOW_MS: Final = 365 * limits.DAY
-"""The longest window of a unique job."""
 
 Seconds: TypeAlias = float | timedelta
 Until: TypeAlias = Literal["ended", "started"] | Seconds
@@ -54,10 +53,7 @@ class Unique:
     on_conflict: OnConflict = "reject"
 
     def __post_init__(self) -> None:
-        _check_key(self.key)
-        _span(self.until)
-        if _conflict(self.on_conflict) is Conflict.RERUN and _span(self.until)[0] is not Span.ENDED:
-            raise invalid("until", '"ended" with on_conflict="rerun"', names.shown(self.until), _RERUN)
+        rule_of(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +72,7 @@ class Debounce:
     key: str | None = None
 
     def __post_init__(self) -> None:
-        _check_key(self.key)
-        _window_ms(self.seconds, "seconds of Debounce")
+        rule_of(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +89,7 @@ class Throttle:
     key: str | None = None
 
     def __post_init__(self) -> None:
-        _check_key(self.key)
-        _window_ms(self.seconds, "seconds of Throttle")
+        rule_of(self)
 
 
 UniqueOption: TypeAlias = str | bool | Unique | Debounce | Throttle | None
@@ -112,16 +106,19 @@ def rule_of(value: object) -> UniqueRule | None:
         case True:
             return UniqueRule(_BY_ARGUMENTS)
         case str():
-            return UniqueRule(_own_key(value))
+            return UniqueRule(_OWN + names.unique_key(value))
         case Unique():
             until, window_ms = _span(value.until)
-            return UniqueRule(_own_key(value.key), until, _conflict(value.on_conflict), window_ms=window_ms)
+            conflict = _conflict(value.on_conflict)
+            if conflict is Conflict.RERUN and until is not Span.ENDED:
+                raise invalid("until", '"ended" with on_conflict="rerun"', names.shown(value.until), _RERUN)
+            return UniqueRule(_stored_key(value.key), until, conflict, window_ms=window_ms)
         case Debounce():
-            wait_ms = _window_ms(value.seconds, "seconds")
-            return UniqueRule(_own_key(value.key), Span.STARTED, Conflict.POSTPONE, wait_ms=wait_ms)
+            wait_ms = _window_ms(value.seconds, "seconds of Debounce")
+            return UniqueRule(_stored_key(value.key), Span.STARTED, Conflict.POSTPONE, wait_ms=wait_ms)
         case Throttle():
-            window_ms = _window_ms(value.seconds, "seconds")
-            return UniqueRule(_own_key(value.key), Span.WINDOW, Conflict.EXISTING, window_ms=window_ms)
+            window_ms = _window_ms(value.seconds, "seconds of Throttle")
+            return UniqueRule(_stored_key(value.key), Span.WINDOW, Conflict.EXISTING, window_ms=window_ms)
         case _:
             kind = value.__name__ if isinstance(value, type) else type(value).__name__
             raise invalid("unique", "a key (text), True, Unique(...), Debounce(...), Throttle(...) or None", kind)
@@ -147,23 +144,14 @@ def public_view(view: JobView) -> JobView:
     rule = view.shape.unique
     if rule is None:
         return view
-    return replace(view, shape=replace(view.shape, unique=replace(rule, key=_key_as_asked(rule.key))))
+    is_digest = rule.key.startswith(_DIGEST)
+    key = BY_ARGUMENTS + rule.key.removeprefix(_DIGEST) if is_digest else rule.key.removeprefix(_OWN)
+    return replace(view, shape=replace(view.shape, unique=replace(rule, key=key)))
 
 
-def _key_as_asked(stored: str) -> str:
-    if stored.startswith(_DIGEST):
-        return BY_ARGUMENTS + stored.removeprefix(_DIGEST)
-    return stored.removeprefix(_OWN)
-
-
-def _check_key(key: object) -> None:
-    if key is not None:
-        names.unique_key(key, "key")
-
-
-def _own_key(key: str | None) -> str:
+def _stored_key(key: object) -> str:
     # The prefixes differ, so no user's key equals a digest.
-    return _BY_ARGUMENTS if key is None else _OWN + names.unique_key(key)
+    return _BY_ARGUMENTS if key is None else _OWN + names.unique_key(key, "key")
 
 
 def _conflict(value: object) -> Conflict:
