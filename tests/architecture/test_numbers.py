@@ -1,10 +1,11 @@
-"""Numbers lie beside their users: core/limits.py has what two packages share, the loader of Lua takes a mapping."""
+"""Numbers lie beside their users: core/limits.py has those that two packages share, config.py those of an engine."""
 
 from __future__ import annotations
 
 import ast
 import re
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -12,15 +13,11 @@ from leasehold.core import limits
 from leasehold.engines.kit import config as kit
 from leasehold.engines.kit.scripts import load
 from leasehold.engines.native import config as native
-from tests.support.engines import ENTRIES
+from leasehold.engines.native.scripts import WORDS
+from leasehold.engines.redis_work_queue import config as redis_work_queue
 
 SOURCE = Path(limits.__file__).parents[1]
 UNITS = {"SECOND", "MINUTE", "HOUR", "DAY"}
-NUMBERS = {"kit": kit.NUMBERS} | {
-    name: entry.numbers
-    for entry in ENTRIES
-    if (SOURCE / "engines" / (name := entry.name.replace("-", "_")) / "lua").is_dir()
-}
 
 
 def names_in_lua(folder: Path) -> set[str]:
@@ -38,6 +35,8 @@ def packages_using() -> dict[str, set[str]]:
             elif isinstance(node, ast.ImportFrom) and node.module == "leasehold.core.limits":
                 for alias in node.names:
                     users[alias.name].add(package)
+    for name in names_in_lua(SOURCE / "engines") & users.keys():
+        users[name].add("engines")
     return users
 
 
@@ -47,14 +46,16 @@ def test_the_limits_of_core_are_those_that_two_packages_share() -> None:
     ] == []
 
 
-@pytest.mark.parametrize("engine", NUMBERS)
-def test_the_numbers_of_an_engine_are_those_that_its_lua_uses(engine: str) -> None:
-    used = names_in_lua(SOURCE / "engines" / engine) - {"CALLS", "LAYOUT"}
-    assert set(NUMBERS[engine]) == used | set(kit.NUMBERS)
+@pytest.mark.parametrize("config", [kit, native, redis_work_queue], ids=lambda module: module.__package__)
+def test_each_number_of_an_engine_is_used(config: ModuleType) -> None:
+    in_python = " ".join(path.read_text() for path in SOURCE.rglob("*.py"))
+    in_lua = names_in_lua(SOURCE / "engines")
+    names = [name for name in vars(config) if name.isupper()]
+    assert [name for name in names if name not in in_lua and len(re.findall(rf"\b{name}\b", in_python)) < 2] == []
 
 
 def test_a_name_that_the_engine_does_not_give_is_an_error() -> None:
-    words: dict[str, str | int] = {"CALLS": "call", "LAYOUT": 1, **native.NUMBERS}
+    words = dict(WORDS)
     load("leasehold.engines.native", ["claim"], words)
     del words["MAX_HELD"]
     with pytest.raises(LookupError, match=r"claim\.lua uses @MAX_HELD@"):

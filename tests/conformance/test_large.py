@@ -31,12 +31,12 @@ def put_large(world: World, count: int = MANY, **options: Any) -> list[str]:
     return ids
 
 
-def calls_of(world: World, script: str, steps: Steps[Any]) -> int:
-    """How many calls of this script it takes."""
+def calls_of(world: World, steps: Steps[Any]) -> int:
+    """How many sweeps it takes."""
     calls = []
 
     def count(number: int, call: Command | Invoke, send: Send) -> Reply:
-        if isinstance(call, Invoke) and call.script.name == script:
+        if isinstance(call, Invoke) and call.script.name == "sweep":
             calls.append(number)
         return send(call)
 
@@ -86,9 +86,8 @@ def test_they_are_removed_a_few_a_call(world: World, state: State, act: str) -> 
         while leases := world.take(100):
             world.settle_each(leases, *[Unroutable()] * len(leases))
     assert world.counts() == {state.value: MANY}
-    script = {"purge": "purge", "cancel": "sweep"}[act]
     steps = world.engine.purge("q", state) if act == "purge" else world.engine.cancel_all("q")
-    assert calls_of(world, script, steps) > MANY * len(LARGE) // (READ_BYTES + len(LARGE))
+    assert calls_of(world, steps) > MANY * len(LARGE) // (READ_BYTES + len(LARGE))
     assert world.counts() == ({} if act == "purge" else {"cancelled": MANY})
     world.audit()
 
@@ -150,7 +149,7 @@ def test_those_that_wait_for_another_to_end_are_removed_a_few_a_call(world: Worl
             pass
     assert world.counts() == {"active": MANY, "scheduled": MANY}
     if act == "purge":
-        assert calls_of(world, "purge", world.engine.purge("q", State.SCHEDULED)) > MANY // 3
+        assert calls_of(world, world.engine.purge("q", State.SCHEDULED)) > MANY // 3
     else:
         assert world.cancel_all().cancelled == MANY
     assert "scheduled" not in world.counts()

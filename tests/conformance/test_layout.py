@@ -73,7 +73,7 @@ def next_release(world: World) -> World:
     """The same engine, of a release that writes the next layout version."""
     release = world.with_options()
     package = type(world.engine).__module__.rpartition(".")[0]
-    words = {"CALLS": world.entry.answers, "LAYOUT": world.engine.layout + 1, **world.entry.numbers}
+    words = world.entry.scripts.WORDS | {"LAYOUT": world.engine.layout + 1}
     release.engine.scripts = load(package, world.engine.scripts, words)
     return release
 

@@ -11,12 +11,13 @@ from leasehold.core.engine import Timing
 from leasehold.core.job import NewJob, State
 from leasehold.core.steps import Command, Steps
 from leasehold.core.task import BatchRule, TaskSpec
+from leasehold.engines.kit.config import EngineConfig
 from leasehold.redis.aio import AsyncDriver
 from leasehold.runtime import Job, Worker, current_job
 from tests.runtime.fakes import FakeKeeper, task
-from tests.support.sixth import SixthConfig, SixthEngine
+from tests.support.sixth import SixthEngine
 
-ENGINE = SixthEngine("sixth", SixthConfig(timing=Timing(idle_wait_ms=60_000)))
+ENGINE = SixthEngine("sixth", EngineConfig(timing=Timing(idle_wait_ms=60_000)))
 """A worker that missed a message would wait for a minute."""
 
 

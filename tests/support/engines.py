@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any, Final
 
 from leasehold.core.engine import Feature, Timing, Trait
-from leasehold.engines.kit.config import FAILED_MAX, FAILED_TTL_MS
+from leasehold.engines.kit.config import FAILED_MAX, FAILED_TTL_MS, EngineConfig
 from leasehold.engines.native import NativeEngine
-from leasehold.engines.native import config as native_config
 from leasehold.engines.native import scripts as native_scripts
 from leasehold.engines.native.config import COMPLETED_MAX
 from leasehold.engines.native.engine import NativeConfig
 from leasehold.engines.redis_work_queue import RedisWorkQueueEngine
-from leasehold.engines.redis_work_queue import config as redis_work_queue_config
 from leasehold.engines.redis_work_queue import scripts as redis_work_queue_scripts
 from leasehold.engines.redis_work_queue.config import RedisWorkQueueConfig
 from leasehold.testing.server import RedisServer
 from tests.support import native, redis_work_queue
-from tests.support.sixth import SixthConfig, SixthEngine
+from tests.support.sixth import SixthEngine
 from tests.support.sixth import looking as sixth
 from tests.support.sixth import scripts as sixth_scripts
 
@@ -53,7 +51,7 @@ class Entry:
     written; an engine with another clock may wait). audit: what is wrong with the keys, as sentences. dump: all values
     that must stay the same when nothing may change. timeless: the same without times. spoil: write another program's
     data into a queue, so that the engine refuses it. set_layout: write a layout version to a queue. answers: the word
-    in the names of the keys that remember answers. numbers: what its Lua takes from its config.py. scripts: the module
+    in the names of the keys that remember answers. scripts: the module
     that declares its Lua operations. A test that needs a feature or a trait names it by
     `@pytest.mark.needs(Feature.X)`, on the test or on a case of it, and does not run for engines without it.
     """
@@ -69,7 +67,6 @@ class Entry:
     spoil: Callable[[RedisServer, str, str], None]
     set_layout: Callable[[RedisServer, str, str, int | None], None]
     answers: str
-    numbers: Mapping[str, int]
     scripts: ModuleType
 
 
@@ -99,7 +96,6 @@ NATIVE: Final = Entry(
     native.spoil,
     native.set_layout,
     "call",
-    native_config.NUMBERS,
     native_scripts,
 )
 
@@ -130,13 +126,12 @@ REDIS_WORK_QUEUE: Final = Entry(
     redis_work_queue.spoil,
     redis_work_queue.set_layout,
     "done",
-    redis_work_queue_config.NUMBERS,
     redis_work_queue_scripts,
 )
 
 
 def _sixth(namespace: str, options: Options) -> SixthEngine:
-    config = SixthConfig(
+    config = EngineConfig(
         timing=options.timing,
         outage_ms=options.outage_ms,
         amnesty_ms=options.amnesty_ms,
@@ -158,7 +153,6 @@ SIXTH: Final = Entry(
     sixth.spoil,
     sixth.set_layout,
     "call",
-    sixth_scripts.NUMBERS,
     sixth_scripts,
 )
 ENTRIES: Final = (NATIVE, REDIS_WORK_QUEUE, SIXTH)

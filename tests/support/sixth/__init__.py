@@ -4,7 +4,7 @@ It shows what a wire protocol needs: this folder, `PROTOCOL` (its registry entry
 tests/support/engines.py.
 """
 
-from tests.support.sixth.engine import SixthConfig, SixthEngine
+from tests.support.sixth.engine import SixthEngine
 from tests.support.sixth.protocol import PROTOCOL, Sixth
 
-__all__ = ["PROTOCOL", "Sixth", "SixthConfig", "SixthEngine"]
+__all__ = ["PROTOCOL", "Sixth", "SixthEngine"]

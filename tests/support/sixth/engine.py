@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, ClassVar, Final
 from urllib.parse import quote
 
-from msgspec import json
-
 from leasehold.core import limits
-from leasehold.core.engine import Alone, Feature, Maintained, Trait
+from leasehold.core.engine import Feature, Maintained, Trait
 from leasehold.core.job import (
     Enqueued,
-    ErrorInfo,
     JobRecord,
     JobView,
     Lease,
-    Leased,
     NewJob,
     Page,
     QueueView,
@@ -26,32 +22,22 @@ from leasehold.core.job import (
 )
 from leasehold.core.outcome import Outcome
 from leasehold.core.shape import CancelAnswer, CancelCount
-from leasehold.core.steps import Arg, Command, Draw, Nonce, Steps
+from leasehold.core.steps import Command, Steps
 from leasehold.core.waiting import Listen
-from leasehold.engines.kit.chunks import Part, known
-from leasehold.engines.kit.config import FAILED_MAX, FAILED_TTL_MS, META_TTL_MS, EngineConfig
-from leasehold.engines.kit.controller import ScriptedController, check_purge
-from leasehold.engines.kit.encoding import as_bytes, as_text, cancelled, number_of
+from leasehold.engines.kit.base import check_purge
+from leasehold.engines.kit.chunks import Part, args_of
+from leasehold.engines.kit.config import META_TTL_MS, EngineConfig
+from leasehold.engines.kit.encoding import as_bytes, as_text, cancelled, fields_of, number_of, read_error
 from leasehold.engines.kit.engine import ScriptedEngine
-from leasehold.engines.kit.inspector import ScriptedInspector, check_page, fields_of, read_cursor, write_cursor
 from leasehold.engines.kit.outcomes import encode_outcome
+from leasehold.engines.kit.pages import check_page, read_cursor, write_cursor
 from leasehold.engines.kit.unsupported import Unsupported
 from tests.support.sixth.scripts import LAYOUT, SCRIPTS
 
 _HIDDEN: Final = frozenset({"seen", "amnesty", "before", "layout", "order", "front", "token"})
-_read_error = json.Decoder(dict[str, str]).decode
 
 
-@dataclass(frozen=True, slots=True)
-class SixthConfig(EngineConfig):
-    failed_ttl_ms: int = FAILED_TTL_MS
-    failed_max: int = FAILED_MAX
-
-    def as_argument(self) -> str:
-        return self.encoded(failed_ttl=self.failed_ttl_ms, failed_max=self.failed_max)
-
-
-class SixthEngine(ScriptedEngine, ScriptedInspector, ScriptedController, Unsupported):
+class SixthEngine(ScriptedEngine, Unsupported):
     name: ClassVar[str] = "sixth"
     features: ClassVar[frozenset[Feature]] = frozenset(
         {Feature.OWN_ID, Feature.TASKS, Feature.TIMEOUT, Feature.RETRIES, Feature.RECORDS, Feature.EXTEND}
@@ -60,9 +46,9 @@ class SixthEngine(ScriptedEngine, ScriptedInspector, ScriptedController, Unsuppo
     scripts = SCRIPTS
     layout = LAYOUT
 
-    def __init__(self, namespace: str = "sixth", config: SixthConfig | None = None) -> None:
+    def __init__(self, namespace: str = "sixth", config: EngineConfig | None = None) -> None:
         self.namespace = namespace
-        self.config = config or SixthConfig()
+        self.config = config or EngineConfig()
         super().__init__(self.config.timing, self.config.as_argument())
 
     def prefix(self, queue: str) -> str:
@@ -80,34 +66,25 @@ class SixthEngine(ScriptedEngine, ScriptedInspector, ScriptedController, Unsuppo
         return Part(position, args, len(job.payload))
 
     def _add(self, jobs: Sequence[NewJob], queue: str, chunk: list[Part], room: int) -> Steps[Iterable[Enqueued]]:
-        reply = yield from self._act_on("enqueue", queue, chunk)
+        reply = yield from self._act("enqueue", queue, *args_of(chunk))
         return (Enqueued(jobs[part.position].id, letter == ord("1")) for part, letter in zip(chunk, reply, strict=True))
 
     @staticmethod
     def _token(text: bytes) -> str:
         return text.decode()
 
-    def _claim(
-        self, queue: str, worker: str, limit: int, lease_ms: int | None, slots: int, together: int, alone: Alone
-    ) -> Steps[Leased]:
-        nonce: Nonce = yield Draw()
-        who: tuple[Arg, ...] = (nonce.session, nonce.number, self._config, as_bytes(worker))
-        args = (*who, limit, lease_ms or self.timing.lease_ms, together)
-        next_ms, rows, *_ = yield self._call("claim", queue, args)
-        leases = []
-        for row in rows:
-            view = _view(queue, row)
-            record = JobRecord(
-                view.id,
-                queue,
-                view.task,
-                view.payload or b"",
-                view.enqueued_ms or 0,
-                view.timeout_ms,
-                number_or_none(row[5]),
-            )
-            leases.append(Lease(worker, view.token or "", record, view.failures, 0, group=row[15].decode()))
-        return Leased(tuple(leases), next_ms=known(next_ms))
+    def _lease(self, worker: str, queue: str, row: list[Any], alone_ms: int) -> Lease:
+        view = _view(queue, row)
+        record = JobRecord(
+            view.id,
+            queue,
+            view.task,
+            view.payload or b"",
+            view.enqueued_ms or 0,
+            view.timeout_ms,
+            number_or_none(row[5]),
+        )
+        return Lease(worker, view.token or "", record, view.failures, 0, group=row[15].decode())
 
     @staticmethod
     def _outcome_part(position: int, lease: Lease, outcome: Outcome) -> Part:
@@ -201,7 +178,7 @@ def _view(queue: str, row: list[Any]) -> JobView:
         started_ms=started or None,
         ended_ms=ended or None,
         expires_ms=expires or None,
-        error=ErrorInfo(**_read_error(error)) if error else None,
+        error=read_error(error) if error else None,
         timeout_ms=number_or_none(timeout),
     )
 

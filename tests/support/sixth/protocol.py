@@ -8,8 +8,9 @@ from typing import Any, Final
 
 from leasehold.core.engine import FullEngine, Timing
 from leasehold.engines.kit.acl import Place, Rules
+from leasehold.engines.kit.config import EngineConfig
 from leasehold.protocols.spec import EngineSpec, ProtocolEntry, Rights, Settings, Words
-from tests.support.sixth.engine import SixthConfig, SixthEngine
+from tests.support.sixth.engine import SixthEngine
 
 _COMMANDS: Final = (
     "DEL", "EXISTS", "GET", "HDEL 1", "HEXISTS 1", "HGET 1", "HGETALL", "HINCRBY 1 1", "HLEN", "HMGET 1", "HSET 1 1",
@@ -33,7 +34,7 @@ def _describe(engine: FullEngine) -> EngineSpec:
 
 def _rebuild(spec: Mapping[str, Any]) -> SixthEngine:
     config = {**spec["config"], "timing": Timing(**spec["config"]["timing"])}
-    return SixthEngine(spec["namespace"], SixthConfig(**config))
+    return SixthEngine(spec["namespace"], EngineConfig(**config))
 
 
 def _rights(engine: FullEngine) -> Rights:

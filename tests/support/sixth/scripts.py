@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from leasehold.core import limits
-from leasehold.core.engine import BEAT_MS
+from leasehold.core import engine, limits
 from leasehold.core.steps import Script
 from leasehold.engines.kit import config
-from leasehold.engines.kit.scripts import load
+from leasehold.engines.kit.scripts import load, numbers_of
 
 ARGUMENTS: Final[dict[str, str]] = {
     "enqueue": "session number (id payload task timeout retries)...",
-    "claim": "session number config worker limit lease_ms together",
+    "claim": "session number config worker limit lease_ms kind alone of_lane",
     "settle": "session number config worker (id token kind ms body)...",
     "extend": "session number config worker id token ms",
     "heartbeat": "config worker (id token)...",
@@ -31,11 +30,5 @@ ARGUMENTS: Final[dict[str, str]] = {
     "workers": "ttl_ms",
 }
 LAYOUT: Final = 1
-NUMBERS: Final[dict[str, int]] = {
-    **config.NUMBERS,
-    "BEAT_MS": BEAT_MS,
-    "CLAIM_BYTES": config.CLAIM_BYTES,
-    "MAX_HELD": limits.MAX_HELD,
-    "TEND_LIMIT": limits.TEND_LIMIT,
-}
-SCRIPTS: Final[dict[str, Script]] = load(__package__, ARGUMENTS, {"CALLS": "call", "LAYOUT": LAYOUT, **NUMBERS})
+WORDS: Final = {"CALLS": "call", "LAYOUT": LAYOUT, **numbers_of(limits, engine, config)}
+SCRIPTS: Final[dict[str, Script]] = load(__package__, ARGUMENTS, WORDS)

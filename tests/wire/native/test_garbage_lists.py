@@ -123,18 +123,26 @@ def test_a_claim_that_meets_the_data_loses_nothing(world: World) -> None:
 
 
 @pytest.mark.parametrize("purge", [True, False], ids=["purge", "cancel"])
+@pytest.mark.parametrize("suffix", ["ready:5", "ready", "lane:L", "lane:P", "ready:-5"])
 def test_a_purge_that_meets_the_data_loses_nothing(world: World, suffix: str, purge: bool) -> None:
+    """It ends the jobs of the lists before it. The others stay in their places."""
     world.put("a", "b")
-    world.put("c", shape=SHAPES[suffix])
-    world.put("d", shape=Shape(lane="M"))
+    for name in ("L", "M", "P"):
+        world.put_in(name, name)
+    world.run(world.engine.park_lane("q", "P"))
+    world.put_at(5, "high")
+    world.put_at(-5, "low")
     world.command("RENAME", world.key(suffix), world.key("aside"))
     world.command("SET", world.key(suffix), "x")
     with pytest.raises(WrongState):
         world.run(world.engine.purge("q", State.READY) if purge else world.engine.cancel_all("q"))
+    world.command("DEL", world.key(suffix))
     world.command("RENAME", world.key("aside"), world.key(suffix))
     world.pass_time(HOLD_MS + 50)
     world.maintain()
-    assert sorted(world.drain()) == ["a", "b", "c", "d"]
+    world.audit()
+    world.run(world.engine.purge("q", State.READY))
+    assert world.ids(State.READY) == []
     world.audit()
 
 

@@ -47,23 +47,6 @@ return denied
 )
 
 
-def granted(keys: Sequence[str], commands: Sequence[str], channels: Sequence[str] = ()) -> tuple[str, ...]:
-    """The rules of an ACL for these patterns and commands, and for what every client needs.
-
-    >>> granted(["jobs:*"], ["HSET 1 1"])[:3]
-    ('~jobs:*', '+client|setname', '+eval')
-    """
-    names = {*_ALWAYS, *(words.split()[0].lower() for words in commands)}
-    patterns = (*(f"~{pattern}" for pattern in keys), *(f"&{pattern}" for pattern in channels))
-    return (*patterns, *(f"+{name}" for name in sorted(names)))
-
-
-def denied(key: str, words: Sequence[str]) -> Steps[list[str]]:
-    """Of these commands, those that this user may not run, in small letters. `KEY` in them stands for `key`."""
-    reply = yield Invoke(_SCRIPT, (key,), tuple(words))
-    return [(name.decode(errors="replace") if isinstance(name, bytes) else name).lower() for name in reply]
-
-
 @dataclass(frozen=True, slots=True)
 class Place:
     """Keys of an engine: the pattern that an ACL grants, and one key of it that no queue has.
@@ -86,50 +69,44 @@ class Rules:
 
     def needed(self) -> tuple[str, ...]:
         """The rules of an ACL that grant this, and nothing else."""
-        channels = tuple(place.pattern for place in self.places if place.channels)
+        channels = [f"&{place.pattern}" for place in self.places if place.channels]
         listening = ("PUBLISH", "SUBSCRIBE", "UNSUBSCRIBE") if channels else ()
-        keys = dict.fromkeys(place.pattern for place in self.places)
-        return granted(tuple(keys), (*self.commands, *self.no_key, *listening), channels)
+        own = (words.split()[0].lower() for words in (*self.commands, *self.no_key, *listening))
+        keys = dict.fromkeys(f"~{place.pattern}" for place in self.places)
+        return (*keys, *channels, *(f"+{name}" for name in sorted({*_ALWAYS, *own})))
 
     def missing(self) -> Steps[tuple[str, ...]]:
         """What this user lacks: commands as `+hset`, keys as `~jobs:*`, channels as `+publish &jobs:*`.
 
-        Before Redis 7 a user who lacks DEL may lack more than is found.
+        Before Redis 7 a user who lacks DEL may lack more than is found, and commands that block are not tried.
         """
-        refused: list[str] = []
+        keys: list[str] = []
         own: Place | None = None
         for place in self.places:
             try:
-                yield from denied(place.probe, ())
+                yield from _denied(place.probe, ())
             except AccessDenied as error:
+                # A user without the right to a key is refused at once, as one who may run no scripts is.
                 if not _KEYS_DENIED.search(str(error)):
                     return ("+eval", "+evalsha")
-                refused.append(f"~{place.pattern}")
+                keys.append(f"~{place.pattern}")
             else:
                 own = own or place
         if own is None:
-            return tuple(refused)
-        found = [*(yield from lacking(own.probe, own.pattern, self.commands, self.no_key)), *refused]
+            return tuple(keys)
+        commands = yield from _denied(own.probe, (*map(_with_key, self.commands), *self.no_key))
+        found = [f"+{name}" for name in commands] + keys
         for name, rest in (("PUBLISH", " 1"), ("SUBSCRIBE", "")):
             for place in self.places:
-                if place.channels and (yield from denied(own.probe, (f"{name} {place.probe}{rest}",))):
+                if place.channels and (yield from _denied(own.probe, (f"{name} {place.probe}{rest}",))):
                     found.append(f"+{name.lower()} &{place.pattern}")
         return tuple(found)
 
 
-def lacking(key: str, keys: str, needed: Sequence[str], no_key: Sequence[str]) -> Steps[list[str]]:
-    """What this user lacks, as an ACL grants it: commands as `+hset`, or the right to `keys` (a pattern), as `~jobs:*`.
-
-    `needed`: commands whose first argument is a key, with examples of the others; `no_key`: as `denied` takes them. One
-    who may run no script, or not on this key, can be asked for nothing else. Before Redis 7 a user who lacks DEL may
-    lack more than is found, and commands that block are not tried.
-    """
-    try:
-        found = yield from denied(key, (*map(_with_key, needed), *no_key))
-    except AccessDenied as error:
-        # A user without a right to this key is refused at once, as one who may run no scripts is.
-        return [f"~{keys}"] if _KEYS_DENIED.search(str(error)) else ["+eval", "+evalsha"]
-    return [f"~{keys}"] if len(found) >= len(needed) else [f"+{name}" for name in found]
+def _denied(key: str, words: Sequence[str]) -> Steps[list[str]]:
+    """Of these commands, those that this user may not run, in small letters. `KEY` in them stands for `key`."""
+    reply = yield Invoke(_SCRIPT, (key,), tuple(words))
+    return [(name.decode(errors="replace") if isinstance(name, bytes) else name).lower() for name in reply]
 
 
 def _with_key(words: str) -> str:

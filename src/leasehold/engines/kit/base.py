@@ -1,27 +1,36 @@
-"""The base of engines whose transitions are scripts: where their keys are, and how their scripts are called."""
+"""The base of engines whose transitions are scripts: where their keys are, how their scripts are called, and the
+operations that are alike in all of them."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import ClassVar, Final, TypeVar
 
-from leasehold.core.errors import NewerLayout, ReplyError
+import msgspec
+
+from leasehold.core import limits
+from leasehold.core.errors import InvalidArgument, NewerLayout, ReplyError
+from leasehold.core.job import QueueView, State, WorkerView
+from leasehold.core.shape import QueueSettings
 from leasehold.core.steps import Arg, Command, Draw, Invoke, Nonce, Reply, Script, Steps
-from leasehold.engines.kit.chunks import Part
+from leasehold.engines.kit.config import PRESENCE_TTL_MS
+from leasehold.engines.kit.encoding import as_bytes, as_text, number_of
 
 T = TypeVar("T")
 
 NEWER_LAYOUT: Final = "LHLAYOUT"
-"""How lua/lib/layout.lua begins to say that a newer release has written to a queue."""
+"""The first word of the error of lua/lib/layout.lua: a newer release has written to a queue."""
+_decode_worker = msgspec.json.Decoder(WorkerView).decode
 
 
 class Scripted(ABC):
-    """What the engine, the inspector and the controller of one wire format stand on."""
+    """The base of the engine, the inspector and the controller of one wire format."""
 
     scripts: ClassVar[Mapping[str, Script]]
     layout: ClassVar[int]
-    """The newest version of the layout that this release reads, which is the one it writes."""
+    """The newest layout version that this release reads, which is the one it writes."""
     _config: str
     """The engine's numbers, as its scripts take them."""
 
@@ -33,6 +42,9 @@ class Scripted(ABC):
     def shared(self) -> str:
         """The beginning of the few keys that belong to no queue: which queues and workers there are."""
 
+    @abstractmethod
+    def queue(self, name: str) -> Steps[QueueView]: ...
+
     def signal_channel(self, worker: str) -> str:
         return f"{self.shared()}:signal:{worker}"
 
@@ -40,6 +52,16 @@ class Scripted(ABC):
         """The highest layout version that any release has written to a queue."""
         stored = yield Command(("HGET", f"{self.prefix(queue)}:meta", "layout"))
         return int(stored) if stored and stored.isdigit() else 1
+
+    def queues(self) -> Steps[list[str]]:
+        reply = yield Command(("ZRANGE", f"{self.shared()}:queues", 0, -1))
+        return sorted(as_text(name) for name in reply)
+
+    def settings(self, queue: str) -> Steps[QueueSettings]:
+        return (yield from self.queue(queue)).settings
+
+    def discard(self, queue: str, id: str) -> Steps[bool]:
+        return (yield from self._act("discard", queue, as_bytes(id))) == b"1"
 
     def _call(self, script: str, queue: str, args: tuple[Arg, ...]) -> Invoke:
         """A call about one queue. Its keys are in one hash slot.
@@ -56,16 +78,34 @@ class Scripted(ABC):
     def _act(self, script: str, queue: str, *args: Arg) -> Steps[bytes]:
         """A call under a nonce: sent again, it gets the answer of the first time."""
         nonce: Nonce = yield Draw()
-        args = (nonce.session, nonce.number, *args)
-        reply: bytes = yield self._call(script, queue, args)
+        reply: bytes = yield self._call(script, queue, (nonce.session, nonce.number, *args))
         return reply
 
-    def _act_on(self, script: str, queue: str, chunk: list[Part], *head: Arg) -> Steps[bytes]:
-        """One call for many jobs, under a nonce; the answer begins with one character a job."""
-        nonce: Nonce = yield Draw()
-        args = (nonce.session, nonce.number, *head, *(arg for part in chunk for arg in part.args))
-        reply: bytes = yield self._call(script, queue, args)
-        return reply
+    def _in_rounds(self, script: str, queue: str, *args: Arg) -> Steps[int]:
+        """Call a script until it answers 0. Behind that the answer has the number of jobs that were removed."""
+        removed = 0
+        for _ in range(limits.PURGE_ROUNDS):
+            more, gone, *_ = (yield from self._act(script, queue, *args)).split(b" ")
+            removed += int(gone)
+            if more == b"0":
+                break
+        return removed
+
+    def _newer_layout(self, meta: dict[str, bytes]) -> int | None:
+        """The layout version in this `meta` hash, where this release cannot read it."""
+        version = number_of(meta.get("layout", b"")) or 1
+        return version if version > self.layout else None
+
+    def _announced(self) -> Steps[list[WorkerView]]:
+        """The workers that announced themselves lately. The jobs that they hold are not counted yet."""
+        rows = yield Invoke(self.scripts["workers"], (self.shared(),), (PRESENCE_TTL_MS,))
+        return [replace(view, seen_ms=int(float(at))) for _, at, text in rows if (view := _read_worker(text))]
+
+
+def check_purge(state: State) -> None:
+    """Raises `InvalidArgument` for active jobs."""
+    if state is State.ACTIVE:
+        raise InvalidArgument("Active jobs belong to their workers: stop the workers, or cancel the jobs.")
 
 
 def checking_layout(queue: str, steps: Steps[T]) -> Steps[T]:
@@ -77,3 +117,11 @@ def checking_layout(queue: str, steps: Steps[T]) -> Steps[T]:
             raise
         _, stored, readable = str(error).split()
         raise NewerLayout(queue, int(stored), int(readable)) from error
+
+
+def _read_worker(text: bytes) -> WorkerView | None:
+    """None when another version, or another program, wrote it."""
+    try:
+        return _decode_worker(text)
+    except msgspec.MsgspecError:
+        return None

@@ -46,6 +46,11 @@ def chunks(parts: list[Part]) -> Iterator[list[Part]]:
         yield chunk
 
 
+def args_of(chunk: list[Part]) -> Iterator[Arg]:
+    """The arguments of a call for these jobs."""
+    return (arg for part in chunk for arg in part.args)
+
+
 def weight_of(shape: Shape) -> int:
     """What a shape adds to the weight of a job, by the commands that Redis runs for it."""
     if shape is PLAIN:  # most are

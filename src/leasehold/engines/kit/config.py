@@ -56,12 +56,6 @@ PURGE_MOST: Final = 100
 """Jobs that one call purges or cancels."""
 HOLD_MS: Final = 10 * limits.SECOND
 """How long a queue is held after the caller of a purge or sweep has died."""
-NUMBERS: Final[dict[str, int]] = {
-    "ANSWER_TTL_MS": ANSWER_TTL_MS,
-    "MAX_HOLDERS": MAX_HOLDERS,
-    "RESERVED_MS": RESERVED_MS,
-}
-"""What the Lua that engines share takes, by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +70,12 @@ class EngineConfig:
     amnesty_ms: int = AMNESTY_MS
     max_crashes: int = MAX_CRASHES
     alone_after_crashes: int = ALONE_AFTER_CRASHES
+    failed_ttl_ms: int = FAILED_TTL_MS
+    failed_max: int = FAILED_MAX
+
+    def as_argument(self) -> str:
+        """Encode the numbers that the scripts of the engine read."""
+        return self.encoded()
 
     def encoded(self, **own: int) -> str:
         """Encode these numbers and the engine's own as the JSON argument of a script, by the names in its Lua."""
@@ -89,6 +89,8 @@ class EngineConfig:
             "max_crashes": self.max_crashes,
             "alone": self.alone_from,
             "isolate": min(2, self.alone_from),
+            "failed_ttl": self.failed_ttl_ms,
+            "failed_max": self.failed_max,
         }
         return json.encode(numbers | own).decode()
 

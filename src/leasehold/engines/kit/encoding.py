@@ -28,6 +28,20 @@ def number_of(raw: bytes) -> int | None:
     return int(raw) if raw.isdigit() and int(raw) else None
 
 
+def fields_of(flat: list[bytes]) -> dict[str, bytes]:
+    """A hash, which a script answers as one list: field, value, field, value."""
+    return {as_text(flat[i]): flat[i + 1] for i in range(0, len(flat), 2)}
+
+
+def read_error(raw: bytes) -> ErrorInfo | None:
+    """None when there is none, or when it cannot be read."""
+    try:
+        values = _decode_error(raw)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+    return ErrorInfo(values.get("type", ""), values.get("message", ""), values.get("traceback", ""))
+
+
 def write_error(error: ErrorInfo) -> bytes:
     """JSON: {"type", "message", "traceback"}."""
     return _encode_json({"type": error.type, "message": error.message, "traceback": error.traceback})
@@ -39,8 +53,6 @@ def cancelled(reason: str) -> bytes:
 
 
 def message_of(error: bytes) -> str:
-    """What a written error says; empty when it cannot be read."""
-    try:
-        return _decode_error(error).get("message", "")
-    except msgspec.MsgspecError:
-        return ""
+    """The message of a written error; empty when it cannot be read."""
+    read = read_error(error)
+    return read.message if read else ""

@@ -1,14 +1,14 @@
 """What producers and workers need of an engine whose transitions are scripts, as far as all such engines do the same.
 
-What a job is in a call, how a claim is read, what there may be to mend: that is each engine's own (`_new_part`,
-`_add`, `_claim`, `_outcome_part`, `_token`, `_tidy`).
+An engine adds what is its own: the arguments of a job and of an outcome, how it enqueues, how a record is read, and its
+maintenance (`_new_part`, `_outcome_part`, `_add`, `_lease`, `_tidy`).
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 import msgspec
 
@@ -29,12 +29,13 @@ from leasehold.core.job import (
     WorkerView,
 )
 from leasehold.core.outcome import Outcome
-from leasehold.core.steps import Arg, Invoke, Reply, Steps
+from leasehold.core.steps import Arg, Draw, Invoke, Nonce, Reply, Steps
 from leasehold.core.unsupported import check_job
 from leasehold.engines.kit.base import Scripted, checking_layout
-from leasehold.engines.kit.chunks import Failures, Part, chunks, known, sooner
+from leasehold.engines.kit.chunks import Failures, Part, args_of, chunks, known, sooner
 from leasehold.engines.kit.config import META_TTL_MS, PRESENCE_TTL_MS
 from leasehold.engines.kit.encoding import RAW, as_bytes, as_text, message_of
+from leasehold.engines.kit.suspects import RESERVED
 
 REGISTER_EVERY: Final = 10_000
 """An engine lists a queue again after this many enqueues."""
@@ -63,21 +64,19 @@ class ScriptedEngine(Scripted):
     def _add(self, jobs: Sequence[NewJob], queue: str, chunk: list[Part], room: int) -> Steps[Iterable[Enqueued]]:
         """Add a chunk of `jobs`. `room`: for how many the queue must have room; 0 when a call before has asked."""
 
-    @abstractmethod
-    def _claim(
-        self, queue: str, worker: str, limit: int, lease_ms: int | None, slots: int, together: int, alone: Alone
-    ) -> Steps[Leased]:
-        """Claim from one queue. `together`: how many jobs of one lane; the rest as in `lease`."""
-
     @staticmethod
     @abstractmethod
     def _outcome_part(position: int, lease: Lease, outcome: Outcome) -> Part:
         """The end of a lease, as the script `settle` takes it."""
 
-    @staticmethod
     @abstractmethod
+    def _lease(self, worker: str, queue: str, row: list[Any], alone_ms: int) -> Lease:
+        """A job in the reply of the script `claim`."""
+
+    @staticmethod
     def _token(text: bytes) -> Token:
         """A fencing token, from its text in the reply of a script."""
+        return int(text)
 
     @abstractmethod
     def _tidy(self, queue: str, tasks: Sequence[str], limit: int) -> Steps[Maintained]:
@@ -140,9 +139,9 @@ class ScriptedEngine(Scripted):
             wanted = min(limit - len(leases), limits.MAX_BATCH)
             if wanted <= 0:
                 break
-            together = of_lane.get(queue, 1) if of_lane else 1
+            most = of_lane.get(queue, 1) if of_lane else 1
             try:
-                claim = self._claim(queue, worker, wanted, lease_ms, slots, together, alone)
+                claim = self._claim(queue, worker, wanted, lease_ms, slots, most, alone)
                 got = yield from checking_layout(queue, claim)
             except Unreachable:
                 # What the queues before have given must reach the worker.
@@ -166,6 +165,19 @@ class ScriptedEngine(Scripted):
                 alone = Alone.SOON
         return Leased(tuple(leases), tuple(dropped), tuple(refused), nearest, reserved)
 
+    def _claim(
+        self, queue: str, worker: str, limit: int, lease_ms: int | None, slots: int, of_lane: int, alone: Alone
+    ) -> Steps[Leased]:
+        """Claim from one queue. `of_lane`: how many jobs of one lane; the rest as in `lease`."""
+        nonce: Nonce = yield Draw()
+        who: tuple[Arg, ...] = (nonce.session, nonce.number, self._config, as_bytes(worker), limit)
+        kind = str(slots) if lease_ms is None else "h"
+        args = (*who, lease_ms or self.timing.lease_ms, kind, alone.value, of_lane)
+        next_ms, rows, lost, how = yield self._call("claim", queue, args)
+        leases = [self._lease(worker, queue, row, max(0, how)) for row in rows]
+        dropped = [Dropped(queue, as_text(id), "listed as ready, but there is no such job") for id in lost]
+        return Leased(tuple(leases), tuple(dropped), (), known(next_ms), queue if how == RESERVED else None)
+
     def settle(self, settlements: Sequence[tuple[Lease, Outcome]]) -> Steps[list[bool]]:
         answers = [False] * len(settlements)
         groups: dict[tuple[str, str], list[Part]] = {}
@@ -178,7 +190,7 @@ class ScriptedEngine(Scripted):
                 parts.append(self._outcome_part(position, lease, outcome))
         for (queue, worker), parts in groups.items():
             for chunk in chunks(parts):
-                reply = yield from self._act_on("settle", queue, chunk, self._config, as_bytes(worker))
+                reply = yield from self._act("settle", queue, self._config, as_bytes(worker), *args_of(chunk))
                 for part, settled in zip(chunk, reply, strict=True):
                     answers[part.position] = settled == ord("1")
         return answers

@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from importlib.resources import files
+from types import ModuleType
 from typing import Final
 
 from leasehold.core.steps import Script
@@ -23,8 +24,8 @@ _SHARED: Final = "leasehold.engines.kit"
 def load(package: str, names: Iterable[str], words: Mapping[str, str | int]) -> dict[str, Script]:
     """These operations as scripts of the engine in `package`, by their names.
 
-    `words` are the words and numbers of the engine, by the names that its Lua uses: `CALLS`, how its keys with
-    remembered answers begin; `LAYOUT`, the version of its layout; the `NUMBERS` of its config.py.
+    `words` are those that its Lua uses, by name: `CALLS`, how its keys with remembered answers begin; `LAYOUT`, the
+    version of its layout; and the numbers of its config.py (`numbers_of`).
 
     Raises:
         LookupError: an operation uses a name that `words` lacks.
@@ -36,6 +37,12 @@ def load(package: str, names: Iterable[str], words: Mapping[str, str | int]) -> 
         return ((own / path) if (own / path).is_file() else (shared / path)).read_text()
 
     return {name: Script(name, _assemble(name, read, words)) for name in names}
+
+
+def numbers_of(*modules: ModuleType) -> dict[str, str | int]:
+    """The numbers of these modules, by name."""
+    pairs = (pair for module in modules for pair in vars(module).items())
+    return {name: value for name, value in pairs if name.isupper() and isinstance(value, int)}
 
 
 def _assemble(name: str, read: Callable[[str], str], words: Mapping[str, str | int]) -> str:

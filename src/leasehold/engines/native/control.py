@@ -9,8 +9,8 @@ from leasehold.core.errors import InvalidArgument
 from leasehold.core.job import State
 from leasehold.core.shape import CancelAnswer, CancelCount, LaneFailure, QueueSettings
 from leasehold.core.steps import Arg, Draw, Invoke, Nonce, Steps
+from leasehold.engines.kit.base import Scripted, check_purge
 from leasehold.engines.kit.config import PURGE_MOST
-from leasehold.engines.kit.controller import ScriptedController, check_purge
 from leasehold.engines.kit.encoding import as_bytes, as_text, cancelled
 from leasehold.engines.native.config import QUIET_TTL_MS
 from leasehold.engines.native.inspect import read_settings
@@ -20,13 +20,13 @@ from leasehold.engines.native.scripts import SCRIPTS
 _WAITING: Final = ("again", "scheduled", "unroutable", "isolated", "ready")
 """Where jobs wait, as lua/sweep.lua calls it. While nothing is claimed, a job only goes to a place that comes later."""
 
-_HELD: Final = (State.READY, State.SCHEDULED, State.UNROUTABLE)
-"""While jobs in one of these states are purged, the queue is on hold."""
+_PLACES: Final = {State.SCHEDULED: ("again", "scheduled")}
+"""Where the jobs of a state lie, if it is more than one place."""
 
 _CANCELS: Final = {b"0": CancelAnswer.NOTHING, b"1": CancelAnswer.CANCELLED, b"2": CancelAnswer.REQUESTED}
 
 
-class NativeController(ScriptedController):
+class NativeController(Scripted):
     """Acting half of the native engine."""
 
     def retry(self, queue: str, id: str, payload: bytes | None = None) -> Steps[bool]:
@@ -39,45 +39,49 @@ class NativeController(ScriptedController):
 
     def cancel_all(self, queue: str, lane: str | None = None, reason: str = "") -> Steps[CancelCount]:
         # The first call puts the queue, or the lane, on hold: nothing is claimed until `release`. Workers are asked
-        # next, so that what they hold does not wait again. A hold that was over between two calls proves nothing: look
-        # again.
+        # next, so that the jobs that they hold do not wait again. A hold that was over between two calls proves
+        # nothing: look again.
         ended = requested = 0
-        holders = "active"
+        holders, body = "active", cancelled(reason)
         for _ in range(limits.PURGE_ROUNDS):
-            asked, lasted = yield from self._sweep(queue, lane, reason, holders)
-            ended, requested = ended + asked.cancelled, requested + asked.requested
+            _, asked, lasted = yield from self._sweep(queue, lane, body, holders, begins=True)
+            requested += asked
             for place in _WAITING:
                 if lasted:
-                    count, lasted = yield from self._sweep(queue, lane, reason, place)
-                    ended += count.cancelled
+                    count, _, lasted = yield from self._sweep(queue, lane, body, place)
+                    ended += count
             if lasted:
                 break
             holders = "claimed"
         yield from self._act("release", queue, encoded(lane or ""))
         return CancelCount(ended, requested)
 
-    def _sweep(self, queue: str, lane: str | None, reason: str, place: str) -> Steps[tuple[CancelCount, bool]]:
-        """Cancel what is in one place. Answers also whether the hold has lasted, from the first call on that asks
-        holders."""
+    def _sweep(
+        self, queue: str, lane: str | None, body: bytes, place: str, begins: bool = False
+    ) -> Steps[tuple[int, int, bool]]:
+        """End the jobs in one place. Answers how many ended, how many of their workers were asked, and whether the hold
+        has lasted. `begins`: the first call begins it."""
         ended = requested = 0
         lasted, after = True, b""
         signal: tuple[Arg, ...] = (self.signal_channel(""), as_bytes(queue))
-        for calls in range(limits.PURGE_ROUNDS):
-            where: tuple[Arg, ...] = (place, encoded(lane or ""), after, PURGE_MOST, cancelled(reason))
+        for _ in range(limits.PURGE_ROUNDS):
+            where: tuple[Arg, ...] = (place, encoded(lane or ""), after, PURGE_MOST, body)
             reply = yield from self._act("sweep", queue, self._config, *where, *signal)
             *numbers, after = reply.split(b" ", 4)
             held, more, gone, asked = map(int, numbers)
             ended, requested = ended + gone, requested + asked
-            begins = place not in _WAITING and calls == 0
             lasted = lasted and (held == 1 or begins)
-            if not more or not lasted:
+            begins = False
+            if not more:
                 break
-        return CancelCount(ended, requested), lasted
+        return ended, requested, lasted
 
     def purge(self, queue: str, state: State) -> Steps[int]:
         check_purge(state)
-        removed = yield from self._in_rounds("purge", queue, state.value, PURGE_MOST, b"")
-        if state in _HELD:
+        removed = 0
+        for place in _PLACES.get(state, (state.value,)):
+            removed += (yield from self._sweep(queue, None, b"", place))[0]
+        if state.value in _WAITING:
             yield from self._act("release", queue, b"")
         return removed
 

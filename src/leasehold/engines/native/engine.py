@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from leasehold.core import limits
-from leasehold.core.engine import Alone, Feature, Maintained, Trait
+from leasehold.core.engine import Feature, Maintained, Trait
 from leasehold.core.errors import QueueFull, ReplyError
-from leasehold.core.job import Dropped, Enqueued, JobView, Lease, Leased, NewJob, State
+from leasehold.core.job import Enqueued, JobView, Lease, NewJob, State
 from leasehold.core.shape import Progress
-from leasehold.core.steps import Arg, Command, Draw, Invoke, Nonce, Reply, Steps
+from leasehold.core.steps import Arg, Command, Invoke, Reply, Steps
 from leasehold.core.waiting import Wake
-from leasehold.engines.kit.chunks import Part, known
+from leasehold.engines.kit.chunks import Part, args_of
 from leasehold.engines.kit.config import META_TTL_MS
 from leasehold.engines.kit.encoding import as_bytes, as_text
 from leasehold.engines.kit.engine import ScriptedEngine
-from leasehold.engines.kit.suspects import RESERVED
 from leasehold.engines.native.config import WATCH_TTL_MS, NativeConfig
 from leasehold.engines.native.control import NativeController
 from leasehold.engines.native.inspect import NativeInspector
@@ -62,7 +61,7 @@ class NativeEngine(ScriptedEngine, NativeInspector, NativeController):
         return namespace_prefix(self.namespace)
 
     def _add(self, jobs: Sequence[NewJob], queue: str, chunk: list[Part], room: int) -> Steps[Iterable[Enqueued]]:
-        reply = yield from _with_room(queue, self._act_on(enqueue_script(chunk), queue, chunk, room))
+        reply = yield from _with_room(queue, self._act(enqueue_script(chunk), queue, room, *args_of(chunk)))
         return read_enqueued(jobs, chunk, reply)
 
     def import_jobs(self, name: str, jobs: Sequence[NewJob]) -> Steps[list[bool]]:
@@ -82,24 +81,9 @@ class NativeEngine(ScriptedEngine, NativeInspector, NativeController):
     def _import(self, queue: str, name: str, room: int, args: tuple[Arg, ...]) -> Invoke:
         return Invoke(IMPORT, (self.prefix(queue),), (f"move-{name}", 1, room, *args))
 
-    @staticmethod
-    def _token(text: bytes) -> int:
-        return int(text)
-
-    def _claim(
-        self, queue: str, worker: str, limit: int, lease_ms: int | None, slots: int, together: int, alone: Alone
-    ) -> Steps[Leased]:
-        nonce: Nonce = yield Draw()
-        by_hand = int(lease_ms is not None)
-        who: tuple[Arg, ...] = (nonce.session, nonce.number, self._config, as_bytes(worker))
-        args = (*who, limit, lease_ms or self.timing.lease_ms, by_hand, slots, together, alone.value)
-        next_ms, rows, lost, how = yield self._call("claim", queue, args)
-        leases = [
-            Lease(worker, self._token(token), read_record(queue, id, raw), failures, crashes, max(0, how))
-            for id, raw, token, failures, crashes in rows
-        ]
-        dropped = [Dropped(queue, as_text(id), "listed as ready, but there is no such job") for id in lost]
-        return Leased(tuple(leases), tuple(dropped), (), known(next_ms), queue if how == RESERVED else None)
+    def _lease(self, worker: str, queue: str, row: list[Any], alone_ms: int) -> Lease:
+        id, data, token, failures, crashes = row
+        return Lease(worker, int(token), read_record(queue, id, data), failures, crashes, alone_ms)
 
     def wait(self, worker: str, queues: Sequence[str], timeout_ms: int) -> Wake:
         return Wake(self._wake(queues, timeout_ms))

@@ -10,8 +10,9 @@ from leasehold.core.errors import InvalidArgument
 from leasehold.core.job import JobView, Page, QueueView, State, WorkerView
 from leasehold.core.shape import LaneFailure, LanePage, LaneState, LaneView, QueueSettings
 from leasehold.core.steps import Steps
-from leasehold.engines.kit.encoding import as_bytes, as_text, number_of
-from leasehold.engines.kit.inspector import ScriptedInspector, check_page, fields_of, read_cursor, write_cursor
+from leasehold.engines.kit.base import Scripted
+from leasehold.engines.kit.encoding import as_bytes, as_text, fields_of, number_of
+from leasehold.engines.kit.pages import check_page, read_cursor, write_cursor
 from leasehold.engines.native.config import NativeConfig
 from leasehold.engines.native.keys import decoded, encoded
 from leasehold.engines.native.records import read_view
@@ -45,7 +46,7 @@ _HIDDEN_TOTALS = frozenset(
 )
 
 
-class NativeInspector(ScriptedInspector):
+class NativeInspector(Scripted):
     """Reading half of the native engine."""
 
     config: NativeConfig

@@ -13,17 +13,13 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any, Final
 
-import msgspec
-
 from leasehold.core import limits
 from leasehold.core.job import ErrorInfo, JobRecord, JobView, NewJob, State
 from leasehold.core.shape import PLAIN, Progress, Shape, UniqueRule, Until
-from leasehold.engines.kit.encoding import RAW, as_text, message_of, number_of
+from leasehold.engines.kit.encoding import RAW, as_text, message_of, number_of, read_error
 from leasehold.engines.kit.suspects import why_it_waits
 from leasehold.engines.native.config import HEADS_KEPT
 from leasehold.engines.native.keys import decoded, encoded
-
-_decode_error = msgspec.json.Decoder(dict[str, str]).decode
 
 
 def write_record(job: NewJob) -> bytes:
@@ -112,15 +108,6 @@ def _timeout(text: str) -> int:
 def head_of(record: JobRecord) -> str:
     """The first line of a record, as far as it is worth keeping when the job has completed."""
     return f"{record.enqueued_ms}000000 {record.task or RAW}{_shape_words(record.shape)}"
-
-
-def read_error(raw: bytes) -> ErrorInfo | None:
-    """The error of a failed attempt; None when there is none or it cannot be read."""
-    try:
-        values = _decode_error(raw)
-    except msgspec.MsgspecError:
-        return None
-    return ErrorInfo(values.get("type", ""), values.get("message", ""), values.get("traceback", ""))
 
 
 def read_tries(raw: bytes | None) -> tuple[int, int, int, ErrorInfo | None]:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import Final
 
+from leasehold.core import engine, limits
 from leasehold.core.steps import Script
+from leasehold.engines.kit import config as kit
 from leasehold.engines.kit.moving import IMPORT_TTL_MS
-from leasehold.engines.kit.scripts import load
-from leasehold.engines.native.config import NUMBERS
+from leasehold.engines.kit.scripts import load, numbers_of
+from leasehold.engines.native import config
 
 ARGUMENTS: Final[dict[str, str]] = {
     "enqueue": "session number room (id record due own)...",
     "enqueue_shaped": "session number room (id record due rule)...",
-    "claim": "session number config worker limit lease_ms by_hand slots of_lane alone",
+    "claim": "session number config worker limit lease_ms kind alone of_lane",
     "settle": "session number config worker (id token kind ms head body)...",
     "extend": "session number config worker id token ms",
     "heartbeat": "config worker (id token)...",
@@ -26,7 +28,6 @@ ARGUMENTS: Final[dict[str, str]] = {
     "discard": "session number id",
     "cancel": "session number config id body signal queue",
     "sweep": "session number config state lane after limit body signal queue",
-    "purge": "session number state limit after",
     "release": "session number lane",
     "progress": "worker id token text",
     "lane": "lane",
@@ -45,7 +46,7 @@ ARGUMENTS: Final[dict[str, str]] = {
 LAYOUT: Final = 1
 """The version of the layout that this release writes: `meta.layout`, see docs/decisions/0019."""
 
-_WORDS: Final[dict[str, str | int]] = {"CALLS": "call", "LAYOUT": LAYOUT, **NUMBERS}
-SCRIPTS: Final[dict[str, Script]] = load(__package__, ARGUMENTS, _WORDS)
-IMPORT: Final = load(__package__, ["enqueue"], {**_WORDS, "ANSWER_TTL_MS": IMPORT_TTL_MS})["enqueue"]
+WORDS: Final = {"CALLS": "call", "LAYOUT": LAYOUT, **numbers_of(limits, engine, kit, config)}
+SCRIPTS: Final[dict[str, Script]] = load(__package__, ARGUMENTS, WORDS)
+IMPORT: Final = load(__package__, ["enqueue"], {**WORDS, "ANSWER_TTL_MS": IMPORT_TTL_MS})["enqueue"]
 """Adds the jobs of a move, and remembers its answer for as long as the move may be continued."""

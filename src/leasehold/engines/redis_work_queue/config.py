@@ -1,4 +1,4 @@
-"""The numbers of the engine, and how the scripts get them."""
+"""The numbers of the engine."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from leasehold.core import limits
-from leasehold.core.engine import BEAT_MS
-from leasehold.engines.kit.config import FAILED_MAX, FAILED_TTL_MS, MAX_GHOST_LOOK, MAX_LOOK, EngineConfig
-from leasehold.engines.kit.config import NUMBERS as KIT_NUMBERS
+from leasehold.engines.kit.config import EngineConfig
 
 WIRE_LEASE_MS: Final = 10 * limits.SECOND
 """The time to live of a kept lease as other clients see it. Beats renew it; our own workers take over sooner."""
@@ -38,21 +36,6 @@ KNOWN_MAX: Final = 500_000
 """Ids that a deep clean remembers at one time. Longer lists are cleaned in parts."""
 WAIT_SLICE_MS: Final = 500
 """How long a worker of several queues waits for one of them before it waits for the next."""
-NUMBERS: Final[dict[str, int]] = {
-    **KIT_NUMBERS,
-    "BEAT_MS": BEAT_MS,
-    "COPIES_FEW": COPIES_FEW,
-    "COPIES_MAX": COPIES_MAX,
-    "MARKS_MAX": MARKS_MAX,
-    "MARK_MS": MARK_MS,
-    "MAX_CALL_BYTES": limits.MAX_CALL_BYTES,
-    "MAX_GHOST_LOOK": MAX_GHOST_LOOK,
-    "MAX_HELD": limits.MAX_HELD,
-    "MAX_LOOK": MAX_LOOK,
-    "SEARCHES_MAX": SEARCHES_MAX,
-    "TEND_LIMIT": limits.TEND_LIMIT,
-}
-"""What the Lua of this engine takes, by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,14 +48,9 @@ class RedisWorkQueueConfig(EngineConfig):
     items that are in no list are looked for.
     """
 
-    failed_ttl_ms: int = FAILED_TTL_MS
-    failed_max: int = FAILED_MAX
     wire_lease_ms: int = WIRE_LEASE_MS
     stray_ms: int = STRAY_MS
     deep_ms: int = DEEP_MS
 
     def as_argument(self) -> str:
-        """Encode the numbers that the scripts read."""
-        return self.encoded(
-            failed_ttl=self.failed_ttl_ms, failed_max=self.failed_max, wire=self.wire_lease_ms, stray=self.stray_ms
-        )
+        return self.encoded(wire=self.wire_lease_ms, stray=self.stray_ms)

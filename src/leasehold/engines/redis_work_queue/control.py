@@ -12,7 +12,7 @@ from leasehold.core.job import JobRecord, State
 from leasehold.core.shape import CancelAnswer, CancelCount
 from leasehold.core.steps import Arg, Steps
 from leasehold.core.unsupported import unsupported
-from leasehold.engines.kit.controller import ScriptedController, check_purge
+from leasehold.engines.kit.base import Scripted, check_purge
 from leasehold.engines.kit.encoding import as_bytes, cancelled
 from leasehold.engines.redis_work_queue.records import read_record, write_data
 from leasehold.engines.redis_work_queue.wire import NAME
@@ -21,7 +21,7 @@ _WAITING: Final = (State.UNROUTABLE, State.SCHEDULED, State.READY)
 """In this order: while a job is unroutable, another of its id cannot be set aside."""
 
 
-class RedisWorkQueueController(ScriptedController):
+class RedisWorkQueueController(Scripted):
     """Acting half of the engine."""
 
     def retry(self, queue: str, id: str, payload: bytes | None = None) -> Steps[bool]:

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from leasehold.core import limits
-from leasehold.core.engine import Alone, Feature, Maintained, Trait
+from leasehold.core.engine import Feature, Maintained, Trait
 from leasehold.core.errors import QueueFull
-from leasehold.core.job import Dropped, Enqueued, Lease, Leased, NewJob
-from leasehold.core.steps import Arg, Command, Draw, Nonce, Steps
+from leasehold.core.job import Enqueued, Lease, NewJob
+from leasehold.core.steps import Arg, Command, Steps
 from leasehold.core.waiting import Wake
-from leasehold.engines.kit.chunks import Part, known
+from leasehold.engines.kit.chunks import Part, args_of
 from leasehold.engines.kit.config import META_TTL_MS
-from leasehold.engines.kit.encoding import as_bytes, as_text
 from leasehold.engines.kit.engine import ScriptedEngine
-from leasehold.engines.kit.suspects import RESERVED
 from leasehold.engines.kit.unsupported import Unsupported
 from leasehold.engines.redis_work_queue.clean import DeepPass, leftovers, light_page
 from leasehold.engines.redis_work_queue.config import CLEAN_STEPS, WAIT_SLICE_MS, RedisWorkQueueConfig
@@ -89,27 +87,12 @@ class RedisWorkQueueEngine(ScriptedEngine, RedisWorkQueueInspector, RedisWorkQue
         return f"{self.base}:{SHARED}"
 
     def _add(self, jobs: Sequence[NewJob], queue: str, chunk: list[Part], room: int) -> Steps[Iterable[Enqueued]]:
-        reply = yield from self._act_on("enqueue", queue, chunk, self.config.stray_ms)
+        reply = yield from self._act("enqueue", queue, self.config.stray_ms, *args_of(chunk))
         return (Enqueued(jobs[part.position].id, letter == ord("1")) for part, letter in zip(chunk, reply, strict=True))
 
-    @staticmethod
-    def _token(text: bytes) -> int:
-        return int(text)
-
-    def _claim(
-        self, queue: str, worker: str, limit: int, lease_ms: int | None, slots: int, together: int, alone: Alone
-    ) -> Steps[Leased]:
-        nonce: Nonce = yield Draw()
-        kind = str(slots) if lease_ms is None else "h"
-        who: tuple[Arg, ...] = (nonce.session, nonce.number, self._config, as_bytes(worker))
-        args = (*who, limit, lease_ms or self.timing.lease_ms, kind, alone.value)
-        next_ms, rows, lost, how = yield self._call("claim", queue, args)
-        leases = [
-            Lease(worker, self._token(token), read_record(queue, id, data), failures, crashes, max(0, how))
-            for id, data, token, failures, crashes in rows
-        ]
-        dropped = [Dropped(queue, as_text(id), "listed in the queue, but there is no such item") for id in lost]
-        return Leased(tuple(leases), tuple(dropped), (), known(next_ms), queue if how == RESERVED else None)
+    def _lease(self, worker: str, queue: str, row: list[Any], alone_ms: int) -> Lease:
+        id, data, token, failures, crashes = row
+        return Lease(worker, int(token), read_record(queue, id, data), failures, crashes, alone_ms)
 
     def wait(self, worker: str, queues: Sequence[str], timeout_ms: int) -> Wake:
         return Wake(self._wake(queues, timeout_ms))

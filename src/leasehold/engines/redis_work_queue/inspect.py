@@ -10,8 +10,9 @@ from leasehold.core.engine import Feature
 from leasehold.core.job import JobView, Page, QueueView, State, WorkerView
 from leasehold.core.steps import Command, Steps
 from leasehold.core.unsupported import unsupported
-from leasehold.engines.kit.encoding import as_bytes, as_text, number_of
-from leasehold.engines.kit.inspector import ScriptedInspector, check_page, fields_of, read_cursor, write_cursor
+from leasehold.engines.kit.base import Scripted
+from leasehold.engines.kit.encoding import as_bytes, as_text, fields_of, number_of
+from leasehold.engines.kit.pages import check_page, read_cursor, write_cursor
 from leasehold.engines.redis_work_queue.config import RedisWorkQueueConfig
 from leasehold.engines.redis_work_queue.records import read_view
 from leasehold.engines.redis_work_queue.wire import NAME
@@ -31,7 +32,7 @@ _TOTALS: Final = frozenset(
 )
 
 
-class RedisWorkQueueInspector(ScriptedInspector):
+class RedisWorkQueueInspector(Scripted):
     """Reading half of the engine."""
 
     config: RedisWorkQueueConfig

@@ -26,8 +26,8 @@ import msgspec
 
 from leasehold.core import limits, names
 from leasehold.core.codec import Misfit, check_depth
-from leasehold.core.job import ErrorInfo, JobRecord, JobView, NewJob, State
-from leasehold.engines.kit.encoding import as_text, number_of
+from leasehold.core.job import JobRecord, JobView, NewJob, State
+from leasehold.engines.kit.encoding import as_text, number_of, read_error
 from leasehold.engines.kit.suspects import why_it_waits
 
 _VERSION: Final = 1
@@ -38,7 +38,6 @@ _HEAD: Final = b'{"leasehold":1,'
 _WHOLE: Final = re.compile(rb"-?\d+")
 _TASK: Final = re.compile(r"[A-Za-z0-9_.:][A-Za-z0-9_.:-]*")
 _encode_json = msgspec.json.Encoder().encode
-_decode_error = msgspec.json.Decoder(dict[str, str]).decode
 
 
 class _Envelope(msgspec.Struct):
@@ -159,15 +158,6 @@ def _within(number: int | None, most: int, field: str) -> int | None:
     if number is not None and not 0 <= number <= most:
         raise ValueError(f"its {field} is not between 0 and {most}")
     return number
-
-
-def read_error(raw: bytes) -> ErrorInfo | None:
-    """None when there is none, or when it cannot be read."""
-    try:
-        fields = _decode_error(raw)
-        return ErrorInfo(fields["type"], fields["message"], fields.get("traceback", ""))
-    except (msgspec.MsgspecError, KeyError, UnicodeDecodeError):
-        return None
 
 
 def read_view(queue: str, id: bytes, row: list[Any], alone_from: int) -> JobView:

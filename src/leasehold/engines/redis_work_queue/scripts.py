@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import Final
 
+from leasehold.core import engine, limits
 from leasehold.core.steps import Script
-from leasehold.engines.kit.scripts import load
-from leasehold.engines.redis_work_queue.config import NUMBERS
+from leasehold.engines.kit import config as kit
+from leasehold.engines.kit.scripts import load, numbers_of
+from leasehold.engines.redis_work_queue import config
 
 ARGUMENTS: Final[dict[str, str]] = {
     "enqueue": "session number stray_ms (id data)...",
     "add": "id data",
-    "claim": "session number config worker limit lease_ms kind alone",
+    "claim": "session number config worker limit lease_ms kind alone of_lane",
     "take": "session number worker lease_ms grace_ms",
     "complete": "session number id token worker",
     "settle": "session number config worker (id token kind ms task body size)...",
@@ -41,4 +43,5 @@ ARGUMENTS: Final[dict[str, str]] = {
 LAYOUT: Final = 1
 """The version of our side keys that this release writes: `meta.layout`, see docs/decisions/0019."""
 
-SCRIPTS: Final[dict[str, Script]] = load(__package__, ARGUMENTS, {"CALLS": "done", "LAYOUT": LAYOUT, **NUMBERS})
+WORDS: Final = {"CALLS": "done", "LAYOUT": LAYOUT, **numbers_of(limits, engine, kit, config)}
+SCRIPTS: Final[dict[str, Script]] = load(__package__, ARGUMENTS, WORDS)

@@ -1,12 +1,12 @@
 -- claim: lease the next jobs.
 -- KEYS[1] prefix
--- ARGV session number config worker limit lease_ms together
--- Returns: {ms until something is due or -1, {row}...}; a row is that of `row_of`
+-- ARGV session number config worker limit lease_ms kind alone of_lane
+-- Returns: {ms until something is due or -1, {row}..., {}, 0}; a row is that of `row_of`
 -- Invariant: a lease is in `active` and in `held:<worker>`, and its worker is in `holders`. Of a claim of several jobs
 -- together, the leases are one group.
 --@include begin remember back due silence claimed
 local session, number, worker, limit = ARGV[1], ARGV[2], ARGV[4], tonumber(ARGV[5])
-local lease_ms, together = tonumber(ARGV[6]), tonumber(ARGV[7])
+local lease_ms, together = tonumber(ARGV[6]), tonumber(ARGV[9])
 local config = cjson.decode(ARGV[3])
 allow_when_full()
 local answer = recall(session, number)
@@ -49,4 +49,4 @@ if #rows > 0 then
   call('ZREM', key('suspects'), worker)
 end
 remember(session, number, cmsgpack.pack(claimed))
-return { until_next(time, again, next_due()), rows }
+return { until_next(time, again, next_due()), rows, {}, 0 }

@@ -1,6 +1,7 @@
 -- claim: take up to `limit` jobs from the front of a queue for a worker.
 -- KEYS[1] prefix
--- ARGV session number config worker limit lease_ms by_hand slots of_lane alone
+-- ARGV session number config worker limit lease_ms kind alone of_lane
+-- `kind`: how many jobs the worker runs at one time; or h, a lease by hand.
 -- `alone`: whether the worker could run a job alone: now, beside (suspects that have run for long), soon, or no.
 -- `of_lane`: most jobs of one lane and task, following each other, that one claim may take.
 -- Returns: {ms until more is due or -1, {id, record, token, failures, crashes}..., {dropped id...}, how}. `how` above 0: the
@@ -11,24 +12,19 @@
 --@include begin types tokens remember claimed task back duework tombstones large suspects
 local session, number, worker = ARGV[1], ARGV[2], ARGV[4]
 local config = cjson.decode(ARGV[3])
-local limit, lease_ms, by_hand, slots = tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7], ARGV[8]
-local of_lane, alone = tonumber(ARGV[9]), ARGV[10]
+local limit, lease_ms, kind = tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7]
+local alone, of_lane, by_hand = ARGV[8], tonumber(ARGV[9]), kind == 'h'
 local held_key = key('held:' .. worker)
 
 allow_when_full()
 local again = recall(session, number)
 if again then
-  local how = 0
-  local answer = claimed_before(again, function(id, token)
-    local mine, kind = string.match(call('HGET', held_key, id) or '', '^(%d+) %d+ (%w*)')
-    if mine == token then
-      local failures, crashes = counted(call('HGET', key('tries'), id))
-      how = claim_window(kind) or how
-      return { id, call('HGET', key('jobs'), id) or '', token, failures, crashes }
-    end
+  return claimed_before(again, function(id, token)
+    local mine, as = string.match(call('HGET', held_key, id) or '', '^(%d+) %d+ (%w*)')
+    if mine ~= token then return nil end
+    local failures, crashes = counted(call('HGET', key('tries'), id))
+    return { id, call('HGET', key('jobs'), id) or '', token, failures, crashes }, claim_window(as)
   end)
-  answer[4] = how
-  return answer
 end
 
 check_types()
@@ -56,14 +52,14 @@ local token = math.max(tonumber(call('HGET', key('meta'), 'token') or 0), micros
 local taken, how, read, turned, unlaned = {}, 0, 0, 0, 0
 local has_tries = call('EXISTS', key('tries')) == 1
 -- The text of a claim after its token.
-local claim_rest = ' ' .. time .. ' ' .. (by_hand == '1' and 'h' or slots)
+local claim_rest = ' ' .. time .. ' ' .. kind
 
-local function take(id, record, failures, crashes, kind)
+local function take(id, record, failures, crashes, alone_kind)
   taken[id] = true
   read = read + #record
   note_size(#record)
   token = token + 1
-  local text, rest, shape = token_text(token), kind and by_hand ~= '1' and ' ' .. time .. ' ' .. kind or claim_rest, ''
+  local text, rest, shape = token_text(token), alone_kind and not by_hand and ' ' .. time .. ' ' .. alone_kind or claim_rest, ''
   local equals = string.find(record, '=', 1, true)
   if equals and equals < (string.find(record, '\n', 1, true) or #record + 1) then
     shape = shape_of(string.match(record, '^[^\n]*'))
@@ -82,12 +78,12 @@ local function take_suspects()
   if not uses_features or #jobs >= limit or call('EXISTS', key('isolated')) == 0 then
     return false
   end
-  local who = { worker = worker, slots = tonumber(slots), alone = #jobs > 0 and alone ~= 'no' and 'soon' or alone }
-  local chosen, kind
-  chosen, how, kind = suspects.choose(config, time, who, limit - #jobs)
+  local who = { worker = worker, slots = tonumber(kind) or @MAX_HELD@, alone = #jobs > 0 and alone ~= 'no' and 'soon' or alone }
+  local chosen, alone_kind
+  chosen, how, alone_kind = suspects.choose(config, time, who, limit - #jobs)
   for _, one in ipairs(chosen) do
-    take(one[1], one[2], one[3], one[4], kind)
-    if kind then suspects.note_alone(time, how, worker, jobs[#jobs][3], one[1]) end
+    take(one[1], one[2], one[3], one[4], alone_kind)
+    if alone_kind then suspects.note_alone(time, how, worker, jobs[#jobs][3], one[1]) end
   end
   if how ~= 0 then limit = #jobs end
   return #chosen > 0
@@ -102,7 +98,7 @@ elseif #jobs < limit then
   take_list('ready', limit - #jobs)
 end
 took_suspects = take_suspects() or took_suspects
-if #jobs > 16 and by_hand ~= '1' then
+if #jobs > 16 and not by_hand then
   -- Redis keeps a hash of short values as a list, which it searches from the front. One long value turns it into a table; zeros
   -- before the number of slots do not change the claim.
   claims[2] = string.gsub(claims[2], '^%d+ %d+ ', '%0' .. string.rep('0', 50), 1)

@@ -9,13 +9,8 @@ local session, number, id = ARGV[1], ARGV[2], ARGV[3]
 local state, detail, record = find(id)
 if not state or state == 'active' then return remember(session, number, '0') end
 if state == 'ready' or state == 'scheduled' or state == 'unroutable' then
-  local shape = shape_of(record)
   take_out(id, state, place_of(id, state, detail, record))
-  call('HDEL', key('jobs'), id)
-  call('HDEL', key('tries'), id)
-  lane_ends.leave(shape, id)
-  uniques.free_key(shape, id, true)
-  publish_end(id, 'discarded')
+  remove({ id })
 else
   detach({ id })
   forget(state, { id }, false)

@@ -1,36 +1,46 @@
--- sweep: cancel up to `limit` jobs in one state, of the whole queue or of one lane ('' for the queue).
+-- sweep: cancel or remove up to `limit` jobs in one state, of the whole queue or of one lane ('' for the queue).
 -- KEYS[1] prefix
 -- ARGV session number config state lane after limit body signal queue
--- Returns: `held more cancelled requested after`: 1 when the queue, or the lane, has been on hold since the last call, 0 when
--- this place has been seen to its end (what comes there later may stay), jobs ended, workers asked, and behind what to go on.
--- State `claimed` is `active`, for another look: it counts those that were not asked yet.
--- Invariant: the jobs are in `cancelled`, or active and in `cancelling`. The queue, or the lane, is on hold until `release`.
+-- body: of their end; '': the jobs are removed, with all their records.
+-- Returns: `held more ended requested after`: 1 when the queue, or the lane, has been on hold since the last call, 0 when
+-- this place has been seen to its end (jobs that come there later may stay), jobs ended, workers asked, and where to go on.
+-- State `claimed` is `active`, for another look: it counts the jobs that were not asked before.
+-- Invariant: the jobs are in `cancelled`, or gone, or active and in `cancelling`. Where they wait, the queue, or the lane, is
+-- on hold until `release`.
 --@include begin types remember ends line hold
 local session, number, state, lane = ARGV[1], ARGV[2], ARGV[4], ARGV[5]
 local config, after, limit = cjson.decode(ARGV[3]), ARGV[6], tonumber(ARGV[7])
 local body, signal, queue = ARGV[8], ARGV[9], ARGV[10]
 --@include transition
 local time = clock()
-local lasted = hold(lane, time)
-local more, cancelled, requested = false, 0, 0
+local is_over = state == 'completed' or state == 'failed' or state == 'broken' or state == 'cancelled'
+local lasted = not is_over and hold(lane, time)
+local more, ended, requested = false, 0, 0
 
 local function is_wanted(id)
   return lane == '' or shapes.word(shape_of(call('HGET', key('jobs'), id)), 'l') == lane
 end
 
-local function cancel(id)
-  if call('HEXISTS', key('jobs'), id) == 1 then
-    local failures, crashes = counted(call('HGET', key('tries'), id))
-    end_badly(config, time, 'cancelled', id, failures, crashes, '0', '-', '0', body)
-    cancelled = cancelled + 1
+local function end_all(ids)
+  if body == '' then
+    remove(ids)
+    ended = ended + #ids
+    return
+  end
+  for _, id in ipairs(ids) do
+    if call('HEXISTS', key('jobs'), id) == 1 then
+      local failures, crashes = counted(call('HGET', key('tries'), id))
+      end_badly(config, time, 'cancelled', id, failures, crashes, '0', '-', '0', body)
+      ended = ended + 1
+    end
   end
 end
 
--- Cancel what is wanted of these, whose entries are in the same order; what is not is passed over by the next call.
-local function cancel_of(ids, entries, take_out)
+-- End the wanted ones of these jobs, whose entries are in the same order; the next call passes the others over.
+local function end_wanted(ids, entries, take_out)
   for n, id in ipairs(ids) do
     if is_wanted(id) then
-      cancel(id)
+      end_all({ id })
       take_out(entries[n])
     else
       after = entries[n]
@@ -38,15 +48,15 @@ local function cancel_of(ids, entries, take_out)
   end
 end
 
--- Where to go on in a place that others serve from its front meanwhile: behind the last that was passed over. When that
--- one has gone, so have those before it, or looking at them again does no harm.
+-- Where to go on in a place whose front is served meanwhile: behind the last entry that was passed over. When that entry has
+-- gone, those before it have gone, too, or may be looked at again.
 local function start_of(rank) return rank and rank + 1 or 0 end
 
-local function cancel_scheduled(place, first)
+local function end_in_order(place, first)
   local found = call('ZRANGE', place, first, first + limit - 1)
   local ids = some_of(state == 'scheduled' and due_ids(found) or found)
   more = #found == limit or #ids < #found
-  cancel_of(ids, found, function(entry) call('ZREM', place, entry) end)
+  end_wanted(ids, found, function(entry) call('ZREM', place, entry) end)
   return #found > 0
 end
 
@@ -82,7 +92,7 @@ local function ask_workers()
 end
 
 -- Task by task, in the order of their names; `after` is `<task> <id>`.
-local function cancel_unroutable()
+local function end_unroutable()
   local tasks = call('SMEMBERS', key('unroutable'))
   table.sort(tasks)
   local task, id = string.match(after, '^(%S+) (.*)$')
@@ -90,7 +100,7 @@ local function cancel_unroutable()
     if name >= (task or '') then
       local parked = key('unroutable:' .. name)
       after = ''
-      local found = cancel_scheduled(parked, name == task and start_of(call('ZRANK', parked, id)) or 0)
+      local found = end_in_order(parked, name == task and start_of(call('ZRANK', parked, id)) or 0)
       after = name .. ' ' .. after
       if call('EXISTS', parked) == 0 then call('SREM', key('unroutable'), name) end
       if found then
@@ -111,15 +121,15 @@ elseif state == 'ready' then
     ids = pop_lane(lane, limit)
     more = call('EXISTS', key('lane:' .. lane)) == 1
   end
-  for _, id in ipairs(ids) do cancel(id) end
-elseif state == 'isolated' and lane ~= '' then
+  end_all(ids)
+elseif state == 'isolated' then
   local first = start_of(after ~= '' and call('LPOS', key('isolated'), after))
   local found = call('LRANGE', key('isolated'), first, first + limit - 1)
   local ids = some_of(found)
   more = #found == limit or #ids < #found
-  cancel_of(ids, found, function(id) call('LREM', key('isolated'), 1, id) end)
+  end_wanted(ids, found, function(id) call('LREM', key('isolated'), 1, id) end)
 elseif state == 'scheduled' then
-  cancel_scheduled(key('scheduled'), start_of(after ~= '' and call('ZRANK', key('scheduled'), after)))
+  end_in_order(key('scheduled'), start_of(after ~= '' and call('ZRANK', key('scheduled'), after)))
 elseif state == 'again' then
   local ids
   if lane == '' then
@@ -129,11 +139,16 @@ elseif state == 'again' then
     ids, after = {}, page[1]
     for i = 2, #page[2], 2 do ids[#ids + 1] = is_wanted(page[2][i]) and page[2][i] or nil end
   end
-  for _, id in ipairs(ids) do cancel(id) end
+  end_all(ids)
   -- A page may be empty before the last one is.
   more = after ~= '0'
 elseif state == 'unroutable' then
-  cancel_unroutable()
+  end_unroutable()
+else
+  local ids = call('ZRANGE', key(state), 0, limit - 1)
+  if uses_features then detach(ids) end
+  forget(state, ids, false)
+  more, ended = #ids == limit, #ids
 end
 local flags = (lasted and 1 or 0) .. ' ' .. (more and 1 or 0)
-return remember(session, number, flags .. ' ' .. cancelled .. ' ' .. requested .. ' ' .. after)
+return remember(session, number, flags .. ' ' .. ended .. ' ' .. requested .. ' ' .. after)

@@ -1,8 +1,8 @@
 -- claim: take up to `limit` items from the right end of a queue for a worker.
 -- KEYS[1] prefix
--- ARGV session number config worker limit lease_ms kind alone
+-- ARGV session number config worker limit lease_ms kind alone of_lane
 -- `kind`: how many jobs the worker runs at one time; or h, a lease by hand; or n, a lease of the drop-in client.
--- `alone`: whether the worker could run a job alone: now, beside (suspects that have run for long), soon, or no.
+-- `alone`: whether the worker could run a job alone: now, beside (suspects that have run for long), soon, or no. There are no lanes.
 -- Returns: {ms until more is due or -1, {id, data, token, failures, crashes}..., {dropped id...}, how}. `how` above 0: the job
 -- runs alone, and the worker claims nothing beside it for `how` ms; -1: a job waits until this worker can run it alone; else 0.
 -- Invariant: a claimed id has left `queue`, is once in `processing`, and has a lease on the wire whose value is a token
@@ -34,18 +34,13 @@ end
 allow_when_full()
 local again = recall(session, number)
 if again then
-  local how = 0
   local answer = claimed_before(again, function(id, token)
     local claim = claim_of(call('HGET', key('leased'), id))
     local data = call('MGET', key('item:' .. id))[1]
-    if by_hand and not renewed(id, token, claim, data) then return nil end
-    if claim and claim.token == token and data then
-      local failures, crashes = counted(call('HGET', key('attempts'), id), claim.hash)
-      how = claim_window(claim.kind) or how
-      return { id, data, token, failures, crashes }
-    end
+    if by_hand and not renewed(id, token, claim, data) or not claim or claim.token ~= token or not data then return nil end
+    local failures, crashes = counted(call('HGET', key('attempts'), id), claim.hash)
+    return { id, data, token, failures, crashes }, claim_window(claim.kind)
   end)
-  answer[4] = how
   if answer.err or not by_hand or #answer[2] > 0 then return answer end
 end
 

@@ -56,6 +56,22 @@ local function end_badly(config, time, state, id, failures, crashes, token, work
   trim(state, config.failed_max)
 end
 
+-- Remove jobs that wait, with all their records. Their places are the caller's.
+local function remove(ids)
+  if #ids == 0 then return end
+  local records = call('HMGET', key('jobs'), unpack(ids))
+  call('HDEL', key('jobs'), unpack(ids))
+  call('HDEL', key('tries'), unpack(ids))
+  for n, id in ipairs(ids) do
+    local shape = shape_of(records[n])
+    if shape ~= '' then
+      lane_ends.leave(shape, id)
+      uniques.free_key(shape, id, true)
+    end
+    publish_end(id, 'discarded')
+  end
+end
+
 -- Detach ended jobs that a caller removes: they no longer block their lanes, have no keys, and parked no lane.
 local function detach(ids)
   for _, id in ipairs(ids) do

@@ -11,10 +11,6 @@ local function lines()
   return found
 end
 
-local function append(ids, more)
-  for _, id in ipairs(more) do ids[#ids + 1] = id end
-end
-
 -- The jobs that wait for another job with their key to end. They have no order by which a page could find them, so only the
 -- first FOLLOW_LOOK are shown.
 local function following()
@@ -89,14 +85,18 @@ local function some_lanes(from, count)
 end
 
 -- Take up to `limit` entries out of some lanes. Answers the ids, the number of entries, and where to continue; '' at the end.
-local function pop_lanes(limit, from)
+-- `taken`: how many entries this call has taken before. A type error would lose their jobs, so it is left to the next call.
+local function pop_lanes(limit, from, taken)
   local found, on = some_lanes(from, limit)
-  local ids, looked = {}, 0
+  local ids, looked, check = {}, 0, taken > 0 and redis.pcall or call
+  for _, lane in ipairs(found) do
+    if type(check('LLEN', key('lane:' .. lane))) ~= 'number' then return {}, 0, on == '' and 'parked 0' or on end
+  end
   for _, lane in ipairs(found) do
     if looked >= limit or looked > 0 and has_large() then break end
     local few, entries = pop_lane(lane, limit - looked)
     looked = looked + entries
-    append(ids, few)
+    for _, id in ipairs(few) do ids[#ids + 1] = id end
   end
   return ids, looked, on
 end
@@ -119,16 +119,15 @@ local function pop_waiting(limit, from)
   for _, line in ipairs(lines()) do
     call('LLEN', key(line ~= '' and line or 'ready')) -- a type error ends the call while it has taken nothing
   end
-  for _, lane in ipairs(some_lanes(from, limit)) do call('LLEN', key('lane:' .. lane)) end
   for _, line in ipairs(lines()) do
     repeat
       local few, looked
       if line ~= '' then
         few, looked = pop_line(line, left)
       else
-        few, looked, on = pop_lanes(left, on)
+        few, looked, on = pop_lanes(left, on, limit - left)
       end
-      append(ids, few)
+      for _, id in ipairs(few) do ids[#ids + 1] = id end
       left = left - looked
       if left <= 0 or looked > 0 and has_large() or looked == 0 and line == '' and on ~= '' then
         return ids, true, on
