@@ -12,7 +12,6 @@ import pytest
 
 from leasehold import Leasehold, QueueView, State, WorkerView
 from leasehold.cli.output.overview import queue_table, worker_table
-from leasehold.cli.output.tables import fitted
 from leasehold.core.engine import Alone
 from leasehold.redis.sync import SyncDriver
 
@@ -202,7 +201,7 @@ def test_what_a_worker_has_claimed_ahead_is_not_said_to_run():
 @pytest.mark.parametrize(("width", "has", "has_not"), [(200, "cancelled", "..."), (60, "ready", "cancelled")])
 def test_a_narrow_terminal_leaves_out_what_is_zero(width, has, has_not):
     queues = [QueueView("emails", {State.READY: 3, State.FAILED: 123_456}), QueueView("empty", {})]
-    table = fitted(queue_table(queues), width)
+    table = queue_table(queues).fitted(width)
     assert has in table.head
     assert has_not not in table.head
     assert "failed" in table.head

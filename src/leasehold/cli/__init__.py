@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import difflib
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 import click
 
 from leasehold._version import __version__
-from leasehold.cli.errors import run
+from leasehold.cli.errors import did_you_mean, run
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -70,9 +69,8 @@ class Commands(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
         if name not in COMMANDS and not name.startswith("-"):
-            near = difflib.get_close_matches(name, COMMANDS, 1)
-            meant = f"Did you mean {near[0]!r}?" if near else f"Expected one of: {', '.join(COMMANDS)}."
-            raise click.UsageError(f"There is no command {name!r}. {meant}", ctx)
+            meant = did_you_mean(name, COMMANDS) or f" Expected one of: {', '.join(COMMANDS)}."
+            raise click.UsageError(f"There is no command {name!r}.{meant}", ctx)
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import shlex
+from shlex import quote
 from typing import Final
 
 import click
 
 from leasehold.app.app import Leasehold
 from leasehold.cli.completion import queue_names
-from leasehold.cli.confirmation import jobs_text, sure
-from leasehold.cli.errors import NotDone, note, safe
-from leasehold.cli.output.jobs import dump
-from leasehold.cli.reach import Where, note_unknown, reach, reaching, without
+from leasehold.cli.errors import NotDone, note
+from leasehold.cli.input import sure
+from leasehold.cli.output.tables import answer
+from leasehold.cli.output.text import jobs_text
+from leasehold.cli.reach import known_job, note_unknown, reaching, without
 from leasehold.core.engine import Feature
 from leasehold.core.job import State
 from leasehold.core.shape import CancelAnswer, CancelCount
@@ -27,17 +28,15 @@ _WAITING: Final = (State.READY, State.SCHEDULED, State.UNROUTABLE)
 @click.option("everything", "--all", is_flag=True, help="Cancel all jobs of the queue that have not ended.")
 @click.option("--reason", metavar="TEXT", default="", help="Why; stored with the jobs, and passed to their handlers.")
 @click.option("--yes", is_flag=True, help="With --all: do not ask for confirmation.")
-@reaching
-@click.pass_context
+@reaching()
 def cancel(
-    context: click.Context,
     queue: str,
     job_id: str | None,
     lane: str | None,
     everything: bool,
     reason: str,
     yes: bool,
-    where: Where,
+    app: Leasehold,
     as_json: bool,
 ) -> None:
     """Cancel a job, the jobs of a lane, or all jobs of a queue.
@@ -55,59 +54,51 @@ def cancel(
     the command line or a setting is wrong.
     """
     if sum([job_id is not None, lane is not None, everything]) != 1:
-        raise click.UsageError("Expected one of JOB_ID, --lane NAME and --all after the queue.", context)
-    with reach(where) as app:
-        if job_id is not None:
-            _cancel_job(app, queue, job_id, reason, as_json)
-        elif lane is not None:
-            _report(app, queue, lane, app.control.cancel_lane(queue, lane, reason), as_json)
-        else:
-            _ask(app, queue, yes)
-            _report(app, queue, None, app.control.cancel_all(queue, reason), as_json)
+        raise click.UsageError("Expected one of JOB_ID, --lane NAME and --all after the queue.")
+    if job_id is not None:
+        _cancel_job(app, queue, job_id, reason, as_json)
+    elif lane is not None:
+        _report(app, queue, lane, app.control.cancel_lane(queue, lane, reason), as_json)
+    else:
+        _ask(app, queue, yes)
+        _report(app, queue, None, app.control.cancel_all(queue, reason), as_json)
 
 
 def _cancel_job(app: Leasehold, queue: str, job_id: str, reason: str, as_json: bool) -> None:
-    answer = app.control.cancel(queue, job_id, reason)
-    if as_json:
-        click.echo(dump({"queue": queue, "job": job_id, "answer": answer.value}))
-    if answer is CancelAnswer.NOTHING:
-        view = app.inspect.job(queue, job_id)
-        if view is None:
-            note_unknown(app, queue)
-            raise NotDone(f"There is no job {job_id!r} in queue {queue!r}, or its record has expired.")
-        raise NotDone(f"Job {job_id!r} of queue {queue!r} has ended already: {view.state.value}.")
-    if not as_json and answer is CancelAnswer.CANCELLED:
-        click.echo(safe(f"Job {job_id!r} of queue {queue!r}: cancelled."))
-    elif not as_json:
-        follow = f"leasehold job {shlex.quote(queue)} {shlex.quote(job_id)} --watch"
-        click.echo(safe(f"Job {job_id!r} of queue {queue!r} runs: its worker is asked to end it. To follow: {follow}"))
+    found = app.control.cancel(queue, job_id, reason)
+    name = f"Job {job_id!r} of queue {queue!r}"
+    follow = f"leasehold job {quote(queue)} {quote(job_id)} --watch"
+    texts = {
+        CancelAnswer.CANCELLED: f"{name}: cancelled.",
+        CancelAnswer.REQUESTED: f"{name} runs: its worker is asked to end it. To follow: {follow}",
+    }
+    answer(as_json, {"queue": queue, "job": job_id, "answer": found.value}, texts.get(found))
+    if found is CancelAnswer.NOTHING:
+        raise NotDone(f"{name} has ended already: {known_job(app, queue, job_id).state.value}.")
 
 
 def _report(app: Leasehold, queue: str, lane: str | None, count: CancelCount, as_json: bool) -> None:
-    what = f"Queue {queue!r}" if lane is None else f"Lane {lane!r} of queue {queue!r}"
-    if as_json:
-        counts = {"cancelled": count.cancelled, "requested": count.requested}
-        click.echo(dump({"queue": queue, "lane": lane, **counts}))
-    if without(app, Feature.CANCEL) and (running := app.inspect.queue(queue).counts.get(State.ACTIVE, 0)):
+    cannot_end = without(app, Feature.CANCEL)
+    name = f"Queue {queue!r}" if lane is None else f"Lane {lane!r} of queue {queue!r}"
+    asked = f"; {jobs_text(count.requested)} running, asked to end" if count.requested else ""
+    text = f"{name}: {jobs_text(count.cancelled)} cancelled{asked}." if count.cancelled or count.requested else None
+    counts = {"cancelled": count.cancelled, "requested": count.requested}
+    answer(as_json, {"queue": queue, "lane": lane, **counts}, text)
+    if cannot_end and (running := app.inspect.queue(queue).counts.get(State.ACTIVE, 0)):
         note(f"Held by workers and not cancelled: {jobs_text(running)}. {app.engine.name} cannot cancel running jobs.")
-    if not count.cancelled and not count.requested:
+    if text is None:
         note_unknown(app, queue)
-        left = "waits" if without(app, Feature.CANCEL) else "has not ended"
-        raise NotDone(f"{what} has no job that {left}; there is nothing to cancel.")
-    if not as_json:
-        ended = f"{jobs_text(count.cancelled)} cancelled"
-        asked = f"; {jobs_text(count.requested)} running, asked to end" if count.requested else ""
-        click.echo(safe(f"{what}: {ended}{asked}."))
+        left = "waits" if cannot_end else "has not ended"
+        raise NotDone(f"{name} has no job that {left}; there is nothing to cancel.")
 
 
 def _ask(app: Leasehold, queue: str, yes: bool) -> None:
     counts = app.inspect.queue(queue).counts
-    waiting = sum(counts.get(state, 0) for state in _WAITING)
-    running = counts.get(State.ACTIVE, 0)
+    waiting, running = sum(counts.get(state, 0) for state in _WAITING), counts.get(State.ACTIVE, 0)
     question = f"Cancel {waiting:,} waiting and {running:,} running jobs of queue {queue!r}?"
-    why = "--all cancels every job of the queue that has not ended"
+    which = "job of the queue that has not ended"
     if without(app, Feature.CANCEL):
-        running = 0
+        running, which = 0, "waiting job of the queue"
         question = f"Cancel {jobs_text(waiting)} waiting in queue {queue!r}?"
-        why = "--all cancels every waiting job of the queue"
-    sure(question if waiting or running else "", yes=yes, why=why, undone="Nothing was cancelled.")
+    is_asked = bool(waiting or running)
+    sure(question if is_asked else "", yes=yes, why=f"--all cancels every {which}", undone="Nothing was cancelled.")

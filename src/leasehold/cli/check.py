@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 import re
+import shutil
 import sys
-from typing import TYPE_CHECKING, Final
+import textwrap
+from contextlib import closing
+from typing import Final
 
 import click
 
+from leasehold.app.app import Leasehold
 from leasehold.app.preflight import Finding, Inspection, Level, failed, inspection, layouts
 from leasehold.cli.errors import Exit, masked, visible
-from leasehold.cli.output.jobs import dump
-from leasehold.cli.reach import Where, reach, reaching
+from leasehold.cli.output.text import dump
+from leasehold.cli.reach import reaching
 from leasehold.client.connections import Connections
 from leasehold.core.errors import RedisError
 from leasehold.protocols.registry import rights_of
 from leasehold.redis.url import Target
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from leasehold.app.app import Leasehold
-
-_STYLES: Final = {Level.OK: "green", Level.UNKNOWN: "yellow", Level.WARNING: "yellow", Level.ERROR: "bold red"}
+_COLORS: Final = {Level.OK: "green", Level.UNKNOWN: "yellow", Level.WARNING: "yellow", Level.ERROR: "red"}
 # In Redis 6.2 a reset user may use all channels.
 _FRESH: Final = ("reset", "resetchannels", "on", ">PASSWORD")
 _PLAIN: Final = re.compile(r"[!#-&(-\[\]-~]+")
@@ -35,9 +34,8 @@ _NAME: Final = 13
 @click.option(
     "--acl", metavar="USER", help="Print the command that grants this user exactly the rights that Leasehold needs."
 )
-@reaching
-@click.pass_context
-def check(context: click.Context, strict: bool, acl: str | None, where: Where, as_json: bool) -> None:
+@reaching()
+def check(strict: bool, acl: str | None, app: Leasehold, as_json: bool) -> Exit:
     """Check that Redis is configured safely for jobs, and explain how to fix it.
 
     It checks the version, the role, the eviction policy, the memory, the connections, the persistence, the rights of
@@ -50,18 +48,21 @@ def check(context: click.Context, strict: bool, acl: str | None, where: Where, a
     Exit status: 0 safe, perhaps with warnings; 1 there are errors (with --strict: or warnings), or Redis could not be
     reached; 2 the command line or a setting is wrong.
     """
-    with reach(where) as app:
-        if acl is not None:
-            words = ("ACL", "SETUSER", acl, *_FRESH, *rights_of(app.engine).needed)
-            click.echo(dump({"acl": words}) if as_json else " ".join(map(_quoted, words)))
-            return
-        server, found = str(Target.parse(app.settings.url)), _look(app)
+    if acl is not None:
+        words = ("ACL", "SETUSER", acl, *_FRESH, *rights_of(app.engine).needed)
+        click.echo(dump({"acl": words}) if as_json else " ".join(map(_quoted, words)))
+        return Exit.OK
+    found = _look(app)
     fit = not found.errors and not (strict and found.warnings)
+    findings = [
+        {"name": one.name, "level": one.level.value, "found": masked(one.found), "remedy": one.remedy}
+        for one in found.findings
+    ]
     if as_json:
-        click.echo(dump({"url": server, "fit": fit, "findings": [_json(one) for one in found.findings]}))
+        click.echo(dump({"url": str(Target.parse(app.settings.url)), "fit": fit, "findings": findings}))
     else:
-        _show(server, found)
-    context.exit(Exit.OK if fit else Exit.FAILED)
+        click.echo("\n".join(map(_shown, found.findings)))
+    return Exit.OK if fit else Exit.FAILED
 
 
 def _quoted(word: str) -> str:
@@ -74,41 +75,27 @@ def _quoted(word: str) -> str:
 
 def _look(app: Leasehold) -> Inspection:
     """Run the checks. If Redis cannot be reached, or denies access, that is the only finding."""
-    connections = Connections(app.settings)
-    try:
-        found = connections.run(inspection(rights_of(app.engine)))
-        return Inspection((*found.findings, connections.run(layouts(app.engine))))
-    except RedisError as error:
-        return failed(error)
-    finally:
-        connections.close()
+    with closing(Connections(app.settings)) as connections:
+        try:
+            found = connections.run(inspection(rights_of(app.engine)))
+            return Inspection((*found.findings, connections.run(layouts(app.engine))))
+        except RedisError as error:
+            return failed(error)
 
 
-def _json(one: Finding) -> dict[str, str]:
-    return {"name": one.name, "level": one.level.value, "found": masked(one.found), "remedy": one.remedy}
+def _shown(one: Finding) -> str:
+    """Format a finding and its remedy in lines of the terminal's width; in a pipe, one line each."""
+    level = click.style(f"{one.level.value:<{_LEVEL}}", _COLORS[one.level])
+    lines = [f"{level}{one.name:<{_NAME}}{_folded(masked(one.found))}"]
+    if one.remedy:
+        lines.append(" " * (_LEVEL + _NAME) + click.style(_folded(one.remedy), bold=True))
+    return "\n".join(lines)
 
 
-def _show(server: str, found: Inspection) -> None:
-    """Print a line for each finding and its fix below; on a terminal, fitted to its width."""
+def _folded(text: str) -> str:
+    text = visible(text)
     if not sys.stdout.isatty():
-        for level, name, text in _lines(found):
-            click.echo(visible(f"{level:<{_LEVEL}}{name:<{_NAME}}{text}"))
-        return
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table.grid(padding=(0, 2))
-    for level, name, text in _lines(found):
-        style = _STYLES[Level(level)] if level else "bold"
-        table.add_row(Text(level, style), Text(name), Text(visible(text), "" if level else "bold"))
-    console = Console()
-    console.print(Text(server, "dim"))
-    console.print(table)
-
-
-def _lines(found: Inspection) -> Iterator[tuple[str, str, str]]:
-    for one in found.findings:
-        yield one.level.value, one.name, masked(one.found)
-        if one.remedy:
-            yield "", "", one.remedy
+        return text
+    indent = " " * (_LEVEL + _NAME)
+    width = shutil.get_terminal_size().columns
+    return textwrap.fill(text, width, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False).lstrip()

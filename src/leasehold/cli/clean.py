@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import closing
+from dataclasses import asdict
 
 import click
 
 from leasehold.app.app import Leasehold
 from leasehold.cli.completion import queue_names
-from leasehold.cli.confirmation import jobs_text
-from leasehold.cli.errors import UserError, note, safe
-from leasehold.cli.output.jobs import dump
-from leasehold.cli.reach import Where, note_unknown, reach, reaching
+from leasehold.cli.errors import UserError, note
+from leasehold.cli.output.tables import answer
+from leasehold.cli.output.text import jobs_text
+from leasehold.cli.reach import note_unknown, reaching
 from leasehold.client.connections import Connections
 from leasehold.core import limits
 from leasehold.core.job import State
@@ -23,8 +23,8 @@ from leasehold.protocols.spec import ProtocolEntry
 @click.command()
 @click.argument("queue", shell_complete=queue_names)
 @click.option("--deep", is_flag=True, help="Also check all items for those that are in no list.")
-@reaching
-def clean(queue: str, deep: bool, where: Where, as_json: bool) -> None:
+@reaching()
+def clean(queue: str, deep: bool, app: Leasehold, as_json: bool) -> None:
     """Return the items of dead workers to a queue of redis-work-queue.
 
     \b
@@ -38,30 +38,26 @@ def clean(queue: str, deep: bool, where: Where, as_json: bool) -> None:
 
     Exit status: 0 done; 1 Redis could not be reached; 2 the command line or a setting is wrong.
     """
-    with reach(where) as app:
-        entry = entry_of(app.engine)
-        if entry.cleaning is None:
-            raise lacking(app, "leasehold clean", [one for one in ENTRIES if one.cleaning is not None])
-        cleaning = entry.cleaning(app.engine)
-        with closing(Connections(app.settings)) as connections:
-            done = connections.run(cleaning.run(queue, deep))
-        if as_json:
-            counts = {"looked": done.looked, "requeued": done.requeued, "dropped": done.dropped, "noted": done.noted}
-            click.echo(dump({"queue": queue, "deep": deep, **counts}))
-            return
-        did = f"{done.looked:,} checked, {done.requeued:,} returned, {done.dropped:,} dropped"
-        click.echo(safe(f"Queue {queue!r}: {did}."))
-        left = app.inspect.queue(queue).counts.get(State.ACTIVE, 0) + done.noted
-        if left:
-            minute = cleaning.again_ms / limits.SECOND
-            note(
-                f"Still leased or abandoned: {jobs_text(left)}. A clean {minute:g} s later returns those that this one "
-                "found without a lease."
-            )
-        note_unknown(app, queue)
+    make = entry_of(app.engine).cleaning
+    if make is None:
+        raise lacking(app, "leasehold clean", [one for one in ENTRIES if one.cleaning is not None])
+    cleaning = make(app.engine)
+    with closing(Connections(app.settings)) as connections:
+        done = connections.run(cleaning.run(queue, deep))
+    text = f"Queue {queue!r}: {done.looked:,} checked, {done.requeued:,} returned, {done.dropped:,} dropped."
+    answer(as_json, {"queue": queue, "deep": deep, **asdict(done)}, text)
+    if as_json:
+        return
+    if left := app.inspect.queue(queue).counts.get(State.ACTIVE, 0) + done.noted:
+        minute = cleaning.again_ms / limits.SECOND
+        note(
+            f"Still leased or abandoned: {jobs_text(left)}. A clean {minute:g} s later returns those that this one "
+            "found without a lease."
+        )
+    note_unknown(app, queue)
 
 
-def lacking(app: Leasehold, command: str, entries: Sequence[ProtocolEntry]) -> UserError:
+def lacking(app: Leasehold, command: str, entries: list[ProtocolEntry]) -> UserError:
     """Return the error for a command that the protocol in use lacks, and these protocols have."""
     known = " or ".join(entry.name for entry in entries)
     return UserError(

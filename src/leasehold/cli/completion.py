@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from leasehold.cli.choices import OneOf
 from leasehold.core import limits
 
 if TYPE_CHECKING:
@@ -22,7 +21,7 @@ SHELLS: Final = ("bash", "zsh", "fish")
 
 
 @click.command()
-@click.argument("shell", type=OneOf(SHELLS))
+@click.argument("shell", type=click.Choice(SHELLS))
 @click.pass_context
 def completion(context: click.Context, shell: str) -> None:
     """Print a script that completes words in your shell.
@@ -45,12 +44,12 @@ def completion(context: click.Context, shell: str) -> None:
 
 
 def queue_names(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    """The queues whose names begin like this. None where Redis does not answer soon: no error helps within a line."""
+    """Return the queues whose names begin with this. None if Redis does not answer soon: a shell can show no error."""
     return _names(context, incomplete, lambda app: app.inspect.queues())
 
 
 def worker_names(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    """The workers whose names begin like this."""
+    """Return the workers whose names begin with this."""
     return _names(context, incomplete, lambda app: (worker.id for worker in app.inspect.workers()))
 
 
@@ -62,9 +61,8 @@ def _names(context: click.Context, incomplete: str, ask: Callable[[Leasehold], I
     given = {name: context.params.get(name) for name in ("url", "namespace", "protocol")}
     try:
         with Leasehold(**given, patience=0, connect_timeout=soon, reply_timeout=soon) as app:
-            # One that is embedded might have to be started.
             if app.settings.url.startswith("embedded:"):
-                return []
+                return []  # completion starts no server
             return sorted(name for name in ask(app) if name.startswith(incomplete))[:COMPLETE_MOST]
     except LeaseholdError:
         return []

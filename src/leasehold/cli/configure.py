@@ -6,11 +6,11 @@ from dataclasses import asdict
 
 import click
 
+from leasehold.app.app import Leasehold
 from leasehold.cli.completion import queue_names
-from leasehold.cli.output.jobs import dump
 from leasehold.cli.output.overview import settings_table
-from leasehold.cli.output.tables import show
-from leasehold.cli.reach import Where, note_unknown, reach, reaching
+from leasehold.cli.output.tables import answer
+from leasehold.cli.reach import note_unknown, reaching
 from leasehold.core import limits
 from leasehold.core.shape import LaneFailure
 
@@ -26,27 +26,17 @@ from leasehold.core.shape import LaneFailure
     help="What happens to a lane when one of its jobs fails for good. skip: it continues; block: it waits until you "
     "retry or discard the job; park: it is parked until `leasehold resume QUEUE --lane NAME`.",
 )  # fmt: skip
-@reaching
-def configure(
-    queue: str,
-    max_length: int | None,
-    lane_failure: str | None,
-    where: Where,
-    as_json: bool,
-) -> None:
+@reaching()
+def configure(queue: str, max_length: int | None, lane_failure: str | None, app: Leasehold, as_json: bool) -> None:
     """Set the maximum length of a queue, and what a failed job does to its lane.
 
     Without options it only shows the settings. They are stored in Redis and apply to every worker and client.
 
     Exit status: 0 done; 1 Redis could not be reached; 2 the command line or a setting is wrong.
     """
-    with reach(where) as app:
-        if max_length is None and lane_failure is None:
-            settings = app.inspect.settings(queue)
-        else:
-            settings = app.control.configure(queue, max_length=max_length, lane_failure=lane_failure)
-        if as_json:
-            click.echo(dump({"queue": queue, **asdict(settings)}))
-        else:
-            show([settings_table(settings)])
-        note_unknown(app, queue)
+    if max_length is None and lane_failure is None:
+        settings = app.inspect.settings(queue)
+    else:
+        settings = app.control.configure(queue, max_length=max_length, lane_failure=lane_failure)
+    answer(as_json, {"queue": queue, **asdict(settings)}, [settings_table(settings)])
+    note_unknown(app, queue)

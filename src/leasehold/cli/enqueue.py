@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from shlex import quote
 from typing import TYPE_CHECKING, Any, Final
 
@@ -10,10 +9,10 @@ import click
 
 from leasehold.app.app import Leasehold
 from leasehold.cli.completion import queue_names
-from leasehold.cli.errors import UserError, note, safe
-from leasehold.cli.output.jobs import dump
-from leasehold.cli.payloads import arguments, given
-from leasehold.cli.reach import Where, reach, reaching_without_app, without
+from leasehold.cli.errors import UserError, did_you_mean, note
+from leasehold.cli.input import arguments, given
+from leasehold.cli.output.tables import answer
+from leasehold.cli.reach import reaching, without
 from leasehold.client.handle import JobHandle
 from leasehold.core import limits
 from leasehold.core.engine import Feature
@@ -47,13 +46,13 @@ _MAX_DELAY_S: Final = limits.MAX_DELAY_MS / limits.SECOND
     help=f"{limits.MIN_PRIORITY} to {limits.MAX_PRIORITY}; higher priorities run first. [default: 0]",
 )  # fmt: skip
 @click.option("--unique", metavar="KEY", help="Refused while another job with this key has not ended.")
-@reaching_without_app
+@reaching(by_argument=True)
 def enqueue(
     task: str | None,
     args: tuple[str, ...],
     queue: str | None,
     payload: str | None,
-    where: Where,
+    app: Leasehold,
     as_json: bool,
     **options: Any,
 ) -> None:
@@ -76,44 +75,34 @@ def enqueue(
     id or the unique key is taken, the queue is full), or Redis could not be reached; 2 the command line, the arguments
     or a setting is wrong.
     """
-    asked: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
+    chosen: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
+    limit = app.settings.payload_limit
     if task is not None:
         if payload is not None:
             raise click.UsageError("--payload goes with a queue and no task; arguments of a task are ARGS, in JSON.")
-        with reach(where, may_make=True) as loaded:
-            found = task_of(loaded, task).using(**asked, queue=queue)
-            positional, named = arguments(args, loaded.settings.payload_limit)
-            _say(loaded, found.enqueue(*positional, **named), task, as_json)
-        return
-    if queue is None or payload is None:
-        missing = "TASK after MODULE:APP" if where.app is not None else "MODULE:APP and TASK"
-        raise click.UsageError(f"Expected {missing}, or --queue and --payload for a raw payload.")
-    with reach(where, may_make=where.app is not None) as reached:
-        handle = reached.queue(queue).enqueue(given(payload, reached.settings.payload_limit), **asked)
-        _say(reached, handle, None, as_json)
+        positional, named = arguments(args, limit)
+        handle: JobHandle[Any] = task_of(app, task).using(**chosen, queue=queue).enqueue(*positional, **named)
+    elif queue is not None and payload is not None:
+        handle = app.queue(queue).enqueue(given(payload, limit), **chosen)
+    else:
+        raise click.UsageError("Expected MODULE:APP and TASK, or --queue and --payload for a raw payload.")
+    conflict = None if handle.conflict is None else handle.conflict.value
+    text = f"Job {handle.id!r} is in queue {handle.queue!r}."
+    if not handle.created:
+        text = f"Nothing new: job {handle.id!r} of queue {handle.queue!r} has the unique key ({conflict})."
+    document = {"queue": handle.queue, "id": handle.id, "task": task, "created": handle.created, "conflict": conflict}
+    answer(as_json, document, text)
+    if not as_json:
+        watch = "" if without(app, Feature.RESULTS) else " --watch"
+        note(f"To follow it: leasehold job {quote(handle.queue)} {quote(handle.id)}{watch}")
 
 
 def task_of(app: Leasehold, name: str) -> Task[Any, Any, Any]:
     """Return the task with this name. Raises `UserError`."""
     if name in app.tasks:
         return app.tasks[name]
-    near = difflib.get_close_matches(name, app.tasks, 1) or [known for known in app.tasks if known.endswith(f".{name}")]
-    if near:
-        raise UserError(f"The app has no task {name!r}. Did you mean {near[0]!r}?")
-    known = ", ".join(sorted(app.tasks)[:_MAX_NAMES]) or "none"
-    more = ", ..." if len(app.tasks) > _MAX_NAMES else ""
-    raise UserError(f"The app has no task {name!r}; it has: {known}{more}.")
-
-
-def _say(app: Leasehold, handle: JobHandle[Any], task: str | None, as_json: bool) -> None:
-    conflict = None if handle.conflict is None else handle.conflict.value
-    if as_json:
-        told = {"queue": handle.queue, "id": handle.id, "task": task, "created": handle.created, "conflict": conflict}
-        click.echo(dump(told))
-    elif handle.created:
-        click.echo(safe(f"Job {handle.id!r} is in queue {handle.queue!r}."))
-    else:
-        click.echo(safe(f"Nothing new: job {handle.id!r} of queue {handle.queue!r} has the unique key ({conflict})."))
-    if not as_json:
-        watch = "" if without(app, Feature.RESULTS) else " --watch"
-        note(f"To follow it: leasehold job {quote(handle.queue)} {quote(handle.id)}{watch}")
+    near = did_you_mean(name, app.tasks)
+    if not near:
+        known = ", ".join(sorted(app.tasks)[:_MAX_NAMES]) or "none"
+        near = f" It has: {known}{', ...' if len(app.tasks) > _MAX_NAMES else ''}."
+    raise UserError(f"The app has no task {name!r}.{near}")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import difflib
 import errno
 import os
 import re
 import sys
 import unicodedata
+from collections.abc import Iterable
 from enum import IntEnum
 from typing import Final
 
@@ -19,8 +21,6 @@ _CREDENTIALS: Final = re.compile(r"(?<=://)(?!\[user:password@\]host:6379/0(?:[\
 """Greedy: a password may contain an @. The example URL in Leasehold's own texts stays unchanged."""
 _UNWRITABLE: Final = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 """Errors of the output that are no bug of Leasehold."""
-_JOINERS: Final = "\u200c\u200d"
-"""Invisible, and part of words and emoji."""
 
 
 class Exit(IntEnum):
@@ -118,10 +118,17 @@ def visible(text: str) -> str:
 
 
 def _shows(char: str) -> bool:
-    return char.isprintable() or char == "\n" or char in _JOINERS or unicodedata.category(char) == "Zs"
+    # The last two characters are invisible, and part of words and emoji.
+    return char.isprintable() or unicodedata.category(char) == "Zs" or char in "\n\u200c\u200d"
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """Return a sentence with the known word that is most similar, after a space; empty if there is none."""
+    near = difflib.get_close_matches(word, known, 1)
+    return f" Did you mean {near[0]!r}?" if near else ""
 
 
 def _message_of(error: click.ClickException) -> str:
-    message = error.format_message()
+    message = error.format_message().replace("\n\t", " ")  # click lists choices with tabs
     context = error.ctx if isinstance(error, click.UsageError) else None
     return message if context is None else f"{message}\nSee: {context.command_path} --help"

@@ -12,9 +12,9 @@ import click
 from leasehold.app.app import Leasehold
 from leasehold.cli.completion import queue_names
 from leasehold.cli.errors import note
-from leasehold.cli.output.jobs import JOBS_SHOWN, dump, job_table, to_json
-from leasehold.cli.output.tables import show
-from leasehold.cli.reach import Where, note_unknown, reach, reaching
+from leasehold.cli.output.jobs import JOBS_SHOWN, job_table, to_json
+from leasehold.cli.output.tables import Table, answer
+from leasehold.cli.reach import note_unknown, reaching
 from leasehold.core import limits
 from leasehold.core.job import JobView, State
 
@@ -38,9 +38,9 @@ _ORDER: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Jobs in one state. `total`: how many there are in it; of a lane, None where they cannot be counted.
+    """Jobs in one state. `total`: how many there are in the state; None if those of a lane were not all counted.
 
-    `next`: the cursor for those behind them; None: there are none. `cut`: the search for a lane's jobs stopped there.
+    `next`: the cursor of the next page; None if there is none. `cut`: the search for a lane's jobs stopped there.
     """
 
     state: State
@@ -63,7 +63,7 @@ class Found:
     help="Skip this many jobs at the beginning; needs --state.",
 )  # fmt: skip
 @click.option("--after", metavar="CURSOR", help="Go on behind an earlier page; goes with --state.")
-@reaching
+@reaching()
 def jobs(
     queue: str,
     state: str | None,
@@ -71,7 +71,7 @@ def jobs(
     limit: int,
     offset: int | None,
     after: str | None,
-    where: Where,
+    app: Leasehold,
     as_json: bool,
 ) -> None:
     """List the jobs of a queue, by their states.
@@ -97,20 +97,27 @@ def jobs(
     if offset is not None and after is not None:
         raise click.UsageError("--offset and --after do not go together; expected one of them.")
     states = _ORDER if state is None else (State(state),)
-    with reach(where) as app:
-        found = [find_jobs(app, queue, one, lane, offset or 0, limit, after) for one in states]
-        if as_json:
-            click.echo(dump(_json(queue, lane, offset or 0, found)))
-        else:
-            _show(queue, lane, None if after else offset or 0, found, of_all=state is None)
-            _note_more(found)
-        note_unknown(app, queue)
+    found = [find_jobs(app, queue, one, lane, offset or 0, limit, after) for one in states]
+    document = {
+        "queue": queue,
+        "lane": lane,
+        "offset": offset or 0,
+        "jobs": [to_json(view, content=False) for one in found for view in one.jobs],
+        "totals": {one.state.value: one.total for one in found},
+        "more": [one.state.value for one in found if one.next],
+        "next": {one.state.value: one.next for one in found if one.next},
+    }
+    table = _table(queue, lane, None if after else offset or 0, found)
+    answer(as_json, document, [table if state is None else table.without("state")])
+    if not as_json:
+        _note_more(found)
+    note_unknown(app, queue)
 
 
 def find_jobs(
     app: Leasehold, queue: str, state: State, lane: str | None, offset: int, limit: int, after: str | None = None
 ) -> Found:
-    """Up to `limit` jobs in one state, from the `offset`th on, behind a cursor. `lane`: only those of this lane."""
+    """Return up to `limit` jobs in one state, from the `offset`th on, behind a cursor; with `lane`, only its jobs."""
     if lane is not None and state is not State.READY:
         return _look_through(app, queue, state, lane, offset, limit, after)
     page = app.inspect.page(queue, state, offset, min(limit, limits.PAGE_MAX), lane=lane, after=after)
@@ -125,7 +132,7 @@ def find_jobs(
 def _look_through(
     app: Leasehold, queue: str, state: State, lane: str, offset: int, limit: int, after: str | None
 ) -> Found:
-    """Jobs of a lane in a state that nothing lists by lane."""
+    """Search for the jobs of a lane in a state that has no list by lane."""
     jobs: list[JobView] = []
     looked, size, of_all = 0, limits.PAGE_MAX, after is None
     while looked < LANE_LOOK:
@@ -133,7 +140,7 @@ def _look_through(
         found = [n for n, view in enumerate(page.jobs, 1) if view.shape.lane == lane]
         room = offset + limit - len(jobs)
         if len(found) > room:
-            # The page is asked for again, to its last job that is shown: the cursor is to stand there.
+            # Read the page again up to the last job that is shown, so that the cursor is behind that job.
             size = found[room - 1]
             continue
         jobs += (page.jobs[n - 1] for n in found)
@@ -145,20 +152,17 @@ def _look_through(
     return Found(state, tuple(jobs)[offset:], None, after, cut=True)
 
 
-def _show(queue: str, lane: str | None, offset: int | None, found: Sequence[Found], *, of_all: bool) -> None:
-    """`offset`: how many come before them; None where that is not known."""
-    now_ms = time.time() * limits.SECOND
-    shown = [view for one in found for view in one.jobs]
+def _table(queue: str, lane: str | None, offset: int | None, found: Sequence[Found]) -> Table:
+    """Show the jobs. `offset`: how many come before them; None if that is not known."""
     whose = queue if lane is None else f"{queue}, lane {lane}"
-    what = "jobs" if of_all else f"{found[0].state.value} jobs"
+    what = "jobs" if len(found) > 1 else f"{found[0].state.value} jobs"
     title = f"{whose}: " + ", ".join(_count(one, offset) for one in found if one.jobs)
     after = " behind this cursor" if offset is None else f" after the first {offset:,}" if offset else ""
-    table = job_table(shown, now_ms, title, f"No {what} in {whose}{after}.")
-    show([table if of_all else table.without("state")])
+    shown = [view for one in found for view in one.jobs]
+    return job_table(shown, time.time() * limits.SECOND, title, f"No {what} in {whose}{after}.")
 
 
 def _count(one: Found, offset: int | None) -> str:
-    """How many are shown of how many."""
     shown, total = len(one.jobs), "" if one.total is None else f" of {one.total:,}"
     if offset is None or (not offset and shown == one.total):
         return f"{shown:,}{total if offset is None else ''} {one.state.value}"
@@ -172,15 +176,3 @@ def _note_more(found: Sequence[Found]) -> None:
     more = [one for one in found if one.next]
     if more:
         note(f"There are more: --state {more[0].state.value} --after {more[0].next}, or a larger --limit.")
-
-
-def _json(queue: str, lane: str | None, offset: int, found: Sequence[Found]) -> dict[str, object]:
-    return {
-        "queue": queue,
-        "lane": lane,
-        "offset": offset,
-        "jobs": [to_json(view, content=False) for one in found for view in one.jobs],
-        "totals": {one.state.value: one.total for one in found},
-        "more": [one.state.value for one in found if one.next],
-        "next": {one.state.value: one.next for one in found if one.next},
-    }

@@ -10,10 +10,11 @@ import click
 from leasehold.app.app import Leasehold
 from leasehold.cli.clean import lacking
 from leasehold.cli.completion import queue_names
-from leasehold.cli.confirmation import jobs_text, sure
-from leasehold.cli.errors import NotDone, note, safe
-from leasehold.cli.output.jobs import dump
-from leasehold.cli.reach import Where, note_unknown, reach, reaching
+from leasehold.cli.errors import NotDone, note
+from leasehold.cli.input import sure
+from leasehold.cli.output.tables import answer
+from leasehold.cli.output.text import jobs_text
+from leasehold.cli.reach import note_unknown, reaching
 from leasehold.client.connections import Connections
 from leasehold.core import limits, names
 from leasehold.core.engine import FullEngine
@@ -38,8 +39,8 @@ _STAYING: Final = {
 @click.argument("queue", shell_complete=queue_names)
 @click.option("--to", metavar="QUEUE", help="The queue to move them to. [default: the queue of the same name]")
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
-@reaching
-def migrate(queue: str, to: str | None, yes: bool, where: Where, as_json: bool) -> None:
+@reaching(any_namespace=True)
+def migrate(queue: str, to: str | None, yes: bool, app: Leasehold, as_json: bool) -> None:
     """Move waiting jobs from a queue of redis-work-queue to the native protocol.
 
     \b
@@ -54,39 +55,77 @@ def migrate(queue: str, to: str | None, yes: bool, where: Where, as_json: bool) 
     invalid there, the native queue is full, this user may not write to both, or Redis could not be reached; 2 the
     command line or a setting is wrong.
     """
-    target = queue if to is None else names.queue_name(to)
-    with reach(where, any_namespace=True) as app:
-        migration = _migration(app)
-        _check_rights(app, migration, queue)
-        namespace = app.settings.namespace
-        there = f"queue {target!r} of the {DEFAULT} protocol, namespace {namespace!r}"
+    to = queue if to is None else names.queue_name(to)
+    make = entry_of(app.engine).migration
+    if make is None:
+        raise lacking(app, "leasehold migrate", [one for one in ENTRIES if one.migration is not None])
+    migration, target = make(app.engine), parse_protocol(DEFAULT).engine(app.settings)
+    there = f"queue {to!r} of the {DEFAULT} protocol, namespace {app.settings.namespace!r}"
+    with closing(Connections(app.settings)) as connections:
+        # Checked first: a script that is refused half-way is not undone.
+        missing = connections.run(migration.missing(queue)) + connections.run(rights_of(target).missing())
+        if missing:
+            raise NotDone(
+                f"This user of Redis lacks rights that are needed: {' '.join(dict.fromkeys(missing))}. Nothing was "
+                "moved. `leasehold check --acl USER` prints the line that grants those of one protocol; add those of "
+                "the other."
+            )
         count = app.inspect.queue(queue).counts.get(State.READY, 0)
         why = f"It moves every waiting job of the queue, {count:,} at present"
         question = f"Move {jobs_text(count)} of queue {queue!r} to {there}?"
         sure(question if count else "", yes=yes, why=why, undone="Nothing was moved.")
-        moved = move(app, migration, queue, target)
-        left = {state: n for state, n in app.inspect.queue(queue).counts.items() if n and state in _STAYING}
-        if as_json:
-            shown = {"queue": queue, "to": target, "namespace": namespace, "moved": moved.count}
-            stay = {state.value: n for state, n in left.items()}
-            click.echo(dump({**shown, "left": stay, "refused": [*moved.refused, *moved.unfit]}))
-        else:
-            click.echo(safe(f"Queue {queue!r}: {jobs_text(moved.count)} moved to {there}."))
-            if left:
-                note("Left: " + ", ".join(f"{n:,} {_STAYING[state]}" for state, n in left.items()) + ".")
-        if not moved.count:
-            note_unknown(app, queue)
+        moved = _move(connections, migration, target, queue, to)
+    left = {state: n for state, n in app.inspect.queue(queue).counts.items() if n and state in _STAYING}
+    document = {
+        "queue": queue,
+        "to": to,
+        "namespace": app.settings.namespace,
+        "moved": moved.count,
+        "left": {state.value: n for state, n in left.items()},
+        "refused": [*moved.refused, *moved.unfit],
+    }
+    answer(as_json, document, f"Queue {queue!r}: {jobs_text(moved.count)} moved to {there}.")
+    if left and not as_json:
+        note("Left: " + ", ".join(f"{n:,} {_STAYING[state]}" for state, n in left.items()) + ".")
+    if not moved.count:
+        note_unknown(app, queue)
     if moved.refused or moved.unfit:
-        raise NotDone(_refusal(moved, queue, target))
+        raise NotDone(_refusal(moved, queue, to))
 
 
-def _refusal(moved: Moved, queue: str, target: str) -> str:
+def _move(connections: Connections, migration: Migration, target: FullEngine, queue: str, to: str) -> Moved:
+    """Move page by page until no job is left that can be moved. If a page has no room, a smaller one may."""
+    count, size = 0, limits.MAX_BATCH
+    refused: dict[str, None] = {}
+    unfit: dict[str, None] = {}
+    for _ in range(limits.PURGE_ROUNDS):
+        try:
+            page = connections.run(migration.page(queue, target, to, size))
+        except QueueFull as error:
+            if size > 1:
+                size //= 2
+                continue
+            left = _refusal(Moved(0, count, tuple(refused), tuple(unfit)), queue, to)
+            text = f"{error} {jobs_text(count)} moved before that; the others wait where they were. {left}"
+            raise NotDone(text.strip()) from None
+        known = len(refused) + len(unfit)
+        count += page.count
+        refused |= dict.fromkeys(page.refused)
+        unfit |= dict.fromkeys(page.unfit)
+        # Refused jobs go to the end of the queue. If a page has only jobs that were refused before, all were seen.
+        stays = page.refused or page.unfit
+        if not page.looked or (stays and not page.count and len(refused) + len(unfit) == known):
+            break
+    return Moved(0, count, tuple(refused), tuple(unfit))
+
+
+def _refusal(moved: Moved, queue: str, to: str) -> str:
     words = []
     if moved.refused:
         words.append(
-            f"Of {jobs_text(len(moved.refused))} the id is taken in queue {target!r}, by another job or its record: "
+            f"Of {jobs_text(len(moved.refused))} the id is taken in queue {to!r}, by another job or its record: "
             f"the first is {moved.refused[0]!r}. They wait in queue {queue!r}, at its end, for its workers; migrate "
-            f"again when the other job has ended and its record is gone (`leasehold discard {target} ID`)."
+            f"again when the other job has ended and its record is gone (`leasehold discard {to} ID`)."
         )
     if moved.unfit:
         words.append(
@@ -95,54 +134,3 @@ def _refusal(moved: Moved, queue: str, target: str) -> str:
             f"in queue {queue!r}, at its end, for its workers."
         )
     return " ".join(words)
-
-
-def _migration(app: Leasehold) -> Migration:
-    entry = entry_of(app.engine)
-    if entry.migration is None:
-        raise lacking(app, "leasehold migrate", [one for one in ENTRIES if one.migration is not None])
-    return entry.migration(app.engine)
-
-
-def _target(app: Leasehold) -> FullEngine:
-    return parse_protocol(DEFAULT).engine(app.settings)
-
-
-def _check_rights(app: Leasehold, migration: Migration, queue: str) -> None:
-    """A script that is refused half-way is not undone. Raises `NotDone` for a user who may not write both queues."""
-    with closing(Connections(app.settings)) as connections:
-        missing = connections.run(migration.missing(queue))
-        missing += connections.run(rights_of(_target(app)).missing())
-    if missing:
-        raise NotDone(
-            f"This user of Redis lacks rights that are needed: {' '.join(dict.fromkeys(missing))}. Nothing was moved. "
-            "`leasehold check --acl USER` prints the line that grants those of one protocol; add those of the other."
-        )
-
-
-def move(app: Leasehold, migration: Migration, queue: str, to: str) -> Moved:
-    """Move page by page until nothing is left that could be moved. Where a page has no room, smaller ones may."""
-    target = _target(app)
-    count, size = 0, limits.MAX_BATCH
-    refused: dict[str, None] = {}
-    unfit: dict[str, None] = {}
-    with closing(Connections(app.settings)) as connections:
-        for _ in range(limits.PURGE_ROUNDS):
-            try:
-                page = connections.run(migration.page(queue, target, to, size))
-            except QueueFull as error:
-                if size > 1:
-                    size //= 2
-                    continue
-                left = _refusal(Moved(0, count, tuple(refused), tuple(unfit)), queue, to)
-                raise NotDone(
-                    f"{error} {jobs_text(count)} moved before that; the others wait where they were. {left}".strip()
-                ) from None
-            count, known = count + page.count, len(refused) + len(unfit)
-            refused |= dict.fromkeys(page.refused)
-            unfit |= dict.fromkeys(page.unfit)
-            # What is refused goes to the end of the queue. Where nothing but that comes again, all has been seen.
-            stays = page.refused or page.unfit
-            if not page.looked or (stays and not page.count and len(refused) + len(unfit) == known):
-                break
-    return Moved(0, count, tuple(refused), tuple(unfit))

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import difflib
 from shlex import quote
 
 import click
 
 from leasehold.app.app import Leasehold
 from leasehold.cli.completion import queue_names
-from leasehold.cli.errors import NotDone, note, safe
-from leasehold.cli.output.jobs import dump
+from leasehold.cli.errors import NotDone, did_you_mean, note
 from leasehold.cli.output.lanes import LISTED, first_lanes, lanes_of, way_on
-from leasehold.cli.reach import Where, note_unknown, reach, reaching
+from leasehold.cli.output.tables import answer
+from leasehold.cli.reach import note_unknown, reaching
 from leasehold.core.shape import LaneState
 
 
 @click.command()
 @click.argument("queue", shell_complete=queue_names)
 @click.option("--lane", metavar="NAME", help="Park only this lane.")
-@reaching
-def pause(queue: str, lane: str | None, where: Where, as_json: bool) -> None:
+@reaching()
+def pause(queue: str, lane: str | None, app: Leasehold, as_json: bool) -> None:
     """Stop workers from starting jobs of a queue, or of one lane.
 
     Running jobs continue, and jobs can be enqueued. The pause lasts until `leasehold resume` with the same arguments,
@@ -29,24 +28,24 @@ def pause(queue: str, lane: str | None, where: Where, as_json: bool) -> None:
     Exit status: 0 paused, also if it was paused before; 1 Redis could not be reached; 2 the command line or a setting
     is wrong.
     """
-    with reach(where) as app:
-        if lane is None:
-            app.control.pause(queue)
-            _say(as_json, queue, f"Queue {queue!r} is paused. To resume: leasehold resume {quote(queue)}")
-        else:
-            app.control.park_lane(queue, lane)
-            undo = f"leasehold resume {quote(queue)} --lane {quote(lane)}"
-            _say(as_json, queue, f"Lane {lane!r} of queue {queue!r} is parked. To resume: {undo}", [lane])
-            _note_lane(app, queue, lane)
-        note_unknown(app, queue)
+    undo = f"To resume: leasehold resume {quote(queue)}"
+    if lane is None:
+        app.control.pause(queue)
+        answer(as_json, {"queue": queue, "lanes": None}, f"Queue {queue!r} is paused. {undo}")
+    else:
+        app.control.park_lane(queue, lane)
+        text = f"Lane {lane!r} of queue {queue!r} is parked. {undo} --lane {quote(lane)}"
+        answer(as_json, {"queue": queue, "lanes": [lane]}, text)
+        _note_lane(app, queue, lane)
+    note_unknown(app, queue)
 
 
 @click.command()
 @click.argument("queue", shell_complete=queue_names)
 @click.option("--lane", metavar="NAME", help="Resume this parked lane.")
 @click.option("all_lanes", "--all-lanes", is_flag=True, help="Resume all parked lanes of the queue.")
-@reaching
-def resume(queue: str, lane: str | None, all_lanes: bool, where: Where, as_json: bool) -> None:
+@reaching()
+def resume(queue: str, lane: str | None, all_lanes: bool, app: Leasehold, as_json: bool) -> None:
     """Resume a paused queue, or parked lanes.
 
     \b
@@ -62,29 +61,35 @@ def resume(queue: str, lane: str | None, all_lanes: bool, where: Where, as_json:
     """
     if lane is not None and all_lanes:
         raise click.UsageError("--lane and --all-lanes cannot both be given.")
-    with reach(where) as app:
-        if lane is not None:
-            _resume_lane(app, queue, lane, as_json)
-        elif all_lanes:
-            resumed = [one.name for one in lanes_of(app, queue, LaneState.PARKED) if _resumed(app, queue, one.name)]
-            count = "1 lane continues" if len(resumed) == 1 else f"{len(resumed):,} lanes continue"
-            _say(as_json, queue, f"Queue {queue!r}: {count}.", resumed)
-        else:
-            app.control.resume(queue)
-            _say(as_json, queue, f"Queue {queue!r} continues.")
-            _note_parked(app, queue)
+    if lane is not None:
+        _resume_lane(app, queue, lane, as_json)
+    elif all_lanes:
+        parked = [one.name for one in lanes_of(app, queue, LaneState.PARKED)]
+        resumed = [name for name in parked if app.control.resume_lane(queue, name)]
+        count = "1 lane continues" if len(resumed) == 1 else f"{len(resumed):,} lanes continue"
+        answer(as_json, {"queue": queue, "lanes": resumed}, f"Queue {queue!r}: {count}.")
+    else:
+        app.control.resume(queue)
+        answer(as_json, {"queue": queue, "lanes": None}, f"Queue {queue!r} continues.")
+        view = app.inspect.queue(queue)
+        if view.parked_lanes:
+            undo = f"leasehold resume {quote(queue)} --all-lanes"
+            note(f"Lanes that are still parked: {view.parked_lanes:,}. To resume them: {undo}")
+        if view.blocked_lanes:
+            look = f"leasehold info {quote(queue)} --lanes blocked"
+            note(f"Lanes that a failed job blocks: {view.blocked_lanes:,}. To see them: {look}")
+    note_unknown(app, queue)
+
+
+def _resume_lane(app: Leasehold, queue: str, lane: str, as_json: bool) -> None:
+    name = f"Lane {lane!r} of queue {queue!r}"
+    resumed = app.control.resume_lane(queue, lane)
+    if resumed:
+        answer(as_json, {"queue": queue, "lanes": [lane]}, f"{name} continues.")
+    _note_lane(app, queue, lane)
+    if not resumed:
         note_unknown(app, queue)
-
-
-def _note_parked(app: Leasehold, queue: str) -> None:
-    """Note the lanes that stay parked or blocked after the queue continues."""
-    view = app.inspect.queue(queue)
-    if view.parked_lanes:
-        undo = f"leasehold resume {quote(queue)} --all-lanes"
-        note(f"Lanes that are still parked: {view.parked_lanes:,}. To resume them: {undo}")
-    if view.blocked_lanes:
-        look = f"leasehold info {quote(queue)} --lanes blocked"
-        note(f"Lanes that a failed job blocks: {view.blocked_lanes:,}. To see them: {look}")
+        raise NotDone(f"{name} is not parked but {app.inspect.lane(queue, lane).state.value}; nothing was changed.")
 
 
 def _note_lane(app: Leasehold, queue: str, lane: str) -> None:
@@ -96,27 +101,5 @@ def _note_lane(app: Leasehold, queue: str, lane: str) -> None:
             f"discard that job: {way_on(queue, view.blocked_by)}."
         )
     if not view.waiting and not view.busy:
-        known = [one.name for state in LISTED for one in first_lanes(app, queue, state)[0] if one.name != lane]
-        near = difflib.get_close_matches(lane, known, 1)
-        meant = f" Did you mean {near[0]!r}?" if near else ""
-        note(f"Lane {lane!r} of queue {queue!r} has no waiting or running job.{meant}")
-
-
-def _resume_lane(app: Leasehold, queue: str, lane: str, as_json: bool) -> None:
-    resumed = _resumed(app, queue, lane)
-    if resumed:
-        _say(as_json, queue, f"Lane {lane!r} of queue {queue!r} continues.", [lane])
-    _note_lane(app, queue, lane)
-    if not resumed:
-        state = app.inspect.lane(queue, lane).state
-        note_unknown(app, queue)
-        raise NotDone(f"Lane {lane!r} of queue {queue!r} is not parked but {state.value}; nothing was changed.")
-
-
-def _resumed(app: Leasehold, queue: str, lane: str) -> bool:
-    return app.control.resume_lane(queue, lane)
-
-
-def _say(as_json: bool, queue: str, text: str, lanes: list[str] | None = None) -> None:
-    """Print the result. As JSON: the changed lanes, null for the whole queue."""
-    click.echo(dump({"queue": queue, "lanes": lanes}) if as_json else safe(text))
+        known = {one.name for state in LISTED for one in first_lanes(app, queue, state)[0]} - {lane}
+        note(f"Lane {lane!r} of queue {queue!r} has no waiting or running job.{did_you_mean(lane, known)}")

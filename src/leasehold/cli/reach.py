@@ -1,108 +1,88 @@
-"""Access to queues: the options for URL, namespace, protocol and app; the connection; unknown names."""
+"""What commands share: the options for URL, namespace, protocol and app, the connection, unknown names."""
 
 from __future__ import annotations
 
-import difflib
 import functools
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
 import click
 
 from leasehold.app.app import Leasehold
-from leasehold.cli.errors import UserError, note
+from leasehold.cli.errors import UserError, did_you_mean, note
 from leasehold.cli.loader import load
+from leasehold.cli.output.text import dump
 from leasehold.core import limits
 from leasehold.core.engine import Feature
+from leasehold.core.errors import JobNotFound
+from leasehold.core.job import JobView
 from leasehold.protocols.registry import DEFAULT, choices, entry_of
 from leasehold.redis.url import Target
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-
-@dataclass(frozen=True, slots=True)
-class Where:
-    """The location of queues from the command line; None: not given, so the app or the environment decides."""
-
-    url: str | None = None
-    namespace: str | None = None
-    protocol: str | None = None
-    app: str | None = None
-
-    def said(self) -> Iterator[tuple[str, str, str, str]]:
-        """Yield the options given that an app may set as well: option, variable, setting and value."""
-        for name in ("url", "namespace", "protocol"):
-            value = getattr(self, name)
-            if value is not None:
-                yield f"--{name}", f"LEASEHOLD_{name.upper()}", name, value
-
-
-_URL: Final = click.option("--url", help="The URL of Redis. [default: LEASEHOLD_URL, then REDIS_URL, then localhost]")
-_NAMESPACE: Final = click.option(
-    "--namespace", help="The namespace of the app. [default: LEASEHOLD_NAMESPACE, then leasehold]"
+_SETTINGS: Final = ("url", "namespace", "protocol")
+_OPTIONS: Final = (
+    click.option("as_json", "--json", is_flag=True, help="Print JSON, for programs."),
+    click.option(
+        "--protocol",
+        metavar="NAME",
+        help=f"The wire format: {choices()}. [default: LEASEHOLD_PROTOCOL, then {DEFAULT}]",
+    ),
+    click.option("--namespace", help="The namespace of the app. [default: LEASEHOLD_NAMESPACE, then leasehold]"),
+    click.option("--url", help="The URL of Redis. [default: LEASEHOLD_URL, then REDIS_URL, then localhost]"),
 )
-_PROTOCOL: Final = click.option(
-    "--protocol", metavar="NAME",
-    help=f"The wire format: {choices()}. [default: LEASEHOLD_PROTOCOL, then {DEFAULT}]",
-)  # fmt: skip
 _APP: Final = click.option(
     "--app", metavar="MODULE:APP", help="An app that sets all of these; its tasks check payloads."
 )
-_JSON: Final = click.option("as_json", "--json", is_flag=True, help="Print JSON, for programs.")
 
 
-def reaching(command: F) -> F:
-    """Add the options of all commands that need Redis. The command gets `where` and `as_json`."""
-    return _APP(reaching_without_app(command))
+def reaching(*, by_argument: bool = False, any_namespace: bool = False) -> Callable[[F], F]:
+    """Add the options of all commands that need Redis. The command gets `app` and `as_json`.
 
-
-def reaching_without_app(command: F) -> F:
-    """Add the same options to a command that has its own argument `app`."""
-
-    @functools.wraps(command)
-    def with_where(
-        *args: Any, url: str | None, namespace: str | None, protocol: str | None, app: str | None = None, **others: Any
-    ) -> Any:
-        return command(*args, where=Where(url, namespace, protocol, app), **others)
-
-    wrapped: Any = with_where
-    for option in (_JSON, _PROTOCOL, _NAMESPACE, _URL):
-        wrapped = option(wrapped)
-    return wrapped  # type: ignore[no-any-return]
-
-
-@contextmanager
-def reach(where: Where, *, may_make: bool = False, any_namespace: bool = False) -> Iterator[Leasehold]:
-    """Yield the named app, or one without tasks, to read and change queues.
-
-    `may_make`: create an embedded Redis if there is none. `any_namespace`: accept --namespace for a protocol without
-    namespaces. Raises `UserError`, also if the app and an option contradict each other.
+    `app`: the app of `--app`, or one without tasks. `by_argument`: the command has an argument `app` instead of the
+    option; for this app it may create an embedded Redis. `any_namespace`: accept `--namespace` also for a protocol
+    without namespaces.
     """
+
+    def decorate(command: F) -> F:
+        @functools.wraps(command)
+        def run(*args: Any, app: str | None, **others: Any) -> Any:
+            given = {name: value for name in _SETTINGS if (value := others.pop(name)) is not None}
+            with _app_of(app, given) as opened:
+                if "namespace" in given and not any_namespace and not entry_of(opened.engine).has_namespace:
+                    raise UserError(
+                        f"--namespace needs the {DEFAULT} protocol, got {opened.engine.name}, whose prefix names the "
+                        "keys."
+                    )
+                if app is None or not by_argument:
+                    _refuse_new_redis(opened.settings.url)
+                return command(*args, app=opened, **others)
+
+        wrapped: Any = run
+        for option in _OPTIONS if by_argument else (*_OPTIONS, _APP):
+            wrapped = option(wrapped)
+        return wrapped  # type: ignore[no-any-return]
+
+    return decorate
+
+
+def _app_of(target: str | None, given: dict[str, Any]) -> Leasehold:
+    """Return an app with these settings. Raises `UserError`, also if the named app has others."""
     # A user waits for the command, so it gives up sooner than a program.
     soon = limits.START_PATIENCE_MS / limits.SECOND
-    if where.app is None:
-        app = Leasehold(where.url, namespace=where.namespace, protocol=where.protocol, patience=soon)
-    else:
-        if where.url is not None:
-            Target.parse(where.url)  # so that an error does not blame the environment or the app
-        for _, variable, _, value in where.said():
-            os.environ[variable] = value
-        os.environ.setdefault("LEASEHOLD_PATIENCE", f"{soon:g}")
-        app = load(where.app)
-        for option, _, name, value in where.said():
-            if getattr(app.settings, name) != value:
-                raise UserError(f"{where.app} sets another value than {option}. Leave out one of the two.")
-    if where.namespace is not None and not any_namespace and not entry_of(app.engine).has_namespace:
-        raise UserError(
-            f"--namespace needs the {DEFAULT} protocol, got {app.engine.name}, whose prefix names the keys."
-        )
-    with app:
-        if not may_make:
-            _refuse_new_redis(app.settings.url)
-        yield app
+    if target is None:
+        return Leasehold(patience=soon, **given)
+    if "url" in given:
+        Target.parse(given["url"])  # so that an error does not blame the environment or the app
+    os.environ.update({f"LEASEHOLD_{name.upper()}": value for name, value in given.items()})
+    os.environ.setdefault("LEASEHOLD_PATIENCE", f"{soon:g}")
+    app = load(target)
+    for name, value in given.items():
+        if getattr(app.settings, name) != value:
+            raise UserError(f"{target} sets another value than --{name}. Leave out one of the two.")
+    return app
 
 
 def without(app: Leasehold, feature: Feature) -> bool:
@@ -110,14 +90,28 @@ def without(app: Leasehold, feature: Feature) -> bool:
     return feature not in app.engine.features
 
 
+def known_job(app: Leasehold, queue: str, job_id: str, document: dict[str, Any] | None = None) -> JobView:
+    """Return an existing job. Raises `JobNotFound`, after a note if the queue is unknown.
+
+    `document`: what is printed as JSON then.
+    """
+    view = app.inspect.job(queue, job_id)
+    if view is None:
+        if document is not None:
+            click.echo(dump(document))
+        note_unknown(app, queue)
+        raise JobNotFound(f"There is no job {job_id!r} in queue {queue!r}, or its record is no longer kept.")
+    return view
+
+
 def note_unknown(app: Leasehold, queue: str) -> None:
     """Note on stderr that a queue is unknown: its name may be mistyped. No error, because it may be new."""
     known = app.inspect.queues()
-    if queue in known or any(app.inspect.queue(queue).counts.values()):
-        return
-    near = difflib.get_close_matches(queue, known, 1)
-    meant = f" Did you mean {near[0]!r}?" if near else ""
-    note(f"Queue {queue!r} is unknown: no job was enqueued to it lately, and no worker serves it.{meant}")
+    if queue not in known and not any(app.inspect.queue(queue).counts.values()):
+        note(
+            f"Queue {queue!r} is unknown: no job was enqueued to it lately, and no worker serves it."
+            f"{did_you_mean(queue, known)}"
+        )
 
 
 def _refuse_new_redis(url: str) -> None:

@@ -8,12 +8,11 @@ import click
 
 from leasehold.app.app import Leasehold
 from leasehold.cli.completion import queue_names
-from leasehold.cli.confirmation import jobs_text, sure
-from leasehold.cli.errors import NotDone, note, safe
-from leasehold.cli.job import known_job
-from leasehold.cli.output.jobs import dump
-from leasehold.cli.payloads import edited, given
-from leasehold.cli.reach import Where, note_unknown, reach, reaching
+from leasehold.cli.errors import NotDone, note
+from leasehold.cli.input import edited, given, sure
+from leasehold.cli.output.tables import answer
+from leasehold.cli.output.text import jobs_text
+from leasehold.cli.reach import known_job, note_unknown, reaching
 from leasehold.core import limits
 from leasehold.core.engine import Feature
 from leasehold.core.errors import InvalidArgument
@@ -26,6 +25,11 @@ EDIT_ROUNDS: Final = 10
 
 STATES: Final = (State.FAILED, State.BROKEN, State.CANCELLED, State.SCHEDULED, State.UNROUTABLE)
 """The states from which a job can be retried."""
+_OTHERS: Final = {
+    State.READY: "waits for a worker already",
+    State.ACTIVE: "is held by a worker; cancel it first, or wait for its end",
+    State.COMPLETED: "has completed; enqueue it anew",
+}
 
 
 @click.command()
@@ -40,7 +44,7 @@ STATES: Final = (State.FAILED, State.BROKEN, State.CANCELLED, State.SCHEDULED, S
     help="With --all: at most N jobs; of ended jobs those that ended first.",
 )  # fmt: skip
 @click.option("--yes", is_flag=True, help="With --all: do not ask for confirmation.")
-@reaching
+@reaching()
 def retry(
     queue: str,
     job_id: str | None,
@@ -50,7 +54,7 @@ def retry(
     state: str | None,
     limit: int,
     yes: bool,
-    where: Where,
+    app: Leasehold,
     as_json: bool,
 ) -> None:
     """Retry a job now, with its attempt counters reset; optionally with another payload.
@@ -76,29 +80,37 @@ def retry(
         raise click.UsageError("--payload and --edit do not go together; expected one of them.")
     if everything and (payload is not None or edit):
         raise click.UsageError("A new payload goes with JOB_ID, not with --all.")
-    with reach(where) as reached:
-        if state is not None:
-            _retry_all(reached, queue, State(state), limit, yes, as_json)
-        else:
-            assert job_id is not None, "checked above"
-            nothing = {"queue": queue, "job": job_id, "retried": False, "payload_changed": False} if as_json else None
-            view = known_job(reached, queue, job_id, nothing)
-            if edit:
-                _check_state(view)
-                done = _edit(reached, view)
-            else:
-                data = None if payload is None else given(payload, reached.settings.payload_limit)
-                done = reached.control.retry(queue, job_id, payload=data)
-            _say(reached, view, done, changed=edit or payload is not None, as_json=as_json)
+    if state is not None:
+        _retry_all(app, queue, State(state), limit, yes, as_json)
+    elif job_id is not None:
+        _retry_one(app, queue, job_id, payload, edit, as_json)
+
+
+def _retry_one(app: Leasehold, queue: str, job_id: str, payload: str | None, edit: bool, as_json: bool) -> None:
+    document = {"queue": queue, "job": job_id, "retried": False, "payload_changed": False}
+    before = known_job(app, queue, job_id, document if as_json else None)
+    is_changed = edit or payload is not None
+    if edit:
+        _check_state(before)
+        done = _edit(app, before)
+    else:
+        data = None if payload is None else given(payload, app.settings.payload_limit)
+        done = app.control.retry(queue, job_id, payload=data)
+    what = " with the new payload" if is_changed else ""
+    text = f"Job {job_id!r} of queue {queue!r} waits for a worker{what}; it was {before.state.value}."
+    answer(as_json, {**document, "retried": done, "payload_changed": done and is_changed}, text if done else None)
+    if not done:
+        _check_state(known_job(app, queue, job_id))
+        key = "its unique key now" if Feature.UNIQUE in app.engine.features else "its id now, and waits or is held"
+        raise NotDone(f"Job {job_id!r} of queue {queue!r} was not retried: another job has {key}.")
 
 
 def _edit(app: Leasehold, view: JobView) -> bool:
     """Let the user edit the payload until it is valid, or until they give up."""
-    data, is_json = view.payload or b"", view.task is not None
-    why = ""
+    data, why = view.payload or b"", ""
     for _ in range(EDIT_ROUNDS):
         try:
-            data = edited(data, is_json=is_json, why=why)
+            data = edited(data, is_json=view.task is not None, why=why)
             return app.control.retry(view.queue, view.id, payload=data)
         except InvalidArgument as error:
             why = str(error)
@@ -108,46 +120,24 @@ def _edit(app: Leasehold, view: JobView) -> bool:
     raise NotDone("The payload was not right; nothing was changed.")
 
 
-def _say(app: Leasehold, before: JobView, done: bool, *, changed: bool, as_json: bool) -> None:
-    queue, job_id = before.queue, before.id
-    if as_json:
-        click.echo(dump({"queue": queue, "job": job_id, "retried": done, "payload_changed": done and changed}))
-    if not done:
-        view = known_job(app, queue, job_id)
-        _check_state(view)
-        key = "its unique key now" if Feature.UNIQUE in app.engine.features else "its id now, and waits or is held"
-        raise NotDone(f"Job {job_id!r} of queue {queue!r} was not retried: another job has {key}.")
-    if not as_json:
-        what = " with the new payload" if changed else ""
-        click.echo(safe(f"Job {job_id!r} of queue {queue!r} waits for a worker{what}; it was {before.state.value}."))
-
-
 def _check_state(view: JobView) -> None:
     """Refuse a job in a state without retries: raise `NotDone`."""
-    if view.state in STATES:
-        return
-    what = {
-        State.READY: "waits for a worker already",
-        State.ACTIVE: "is held by a worker; cancel it first, or wait for its end",
-        State.COMPLETED: "has completed; enqueue it anew",
-    }[view.state]
-    raise NotDone(f"Job {view.id!r} of queue {view.queue!r} {what}. Nothing was changed.")
+    if view.state in _OTHERS:
+        raise NotDone(f"Job {view.id!r} of queue {view.queue!r} {_OTHERS[view.state]}. Nothing was changed.")
 
 
 def _retry_all(app: Leasehold, queue: str, state: State, limit: int, yes: bool, as_json: bool) -> None:
+    # Listed before the first retry, so that a job that fails again at once is not retried twice.
     ids, total = _ids(app, queue, state, limit)
     question = f"Retry {len(ids):,} of the {total:,} {state} jobs of queue {queue!r}?"
     why = f"--all retries every {state} job of the queue, {total:,} at present"
     sure(question if ids else "", yes=yes, why=why, undone="Nothing was retried.")
-    # Listed before the first retry, so that a job that fails again at once is not retried twice.
     done = sum(app.control.retry(queue, job_id) for job_id in ids)
-    if as_json:
-        click.echo(dump({"queue": queue, "state": state.value, "retried": done, "left": total - done}))
+    document = {"queue": queue, "state": state.value, "retried": done, "left": total - done}
+    answer(as_json, document, f"Queue {queue!r}: {jobs_text(done)} retried." if ids else None)
     if not ids:
         note_unknown(app, queue)
         raise NotDone(f"Queue {queue!r} has no {state.value} job; there is nothing to retry.")
-    if not as_json:
-        click.echo(safe(f"Queue {queue!r}: {jobs_text(done)} retried."))
     if len(ids) < total:
         note(f"There were {total:,}. Run it again for the others.")
     if done < len(ids):

@@ -7,14 +7,14 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import click
 
 from leasehold.app.app import Leasehold
 from leasehold.cli.errors import Exit, safe
 from leasehold.cli.output import jobs
-from leasehold.cli.output.facts import amount
+from leasehold.cli.output.text import amount
 from leasehold.core import limits
 from leasehold.core.errors import JobNotFound
 from leasehold.core.job import JobView, State
@@ -22,18 +22,20 @@ from leasehold.core.job import JobView, State
 if TYPE_CHECKING:
     from rich.console import Group
 
-_BAR: Final = 60
-"""The width of the progress bar."""
-
 
 def watch(app: Leasehold, queue: str, job_id: str, *, content: bool, as_json: bool) -> Exit:
     """Show a job until it has ended. Returns OK if it completed, FAILED otherwise.
 
-    Raises `JobNotFound`, also when the job was there and no record of it was kept.
+    Raises `JobNotFound`, also if the job is gone and has no record.
     """
     views = app.queue(queue).job(job_id).watch()
     live = sys.stdout.isatty() and not as_json
-    last = _draw(views) if live else _tell(views, content=content, as_json=as_json)
+    last: JobView | None = None
+    for last in _drawn(views) if live else views:
+        if as_json:
+            click.echo(json.dumps(jobs.to_json(last, content=content)))
+        elif not live:
+            click.echo(_line(last))
     if last is None:
         raise JobNotFound(f"There is no job {job_id!r} in queue {queue!r}, or its record is no longer kept.")
     if live:
@@ -43,43 +45,27 @@ def watch(app: Leasehold, queue: str, job_id: str, *, content: bool, as_json: bo
     return Exit.OK if last.state is State.COMPLETED else Exit.FAILED
 
 
-def line(view: JobView, clock: str) -> str:
+def _line(view: JobView) -> str:
     """Format the changes of a job in one line."""
-    parts = [clock, view.state.value]
+    parts = [time.strftime("%H:%M:%S"), view.state.value]
     if view.progress is not None:
-        parts.append(amount(view.progress.current, view.progress.total))
-        parts.append(view.progress.text)
+        parts += [amount(view.progress.current, view.progress.total), view.progress.text]
     if view.cancelling is not None:
         parts.append(f"(asked to end: {view.cancelling})" if view.cancelling else "(asked to end)")
     if view.error is not None:
-        parts.append(jobs.error_text(view))
+        parts.append(jobs.error_text(view.error))
     return safe(" ".join(" ".join(parts).split()))
 
 
-def _tell(views: Iterator[JobView], *, content: bool, as_json: bool) -> JobView | None:
-    """Print a line for each change: text, or JSON."""
-    last = None
-    for last in views:
-        if as_json:
-            click.echo(json.dumps(jobs.to_json(last, content=content)))
-        else:
-            click.echo(line(last, time.strftime("%H:%M:%S")))
-    return last
-
-
-def _draw(views: Iterator[JobView]) -> JobView | None:
+def _drawn(views: Iterator[JobView]) -> Iterator[JobView]:
     """Show a live view of the job; it leaves the screen when the job has ended."""
     from rich.live import Live
 
     last: JobView | None = None
-
-    def picture() -> Group | str:
-        return "" if last is None else _picture(last)
-
-    with Live(get_renderable=picture, transient=True, refresh_per_second=4) as screen:
-        for last in views:  # noqa: B007 - the picture shows the last one
+    with Live(get_renderable=lambda: "" if last is None else _picture(last), transient=True) as screen:
+        for last in views:
             screen.refresh()
-    return last
+            yield last
 
 
 def _picture(view: JobView) -> Group:
@@ -93,9 +79,9 @@ def _picture(view: JobView) -> Group:
     # Text, not markup: names and texts of jobs may contain brackets.
     text = Text(jobs.describe(view, _now_ms(), content=False))
     progress = view.progress
-    if progress is None or progress.total is None or not 0 <= progress.current <= progress.total or not progress.total:
+    if progress is None or not progress.total or not 0 <= progress.current <= progress.total:
         return Group(text)
-    return Group(text, ProgressBar(total=progress.total, completed=progress.current, width=_BAR))
+    return Group(text, ProgressBar(total=progress.total, completed=progress.current, width=60))
 
 
 def _now_ms() -> float:

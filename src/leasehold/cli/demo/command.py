@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from leasehold.cli.errors import Exit
-from leasehold.cli.output.jobs import dump
+from leasehold.cli.output.text import dump
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -33,8 +33,7 @@ _NOT_THE_LIBRARY: Final = frozenset({"site-packages", "dist-packages", "__pycach
     type=click.Path(exists=True, file_okay=False, readable=True, path_type=Path),
 )
 @click.option("as_json", "--json", is_flag=True, help="Print the report as JSON; what goes on is told on stderr.")
-@click.pass_context
-def demo(context: click.Context, directory: Path | None, as_json: bool) -> None:
+def demo(directory: Path | None, as_json: bool) -> Exit:
     """See it work: one job per file below DIR, two workers, one of them killed.
 
     Each job finds the size, the lines and the SHA-256 of one file (default: the files of Python's standard library).
@@ -73,7 +72,7 @@ def demo(context: click.Context, directory: Path | None, as_json: bool) -> None:
         click.echo(dump({**shown, "problems": report.problems}))
     else:
         _show(console, report)
-    context.exit(Exit.FAILED if report.problems else Exit.OK)
+    return Exit.FAILED if report.problems else Exit.OK
 
 
 def files_below(directory: Path, without: frozenset[str]) -> list[str]:

@@ -1,50 +1,51 @@
-"""Lanes as `leasehold info` shows them: a table of those in one state, or one with the jobs that wait in it."""
+"""Lanes as `leasehold info` shows them: a table of those in one state, or one with all its facts."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from shlex import quote
 from typing import Final
 
 from leasehold.app.app import Leasehold
-from leasehold.cli.output.facts import facts, time_of
-from leasehold.cli.output.tables import Table, ago
+from leasehold.cli.output.tables import Table
+from leasehold.cli.output.text import ago, facts, time_of
 from leasehold.core import limits
 from leasehold.core.shape import LaneState, LaneView
 
-LISTED: Final = (LaneState.READY, LaneState.BUSY, LaneState.BLOCKED, LaneState.PARKED)
+_MEANINGS: Final = {
+    LaneState.READY: "",
+    LaneState.BUSY: "",
+    LaneState.BLOCKED: " (a failed job keeps a place of it until it is retried or discarded)",
+    LaneState.PARKED: " (set aside until it is resumed)",
+    LaneState.IDLE: " (no job of it waits or runs)",
+}
+LISTED: Final = tuple(state for state in _MEANINGS if state is not LaneState.IDLE)
 _MAX_PAGES: Final = 10_000
 """Pages of one listing, so that it ends whatever Redis answers."""
 
 
 def lanes_of(app: Leasehold, queue: str, state: LaneState) -> Iterator[LaneView]:
-    """The lanes in one state, page by page, each once."""
+    """Yield the lanes in one state, page by page. While lanes come and go, a page may repeat some; each comes once."""
     seen: set[str] = set()
     cursor = 0
     for _ in range(_MAX_PAGES):
         page = app.inspect.lanes(queue, state, cursor)
-        # While lanes come and go, a page may bring some again.
-        for lane in page.lanes:
-            if lane.name not in seen:
-                seen.add(lane.name)
-                yield lane
+        yield from (lane for lane in page.lanes if lane.name not in seen)
+        seen |= {lane.name for lane in page.lanes}
         cursor = page.cursor
         if not cursor:
             return
 
 
 def first_lanes(app: Leasehold, queue: str, state: LaneState) -> tuple[list[LaneView], bool]:
-    """As many lanes as one page shows, and whether there are more."""
-    found: list[LaneView] = []
-    for lane in lanes_of(app, queue, state):
-        if len(found) == limits.PAGE_MAX:
-            return found, True
-        found.append(lane)
-    return found, False
+    """Return at most `PAGE_MAX` lanes, and whether there are more."""
+    found = list(islice(lanes_of(app, queue, state), limits.PAGE_MAX + 1))
+    return found[: limits.PAGE_MAX], len(found) > limits.PAGE_MAX
 
 
 def lane_table(queue: str, state: LaneState, lanes: Sequence[LaneView], more: bool, now_ms: float) -> Table:
-    """Lanes in one state. Parked ones with the time, and with the job whose failure parked or blocks them."""
+    """Show lanes in one state: when parked ones were parked, and the job whose failure parked or blocks a lane."""
     rows = tuple(
         {
             "lane": view.name,
@@ -57,8 +58,8 @@ def lane_table(queue: str, state: LaneState, lanes: Sequence[LaneView], more: bo
         }
         for view in lanes
     )
-    what = f"{state} lane" if len(rows) == 1 else f"{state} lanes"
-    title = f"{queue}: the first {len(rows):,} {what}" if more else f"{queue}: {len(rows):,} {what}"
+    what = f"{len(rows):,} {state} {'lane' if len(rows) == 1 else 'lanes'}"
+    title = f"{queue}: {'the first ' if more else ''}{what}"
     spare = ("limit",) if all(view.limit == 1 for view in lanes) else ()
     right = ("waiting", "busy", "limit", "parked")
     table = Table(title, rows, right, f"No {state} lanes in {queue}.", (spare, ("parked",))).without_empty("blocked_by")
@@ -66,13 +67,13 @@ def lane_table(queue: str, state: LaneState, lanes: Sequence[LaneView], more: bo
 
 
 def way_on(queue: str, job_id: str) -> str:
-    """How a lane goes on that a failed job blocks."""
+    """Return the commands that unblock a lane."""
     words = f"{quote(queue)} {quote(job_id)}"
     return f"`leasehold retry {words}` or `leasehold discard {words}`"
 
 
 def describe(queue: str, view: LaneView, now_ms: float) -> str:
-    """All that is known of a lane, a line for each thing."""
+    """Format all facts of a lane, one in each line."""
     return facts(
         [
             ("lane", view.name),
@@ -87,12 +88,3 @@ def describe(queue: str, view: LaneView, now_ms: float) -> str:
             ("to go on", None if view.blocked_by is None else way_on(queue, view.blocked_by)),
         ]
     )
-
-
-_MEANINGS: Final = {
-    LaneState.READY: "",
-    LaneState.BUSY: "",
-    LaneState.BLOCKED: " (a failed job keeps a place of it until it is retried or discarded)",
-    LaneState.PARKED: " (set aside until it is resumed)",
-    LaneState.IDLE: " (no job of it waits or runs)",
-}

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Final
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
-from leasehold.cli.output.tables import Table, ago
-from leasehold.core.job import QueueView, State, WorkerView
+from leasehold.app.app import Leasehold
+from leasehold.cli.output.tables import Table
+from leasehold.cli.output.text import ago
+from leasehold.core import limits
+from leasehold.core.errors import RedisError, Unreachable
+from leasehold.core.job import QueueView, Refused, State, WorkerView
 from leasehold.core.shape import LaneFailure, QueueSettings
+
+QUEUES_SHOWN: Final = 1_000
+"""Queues that `leasehold info` shows."""
 
 SILENT_MS: Final = 15_000
 """A worker that was last seen longer ago than this is shown as silent."""
@@ -17,22 +25,66 @@ _SHARED: Final = ("parked_lanes", "blocked_lanes", "suspects", "reserved", "newe
 """The fields of a queue that are shown when they have a value."""
 
 
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """Queues and workers at one moment.
+
+    `left_out`: how many further queues there are. `refused`: the queues that Redis refused to show.
+    """
+
+    queues: tuple[QueueView, ...]
+    workers: tuple[WorkerView, ...]
+    left_out: int = 0
+    refused: tuple[Refused, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        refused = [{"queue": one.queue, "error": one.reason} for one in self.refused]
+        return {"queues": self.queues, "workers": self.workers, "refused": refused}
+
+    def troubles(self) -> list[str]:
+        return [f"Queue {one.queue!r} cannot be shown. {one.reason}" for one in self.refused]
+
+    def tables(self) -> list[Table]:
+        return [queue_table(self.queues), worker_table(self.workers, time.time() * limits.SECOND)]
+
+
+def look(app: Leasehold, queue: str | None) -> Overview:
+    """Read all queues and workers, or one queue and the workers that serve it."""
+    workers = sorted(app.inspect.workers(), key=lambda view: view.id)
+    if queue is not None:
+        return Overview((app.inspect.queue(queue),), tuple(one for one in workers if queue in one.queues))
+    names = sorted(app.inspect.queues())
+    queues: list[QueueView] = []
+    refused: list[Refused] = []
+    for name in names[:QUEUES_SHOWN]:
+        try:
+            queues.append(app.inspect.queue(name))
+        except Unreachable:
+            raise
+        except RedisError as error:  # as when another program has a key of this queue: show the others
+            refused.append(Refused(name, str(error)))
+    return Overview(tuple(queues), tuple(workers), len(names[QUEUES_SHOWN:]), tuple(refused))
+
+
 def queue_table(queues: Sequence[QueueView]) -> Table:
-    """The jobs of each queue, counted by state, and notes on what is not usual."""
+    """Count the jobs of each queue by state, with notes on what is unusual."""
+    states = [state.value for state in State]
     rows = tuple(
-        {"queue": view.name, **{state.value: str(view.counts.get(state, 0)) for state in State}, "notes": _notes(view)}
+        {
+            "queue": view.name,
+            **{state: str(view.counts.get(State(state), 0)) for state in states},
+            "notes": _notes(view),
+        }
         for view in queues
     )
-    right = [state.value for state in State]
-    table = Table("Queues", rows, right, "No queues: nothing was enqueued lately.", lists=["notes"]).without_empty(
-        "notes"
-    )
+    table = Table("Queues", rows, states, "No queues: nothing was enqueued lately.", lists=["notes"])
     # `ready` stays, so that an empty queue shows that it is empty.
-    return replace(table, spare=(tuple(name for name in table.only("0") if name != State.READY.value),))
+    spare = tuple(name for name in table.only("0") if name != State.READY.value)
+    return replace(table, spare=(spare,)).without_empty("notes")
 
 
 def settings_table(settings: QueueSettings, view: QueueView | None = None) -> Table:
-    """The settings of one queue; with `view`, also its parked and blocked lanes."""
+    """Show the settings of one queue; with `view`, also its parked and blocked lanes."""
     row = {
         "paused": "yes" if settings.paused else "no",
         "max_length": str(settings.max_length or "none"),
@@ -48,7 +100,7 @@ def settings_table(settings: QueueSettings, view: QueueView | None = None) -> Ta
 
 
 def worker_table(workers: Sequence[WorkerView], now_ms: float) -> Table:
-    """Workers. `held` is counted in Redis now; with prefetched jobs it may exceed `slots`."""
+    """Show workers. `held` is counted in Redis now; with prefetched jobs it may exceed `slots`."""
     rows = tuple(
         {
             "worker": view.id,
@@ -70,15 +122,12 @@ def worker_table(workers: Sequence[WorkerView], now_ms: float) -> Table:
 
 
 def _state(view: WorkerView, now_ms: float) -> str:
-    """What is not usual. A worker announces itself every ten seconds."""
-    is_silent = now_ms - view.seen_ms > SILENT_MS
-    return ",".join(
-        word for word, is_so in (("quiet", view.quiet), ("alone", view.alone), ("silent", is_silent)) if is_so
-    )
+    words = {"quiet": view.quiet, "alone": view.alone, "silent": now_ms - view.seen_ms > SILENT_MS}
+    return ",".join(word for word, is_so in words.items() if is_so)
 
 
 def _notes(view: QueueView) -> str:
-    """Without spaces: one word in a pipe."""
+    """Format the notes without spaces: one word in a pipe."""
     settings = view.settings
     values = {name: getattr(view, name) for name in _SHARED} | {"max_length": settings.max_length}
     if settings.lane_failure is not LaneFailure.SKIP:

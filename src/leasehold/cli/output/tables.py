@@ -1,4 +1,4 @@
-"""Tables: drawn on a terminal, as wide as it is; plain columns in a pipe."""
+"""Tables: drawn on a terminal, within its width; plain columns in a pipe. And the answer of a command."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import click
 
-from leasehold.cli.errors import visible
-from leasehold.core import limits
+from leasehold.cli.errors import safe, visible
+from leasehold.cli.output.text import dump
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -48,7 +48,7 @@ class Table:
         return replace(self, rows=rows)
 
     def only(self, cell: str) -> tuple[str, ...]:
-        """The columns in which every cell is this."""
+        """Return the columns in which every cell is this."""
         return tuple(name for name in self.head if all(row[name] == cell for row in self.rows))
 
     def without_empty(self, *names: str) -> Table:
@@ -56,44 +56,50 @@ class Table:
         return self.without(*set(names).intersection(self.only("")))
 
     def first(self, count: int) -> Table:
-        """At most `count` rows, with the number of the others below the table."""
+        """Return at most `count` rows, with the number of the others below the table."""
         if len(self.rows) <= count:
             return self
         return replace(self, rows=self.rows[:count], below=f"... and {len(self.rows) - count:,} more")
 
-    def spaced(self) -> Table:
-        """The table with a space after the commas of its lists."""
-        rows = (row | {name: row[name].replace(",", ", ") for name in self.lists if name in row} for row in self.rows)
-        return replace(self, rows=tuple(rows))
-
     def width_of(self, name: str) -> int:
-        """How wide the widest cell of a column is."""
         return max((len(visible(row[name])) for row in self.rows), default=0)
+
+    def fitted(self, width: int) -> Table:
+        """Return the table for a terminal: spaces after the commas of lists, without spare columns that do not fit."""
+        spaced = (row | {name: row[name].replace(",", ", ") for name in self.lists if name in row} for row in self.rows)
+        table = replace(self, rows=tuple(spaced))
+        for names in self.spare:
+            # Drawn, a column has a space on both sides and one behind it, and the table has one beside it.
+            if sum(max(len(name), table.width_of(name)) + 3 for name in table.head) + 1 <= width:
+                break
+            table = table.without(*names)
+        return table
+
+
+def answer(as_json: bool, document: object, shown: str | Sequence[Table] | None) -> None:
+    """Print the answer of a command: the document as JSON, or the text or tables. None: an error follows instead."""
+    if as_json:
+        click.echo(dump(document))
+    elif isinstance(shown, str):
+        click.echo(safe(shown))
+    elif shown is not None:
+        show(shown)
 
 
 def show(tables: Sequence[Table]) -> None:
-    """Print tables on stdout, as it is."""
-    if sys.stdout.isatty():
-        _draw(tables)
-    else:
+    """Print tables on stdout, drawn on a terminal and plain in a pipe."""
+    if not sys.stdout.isatty():
         click.echo("\n\n".join(plain(table) for table in tables))
+        return
+    from rich.console import Console
 
-
-def ago(ms: float) -> str:
-    """A stretch of time in one unit. A clock that is behind Redis' gives 0s.
-
-    >>> ago(5_400_000)
-    '1h'
-    """
-    seconds = max(0, int(ms)) // limits.SECOND
-    for unit, size in (("d", 86_400), ("h", 3_600), ("m", 60)):
-        if seconds >= size:
-            return f"{seconds // size}{unit}"
-    return f"{seconds}s"
+    console = Console()
+    for table in tables:
+        console.print(*drawn(table, console), sep="\n")
 
 
 def plain(table: Table) -> str:
-    """The table as columns with two or more spaces between them, one line for each row: for `grep` and `awk`.
+    """Format columns with two or more spaces between them, one line for each row: for `grep` and `awk`.
 
     Numbers and times are one word each. In names and texts only control characters are escaped.
     """
@@ -105,33 +111,14 @@ def plain(table: Table) -> str:
 
 def _plain_column(name: str, table: Table) -> list[str]:
     cells = [visible(cell).replace("\n", "\\n") or "-" for cell in (name, *(row[name] for row in table.rows))]
-    if name in table.right:
-        cells = [cell.replace(" ", "_") for cell in cells]
     width = max(map(len, cells))
-    return [cell.rjust(width) if name in table.right else cell.ljust(width) for cell in cells]
-
-
-def fitted(table: Table, width: int) -> Table:
-    """The table without the spare columns that do not fit."""
-    for names in table.spare:
-        # Drawn, a column has a space on both sides and one behind it, and the table has one beside it.
-        if sum(max(len(name), table.width_of(name)) + 3 for name in table.head) + 1 <= width:
-            break
-        table = table.without(*names)
-    return table
-
-
-def _draw(tables: Sequence[Table]) -> None:
-    from rich.console import Console
-
-    console = Console()
-    for table in tables:
-        for part in drawn(table, console):
-            console.print(part)
+    if name in table.right:
+        return [cell.replace(" ", "_").rjust(width) for cell in cells]
+    return [cell.ljust(width) for cell in cells]
 
 
 def drawn(whole: Table, console: Console) -> Iterator[RenderableType]:
-    """The table as a terminal of this width shows it."""
+    """Yield the table as a terminal of this width shows it."""
     from rich import box
     from rich.table import Table as RichTable
     from rich.text import Text
@@ -139,8 +126,8 @@ def drawn(whole: Table, console: Console) -> Iterator[RenderableType]:
     if not whole.rows:
         yield Text(whole.empty)
         return
-    table = fitted(whole.spaced(), console.width)
-    # Text, not markup: names may hold brackets.
+    table = whole.fitted(console.width)
+    # Text, not markup: names may contain brackets.
     shown = RichTable(title=Text(visible(table.title), "italic"), title_justify="left", box=box.SIMPLE_HEAD)
     for n, name in enumerate(table.head):
         # Wide columns are folded: numbers never, the first column (for copying) last.

@@ -1,29 +1,57 @@
-"""What is known of one thing as lines of text, a name and a value each; and times and amounts as people read them."""
+"""Values as text: facts of one thing, a name and a value in each line; counts, times, amounts, JSON."""
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import datetime
 from typing import Final
 
 from leasehold.cli.errors import visible
-from leasehold.cli.output.tables import ago
 from leasehold.core import limits
 
 _NAME: Final = 12
 _WHOLE: Final = 1e15
-"""Above it, a float says nothing about single units."""
+"""Above it, a float has no single units."""
+
+
+def dump(value: object) -> str:
+    """Format JSON for people and programs. Views have the names of their fields."""
+    return json.dumps(value, indent=2, default=asdict)
 
 
 def facts(known: Sequence[tuple[str, str | None]]) -> str:
-    """A line for each fact that is not None. What may quote a URL with a password is to be masked before."""
+    """Format a line for each fact that is not None. The caller masks texts that may quote a URL."""
     return "\n".join(f"{name:<{_NAME}}{indented(value, _NAME)}" for name, value in known if value is not None)
 
 
 def indented(text: str, by: int) -> str:
-    """Text of several lines below a name: no line of it can be taken for one of ours."""
+    """Indent all lines but the first, so that none looks like a fact of its own."""
     return visible(text).rstrip("\n").replace("\n", "\n" + " " * by)
+
+
+def jobs_text(count: int) -> str:
+    """Format a number of jobs.
+
+    >>> jobs_text(1), jobs_text(1_200)
+    ('1 job', '1,200 jobs')
+    """
+    return "1 job" if count == 1 else f"{count:,} jobs"
+
+
+def ago(ms: float) -> str:
+    """Format a duration in one unit. A clock behind that of Redis gives 0s.
+
+    >>> ago(5_400_000)
+    '1h'
+    """
+    seconds = max(0, int(ms)) // limits.SECOND
+    for unit, size in (("d", 86_400), ("h", 3_600), ("m", 60)):
+        if seconds >= size:
+            return f"{seconds // size}{unit}"
+    return f"{seconds}s"
 
 
 def distance(at_ms: int, now_ms: float) -> str:
@@ -31,7 +59,7 @@ def distance(at_ms: int, now_ms: float) -> str:
 
 
 def time_of(at_ms: int | None, now_ms: float) -> str | None:
-    """A time and how far it is, as in `2024-05-01 10:00:00+0000 (5m ago)`."""
+    """Format a time and its distance, as in `2024-05-01 10:00:00+0000 (5m ago)`."""
     if at_ms is None:
         return None
     try:
@@ -42,7 +70,7 @@ def time_of(at_ms: int | None, now_ms: float) -> str | None:
 
 
 def amount(current: float, total: float | None) -> str:
-    """How much of how much.
+    """Format a progress.
 
     >>> amount(37.0, 120.0)
     '37 of 120 (30%)'
@@ -54,7 +82,7 @@ def amount(current: float, total: float | None) -> str:
 
 
 def percent(current: float, total: float | None) -> int | None:
-    """Rounded down: 100 is said of what is done only. None where it means nothing."""
+    """Return a percentage, rounded down so that only what is done has 100. None if it means nothing."""
     if total is None or not total > 0:
         return None
     share = 100 * (current / total)
