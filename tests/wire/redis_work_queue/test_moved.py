@@ -10,7 +10,9 @@ import pytest
 from leasehold.compat.redis_work_queue import KeyPrefix, WorkQueue
 from leasehold.core.job import Lease, State
 from leasehold.core.outcome import Broken, Completed, Failed, Outcome, Released, Retried, Unroutable
+from leasehold.core.steps import Draw, Invoke, Nonce, Steps
 from leasehold.engines.kit.config import MAX_CRASHES
+from leasehold.engines.redis_work_queue.scripts import SCRIPTS
 from leasehold.redis.sync import SyncDriver
 from leasehold.testing.server import RedisServer
 from tests.support.engines import GRACE_MS, LEASE_MS
@@ -181,10 +183,15 @@ def test_a_completion_that_has_to_look_twice_changes_nothing_at_first(bench: Ben
     assert item is not None
     bench.foreign_reset("a")
     before = bench.command("ZSCORE", f"{P}:due", "a")
-    token = item.token
-    assert token is not None
-    steps = queue._complete_shortly(item, token)
-    assert bench.run(steps) is False
+    number, _, session = str(item.token).partition(" ")
+
+    def first_call() -> Steps[bytes]:
+        nonce: Nonce = yield Draw()
+        args = (nonce.session, nonce.number, b"a", number, session)
+        reply: bytes = yield Invoke(SCRIPTS["complete"], (P,), args)
+        return reply
+
+    assert bench.run(first_call()) != b"1"
     assert bench.command("ZSCORE", f"{P}:due", "a") == before
 
 

@@ -11,9 +11,7 @@
 `db` is any client of the redis package, with `decode_responses` on or off. `AsyncWorkQueue` is for asyncio.
 """
 
-from leasehold.compat.redis_work_queue.aio import AsyncWorkQueue
-from leasehold.compat.redis_work_queue.item import Item
-from leasehold.compat.redis_work_queue.prefix import KeyPrefix
-from leasehold.compat.redis_work_queue.queue import WorkQueue
+from leasehold.compat.redis_work_queue.item import Item, KeyPrefix
+from leasehold.compat.redis_work_queue.queue import AsyncWorkQueue, WorkQueue
 
 __all__ = ["AsyncWorkQueue", "Item", "KeyPrefix", "WorkQueue"]

@@ -1,4 +1,4 @@
-"""What the blocking and the async work queue share: engine, checks of arguments, and steps of each operation."""
+"""The part that both work queues share: the engine, the checks of arguments, and the steps of each operation."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ import uuid
 from typing import Any, Final
 
 from leasehold.compat.redis_work_queue.calls import Key, Nonces
-from leasehold.compat.redis_work_queue.item import Item
-from leasehold.compat.redis_work_queue.prefix import KeyPrefix
+from leasehold.compat.redis_work_queue.item import Item, KeyPrefix
 from leasehold.core import limits, names
 from leasehold.core.errors import InvalidArgument, invalid
 from leasehold.core.job import JobRecord, Lease
@@ -24,9 +23,6 @@ from leasehold.engines.redis_work_queue.engine import RedisWorkQueueEngine
 from leasehold.engines.redis_work_queue.keys import DEFAULT_QUEUE, check_prefix
 from leasehold.engines.redis_work_queue.scripts import SCRIPTS
 
-MIN_WIRE_LEASE_MS: Final = limits.SECOND
-"""The shortest lease: other clients measure leases in seconds."""
-
 GRACE_S: Final = 10.0
 """How long an item of another client must have been seen without a lease, before a clean returns it to the queue."""
 _SLICE_S: Final = limits.IDLE_WAIT_MS / limits.SECOND
@@ -39,7 +35,6 @@ class Base:
         self._prefix = check_prefix(name.of(""), "the prefix of a work queue")
         stray_ms = names.duration_ms(grace, "grace", least_ms=0, most_ms=limits.MAX_LEASE_MS)
         self._config = RedisWorkQueueConfig(stray_ms=stray_ms)
-        self._argument = self._config.as_argument()
         self._engine = RedisWorkQueueEngine(self._prefix, self._config)
         self._session = uuid.uuid4().hex
         self._nonces = Nonces()
@@ -73,7 +68,7 @@ class Base:
     def _claim_at_length(self, nonce: Nonce, lease_ms: int) -> Steps[list[Any]]:
         """Claim an item. A single call may not get past entries that it cannot lease, so it repeats."""
         for _ in range(limits.LEASE_LOOKS):
-            head: tuple[Any, ...] = (nonce.session, nonce.number, self._argument, self._session)
+            head: tuple[Any, ...] = (nonce.session, nonce.number, self._config.as_argument(), self._session)
             next_ms, rows, *_ = yield Invoke(SCRIPTS["claim"], (self._prefix,), (*head, 1, lease_ms, "n", "no", 1))
             if rows or next_ms != 0:
                 return [rows[0][1], rows[0][0], rows[0][2]] if rows else []
@@ -86,34 +81,27 @@ class Base:
 
     def _complete(self, item: Item, token: str | None) -> Steps[bool]:
         """Complete an item by the token of its lease. Without a token, its data must be unchanged."""
-        token = token or getattr(item, "token", None)
-        if token is not None:
-            if (yield from self._complete_shortly(item, token)):
-                return True
-            (done,) = yield from self._engine.settle([(self._lease(item, token), Completed(b"", 0))])
-            return done
+        lease = self._lease_of(item, token)
         nonce: Nonce = yield Draw()
-        args = (nonce.session, nonce.number, as_bytes(item["id"]), item["data"])
-        reply: bytes = yield Invoke(SCRIPTS["finish"], (self._prefix,), args)
-        return reply == b"1"
-
-    def _complete_shortly(self, item: Item, token: str) -> Steps[bool]:
-        """Try the short script, which is usually enough. False: it did nothing."""
-        number, _, worker = token.partition(" ")
-        if not number.isdigit():
-            return False
-        nonce: Nonce = yield Draw()
-        args = (nonce.session, nonce.number, as_bytes(item["id"]), number, worker)
-        reply: bytes = yield Invoke(SCRIPTS["complete"], (self._prefix,), args)
-        return reply == b"1"
+        args = (nonce.session, nonce.number, as_bytes(item["id"]))
+        # By a token, the short script is usually enough.
+        script, rest = ("finish", (item["data"],)) if lease is None else ("complete", (lease.token, lease.worker))
+        reply: bytes = yield Invoke(SCRIPTS[script], (self._prefix,), (*args, *rest))
+        if lease is None or reply == b"1":
+            return reply == b"1"
+        (done,) = yield from self._engine.settle([(lease, Completed(b"", 0))])
+        return done
 
     def _extend(self, item: Item, ms: int, token: str | None) -> Steps[bool]:
-        token = token or getattr(item, "token", None)
-        if token is None:
+        lease = self._lease_of(item, token)
+        if lease is None:
             raise InvalidArgument("The item has no token, so its lease is unknown. Pass an item that lease() returned.")
-        return self._engine.extend(self._lease(item, token), ms)
+        return self._engine.extend(lease, ms)
 
-    def _lease(self, item: Item, token: str) -> Lease:
+    def _lease_of(self, item: Item, token: str | None) -> Lease | None:
+        token = token or token_of(item)
+        if token is None:
+            return None
         number, _, worker = token.partition(" ")
         if not number.isdigit():
             number, worker = "0", ""  # no lease has this token
@@ -144,8 +132,12 @@ def add_key(item: Item) -> Key:
 
 def complete_key(item: Item, token: str | None) -> Key:
     """Return the key of a complete: the token names the lease; without one, the data names the item."""
-    token = token or getattr(item, "token", None)
-    return ("complete", item["id"], token or f"data {_digest(item['data'])}")
+    return ("complete", item["id"], token or token_of(item) or f"data {_digest(item['data'])}")
+
+
+def token_of(item: Item) -> str | None:
+    """Return the token of the item's lease. An item that a caller built by hand may lack the attribute."""
+    return getattr(item, "token", None)
 
 
 def _digest(data: object) -> str:
@@ -155,7 +147,8 @@ def _digest(data: object) -> str:
 
 def lease_ms(lease_secs: object) -> int:
     """Check the lease before anything is sent. The original client takes the item first and cannot lease it then."""
-    return names.duration_ms(lease_secs, "lease_secs", least_ms=MIN_WIRE_LEASE_MS, most_ms=limits.MAX_LEASE_MS)
+    # Other clients measure leases in seconds, so a shorter lease cannot be written.
+    return names.duration_ms(lease_secs, "lease_secs", least_ms=limits.SECOND, most_ms=limits.MAX_LEASE_MS)
 
 
 def timeout_s(timeout: object) -> float:

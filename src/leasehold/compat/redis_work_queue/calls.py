@@ -30,9 +30,6 @@ RAW: Final = {"NEVER_DECODE": True}
 _WAITS: Final = ("BLMOVE", "BLPOP")
 """Commands that block until there is work. They remove nothing."""
 _DOUBTS_MAX: Final = 1_000
-_LEASES_MAX: Final = 100
-"""Any number of leases may be in doubt at once, each with its own item. For another key only the last call is kept:
-earlier ones were the same call."""
 _DOUBT_S: Final = 30.0
 """How long a doubt lasts. A later call with an equal key is a new call."""
 
@@ -41,6 +38,7 @@ _DOUBT_S: Final = 30.0
 class Doubt:
     """A call whose reply was lost."""
 
+    key: Key
     session: Session
     nonce: Nonce
     since: float
@@ -55,79 +53,48 @@ class Nonces:
 
     def _begin(self) -> None:
         self._pid = os.getpid()
-        self._sessions = Sessions()
         self._lock = threading.Lock()
-        self._doubts: dict[Key, list[Doubt]] = {}
+        self._doubts: list[Doubt] = []
+        self.sessions = Sessions()
 
-    def turn(self, key: Key | None = None) -> Turn:
-        """Return the nonces for one call. Without a key, the call never repeats an earlier one."""
+    def repeated(self, key: Key | None) -> Doubt | None:
+        """Return the call in doubt that this call repeats, if there is one."""
         if os.getpid() != self._pid:
             # After a fork: two processes must not draw the same numbers.
             self._begin()
-        if key is None or key not in self._doubts:  # the usual case
-            return Turn(self, key, None)
+        if key is None or not self._doubts:  # the usual case
+            return None
         with self._lock:
-            doubts = self._fresh(key)
-            self._keep(key, doubts[1:])
-        return Turn(self, key, doubts[0] if doubts else None)
-
-    def _fresh(self, key: Key) -> list[Doubt]:
-        now = self._clock()
-        return [doubt for doubt in self._doubts.get(key, ()) if now - doubt.since < _DOUBT_S]
-
-    def _keep(self, key: Key, doubts: list[Doubt]) -> None:
-        if doubts:
-            self._doubts[key] = doubts
-        else:
-            self._doubts.pop(key, None)
-
-    def take(self) -> Session:
-        return self._sessions.take()
-
-    def give(self, session: Session) -> None:
-        self._sessions.give(session)
+            now = self._clock()
+            self._doubts = [doubt for doubt in self._doubts if now - doubt.since < _DOUBT_S]
+            found = next((doubt for doubt in self._doubts if doubt.key == key), None)
+            if found is not None:
+                self._doubts.remove(found)
+            return found
 
     def doubt(self, key: Key, session: Session, nonce: Nonce) -> None:
-        most = _LEASES_MAX if key == LEASE else 1
         with self._lock:
-            if len(self._doubts) >= _DOUBTS_MAX:
-                for known in list(self._doubts):
-                    self._keep(known, self._fresh(known))
-            if len(self._doubts) < _DOUBTS_MAX or key in self._doubts:
-                self._keep(key, [*self._fresh(key), Doubt(session, nonce, self._clock())][-most:])
+            # Each lease in doubt may have its own item. For another key, earlier calls were the same call.
+            known = [doubt for doubt in self._doubts if doubt.key != key or key == LEASE]
+            self._doubts = [*known, Doubt(key, session, nonce, self._clock())][-_DOUBTS_MAX:]
 
 
-class Turn:
-    """The nonces of one operation, which may repeat one in doubt."""
+def exchange(nonces: Nonces, steps: Steps[T], key: Key | None) -> Generator[tuple[Any, ...], Any, T]:
+    """Yield the commands of an operation one by one: the part that blocking and async clients share.
 
-    def __init__(self, nonces: Nonces, key: Key | None, doubt: Doubt | None) -> None:
-        self._nonces = nonces
-        self._key = key
-        self._session = doubt.session if doubt else None
-        self._again = doubt.nonce if doubt else None
-        self._last: Nonce | None = None
-
-    def draw(self) -> Nonce:
-        self._session = self._session or self._nonces.take()
-        self._last, self._again = self._again or self._session.draw(), None
-        return self._last
-
-    def end(self) -> None:
-        if self._session is not None:
-            self._nonces.give(self._session)
-
-    def in_doubt(self) -> None:
-        if self._session is not None and self._last is not None and self._key is not None:
-            self._nonces.doubt(self._key, self._session, self._last)
-
-
-def exchange(steps: Steps[T], turn: Turn) -> Generator[tuple[Any, ...], Any, T]:
-    """Yield the commands of an operation one by one: the part that blocking and async clients share."""
+    If the operation ends without a reply, it is in doubt: an operation with the same key begins with its nonce.
+    """
+    doubt = nonces.repeated(key)
+    session, again = (doubt.session, doubt.nonce) if doubt else (None, None)
+    last: Nonce | None = None
+    is_known = True
     try:
         call: Call = next(steps)
         while True:
             if isinstance(call, Draw):
-                call = steps.send(turn.draw())
+                session = session or nonces.sessions.take()
+                last, again = again or session.draw(), None
+                call = steps.send(last)
                 continue
             try:
                 reply = yield from _send(call)
@@ -138,20 +105,17 @@ def exchange(steps: Steps[T], turn: Turn) -> Generator[tuple[Any, ...], Any, T]:
             else:
                 call = steps.send(reply)
     except StopIteration as stop:
-        turn.end()
         answer: T = stop.value
         return answer
-    except LeaseholdError:
-        turn.end()
-        raise
     except BaseException as error:
-        if isinstance(error, Exception) and replies.is_reply(error):
-            turn.end()
-        else:
-            turn.in_doubt()
+        is_known = isinstance(error, LeaseholdError) or (isinstance(error, Exception) and replies.is_reply(error))
         raise
     finally:
         steps.close()
+        if session is not None and is_known:
+            nonces.sessions.give(session)
+        elif session is not None and last is not None and key is not None:
+            nonces.doubt(key, session, last)
 
 
 def _send(call: Command | Invoke) -> Generator[tuple[Any, ...], Any, Reply]:
@@ -177,8 +141,8 @@ def _refused(steps: Steps[Any], error: Exception) -> Call:
         raise
 
 
-def run(db: Any, steps: Steps[T], turn: Turn) -> T:
-    commands = exchange(steps, turn)
+def run(nonces: Nonces, db: Any, steps: Steps[T], key: Key | None = None) -> T:
+    commands = exchange(nonces, steps, key)
     try:
         args = next(commands)
         while True:
@@ -193,17 +157,17 @@ def run(db: Any, steps: Steps[T], turn: Turn) -> T:
         return answer
 
 
-async def arun(db: Any, steps: Steps[T], turn: Turn) -> T:
+async def arun(nonces: Nonces, db: Any, steps: Steps[T], key: Key | None = None) -> T:
     """Run an operation. A cancellation ends it even if the client swallows it, as a client with timeouts can on
     Python 3.11. The operation is then in doubt, as after a lost reply."""
-    commands, task = exchange(steps, turn), asyncio.current_task()
+    commands, task = exchange(nonces, steps, key), asyncio.current_task()
     asked = task.cancelling() if task else 0
     try:
         args = next(commands)
         while True:
             try:
                 try:
-                    reply = await _areply(db, args)
+                    reply = await _reply(db, args)
                 finally:
                     if task and task.cancelling() > asked:
                         raise asyncio.CancelledError
@@ -216,7 +180,7 @@ async def arun(db: Any, steps: Steps[T], turn: Turn) -> T:
         return answer
 
 
-async def _areply(db: Any, args: tuple[Any, ...]) -> Any:
+async def _reply(db: Any, args: tuple[Any, ...]) -> Any:
     if args[0] not in _WAITS:
         return await db.execute_command(*args, **RAW)
     # In a task of its own: a cancellation then need not wait for a client that ignores it.

@@ -1,4 +1,4 @@
-"""An item of a work queue: bytes with an id."""
+"""The values of the interface: items, which are bytes with an id, and prefixes of keys."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Item(dict[str, Any]):
     __slots__ = ("token",)
 
     def __init__(self, data: bytes | bytearray | memoryview | str, id: object = None) -> None:
-        super().__init__(data=_bytes(data), id=_id(id))
+        super().__init__(data=_bytes(data), id=uuid.uuid4().hex if id is None else str(id))
         self.token: str | None = None
 
     @classmethod
@@ -63,7 +63,25 @@ def _bytes(data: object) -> bytes:
     raise invalid("data", "bytes or a str", type(data).__name__, "Use Item.from_json_data for other values.")
 
 
-def _id(id: object) -> str:
-    if id is None:
-        return uuid.uuid4().hex
-    return str(id)
+class KeyPrefix:
+    """A prefix for keys.
+
+    >>> jobs = KeyPrefix("jobs")
+    >>> jobs.of(":queue"), KeyPrefix.concat(jobs, ":mail").of(":queue")
+    ('jobs:queue', 'jobs:mail:queue')
+    """
+
+    def __init__(self, prefix: str) -> None:
+        self.prefix = prefix
+
+    def __repr__(self) -> str:
+        return f"KeyPrefix({self.prefix!r})"
+
+    def of(self, name: str) -> str:
+        """Return the prefix followed by this name."""
+        return self.prefix + name
+
+    @classmethod
+    def concat(cls, prefix: KeyPrefix, name: str) -> Self:
+        """Return a longer prefix: `prefix` followed by this name."""
+        return cls(prefix.of(name))
