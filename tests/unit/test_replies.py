@@ -63,8 +63,21 @@ def test_the_parsers_keep_the_text_of_an_error_as_sent(parser: Any, text: str) -
     assert replies.text_of(parser.parse_error(text)) == text
 
 
-def test_a_refusal_that_the_client_raises_by_itself_is_a_wrong_password() -> None:
-    assert replies.read(replies.text_of(client.AuthenticationError("Invalid Username or Password")))[0] == "WRONGPASS"
+@pytest.mark.parametrize(
+    ("error", "prefix"),
+    [
+        (client.OutOfMemoryError("command not allowed"), "OOM"),
+        (client.ReadOnlyError("You can't write against a read only replica."), "READONLY"),
+        (client.BusyLoadingError("Redis is loading the dataset in memory"), "LOADING"),
+        (client.NoScriptError("No matching script."), "NOSCRIPT"),
+        (client.NoPermissionError("no permissions"), "NOPERM"),
+        (client.AuthenticationError("invalid password"), "WRONGPASS"),
+        (client.ClusterDownError("CLUSTERDOWN The cluster is down"), "CLUSTERDOWN"),
+        (client.ResponseError(WRONGTYPE), "WRONGTYPE"),
+    ],
+)
+def test_a_prefix_that_the_client_took_off_is_put_back(error: Exception, prefix: str) -> None:
+    assert replies.read(replies.text_of(error))[0] == prefix
 
 
 @pytest.mark.parametrize(

@@ -72,6 +72,26 @@ ACTIONS: Final = {
     "EXECABORT": Action.RAISE,
 }
 
+# The client removes the prefix of these. Connections of Leasehold keep the text of a reply, a client of the user (see
+# leasehold.compat) does not; the client itself raises AuthenticationError. Subclasses come first.
+_CLASSES: Final[tuple[tuple[type[Exception], str], ...]] = (
+    (client.BusyLoadingError, "LOADING"),
+    (client.NoScriptError, "NOSCRIPT"),
+    (client.OutOfMemoryError, "OOM"),
+    (client.ReadOnlyError, "READONLY"),
+    (client.NoPermissionError, "NOPERM"),
+    (client.ExecAbortError, "EXECABORT"),
+    (client.AuthenticationWrongNumberOfArgsError, "ERR"),
+    (client.AuthenticationError, "WRONGPASS"),
+    (client.MasterDownError, "MASTERDOWN"),
+    (client.ClusterDownError, "CLUSTERDOWN"),
+    (client.TryAgainError, "TRYAGAIN"),
+    (client.ClusterCrossSlotError, "CROSSSLOT"),
+    (client.MovedError, "MOVED"),
+    (client.AskError, "ASK"),
+    (client.ModuleError, "ERR"),
+)
+
 # The connection failed, or the data on it was not a reply.
 _LOST: Final = (client.ConnectionError, client.TimeoutError, client.InvalidResponse, OSError, EOFError)
 
@@ -121,10 +141,11 @@ def _split(text: str) -> tuple[str, str]:
 
 def text_of(error: Exception) -> str:
     """Return the error reply as Redis sent it, even if the client library has removed its prefix."""
-    # The parsers of `link` keep the text. The client itself raises an error for a refused AUTH.
-    text: str = getattr(error, "reply", str(error))
-    is_own = isinstance(error, client.AuthenticationError) and not hasattr(error, "reply")
-    return f"WRONGPASS {text}" if is_own else text
+    reply = getattr(error, "reply", None)
+    if isinstance(reply, str):
+        return reply
+    prefix = next((f"{prefix} " for kind, prefix in _CLASSES if isinstance(error, kind)), "")
+    return f"{prefix}{error}"
 
 
 def is_reply(error: Exception) -> TypeGuard[client.RedisError]:
