@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
-from leasehold.core.patience import ReconnectBackoff, RetryBudget
+from leasehold.core.backoff import RetryBudget
 from leasehold.redis.sessions import MAX_FREE, Sessions
 
 
@@ -74,7 +76,7 @@ def _timed(waits: list[float]) -> list[tuple[float, float]]:
 
 
 def test_pauses_between_renewals_grow_while_none_holds() -> None:
-    renewals = ReconnectBackoff(lambda: 1.0)
+    renewals = RetryBudget(math.inf, lambda: 1.0)
     pauses = [renewals.lost(0.0, now=now) for now in range(60)]
     assert pauses[:3] == [0.03, 0.06, 0.12]
     assert max(pauses[:9]) == 0.3

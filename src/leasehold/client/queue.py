@@ -16,12 +16,12 @@ from leasehold.client.enqueue import enqueue_all, enqueue_one, settle_durably
 from leasehold.client.handle import JobHandle
 from leasehold.client.options import OF_JOB, OF_MANY, JobOptions, ManyOptions, Options
 from leasehold.core import limits, names
+from leasehold.core.backoff import RetryBudget
 from leasehold.core.codec import encode_raw
 from leasehold.core.engine import Feature
 from leasehold.core.errors import InvalidArgument, LeaseholdError, LeaseLost, invalid
 from leasehold.core.job import ErrorInfo, Lease, Leased, NewJob, Token
 from leasehold.core.outcome import Completed, Failed, Outcome, Released, Retried
-from leasehold.core.patience import ReconnectBackoff
 from leasehold.core.shape import progress_of
 from leasehold.core.signature import Results
 from leasehold.core.steps import Steps, WaitLost, finish
@@ -322,7 +322,7 @@ class Queue:
         self, lease_ms: int, until: float, run: Callable[[Steps[Any]], Any], sleep: Callable[[float], Any]
     ) -> MaybeJob:
         """Claim until there is a job or the time is over. In blocking code, `run` and `sleep` never suspend."""
-        worker, waits = f"hand-{secrets.token_hex(8)}", ReconnectBackoff(random.random)
+        worker, waits = f"hand-{secrets.token_hex(8)}", RetryBudget(math.inf, random.random)
         while True:
             leased: Leased = await run(self._claim(worker, lease_ms))
             if leased.leases:

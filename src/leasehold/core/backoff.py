@@ -1,4 +1,4 @@
-"""Backoff: the delay before a job, or a loop of the worker, tries again."""
+"""Backoff: the pause before a job, a call to Redis, a connection or a loop of the worker is tried again."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from leasehold.core import limits, names
 from leasehold.core.errors import invalid
@@ -88,6 +88,13 @@ class OwnBackoff:
         return names.duration_ms(self.function(failures, error), "backoff", least_ms=0, most_ms=limits.MAX_DELAY_MS)
 
 
+_MOST = limits.MAX_DELAY_MS / limits.SECOND
+
+
+def _within(value: float, least: float) -> bool:
+    return math.isfinite(value) and least <= value <= _MOST
+
+
 class Pauses:
     """Growing pauses between attempts: each is twice the one before it, up to a cap. Half of each is drawn at random,
     so that processes which failed together do not come back together.
@@ -106,7 +113,7 @@ class Pauses:
         self._failures = 0
 
     def next_s(self, cap_s: float | None = None) -> float:
-        """Count a failure. Answers how long to wait, in seconds. `cap_s`: another cap, for this pause only."""
+        """Count a failure, and return the pause in seconds. `cap_s`: another cap, for this pause only."""
         full_s = min(self._cap_s if cap_s is None else cap_s, self._first_s * 2.0 ** min(self._failures, 20))
         self._failures += 1
         return full_s * (0.5 + self._random() / 2)
@@ -116,8 +123,72 @@ class Pauses:
         self._failures = 0
 
 
-_MOST = limits.MAX_DELAY_MS / limits.SECOND
+RESEND_FIRST_S: Final = 0.03
+"""The pause before the first retry of a call. It doubles with every attempt."""
+RESEND_CAP_S: Final = 0.3
+"""The longest pause between two attempts, until the call has failed for `RESEND_SLOW_AFTER_S`."""
+RESEND_SLOW_AFTER_S: Final = 10.0
+RESEND_SLOW_CAP_S: Final = 2.0
+"""The longest pause between two attempts after that time."""
+MIN_ATTEMPT_S: Final = 0.1
+"""The shortest time limit of a call's last attempt."""
+HELD_S: Final = RESEND_CAP_S
+"""A connection or a wait that held this long counts as good."""
 
 
-def _within(value: float, least: float) -> bool:
-    return math.isfinite(value) and least <= value <= _MOST
+class RetryBudget:
+    """How long one call is retried, from its first failure, and the pauses between its attempts, all in seconds.
+
+    >>> budget = RetryBudget(limit_s=10.0, random=lambda: 0.5)
+    >>> budget.failed(now=100.0), budget.left(now=100.5)
+    (0.0225, 9.5)
+
+    Without a limit: the pauses before a lost connection or a lost wait is opened again.
+
+    >>> reconnects = RetryBudget(math.inf, random=lambda: 1.0)
+    >>> [reconnects.lost(held_s, now=100.0) for held_s in (60.0, 0.0, 0.0, 0.0, 60.0)]
+    [0.03, 0.06, 0.12, 0.24, 0.03]
+    """
+
+    __slots__ = ("_limit", "_pauses", "_since", "_told")
+
+    def __init__(self, limit_s: float, random: Callable[[], float]) -> None:
+        self._limit = limit_s
+        self._pauses = Pauses(RESEND_FIRST_S, RESEND_CAP_S, random)
+        self._since: float | None = None
+        self._told: Exception | None = None
+
+    def failed(self, now: float) -> float | None:
+        """Return how long to wait before the next attempt; None: give up."""
+        if self._since is None:
+            self._since = now
+        waited = now - self._since
+        if waited >= self._limit:
+            return None
+        cap_s = RESEND_CAP_S if waited < RESEND_SLOW_AFTER_S else RESEND_SLOW_CAP_S
+        return min(self._pauses.next_s(cap_s), self._limit - waited)
+
+    def lost(self, held_s: float, now: float) -> float:
+        """Return the pause after a connection or a wait was lost that had held for `held_s`."""
+        if held_s >= HELD_S:
+            self.good()
+        pause_s = self.failed(now)
+        assert pause_s is not None, "this budget has no limit"
+        return pause_s
+
+    def good(self) -> None:
+        """Reset the pauses: a connection or a wait ended well."""
+        self._since = None
+        self._pauses.reset()
+
+    def telling(self, error: Exception, says_why: bool) -> Exception:
+        """Return the error to report: this one, or an earlier one that gave a reason if this one gives none."""
+        if says_why:
+            self._told = error
+        return self._told or error
+
+    def left(self, now: float) -> float:
+        """Return the time limit for an attempt that starts now."""
+        if self._since is None:
+            return self._limit
+        return max(MIN_ATTEMPT_S, self._limit - (now - self._since))

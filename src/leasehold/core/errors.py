@@ -28,6 +28,7 @@
 
 from __future__ import annotations
 
+import copyreg
 from typing import Any
 
 from leasehold.core import limits
@@ -35,6 +36,10 @@ from leasehold.core import limits
 
 class LeaseholdError(Exception):
     """Base of all errors that Leasehold raises."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A copy has the message and the attributes; calling the class would take its own arguments instead.
+        return copyreg.__newobj__, (type(self), *self.args), self.__dict__  # type: ignore[attr-defined]
 
 
 class InvalidArgument(LeaseholdError, ValueError):
@@ -60,10 +65,6 @@ class PayloadTooLarge(InvalidArgument):
         )
         self.size = size
         self.limit = limit
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        # A copy is made by calling the class, which takes these arguments and not the message.
-        return type(self), (self.size, self.limit), self.__dict__
 
 
 class PayloadInvalid(InvalidArgument, TypeError):
@@ -99,9 +100,6 @@ class NotUnique(DuplicateJob):
         super().__init__(f"Queue {queue!r} has job {other!r} with the same unique key; nothing was enqueued.")
         self.queue = queue
         self.other = other
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.queue, self.other), self.__dict__
 
 
 class RedisError(LeaseholdError):
@@ -142,9 +140,6 @@ class NotDurable(RedisError):
         self.wanted = wanted
         self.trouble = trouble
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.ids, self.replicas, self.wanted, self.trouble), self.__dict__
-
 
 class AccessDenied(RedisError):
     """Redis refused the user (wrong password, or no right to do this), or its certificate cannot be trusted.
@@ -174,9 +169,6 @@ class NewerLayout(RedisError):
         self.layout = layout
         self.readable = readable
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.queue, self.layout, self.readable), self.__dict__
-
 
 class ReplyError(RedisError):
     """Any other error reply of Redis. `prefix` is its first word."""
@@ -184,9 +176,6 @@ class ReplyError(RedisError):
     def __init__(self, prefix: str, message: str) -> None:
         super().__init__(message)
         self.prefix = prefix
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.prefix, str(self)), self.__dict__
 
 
 class LeaseLost(LeaseholdError):
@@ -214,6 +203,3 @@ class JobFailed(ResultError):
         self.error_type = error_type
         self.error_message = error_message
         self.traceback = traceback
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.state, self.error_type, self.error_message, self.traceback), self.__dict__

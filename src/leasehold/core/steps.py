@@ -63,7 +63,7 @@ class Invoke:
     """Run a script: EVALSHA, and then EVAL once if Redis does not know the script.
 
     `replicas`: then wait, for a bounded time, until this many replicas have every write so far (WAIT on the same
-    connection); the reply is an `Acknowledged`. Only `durably` sets it, never an engine.
+    connection); the reply is a `Durable`. Only `durably` sets it, never an engine.
 
     `lead`: a blocking command that goes before it, in one write. Its reply is not used. Only `waiting.led_by` sets it.
     """
@@ -73,15 +73,6 @@ class Invoke:
     args: tuple[Arg, ...]
     replicas: int = 0
     lead: Command | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Acknowledged:
-    """The reply of a script, and how many replicas had it in time. `trouble`: why Redis refused WAIT, if it did."""
-
-    reply: Reply
-    replicas: int
-    trouble: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +106,10 @@ Steps: TypeAlias = Generator[Call, Any, T]
 
 @dataclass(frozen=True, slots=True)
 class Durable(Generic[T]):
-    """The answer of an operation, and how many replicas have at least its writes."""
+    """The reply of a script or the answer of an operation, and how many replicas had at least its writes in time.
+
+    `trouble`: why Redis refused WAIT, if it did.
+    """
 
     answer: T
     replicas: int
@@ -140,9 +134,9 @@ def durably(steps: Steps[T], replicas: int) -> Steps[Durable[T]]:
             except Exception as error:
                 call = steps.throw(error)
                 continue
-            if isinstance(reply, Acknowledged):
+            if isinstance(reply, Durable):
                 fewest, trouble = min(fewest, reply.replicas), trouble or reply.trouble
-                reply = reply.reply
+                reply = reply.answer
             elif isinstance(call, Invoke):
                 fewest, trouble = 0, "the driver does not wait for replicas"
             call = steps.send(reply)

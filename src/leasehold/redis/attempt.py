@@ -13,9 +13,9 @@ from collections.abc import Callable
 from typing import Final, Generic, TypeVar
 
 from leasehold.core import limits
+from leasehold.core.backoff import RetryBudget
 from leasehold.core.errors import InvalidArgument, LeaseholdError, Unreachable
-from leasehold.core.patience import RetryBudget
-from leasehold.core.steps import Acknowledged, Command, Draw, Invoke, Reply, Steps, WaitLost
+from leasehold.core.steps import Command, Draw, Durable, Invoke, Reply, Steps, WaitLost
 from leasehold.redis import replies
 from leasehold.redis.availability import Availability
 from leasehold.redis.connector import Connector
@@ -146,7 +146,7 @@ class Retrying(Generic[L]):
                     self._availability.back()
                 return reply
 
-    async def _wait(self, link: L, replicas: int, reply: Reply) -> Acknowledged:
+    async def _wait(self, link: L, replicas: int, reply: Reply) -> Durable[Reply]:
         """Wait for the replicas. The link can be used after an error reply too, unless this raises."""
         try:
             bound = limits.WAIT_MS / limits.SECOND + self._reply_timeout

@@ -19,8 +19,8 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from leasehold.core import limits
+from leasehold.core.backoff import RetryBudget
 from leasehold.core.errors import Unreachable
-from leasehold.core.patience import ReconnectBackoff
 from leasehold.redis import replies
 from leasehold.redis.availability import Availability
 from leasehold.redis.connector import Connector
@@ -143,7 +143,7 @@ class PubSub:
 
     async def _serve(self) -> None:
         """Keep a connection while there are subscriptions. Ends after it is lost and none is left."""
-        renewals = ReconnectBackoff(self._random)
+        renewals = RetryBudget(math.inf, self._random)
         while True:
             link: AsyncLink | None = None
             began = math.inf  # not connected yet

@@ -7,13 +7,14 @@ b'hello'
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Final, Self
 
 from leasehold.core import limits
-from leasehold.core.patience import ReconnectBackoff, RetryBudget
+from leasehold.core.backoff import RetryBudget
 from leasehold.core.steps import finish
 from leasehold.redis import replies
 from leasehold.redis.availability import Availability
@@ -48,7 +49,7 @@ class Subscription:
         self._random = draw_random
         self._condition = condition
         self._link: BlockingLink | None = None
-        self._renewals = ReconnectBackoff(draw_random)
+        self._renewals = RetryBudget(math.inf, draw_random)
         self._began = 0.0
 
     def __enter__(self) -> Self:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from leasehold.core import limits
-from leasehold.core.steps import Acknowledged, Command, Invoke, Reply
+from leasehold.core.steps import Command, Durable, Invoke, Reply
 from leasehold.redis import replies
 from leasehold.redis.link import pack
 from leasehold.redis.replies import Action
@@ -50,16 +50,16 @@ def packed_wait(replicas: int) -> bytes:
     return pack(("WAIT", replicas, limits.WAIT_MS))
 
 
-def acknowledged(reply: Reply, waited: Reply | Exception) -> Acknowledged:
+def acknowledged(reply: Reply, waited: Reply | Exception) -> Durable[Reply]:
     """The reply with what came of the waiting: a number, or why it was refused. The script has run in any case.
 
     What a new attempt would mend is raised: the call, with its nonce, can be sent again.
     """
     if not isinstance(waited, Exception):
-        return Acknowledged(reply, int(waited))
+        return Durable(reply, int(waited))
     if not replies.is_reply(waited) or replies.action_of(waited) in (Action.RESEND, Action.RECONNECT):
         raise waited
-    return Acknowledged(reply, 0, replies.read(replies.text_of(waited))[1])
+    return Durable(reply, 0, replies.read(replies.text_of(waited))[1])
 
 
 def first_key(call: Command | Invoke) -> str:

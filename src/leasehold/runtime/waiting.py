@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from typing import Final
 
 from leasehold.core import limits
+from leasehold.core.backoff import HELD_S, RetryBudget
 from leasehold.core.engine import Engine
 from leasehold.core.errors import AccessDenied
 from leasehold.core.job import Leased
-from leasehold.core.patience import HELD_S, ReconnectBackoff
 from leasehold.core.steps import Command, Steps, WaitLost
 from leasehold.core.waiting import Lead, Listen, Poll, Take, Wait, Wake, led_by
 from leasehold.runtime.log import Once, log_event
@@ -30,7 +31,7 @@ class WorkWaiter:
         self._link = link
         self._worker = worker
         self._env = env
-        self._backoff = ReconnectBackoff(env.random)
+        self._backoff = RetryBudget(math.inf, env.random)
         self._lost = 0
         self._told = Once(1)
         self._put_back: Callable[[], Steps[None]] | None = None
