@@ -1,7 +1,7 @@
 """The seam between what works (clients, workers) and how jobs lie in Redis (engines).
 
-An engine does no I/O: its operations are `Steps` that a driver runs. It is split by who needs it: a producer and a
-worker need `Engine`, people looking need `Inspector`, people acting need `Controller`.
+An engine does no I/O: its operations are `Steps` that a driver runs. Producers and workers need an `Engine`, clients
+that inspect and control jobs a `FullEngine`.
 
 Rules, each a conformance test: `settle` is conditional and idempotent; `lease` never returns more than its limit; a
 crash before or after any call leaves every job where `maintain` finds it within one period; nobody writes after losing
@@ -273,8 +273,14 @@ class Engine(Protocol):
         ...
 
 
-class Inspector(Protocol):
-    """Reading. Nothing here changes a job."""
+class FullEngine(Engine, Protocol):
+    """An engine that can also be inspected and controlled."""
+
+    def prefix(self, queue: str) -> str:
+        """The beginning of the keys of a queue. Raises `InvalidArgument` for a name that no queue can have here."""
+        ...
+
+    # Reading. Nothing here changes a job.
 
     def queues(self) -> Steps[list[str]]:
         """The names of the queues that exist."""
@@ -321,9 +327,7 @@ class Inspector(Protocol):
 
     def workers(self) -> Steps[list[WorkerView]]: ...
 
-
-class Controller(Protocol):
-    """Acting on jobs from outside."""
+    # Acting on jobs from outside.
 
     def retry(self, queue: str, id: str, payload: bytes | None = None) -> Steps[bool]:
         """Run a failed, broken, cancelled, scheduled or unroutable job now, perhaps with another payload; its counts
@@ -369,12 +373,4 @@ class Controller(Protocol):
 
     def quiet(self, worker: str, quiet: bool = True) -> Steps[bool]:
         """Ask a worker to start nothing new, or to go on. False: there is no such worker."""
-        ...
-
-
-class FullEngine(Engine, Inspector, Controller, Protocol):
-    """An engine with its reading and its acting side."""
-
-    def prefix(self, queue: str) -> str:
-        """The beginning of the keys of a queue. Raises `InvalidArgument` for a name that no queue can have here."""
         ...

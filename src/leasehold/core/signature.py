@@ -16,9 +16,9 @@ import msgspec
 
 from leasehold.core import limits
 from leasehold.core.codec import JsonCodec, Misfit, alike, check_plain, flatten, rebuild
-from leasehold.core.errors import InvalidArgument, PayloadInvalid
+from leasehold.core.errors import InvalidArgument, PayloadInvalid, invalid
 from leasehold.core.task import Arguments
-from leasehold.core.unions import is_usable, rebuildable, unusable_field, written
+from leasehold.core.unions import rebuildable, written
 
 _ANYTHING: tuple[Any, ...] = (Any, object, inspect.Parameter.empty)
 _SAME: tuple[type, ...] = (str, int, bool, type(None))
@@ -256,20 +256,12 @@ def _slot(task: str, name: str, annotation: Any) -> Parameter:
     try:
         msgspec.json.Decoder(kind)
     except Exception as exc:
-        raise InvalidArgument(f"Task {task}: {_unusable(name, annotation, exc)}") from None
+        reason = str(exc).removesuffix(" is not supported")
+        raise invalid(
+            f"Task {task}: parameter {name!r}",
+            "of a type that JSON can hold without ambiguity",
+            written(annotation),
+            f"{reason}. Use one of the types, or a parameter or a field for each. (In JSON str, bytes, UUID and Path "
+            "are all text.)",
+        ) from None
     return Parameter(name, kind, written(annotation))
-
-
-def _unusable(name: str, annotation: Any, error: Exception) -> str:
-    """Explain why a parameter's annotation cannot be used, and what to use instead."""
-    what, advice = f"parameter {name!r}", "Use one of the types, or a parameter for each."
-    if field := unusable_field(annotation):
-        owner, at, annotation = field
-        what, advice = f"field {at!r} of {owner} ({what})", "Use one of the types, or a field for each."
-        if is_usable(rebuildable(annotation)):
-            advice += " A parameter may have this type, a field may not."
-    reason = str(error).partition(" - type `")[0]
-    return (
-        f"{what} must have a type that JSON can hold without ambiguity, got {written(annotation)}: {reason}. {advice} "
-        "(In JSON str, bytes, UUID and Path are all text.)"
-    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import types
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import date, datetime, time, timedelta
 from pathlib import PurePath
 from typing import Any, Final
@@ -34,12 +34,12 @@ def rebuildable(annotation: Any) -> Any:
     >>> rebuildable(date | datetime).alternatives == (date, datetime)
     True
     """
-    if is_usable(annotation):
+    if _is_usable(annotation):
         return annotation
     origin, arms = typing.get_origin(annotation), typing.get_args(annotation)
     if origin in _UNIONS:
         inside: Any = typing.Union[tuple(map(rebuildable, arms))]  # noqa: UP007 (there is no operator for many)
-        return inside if is_usable(inside) else _stand_in(annotation, arms)
+        return inside if _is_usable(inside) else _stand_in(annotation, arms)
     if origin is typing.Annotated:
         return typing.Annotated[(rebuildable(arms[0]), *arms[1:])]
     generic: Any = origin
@@ -49,26 +49,7 @@ def rebuildable(annotation: Any) -> Any:
     return annotation
 
 
-def unusable_field(annotation: Any, seen: set[type] | None = None) -> tuple[str, str, Any] | None:
-    """Find the first field that makes a class in the annotation unusable: class, field, and the field's annotation.
-
-    >>> unusable_field(int) is None
-    True
-    """
-    seen = set() if seen is None else seen
-    for owner in _unusable_classes(annotation):
-        if owner in seen:
-            continue
-        seen.add(owner)
-        for name, hint in _hints(owner).items():
-            if not any(_unusable_classes(hint)) and not is_usable(hint):
-                return owner.__name__, name, hint
-            if deeper := unusable_field(hint, seen):
-                return deeper
-    return None
-
-
-def is_usable(annotation: Any) -> bool:
+def _is_usable(annotation: Any) -> bool:
     """Return whether msgspec can decode to this annotation."""
     try:
         msgspec.json.Decoder(annotation)
@@ -91,7 +72,7 @@ def _stand_in(union: Any, arms: tuple[Any, ...]) -> Any:
     others = tuple(rebuildable(arm) for arm in arms if arm not in texts)
     # Any text is a path, so a path cannot be beside another text. msgspec itself allows one text type (`date`).
     apart = len(texts) == 1 or not any(map(_is_path, texts))
-    if not texts or not apart or not is_usable(typing.Union[(*others, date)]):
+    if not texts or not apart or not _is_usable(typing.Union[(*others, date)]):
         return union
     alternatives = (typing.Union[others], *texts) if others else texts  # noqa: UP007 (there is no operator for many)
     return Choice(written(union), (), {"alternatives": alternatives})
@@ -99,18 +80,3 @@ def _stand_in(union: Any, arms: tuple[Any, ...]) -> Any:
 
 def _is_path(arm: Any) -> bool:
     return isinstance(arm, type) and issubclass(arm, PurePath)
-
-
-def _unusable_classes(annotation: Any) -> Iterator[type]:
-    """Yield the classes in the annotation that have fields and cannot be used."""
-    for part in typing.get_args(annotation):
-        yield from _unusable_classes(part)
-    if isinstance(annotation, type) and _hints(annotation) and not is_usable(annotation):
-        yield annotation
-
-
-def _hints(owner: type) -> dict[str, Any]:
-    try:
-        return typing.get_type_hints(owner)
-    except Exception:  # a name that cannot be resolved: msgspec's error names it
-        return {}
