@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from leasehold.core import names
 from leasehold.core.engine import FullEngine, Timing
-from leasehold.core.errors import UnsupportedFeature
 from leasehold.protocols.spec import EngineSpec, ProtocolEntry, Rights, Words
 
 if TYPE_CHECKING:
@@ -49,21 +48,12 @@ class Native:
 # The functions import the engine: a keeper starts soon, and needs one engine only.
 
 
-def _engine(engine: FullEngine) -> NativeEngine:
-    from leasehold.engines.native import NativeEngine
-
-    if isinstance(engine, NativeEngine):
-        return engine
-    raise UnsupportedFeature(f"{type(engine).__name__} is not an engine of the protocol {NATIVE!r}.")
-
-
 def _parse(argument: str | None) -> Native | None:
     return Native() if argument is None else None
 
 
-def _describe(engine: FullEngine) -> EngineSpec:
-    own = _engine(engine)
-    return {"namespace": own.namespace, "config": asdict(own.config)}
+def _describe(engine: NativeEngine) -> EngineSpec:
+    return {"namespace": engine.namespace, "config": asdict(engine.config)}
 
 
 def _rebuild(spec: Mapping[str, Any]) -> NativeEngine:
@@ -74,10 +64,10 @@ def _rebuild(spec: Mapping[str, Any]) -> NativeEngine:
     return NativeEngine(spec["namespace"], NativeConfig(**{**config, "timing": Timing(**config["timing"])}))
 
 
-def _rights(engine: FullEngine) -> Rights:
+def _rights(engine: NativeEngine) -> Rights:
     from leasehold.engines.native.rights import rules_of
 
-    rules = rules_of(_engine(engine).namespace)
+    rules = rules_of(engine.namespace)
     return Rights(rules.needed(), rules.missing)
 
 

@@ -55,21 +55,12 @@ class RedisWorkQueue:
 # The functions import the engine: a keeper starts soon, and needs one engine only.
 
 
-def _engine(engine: FullEngine) -> RedisWorkQueueEngine:
-    from leasehold.engines.redis_work_queue import RedisWorkQueueEngine
-
-    if isinstance(engine, RedisWorkQueueEngine):
-        return engine
-    raise UnsupportedFeature(f"{type(engine).__name__} is not an engine of the protocol {REDIS_WORK_QUEUE!r}.")
-
-
 def _parse(argument: str | None) -> RedisWorkQueue | None:
     return RedisWorkQueue(argument) if argument else None
 
 
-def _describe(engine: FullEngine) -> EngineSpec:
-    own = _engine(engine)
-    return {"prefix": own.base, "queues": dict(own.named), "config": asdict(own.config)}
+def _describe(engine: RedisWorkQueueEngine) -> EngineSpec:
+    return {"prefix": engine.base, "queues": dict(engine.named), "config": asdict(engine.config)}
 
 
 def _rebuild(spec: Mapping[str, Any]) -> RedisWorkQueueEngine:
@@ -80,38 +71,33 @@ def _rebuild(spec: Mapping[str, Any]) -> RedisWorkQueueEngine:
     return RedisWorkQueueEngine(spec["prefix"], RedisWorkQueueConfig(**config), spec["queues"])
 
 
-def _rights(engine: FullEngine) -> Rights:
+def _rights(engine: RedisWorkQueueEngine) -> Rights:
     from leasehold.engines.redis_work_queue.rights import rules_of
 
-    own = _engine(engine)
-    rules = rules_of((own.base, *own.named.values()))
+    rules = rules_of((engine.base, *engine.named.values()))
     return Rights(rules.needed(), rules.missing)
 
 
-def _cleaning(engine: FullEngine) -> Cleaning:
+def _cleaning(engine: RedisWorkQueueEngine) -> Cleaning:
     from leasehold.engines.redis_work_queue.clean import deep_clean, light_clean
 
-    own = _engine(engine)
-
     def run(queue: str, deep: bool) -> Steps[Cleaned]:
-        return (deep_clean if deep else light_clean)(own.prefix(queue), own.config)
+        return (deep_clean if deep else light_clean)(engine.prefix(queue), engine.config)
 
-    return Cleaning(run, own.config.stray_ms)
+    return Cleaning(run, engine.config.stray_ms)
 
 
-def _migration(engine: FullEngine) -> Migration:
+def _migration(engine: RedisWorkQueueEngine) -> Migration:
     from leasehold.engines.kit.moving import Importer, move_page
     from leasehold.engines.redis_work_queue.migrate import Exporter
     from leasehold.engines.redis_work_queue.rights import rules_of
 
-    own = _engine(engine)
-
     def page(queue: str, target: FullEngine, to: str, limit: int) -> Steps[Moved]:
         if not isinstance(target, Importer):
             raise UnsupportedFeature(f"Jobs of {REDIS_WORK_QUEUE} cannot be moved to the protocol {target.name!r}.")
-        return move_page(Exporter(own), queue, target, to, limit)
+        return move_page(Exporter(engine), queue, target, to, limit)
 
-    return Migration(page, lambda queue: rules_of([own.prefix(queue)]).missing())
+    return Migration(page, lambda queue: rules_of([engine.prefix(queue)]).missing())
 
 
 ENTRY: Final = ProtocolEntry(

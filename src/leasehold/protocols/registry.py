@@ -6,9 +6,9 @@ from typing import Final
 
 from leasehold.core import names
 from leasehold.core.engine import FullEngine
-from leasehold.core.errors import InvalidArgument, UnsupportedFeature
+from leasehold.core.errors import InvalidArgument, UnsupportedFeature, invalid
 from leasehold.protocols import native, redis_work_queue
-from leasehold.protocols.spec import EngineSpec, ProtocolEntry, Rights, WireProtocol, Words
+from leasehold.protocols.spec import EngineSpec, ProtocolEntry, Rights, WireProtocol
 
 ENTRIES: Final = (native.ENTRY, redis_work_queue.ENTRY)
 """A new protocol is named here. The first one is the default."""
@@ -33,13 +33,10 @@ def parse_protocol(text: object) -> WireProtocol:
     entry = _BY_NAME.get(name)
     found = entry.parse(argument if colon else None) if entry is not None else None
     if found is None:
-        expected = ", or ".join(_expected(one.words) for one in ENTRIES)
-        raise InvalidArgument(f"protocol is {names.shown(text)}; expected {expected}.")
+        words = [entry.words for entry in ENTRIES]
+        rules = [f"{one.syntax} {one.hint}, as in {one.example}" if one.hint else one.syntax for one in words]
+        raise invalid("protocol", ", or ".join(rules), names.shown(text))
     return found
-
-
-def _expected(words: Words) -> str:
-    return f"{words.syntax} {words.hint}, as in {words.example}" if words.hint else words.syntax
 
 
 def choices(quote: str = "") -> str:
@@ -53,7 +50,7 @@ def entry_of(engine: FullEngine) -> ProtocolEntry:
 
 
 def engine_spec_of(engine: FullEngine) -> EngineSpec:
-    """What `engine_of` needs to make the same engine again. Raises `UnsupportedFeature` for one it does not know."""
+    """What `engine_of` needs to make the same engine again. Raises `UnsupportedFeature` as `entry_of` does."""
     return {"protocol": engine.name, **entry_of(engine).describe(engine)}
 
 
@@ -63,7 +60,7 @@ def engine_of(spec: EngineSpec) -> FullEngine:
 
 
 def rights_of(engine: FullEngine) -> Rights:
-    """What this engine needs of a user of Redis. Raises `UnsupportedFeature` for one that is not known here."""
+    """What this engine needs of a user of Redis. Raises `UnsupportedFeature` as `entry_of` does."""
     return entry_of(engine).rights(engine)
 
 

@@ -82,9 +82,9 @@ class Migration:
 class ProtocolEntry:
     """All that the rest of Leasehold knows of a wire protocol. Modules above `protocols` compare no protocol's name.
 
-    parse: the protocol from the text behind the name and a colon, None: there is no colon. Answers None for a text that
-        it does not take.
-    describe: what `rebuild` needs to make the same engine again in another process, as JSON.
+    parse: the protocol from the text behind the name and a colon (None: no colon); None for a text that it refuses.
+    describe: what `rebuild` needs to make the same engine again in another process, as JSON. It, `rights`, `cleaning`
+        and `migration` take engines of this protocol only.
     has_namespace: its keys begin with the namespace of the settings.
     cleaning, migration: for the commands `clean` and `migrate`; None: refused.
     has_foreign_clients: other programs enqueue to its queues. Their payloads may be larger than Leasehold's own limit.
@@ -93,10 +93,10 @@ class ProtocolEntry:
     name: str
     words: Words
     parse: Callable[[str | None], WireProtocol | None]
-    describe: Callable[[FullEngine], EngineSpec]
+    describe: Callable[[Any], EngineSpec]
     rebuild: Callable[[Mapping[str, Any]], FullEngine]
-    rights: Callable[[FullEngine], Rights]
+    rights: Callable[[Any], Rights]
     has_namespace: bool = False
     has_foreign_clients: bool = True
-    cleaning: Callable[[FullEngine], Cleaning] | None = None
-    migration: Callable[[FullEngine], Migration] | None = None
+    cleaning: Callable[[Any], Cleaning] | None = None
+    migration: Callable[[Any], Migration] | None = None
