@@ -111,9 +111,3 @@ HARD_STOP_MS = 1 * SECOND
 """How long each step of a hard stop may take."""
 KEEPER_TEND_MS = 1 * SECOND
 """While a worker holds jobs of some queues, its keeper maintains its other queues this often."""
-
-# A parent and its worker processes.
-MAX_RECYCLE_JOBS = 1_000_000_000
-"""The largest number of jobs after which a worker can be recycled."""
-MAX_RECYCLE_MB = 1_048_576
-"""The largest size at which a worker can be recycled."""

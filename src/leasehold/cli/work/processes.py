@@ -15,12 +15,13 @@ from click.core import ParameterSource
 
 from leasehold.bootstrap import command_of
 from leasehold.cli.logs import log_in_thread
-from leasehold.core import limits
 from leasehold.processes.health import HealthOutputs
 from leasehold.processes.parent import Parent
 from leasehold.processes.reload import check_reload
 from leasehold.processes.slots import ParentConfig
 
+MAX_RECYCLE_JOBS: Final = 1_000_000_000
+MAX_RECYCLE_MB: Final = 1_048_576
 MAX_PROCESSES: Final = 256
 """Worker processes of one parent."""
 
@@ -64,11 +65,11 @@ _OPTIONS: Final = (
         help="Run so many worker processes, each with --concurrency slots. One that dies is replaced at once.",
     ),
     click.option(
-        "--max-jobs", type=click.IntRange(1, limits.MAX_RECYCLE_JOBS), metavar="N",
+        "--max-jobs", type=click.IntRange(1, MAX_RECYCLE_JOBS), metavar="N",
         help="Replace a process after about N jobs. It finishes what it runs, while the next one works already.",
     ),
     click.option(
-        "--max-memory", type=click.IntRange(1, limits.MAX_RECYCLE_MB), metavar="MB",
+        "--max-memory", type=click.IntRange(1, MAX_RECYCLE_MB), metavar="MB",
         help="Replace a process that has grown larger than this, in the same way.",
     ),
     click.option(
