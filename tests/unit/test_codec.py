@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leasehold.core import limits
-from leasehold.core.codec import MAX_JSON_DEPTH, JsonCodec, encode_raw, note_of
+from leasehold.core.codec import MAX_JSON_DEPTH, decode_json, encode_json, encode_raw, note_of
 from leasehold.core.errors import InvalidArgument, PayloadInvalid
 from leasehold.core.signature import Results, Signature
 
@@ -126,13 +126,11 @@ plain = st.recursive(
 class TestJson:
     @given(plain)
     def test_plain_data_comes_back(self, value):
-        codec = JsonCodec()
-        assert codec.decode(codec.encode(value)) == value
+        assert decode_json(encode_json(value)) == value
 
     def test_types_come_back_too(self):
-        codec = JsonCodec()
         for value in (True, 1, 1.0, -0.0, "1", None):
-            back = codec.decode(codec.encode(value))
+            back = decode_json(encode_json(value))
             assert (type(back), repr(back)) == (type(value), repr(value))
 
     @pytest.mark.parametrize(
@@ -165,13 +163,13 @@ class TestJson:
     )
     def test_refused(self, value):
         with pytest.raises(PayloadInvalid):
-            JsonCodec().encode(value)
+            encode_json(value)
 
     def test_a_list_in_itself(self):
         circle: list[Any] = []
         circle.append(circle)
         with pytest.raises(PayloadInvalid, match="deep"):
-            JsonCodec().encode(circle)
+            encode_json(circle)
 
     @pytest.mark.parametrize(
         "data",
@@ -196,28 +194,25 @@ class TestJson:
     )
     def test_bytes_that_do_not_decode(self, data):
         with pytest.raises(PayloadInvalid):
-            JsonCodec().decode(data)
+            decode_json(data)
 
     def test_as_deep_as_allowed(self):
-        codec = JsonCodec()
         value = nested(MAX_JSON_DEPTH)
-        assert codec.decode(codec.encode(value)) == value
+        assert decode_json(encode_json(value)) == value
 
     def test_wide_is_not_deep(self):
-        codec = JsonCodec()
         value: list[Any] = [[] for _ in range(1_000)]
-        assert codec.decode(codec.encode(value)) == value
+        assert decode_json(encode_json(value)) == value
 
     def test_text_is_not_deep(self):
-        codec = JsonCodec()
         value = ["[{" * 1_000, '\\"[' * 1_000, {"[" * 1_000: "\\"}, "]" * 1_000]
-        assert codec.decode(codec.encode(value)) == value
+        assert decode_json(encode_json(value)) == value
 
     @pytest.mark.parametrize("end", [b"", b"\\", b'"'])
     def test_a_long_text_is_read_once(self, end):
         data = b"[" * 65 + b'"' + b'\\"' * 500_000 + end
         with pytest.raises(PayloadInvalid, match="64 levels"):
-            JsonCodec().decode(data)
+            decode_json(data)
 
 
 class TestRaw:

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from leasehold.cli.errors import NotDone, UserError, safe
-from leasehold.core.codec import JsonCodec
+from leasehold.core.codec import decode_json, encode_json
 from leasehold.core.errors import PayloadInvalid, PayloadTooLarge
 
 
@@ -38,7 +38,7 @@ def arguments(texts: tuple[str, ...], limit: int) -> tuple[list[Any], dict[str, 
     found: dict[type, Any] = {}
     for text in texts:
         try:
-            value = JsonCodec().decode(given(text, limit))
+            value = decode_json(given(text, limit))
         except PayloadInvalid as error:
             raise UserError(f"ARGS: {error} Expected JSON, as in '[\"cat.png\"]' '{{\"size\": 64}}'.") from None
         if not isinstance(value, list | dict) or type(value) in found:
@@ -66,8 +66,7 @@ def edited(payload: bytes, *, is_json: bool, why: str) -> bytes:
     if changed is None or (changed == text and not why):
         raise NotDone("Nothing was changed in the editor, so nothing was done.")
     if is_json:
-        codec = JsonCodec()
-        return codec.encode(codec.decode(changed.encode()))
+        return encode_json(decode_json(changed.encode()))
     # Editors add a newline to the last line.
     return (changed if text.endswith("\n") else changed.removesuffix("\n")).encode()
 

@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 from msgspec import Struct
 
 from leasehold.client.options import Options
-from leasehold.core.codec import JsonCodec
+from leasehold.core.codec import decode_json
 from leasehold.core.errors import InvalidArgument, PayloadInvalid, invalid
 from leasehold.core.task import Arguments
 
@@ -37,7 +37,7 @@ def as_arguments(payload: bytes) -> Arguments:
     """Decode the arguments of a task that is not registered here, as plain data. Raises `PayloadInvalid`."""
     expected = "The job of a task needs JSON: [[positional...], {named...}]."
     try:
-        content = JsonCodec().decode(payload)
+        content = decode_json(payload)
     except PayloadInvalid as error:
         raise PayloadInvalid(f"The payload does not fit. {error} {expected}") from None
     match content:

@@ -22,6 +22,9 @@ import msgspec
 from leasehold.core.errors import PayloadInvalid
 from leasehold.core.unions import Choice
 
+_ENCODER: Final = msgspec.json.Encoder()
+_DECODER: Final = msgspec.json.Decoder()
+
 MAX_JSON_DEPTH: Final = 64
 """The deepest nesting of a JSON payload or result."""
 
@@ -33,49 +36,46 @@ class Misfit(Exception):
     """A value cannot be encoded or rebuilt. Internal: callers raise `PayloadInvalid`, which names the argument."""
 
 
-class JsonCodec:
-    """Compact JSON in UTF-8. Refuses NaN, infinities, and values that nest deeper than 64 levels.
+def encode_json(value: object) -> bytes:
+    """Encode plain data as compact JSON in UTF-8. Raises `PayloadInvalid`.
 
-    JsonCodec().encode({"a": 1})     # b'{"a":1}'
+    >>> encode_json({"a": 1})
+    b'{"a":1}'
     """
+    try:
+        check_plain(value)
+        return write(value)
+    except Misfit as exc:
+        raise PayloadInvalid(f"The value cannot be encoded as JSON: {exc}.") from None
 
-    __slots__ = ("_decoder", "_encoder")
 
-    def __init__(self) -> None:
-        self._encoder = msgspec.json.Encoder()
-        self._decoder = msgspec.json.Decoder()
+def decode_json(data: bytes) -> Any:
+    """Decode JSON to plain data. Raises `PayloadInvalid`."""
+    try:
+        return read(data)
+    except Misfit as exc:
+        raise PayloadInvalid(f"The bytes cannot be decoded: {exc}.") from None
 
-    def encode(self, value: Any) -> bytes:
-        try:
-            check_plain(value)
-            return self.write(value)
-        except Misfit as exc:
-            raise PayloadInvalid(f"The value cannot be encoded as JSON: {exc}.") from None
 
-    def decode(self, data: bytes) -> Any:
-        try:
-            return self.read(data)
-        except Misfit as exc:
-            raise PayloadInvalid(f"The bytes cannot be decoded: {exc}.") from None
+def write(plain: object) -> bytes:
+    """Encode a value that `check_plain` has accepted."""
+    try:
+        return _ENCODER.encode(plain)
+    except UnicodeEncodeError:
+        raise Misfit("it has text that is not Unicode (lone surrogates)") from None
+    except (TypeError, ValueError, OverflowError, RecursionError) as exc:
+        raise Misfit(_reason(exc)) from None
 
-    def write(self, plain: Any) -> bytes:
-        """Encode a value that `check_plain` has accepted."""
-        try:
-            return self._encoder.encode(plain)
-        except UnicodeEncodeError:
-            raise Misfit("it has text that is not Unicode (lone surrogates)") from None
-        except (TypeError, ValueError, OverflowError, RecursionError) as exc:
-            raise Misfit(_reason(exc)) from None
 
-    def read(self, data: bytes) -> Any:
-        check_depth(data)
-        # Always `from None`: the parser's errors may contain the payload.
-        try:
-            return self._decoder.decode(data)
-        except UnicodeDecodeError:
-            raise Misfit("it is not UTF-8") from None
-        except (msgspec.MsgspecError, ValueError, OverflowError) as exc:
-            raise Misfit(_reason(exc)) from None
+def read(data: bytes) -> Any:
+    check_depth(data)
+    # Always `from None`: the parser's errors may contain the payload.
+    try:
+        return _DECODER.decode(data)
+    except UnicodeDecodeError:
+        raise Misfit("it is not UTF-8") from None
+    except (msgspec.MsgspecError, ValueError, OverflowError) as exc:
+        raise Misfit(_reason(exc)) from None
 
 
 def encode_raw(payload: object) -> bytes:
@@ -90,11 +90,7 @@ def encode_raw(payload: object) -> bytes:
             return payload.encode()
         except UnicodeEncodeError:
             raise PayloadInvalid("The payload has text that is not Unicode (lone surrogates).") from None
-    try:
-        check_plain(payload)
-        return JsonCodec().write(payload)
-    except Misfit as exc:
-        raise PayloadInvalid(f"The payload cannot be encoded as JSON: {exc}.") from None
+    return encode_json(payload)
 
 
 def note_of(result: object) -> str | None:

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from leasehold.core import limits
-from leasehold.core.codec import JsonCodec, Misfit, alike, check_plain, flatten, rebuild
+from leasehold.core.codec import Misfit, alike, check_plain, flatten, read, rebuild, write
 from leasehold.core.errors import InvalidArgument, PayloadInvalid, invalid
 from leasehold.core.task import Arguments
 from leasehold.core.unions import rebuildable, written
@@ -74,7 +74,6 @@ class Signature:
 
     def __init__(self, task: str, function: Callable[..., Any]) -> None:
         self.task = task
-        self._codec = JsonCodec()
         self._signature = inspect.signature(function)
         hints = _hints(task, function)
         self.returns: Any = hints.get("return", inspect.Parameter.empty)
@@ -97,14 +96,14 @@ class Signature:
             plain_args = [self._apply(Parameter.dump, self._nth(n), value) for n, value in enumerate(args)]
         plain_kwargs = {name: self._apply(Parameter.dump, self._by_name(name), value) for name, value in kwargs.items()}
         try:
-            return self._codec.write((plain_args, plain_kwargs))
+            return write((plain_args, plain_kwargs))
         except Misfit as exc:
             raise PayloadInvalid(f"Task {self.task}: the arguments cannot be encoded: {exc}.") from None
 
     def decode(self, payload: bytes) -> Arguments:
         """Decode the arguments of a payload. Raises `PayloadInvalid`; its reason contains none of the values."""
         try:
-            content = self._codec.read(payload)
+            content = read(payload)
         except Misfit as exc:
             raise PayloadInvalid(f"Task {self.task}: the payload cannot be decoded: {exc}.") from None
         match content:
@@ -122,7 +121,7 @@ class Signature:
     def identity(self, payload: bytes) -> bytes:
         """Return the arguments of an encoded payload as canonical bytes: the same however the call was written, by
         position or by name, with defaults or without."""
-        args, kwargs = self._codec.read(payload)
+        args, kwargs = read(payload)
         bound = self._signature.bind(*args, **kwargs).arguments
         return json.dumps(self._defaults | bound, sort_keys=True).encode()
 
@@ -198,12 +197,11 @@ class Results:
     def __init__(self, task: str, annotation: Any = inspect.Parameter.empty) -> None:
         self.task = task
         self.annotation = rebuildable(annotation)
-        self._codec = JsonCodec()
 
     def encode(self, value: Any) -> bytes:
         """Encode a result. Raises `PayloadInvalid` if JSON cannot hold it, or if it is too large."""
         try:
-            data = self._codec.write(flatten(value))
+            data = write(flatten(value))
         except Misfit as exc:
             raise PayloadInvalid(f"The result of {self.task} cannot be encoded: {exc}.") from None
         if len(data) > limits.MAX_RESULT:
@@ -220,7 +218,7 @@ class Results:
         if not data:
             return None
         try:
-            plain = self._codec.read(data)
+            plain = read(data)
         except Misfit as exc:
             raise PayloadInvalid(f"The result of {self.task} cannot be decoded: {exc}.") from None
         if self.annotation in _ANYTHING or self.annotation is None:
