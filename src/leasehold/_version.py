@@ -1,3 +1,3 @@
-"""The version of Leasehold, said in this one place."""
+"""The version of Leasehold. No other file has it."""
 
 __version__ = "0.1.0"

@@ -1,11 +1,11 @@
-"""The seam between what works (clients, workers) and how jobs lie in Redis (engines).
+"""The interface of an engine: how one wire format keeps jobs in Redis.
 
 An engine does no I/O: its operations are `Steps` that a driver runs. Producers and workers need an `Engine`, clients
 that inspect and control jobs a `FullEngine`.
 
 Rules, each a conformance test: `settle` is conditional and idempotent; `lease` never returns more than its limit; a
-crash before or after any call leaves every job where `maintain` finds it within one period; nobody writes after losing
-the lease.
+crash before or after any call leaves every job where `maintain` finds it within one period; a worker writes nothing
+after it has lost the lease.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ STEADY_MS: Final = 15 * limits.SECOND
 
 
 class Feature(StrEnum):
-    """What a wire format can hold. An engine refuses a feature it does not claim, never ignores it."""
+    """What a wire format can hold. An engine refuses a feature that it does not declare, and never ignores it."""
 
     DELAY = "delay"
     OWN_ID = "own_id"
@@ -108,10 +108,7 @@ class Alone(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """How often an engine wants to be called, in milliseconds.
-
-    `steady_ms`: a job that has run for longer is not to blame for a death that follows the start of another one.
-    """
+    """How often an engine wants to be called, in milliseconds."""
 
     beat_ms: int = BEAT_MS
     lease_ms: int = LEASE_MS
@@ -124,7 +121,7 @@ class Timing:
 
 @dataclass(frozen=True, slots=True)
 class CancelAsked:
-    """That a held job is to be cancelled, and why."""
+    """A request to cancel a held job, and its reason."""
 
     ref: LeaseRef
     reason: str = ""
@@ -132,15 +129,14 @@ class CancelAsked:
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatReply:
-    """What a beat brought back.
+    """The reply to a heartbeat.
 
-    lost: of the leases asked about, those that are ours no longer.
-    strays: leases of this worker in Redis that were not asked about, in the order of their claims. They may be
-        claims that are newer than the question; one that was a stray twice in a row and is unknown to the worker was
-        lost on its way: release it.
+    lost: of the given leases, those that the worker has lost.
+    strays: other leases of this worker in Redis, in the order of their claims. A claim may be newer than the heartbeat;
+        an orphan that two heartbeats in a row report and that the worker does not know was lost on its way: release it.
     next_ms: how long until something may be due on one of these queues (a dead worker's jobs); None: unknown.
-    cancelled: of the leases asked about, those that somebody wants to be cancelled; said again with every beat.
-    paused: of the queues on which the worker holds something, those that are paused.
+    cancelled: the cancel requests for the given leases, repeated with every heartbeat.
+    paused: of the queues on which the worker holds jobs, those that are paused.
     """
 
     lost: frozenset[LeaseRef] = frozenset()
@@ -154,8 +150,8 @@ class HeartbeatReply:
 class Maintained:
     """How many jobs one round of maintenance moved. `more`: the limit was reached, call again soon.
 
-    `poisoned`: jobs that ended in `broken` since somebody last asked, because they took down what ran them once too
-    often; each is named once, and not at all when the answer is lost.
+    `poisoned`: jobs that ended in `broken` since the last call, because they crashed too often; each is named once, and
+    not at all when the answer is lost.
     """
 
     promoted: int = 0
@@ -167,7 +163,7 @@ class Maintained:
 
 
 class Engine(Protocol):
-    """How one wire format does what producers and workers need."""
+    """The operations of producers and workers on one wire format."""
 
     @property
     def name(self) -> str: ...
@@ -197,14 +193,12 @@ class Engine(Protocol):
     ) -> Steps[Leased]:
         """Claim up to `limit` jobs, looking at the queues in the order given. Never blocks.
 
-        `of_lane`: queue -> how many jobs that follow each other in a lane may be taken together, as one batch of one
-        task, in their order; 1 where nothing is said.
-
-        `lease_ms` None: as long as the worker's heartbeat; else for this long (a lease by hand, without a keeper, in
-        the name of a worker of its own). `slots`: how many jobs the worker runs at one time. What it claims ahead of
-        them and has not begun does not count as crashed when it dies. `alone`: whether it could run a job alone, as far
-        as what it holds in any of its queues is concerned. Of a job that must run so, the lease says for how long: no
-        other comes with it, and the worker claims nothing beside it for that time.
+        `of_lane`: for each queue, how many consecutive jobs of a lane may be claimed together, as one batch of one
+        task; 1 for other queues. `lease_ms`: how long a manual lease lasts, without a keeper, in the name of a worker
+        of its own; None: as long as the worker sends heartbeats. `slots`: how many jobs the worker runs at a time.
+        Jobs that it claims beyond them and has not started do not count as crashed when it dies. `alone`: whether the
+        jobs that it holds allow it to run a job alone. No other job is claimed with such a job, and the worker claims
+        nothing beside it for `Lease.alone_ms`.
         """
         ...
 
@@ -213,25 +207,25 @@ class Engine(Protocol):
         ...
 
     def settle(self, settlements: Sequence[tuple[Lease, Outcome]]) -> Steps[list[bool]]:
-        """End leases. False: it was ours no longer, and nothing was changed.
+        """End leases. False: the worker had lost it, and nothing was changed.
 
         Of a group (`Lease.group`) all members are in one call. They end together: one lost lease is the answer for all.
         """
         ...
 
     def extend(self, lease: Lease, ms: int) -> Steps[bool]:
-        """Let the job be held for `ms` from now. False: it was ours no longer."""
+        """Extend the lease to `ms` from now. False: the worker had lost it."""
         ...
 
     def heartbeat(self, worker: str, queues: Sequence[str], leases: Sequence[LeaseRef]) -> Steps[HeartbeatReply]:
-        """Keep all leases of the worker on these queues, and reclaim those of workers that died."""
+        """Extend all leases of the worker on these queues, and reclaim those of workers that died."""
         ...
 
     def leave(self, worker: str, queues: Sequence[str], crashed: bool = False) -> Steps[int]:
-        """Give back all that the worker holds, to the front, attempts unchanged, and announce it no longer.
+        """Release all jobs of the worker to the front, attempts unchanged, and remove its announcement.
 
-        `crashed`: the caller knows that the worker is dead, so a crash is counted for what it can have been running.
-        Answers how many jobs were given back, or ended in `broken` for too many crashes.
+        `crashed`: the caller knows that the worker is dead, so each job that it may have been running counts a crash.
+        Answers how many jobs were released, or ended in `broken` for too many crashes.
         """
         ...
 
@@ -242,9 +236,9 @@ class Engine(Protocol):
         limit: int = limits.TEND_LIMIT,
         raw_queues: Collection[str] = (),
     ) -> Steps[Maintained]:
-        """Reclaim, promote, prune, and unpark what can be run here: at most `limit` of each on each queue.
+        """Reclaim, promote, prune and unpark at most `limit` jobs each on each queue.
 
-        That is jobs of these tasks, and raw payloads of the queues for which there is a handler (`raw_queues`).
+        Unparked are jobs of these tasks, and raw payloads of the queues that have a handler (`raw_queues`).
         """
         ...
 
@@ -253,23 +247,23 @@ class Engine(Protocol):
         ...
 
     def progress(self, lease: Lease, progress: Progress) -> Steps[bool]:
-        """Note how far a held job is, for whoever looks or watches. False: it is ours no longer."""
+        """Store and publish the progress of a held job. False: the worker had lost it."""
         ...
 
     def signal_channel(self, worker: str) -> str:
-        """Where a worker is told that there is news for it. The message is the name of a queue with a job to be
-        cancelled (beat that queue), or empty: announce yourself. May be lost: beat and announcement say it again."""
+        """The channel of messages to a worker: the name of a queue with a job to cancel (send a heartbeat for it), or
+        empty (announce the worker). A message may be lost: heartbeats and announcements repeat it."""
         ...
 
     def result(self, queue: str, id: str) -> Steps[JobView | None]:
-        """The job if it has ended or is unknown (None); else its view, and its end will be published for some seconds.
+        """Read a job; None: unknown. If it has not ended, its end is published on `result_channel` for some seconds.
 
-        The end is published on `result_channel`; the message may be lost, so ask again now and then.
+        The message may be lost, so call again now and then.
         """
         ...
 
     def result_channel(self, queue: str, id: str) -> str:
-        """Where the end of a watched job is published, and `progress` whenever it tells of some."""
+        """The channel on which the end and the progress of a watched job are published."""
         ...
 
 
@@ -308,13 +302,11 @@ class FullEngine(Engine, Protocol):
         lane: str | None = None,
         after: str | None = None,
     ) -> Steps[Page]:
-        """Jobs in one state: those that wait in the order in which they will run, ended ones newest first.
+        """Jobs in one state: waiting ones in the order in which they will run, ended ones newest first.
 
-        Of a lane that waits for its turn, only the next job is among the ready ones. With `lane` (and `READY`): the
-        jobs that wait in that lane.
-
-        `after`: the cursor of the page before (`Page.next`), from which `offset` counts. A walk from cursor to cursor
-        shows each job that stays in the state exactly once, while others come and go; a ready job at least once. A page
+        Of a lane that waits for its turn, the ready jobs include only the next one. With `lane` (and `READY`): the jobs
+        that wait in that lane. `after`: the cursor of the page before (`Page.next`), from which `offset` counts. A walk
+        from cursor to cursor shows each job that stays in the state exactly once (a ready one at least once). A page
         before the last one may have fewer jobs than `limit`, or none.
         """
         ...
@@ -330,8 +322,7 @@ class FullEngine(Engine, Protocol):
     # Acting on jobs from outside.
 
     def retry(self, queue: str, id: str, payload: bytes | None = None) -> Steps[bool]:
-        """Run a failed, broken, cancelled, scheduled or unroutable job now, perhaps with another payload; its counts
-        start again."""
+        """Run a failed, broken, cancelled, scheduled or unroutable job now, with its attempt counters reset."""
         ...
 
     def discard(self, queue: str, id: str) -> Steps[bool]:
@@ -360,17 +351,17 @@ class FullEngine(Engine, Protocol):
         lane_failure: LaneFailure | None = None,
         paused: bool | None = None,
     ) -> Steps[QueueSettings]:
-        """Set something for the queue as a whole; what is None stays as it is. Answers what is set now."""
+        """Change settings of the queue; None leaves one unchanged. Answers the settings afterwards."""
         ...
 
     def park_lane(self, queue: str, lane: str) -> Steps[bool]:
-        """Set a lane aside: no job of it is started until it is resumed. False: it is parked already."""
+        """Park a lane: no job of it starts until it is resumed. False: it is parked already."""
         ...
 
     def resume_lane(self, queue: str, lane: str) -> Steps[bool]:
-        """Let a parked lane go on. False: it is not parked."""
+        """Resume a parked lane. False: it is not parked."""
         ...
 
     def quiet(self, worker: str, quiet: bool = True) -> Steps[bool]:
-        """Ask a worker to start nothing new, or to go on. False: there is no such worker."""
+        """Ask a worker to start no jobs, or to start jobs again. False: no such worker."""
         ...

@@ -1,4 +1,4 @@
-"""Unions that JSON can tell from each other and msgspec refuses: of types with distinct texts, or with a path."""
+"""Unions of types that JSON distinguishes and msgspec refuses: of types with distinct texts, or with a path."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ class Native:
 
     @property
     def text(self) -> str:
-        """How the setting says it."""
+        """The protocol as the setting writes it."""
         return NATIVE
 
     def engine(self, settings: Settings) -> FullEngine:

@@ -43,7 +43,7 @@ class RedisWorkQueue:
 
     @property
     def text(self) -> str:
-        """How the setting says it; `queues` and `config` have no place there."""
+        """The protocol as the setting writes it, without `queues` and `config`."""
         return f"{REDIS_WORK_QUEUE}:{self.prefix}"
 
     def engine(self, settings: Settings) -> FullEngine:

@@ -24,7 +24,7 @@ class WireProtocol(Protocol):
     """How jobs are written in Redis."""
 
     def engine(self, settings: Settings) -> FullEngine:
-        """The engine that speaks this protocol. No traffic."""
+        """Make the engine of this protocol. Sends nothing."""
         ...
 
 
