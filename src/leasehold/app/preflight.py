@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from leasehold.core import limits
-from leasehold.core.errors import AccessDenied, LeaseholdError, QueueFull, RedisError, ReplyError, Unreachable
+from leasehold.core.errors import AccessDenied, QueueFull, RedisError, ReplyError, Unreachable
 from leasehold.core.steps import Command, Steps
 from leasehold.protocols.spec import Rights
 from leasehold.runtime.log import log_event
@@ -18,34 +18,27 @@ if TYPE_CHECKING:
     from leasehold.core.engine import FullEngine
 
 PINGS: Final = 10
-"""How many pings measure the round trip to Redis."""
 SLOW_PING_MS: Final = 20
-"""A longer median round trip causes a warning: each job needs several round trips."""
+"""A longer median round trip causes a warning."""
 CLOCKS_APART_MS: Final = 2 * limits.SECOND
 """A larger difference between the clocks of Redis and this machine causes a warning."""
 ALMOST_FULL: Final = 0.9
 """A larger used share of the memory, or of the connections, causes a warning."""
-
 OLDEST: Final = (6, 2)
 NEWEST: Final = 8
-"""The newest major version of Redis that this release knows."""
 LAYOUTS_CHECKED: Final = 1_000
 """The most queues whose layout version `leasehold check` reads."""
+EVICTION: Final = "eviction"
+WRITES: Final = "writes"
 
 
 class Level(StrEnum):
-    """The severity of a finding.
-
-    ok       correct
-    unknown  this user may not read it
-    warning  jobs may be lost or late
-    error    workers must not use it
-    """
+    """The severity of a finding."""
 
     OK = "ok"
-    UNKNOWN = "unknown"
-    WARNING = "warning"
-    ERROR = "error"
+    UNKNOWN = "unknown"  # this user may not read it
+    WARNING = "warning"  # jobs may be lost or late
+    ERROR = "error"  # workers must not use this Redis
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,23 +77,12 @@ class Inspection:
         return tuple(str(one) for one in self.findings if one.level is Level.ERROR and one.name not in accepted)
 
 
-EVICTION: Final = "eviction"
-WRITES: Final = "writes"
-_UNITS: Final = (("GB", 1 << 30), ("MB", 1 << 20), ("KB", 1 << 10))
-_KEEPS_NOTHING: Final = frozenset({"role", "mode"})
-"""Errors that need another server. The other checks are then skipped."""
-
-
 def inspection(
-    rights: Rights,
-    *,
-    wall: Callable[[], float] = time.time,
-    clock: Callable[[], float] = time.monotonic,
+    rights: Rights, *, wall: Callable[[], float] = time.time, clock: Callable[[], float] = time.monotonic
 ) -> Steps[Inspection]:
     """Check Redis. A check that this user may not run has the level `unknown`.
 
-    `rights`: what the engine in use needs. `wall`: seconds since 1970 on this machine. `clock`: monotonic seconds.
-    Raises `AccessDenied` for a user who may run no command at all.
+    `rights`: those that the engine needs. Raises `AccessDenied` for a user who may run no command at all.
     """
     writes = yield from _writes()
     info = yield from _info()
@@ -109,7 +91,8 @@ def inspection(
     else:
         found = [*judge(info).findings, _persistence(info, (yield from _config()))]
     found += writes
-    if not any(one.level is Level.ERROR and one.name in _KEEPS_NOTHING for one in found):
+    is_wrong_server = any(one.level is Level.ERROR and one.name in ("role", "mode") for one in found)
+    if not is_wrong_server:
         found.append(_rights((yield from rights.missing())))
         found += yield from _measured(wall, clock)
     return Inspection(tuple(found))
@@ -133,17 +116,11 @@ def layouts(engine: FullEngine) -> Steps[Finding]:
     return Finding("layout", Level.ERROR, text, "Update Leasehold here. Until then its workers skip these queues.")
 
 
-def failed(error: LeaseholdError) -> Inspection:
-    """Return the inspection of a Redis that could not be checked: one error with the reason.
-
-    >>> failed(Unreachable("There was no connection.")).errors
-    ('There was no connection.',)
-    """
+def failed(error: RedisError) -> Inspection:
+    """Return the inspection of a Redis that could not be checked: one error with the reason."""
     name = "connection" if isinstance(error, Unreachable) else "rights" if isinstance(error, AccessDenied) else "server"
     # The rest of the message is about the call that failed.
-    if isinstance(error, RedisError) and error.found:
-        return Inspection((Finding(name, Level.ERROR, error.found, error.remedy),))
-    return Inspection((Finding(name, Level.ERROR, str(error)),))
+    return Inspection((Finding(name, Level.ERROR, error.found or str(error), error.remedy),))
 
 
 def log(found: Inspection) -> None:
@@ -160,11 +137,7 @@ def fields_of(reply: bytes) -> dict[str, str]:
 
 
 def judge(info: Mapping[str, str]) -> Inspection:
-    """Check the fields of INFO. A missing field counts as correct.
-
-    >>> judge({"redis_version": "5.0.7"}).errors
-    ('Redis must be 6.2 or newer, or Valkey, got 5.0.7. Update the server.',)
-    """
+    """Check the fields of INFO. A missing field counts as correct."""
     return Inspection((_version(info), _role(info), _mode(info), _eviction(info), _memory(info), _clients(info)))
 
 
@@ -237,9 +210,8 @@ def _eviction(info: Mapping[str, str]) -> Finding:
     policy = info.get("maxmemory_policy", "noeviction")
     if policy == "noeviction":
         return Finding(EVICTION, Level.OK, "Redis never deletes jobs to free memory (noeviction).")
-    when = "when its memory is full"
-    if info.get("maxmemory", "0") == "0":
-        when = "as soon as its memory has a limit"
+    has_limit = info.get("maxmemory", "0") != "0"
+    when = "when its memory is full" if has_limit else "as soon as its memory has a limit"
     text = f"Redis may delete jobs {when}: maxmemory-policy must be noeviction, got {policy}."
     return Finding(EVICTION, Level.ERROR, text, "Set `maxmemory-policy noeviction`; use another Redis for caches.")
 
@@ -248,19 +220,15 @@ def _memory(info: Mapping[str, str]) -> Finding:
     used, limit = _number(info, "used_memory"), _number(info, "maxmemory")
     if not limit:
         return Finding("memory", Level.OK, f"{_size(used)} in use, without a limit.")
-    text = f"{_size(used)} of {_size(limit)} in use."
-    if used < ALMOST_FULL * limit:
-        return Finding("memory", Level.OK, text)
     remedy = "When it is full, no job can be enqueued: raise `maxmemory`, or let workers catch up."
-    return Finding("memory", Level.WARNING, text, remedy)
+    return _warning("memory", f"{_size(used)} of {_size(limit)} in use.", remedy, used >= ALMOST_FULL * limit)
 
 
 def _clients(info: Mapping[str, str]) -> Finding:
     used, limit = _number(info, "connected_clients"), _number(info, "maxclients")
     text = f"{used:,} of {limit:,} in use." if limit else f"{used:,} in use."
-    if not limit or used < ALMOST_FULL * limit:
-        return Finding("connections", Level.OK, text)
-    return Finding("connections", Level.WARNING, text, "Raise `maxclients`, or find the client with too many of them.")
+    remedy = "Raise `maxclients`, or find the client with too many of them."
+    return _warning("connections", text, remedy, bool(limit) and used >= ALMOST_FULL * limit)
 
 
 def _persistence(info: Mapping[str, str], config: Mapping[str, str]) -> Finding:
@@ -270,10 +238,9 @@ def _persistence(info: Mapping[str, str], config: Mapping[str, str]) -> Finding:
         if info.get(field, "ok") != "ok":
             text = f"Redis could not write {what} the last time."
             return Finding(name, Level.WARNING, text, "Check its log, its disk, and the rights of its directory.")
-    snapshots = bool(config.get("save"))
     if info.get("aof_enabled", "1") == "0":
         text = "Redis has no append-only file: a crash of Redis loses jobs."
-        if snapshots:
+        if config.get("save"):
             text = "Redis has no append-only file, only snapshots: a crash of Redis loses all writes since the last."
         return Finding(name, Level.WARNING, text, "Set `appendonly yes`.")
     fsync = config.get("appendfsync", "")
@@ -291,7 +258,7 @@ def _rights(missing: tuple[str, ...]) -> Finding:
 
 
 def _measured(wall: Callable[[], float], clock: Callable[[], float]) -> Steps[list[Finding]]:
-    """Measure the difference of the clocks, and the round trip."""
+    """Measure the difference of the clocks, and the median round trip."""
     rounds: list[tuple[float, float]] = []
     for _ in range(PINGS):
         began = clock()
@@ -302,24 +269,21 @@ def _measured(wall: Callable[[], float], clock: Callable[[], float]) -> Steps[li
         took = clock() - began
         # Redis read its clock about half a round trip ago.
         rounds.append((took, int(seconds) + int(micros) / 1_000_000 - (wall() - took / 2)))
-    return [_apart(min(rounds)[1] * limits.SECOND), _slow([took * limits.SECOND for took, _ in rounds])]
-
-
-def _apart(ms: float) -> Finding:
-    way = "ahead of" if ms > 0 else "behind"
-    text = f"The clock of Redis is {_time(abs(ms))} {way} that of this machine."
-    if abs(ms) < CLOCKS_APART_MS:
-        return Finding("clock", Level.OK, text)
+    apart_ms = min(rounds)[1] * limits.SECOND
+    took_ms = sorted(took * limits.SECOND for took, _ in rounds)
+    middle = took_ms[PINGS // 2]
+    way = "ahead of" if apart_ms > 0 else "behind"
+    text = f"The clock of Redis is {_time(abs(apart_ms))} {way} that of this machine."
     remedy = "Leases are not affected; `run_after` and the times shown are. Let both machines use one time server."
-    return Finding("clock", Level.WARNING, text, remedy)
+    clocks = _warning("clock", text, remedy, abs(apart_ms) >= CLOCKS_APART_MS)
+    text = f"A round trip takes {_time(middle)}, the longest of {PINGS} took {_time(took_ms[-1])}."
+    remedy = "Each job needs several: move workers closer to Redis."
+    return [clocks, _warning("latency", text, remedy, middle >= SLOW_PING_MS)]
 
 
-def _slow(took_ms: list[float]) -> Finding:
-    middle = sorted(took_ms)[len(took_ms) // 2]
-    text = f"A round trip takes {_time(middle)}, the longest of {len(took_ms)} took {_time(max(took_ms))}."
-    if middle < SLOW_PING_MS:
-        return Finding("latency", Level.OK, text)
-    return Finding("latency", Level.WARNING, text, "Each job needs several: move workers closer to Redis.")
+def _warning(name: str, found: str, remedy: str, is_due: bool) -> Finding:
+    """Return a warning if it is due; else what was found is correct, and needs no remedy."""
+    return Finding(name, Level.WARNING, found, remedy) if is_due else Finding(name, Level.OK, found)
 
 
 def _number(info: Mapping[str, str], name: str) -> int:
@@ -328,7 +292,7 @@ def _number(info: Mapping[str, str], name: str) -> int:
 
 
 def _size(size: int) -> str:
-    for unit, of in _UNITS:
+    for unit, of in (("GB", 1 << 30), ("MB", 1 << 20), ("KB", 1 << 10)):
         if size >= of:
             return f"{size / of:,.1f} {unit}"
     return f"{size:,} B"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable
-from copy import copy
 from functools import cached_property
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, ParamSpec, TypeVar
@@ -103,7 +102,8 @@ class Task(Generic[P, R, C]):
         None keeps an option, except for `timeout` (no limit), `lane` (no lane) and `unique` (not unique). Raises
         `InvalidArgument` for a wrong option, and for options that contradict each other.
         """
-        task = copy(self)
+        task: Task[P, R, C] = object.__new__(Task)
+        task.__dict__.update(self.__dict__)
         task._set(self._options.using(OF_USING, **options))
         return task
 
@@ -159,8 +159,8 @@ class Task(Generic[P, R, C]):
         return JobHandle(self._client, self.queue, names.known_id(id), results=self._results)
 
     def _enqueue(self, call: TaskCall[R]) -> Steps[JobHandle[R]]:
-        job = self._new_job(call)
-        return enqueue_one(self._client, job, self._results, self._options_of(call).durable)
+        options = self._options_of(call)
+        return enqueue_one(self._client, self._new_job(call, options), self._results, options.durable)
 
     def _enqueue_many(self, calls: Iterable[TaskCall[R]]) -> Steps[list[JobHandle[R]]]:
         if self._options.id is not None:
@@ -170,33 +170,33 @@ class Task(Generic[P, R, C]):
             )
         if not isinstance(calls, Iterable):
             self._refuse(calls, "a list of ")
-        calls = list(calls)
         usual_ms = self._policy.wire_timeout_ms(self._all_options)
-        jobs = [self._new_job(call, usual_ms) for call in calls]
-        asked = [least for call in calls if (least := self._options_of(call).durable) is not None]
-        return enqueue_all(self._client, jobs, self._results, max(asked, default=None))
+        jobs: list[NewJob] = []
+        durable: list[int] = []
+        for call in calls:
+            options = self._options_of(call)
+            jobs.append(self._new_job(call, options, usual_ms if options is self._all_options else None))
+            if options.durable is not None:
+                durable.append(options.durable)
+        return enqueue_all(self._client, jobs, self._results, max(durable, default=None))
+
+    def _options_of(self, call: object) -> Options:
+        """Return the options of a call of this task. Most calls have those of the task."""
+        if not isinstance(call, TaskCall) or call.task != self.name:
+            self._refuse(call)
+        return self._all_options if call.options is self._options else call.options.over(self._all_options)
 
     def _refuse(self, got: object, wanted: str = "") -> NoReturn:
         what = f"a call of {got.task}" if isinstance(got, TaskCall) else type(got).__name__
         raise invalid(f"Task {self.name}: calls", f"{wanted}calls made by {self.__name__}.call(...)", what)
 
-    def _options_of(self, call: TaskCall[R]) -> Options:
-        """Return the options of a call. Most calls have those of this task."""
-        return self._all_options if call.options is self._options else call.options.over(self._all_options)
-
-    def _new_job(self, call: object, usual_ms: int | None = None) -> NewJob:
-        """Build the job of a call. `usual_ms`: the timeout for this task's own options, if it is known."""
-        if not isinstance(call, TaskCall) or call.task != self.name:
-            self._refuse(call)
-        options = self._options_of(call)
-        if usual_ms is None or options is not self._all_options:
-            usual_ms = self._policy.wire_timeout_ms(options)
+    def _new_job(self, call: TaskCall[R], options: Options, timeout_ms: int | None = None) -> NewJob:
         return self._client.job(
             self._policy.queue,
             call.payload,
             options,
             task=self.name,
-            timeout_ms=usual_ms,
+            timeout_ms=self._policy.wire_timeout_ms(options) if timeout_ms is None else timeout_ms,
             arguments=self._signature.identity,
         )
 
