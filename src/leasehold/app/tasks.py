@@ -9,6 +9,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, ParamSpec, TypeVar
 
 from leasehold.client.call import TaskCall
+from leasehold.client.client import asynchronous, blocking
 from leasehold.client.enqueue import enqueue_all, enqueue_one
 from leasehold.client.handle import JobHandle
 from leasehold.client.options import OF_USING, Options, UsingOptions
@@ -114,7 +115,8 @@ class Task(Generic[P, R, C]):
         """
         return TaskCall(self.name, self._signature.encode(args, kwargs), self._options)
 
-    def enqueue(self, /, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]:
+    @blocking
+    def enqueue(self, /, *args: P.args, **kwargs: P.kwargs) -> Steps[JobHandle[R]]:
         """Enqueue a call of the task. In async code: `aenqueue`.
 
             job = thumbnail.enqueue("cat.png", size=64)
@@ -124,16 +126,14 @@ class Task(Generic[P, R, C]):
         `DuplicateJob` (your own id exists), `NotUnique` (another job has the unique key), `UnsupportedFeature`,
         `QueueFull` and the errors of Redis.
         """
-        return self._client.run(self._enqueue(self.call(*args, **kwargs)))
+        call = self.call(*args, **kwargs)
+        options = self._options_of(call)
+        return enqueue_one(self._client, self._new_job(call, options), self._results, options.durable)
 
-    async def aenqueue(self, /, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]:
-        """Async version of `enqueue`.
+    aenqueue = asynchronous(enqueue)
 
-        job = await thumbnail.aenqueue("cat.png", size=64)
-        """
-        return await self._client.arun(self._enqueue(self.call(*args, **kwargs)))
-
-    def enqueue_many(self, calls: Iterable[TaskCall[R]]) -> list[JobHandle[R]]:
+    @blocking
+    def enqueue_many(self, calls: Iterable[TaskCall[R]]) -> Steps[list[JobHandle[R]]]:
         """Enqueue many calls of this task in a few round trips. Returns their handles in order.
 
             thumbnail.enqueue_many(thumbnail.call(path) for path in paths)
@@ -145,24 +145,6 @@ class Task(Generic[P, R, C]):
         job and has `created` False. Otherwise raises as `enqueue` does; if Redis fails meanwhile, some of the calls may
         be enqueued.
         """
-        return self._client.run(self._enqueue_many(calls))
-
-    async def aenqueue_many(self, calls: Iterable[TaskCall[R]]) -> list[JobHandle[R]]:
-        """Async version of `enqueue_many`."""
-        return await self._client.arun(self._enqueue_many(calls))
-
-    def job(self, id: str) -> JobHandle[R]:
-        """Return a handle for an existing job of this task. Sends nothing.
-
-        thumbnail.job(request.args["id"]).result(timeout=0)
-        """
-        return JobHandle(self._client, self.queue, names.known_id(id), results=self._results)
-
-    def _enqueue(self, call: TaskCall[R]) -> Steps[JobHandle[R]]:
-        options = self._options_of(call)
-        return enqueue_one(self._client, self._new_job(call, options), self._results, options.durable)
-
-    def _enqueue_many(self, calls: Iterable[TaskCall[R]]) -> Steps[list[JobHandle[R]]]:
         if self._options.id is not None:
             raise InvalidArgument(
                 f"Task {self.name}: many jobs cannot share the id {self._options.id!r}. Give each call its own, as in "
@@ -179,6 +161,15 @@ class Task(Generic[P, R, C]):
             if options.durable is not None:
                 durable.append(options.durable)
         return enqueue_all(self._client, jobs, self._results, max(durable, default=None))
+
+    aenqueue_many = asynchronous(enqueue_many)
+
+    def job(self, id: str) -> JobHandle[R]:
+        """Return a handle for an existing job of this task. Sends nothing.
+
+        thumbnail.job(request.args["id"]).result(timeout=0)
+        """
+        return JobHandle(self._client, self.queue, names.known_id(id), results=self._results)
 
     def _options_of(self, call: object) -> Options:
         """Return the options of a call of this task. Most calls have those of the task."""
