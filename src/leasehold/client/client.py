@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar
 
-from leasehold.client.unique import by_arguments, keyed
+from leasehold.client.unique import keyed
 from leasehold.core import limits, names
 from leasehold.core.engine import Feature
 from leasehold.core.errors import PayloadTooLarge
@@ -32,10 +32,7 @@ _NO_SIGNS: Final = bytes.maketrans(b"+/", b"ab")
 
 
 def new_id() -> str:
-    """Draw a job id of 14 letters and digits: 83 random bits, so no two clients draw the same.
-
-    With one more character, Redis would need eight more bytes for each job.
-    """
+    """Draw a job id of 14 letters and digits: 83 random bits. For one more, Redis would need eight bytes more a job."""
     # Only letters and digits: a double click selects the whole id, and no command takes it for an option.
     return b2a_base64(os.urandom(11), newline=False)[:14].translate(_NO_SIGNS).decode()
 
@@ -89,9 +86,7 @@ class Client:
             timeout_ms = options.timeout_ms
         elif timeout_ms == limits.DEFAULT_TIMEOUT_MS or Feature.TIMEOUT not in self.engine.features:
             timeout_ms = None
-        rule = options.unique or None
-        if rule is not None and by_arguments(rule):
-            rule = keyed(rule, task, arguments(payload))
+        rule = keyed(options.unique, task, lambda: arguments(payload)) if options.unique else None
         return NewJob(
             queue=options.queue or queue,
             id=options.id or self._new_id(),

@@ -164,7 +164,9 @@ class Control:
             names.count(max_length, "max_length", most=limits.MAX_QUEUE_LENGTH)
         if lane_failure is not None:
             self._client.require(Feature.LANES)
-            policy = _lane_failure(lane_failure)
+            if lane_failure not in tuple(LaneFailure):
+                raise invalid("lane_failure", f"one of {', '.join(LaneFailure)}", names.shown(lane_failure))
+            policy = LaneFailure(lane_failure)
         return self._engine.configure(names.queue_name(queue), max_length=max_length, lane_failure=policy)
 
     aconfigure = asynchronous(configure)
@@ -220,9 +222,3 @@ class Control:
         check = None if known is None else known.spec.decode
         (check or as_arguments)(data)
         return data
-
-
-def _lane_failure(value: object) -> LaneFailure:
-    if not isinstance(value, str) or value not in tuple(LaneFailure):
-        raise invalid("lane_failure", f"one of {', '.join(LaneFailure)}", names.shown(value))
-    return LaneFailure(value)

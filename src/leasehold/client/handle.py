@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING, Final, Generic, TypeVar, cast
 
 from leasehold.client.client import asynchronous, blocking, seconds_or_none
@@ -180,7 +181,7 @@ class JobHandle(Generic[R]):
         if view is None or not view.state.ended:
             raise JobNotFound(f"Queue {self.queue!r} has no job {self.id!r}, or its record has expired.")
         if view.state is not State.COMPLETED:
-            raise failure(view)
+            raise _failure(view)
         value = self._results.decode(view.result)
         note = note_of(value)
         if note is not None:
@@ -197,40 +198,36 @@ def with_public_view(steps: Steps[JobView | None]) -> Steps[JobView | None]:
 class Waiting:
     """One wait for a result: the time that is left, and the last view that the caller got."""
 
-    def __init__(self, id: str, limit_s: float | None, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, id: str, limit_s: float | None) -> None:
         self._id = id
-        self._limit = limit_s
-        self._clock = clock
-        self._until = None if limit_s is None else clock() + limit_s
-        self._seen: tuple[object, ...] = ()
+        self._limit = math.inf if limit_s is None else limit_s
+        self._until = time.monotonic() + self._limit
+        self._seen: object = None
 
     def news(self, view: JobView | None) -> Iterator[JobView]:
         """Yield the view if the job has changed since the one before."""
-        shown = () if view is None else (view.state, view.progress, view.cancelling)
-        if view is not None and shown != self._seen:
+        shown = view and (view.state, view.progress, view.cancelling)
+        if view and shown != self._seen:
             self._seen = shown
             yield view
 
     def next_s(self) -> float:
         """Return the seconds until the next check: at most `RESULT_WAIT_MS`, because messages may be lost."""
-        most = RESULT_WAIT_MS / limits.SECOND
-        if self._until is None:
-            return most
-        left = self._until - self._clock()
+        left = self._until - time.monotonic()
         if left <= 0:
             raise ResultTimeout(
                 f"Job {self._id!r} did not end within {self._limit:g} s. Call `result` again to wait longer."
             )
-        return min(left, most)
+        return min(left, RESULT_WAIT_MS / limits.SECOND)
 
 
-def failure(view: JobView) -> JobFailed:
+def _failure(view: JobView) -> JobFailed:
     """Return the error for a job that ended without a result."""
-    error = view.error
+    state, error = view.state.value, view.error
     if error is None:
-        return JobFailed(view.state.value, "", f"The job ended in {view.state.value}.")
-    message = error.message if error.type else f"The job ended in {view.state.value}: {error.message}"
-    return JobFailed(view.state.value, error.type, message, error.traceback)
+        return JobFailed(state, "", f"The job ended in {state}.")
+    message = error.message if error.type else f"The job ended in {state}: {error.message}"
+    return JobFailed(state, error.type, message, error.traceback)
 
 
 def _over(view: JobView | None) -> bool:

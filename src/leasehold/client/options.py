@@ -89,7 +89,7 @@ class Options:
         if not options:
             return self
         check_names(options, known)
-        return replace(self, **_attempt(options), **_shape(options))
+        return replace(self, **_checked(options))
 
     def over(self, defaults: Options) -> Options:
         """Return these options, completed from `defaults`. The id is never a default."""
@@ -142,8 +142,8 @@ def timeout_on_wire(timeout: object) -> int:
     return NO_TIMEOUT_MS if timeout is None else names.duration_ms(timeout, "timeout")
 
 
-def _attempt(options: UsingOptions) -> dict[str, Any]:
-    """Check id, queue, time, timeout, retries and durability. None keeps the old value, except for the timeout."""
+def _checked(options: UsingOptions) -> dict[str, Any]:
+    """Check the options. None keeps the old value, except for timeout, lane and unique key: there it removes it."""
     changes: dict[str, Any] = {}
     if (id := options.get("id")) is not None:
         changes["id"] = names.job_id(id)
@@ -158,12 +158,6 @@ def _attempt(options: UsingOptions) -> dict[str, Any]:
         changes["retries"] = names.count(retries, "retries")
     if (durable := options.get("durable")) is not None:
         changes["durable"] = names.count(durable, "durable", most=limits.MAX_DURABLE)
-    return changes
-
-
-def _shape(options: UsingOptions) -> dict[str, Any]:
-    """Check the shape of the job. None keeps the old value, except for lane and unique key: there it removes it."""
-    changes: dict[str, Any] = {}
     if "lane" in options:
         lane = options["lane"]
         changes["lane"] = NO_LANE if lane is None else names.lane_name(lane)
@@ -186,27 +180,22 @@ def _check_no_delay(rule: UniqueRule) -> None:
     if rule.conflict is Conflict.POSTPONE:
         raise InvalidArgument("Debounce cannot go with delay or run_after: its seconds are the delay.")
     if rule.conflict is Conflict.RERUN:
-        raise InvalidArgument(
-            'on_conflict="rerun" cannot go with delay or run_after: the new run begins when the running job ends.'
-        )
+        raise InvalidArgument('on_conflict="rerun" cannot go with delay or run_after: it runs when the other job ends.')
 
 
 def _check_lasting(rule: UniqueRule) -> None:
-    """Refuse a key that ends before a persistent job does: it would let a second job in."""
+    """Refuse a key that ends before a persistent job does, and a rerun, which would wait for ever."""
     if rule.conflict is Conflict.RERUN:
-        raise InvalidArgument(
-            'persistent cannot go with on_conflict="rerun": the new run would wait for ever, because a persistent job '
-            "never completes."
-        )
-    if rule.until is Until.ENDED:
+        asked = 'on_conflict="rerun"'
+    elif rule.until is Until.ENDED:
         return
-    if rule.conflict is Conflict.POSTPONE:
+    elif rule.conflict is Conflict.POSTPONE:
         asked = "Debounce"
     elif rule.until is Until.STARTED:
         asked = 'a unique key until "started"'
     else:
         asked = "a unique key for a time (Throttle, or until=seconds)"
     raise InvalidArgument(
-        f"persistent cannot go with {asked}: the key would end before the job, and a second job could run. Use "
-        'until="ended", the default of Unique.'
+        f"persistent cannot go with {asked}: a persistent job never completes, and no other job with its key may run "
+        'meanwhile. Use until="ended", the default of Unique.'
     )

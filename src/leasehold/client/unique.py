@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
 
 from leasehold.core import limits, names
 from leasehold.core.errors import invalid
@@ -13,6 +13,8 @@ from leasehold.core.shape import Conflict, UniqueRule
 from leasehold.core.shape import Until as Span
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from leasehold.core.job import JobView
 
 MAX_WINDOW_MS: Final = 365 * limits.DAY
@@ -95,7 +97,7 @@ class Throttle:
 UniqueOption: TypeAlias = str | bool | Unique | Debounce | Throttle | None
 """The values of the option `unique`. A text is a key, True means the arguments; None and False mean: not unique."""
 
-_CONFLICTS = (Conflict.REJECT, Conflict.EXISTING, Conflict.REPLACE, Conflict.RERUN)
+_CONFLICTS: Final = get_args(OnConflict)
 
 
 def rule_of(value: object) -> UniqueRule | None:
@@ -124,15 +126,12 @@ def rule_of(value: object) -> UniqueRule | None:
             raise invalid("unique", "a key (text), True, Unique(...), Debounce(...), Throttle(...) or None", kind)
 
 
-def by_arguments(rule: UniqueRule) -> bool:
-    """Return whether the rule needs the job's arguments to have a key."""
-    return rule.key == _BY_ARGUMENTS
-
-
-def keyed(rule: UniqueRule, task: str | None, arguments: bytes) -> UniqueRule:
-    """Return the rule with the key for these arguments of this task (None: a raw payload)."""
+def keyed(rule: UniqueRule, task: str | None, arguments: Callable[[], bytes]) -> UniqueRule:
+    """Return the rule with its key: the user's, or that of the arguments of this task (None: a raw payload)."""
+    if rule.key != _BY_ARGUMENTS:
+        return rule
     # A task's name is never empty and has no zero byte, so different pairs give different bytes.
-    content = (task or "").encode() + b"\0" + arguments
+    content = (task or "").encode() + b"\0" + arguments()
     return replace(rule, key=_DIGEST + blake2b(content, digest_size=_DIGEST_BYTES).hexdigest())
 
 
@@ -155,9 +154,9 @@ def _stored_key(key: object) -> str:
 
 
 def _conflict(value: object) -> Conflict:
-    if not isinstance(value, str) or value not in _CONFLICTS:
+    if value not in _CONFLICTS:
         raise invalid("on_conflict", f"one of {', '.join(_CONFLICTS)}", names.shown(value))
-    return Conflict(value)
+    return Conflict(str(value))
 
 
 def _span(until: object) -> tuple[Span, int]:
