@@ -25,7 +25,7 @@ from leasehold.client.client import Client
 from leasehold.client.connections import Connections, Runner
 from leasehold.client.control import Control
 from leasehold.client.inspect import Inspect
-from leasehold.client.options import NO_TIMEOUT_MS, OF_SHAPE, Options
+from leasehold.client.options import NO_TIMEOUT_MS, NONE_GIVEN, OF_SHAPE
 from leasehold.client.queue import Queue
 from leasehold.core import names
 from leasehold.core.engine import Feature, FullEngine
@@ -195,7 +195,7 @@ class Leasehold:
         """
         own = rules_of(options, OF_RUN | OF_SHAPE | OF_TASK)
         shape: Any = {name: value for name, value in options.items() if name in OF_SHAPE}
-        defaults = Options().using(OF_SHAPE, **shape).check()
+        defaults = NONE_GIVEN.using(OF_SHAPE, **shape).check()
         policy = Policy(self._queue_name(queue), own, self._defaults, defaults, Place.of(run_in, max_memory))
         given = None if name is None else names.task_name(name)
 

@@ -12,7 +12,7 @@ from leasehold.client.call import TaskCall
 from leasehold.client.client import asynchronous, blocking
 from leasehold.client.enqueue import enqueue_all, enqueue_one
 from leasehold.client.handle import JobHandle
-from leasehold.client.options import OF_USING, Options, UsingOptions
+from leasehold.client.options import NONE_GIVEN, OF_USING, Options, UsingOptions
 from leasehold.core import names
 from leasehold.core.errors import InvalidArgument, invalid
 from leasehold.core.job import NewJob
@@ -50,7 +50,7 @@ class Task(Generic[P, R, C]):
         self.__wrapped__ = function
         self._client = client
         self._policy = policy
-        self._set(Options())
+        self._set(NONE_GIVEN)
         try:
             _ = self._signature
         except InvalidArgument as exc:
@@ -92,8 +92,8 @@ class Task(Generic[P, R, C]):
             thumbnail.using(priority=5, unique=True).enqueue("cat.png")
 
         `id`: the job's id; while a job with it exists, a second one is refused. `queue`: another queue. `delay`:
-        seconds or a `timedelta`. `run_after`: a `datetime` with a time zone. `timeout`: seconds for one attempt, None
-        for no limit. `retries`: how many attempts after the first. `durable`: how many replicas must have the job.
+        seconds or a `timedelta`. `run_after`: a `datetime` with a time zone. `timeout` and `retries`: as in
+        `Leasehold.task`. `durable`: how many replicas must have the job, or `NotDurable` is raised.
         `lane`: jobs with the same lane run one at a time, in the order of their enqueue; a retried job keeps its place.
         `lane_limit`: how many jobs of the lane may run at a time (1 to 1,000); above 1 there is no order.
         `priority`: -100 to 100, higher first; not with a lane. `unique`: refuse a second job with the same key until
@@ -126,9 +126,8 @@ class Task(Generic[P, R, C]):
         `DuplicateJob` (your own id exists), `NotUnique` (another job has the unique key), `UnsupportedFeature`,
         `QueueFull` and the errors of Redis.
         """
-        call = self.call(*args, **kwargs)
-        options = self._options_of(call)
-        return enqueue_one(self._client, self._new_job(call, options), self._results, options.durable)
+        job = self._new_job(self.call(*args, **kwargs), self._all_options)
+        return enqueue_one(self._client, job, self._results, self._all_options.durable)
 
     aenqueue = asynchronous(enqueue)
 

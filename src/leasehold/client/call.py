@@ -43,5 +43,4 @@ def as_arguments(payload: bytes) -> Arguments:
     match content:
         case [list() as args, dict() as kwargs]:
             return tuple(args), kwargs
-        case _:
-            raise PayloadInvalid(f"The payload does not fit. {expected}")
+    raise PayloadInvalid(f"The payload does not fit. {expected}")

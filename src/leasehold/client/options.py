@@ -130,6 +130,9 @@ class Options:
         return bool(self.delay_ms) or self.run_at_ms is not None
 
 
+NONE_GIVEN: Final = Options()
+
+
 def check_names(options: Mapping[str, object], known: frozenset[str]) -> None:
     """Refuse unknown options: raise `InvalidArgument`."""
     unknown = sorted(options.keys() - known)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from leasehold.client.client import asynchronous, blocking, seconds_or_none
 from leasehold.client.enqueue import enqueue_all, enqueue_one, settle_durably
 from leasehold.client.handle import JobHandle
-from leasehold.client.options import OF_JOB, OF_MANY, JobOptions, ManyOptions, Options
+from leasehold.client.options import NONE_GIVEN, OF_JOB, OF_MANY, JobOptions, ManyOptions, Options
 from leasehold.core import limits, names
 from leasehold.core.backoff import RetryBudget
 from leasehold.core.codec import encode_raw
@@ -38,14 +38,24 @@ _NOT_RELEASED = "job %r could not be released; it runs again after its lease exp
 
 
 class HeldJob:
-    """A job on a manual lease. True in a condition. `with` completes it at the end, or releases it after an error."""
+    """A job on a manual lease. True in a condition. `with` completes it at the end, or releases it after an error.
 
-    __slots__ = ("_queue", "_settled", "lease")
+    `task`: the task's name, None for a raw payload. `attempt` counts from 1: earlier failures and crashes, plus this
+    attempt. `token`: the fencing token, new with every claim of the job. `settled`: whether `complete`, `retry`, `fail`
+    or `release` was called with this job, even if it returned False.
+    """
+
+    __slots__ = ("_queue", "attempt", "id", "lease", "payload", "queue", "settled", "task", "token")
 
     def __init__(self, queue: Queue, lease: Lease) -> None:
-        self.lease = lease
         self._queue = queue
-        self._settled = False
+        self.lease = lease
+        self.id, self.queue = lease.record.id, lease.record.queue
+        self.task: str | None = lease.record.task
+        self.payload: bytes = lease.record.payload
+        self.attempt = lease.attempt
+        self.token: Token = lease.token
+        self.settled = False
 
     def __repr__(self) -> str:
         return f"<HeldJob {self.id!r} of queue {self.queue!r}, attempt {self.attempt}>"
@@ -53,47 +63,15 @@ class HeldJob:
     def __bool__(self) -> Literal[True]:
         return True
 
-    @property
-    def id(self) -> str:
-        return self.lease.record.id
-
-    @property
-    def queue(self) -> str:
-        return self.lease.record.queue
-
-    @property
-    def task(self) -> str | None:
-        """The task's name; None for a raw payload."""
-        return self.lease.record.task
-
-    @property
-    def payload(self) -> bytes:
-        return self.lease.record.payload
-
-    @property
-    def attempt(self) -> int:
-        """Counts from 1: earlier failures and crashes, plus this attempt."""
-        return self.lease.attempt
-
-    @property
-    def token(self) -> Token:
-        """The fencing token, new with every claim of the job."""
-        return self.lease.token
-
-    @property
-    def settled(self) -> bool:
-        """Whether `complete`, `retry`, `fail` or `release` was called with this job, even if it returned False."""
-        return self._settled
-
     def mark_settled(self) -> None:
         """Called by `Queue` after settling: the end of a `with` block then does nothing."""
-        self._settled = True
+        self.settled = True
 
     def __enter__(self) -> HeldJob:
         return self
 
     def __exit__(self, kind: object, error: object, tb: object) -> None:
-        if self._settled:
+        if self.settled:
             return
         if error is None:
             _check_completed(self, self._queue.complete(self))
@@ -182,7 +160,7 @@ class Queue:
         `InvalidArgument`, `DuplicateJob` (your own id exists), `NotUnique` (another job has the unique key),
         `UnsupportedFeature`, `QueueFull` and the errors of Redis.
         """
-        asked = Options().using(OF_JOB, **options)
+        asked = NONE_GIVEN.using(OF_JOB, **options)
         return enqueue_one(self._client, self._new_job(payload, asked), durable=asked.durable)
 
     aenqueue = asynchronous(enqueue)
@@ -200,7 +178,7 @@ class Queue:
         one = isinstance(payloads, (str, bytes, bytearray, memoryview, Mapping))
         if one or not isinstance(payloads, Iterable):
             raise invalid("payloads", "a list of payloads", type(payloads).__name__, "Use `enqueue` for one payload.")
-        asked = Options().using(OF_MANY, **options)
+        asked = NONE_GIVEN.using(OF_MANY, **options)
         return enqueue_all(self._client, [self._new_job(payload, asked) for payload in payloads], durable=asked.durable)
 
     aenqueue_many = asynchronous(enqueue_many)
