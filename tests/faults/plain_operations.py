@@ -82,7 +82,7 @@ PLAIN_WRITING: dict[str, Operation] = {
     "discard a parked job": Operation(1, act("discard", "q", "u"), ends=("u",)),
     "discard an end": Operation(1, act("discard", "q", "f"), ends=("f",)),
     "purge ready jobs": Operation(2, act("purge", "q", State.READY), ends=("r1", "r2")),
-    "purge scheduled jobs": Operation(2, act("purge", "q", State.SCHEDULED), ends=("s1", "s2")),
+    "purge scheduled jobs": Operation(3, act("purge", "q", State.SCHEDULED), ends=("s1", "s2")),
     "purge parked jobs": Operation(3, act("purge", "q", State.UNROUTABLE), ends=("u",)),
     "purge ends": Operation(1, act("purge", "q", State.FAILED), ends=("f",)),
 }

@@ -4,7 +4,7 @@
 -- Returns: {position of a lease that was lost...}, {{id, token, ms of its claim} that was not asked about...}, ms until
 -- something is due or -1
 -- Invariant: a worker that sends this in time is never taken for dead. Sending it again is harmless by nature.
---@include begin back due silence
+--@include begin back due silence orphaned
 local config, worker = cjson.decode(ARGV[1]), ARGV[2]
 allow_when_full()
 check_types()
@@ -17,19 +17,10 @@ local amnesty, before = note_activity(config, time, worker)
 if amnesty then
   _, again = reap(config, time, amnesty, before, @TEND_LIMIT@)
 end
-local lost, strays, asked = {}, {}, {}
-for i = 3, #ARGV, 2 do
-  local job = job_of(ARGV[i])
-  asked[ARGV[i]] = ARGV[i + 1]
-  if not (job and job.state == 'active' and job.token == ARGV[i + 1] and job.worker == worker) then
-    lost[#lost + 1] = (i - 3) / 2
-  end
-end
-for _, id in ipairs(call('ZRANGE', key('held:' .. worker), 0, -1)) do
+local held = {}
+for n, id in ipairs(call('ZRANGE', key('held:' .. worker), 0, -1)) do
   local job = job_of(id)
-  local age = time - job.started
-  if asked[id] ~= job.token and (age > 2 * @BEAT_MS@ or age < 0) then
-    strays[#strays + 1] = { id, job.token, tostring(job.started) }
-  end
+  held[n] = { id, job.token, tostring(job.started) }
 end
-return { lost, strays, until_next(time, again, next_due()) }
+local lost, orphaned = compare(time, held)
+return { lost, orphaned, until_next(time, again, next_due()) }

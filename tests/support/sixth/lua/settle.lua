@@ -57,5 +57,5 @@ for i = 5, #ARGV, 5 do
     letters[#letters + 1] = '0'
   end
 end
-give_back(config, time, { worker }, back)
+release_claims(config, time, { worker }, back)
 return remember(session, number, table.concat(letters))

@@ -1,14 +1,14 @@
--- leave: give back what a worker holds on a queue, to the front and in order; no attempt is counted. `crashed` 1: the
+-- leave: release the jobs that a worker holds on a queue, to the front and in order; no attempt is counted. `crashed` 1: the
 -- worker is dead, so its earliest claims count as crashed.
 -- KEYS[1] prefix
 -- ARGV session number config worker crashed
--- Returns: how many were given back, as text; `+` behind it: it holds more, so call again.
--- Invariant: what the worker still holds is kept by its lease; without any it is no longer in `holders`.
+-- Returns: how many jobs were released, as text; `+` behind it: the worker holds more, so call again.
+-- Invariant: the jobs that the worker still holds are kept by its lease; without any it is no longer in `holders`.
 --@include begin types remember back
 local session, number, worker, crashed = ARGV[1], ARGV[2], ARGV[4], ARGV[5]
 local config = cjson.decode(ARGV[3])
 --@include transition
 local entries, time = {}, clock()
 collect(entries, worker, crashed == '1')
-local count, rest = give_back(config, time, { worker }, entries)
+local count, rest = release_claims(config, time, { worker }, entries)
 return remember(session, number, count .. (rest and '+' or ''))

@@ -4,7 +4,7 @@
 -- Returns: a string of one character a job: 1 added, 0 existed; - for a call without jobs, which gives up a move.
 -- Invariant: a job that was added is in `jobs` and in exactly one of `ready` and `scheduled`. Without room for all nothing
 -- is added.
---@include begin remember wake forget admit large layout begun
+--@include begin remember wake forget admit large layout tokens
 local session, number, room = ARGV[1], ARGV[2], tonumber(ARGV[3])
 --@include once
 if #ARGV == 3 then

@@ -5,7 +5,7 @@
 -- unique key (see `resolve`); then `<length>:<id>` of the other job for every letter.
 -- Invariant: a job that was added is in `jobs` and in exactly one of its lane, the list of its priority, `ready`,
 -- `scheduled` and `again`. Without room for all nothing is added.
---@include begin types remember find ends admit large layout begun
+--@include begin types remember find ends admit large layout tokens
 local session, number, room = ARGV[1], ARGV[2], tonumber(ARGV[3])
 --@include once
 local time, micros = clock()
@@ -52,7 +52,7 @@ local function rewrite(id, old, record)
   call('HSET', key('jobs'), id, line .. '\n' .. payload)
 end
 
--- Another job has the key: j nothing was done, e the other job is as good, p and d it got the payload (d: and waits anew),
+-- Another job has the key: j nothing was done, e the other job is as good, p and d it got the payload (d: and waits again from now),
 -- a the one that runs after it got the payload; nil: this one is to run after it.
 local function resolve(policy, wait, unique, other, record)
   local state, _, old = find_owner(unique, other)

@@ -53,7 +53,7 @@ if call('EXISTS', key('unroutable')) == 1 and hold_left('', time) == 0 then
   end
 end
 if call('EXISTS', key('jobs')) == 0 then call('HDEL', key('meta'), 'large') end
--- The counters of a queue that nobody uses any more are forgotten in the end.
+-- The counters of an unused queue are forgotten in the end.
 call('PEXPIRE', key('meta'), meta_ttl_ms)
 local poison = redis.pcall('LPOP', key('poison'), @POISON_MAX@)
 return { promoted, reclaimed, pruned, unparked, more and 1 or 0, poison and not poison.err and poison or {} }

@@ -21,7 +21,7 @@ local function add(id, due, worker, claim)
   end
 end
 
--- Whether an entry is a ghost: as many of a name as are counted, from the front on.
+-- Whether an entry is a tombstone: as many of a name as are counted, from the front on.
 local passed = {}
 local function is_passed(name)
   if not passed[name] then passed[name] = tonumber(call('HGET', key('ghosts'), name) or 0) end
@@ -29,7 +29,7 @@ local function is_passed(name)
   return passed[name] >= 0
 end
 
--- The next job of a lane, if it is not too far behind ghosts.
+-- The next job of a lane, if it is not too far behind tombstones.
 local function head_of(from)
   for _, entry in ipairs(call('LRANGE', key('lane:' .. from), 0, limit)) do
     local id = lanes.entry_of(entry)
@@ -37,8 +37,8 @@ local function head_of(from)
   end
 end
 
--- What tells an entry of a list from a later one of the same name: of a lane in `turns` its next entry, of a job when it was
--- enqueued and how often it failed or crashed. '' for one that waits no longer: its entry is a ghost, which stays where it is.
+-- The mark of an entry, different for a later one of the same name: of a lane in `turns` its next entry, of a job when it was
+-- enqueued and how often it failed or crashed. '' for one that waits no longer: its tombstone stays where it is.
 local function mark_of(list, entry)
   if list == 'turns' then return call('LINDEX', key('lane:' .. entry), 0) or '' end
   local id = lanes.entry_of(entry)
@@ -46,22 +46,22 @@ local function mark_of(list, entry)
   return enqueued and enqueued .. ' ' .. string.match(call('HGET', key('tries'), id) or '', '^[^\n]*') or ''
 end
 
--- Read on in a list. Which entries are ghosts is known by counting from the front, so a list with ghosts is read from there.
--- Further behind than one call may look, a job that was enqueued again may be shown at its ghost, too.
-local haunted, look = call('EXISTS', key('ghosts')) == 1, @MAX_GHOST_LOOK@
+-- Read on in a list. Tombstones are counted from the front, so a list with tombstones is read from there.
+-- Further behind than one call may look, a job that was enqueued again may be shown at its tombstone, too.
+local has_tombstones, look = call('EXISTS', key('ghosts')) == 1, @MAX_GHOST_LOOK@
 local function read_list(list, busy)
   local name, size, passed = key(list), call('LLEN', key(list)), 0
   if cursor.place == list then
     passed = passed_in_list(name, 1, function(entry) return mark_of(list, entry) end)
   end
-  local may_haunt = haunted and list ~= 'isolated'
-  if not may_haunt or passed + skip + left > look then
+  local may_skip = has_tombstones and list ~= 'isolated'
+  if not may_skip or passed + skip + left > look then
     local jump = math.min(skip, size - passed)
     passed, skip = passed + jump, skip - jump
   end
-  local is_counted = may_haunt and list ~= 'turns' and passed + left <= look
+  local is_counted = may_skip and list ~= 'turns' and passed + left <= look
   local from = is_counted and 0 or passed
-  local count = may_haunt and look or left
+  local count = may_skip and look or left
   local at = passed
   for n, entry in ipairs(left > 0 and count > 0 and call('LRANGE', name, from, from + count - 1) or {}) do
     local id = list == 'turns' and head_of(entry) or list ~= 'turns' and lanes.entry_of(entry)

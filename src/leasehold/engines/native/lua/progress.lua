@@ -1,7 +1,7 @@
--- progress: note how far a held job is, and tell who watches it.
+-- progress: note the progress of a held job, and publish it to its watchers.
 -- KEYS[1] prefix
 -- ARGV worker id token text
--- Returns: 1, or 0 when the lease is no longer ours.
+-- Returns: 1, or 0 when the worker does not hold the lease.
 -- Invariant: only the holder of the token can. Sending it again is harmless: the next one replaces it.
 --@include begin
 local worker, id, token, text = ARGV[1], ARGV[2], ARGV[3], ARGV[4]

@@ -1,4 +1,4 @@
--- quiet: ask a worker to start nothing new, or to go on.
+-- quiet: ask a worker to start no new jobs, or to resume.
 -- KEYS[1] prefix
 -- ARGV session number worker quiet ttl_ms channel
 -- Returns: 1, or 0 when no such worker has shown itself.

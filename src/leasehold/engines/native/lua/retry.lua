@@ -8,7 +8,7 @@
 local session, number, id, edited, payload = ARGV[1], ARGV[2], ARGV[3], ARGV[4] == '1', ARGV[5]
 --@include transition
 local state, detail, record = find(id)
--- The record with the new payload. One that nobody of ours wrote becomes one, of a raw payload.
+-- The record with the new payload. A malformed one becomes that of a raw payload.
 local function edit(record)
   if not edited then return record end
   local line, words = string.match(record, '^(%d+ [^ \n]+([^\n]*))\n')
@@ -16,8 +16,8 @@ local function edit(record)
   return (words == '' and line or digits(clock()) .. '000000 *') .. '\n' .. payload
 end
 
--- Its key is its own again, if nobody else has it. Who blocks a lane and had its key only until its start, or for a time,
--- runs without: the one that has it may be behind it in the lane.
+-- Take the job's unique key, if no other job has it. A job that blocks a lane and had its key only until its start, or for a
+-- time, runs without: the job that has the key may be behind it in the lane.
 local function take_key(shape)
   local mode, unique = uniques.key_of(shape)
   local owner = mode and uniques.rival(unique, clock())

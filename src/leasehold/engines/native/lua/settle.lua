@@ -136,7 +136,7 @@ if #completed > 0 then
 end
 -- Jobs that were released or have crashed go to the front, in the order of their claims.
 table.sort(front, function(a, b) return a[1] > b[1] end)
-put_back(config, time, front)
+requeue(config, time, front)
 if #gone > 0 then
   call('HDEL', held_key, unpack(gone))
   retire(worker)

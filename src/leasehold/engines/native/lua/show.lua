@@ -3,7 +3,7 @@
 -- ARGV id watch_ms
 -- Returns: {} or {state, record, tries, due, worker, claim, end, progress, cancelling}, '' where it does not apply. `worker`:
 -- of one that waits, the one that takes nothing else for now, see lib/company.
--- Invariant: nothing of the job is changed; the note that somebody waits goes away by itself.
+-- Invariant: nothing of the job is changed; the note that a caller waits expires.
 --@include begin find company
 local id, watch_ms = ARGV[1], tonumber(ARGV[2])
 local state, detail, record, claim = find(id)

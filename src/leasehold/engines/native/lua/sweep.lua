@@ -3,7 +3,7 @@
 -- ARGV session number config state lane after limit body signal queue
 -- body: of their end; '': the jobs are removed, with all their records.
 -- Returns: `held more ended requested after`: 1 when the queue, or the lane, has been on hold since the last call, 0 when
--- this place has been seen to its end (jobs that come there later may stay), jobs ended, workers asked, and where to go on.
+-- this place has been seen to its end (jobs that come there later may stay), jobs ended, workers asked, and where to continue.
 -- State `claimed` is `active`, for another look: it counts the jobs that were not asked before.
 -- Invariant: the jobs are in `cancelled`, or gone, or active and in `cancelling`. Where they wait, the queue, or the lane, is
 -- on hold until `release`.
@@ -48,7 +48,7 @@ local function end_wanted(ids, entries, take_out)
   end
 end
 
--- Where to go on in a place whose front is served meanwhile: behind the last entry that was passed over. When that entry has
+-- Where to continue in a place whose front is served meanwhile: behind the last entry that was passed over. When that entry has
 -- gone, those before it have gone, too, or may be looked at again.
 local function start_of(rank) return rank and rank + 1 or 0 end
 

@@ -2,7 +2,7 @@
 -- KEYS[1] prefix
 -- ARGV session number config worker limit lease_ms kind alone of_lane
 -- `kind`: how many jobs the worker runs at one time; or h, a lease by hand; or n, a lease of the drop-in client.
--- `alone`: whether the worker could run a job alone: now, beside (suspects that have run for long), soon, or no. There are no lanes.
+-- `alone`: whether the worker could run a job alone: now, beside (suspects that have run for long), soon, or no. `of_lane` is not used.
 -- Returns: {ms until more is due or -1, {id, data, token, failures, crashes}..., {dropped id...}, how}. `how` above 0: the job
 -- runs alone, and the worker claims nothing beside it for `how` ms; -1: a job waits until this worker can run it alone; else 0.
 -- Invariant: a claimed id has left `queue`, is once in `processing`, and has a lease on the wire whose value is a token

@@ -2,7 +2,7 @@
 -- KEYS[1] prefix
 -- ARGV session number id token worker
 -- Returns: '1', or the answer that is remembered; or '', nothing was done, and `settle` is to be called.
--- Invariant: that of `settle`. Whatever needs more than a look is left to it.
+-- Invariant: that of `settle`. All special cases are left to it.
 local call, prefix, session, number, id = redis.call, KEYS[1], ARGV[1], ARGV[2], ARGV[3]
 local value, done = ARGV[4] .. ' ' .. ARGV[5], prefix .. ':done:' .. session
 local last, answer = string.match(call('GET', done) or '', '^(%d+) (.*)$')
@@ -49,6 +49,6 @@ if marked then
 end
 call('DEL', item, old, new)
 call('HDEL', prefix .. ':leased', id)
-redis.pcall('HINCRBY', prefix .. ':meta', 'completed', '1') -- whatever somebody else has put there: the item is done
+redis.pcall('HINCRBY', prefix .. ':meta', 'completed', '1') -- another program's data there is no reason to fail: the item is done
 call('SET', done, number .. ' 1', 'PX', '@ANSWER_TTL_MS@')
 return '1'

@@ -1,8 +1,8 @@
--- deep: put back items that have been in neither list for a time.
+-- deep: requeue items that have been in neither list for a time.
 -- KEYS[1] prefix
 -- ARGV config most id...
--- Returns: {items put back, items noted for the next time, {id that is still to be searched for...}}
--- Invariant: an item goes to the left end of `queue` when it had no lease and was in no list twice, `stray` ms apart, and is
+-- Returns: {items requeued, items noted for the next time, {id that is still to be searched for...}}
+-- Invariant: an item goes to the left end of `queue` when it had no lease and was in no list twice, `config.stray` ms apart, and is
 -- in none now. (Another producer makes an item and lists it in two steps.) Searches the lists for at most `most` ids.
 -- Sending it again is harmless.
 --@include begin types marks leases

@@ -1,4 +1,4 @@
--- discard: remove an item that nobody holds, with all its records.
+-- discard: remove an item that is not held, with all its records.
 -- KEYS[1] prefix
 -- ARGV session number id
 -- Returns: '1', or '0' when there is no such item, or it is held.

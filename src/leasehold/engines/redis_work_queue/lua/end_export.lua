@@ -12,7 +12,7 @@ local kept = call('LRANGE', key('meta:moving'), 0, -1)
 if kept[1] ~= move then
   return 0
 end
-local function put_back(n, command)
+local function requeue(n, command)
   -- An item that another client added meanwhile under this id replaces it, as in the queue.
   call('SETNX', key('item:' .. kept[2 * n + 2]), kept[2 * n + 3])
   call(command, key('queue'), kept[2 * n + 2])
@@ -20,14 +20,14 @@ end
 for n = 1, #letters do
   local letter, id = string.sub(letters, n, n), kept[2 * n + 2]
   if letter == '0' then
-    put_back(n, 'LPUSH')
+    requeue(n, 'LPUSH')
   elseif letter == '1' and call('EXISTS', key('item:' .. id)) == 0 then
     remove_item(id)
   end
 end
 for n = #letters, 1, -1 do
   if string.sub(letters, n, n) == 'b' then
-    put_back(n, 'RPUSH')
+    requeue(n, 'RPUSH')
   end
 end
 call('DEL', key('meta:moving'))

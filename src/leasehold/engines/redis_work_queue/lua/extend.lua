@@ -1,7 +1,7 @@
 -- extend: let an item be held for `ms` from now.
 -- KEYS[1] prefix
 -- ARGV session number config worker id token ms
--- Returns: '1', or '0' when the lease is no longer ours.
+-- Returns: '1', or '0' when the worker does not hold the lease.
 -- Invariant: only the holder of the token can extend.
 --@include begin types remember leases claims
 local session, number, worker, id = ARGV[1], ARGV[2], ARGV[4], ARGV[5]

@@ -5,7 +5,7 @@
 -- is due or -1
 -- Invariant: a renewed lease is on the wire with a new time to live; a lease that another client has taken, or whose item is
 -- gone, is forgotten. Sending it again is harmless.
---@include begin types back duework
+--@include begin types back duework orphaned
 local config, worker = cjson.decode(ARGV[1]), ARGV[2]
 local held_key = key('held:' .. worker)
 allow_when_full()
@@ -38,25 +38,10 @@ if #ids > 0 then
 end
 local _, _, next_ms = run_due(config, time, @TEND_LIMIT@, worker)
 ids = call('ZRANGE', held_key, 0, -1)
-local found = #ids > 0 and call('HMGET', key('leased'), unpack(ids)) or {}
-local held, known = {}, {}
-for n, id in ipairs(ids) do held[id] = claim_of(found[n]) end
-local lost, strays = {}, {}
-for i = 3, #ARGV, 2 do
-  local id = ARGV[i]
-  if held[id] and held[id].token == ARGV[i + 1] then
-    known[id] = true
-  else
-    lost[#lost + 1] = (i - 3) / 2
-  end
+local held = {}
+for n, text in ipairs(#ids > 0 and call('HMGET', key('leased'), unpack(ids)) or {}) do
+  local claim = claim_of(text)
+  if claim then held[#held + 1] = { ids[n], claim.token, claim.claimed } end
 end
--- The reply of a claim younger than two heartbeats may still be on its way to the worker. A claim of a time to come is from
--- before the clock was set back.
-for _, id in ipairs(ids) do
-  local claim = held[id]
-  local age = claim and time - tonumber(claim.claimed)
-  if claim and not known[id] and (age >= 2 * @BEAT_MS@ or age < 0) and #strays < 100 then
-    strays[#strays + 1] = { id, claim.token, claim.claimed }
-  end
-end
-return { lost, strays, next_ms }
+local lost, orphaned = compare(time, held)
+return { lost, orphaned, next_ms }

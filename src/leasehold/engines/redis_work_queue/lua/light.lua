@@ -1,10 +1,10 @@
 -- light: look through a page of `processing`, from the oldest id on, for ids without a lease.
 -- KEYS[1] prefix
 -- ARGV config start count own
--- Returns: {ids looked at, put back into the queue, dropped without an item, noted for the next time, where the next page
+-- Returns: {ids looked at, requeued, dropped without an item, noted for the next time, where the next page
 -- begins or -1 at the end of the list}
--- Invariant: an id without a lease returns to the left end of `queue` after it was seen so twice, `stray` ms apart. (Another
--- client takes an id and writes its lease in two steps.) An id whose lease was ours returns at once if `own` is 1, else
+-- Invariant: an id without a lease returns to the left end of `queue` after it was seen so twice, `config.stray` ms apart. (Another
+-- client takes an id and writes its lease in two steps.) An id whose lease was Leasehold's returns at once if `own` is 1, else
 -- when it is due. `start` -1: where the last page of any caller ended. Sending it again is harmless.
 --@include begin types marks leases retire crashes
 local config, start, count, own = cjson.decode(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4] == '1'
@@ -23,7 +23,7 @@ local claims = call('HMGET', key('leased'), unpack(page))
 local marks = call('EXISTS', key('unleased')) == 1
 local gone, back, ghosts, marked, alive, seen = {}, {}, 0, {}, {}, {}
 
--- Whether an id without a lease may be put back now.
+-- Whether an id without a lease may be requeued now.
 local function is_abandoned(id, claim)
   if claim then
     -- `run_due` finds those that it knows of.
@@ -59,7 +59,7 @@ local function has_crashed(id, claim)
   return may_crash(claim) and (not earliest[worker] or earliest[worker][id])
 end
 
--- End a lease of ours that its worker has not kept. Answers where the item belongs: `queue`, `processing`, or `aside`.
+-- End a lease of Leasehold's that its worker has not kept. Answers where the item belongs: `queue`, `processing`, or `aside`.
 local function lapse(id, claim, data)
   local place = nil
   if has_crashed(id, claim) then

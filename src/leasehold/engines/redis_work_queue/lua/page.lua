@@ -19,7 +19,7 @@ local function add(id)
   end
 end
 
--- The mark of an entry of the queue, which tells it from a later entry of the same id.
+-- The mark of an entry of the queue, which distinguishes it from a later entry of the same id.
 local function mark_of(id)
   return string.match(call('HGET', key('attempts'), id) or '', '^%d+ %d+') or '-'
 end

@@ -11,7 +11,7 @@ if not place or place == 'ready' or place == 'active' then return remember(sessi
 if edited ~= '1' then
   data = ended and call('HGET', key('kept'), id) or call('GET', key('item:' .. id))
 end
--- An item of this id that somebody has added since is another one.
+-- An item of this id that a client has added since is another one.
 if not data or (ended and call('EXISTS', key('item:' .. id)) == 1) then
   return remember(session, number, '0')
 end

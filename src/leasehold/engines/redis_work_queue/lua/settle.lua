@@ -3,7 +3,7 @@
 -- ARGV session number config worker (id token kind ms task body size)...
 -- kind: c completed, r retry, l released, k crashed, u unroutable, f failed, b broken, x cancelled. ms: the delay of a retry.
 -- Returns: a string of one character for each settlement: 1 settled, 0 lease lost.
--- Invariant: a settled job has no lease of ours, and is completed (its item is gone), in `queue`, waiting for a retry (in
+-- Invariant: a settled job has no lease of Leasehold's, and is completed (its item is gone), in `queue`, waiting for a retry (in
 -- `processing` with a lease of its own, and in `later`), or aside in `kept`. A raw payload that the worker has no handler
 -- for goes to the left end of `queue`, for other workers.
 --@include begin types remember back plain
@@ -134,7 +134,7 @@ for _, id in ipairs(again) do off[#off + 1] = id end
 local there, moved = leave_processing(off), {}
 for _, id in ipairs(off) do
   if not there[id] then
-    moved[#moved + 1] = id -- by somebody else's cleaner
+    moved[#moved + 1] = id -- by another client's cleaner
   end
 end
 if #moved > 0 then take_out(key('queue'), moved, false) end
@@ -157,7 +157,7 @@ end
 -- Jobs that were released or have crashed go to the front, in the order of their claims.
 if #front > 0 then
   table.sort(front, by_token)
-  put_back(config, time, front)
+  requeue(config, time, front)
 end
 if #gone > 0 then
   call('HDEL', key('leased'), unpack(gone))

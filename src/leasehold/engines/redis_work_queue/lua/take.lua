@@ -2,7 +2,7 @@
 -- KEYS[1] prefix
 -- ARGV session number worker lease_ms grace_ms
 -- Returns: {data, id, token}; an empty list, the queue is empty; or 0, nothing was done, and `claim` is to be called.
--- Invariant: that of `claim`. Whatever needs more than a look is left to it.
+-- Invariant: that of `claim`. All special cases are left to it.
 local call, prefix, number, worker = redis.call, KEYS[1], ARGV[2], ARGV[3]
 local done = prefix .. ':done:' .. ARGV[1]
 call('DEL', prefix .. ':full') -- so that it runs at the memory limit as well
@@ -21,14 +21,14 @@ end
 local queue, processing, due, later = prefix .. ':queue', prefix .. ':processing', prefix .. ':due', prefix .. ':later'
 local id = call('LMOVE', queue, processing, 'RIGHT', 'LEFT')
 if not id then
-  -- Nothing else to do. What has lapsed, is to be tried again, or was a dead worker's, comes back with `claim`.
+  -- Expired leases, due retries and jobs of dead workers come back with `claim`.
   for _, times in ipairs({ due, later, prefix .. ':holders' }) do
     local first = call('ZRANGE', times, 0, 0, 'WITHSCORES')[2]
     if first and tonumber(first) <= tonumber(time) then return 0 end
   end
   return {}
 end
--- From here on, whatever is not as it should be puts the item back first.
+-- From here on, a special case first returns the item to the queue.
 local function back(answer)
   call('LMOVE', processing, queue, 'LEFT', 'RIGHT')
   return answer

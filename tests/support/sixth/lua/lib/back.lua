@@ -7,7 +7,7 @@ local function collect(entries, worker)
   end
 end
 
-local function give_back(config, time, workers, entries)
+local function release_claims(config, time, workers, entries)
   table.sort(entries, function(one, other) return one[2] > other[2] end)
   for _, entry in ipairs(entries) do
     call('ZREM', key('held:' .. entry[3]), entry[1])

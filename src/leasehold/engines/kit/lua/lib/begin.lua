@@ -14,8 +14,8 @@ end
 -- Tokens exceed the 14 digits that Lua prints of a number by itself.
 local function digits(number) return string.format('%.0f', number) end
 
--- At maxmemory Redis refuses a script whose first write may need memory. What lets work end must go on, so it writes
--- something that needs none first. (The `#!lua` flag for this does not exist on Redis 6.2.)
+-- At maxmemory Redis refuses a script whose first write may need memory. Operations that end work must still run, so they
+-- first write something that needs none. (The `#!lua` flag for this does not exist on Redis 6.2.)
 local function allow_when_full()
   call('DEL', key('full'))
 end

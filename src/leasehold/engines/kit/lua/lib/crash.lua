@@ -20,6 +20,12 @@ local function crash_of(config, time, kind, claimed)
   return kind == 'h' and 'known' or 'shared'
 end
 
+-- The error of a job that crashed too often.
+local function crash_body(crashes)
+  local message = 'What ran this job died or stalled ' .. crashes .. ' times.'
+  return cjson.encode({ type = 'Crashed', message = message, traceback = '' })
+end
+
 -- Whether a crash is the job's own for certain.
 local function is_own(how) return how == 'alone' or how == 'known' end
 

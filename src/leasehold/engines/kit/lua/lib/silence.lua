@@ -1,9 +1,9 @@
--- lib silence: which workers are dead. `holders` says until when each worker that holds something is believed alive,
--- `suspects` since when it is not. How work is taken from the dead (`collect`, `give_back`) is the engine's own.
+-- lib silence: which workers are dead. `holders` has the deadline of each worker that holds jobs, `suspects` the time
+-- when a worker was first found past it. How an engine takes jobs from a dead worker is its own (`collect`, `release_claims`).
 --@include layout
 
--- Redis' clock was set back: deadlines written before would hide dead workers for as long. That of the worker which
--- comes by (`beating`) was written just now.
+-- Redis' clock was set back by this many ms: deadlines written before would hide dead workers for that time. The deadline of
+-- the calling worker (`beating`) was written just now.
 local function rewind(by, beating)
   for _, worker in ipairs(call('ZRANGE', key('holders'), 0, @MAX_HOLDERS@ - 1)) do
     if worker ~= beating then call('ZINCRBY', key('holders'), -by, worker) end
@@ -11,7 +11,7 @@ local function rewind(by, beating)
   call('DEL', key('suspects'))
 end
 
--- Note that somebody comes by: `meta.seen` is the last time that anybody did. Answers until when nobody is judged, when
+-- Note the time of a call of a worker: `meta.seen` is the time of the last one. Answers until when no worker is declared dead, when
 -- the outage before that began, and by how much the clock was set back, 0 as a rule. Answers nil and changes nothing when a
 -- newer release has written to the queue: its claims may have another form, so only its own workers take jobs back.
 local function note_activity(config, time, beating)
@@ -34,11 +34,10 @@ local function note_activity(config, time, beating)
   return amnesty, before, back
 end
 
--- Silence is judged in two steps, a grace period apart: a worker that is alive clears the suspicion with its next heartbeat.
--- Right after an outage nobody is judged but those who were long silent before it (`before`: when it began): else
--- workers that call only now and then would never notice a dead worker.
--- Answers jobs given back, when to look again, and whether some of the dead still hold jobs that are to come back: whoever
--- claimed now would get a later one of them before an earlier one.
+-- Declare workers dead in two steps, a grace period apart: a live worker clears the suspicion with its next heartbeat. Right
+-- after an outage only workers that were silent long before it (`before`: when it began) are declared dead: else workers that call
+-- only now and then would never notice a dead one. Answers the jobs released, when to look again, and whether dead workers still
+-- hold jobs: a claim would take a later one of them before an earlier one.
 local function reap(config, time, amnesty, before, limit)
   local lapsed = call('ZRANGEBYSCORE', key('holders'), '-inf', time, 'WITHSCORES', 'LIMIT', 0, 100)
   local dead, entries, again = {}, {}, nil
@@ -51,8 +50,8 @@ local function reap(config, time, amnesty, before, limit)
     end
     local verdict = since + config.grace
     if deadline > before - config.outage then verdict = math.max(verdict, amnesty) end
-    -- All of a worker or nothing, for the order. An engine may give back a part of that: the latest claims, so that the
-    -- others come before them. The worker is dead until the last of them is back. What one may hold is limited.
+    -- All jobs of a worker or none, for the order. An engine may release a part of them: the latest claims, so that the
+    -- others come before them. The worker stays dead until its last job is released.
     if time >= verdict and #entries < limit then
       dead[#dead + 1] = worker
       collect(entries, worker, true)
@@ -60,7 +59,7 @@ local function reap(config, time, amnesty, before, limit)
       again = verdict
     end
   end
-  local reclaimed, rest = give_back(config, time, dead, entries)
+  local reclaimed, rest = release_claims(config, time, dead, entries)
   return reclaimed, rest and time or again, rest
 end
 

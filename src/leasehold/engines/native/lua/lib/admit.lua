@@ -36,7 +36,7 @@ local function has_ended(id, time)
   return false
 end
 
--- Of these jobs that wait for their time, one may be the next: then somebody idle must learn when to look again.
+-- Of these jobs that wait for their time, one may be the next: then an idle worker must learn when to look again.
 local function wake_for_next(later)
   if later[call('ZRANGE', key('scheduled'), 0, 0)[1]] then wake_one() end
 end

@@ -9,10 +9,10 @@ local function note_poison(id)
   redis.pcall('PEXPIRE', key('poison'), @POISON_TTL_MS@)
 end
 
--- How many more jobs this call may give back, and whether it leaves some of them to the next call.
+-- How many more jobs this call may release, and whether it leaves some of them to the next call.
 local room, left = @BACK_MOST@, false
 
--- Put a job to the front of its lane or its priority, or add it to `out` for one of the two lists that `put_back` writes. A
+-- Put a job to the front of its lane or its priority, or add it to `out` for one of the two lists that `requeue` writes. A
 -- suspect of a lane goes back into its lane: the claim in whose turn it is isolates it.
 local function line_up_again(config, id, shape, doubtful, out)
   local lane = shape ~= '' and shapes.word(shape, 'l')
@@ -36,9 +36,7 @@ local function bring_back(config, time, entry, tries, asked, out)
   if asked then
     end_badly(config, time, 'cancelled', id, failures, crashes, digits(token), worker, claimed, asked)
   elseif broken then
-    local message = 'What ran this job died or stalled ' .. crashes .. ' times.'
-    local body = cjson.encode({ type = 'Crashed', message = message, traceback = '' })
-    end_badly(config, time, 'broken', id, failures, crashes, digits(token), worker, claimed, body)
+    end_badly(config, time, 'broken', id, failures, crashes, digits(token), worker, claimed, crash_body(crashes))
     note_poison(id)
   else
     if crash or (tries and shape ~= '') then
@@ -53,7 +51,7 @@ end
 -- Bring leases back, for entries {token, id, claimed, worker, crashed, shape, kind of claim} with the highest token first:
 -- each job goes to the very front, so the jobs end up in the order of their claims. Suspects go to `isolated`.
 -- Answers how many entries were handled: with `bounded`, as far as there is room.
-local function put_back(config, time, entries, bounded)
+local function requeue(config, time, entries, bounded)
   if #entries == 0 then return 0 end
   local ids, done = {}, 0
   for n, entry in ipairs(entries) do
@@ -86,7 +84,7 @@ local function put_back(config, time, entries, bounded)
   return done
 end
 
--- Add what a worker holds to `entries`; of more than this call may give back, the latest claims. With `crashed` the earliest
+-- Add what a worker holds to `entries`; of more than this call may release, the latest claims. With `crashed` the earliest
 -- claims count as crashed: as many as can have been running, which is twice the worker's slots, since some jobs may just have
 -- ended. The others were claimed ahead and had not started. It does not matter that the latest claims may be back already.
 local function collect(entries, worker, crashed)
@@ -122,11 +120,11 @@ local function no_longer_held(entries)
   for worker, ids in pairs(by_worker) do call('HDEL', key('held:' .. worker), unpack(ids)) end
 end
 
--- Give back these claims of these workers in one order, the latest first, up to the limit of a call. The rest is still held,
+-- Release these claims of these workers in one order, the latest first, up to the limit of a call. The rest is still held,
 -- so the next call finds it and puts it in front of these. Answers how many came back, and whether some are left.
-local function give_back(config, time, workers, entries)
+local function release_claims(config, time, workers, entries)
   table.sort(entries, function(a, b) return a[1] > b[1] end)
-  local done = put_back(config, time, entries, true)
+  local done = requeue(config, time, entries, true)
   for n = #entries, done + 1, -1 do entries[n], left = nil, true end
   no_longer_held(entries)
   for _, worker in ipairs(workers) do retire(worker) end

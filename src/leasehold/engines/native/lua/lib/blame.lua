@@ -6,7 +6,7 @@ local blame = setmetatable({ function(my)
     return shape ~= '' and shapes.word(shape, 'k') ~= nil and is_steady(config, time, claimed, '')
   end
 
-  -- Set the fifth value of the entries of `put_back`, where it is true, to how the job crashed (see `crash_of`), or to
+  -- Set the fifth value of the entries of `requeue`, where it is true, to how the job crashed (see `crash_of`), or to
   -- false for a job beside one that ran alone.
   function my.assign(config, time, entries)
     local alone = {}

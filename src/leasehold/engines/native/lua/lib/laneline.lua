@@ -38,7 +38,7 @@ local lane_line = setmetatable({ function(my)
 
   -- Put a job back to the front of its lane, behind the jobs before it that are back already. A job whose rank is
   -- forgotten, since it had ended, goes before all others, also before those that are still to come back.
-  function my.put_back(lane, id)
+  function my.requeue(lane, id)
     local list, _, rank = key('lane:' .. lane), lanes.occupied_by(id)
     rank = rank or '0'
     lanes.change(lane, true, function()

@@ -29,7 +29,7 @@ local shapes = setmetatable({ function(my)
   function my.place(id, shape, first)
     local lane, priority = my.word(shape, 'l'), my.word(shape, 'p')
     if lane and first then
-      lane_line.put_back(lane, id)
+      lane_line.requeue(lane, id)
     elseif lane then
       lane_line.append(lane, { id }, tonumber(my.word(shape, 'n') or 1))
     else

@@ -23,7 +23,7 @@ local function pop_some(list, wanted)
 end
 
 -- Take up to `count` jobs from the front of a list. Entries without a job must not hide the jobs behind them, so the search
--- goes on up to the limit of a call.
+-- continues up to the limit of a call.
 local function take_list(list, count)
   local goal = #jobs + count
   while #jobs < goal and looked < limit + @MAX_LOOK@ and read < @CLAIM_BYTES@ do

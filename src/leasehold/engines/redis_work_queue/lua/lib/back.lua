@@ -19,7 +19,7 @@ end
 -- Bring leases back, for entries {id, claim, crashed} with the highest token first: each job goes to the very front, so the jobs
 -- end up in the order of their claims. `crashed` 'known': no other job can have caused it. A job that crashed too often ends in
 -- broken. Answers how many of the claims still stood.
-local function put_back(config, time, entries)
+local function requeue(config, time, entries)
   local back, off, elsewhere, alone = {}, {}, {}, {}
   look_for_copies()
   for _, entry in ipairs(entries) do
@@ -74,10 +74,10 @@ local function collect(entries, worker, crashed)
   end
 end
 
--- Give back these claims of these workers in one order. Answers how many came back.
-local function give_back(config, time, workers, entries)
+-- Release these claims of these workers in one order. Answers how many came back.
+local function release_claims(config, time, workers, entries)
   table.sort(entries, by_token)
-  local count = put_back(config, time, entries)
+  local count = requeue(config, time, entries)
   for _, worker in ipairs(workers) do retire(worker) end
   return count
 end

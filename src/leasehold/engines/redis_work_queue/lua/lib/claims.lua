@@ -20,11 +20,11 @@ local function claim_text(claim)
   return claim_line(claim.token, claim.deadline, claim.claimed, claim.kind, claim.hash, claim.worker)
 end
 
--- Whether a lease that lapses counts as a crash. A lease of the drop-in client does not: its callers set no limit of crashes,
+-- Whether a lease that expires counts as a crash. A lease of the drop-in client does not: its callers set no limit of crashes,
 -- and the first crash of a worker must not be the last of many jobs.
 local function may_crash(claim) return claim.kind ~= 'n' end
 
--- The owner of a lease on the wire: the token if it is one of ours, '' for another client, nil for no lease.
+-- The owner of a lease on the wire: the token if it is one of Leasehold's, '' for another client, nil for no lease.
 local function wire_token(value)
   if not value then return nil end
   return string.match(value, '^(%d+) ') or ''
@@ -96,7 +96,7 @@ local function waits_for_retry(id, lease, data)
   return data and (call('HEXISTS', key('attempts'), id) == 0 or tries_of(id, data) ~= nil)
 end
 
--- Whether an item of the queue is held after all. A lease of ours without its record is left over from an earlier item of the
+-- Whether an item of the queue is held after all. A lease of Leasehold's without its record is left over from an earlier item of the
 -- id, which another client completed.
 local function is_held(id, lease, claim, data)
   if not lease then
@@ -126,7 +126,7 @@ local function place_in_line(id, data)
 end
 
 -- In how many ids of `processing` a call may look for second copies: other clients take a copy as proof that an item is not
--- completed. Few ids, if the list has no more than our own leases. A call asks before it changes anything of ours.
+-- completed. Few ids, if the list has no more than our own leases. A call asks before it changes a record.
 local listed, copies_left
 local function look_for_copies()
   if not listed then

@@ -13,8 +13,7 @@ local function count_crash(config, time, id, claim, tries, how, data)
     call('HSET', key('attempts'), id, attempts_text(failures, crashes, claim.hash, last_error(tries), doubtful))
     return failures, crashes, doubtful, nil
   end
-  local message = 'What ran this job died or stalled ' .. crashes .. ' times.'
-  local body = cjson.encode({ type = 'Crashed', message = message, traceback = '' })
-  local waits = end_badly(config, time, 'broken', id, data, failures, crashes, claim.token, claim.worker, claim.claimed, body)
+  local body, began = crash_body(crashes), claim.claimed
+  local waits = end_badly(config, time, 'broken', id, data, failures, crashes, claim.token, claim.worker, began, body)
   return failures, crashes, doubtful, waits and 'processing' or 'aside'
 end

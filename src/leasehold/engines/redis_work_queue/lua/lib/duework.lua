@@ -3,7 +3,7 @@
 --@include silence
 
 -- Retries whose time has come go to the end of the queue. Until then they lie in `processing` with a lease of their own
--- on the wire, so that no cleaner touches them; one that lost it was moved by somebody else, and needs nothing.
+-- on the wire, so that no cleaner touches them; one that lost it was moved by another client, and needs nothing.
 local function promote(time, limit)
   local ids = call('ZRANGEBYSCORE', key('later'), '-inf', time, 'LIMIT', 0, limit)
   if #ids == 0 then return 0 end
@@ -15,7 +15,7 @@ local function promote(time, limit)
     call('ZREM', key('later'), id)
     if not lease or is_waiting(lease) then
       end_lease(id)
-      -- Else another client has completed it, and what is there now is a later item, which somebody may be about to lease.
+      -- Else another client has completed it, and what is there now is a later item, which a client may be about to lease.
       if same or not data then off[#off + 1], lives[id] = id, data and true end
     end
   end
@@ -37,7 +37,7 @@ local function lapse(config, time, limit)
   end
   local workers = {}
   for _, entry in ipairs(entries) do workers[#workers + 1] = entry[2].worker end
-  return give_back(config, time, workers, entries)
+  return release_claims(config, time, workers, entries)
 end
 
 -- Redis' clock was set back: what else bears a time that was written before.

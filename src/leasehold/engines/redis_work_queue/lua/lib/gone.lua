@@ -1,5 +1,4 @@
--- lib gone: an item that is done here, whoever held it: its data, its lease, and what was noted of it. Its place in a list is
--- the caller's.
+-- lib gone: remove an item whose holder is not known: its data, its lease and its notes. The caller takes it from its list.
 --@include leases retire claims
 
 local function remove_item(id)

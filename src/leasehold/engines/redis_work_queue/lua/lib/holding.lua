@@ -1,6 +1,6 @@
 -- lib holding: what a worker holds.
 
--- Under which token an item is leased by one of ours; nil when it is not.
+-- The token under which a worker of Leasehold holds an item; nil for none.
 local function token_of(_, id)
   return string.match(call('HGET', key('leased'), id) or '', '^%d+')
 end

@@ -1,5 +1,5 @@
--- lib lists: the two lists that clients share. They may be long, and searching one costs the same for one id as for hundreds. So
--- many ids are searched for at once, from both ends, as an id is mostly near one of them.
+-- lib lists: the two lists that clients share. They may be long, and searching one costs the same for one id as for hundreds. Ids are
+-- searched for together, from both ends, as an id is mostly near one of them.
 
 -- Find ids in a list: for each id the places of its copies, from the left, or negative from the right. `whole`: find all copies;
 -- else stop when each id was seen once.
