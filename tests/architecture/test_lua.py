@@ -1,4 +1,4 @@
-"""Every Lua operation states its contract, and the contract is the one that its Python side declares."""
+"""Every Lua operation states its contract."""
 
 import re
 from collections.abc import Iterator
@@ -36,8 +36,8 @@ def engines_of(path: Path) -> list[str]:
 
 
 def users_of(path: Path) -> list[str]:
-    """The engines that declare an operation which lies in this file."""
-    return [name for name in engines_of(path) if path.stem in DECLARATIONS[name].ARGUMENTS]
+    """The engines that have the operation in this file."""
+    return [name for name in engines_of(path) if path.stem in DECLARATIONS[name].SCRIPTS]
 
 
 def header(path: Path) -> list[str]:
@@ -86,18 +86,9 @@ def test_every_engine_with_lua_is_checked_here():
     assert {path.parent.parent for path in OPERATIONS} == {SHARED.parent, *(SOURCE / name for name in DECLARATIONS)}
 
 
-@pytest.mark.parametrize("engine", DECLARATIONS)
-def test_files_and_declarations_are_the_same_set(engine):
-    declared = set(DECLARATIONS[engine].ARGUMENTS)
-    files = {path.stem for path in OPERATIONS if path.is_relative_to(SOURCE / engine)}
-    shared = {path.stem for path in SHARED.glob("*.lua")}
-    assert files <= declared
-    assert declared <= files | shared
-
-
 @pytest.mark.parametrize("path", OPERATIONS, ids=name_of)
 def test_an_operation_is_used(path):
-    assert users_of(path), "no engine declares it: delete it"
+    assert users_of(path), "no engine has it: delete it"
 
 
 @pytest.mark.parametrize("path", OPERATIONS, ids=name_of)
@@ -109,11 +100,6 @@ def test_the_header_states_the_contract(path):
     assert all(
         line.removeprefix(part).strip() for line in lines for part in PARTS if part != "ARGV" and line.startswith(part)
     )
-
-
-@pytest.mark.parametrize("path", OPERATIONS, ids=name_of)
-def test_the_arguments_are_those_that_python_declares(path):
-    assert {DECLARATIONS[name].ARGUMENTS[path.stem] for name in users_of(path)} == {arguments(path)}
 
 
 @pytest.mark.parametrize("path", OPERATIONS, ids=name_of)
@@ -175,4 +161,4 @@ def test_only_keys_of_the_prefix_and_bounded_loops(path):
 def test_lua_files_are_found_as_package_data():
     folders = [resources.files("leasehold.engines") / name / "lua" for name in ("kit", *DECLARATIONS)]
     found = {entry.name for folder in folders for entry in folder.iterdir()}
-    assert found >= {f"{name}.lua" for module in DECLARATIONS.values() for name in module.ARGUMENTS}
+    assert found >= {f"{name}.lua" for module in DECLARATIONS.values() for name in module.SCRIPTS}

@@ -56,7 +56,7 @@ def test_each_number_of_an_engine_is_used(config: ModuleType) -> None:
 
 def test_a_name_that_the_engine_does_not_give_is_an_error() -> None:
     words = dict(WORDS)
-    load("leasehold.engines.native", ["claim"], words)
+    load("leasehold.engines.native", words, ["claim"])
     del words["MAX_HELD"]
     with pytest.raises(LookupError, match=r"claim\.lua uses @MAX_HELD@"):
-        load("leasehold.engines.native", ["claim"], words)
+        load("leasehold.engines.native", words, ["claim"])

@@ -74,7 +74,7 @@ def next_release(world: World) -> World:
     release = world.with_options()
     package = type(world.engine).__module__.rpartition(".")[0]
     words = world.entry.scripts.WORDS | {"LAYOUT": world.engine.layout + 1}
-    release.engine.scripts = load(package, world.engine.scripts, words)
+    release.engine.scripts = load(package, words)
     return release
 
 

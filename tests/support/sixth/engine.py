@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar
 from urllib.parse import quote
 
 from leasehold.core import limits
@@ -16,7 +16,6 @@ from leasehold.core.job import (
     Lease,
     NewJob,
     Page,
-    QueueView,
     State,
     WorkerView,
 )
@@ -27,14 +26,12 @@ from leasehold.core.waiting import Listen
 from leasehold.engines.kit.base import check_purge
 from leasehold.engines.kit.chunks import Part, args_of
 from leasehold.engines.kit.config import META_TTL_MS, EngineConfig
-from leasehold.engines.kit.encoding import as_bytes, as_text, cancelled, fields_of, number_of, read_error
+from leasehold.engines.kit.encoding import as_bytes, as_text, cancelled, read_error
 from leasehold.engines.kit.engine import ScriptedEngine
 from leasehold.engines.kit.outcomes import encode_outcome
 from leasehold.engines.kit.pages import check_page, read_cursor, write_cursor
 from leasehold.engines.kit.unsupported import Unsupported
 from tests.support.sixth.scripts import LAYOUT, SCRIPTS
-
-_HIDDEN: Final = frozenset({"seen", "amnesty", "before", "layout", "order", "front", "token"})
 
 
 class SixthEngine(ScriptedEngine, Unsupported):
@@ -103,15 +100,6 @@ class SixthEngine(ScriptedEngine, Unsupported):
         return f"{self.prefix(queue)}:ended"
 
     # Reading.
-
-    def queue(self, name: str) -> Steps[QueueView]:
-        states, meta = yield from self._ask("counts", name)
-        counts = dict.fromkeys(State, 0) | {
-            State(as_text(name)): n for name, n in zip(states[::2], states[1::2], strict=True)
-        }
-        fields = fields_of(meta)
-        totals = {field: number_of(value) or 0 for field, value in sorted(fields.items()) if field not in _HIDDEN}
-        return QueueView(name, counts, totals, newer_layout=self._newer_layout(fields))
 
     def job(self, queue: str, id: str) -> Steps[JobView | None]:
         row = yield from self._ask("show", queue, as_bytes(id))

@@ -47,7 +47,7 @@ def test_a_queue_that_cannot_lie_there_is_refused_where_it_is_named(
     app: Leasehold, say: Callable[[Leasehold, str], object]
 ) -> None:
     for name in ("done", "item", "processing", "queue", "failed", "a:lease"):
-        with pytest.raises(InvalidArgument, match="cannot lie beneath this prefix"):
+        with pytest.raises(InvalidArgument, match="cannot lie under this prefix"):
             say(app, name)
     app.queue("held")  # has a prefix of its own
 
@@ -65,7 +65,7 @@ def test_a_worker_is_refused_a_queue_that_cannot_lie_there_before_anything(
     )
     assert run(commands, ["worker", "wire_worker_app:app", "-q", "processing"]) == 2
     (line,) = capfd.readouterr().err.splitlines()
-    assert line.startswith("Error: The queue 'processing' cannot lie beneath this prefix")
+    assert line.startswith("Error: The queue 'processing' cannot lie under this prefix")
 
 
 def test_what_a_worker_has_no_handler_for_is_left_to_others(bench: Bench) -> None:

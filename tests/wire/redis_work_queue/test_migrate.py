@@ -260,6 +260,7 @@ def test_a_move_that_began_too_long_ago_is_not_continued(bench: Bench) -> None:
     with pytest.raises(InvalidArgument, match="29 days ago"):
         page(bench)
     assert bench.command("LLEN", "jobs:meta:moving") == 5
+    assert bench.run(bench.engine.queue("default")).counts[State.READY] == 1
 
 
 def test_ids_that_no_native_job_can_have_stay(bench: Bench) -> None:

@@ -486,7 +486,7 @@ def test_r14_prefixes_within_the_items_of_another_queue_are_refused(prefix: str)
 
 @pytest.mark.parametrize("queue", ["item", "item:b", "lease:x", "held", "x:meta", "queue", "leasehold"])
 def test_r14_queues_whose_keys_would_be_those_of_others_are_refused(queue: str) -> None:
-    with pytest.raises(InvalidArgument, match="cannot lie beneath"):
+    with pytest.raises(InvalidArgument, match="cannot lie under"):
         RedisWorkQueueEngine("jobs").prefix(queue)
 
 

@@ -1,4 +1,4 @@
-"""What an engine needs of a user of Redis, and whether Redis grants it. Nothing that is a queue's is touched."""
+"""The rights that an engine needs of a user of Redis, and whether Redis grants them. No key of a queue is touched."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SCRIPT: Final = Script(
 -- ARGV the words of commands, spaces between; `KEY` stands for the key
 -- Returns: the first words of those that this user may not run.
 local denied = {}
--- Before Redis 7 nothing but trying tells. What is refused for another reason would be allowed.
+-- Before Redis 7 only trying shows it. A command that is refused for another reason is allowed.
 local function refused(words)
   local reply = redis.pcall(unpack(words))
   local text = type(reply) == 'table' and reply.err or ''

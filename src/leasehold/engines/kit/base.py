@@ -6,7 +6,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import ClassVar, Final, TypeVar
+from typing import Any, ClassVar, Final, TypeVar
 
 import msgspec
 
@@ -16,12 +16,17 @@ from leasehold.core.job import QueueView, State, WorkerView
 from leasehold.core.shape import QueueSettings
 from leasehold.core.steps import Arg, Command, Draw, Invoke, Nonce, Reply, Script, Steps
 from leasehold.engines.kit.config import PRESENCE_TTL_MS
-from leasehold.engines.kit.encoding import as_bytes, as_text, number_of
+from leasehold.engines.kit.encoding import as_bytes, as_text, fields_of, number_of
 
 T = TypeVar("T")
 
 NEWER_LAYOUT: Final = "LHLAYOUT"
 """The first word of the error of lua/lib/layout.lua: a newer release has written to a queue."""
+_TOTALS: Final = frozenset(
+    {"completed", "failed", "broken", "cancelled", "crashed", "retried", "rounds"}
+    | {f"trimmed_{state}" for state in ("completed", "failed", "broken", "cancelled")}
+)
+"""The fields of the hash `meta` that count events."""
 _decode_worker = msgspec.json.Decoder(WorkerView).decode
 
 
@@ -42,9 +47,6 @@ class Scripted(ABC):
     def shared(self) -> str:
         """The beginning of the few keys that belong to no queue: which queues and workers there are."""
 
-    @abstractmethod
-    def queue(self, name: str) -> Steps[QueueView]: ...
-
     def signal_channel(self, worker: str) -> str:
         return f"{self.shared()}:signal:{worker}"
 
@@ -56,6 +58,9 @@ class Scripted(ABC):
     def queues(self) -> Steps[list[str]]:
         reply = yield Command(("ZRANGE", f"{self.shared()}:queues", 0, -1))
         return sorted(as_text(name) for name in reply)
+
+    def queue(self, name: str) -> Steps[QueueView]:
+        return self._counted(name, (yield from self._ask("counts", name)))
 
     def settings(self, queue: str) -> Steps[QueueSettings]:
         return (yield from self.queue(queue)).settings
@@ -91,10 +96,14 @@ class Scripted(ABC):
                 break
         return removed
 
-    def _newer_layout(self, meta: dict[str, bytes]) -> int | None:
-        """The layout version in this `meta` hash, where this release cannot read it."""
-        version = number_of(meta.get("layout", b"")) or 1
-        return version if version > self.layout else None
+    def _counted(self, name: str, reply: list[Any]) -> QueueView:
+        *numbers, meta, reserved = reply
+        fields = fields_of(meta)
+        counts = dict(zip(State, numbers, strict=True))
+        totals = {field: number_of(value) or 0 for field, value in sorted(fields.items()) if field in _TOTALS}
+        layout = number_of(fields.get("layout", b"")) or 1
+        newer = layout if layout > self.layout else None
+        return QueueView(name, counts, totals, reserved=as_text(reserved) or None, newer_layout=newer)
 
     def _announced(self) -> Steps[list[WorkerView]]:
         """The workers that announced themselves lately. The jobs that they hold are not counted yet."""

@@ -1,4 +1,4 @@
-"""Calls for many jobs: what each job adds to one, how they are cut, and what becomes of the calls to several queues."""
+"""Calls for many jobs: what each job adds to a call, how calls are cut, and the errors of calls to several queues."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class Failures:
 
 
 def known(ms: int) -> int | None:
-    """Scripts say -1 for a time of which nothing is known."""
+    """Scripts answer -1 for an unknown time."""
     return None if ms < 0 else ms
 
 

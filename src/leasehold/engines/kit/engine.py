@@ -144,7 +144,7 @@ class ScriptedEngine(Scripted):
                 claim = self._claim(queue, worker, wanted, lease_ms, slots, most, alone)
                 got = yield from checking_layout(queue, claim)
             except Unreachable:
-                # What the queues before have given must reach the worker.
+                # The leases from the queues before must reach the worker.
                 if leases:
                     break
                 raise
@@ -230,7 +230,7 @@ class ScriptedEngine(Scripted):
         failures = Failures()
         name = as_bytes(worker)
         for queue in queues:
-            # Each call gives back at least one, if there is any. When we end between two of them, the lease decides.
+            # Each call releases at least one job, if there is any. If this process ends in between, the leases expire.
             for _ in range(limits.MAX_HELD):
                 reply = yield from failures.guard(self._act("leave", queue, self._config, name, int(crashed)))
                 count, more, _ = (reply or b"0").partition(b"+")

@@ -1,4 +1,4 @@
-"""How an outcome is told to a script: a letter, a number of milliseconds, and what is to be kept of it."""
+"""How an outcome is written for a script: a letter, a number of milliseconds, and the error or result."""
 
 from __future__ import annotations
 

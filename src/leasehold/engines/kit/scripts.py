@@ -21,8 +21,8 @@ from leasehold.core.steps import Script
 _SHARED: Final = "leasehold.engines.kit"
 
 
-def load(package: str, names: Iterable[str], words: Mapping[str, str | int]) -> dict[str, Script]:
-    """These operations as scripts of the engine in `package`, by their names.
+def load(package: str, words: Mapping[str, str | int], names: Iterable[str] = ()) -> dict[str, Script]:
+    """The operations of the engine in `package` as scripts, by their names; without `names`, all that it has.
 
     `words` are those that its Lua uses, by name: `CALLS`, how its keys with remembered answers begin; `LAYOUT`, the
     version of its layout; and the numbers of its config.py (`numbers_of`).
@@ -30,12 +30,14 @@ def load(package: str, names: Iterable[str], words: Mapping[str, str | int]) -> 
     Raises:
         LookupError: an operation uses a name that `words` lacks.
     """
-    own, shared = files(package) / "lua", files(_SHARED) / "lua"
+    folders = [files(place) / "lua" for place in (package, _SHARED)]
 
     @cache  # most libraries are part of many operations
     def read(path: str) -> str:
-        return ((own / path) if (own / path).is_file() else (shared / path)).read_text()
+        return next(folder / path for folder in folders if (folder / path).is_file()).read_text()
 
+    found = (file.name for folder in folders for file in folder.iterdir())
+    names = names or sorted({name.removesuffix(".lua") for name in found if name.endswith(".lua")})
     return {name: Script(name, _assemble(name, read, words)) for name in names}
 
 

@@ -1,4 +1,4 @@
-"""Suspects: jobs that were running when workers died. What a claim says of them, and why they wait, in words."""
+"""Suspects: jobs that were running when workers died."""
 
 from __future__ import annotations
 

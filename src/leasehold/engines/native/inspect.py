@@ -11,39 +11,11 @@ from leasehold.core.job import JobView, Page, QueueView, State, WorkerView
 from leasehold.core.shape import LaneFailure, LanePage, LaneState, LaneView, QueueSettings
 from leasehold.core.steps import Steps
 from leasehold.engines.kit.base import Scripted
-from leasehold.engines.kit.encoding import as_bytes, as_text, fields_of, number_of
+from leasehold.engines.kit.encoding import as_bytes, as_text, fields_of
 from leasehold.engines.kit.pages import check_page, read_cursor, write_cursor
 from leasehold.engines.native.config import NativeConfig
 from leasehold.engines.native.keys import decoded, encoded
 from leasehold.engines.native.records import read_view
-
-_COUNTED = (
-    State.READY,
-    State.SCHEDULED,
-    State.ACTIVE,
-    State.UNROUTABLE,
-    State.COMPLETED,
-    State.FAILED,
-    State.BROKEN,
-    State.CANCELLED,
-)
-_HIDDEN_TOTALS = frozenset(
-    (
-        "token",
-        "seen",
-        "amnesty",
-        "before",
-        "ghosts",
-        "layout",
-        "laned",
-        "turn",
-        "passed",
-        "level",
-        "large",
-        "reserved",
-        "alone",
-    )
-)
 
 
 class NativeInspector(Scripted):
@@ -55,18 +27,14 @@ class NativeInspector(Scripted):
         return read_view(queue, state, id, row, self.config.alone_from)
 
     def queue(self, name: str) -> Steps[QueueView]:
-        *numbers, meta, settings, parked, blocked, suspects, reserved = yield from self._ask("counts", name)
-        totals = fields_of(meta)
-        return QueueView(
-            name,
-            dict(zip(_COUNTED, numbers, strict=True)),
-            {field: number_of(value) or 0 for field, value in sorted(totals.items()) if field not in _HIDDEN_TOTALS},
-            read_settings({name: as_text(value) for name, value in fields_of(settings).items()}),
-            parked,
-            blocked,
-            suspects,
-            as_text(reserved) or None,
-            self._newer_layout(totals),
+        *common, settings, parked, blocked, suspects = yield from self._ask("counts", name)
+        values = {field: as_text(value) for field, value in fields_of(settings).items()}
+        return replace(
+            self._counted(name, common),
+            settings=read_settings(values),
+            parked_lanes=parked,
+            blocked_lanes=blocked,
+            suspects=suspects,
         )
 
     def job(self, queue: str, id: str) -> Steps[JobView | None]:

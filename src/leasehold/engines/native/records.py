@@ -70,7 +70,7 @@ def _read_shape(values: dict[str, str]) -> Shape:
 
 
 def read_record(queue: str, id: bytes, raw: bytes) -> JobRecord:
-    """The record of a job. One that nobody of ours has written comes back whole, with `malformed` saying why."""
+    """The record of a job. A malformed one is all payload, with the reason in `malformed`."""
     head, newline, payload = raw.partition(b"\n")
     enqueued, _, words = head.partition(b" ")
     name = as_text(id)
@@ -162,7 +162,7 @@ def write_progress(progress: Progress) -> bytes:
 
 
 def read_progress(raw: bytes) -> Progress | None:
-    """None when there is none, or somebody else wrote it."""
+    """None when there is none, or when it is malformed."""
     try:
         at, current, total, text = as_text(raw).split(" ", 3)
         return Progress(float(current), None if total == "-" else float(total), text, int(at))

@@ -1,4 +1,4 @@
-"""What the native engine needs of a user of Redis, and whether Redis grants it. No key of a queue is touched."""
+"""The rights that the native engine needs of a user of Redis."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from leasehold.engines.kit.acl import Place, Rules
 from leasehold.engines.native.keys import namespace_prefix, queue_prefix
 
 PROBE: Final = "leasehold-check"
-"""A queue that nobody uses: the names of its keys are those that are asked for."""
+"""An unused queue, whose keys stand for those of all queues."""
 
 NEEDED: Final = (
     "DEL", "EXISTS", "GET", "HGET 1", "HGETALL", "HDEL 1", "HEXISTS 1", "HINCRBY 1 1", "HKEYS", "HLEN", "HMGET 1",

@@ -1,4 +1,4 @@
-"""What the scripts are told about jobs and outcomes, and what an enqueue answers."""
+"""How jobs and outcomes are written for the scripts, and how the answer of an enqueue is read."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _CONFLICTS: Final = {ord(letter): conflict for conflict, letter in _LETTERS.item
 
 
 TOO_LONG: Final = "LHFULL"
-"""How lua/enqueue.lua begins to say that a queue would become longer than it may."""
+"""The first word of the error of lua/enqueue.lua for a queue that would become longer than it may."""
 
 
 def too_long(queue: str, error: ReplyError) -> QueueFull:

@@ -1,4 +1,4 @@
-"""Cleaning: what died half-way between two lists, here or in another client, is put back. Bounded pages, two phases."""
+"""Cleaning: requeue items that a dead client left between two lists, in bounded pages."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from leasehold.engines.redis_work_queue.scripts import SCRIPTS
 
 
 def leftovers(prefix: str, config: RedisWorkQueueConfig) -> Steps[Cleaned]:
-    """Other clients' cleaners note in `cleaning` what they move. What one that died has left there is looked at."""
+    """Requeue items that a dead cleaner of another client has left in `cleaning`."""
     ids = yield Command(("LRANGE", f"{prefix}:cleaning", 0, LEFT_PAGE - 1))
     if not ids:
         return Cleaned()
@@ -32,7 +32,7 @@ def leftovers(prefix: str, config: RedisWorkQueueConfig) -> Steps[Cleaned]:
 
 
 def _search(prefix: str, config: RedisWorkQueueConfig, ids: Sequence[bytes]) -> Steps[Cleaned]:
-    """Show ids to the script. To search the lists for one takes long where they are long, so it is few at a time."""
+    """Show ids to the script. Searching long lists is slow, so one call searches for a few ids."""
     total, left = Cleaned(), list(ids)
     for _ in range(DEEP_PAGE):
         if not left:
@@ -44,8 +44,8 @@ def _search(prefix: str, config: RedisWorkQueueConfig, ids: Sequence[bytes]) -> 
 
 
 def _due(prefix: str, config: RedisWorkQueueConfig) -> Steps[Cleaned]:
-    """What workers do by themselves: without any, what is noted of leases and items would stay for ever."""
-    # How many records are kept is the workers' to say.
+    """Do the maintenance that workers do, for a queue without workers."""
+    # The workers limit how many records are kept.
     unbounded = replace(config, failed_max=NEVER_MS).as_argument()
     args: tuple[Arg, ...] = (unbounded, limits.MAX_BATCH, META_TTL_MS, NEVER_MS)
     total = Cleaned()
@@ -60,20 +60,22 @@ def _due(prefix: str, config: RedisWorkQueueConfig) -> Steps[Cleaned]:
 def light_page(
     prefix: str, config: RedisWorkQueueConfig, start: int = -1, own: bool = False
 ) -> Steps[tuple[Cleaned, int]]:
-    """One page of `processing`, and where the next one begins; -1: that was the last. `start` -1: where the last call
-    of anybody ended. `own`: leases of ours that have ended are taken back at once."""
+    """Clean one page of `processing`. Answers also where the next one begins; -1: that was the last.
+
+    `start` -1: where the last call of any client ended. `own`: expired leases of Leasehold end at once.
+    """
     args = (config.as_argument(), start, LIGHT_PAGE, int(own))
     *found, following = yield Invoke(SCRIPTS["light"], (prefix,), args)
     return Cleaned(*found), following
 
 
 def light_clean(prefix: str, config: RedisWorkQueueConfig) -> Steps[Cleaned]:
-    """What is due, and all of `processing`, page by page."""
+    """Do the work that is due, and clean all of `processing`, page by page."""
     total = yield from checking_layout(prefix, _due(prefix, config))
     total += yield from leftovers(prefix, config)
     start = 0
     size: int = yield Command(("LLEN", f"{prefix}:processing"))
-    # New ids come in on the other side: what was there when this began is enough.
+    # New ids enter on the other side: one pass over the ids that were there at first is enough.
     for _ in range(size // LIGHT_PAGE + 1):
         page, start = yield from light_page(prefix, config, start, own=True)
         total += page
@@ -84,10 +86,10 @@ def light_clean(prefix: str, config: RedisWorkQueueConfig) -> Steps[Cleaned]:
 
 @dataclass(slots=True)
 class DeepPass:
-    """One look at all items of a queue, for those that are in neither list. `turn` of `turns`: which part of them.
+    """One search through all items of a queue for those that are in neither list. `turn` of `turns`: which part.
 
-    First what the lists hold is read, then the items; those that were in no list then are shown to the script, which
-    looks again by itself. What came in between is found to be new, noted, and forgotten.
+    First the ids in the lists are read, then the items. Items in no list are shown to the script, which searches again.
+    New ones are noted, and forgotten when they are found in a list.
     """
 
     prefix: str

@@ -9,7 +9,7 @@ from leasehold.core import limits
 from leasehold.engines.kit.config import EngineConfig
 
 WIRE_LEASE_MS: Final = 10 * limits.SECOND
-"""The time to live of a kept lease as other clients see it. Beats renew it; our own workers take over sooner."""
+"""The time to live of a kept lease as other clients see it. Heartbeats renew it; Leasehold workers take over sooner."""
 STRAY_MS: Final = limits.MINUTE
 """How long an id must have been seen without a lease of Leasehold's before it returns to its queue."""
 MARK_MS: Final = 2 * limits.DAY
@@ -25,7 +25,7 @@ DEEP_MS: Final = 10 * limits.MINUTE
 DEEP_PAGE: Final = 1_000
 """Ids or items that one step of a deep clean looks at."""
 LIGHT_PAGE: Final = 250
-"""Ids that one step of a light clean looks at and may put back: some milliseconds."""
+"""Ids that one step of a light clean looks at and may requeue: some milliseconds."""
 SEARCHES_MAX: Final = 5
 """Ids of one step that one call searches for in the lists. Each search takes as long as the lists are."""
 LEFT_PAGE: Final = 20
@@ -40,12 +40,12 @@ WAIT_SLICE_MS: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class RedisWorkQueueConfig(EngineConfig):
-    """The numbers of the engine. All workers of ours on one queue should use the same.
+    """The numbers of the engine. All Leasehold workers of one queue should use the same.
 
-    `wire_lease_ms`: the time to live of a lease as other clients see it; a worker renews it with every beat, and ours
-    take over sooner. `stray_ms`: for how long an id must have been seen without a lease, when the lease was not ours,
-    before it is put back into its queue: at least as long as the leases of the other clients. `deep_ms`: how often the
-    items that are in no list are looked for.
+    `wire_lease_ms`: the time to live of a lease as other clients see it; heartbeats renew it, and Leasehold workers
+    take over sooner. `stray_ms`: how long an id must have been seen without a lease before it is requeued, if another
+    client held it: at least as long as the leases of the other clients. `deep_ms`: how often items in no list are
+    looked for.
     """
 
     wire_lease_ms: int = WIRE_LEASE_MS

@@ -18,7 +18,7 @@ from leasehold.engines.redis_work_queue.records import read_record, write_data
 from leasehold.engines.redis_work_queue.wire import NAME
 
 _WAITING: Final = (State.UNROUTABLE, State.SCHEDULED, State.READY)
-"""In this order: while a job is unroutable, another of its id cannot be set aside."""
+"""In this order: while a job is unroutable, another item of its id cannot end."""
 
 
 class RedisWorkQueueController(Scripted):

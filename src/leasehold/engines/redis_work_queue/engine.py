@@ -38,8 +38,8 @@ class RedisWorkQueueEngine(ScriptedEngine, RedisWorkQueueInspector, RedisWorkQue
     engine = RedisWorkQueueEngine("jobs")
     driver.run(engine.enqueue([NewJob("default", "id-1", b"...")]))       # jobs:queue, jobs:item:id-1
 
-    The queue `default` has the keys of the prefix, `jobs:queue`; another one lies beneath it, `jobs:images:queue`, or
-    where `queues` says: `queues={"images": "pictures"}` is `pictures:queue`. Raises `InvalidArgument` for prefixes
+    The queue `default` has the keys of the prefix, `jobs:queue`; another one lies under it, `jobs:images:queue`, or
+    where `queues` names its prefix: `queues={"images": "pictures"}` is `pictures:queue`. Raises `InvalidArgument` for prefixes
     whose keys would be those of another queue.
     """
 
@@ -74,8 +74,10 @@ class RedisWorkQueueEngine(ScriptedEngine, RedisWorkQueueInspector, RedisWorkQue
         self._waits = 0
 
     def prefix(self, queue: str) -> str:
-        """The beginning of all keys of a queue. Raises `InvalidArgument` for a name that cannot lie beneath, or whose
-        place there is that of a queue with a prefix of its own."""
+        """The beginning of all keys of a queue.
+
+        Raises `InvalidArgument` for a name whose keys would be those of another queue.
+        """
         if queue in self.named:
             return self.named[queue]
         prefix = self.base if queue == DEFAULT_QUEUE else f"{self.base}:{check_suffix(queue)}"
@@ -143,7 +145,7 @@ class RedisWorkQueueEngine(ScriptedEngine, RedisWorkQueueInspector, RedisWorkQue
         return Maintained(promoted, reclaimed, pruned, unparked, more == 1)
 
     def _deepen(self, queue: str, begin: bool) -> Steps[int]:
-        """Some steps of a deep clean, if it is time for one or one has begun. Answers how many items it put back."""
+        """Some steps of a deep clean, if it is time for one or one has begun. Answers how many items were requeued."""
         if begin:
             turn = self._passes[queue].turn + 1 if queue in self._passes else 0
             self._passes[queue] = DeepPass(self.prefix(queue), turn)

@@ -1,7 +1,7 @@
 """Names of Redis keys: the prefix of a queue, as all clients of this wire format know it, and what we add to it.
 
 <prefix>:queue  <prefix>:processing  <prefix>:item:<id>  <prefix>:lease:<id>       every client
-<prefix>:leased, :held:<worker>, :attempts, :kept, ...                             ours alone, see the docs
+<prefix>:leased, :held:<worker>, :attempts, :kept, ...                             Leasehold alone, see the docs
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ OURS: Final = (
 )  # fmt: skip
 """The suffixes that only Leasehold uses. None of them begins as the names of items and leases do, which others list."""
 SHARED: Final = "leasehold"
-"""Beneath the prefix of the protocol: which queues and workers there are."""
+"""Under the prefix of the protocol: which queues and workers there are."""
 
 DEFAULT_QUEUE: Final = "default"
 """The queue whose keys begin with the prefix itself."""
@@ -74,11 +74,11 @@ def check_queues(base: str, queues: Mapping[str, str] | None) -> dict[str, str]:
 
 
 def _check_beneath(name: str, prefix: str, other: str) -> None:
-    """A queue may lie beneath another one, where no key of that one is."""
+    """A queue may lie under another one, where no key of that one is."""
     bad = _taken(prefix[len(other) + 1 :])
     if bad is not None:
         raise InvalidArgument(
-            f"The prefix of {name!r}, {prefix!r}, lies beneath {other!r}, where {bad!r} is the name of a key of that "
+            f"The prefix of {name!r}, {prefix!r}, lies under {other!r}, where {bad!r} is the name of a key of that "
             "queue. Give it another prefix."
         )
 
@@ -96,7 +96,7 @@ def check_suffix(name: str) -> str:
     bad = _taken(name)
     if bad is not None:
         raise InvalidArgument(
-            f"The queue {name!r} cannot lie beneath this prefix: {bad!r} is the name of a key of the queue there. "
+            f"The queue {name!r} cannot lie under this prefix: {bad!r} is the name of a key of the queue there. "
             "Give it another name, or a prefix of its own (`queues=`)."
         )
     return name

@@ -6,11 +6,11 @@ A raw payload is the data, as it is. The call of a task is JSON that other clien
 
 with `timeout_ms` and `retries` where the job has its own. `text` or `base64` stand for a payload that is no call. A raw
 payload is wrapped in this way only when it has a timeout or retries of its own, or when it would be taken for such an
-envelope. What has a version (a whole number) but no task, text or base64 is somebody else's data, and left as it is.
+envelope. What has a version (a whole number) but no task, text or base64 is other data, and left as it is.
 
 attempts <failures> <crashes> <hash of the data>[ <crashes that only it can have caused>][\\n<error>]
 leased   <token> <deadline_ms> <claimed_ms> <slots, h, n, x<ms> or y<ms>> <hash> <worker>  (x, y: alone)
-lease    <token> <worker>, or ~<due_ms> of a retry, or whatever another client writes
+lease    <token> <worker>, or ~<due_ms> of a retry, or the value of another client
 ended    <state> <ended_ms> <expires_ms> <failures> <crashes> <token> <claimed_ms> <worker or task>\\n<error>
 """
 
@@ -34,7 +34,7 @@ _VERSION: Final = 1
 """Of the envelope: the number that its key `leasehold` has."""
 _MARK: Final = b'"leasehold"'
 _HEAD: Final = b'{"leasehold":1,'
-"""How an envelope of ours begins."""
+"""How an envelope begins that Leasehold has written."""
 _WHOLE: Final = re.compile(rb"-?\d+")
 _TASK: Final = re.compile(r"[A-Za-z0-9_.:][A-Za-z0-9_.:-]*")
 _encode_json = msgspec.json.Encoder().encode
@@ -81,7 +81,7 @@ def read_record(queue: str, id: bytes, data: bytes) -> JobRecord:
     """The job in an item. An envelope that cannot be read is `malformed`, and comes back whole."""
     name = as_text(id)
     if data.startswith(_HEAD):
-        # Most are as ours writes them: a second look at their form is saved.
+        # Most are as Leasehold writes them: a second look at their form is saved.
         try:
             return _record(name, queue, _decode_own(data), data)
         except (msgspec.MsgspecError, Misfit, ValueError, RecursionError):
@@ -119,7 +119,7 @@ def _is_envelope(data: bytes) -> bool:
         return False
     try:
         fields = _decode_fields(data)
-    except RecursionError:  # nobody nests data so deep by chance
+    except RecursionError:  # data is not nested so deep by chance
         return data.startswith(_HEAD)
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return False
@@ -190,7 +190,7 @@ def read_view(queue: str, id: bytes, row: list[Any], alone_from: int) -> JobView
 
 
 def _holder(lease: bytes, claim: bytes) -> tuple[str | None, int | None, int | None]:
-    """worker, token and since when. Another client's worker is whatever it wrote as its session."""
+    """Worker, token and start. The worker of another client is the value of its lease."""
     fields = claim.split(b" ", 5)
     if len(fields) == 6 and (not lease or lease.startswith(fields[0] + b" ")):
         return as_text(fields[5]), number_of(fields[0]), number_of(fields[2])

@@ -1,4 +1,4 @@
-"""What this engine needs of a user of Redis, and whether Redis grants it. Nothing that is a queue's is touched."""
+"""The rights that this engine needs of a user of Redis."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the scripts are told about jobs and outcomes."""
+"""How jobs and outcomes are written for the scripts."""
 
 from __future__ import annotations
 

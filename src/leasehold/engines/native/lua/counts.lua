@@ -1,9 +1,8 @@
 -- counts: a queue in numbers.
 -- KEYS[1] prefix
 -- ARGV
--- Returns: {ready, scheduled, active, unroutable, completed, failed, broken, cancelled, {name, total...},
--- {setting, value...}, parked lanes, blocked lanes, suspects that wait, '' or the worker that
--- takes nothing else for now, see lib/company}
+-- Returns: {scheduled, ready, active, unroutable, completed, failed, broken, cancelled, {name, total...}, '' or the worker that
+-- takes nothing else for now, see lib/company, {setting, value...}, parked lanes, blocked lanes, suspects that wait}
 -- Invariant: changes nothing.
 --@include begin company
 local active, unroutable = 0, 0
@@ -19,8 +18,8 @@ for _, level in ipairs(call('ZRANGE', key('priorities'), 0, -1)) do
   ready = ready + call('LLEN', key('ready:' .. level))
 end
 return {
-  math.max(0, ready - tonumber(meta[1] or 0)),
   call('ZCARD', key('scheduled')) + call('HLEN', key('again')),
+  math.max(0, ready - tonumber(meta[1] or 0)),
   active,
   unroutable,
   call('ZCARD', key('completed')),
@@ -28,9 +27,9 @@ return {
   call('ZCARD', key('broken')),
   call('ZCARD', key('cancelled')),
   call('HGETALL', key('meta')),
+  kept_busy(clock()),
   call('HGETALL', key('settings')),
   call('HLEN', key('parked')),
   call('HLEN', key('blocked')),
   call('LLEN', key('isolated')),
-  kept_busy(clock()),
 }

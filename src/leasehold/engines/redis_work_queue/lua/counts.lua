@@ -1,8 +1,8 @@
 -- counts: a queue in numbers.
 -- KEYS[1] prefix
 -- ARGV
--- Returns: {ready, scheduled, active, unroutable, failed, broken, cancelled, {counter, value...}, '' or the worker that
--- takes nothing else for now, see lib/company}
+-- Returns: {scheduled, ready, active, unroutable, 0 completed, failed, broken, cancelled, {counter, value...}, '' or the worker
+-- that takes nothing else for now, see lib/company}
 -- Invariant: changes nothing.
 --@include begin company
 local unroutable = 0
@@ -10,11 +10,14 @@ for _, task in ipairs(call('SMEMBERS', key('unroutable'))) do
   unroutable = unroutable + call('ZCARD', key('unroutable:' .. task))
 end
 local later = call('ZCARD', key('later'))
+-- The items of a migration that was interrupted wait until it is run again: name, destination, time, then two entries each.
+local moving = math.max(0, call('LLEN', key('meta:moving')) - 3) / 2
 return {
-  call('LLEN', key('queue')),
   later,
+  call('LLEN', key('queue')) + moving,
   math.max(0, call('LLEN', key('processing')) - later),
   unroutable,
+  0,
   call('ZCARD', key('failed')),
   call('ZCARD', key('broken')),
   call('ZCARD', key('cancelled')),
