@@ -39,8 +39,8 @@ class RedisWorkQueueEngine(ScriptedEngine, RedisWorkQueueInspector, RedisWorkQue
     driver.run(engine.enqueue([NewJob("default", "id-1", b"...")]))       # jobs:queue, jobs:item:id-1
 
     The queue `default` has the keys of the prefix, `jobs:queue`; another one lies under it, `jobs:images:queue`, or
-    where `queues` names its prefix: `queues={"images": "pictures"}` is `pictures:queue`. Raises `InvalidArgument` for prefixes
-    whose keys would be those of another queue.
+    where `queues` names its prefix: `queues={"images": "pictures"}` is `pictures:queue`. Raises
+    `InvalidArgument` for prefixes whose keys would be those of another queue.
     """
 
     name: ClassVar[str] = NAME

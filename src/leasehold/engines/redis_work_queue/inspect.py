@@ -24,7 +24,7 @@ class RedisWorkQueueInspector(Scripted):
     named: dict[str, str]
 
     def queues(self) -> Steps[list[str]]:
-        """The queues that Leasehold has used lately, and `default` if it has items. Other clients list theirs nowhere."""
+        """The queues that Leasehold has used lately, and `default` if it has items. Other clients list none."""
         found = {*(yield from super().queues()), *self.named}
         default = self.prefix("default")
         if (yield Command(("EXISTS", f"{default}:queue", f"{default}:processing"))):
