@@ -56,7 +56,7 @@ def shared_server(redis_binary: str) -> Iterator[RedisServer]:
 @pytest.fixture
 def server(shared_server: RedisServer) -> RedisServer:
     """A server without keys and scripts, shared with other tests: never stop or reconfigure it."""
-    shared_server.flush()
+    shared_server.command("FLUSHALL")
     return shared_server
 
 

@@ -45,11 +45,11 @@ def work(job):
 
 
 @pytest.fixture
-def run(leasehold):
+def run(command):
     """Runs `check --json`; answers the findings by their names."""
 
     def run(server, *args, expect=0, url=None, **variables):
-        ended = leasehold("check", "--json", *args, url=url or server.url, **variables).end(expect)
+        ended = command("check", "--json", *args, url=url or server.url, **variables).end(expect)
         shown = json.loads(ended.out)
         assert shown["fit"] == (expect == 0)
         return {one["name"]: one for one in shown["findings"]}
@@ -57,14 +57,14 @@ def run(leasehold):
     return run
 
 
-def test_one_that_is_fit(run, leasehold, private_server):
+def test_one_that_is_fit(run, command, private_server):
     found = run(private_server)
     assert list(found) == NAMES
     assert {one["level"] for one in found.values()} == {"ok"}
     assert not any(one["remedy"] for one in found.values())
     assert found["persistence"]["found"] == "An append-only file, synced: everysec."
     assert keys_of(private_server) == {}
-    out = leasehold("check", url=private_server.url).end().out
+    out = command("check", url=private_server.url).end().out
     assert [line.split()[:2] for line in out.splitlines()] == [["ok", name] for name in NAMES]
 
 
@@ -172,10 +172,10 @@ def test_a_user_with_just_the_rights_that_are_granted(run, make_server, leasehol
     assert not re.search("NOPERM|refused|lacks|denied|redis_lost", worker.err), worker.err
 
 
-def test_the_documented_line_is_the_one_that_is_printed(leasehold):
+def test_the_documented_line_is_the_one_that_is_printed(command):
     page = (Path(__file__).parents[2] / "docs" / "howto" / "check.md").read_text()
     assert " ".join(page.partition("ACL SETUSER shop")[2].partition("```")[0].split()) == " ".join(
-        leasehold("check", "--acl", "shop").end().out.split()[3:]
+        command("check", "--acl", "shop").end().out.split()[3:]
     )
 
 
@@ -187,8 +187,8 @@ def test_the_documented_line_is_the_one_that_is_printed(leasehold):
         ("my jobs", r'"~my\x20jobs"'),
     ],
 )
-def test_the_line_for_another_protocol(leasehold, prefix, words):
-    line = leasehold("check", "--acl", "app", "--protocol", f"redis-work-queue:{prefix}").end().out
+def test_the_line_for_another_protocol(command, prefix, words):
+    line = command("check", "--acl", "app", "--protocol", f"redis-work-queue:{prefix}").end().out
     assert f">PASSWORD {words} " in line
     assert "&" not in line
 
@@ -201,19 +201,19 @@ def test_a_user_who_may_not_ask(run, make_server):
     assert found["rights"]["level"] == "ok"
 
 
-def test_no_connection_is_a_finding(run, leasehold):
+def test_no_connection_is_a_finding(run, command):
     url = "redis://me:s3cret@127.0.0.1:1/0"
     found = run(None, expect=1, url=url)
     assert {name: one["level"] for name, one in found.items()} == {"connection": "error"}
     assert "did not respond" in found["connection"]["found"]
     assert found["connection"]["remedy"].startswith("Check the URL, and that Redis runs")
     assert not re.search("nothing was|Check", found["connection"]["found"])
-    ended = leasehold("check", url=url).end(expect=1)
+    ended = command("check", url=url).end(expect=1)
     assert ended.out.split()[:2] == ["error", "connection"]
     assert (ended.err, "s3cret" in ended.out) == ("", False)
 
 
-def test_a_user_who_is_not_let_in_is_a_finding(run, leasehold, make_server):
+def test_a_user_who_is_not_let_in_is_a_finding(run, command, make_server):
     server = make_server(args=["--requirepass", "right-s3cret"], password="right-s3cret")
     found = run(server, expect=1, url=server.url.replace("right", "wrong"))
     assert {name: one["level"] for name, one in found.items()} == {"rights": "error"}
@@ -222,9 +222,9 @@ def test_a_user_who_is_not_let_in_is_a_finding(run, leasehold, make_server):
     assert "Check" not in found["rights"]["found"]
     assert "s3cret" not in str(found)
     server.command("ACL", "SETUSER", "nobody", "on", ">s3cret", "resetchannels", "-@all")
-    out = leasehold("check", url=server.url.replace(":right-s3cret", "nobody:s3cret")).end(expect=1).out
+    out = command("check", url=server.url.replace(":right-s3cret", "nobody:s3cret")).end(expect=1).out
     assert out.split()[:2] == ["error", "rights"]
-    ended = leasehold("check", "--json", url=server.url).end()
+    ended = command("check", "--json", url=server.url).end()
     assert "s3cret" not in ended.out + ended.err
 
 

@@ -20,10 +20,10 @@ LINES = {
 
 
 @pytest.fixture
-def offered(leasehold, redis_url):
+def offered(command, redis_url):
     def offered(line, url=redis_url):
         variables = {"COMP_WORDS": line, "COMP_CWORD": str(len(line.split()) - 1)}
-        ended = leasehold(url=url, _LEASEHOLD_COMPLETE="bash_complete", **variables).end()
+        ended = command(url=url, _LEASEHOLD_COMPLETE="bash_complete", **variables).end()
         assert ended.err == ""
         return [word.partition(",")[2] for word in ended.out.split()]
 
@@ -54,8 +54,8 @@ def test_a_redis_that_does_not_answer_is_not_waited_for(offered, make_server):
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_the_script_is_one_that_the_shell_reads(leasehold, shell):
-    script = leasehold("completion", shell).end().out
+def test_the_script_is_one_that_the_shell_reads(command, shell):
+    script = command("completion", shell).end().out
     assert "_LEASEHOLD_COMPLETE" in script
     program = shutil.which(shell)
     if program is not None:

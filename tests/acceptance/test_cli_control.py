@@ -18,11 +18,11 @@ def app(redis_url):
 
 
 @pytest.fixture
-def run(leasehold, redis_url):
+def run(command, redis_url):
     """Runs the command to its end; answers what it wrote on stdout and on stderr."""
 
     def run(*args, expect=0):
-        ended = leasehold(*args, url=redis_url).end(expect)
+        ended = command(*args, url=redis_url).end(expect)
         return ended.out, ended.err
 
     return run

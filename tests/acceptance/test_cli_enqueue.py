@@ -30,9 +30,9 @@ def app(redis_url, tmp_path):
 
 
 @pytest.fixture
-def run(leasehold, redis_url):
+def run(command, redis_url):
     def run(*args, expect=0):
-        ended = leasehold("enqueue", *args, url=redis_url).end(expect)
+        ended = command("enqueue", *args, url=redis_url).end(expect)
         return ended.out, ended.err
 
     return run

@@ -25,8 +25,8 @@ def app(redis_url):
         yield app
 
 
-def test_plain_columns_in_a_pipe(leasehold, app, redis_url):
-    out = leasehold("info", "--namespace", "shop", url=redis_url).end().out
+def test_plain_columns_in_a_pipe(command, app, redis_url):
+    out = command("info", "--namespace", "shop", url=redis_url).end().out
     lines = [re.split("  +", line) for line in out.splitlines()]
     assert lines[0][:4] == ["queue", "scheduled", "ready", "active"]
     assert ["emails", "0", "2"] in [line[:3] for line in lines]
@@ -35,8 +35,8 @@ def test_plain_columns_in_a_pipe(leasehold, app, redis_url):
     assert out.isascii()
 
 
-def test_json(leasehold, app, redis_url):
-    shown = json.loads(leasehold("info", "--json", "--url", redis_url, "--namespace", "shop").end().out)
+def test_json(command, app, redis_url):
+    shown = json.loads(command("info", "--json", "--url", redis_url, "--namespace", "shop").end().out)
     assert {queue["name"]: queue["counts"]["ready"] for queue in shown["queues"]} == {
         "emails": 2,
         "[red]odd[red] name": 1,
@@ -44,7 +44,7 @@ def test_json(leasehold, app, redis_url):
     assert shown["workers"] == []
 
 
-def test_why_a_job_waits_beside_idle_workers(leasehold, app, redis_url):
+def test_why_a_job_waits_beside_idle_workers(command, app, redis_url):
     """It was running when four workers died, and one that is busy gets ready to run it alone."""
     driver, engine = SyncDriver(redis_url), app.engine
     job = app.queue("suspects").enqueue(b"x")
@@ -58,19 +58,19 @@ def test_why_a_job_waits_beside_idle_workers(leasehold, app, redis_url):
         "runs alone: it was running when 4 workers died; "
         "worker busy takes no other jobs while it runs one alone that was running when workers died"
     )
-    assert re.search(f"^waits +{why}$", leasehold("job", "suspects", job.id, *where).end().out, re.MULTILINE)
-    assert json.loads(leasehold("job", "suspects", job.id, *where, "--json").end().out)["waits"] == why
-    assert "suspects=1,reserved=busy" in leasehold("info", *where).end().out
-    (shown,) = json.loads(leasehold("info", "suspects", *where, "--json").end().out)["queues"]
+    assert re.search(f"^waits +{why}$", command("job", "suspects", job.id, *where).end().out, re.MULTILINE)
+    assert json.loads(command("job", "suspects", job.id, *where, "--json").end().out)["waits"] == why
+    assert "suspects=1,reserved=busy" in command("info", *where).end().out
+    (shown,) = json.loads(command("info", "suspects", *where, "--json").end().out)["queues"]
     assert (shown["suspects"], shown["reserved"]) == (1, "busy")
-    lines = [line.split() for line in leasehold("info", "suspects", *where).end().out.splitlines()]
+    lines = [line.split() for line in command("info", "suspects", *where).end().out.splitlines()]
     head = next(line for line in lines if "lane_failure" in line)
     settings = dict(zip(head, lines[lines.index(head) + 1], strict=True))
     assert (settings["suspects"], settings["reserved"]) == ("1", "busy")
 
 
-def test_another_namespace_is_empty(leasehold, app, redis_url):
-    assert "No queues" in leasehold("info", url=redis_url).end().out
+def test_another_namespace_is_empty(command, app, redis_url):
+    assert "No queues" in command("info", url=redis_url).end().out
 
 
 def test_a_queue_that_redis_refuses_hides_no_other(leasehold, app, redis_url, server):
@@ -137,50 +137,50 @@ def failed(leasehold, redis_url, tmp_path):
     return leasehold("worker", "jobs:app", "--burst", "-q", "images", "-q", "nosuch", url=redis_url).end().err
 
 
-def test_one_job(leasehold, failed, redis_url):
-    out = leasehold("job", "images", "cat", "--namespace", "shop", url=redis_url).end().out
+def test_one_job(command, failed, redis_url):
+    out = command("job", "images", "cat", "--namespace", "shop", url=redis_url).end().out
     for words in ("state +failed", "task +jobs.thumbnail", "failures +1", "ended +20", "error +json.*Expecting"):
         assert re.search(rf"^{words}", out, re.MULTILINE), words
     assert 'jobs.py", line 8, in thumbnail' in out
     assert "c4t.png" not in out
-    out = leasehold("job", "images", "cat", "--namespace", "shop", "--payload", url=redis_url).end().out
+    out = command("job", "images", "cat", "--namespace", "shop", "--payload", url=redis_url).end().out
     assert '[["c4t.png"],{}]' in out
 
 
-def test_one_job_as_json(leasehold, failed, redis_url):
-    shown = json.loads(leasehold("job", "images", "cat", "--namespace", "shop", "--json", url=redis_url).end().out)
+def test_one_job_as_json(command, failed, redis_url):
+    shown = json.loads(command("job", "images", "cat", "--namespace", "shop", "--json", url=redis_url).end().out)
     assert (shown["state"], shown["failures"], shown["error"]["type"]) == ("failed", 1, "json.decoder.JSONDecodeError")
     assert "payload" not in shown
 
 
-def test_why_workers_of_an_older_release_serve_a_queue_no_longer(leasehold, app, server):
+def test_why_workers_of_an_older_release_serve_a_queue_no_longer(command, app, server):
     server.command("HSET", "{shop:emails}:meta", "layout", 99)
     where = ("--namespace", "shop", "--url", server.url)
-    assert "newer_layout=99" in leasehold("info", *where).end().out
-    one = leasehold("info", "emails", *where).end()
+    assert "newer_layout=99" in command("info", *where).end().out
+    one = command("info", "emails", *where).end()
     assert "newer_layout" in one.out
     assert "claim nothing from this queue. Queue 'emails' has layout version 99, written by a newer release" in one.err
-    shown = json.loads(leasehold("info", *where, "--json").end().out)["queues"]
+    shown = json.loads(command("info", *where, "--json").end().out)["queues"]
     assert {queue["name"]: queue["newer_layout"] for queue in shown} == {"emails": 99, "[red]odd[red] name": None}
 
 
-def test_a_job_that_is_not_there(leasehold, app, redis_url):
-    error = leasehold("job", "emails", "nope", "--namespace", "shop", url=redis_url).end(expect=1).err
+def test_a_job_that_is_not_there(command, app, redis_url):
+    error = command("job", "emails", "nope", "--namespace", "shop", url=redis_url).end(expect=1).err
     assert "no job 'nope' in queue 'emails'" in error
 
 
-def test_a_page_of_jobs(leasehold, failed, app, redis_url):
-    out = leasehold("jobs", "images", "--state", "failed", "--namespace", "shop", url=redis_url).end().out
+def test_a_page_of_jobs(command, failed, app, redis_url):
+    out = command("jobs", "images", "--state", "failed", "--namespace", "shop", url=redis_url).end().out
     head, row = (line.split() for line in out.splitlines())
     assert head == ["job", "task", "failures", "crashes", "when", "error", "message"]
     assert row[:4] == ["cat", "jobs.thumbnail", "1", "0"]
-    out = leasehold("jobs", "emails", "--state", "ready", "--json", "--namespace", "shop", url=redis_url).end().out
+    out = command("jobs", "emails", "--state", "ready", "--json", "--namespace", "shop", url=redis_url).end().out
     assert (len(json.loads(out)["jobs"]), json.loads(out)["totals"]) == (2, {"ready": 2})
-    assert "No broken jobs" in leasehold("jobs", "emails", "--state", "broken", url=redis_url).end().out
+    assert "No broken jobs" in command("jobs", "emails", "--state", "broken", url=redis_url).end().out
 
 
-def test_one_queue(leasehold, app, redis_url):
-    out = leasehold("info", "emails", "--namespace", "shop", url=redis_url).end().out
+def test_one_queue(command, app, redis_url):
+    out = command("info", "emails", "--namespace", "shop", url=redis_url).end().out
     assert "emails" in out
     assert "odd" not in out
 

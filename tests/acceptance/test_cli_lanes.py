@@ -19,11 +19,11 @@ def app(redis_url):
 
 
 @pytest.fixture
-def run(leasehold, redis_url):
+def run(command, redis_url):
     """Runs the command to its end; answers what it wrote on stdout, line by line in words, or as JSON."""
 
     def run(*args):
-        out = leasehold(*args, url=redis_url).end().out
+        out = command(*args, url=redis_url).end().out
         return json.loads(out) if "--json" in args else [line.split() for line in out.splitlines()]
 
     return run
@@ -86,26 +86,26 @@ NAMES = [
 ]
 
 
-def test_lanes_are_shown_by_their_very_names_a_line_each(app, leasehold, redis_url):
+def test_lanes_are_shown_by_their_very_names_a_line_each(app, command, redis_url):
     for name in NAMES:
         app.queue("my mails").enqueue(b"x", lane=name)
-    out = leasehold("info", "my mails", "--lanes", "ready", url=redis_url).end().out
+    out = command("info", "my mails", "--lanes", "ready", url=redis_url).end().out
     rows = [line.rpartition("  ")[0].rsplit(maxsplit=2) for line in out.splitlines()[1:]]
     assert [name for name, *_ in rows] == [name.replace("\u202e", r"\u202e") for name in NAMES]
     for name in NAMES:
-        lines = leasehold("info", "my mails", "--lane", name, url=redis_url).end().out.splitlines()
+        lines = command("info", "my mails", "--lane", name, url=redis_url).end().out.splitlines()
         assert lines[0] == f"lane        {name}".replace("\u202e", r"\u202e")
 
 
-def test_texts_of_jobs_are_on_one_line_and_without_passwords(app, leasehold, redis_url):
+def test_texts_of_jobs_are_on_one_line_and_without_passwords(app, command, redis_url):
     queue = app.queue("emails")
     queue.enqueue(b"x", id="my job")
     queue.fail(queue.lease(seconds=60), "no answer from redis://me:s3cret@example.org/0\tat\x1b[31mall\nsecond line")
-    row = leasehold("jobs", "emails", "--state", "failed", url=redis_url).end().out.splitlines()[1]
+    row = command("jobs", "emails", "--state", "failed", url=redis_url).end().out.splitlines()[1]
     assert row.startswith("my job  ")
     assert row.endswith(r"  no answer from redis://***@example.org/0\tat\x1b[31mall")
     assert re.search(r"  \d+s_ago  ", row)
-    shown = leasehold("job", "emails", "my job", url=redis_url).end().out
+    shown = command("job", "emails", "my job", url=redis_url).end().out
     assert "s3cret" not in shown
     assert "redis://***@example.org/0" in shown
 
@@ -122,47 +122,47 @@ def blocked(app):
     return job.id
 
 
-def test_a_lane_that_a_failed_job_blocks(app, leasehold, redis_url, blocked):
+def test_a_lane_that_a_failed_job_blocks(app, command, redis_url, blocked):
     hint = f"`leasehold retry 'my mails' {blocked}` or `leasehold discard 'my mails' {blocked}`"
-    ended = leasehold("info", "my mails", "--lanes", "blocked", url=redis_url).end()
+    ended = command("info", "my mails", "--lanes", "blocked", url=redis_url).end()
     head, row = (re.split("  +", line) for line in ended.out.splitlines())
     assert head == ["lane", "waiting", "busy", "limit", "blocked_by"]
     assert row == ["user 42", "1", "1", "1", blocked]
     assert hint in ended.err
-    shown = json.loads(leasehold("info", "my mails", "--lanes", "blocked", "--json", url=redis_url).end().out)
+    shown = json.loads(command("info", "my mails", "--lanes", "blocked", "--json", url=redis_url).end().out)
     assert [(lane["state"], lane["blocked_by"]) for lane in shown["lanes"]] == [("blocked", blocked)]
-    lines = leasehold("info", "my mails", "--lane", "user 42", url=redis_url).end().out.splitlines()
+    lines = command("info", "my mails", "--lane", "user 42", url=redis_url).end().out.splitlines()
     assert "state       blocked (a failed job keeps a place of it until it is retried or discarded)" in lines
     assert f"blocked by  {blocked}" in lines
     assert f"to go on    {hint}" in lines
-    ended = leasehold("info", "my mails", url=redis_url).end()
+    ended = command("info", "my mails", url=redis_url).end()
     assert re.search(r"^no +none +block +0 +1$", ended.out, re.MULTILINE)
     assert re.search(rf"^user 42 .* {blocked}$", ended.out, re.MULTILINE)
-    assert "blocked_lanes=1" in leasehold("info", url=redis_url).end().out
+    assert "blocked_lanes=1" in command("info", url=redis_url).end().out
     assert app.control.discard("my mails", blocked)
-    ended = leasehold("info", "my mails", "--lanes", "blocked", url=redis_url).end()
+    ended = command("info", "my mails", "--lanes", "blocked", url=redis_url).end()
     assert (ended.out, ended.err) == ("No blocked lanes in my mails.\n", "")
 
 
-def test_to_resume_a_lane_that_a_failed_job_blocks(app, leasehold, redis_url, blocked):
-    ended = leasehold("resume", "my mails", "--lane", "user 42", url=redis_url).end(expect=1)
+def test_to_resume_a_lane_that_a_failed_job_blocks(app, command, redis_url, blocked):
+    ended = command("resume", "my mails", "--lane", "user 42", url=redis_url).end(expect=1)
     assert ended.out == ""
     assert f"A failed job blocks lane 'user 42': '{blocked}'." in ended.err
     assert f"`leasehold retry 'my mails' {blocked}` or `leasehold discard " in ended.err
     assert "is not parked but blocked; nothing was changed" in ended.err
-    err = leasehold("resume", "my mails", url=redis_url).end().err
+    err = command("resume", "my mails", url=redis_url).end().err
     assert err == "Note: Lanes that a failed job blocks: 1. To see them: leasehold info 'my mails' --lanes blocked\n"
 
 
 @pytest.mark.parametrize("count", [100, 101])
-def test_many_lanes(app, leasehold, redis_url, count):
+def test_many_lanes(app, command, redis_url, count):
     for number in range(count):
         app.queue("emails").enqueue(b"x", lane=f"user:{number}")
         app.control.park_lane("emails", f"user:{number}")
-    ended = leasehold("info", "emails", "--lanes", "parked", url=redis_url).end()
+    ended = command("info", "emails", "--lanes", "parked", url=redis_url).end()
     assert len(ended.out.splitlines()) == 101
     assert ended.err == ("Note: There are more parked lanes than these 100.\n" if count > 100 else "")
-    shown = json.loads(leasehold("info", "emails", "--lanes", "parked", "--json", url=redis_url).end().out)
+    shown = json.loads(command("info", "emails", "--lanes", "parked", "--json", url=redis_url).end().out)
     assert (len(shown["lanes"]), shown["more"]) == (100, count > 100)
 
 

@@ -47,8 +47,8 @@ def test_a_redis_that_goes_and_comes_back(leasehold, private_server):
         run.wait_for("images", "out").signal(signal.SIGINT).end(expect=130)
 
 
-def test_a_redis_that_is_not_there_is_an_error(leasehold):
-    assert "did not respond" in leasehold("info", "--watch", url="redis://127.0.0.1:1/0").end(expect=1).err
+def test_a_redis_that_is_not_there_is_an_error(command):
+    assert "did not respond" in command("info", "--watch", url="redis://127.0.0.1:1/0").end(expect=1).err
 
 
 def test_on_a_terminal(app, terminal, redis_url):

@@ -106,29 +106,32 @@ def test_queues_with_weights_are_served(leasehold, app, redis_url):
     assert "names the queue 'critical" not in run.err
 
 
-def test_a_paused_queue_waits_and_the_others_go_on(leasehold, app, worker, redis_url):
-    leasehold("pause", "critical", url=redis_url).end()
+def test_a_paused_queue_waits_and_the_others_go_on(command, app, worker, redis_url):
+    command("pause", "critical", url=redis_url).end()
     waits = app.tasks["jobs.add"].enqueue(1, 2)
     assert app.tasks["jobs.odd"].enqueue().result(timeout=20) == "odd"
     assert waits.state() is State.READY
-    leasehold("resume", "critical", url=redis_url).end()
+    command("resume", "critical", url=redis_url).end()
     assert waits.result(timeout=20) == 3
 
 
-def test_a_quiet_worker_starts_nothing_new(leasehold, app, worker, redis_url):
+def test_a_quiet_worker_starts_nothing_new(command, app, worker, redis_url):
     _, name = worker
     running = app.tasks["jobs.sleep"].enqueue(1.0)
     worker[0].wait_for("sleeping", "out")
-    out = leasehold("quiet", name, url=redis_url).end().out
+    out = command("quiet", name, url=redis_url).end().out
     assert out == f"Worker '{name}' starts no more jobs. To undo: leasehold quiet {name} --undo\n"
     until(lambda: app.inspect.workers()[0].quiet)
     waits = app.tasks["jobs.add"].enqueue(1, 2)
     running.result(timeout=20)
     assert waits.state() is State.READY
-    lines = [line.split() for line in leasehold("info", url=redis_url).end().out.splitlines()]
-    assert next(line for line in lines if line and line[0] == "worker")[-1] == "state"
-    assert next(line for line in lines if line and line[0] == name)[-1] == "quiet"
-    out = leasehold("quiet", name, "--undo", "--json", url=redis_url).end().out
+
+    def shown() -> list[str]:
+        lines = [line.split() for line in command("info", url=redis_url).end().out.splitlines()]
+        return [line[-1] for line in lines if line and line[0] in ("worker", name)]
+
+    until(lambda: shown() == ["state", "quiet"])  # a worker that gets no time of the machine is missing
+    out = command("quiet", name, "--undo", "--json", url=redis_url).end().out
     assert json.loads(out) == {"worker": name, "quiet": False}
     assert waits.result(timeout=20) == 3
 
@@ -159,12 +162,12 @@ def test_a_quiet_worker_keeps_its_persistent_jobs(leasehold, app, redis_url, tmp
     until(lambda: job.state() is State.CANCELLED)
 
 
-def test_a_worker_that_is_not_there(leasehold, worker, redis_url):
+def test_a_worker_that_is_not_there(command, worker, redis_url):
     _, name = worker
-    run = leasehold("quiet", name[:-1] + "?", url=redis_url).end(expect=1)
+    run = command("quiet", name[:-1] + "?", url=redis_url).end(expect=1)
     assert run.out == ""
     assert run.err == f"Error: There is no worker '{name[:-1]}?'. Did you mean '{name}'?\n"
-    assert "`leasehold info` lists the workers" in leasehold("quiet", "zzz", url=redis_url).end(expect=1).err
+    assert "`leasehold info` lists the workers" in command("quiet", "zzz", url=redis_url).end(expect=1).err
 
 
 @pytest.mark.parametrize("task", ["jobs.asleep", "jobs.sleep"])

@@ -62,8 +62,8 @@ def test_a_job_that_did_not_complete(app, watch):
     assert run.err == ""
 
 
-def test_a_job_that_is_not_there(app, leasehold, redis_url):
-    run = leasehold("job", "emails", "two", "--watch", url=redis_url).end(expect=1)
+def test_a_job_that_is_not_there(app, command, redis_url):
+    run = command("job", "emails", "two", "--watch", url=redis_url).end(expect=1)
     assert run.out == ""
     assert "no job 'two' in queue 'emails'" in run.err
 
