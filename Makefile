@@ -40,9 +40,8 @@ format: dev-env ## Put the code into the house style
 docs: dev-env ## Generate the reference pages from the code
 	@$(BIN)/python scripts/reference.py
 
-ci: ## check + test
-	@$(MAKE) --no-print-directory check
-	@$(MAKE) --no-print-directory test
+ci: ## check + test, at the same time
+	@$(MAKE) --no-print-directory --jobs=2 check test
 
 compat: ## Run the tests on the other Pythons and older Redis clients that are installed (slow)
 	@sh scripts/compat.sh $(ARGS)

@@ -25,12 +25,13 @@ shop = Shop()
 """
 
 
-@pytest.mark.parametrize("target", ["jobs:create_app", "jobs:shop.jobs", "jobs:shop.make"])
-@pytest.mark.parametrize("processes", [[], ["--processes", "2"]], ids=["alone", "supervised"])
-def test_every_command_finds_the_app(leasehold, redis_url, tmp_path, target, processes):
+@pytest.mark.parametrize(
+    ("target", "processes"), [("jobs:create_app", 1), ("jobs:shop.jobs", 2), ("jobs:shop.make", 1)]
+)
+def test_every_command_finds_the_app(command, leasehold, redis_url, tmp_path, target, processes):
     (tmp_path / "jobs.py").write_text(JOBS)
-    leasehold("enqueue", target, "double", '{"self": 21}', "--id", "a", url=redis_url).end()
-    leasehold("worker", target, "--burst", *processes, url=redis_url).end()
-    shown = leasehold("job", "made", "a", "--payload", "--app", target, url=redis_url).end().out
+    command("enqueue", target, "double", '{"self": 21}', "--id", "a", url=redis_url).end()
+    leasehold("worker", target, "--burst", "--processes", str(processes), url=redis_url).end()
+    shown = command("job", "made", "a", "--payload", "--app", target, url=redis_url).end().out
     assert "completed" in shown
     assert "42" in shown

@@ -133,6 +133,7 @@ def counts() -> int:
     return current_job().attempt
 """
 
+TASKS = ["raises", "araises", "praises", "in_a_task", "in_a_tasks_process"]
 KINDS = ["exit", "interrupt", "odd", "recursion", "memory", "unprintable", "unbound", "huge", "group"]
 
 
@@ -179,14 +180,13 @@ def state(job: JobHandle) -> State | None:
     return None if view is None else view.state
 
 
-@pytest.mark.parametrize("task", ["raises", "araises", "praises", "in_a_task", "in_a_tasks_process"])
-def test_whatever_is_raised_fails_the_attempt_and_the_worker_goes_on(leasehold, app, redis_url, tmp_path, task):
-    bad = {kind: app.tasks[f"jobs.{task}"].enqueue(kind) for kind in KINDS}
+def test_whatever_is_raised_fails_the_attempt_and_the_worker_goes_on(leasehold, app, redis_url, tmp_path):
+    bad = {(task, kind): app.tasks[f"jobs.{task}"].enqueue(kind) for task in TASKS for kind in KINDS}
     good = [app.tasks["jobs.good"].enqueue(number) for number in range(20)]
     leasehold("worker", "jobs:app", "--burst", "-c", "4", url=redis_url).end()
-    for kind, job in bad.items():
+    for name, job in bad.items():
         view = job.refresh()
-        assert view.state is State.FAILED, kind
+        assert view.state is State.FAILED, name
         assert (view.failures, view.crashes) == (1, 0)
         assert len(view.error.message) < 10_000
     assert all(state(job) is State.COMPLETED for job in good)

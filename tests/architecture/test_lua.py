@@ -8,6 +8,7 @@ from types import ModuleType
 
 import pytest
 
+from tests.support.each import for_each
 from tests.support.engines import ENTRIES
 
 SOURCE = Path(__file__).parents[2] / "src" / "leasehold" / "engines"
@@ -69,7 +70,7 @@ def functions_of(text: str) -> Iterator[tuple[int, int]]:
     assert not blocks, "a block has no end"
 
 
-@pytest.mark.parametrize("path", OPERATIONS + LIBRARIES, ids=name_of)
+@for_each(OPERATIONS + LIBRARIES)
 def test_files_and_functions_are_small(path):
     text = path.read_text(encoding="utf-8")
     assert len(text.splitlines()) <= MAX_FILE
@@ -86,12 +87,12 @@ def test_every_engine_with_lua_is_checked_here():
     assert {path.parent.parent for path in OPERATIONS} == {SHARED.parent, *(SOURCE / name for name in DECLARATIONS)}
 
 
-@pytest.mark.parametrize("path", OPERATIONS, ids=name_of)
+@for_each(OPERATIONS)
 def test_an_operation_is_used(path):
     assert users_of(path), "no engine has it: delete it"
 
 
-@pytest.mark.parametrize("path", OPERATIONS, ids=name_of)
+@for_each(OPERATIONS)
 def test_the_header_states_the_contract(path):
     lines = header(path)
     assert re.match(rf"{path.stem}: .+", lines[0]), f"line 1: `-- {path.stem}: one sentence`"
@@ -102,7 +103,7 @@ def test_the_header_states_the_contract(path):
     )
 
 
-@pytest.mark.parametrize("path", OPERATIONS, ids=name_of)
+@for_each(OPERATIONS)
 def test_no_position_is_read_that_was_not_declared(path):
     declared = arguments(path)
     positions = [int(n) for n in re.findall(r"\bARGV\[(\d+)\]", path.read_text(encoding="utf-8"))]
@@ -110,7 +111,7 @@ def test_no_position_is_read_that_was_not_declared(path):
     assert max(positions, default=0) <= fixed, f"ARGV has {fixed} fixed positions: {declared}"
 
 
-@pytest.mark.parametrize("path", OPERATIONS, ids=name_of)
+@for_each(OPERATIONS)
 def test_the_assembled_script_has_no_gaps(path):
     for engine in users_of(path):
         text = DECLARATIONS[engine].SCRIPTS[path.stem].text
@@ -118,7 +119,7 @@ def test_the_assembled_script_has_no_gaps(path):
         assert not re.search(r"@[A-Z_]+@", text)
 
 
-@pytest.mark.parametrize("path", OPERATIONS, ids=name_of)
+@for_each(OPERATIONS)
 def test_every_library_stands_behind_those_that_it_needs(path):
     for engine in users_of(path):
         texts = [script.text for script in DECLARATIONS[engine].SCRIPTS.values()]
@@ -137,7 +138,7 @@ def test_every_library_stands_behind_those_that_it_needs(path):
             assert not used or (made and made.start() < used.start()), f"{engine}: {name} is used before it is there"
 
 
-@pytest.mark.parametrize("path", LIBRARIES, ids=name_of)
+@for_each(LIBRARIES)
 def test_a_library_says_what_it_is_for_and_is_used(path):
     assert re.match(rf"lib {path.stem}: .+", header(path)[0])
     users = [file for file in OPERATIONS + LIBRARIES if {*engines_of(file)} & {*engines_of(path)}]
@@ -145,7 +146,7 @@ def test_a_library_says_what_it_is_for_and_is_used(path):
     assert any(path.stem in line.split() for line in includes), "nothing includes it: delete it"
 
 
-@pytest.mark.parametrize("path", OPERATIONS + LIBRARIES, ids=name_of)
+@for_each(OPERATIONS + LIBRARIES)
 def test_only_keys_of_the_prefix_and_bounded_loops(path):
     text = re.sub(r"--.*", "", path.read_text(encoding="utf-8"))
     assert not re.search(r"\bKEYS\[(?!1\])", text), "all keys are the prefix KEYS[1] and a suffix: one slot a queue"

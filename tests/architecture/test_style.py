@@ -2,9 +2,10 @@
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
-import pytest
+from tests.support.each import for_each
 
 ROOT = Path(__file__).parents[2]
 FILES = sorted((ROOT / "src").rglob("*.py"))
@@ -19,6 +20,7 @@ def name_of(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
+@cache
 def tree_of(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
 
@@ -57,25 +59,25 @@ def test_files_and_functions_are_small():
     assert LONG.keys() - found == set(), "no longer too long: remove the exception"
 
 
-@pytest.mark.parametrize("path", FILES, ids=name_of)
+@for_each(FILES)
 def test_the_first_line_says_the_purpose(path):
     docstring = ast.get_docstring(tree_of(path))
     assert docstring, "a module starts with one line that says its purpose"
     assert path.read_text(encoding="utf-8").startswith('"""'), "the purpose comes first"
 
 
-@pytest.mark.parametrize("path", FILES, ids=name_of)
+@for_each(FILES)
 def test_only_the_cli_prints(path):
     allowed = "cli" in path.parts
     assert allowed or [call.lineno for call in calls(tree_of(path), "print")] == []
 
 
-@pytest.mark.parametrize("path", FILES, ids=name_of)
+@for_each(FILES)
 def test_no_room_is_called_utils(path):
     assert not {"util", "utils", "helpers", "common", "misc"} & {*path.parts, path.stem}
 
 
-@pytest.mark.parametrize("path", FILES, ids=name_of)
+@for_each(FILES)
 def test_nothing_global_changes(path):
     found = [node.lineno for node in ast.walk(tree_of(path)) if isinstance(node, ast.Global)]
     assert found == [], "a `global` statement: hold the state in an object that somebody owns"

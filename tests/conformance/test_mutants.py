@@ -6,10 +6,9 @@ import os
 
 import pytest
 
-from tests.support.mutants import MUTANTS, Mutant
+from tests.support.mutants import MUTANTS
 
 
 @pytest.mark.skipif(bool(os.environ.get("LEASEHOLD_MUTANT")), reason="the scripts are broken already")
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
-def test_a_mutant_finds_what_it_changes(mutant: Mutant) -> None:
-    assert mutant.texts()
+def test_each_mutant_finds_what_it_changes() -> None:
+    assert [mutant.name for mutant in MUTANTS if not mutant.texts()] == []

@@ -43,6 +43,9 @@ def blocks_of(page: Path) -> list[Block]:
     return merged
 
 
+CODE = [page for page in PAGES if blocks_of(page)]
+
+
 def check_install(line: str) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     match = re.fullmatch(r"(?:python3? -m )?pip install '?(?P<name>[\w-]+)(?:\[(?P<extras>[\w,-]+)\])?'?", line)
@@ -70,7 +73,9 @@ def run(command: list[str], folder: Path, environment: dict[str, str]) -> None:
     assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if blocks_of(page)], ids=lambda page: str(page.relative_to(ROOT))
+)
 def test_every_block_of_the_page_runs(page: Path, tmp_path: Path, redis_url: str) -> None:
     environment = {
         **os.environ,

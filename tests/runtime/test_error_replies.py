@@ -32,6 +32,7 @@ from leasehold.processes.link import KeeperLink
 from leasehold.processes.messages import Orders, encode
 from leasehold.protocols.registry import engine_spec_of, rights_of
 from leasehold.redis.aio import AsyncDriver
+from leasehold.redis.replies import action_for
 from leasehold.redis.sync import SyncDriver
 from leasehold.runtime import ExitStatus, Worker, current_job
 from leasehold.runtime.ports import Env
@@ -224,7 +225,11 @@ async def _good_beat(keeper: KeeperLink) -> None:
 
 
 def test_no_reply_keeps_a_keeper_from_giving_back_what_a_dead_worker_held(server: RedisServer):
-    """Redis answers so at first. The keepers see at once that the process they are for is not their parent."""
+    """Redis answers so at first: one reply of each kind, as each has its process.
+
+    The keepers see at once that the process they are for is not their parent.
+    """
+    kinds = {action_for(name): name for name in ERROR_REPLIES}
     engine, client = NativeEngine("lh", NativeConfig(timing=FAST)), SyncDriver(server.url)
 
     def give_back(name: str) -> None:
@@ -248,7 +253,7 @@ def test_no_reply_keeps_a_keeper_from_giving_back_what_a_dead_worker_held(server
         assert (view.state, view.crashes) == (State.READY, 1), (name, said)
 
     with ThreadPoolExecutor(4) as pool:
-        for _ in pool.map(give_back, REPLIES):
+        for _ in pool.map(give_back, ["connection reset", "timeout", *kinds.values()]):
             pass
     client.close()
 
