@@ -6,8 +6,6 @@ from importlib import resources
 from pathlib import Path
 from types import ModuleType
 
-import pytest
-
 from tests.support.each import for_each
 from tests.support.engines import ENTRIES
 
