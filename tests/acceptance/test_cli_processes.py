@@ -57,7 +57,7 @@ def test_a_killed_process_is_replaced_and_its_job_runs_again(leasehold, app, red
     until(lambda: written(tmp_path / "sleeping"))
     victim = pids(run)[0]
     os.kill(victim, signal.SIGKILL)
-    run.wait_for(f"worker_process_ended place=0 child={victim} how=SIGKILL")
+    run.wait_for(f"worker_process_ended slot=0 child={victim} how=SIGKILL")
     run.wait_for("worker_died")
     ready(run, 2)
     assert job.result(timeout=20) == pids(run)[1]
@@ -141,7 +141,7 @@ def test_a_process_that_does_not_end_is_killed(leasehold, app, redis_url):
     stuck = pids(run)[0]
     os.kill(stuck, signal.SIGSTOP)
     ended(run.signal(signal.SIGTERM))
-    assert f"worker_process_killed place=0 child={stuck}" in run.err
+    assert f"worker_process_killed slot=0 child={stuck}" in run.err
     assert gone(stuck)
 
 

@@ -69,5 +69,5 @@ def test_the_next_process_works_while_the_last_job_of_the_old_goes_on(leasehold,
     assert app.tasks["jobs.where"].enqueue().result(timeout=20) == pids(run)[1]
     assert long.result(timeout=20) == pids(run)[0]
     assert (view(app, long).failures, view(app, long).crashes) == (0, 0)
-    run.wait_for(f"worker_process_ended place=0 child={pids(run)[0]} how='status 4'")
+    run.wait_for(f"worker_process_ended slot=0 child={pids(run)[0]} how='status 4'")
     run.signal(signal.SIGTERM).end()

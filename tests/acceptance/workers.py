@@ -39,7 +39,7 @@ def with_tasks(app: Leasehold) -> Leasehold:
 
 def pids(run, what: str = "worker_process_ready") -> list[int]:
     """Of the processes of which something was logged, in that order."""
-    return [int(pid) for pid in re.findall(rf"{what} place=\d+ child=(\d+)", run.err)]
+    return [int(pid) for pid in re.findall(rf"{what} slot=\d+ child=(\d+)", run.err)]
 
 
 def ready(run, count: int):

@@ -8,7 +8,7 @@ from typing import Any
 
 from leasehold.core.job import NewJob, State
 from leasehold.engines.native import NativeEngine
-from leasehold.processes.child import WorkerProcess, how_it_ended
+from leasehold.processes.child import WorkerProcess
 from leasehold.processes.keeper import keeper_driver
 from leasehold.processes.messages import Orders, Status, WorkerState, encode
 from leasehold.protocols.registry import engine_spec_of
@@ -82,7 +82,3 @@ async def test_a_keeper_that_fails_closes_the_socket_and_ends_nothing_else(capfd
         assert await seen.ended == 8
     assert capfd.readouterr().out == "closed"
     assert "keeper_lost" in caplog.text
-
-
-def test_how_it_ended():
-    assert [how_it_ended(status) for status in (0, 4, -9, -15)] == ["status 0", "status 4", "SIGKILL", "SIGTERM"]

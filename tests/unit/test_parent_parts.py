@@ -20,7 +20,7 @@ from leasehold.processes.health import HEALTH_LIVE_MS, HEALTH_READY_MS, Health, 
 from leasehold.processes.link import ParentSocket
 from leasehold.processes.messages import Status, WorkerState
 from leasehold.processes.recycling import MB, RECYCLE_CHECK_MS, Wear, memory_bytes
-from leasehold.processes.restarts import CHILD_BACKOFF_CAP_MS, RestartPauses
+from leasehold.processes.slots import PAUSE_CAP_MS, Slot
 
 READY_S = HEALTH_READY_MS / limits.SECOND
 LIVE_S = HEALTH_LIVE_MS / limits.SECOND
@@ -219,16 +219,16 @@ class TestWear:
 
 class TestPauses:
     def test_they_grow_up_to_a_cap_and_begin_again_after_a_long_life(self):
-        pauses = RestartPauses(lambda: 1.0)
-        found = [pauses.after(0.1) for _ in range(12)]
+        slot = Slot(0, lambda: 1.0)
+        found = [slot.pause_s(0.1) for _ in range(12)]
         assert found[:4] == [0.0, 0.25, 0.5, 1.0]
-        assert found[-1] == CHILD_BACKOFF_CAP_MS / limits.SECOND
-        assert pauses.after(3600.0) == 0.0
-        assert [pauses.after(0.1) for _ in range(3)] == [0.0, 0.25, 0.5]
+        assert found[-1] == PAUSE_CAP_MS / limits.SECOND
+        assert slot.pause_s(3600.0) == 0.0
+        assert [slot.pause_s(0.1) for _ in range(3)] == [0.0, 0.25, 0.5]
 
     def test_half_of_a_pause_is_chance(self):
-        pauses = RestartPauses(lambda: 0.0)
-        assert [pauses.after(0.1) for _ in range(3)] == [0.0, 0.125, 0.25]
+        slot = Slot(0, lambda: 0.0)
+        assert [slot.pause_s(0.1) for _ in range(3)] == [0.0, 0.125, 0.25]
 
 
 class TestCommands:

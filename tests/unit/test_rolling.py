@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import dataclasses
 import signal
 from collections.abc import Callable
 from typing import Any
@@ -21,8 +20,9 @@ from leasehold.processes.slots import ParentConfig
 class Played:
     """A worker process that does what the test says."""
 
-    def __init__(self, crew: Crew, place: int) -> None:
-        self.place, self.pid, self.began_at = place, len(crew.all) + 1, float(len(crew.all))
+    def __init__(self, crew: Crew, slot: int) -> None:
+        self.slot, self.pid, self.began_at = slot, len(crew.all) + 1, float(len(crew.all))
+        self.age_s = 3600.0
         self.status = Status(self.pid, WorkerState.STARTING, 0.0)
         self.was_ready = self.is_leaving = False
         self.keeping: asyncio.Task[Any] | None = None
@@ -50,12 +50,12 @@ class Crew:
 
     def __init__(self, processes: int) -> None:
         self.all: list[Played] = []
-        self.parent = Parent(ParentConfig(lambda descriptor: [], processes), clock=lambda: 0.0)
+        self.parent = Parent(ParentConfig(lambda descriptor: [], processes, grace_s=0, hard_s=0, kill_s=0.01))
         self._started = asyncio.Event()
         self.running: asyncio.Task[int]
 
-    async def start(self, place: int, _command: object, _drivers: object, *, is_alone: bool = False) -> Played:
-        self.all.append(Played(self, place))
+    async def start(self, slot: int, _command: object, _drivers: object, *, is_alone: bool = False) -> Played:
+        self.all.append(Played(self, slot))
         self._started.set()
         return self.all[-1]
 
@@ -73,8 +73,8 @@ class Crew:
         self.parent._signalled(signal.SIGHUP)
 
     @property
-    def places(self) -> list[int | None]:
-        return [None if place.current is None else place.current.pid for place in self.parent._places]
+    def current(self) -> list[int | None]:
+        return [None if slot.current is None else slot.current.pid for slot in self.parent._slots]
 
 
 @pytest.fixture
@@ -86,7 +86,7 @@ async def crew(monkeypatch):
     crew.running = running = asyncio.create_task(crew.parent.run())
     (await crew.next()).ready()
     (await crew.next()).ready()
-    assert crew.places == [1, 2]
+    assert crew.current == [1, 2]
     yield crew
     running.cancel()
     with contextlib.suppress(asyncio.CancelledError):
@@ -104,16 +104,16 @@ async def test_a_hup_while_an_old_process_finishes_its_jobs_rolls_all_of_them_ag
     assert not third.is_leaving
     first.end()
     fourth = await crew.next()
-    assert fourth.place == 1  # the oldest first
+    assert fourth.slot == 1  # the oldest first
     fourth.ready()
     second.end()
     fifth = await crew.next()
-    assert fifth.place == 0
+    assert fifth.slot == 0
     fifth.ready()
     third.end()
-    assert crew.places == [fifth.pid, fourth.pid]
+    assert crew.current == [fifth.pid, fourth.pid]
     crew.hup()  # all is over: a roll like any other
-    assert (await crew.next()).place == 1
+    assert (await crew.next()).slot == 1
 
 
 async def test_a_new_process_that_hangs_is_superseded(crew, caplog):
@@ -122,41 +122,43 @@ async def test_a_new_process_that_hangs_is_superseded(crew, caplog):
     hanging = await crew.next()
     crew.hup()
     assert hanging.is_leaving
-    assert "restart_started place=0" in caplog.text
+    assert caplog.text.count("restart_started processes=2") == 2
     hanging.ready()  # too late: nothing of the code of before takes over
-    assert crew.places == [1, 2]
+    assert crew.current == [1, 2]
     hanging.end()
-    for place, old in ((0, 1), (1, 2)):
+    for slot, old in ((0, 1), (1, 2)):
         fresh = await crew.next()
-        assert fresh.place == place
+        assert fresh.slot == slot
         fresh.ready()
         crew.all[old - 1].end()
-    assert crew.places == [4, 5]
+    assert crew.current == [4, 5]
     assert "restart_failed" not in caplog.text
 
 
-async def test_a_hup_while_the_system_starts_the_new_process_is_not_forgotten(crew):
-    crew.hup()
+async def test_a_hup_while_the_system_starts_the_new_process_is_not_forgotten(crew, monkeypatch):
+    async def start(*words: Any, **options: Any) -> Played:
+        monkeypatch.setattr(WorkerProcess, "start", crew.start)
+        crew.hup()
+        return await crew.start(*words, **options)
+
+    monkeypatch.setattr(WorkerProcess, "start", start)
     crew.hup()
     early = await crew.next()
     assert early.is_leaving
     early.end()
-    assert (await crew.next()).place == 0
+    assert (await crew.next()).slot == 0
 
 
 async def test_after_one_that_was_given_up_it_can_be_asked_for_anew(crew, caplog):
     crew.hup()
     (await crew.next()).end(1)
-    assert "restart_failed place=0" in caplog.text
-    assert crew.places == [1, 2]
+    assert "restart_failed slot=0" in caplog.text
+    assert crew.current == [1, 2]
     crew.hup()
-    assert (await crew.next()).place == 0
+    assert (await crew.next()).slot == 0
 
 
-async def test_a_process_that_does_not_end_is_killed(crew, monkeypatch):
-    monkeypatch.setattr(module, "CHILD_KILL_MS", 10)
-    monkeypatch.setattr(module, "CHILD_HARD_MS", 0)
-    crew.parent._plan = dataclasses.replace(crew.parent._plan, grace_s=0)
+async def test_a_process_that_does_not_end_is_killed(crew):
     crew.parent._signalled(signal.SIGTERM)
     async with asyncio.timeout(30):
         for one in crew.all:
@@ -181,3 +183,16 @@ async def test_its_own_end_waits_for_the_release_of_jobs_but_not_after_a_third_s
     assert caplog.messages[-1].startswith("signal_received name=SIGTERM then=killing ")
     async with asyncio.timeout(30):
         assert await crew.running == 3
+
+
+async def test_a_reload_continues_after_the_system_could_not_start_a_process(crew, monkeypatch):
+    async def refuse(*_: object, **__: object) -> None:
+        monkeypatch.setattr(WorkerProcess, "start", crew.start)
+        raise OSError("no more processes")
+
+    monkeypatch.setattr(WorkerProcess, "start", refuse)
+    crew.hup()
+    crew.parent._files_changed(1, "a.py")
+    for one in list(crew.all):
+        one.end()
+    assert (await crew.next()).slot == 0

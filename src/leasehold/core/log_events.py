@@ -193,15 +193,12 @@ PARENT: Final[Mapping[str, LogEvent]] = {
     "worker_process_ended": LogEvent(WARNING, "A worker process has ended.", "`how`: in which way. Info if expected"),
     "worker_process_delayed": LogEvent(
         WARNING,
-        "The parent waits before it starts the next process in this place.",
+        "The parent waits before it starts the next process of this slot.",
         "`next_in_s`: how long; `until=file_change` with `--reload`",
     ),
     "worker_process_killed": LogEvent(WARNING, "The worker process did not stop in time; the parent killed it."),
     "restart_started": LogEvent(
-        INFO,
-        "New processes replace the old ones.",
-        "`files`: how many have changed, `one` of them. `then`: a SIGHUP came during a rolling restart; when all "
-        "processes are replaced once more",
+        INFO, "New processes replace the old ones.", "`files`: how many have changed, `one` of them"
     ),
     "restart_failed": LogEvent(
         ERROR, "The rolling restart has stopped, because a new process did not start; the old ones continue."

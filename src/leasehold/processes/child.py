@@ -1,10 +1,9 @@
-"""One worker process as its parent sees it: started, kept, asked to stop, followed to its end."""
+"""One worker process as its parent sees it: from its start to its end, with the keeper of its leases."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import signal
 import socket
 import time
 from collections.abc import Callable, Sequence
@@ -17,29 +16,29 @@ from leasehold.runtime.waits import catch_up
 
 
 class WorkerProcess:
-    """A worker process, and the keeper of its leases.
+    """See the module.
 
     child = await WorkerProcess.start(0, lambda descriptor: [...], driver_of)
-    child.follow(heard, ended)
+    child.follow(status_received, ended)
     """
 
     def __init__(
         self,
-        place: int,
+        slot: int,
         process: asyncio.subprocess.Process,
         messages: MessageSocket,
         driver_of: Callable[[str], Driver],
     ) -> None:
-        self.place = place
+        self.slot = slot
         self.pid = process.pid
         self.began_at = time.monotonic()
         self.status = Status(process.pid, WorkerState.STARTING, self.began_at)
         self.was_ready = False
         """Whether it has ever been running."""
         self.is_leaving = False
-        """Whether it was asked to stop."""
+        """Whether its parent has requested a stop."""
         self.keeping: asyncio.Task[None] | None = None
-        """Keeps its leases, and after its end releases its jobs."""
+        """Runs its keeper, which releases its jobs after its end."""
         self._keeper: LeaseKeeper | None = None
         self._has_stopped = False
         self._process = process
@@ -49,13 +48,13 @@ class WorkerProcess:
     @classmethod
     async def start(
         cls,
-        place: int,
+        slot: int,
         command: Callable[[int], Sequence[str]],
         driver_of: Callable[[str], Driver],
         *,
         is_alone: bool = False,
     ) -> WorkerProcess:
-        """Start one with the command for this descriptor of its socket. `is_alone`: it has the stdin of its parent.
+        """Start one with the command for this descriptor of its socket. `is_alone`: it gets the stdin of its parent.
 
         Raises `OSError` when the system cannot start a process.
         """
@@ -71,18 +70,24 @@ class WorkerProcess:
             raise
         finally:
             theirs.close()
-        return cls(place, process, await MessageSocket.open(ours), driver_of)
+        return cls(slot, process, await MessageSocket.open(ours), driver_of)
 
-    def follow(self, heard: Callable[[WorkerProcess], None], ended: Callable[[WorkerProcess, int], None]) -> None:
-        """Call `heard` for each new status, and `ended` with the status of the process, once and last."""
-        self._following = asyncio.create_task(self._follow(heard, ended))
+    @property
+    def age_s(self) -> float:
+        return time.monotonic() - self.began_at
+
+    def follow(
+        self, status_received: Callable[[WorkerProcess], None], ended: Callable[[WorkerProcess, int], None]
+    ) -> None:
+        """Call `status_received` for each status that it sends, and `ended` with its exit status, once and last."""
+        self._following = asyncio.create_task(self._follow(status_received, ended))
 
     def stop(self, *, hard: bool = False) -> None:
-        """Ask it to stop. Harmless when it has ended."""
+        """Request a stop. Harmless when it has ended."""
         self.is_leaving = True
         if not self._messages.is_closed:
             self._messages.send(Stop(hard))
-        elif self._process.returncode is None and not self._has_stopped:  # it has a keeper of its own by now
+        elif self._process.returncode is None and not self._has_stopped:  # its own keeper process has taken over
             with contextlib.suppress(ProcessLookupError):
                 self._process.terminate()
 
@@ -94,12 +99,12 @@ class WorkerProcess:
                 self._process.kill()
 
     async def _follow(
-        self, heard: Callable[[WorkerProcess], None], ended: Callable[[WorkerProcess, int], None]
+        self, status_received: Callable[[WorkerProcess], None], ended: Callable[[WorkerProcess, int], None]
     ) -> None:
-        receiving = asyncio.create_task(self._receive(heard))
+        receiving = asyncio.create_task(self._receive(status_received))
         status = await self._process.wait()
-        # Its last messages are in the socket already. The end of the socket is not waited for: a child that a handler
-        # has forked may hold it open.
+        # Its last messages are in the socket already. Do not wait for the end of the socket: a process that a handler
+        # forked may hold it open.
         await catch_up()
         receiving.cancel()
         self._messages.close()
@@ -107,7 +112,7 @@ class WorkerProcess:
             self._keeper.process_ended()
         ended(self, status)
 
-    async def _receive(self, heard: Callable[[WorkerProcess], None]) -> None:
+    async def _receive(self, status_received: Callable[[WorkerProcess], None]) -> None:
         """An error here does not end the parent: the socket is closed, and the worker starts a keeper of its own."""
         try:
             while (message := await self._messages.receive()) is not None:
@@ -120,7 +125,7 @@ class WorkerProcess:
                     self._keeper.take(message)
                 elif isinstance(message, Status):
                     self.status = message
-                    heard(self)
+                    status_received(self)
         except Exception as error:
             self._keeper_failed(error)
         self._messages.close()
@@ -139,16 +144,3 @@ class WorkerProcess:
 
     def _report(self, report: Report) -> None:
         self._messages.send(report, is_replaced=True)
-
-
-def how_it_ended(status: int) -> str:
-    """The end of a process in words.
-
-    >>> how_it_ended(-9)
-    'SIGKILL'
-    """
-    if status >= 0:
-        return f"status {status}"
-    with contextlib.suppress(ValueError):
-        return signal.Signals(-status).name
-    return f"signal {-status}"

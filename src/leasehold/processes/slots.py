@@ -1,33 +1,37 @@
-"""What a parent process runs, and the places of its worker processes. Values and a little arithmetic."""
+"""What a parent process runs, and the slots of its worker processes. Values and a little arithmetic."""
 
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from leasehold.core import limits
+from leasehold.core.backoff import Pauses
 from leasehold.processes.child import WorkerProcess
 from leasehold.processes.health import HealthOutputs
-from leasehold.processes.restarts import RestartPauses
 
-CHILD_START_MS: Final = limits.MINUTE
-"""A worker process that is not ready after this time is logged. A rolling restart continues without it."""
-CHILD_HARD_MS: Final = 5 * limits.SECOND
-"""How long a worker process has to end after its grace period. Then it is told to stop hard."""
-CHILD_KILL_MS: Final = 3 * limits.SECOND
-"""A worker process that still runs this long after it was told to stop hard is killed."""
-CHILD_RETIRING_MOST: Final = 2
+RETIRING_MOST: Final = 2
 """Processes of one slot, besides the newest, that may still be finishing their last jobs."""
+YOUNG_MS: Final = 10 * limits.SECOND
+"""A worker process that dies sooner after its start died young: it is replaced after a pause that grows."""
+PAUSE_MS: Final = 250
+"""The first pause before a worker process that died young is replaced. It doubles."""
+PAUSE_CAP_MS: Final = 10 * limits.SECOND
 
 
 @dataclass(frozen=True, slots=True)
 class ParentConfig:
-    """What to run. `command`: the command line of a worker process whose socket to its parent is this descriptor.
+    """What to run.
 
-    `grace_s`: how long its running jobs may go on after a stop was asked for. `burst`: a process that ends well is not
-    replaced. `watched`: a folder; when Python files below it change, all are replaced.
+    command    the command line of a worker process whose socket to its parent is this descriptor
+    grace_s    how long running jobs may continue after a stop request
+    burst      do not replace a process that ends with status 0
+    watched    a folder: when Python files below it change, all processes are replaced
+    hard_s     how long a worker process may take to end after its grace period. Then comes a hard stop
+    kill_s     how long it may take to end after a hard stop. Then the parent kills it
     """
 
     command: Callable[[int], Sequence[str]]
@@ -36,30 +40,55 @@ class ParentConfig:
     burst: bool = False
     watched: str | None = None
     outlets: HealthOutputs = field(default_factory=HealthOutputs)
+    hard_s: float = 5.0
+    kill_s: float = 3.0
 
 
-@dataclass(slots=True, eq=False)
 class Slot:
-    """Where one worker process is at work. Besides it there may be some that finish their last jobs."""
+    """One worker process of a parent. Beside it, earlier ones may be finishing their last jobs.
 
-    number: int
-    pauses: RestartPauses
-    current: WorkerProcess | None = None
-    successor: WorkerProcess | None = None
-    """In a rolling restart: takes over when it is ready."""
-    starting: bool = False
-    pause: asyncio.TimerHandle | None = None
-    done: bool = False
-    """In a burst: nothing was left to do here."""
-    retiring: set[WorkerProcess] = field(default_factory=set)
+    >>> slot = Slot(0, lambda: 1.0)
+    >>> [slot.pause_s(lived_s) for lived_s in (3600, 1, 1, 1, 3600)]
+    [0.0, 0.0, 0.25, 0.5, 0.0]
+    """
+
+    def __init__(self, number: int, random: Callable[[], float] = random.random) -> None:
+        self.number = number
+        self.current: WorkerProcess | None = None
+        self.successor: WorkerProcess | None = None
+        """In a rolling restart: replaces `current` when it is ready."""
+        self.retiring: set[WorkerProcess] = set()
+        self.is_starting = False
+        self.is_done = False
+        """In a burst: the process found no more jobs."""
+        self._pause: asyncio.TimerHandle | None = None
+        self._pauses = Pauses(PAUSE_MS / limits.SECOND, PAUSE_CAP_MS / limits.SECOND, random)
+        self._died_young = False
 
     @property
-    def empty(self) -> bool:
-        """Whether a process is to be started here and none is on its way."""
-        full = self.current is not None or self.successor is not None or self.starting or self.pause is not None
-        return not full and not self.done and len(self.retiring) <= CHILD_RETIRING_MOST
+    def is_empty(self) -> bool:
+        """Whether a process should be started here."""
+        is_taken = self.current is not None or self.successor is not None or self.is_starting
+        return not is_taken and not self.is_done and self._pause is None and len(self.retiring) <= RETIRING_MOST
 
-    def forget_pause(self) -> None:
-        if self.pause is not None:
-            self.pause.cancel()
-            self.pause = None
+    def pause_s(self, lived_s: float) -> float:
+        """Return how long to wait before a process is replaced that died after `lived_s` seconds."""
+        before, self._died_young = self._died_young, lived_s * limits.SECOND < YOUNG_MS
+        if before and self._died_young:
+            return self._pauses.next_s()
+        self._pauses.reset()
+        return 0.0
+
+    def pause(self, seconds: float, then: Callable[[], None]) -> None:
+        """Stay empty for this time. Then call `then`."""
+
+        def end() -> None:
+            self._pause = None
+            then()
+
+        self._pause = asyncio.get_running_loop().call_later(seconds, end)
+
+    def end_pause(self) -> None:
+        if self._pause is not None:
+            self._pause.cancel()
+            self._pause = None

@@ -23,7 +23,7 @@ APP: Final = "tests.faults.harness.jobs:app"
 START_S: Final = 30.0
 END_S: Final = 10.0
 LOG_TAIL: Final = 2_000
-ENDED: Final = re.compile(r"worker_process_ended place=\d+ child=(\d+) how=(?:(SIG\w+)|'status (\d+)')")
+ENDED: Final = re.compile(r"worker_process_ended slot=\d+ child=(\d+) how=(?:(SIG\w+)|'status (\d+)')")
 
 
 class Fleet:

@@ -19,7 +19,7 @@ from typing import Final
 
 from leasehold.core import limits
 from leasehold.core.backoff import Backoff
-from leasehold.core.text import cut
+from leasehold.core.text import cut, how_it_ended
 from leasehold.runtime.isolation.messages import ANSWERS, Answer, BadMessage, Order, RunJob, Setup, Unpacker, pack
 from leasehold.runtime.jobs.held import Held
 from leasehold.runtime.jobs.overrun import WATCH_MS
@@ -121,13 +121,7 @@ class JobProcess:
     def end_reason(self) -> str:
         """How it ended, in words."""
         status = self._process.returncode
-        if status is None:
-            return "it does not end"
-        if status >= 0:
-            return f"status {status}"
-        with contextlib.suppress(ValueError):
-            return signal.Signals(-status).name
-        return f"signal {-status}"
+        return "it does not end" if status is None else how_it_ended(status)
 
     def begin(self, run: Held, left_s: float | None) -> None:
         """Run the job's handler. `left_s`: the time until its timeout."""
