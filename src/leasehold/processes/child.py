@@ -8,9 +8,10 @@ import socket
 import time
 from collections.abc import Callable, Sequence
 
-from leasehold.processes.keeper import Driver, LeaseKeeper
+from leasehold.processes.keeper import LeaseKeeper
 from leasehold.processes.messages import Goodbye, Holdings, MessageSocket, Orders, Report, Status, Stop, WorkerState
 from leasehold.protocols.registry import engine_of
+from leasehold.redis.aio import AsyncDriver
 from leasehold.runtime.log import brief, log_event
 from leasehold.runtime.waits import catch_up
 
@@ -27,7 +28,7 @@ class WorkerProcess:
         slot: int,
         process: asyncio.subprocess.Process,
         messages: MessageSocket,
-        driver_of: Callable[[str], Driver],
+        driver_of: Callable[[str], AsyncDriver],
     ) -> None:
         self.slot = slot
         self.pid = process.pid
@@ -50,7 +51,7 @@ class WorkerProcess:
         cls,
         slot: int,
         command: Callable[[int], Sequence[str]],
-        driver_of: Callable[[str], Driver],
+        driver_of: Callable[[str], AsyncDriver],
         *,
         is_alone: bool = False,
     ) -> WorkerProcess:

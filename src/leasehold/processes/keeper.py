@@ -20,15 +20,14 @@ import socket
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import replace
-from typing import Final, Protocol, TypeVar
+from dataclasses import dataclass, replace
+from typing import Final
 
 from leasehold.core import limits
 from leasehold.core.clock import lease_clock
 from leasehold.core.engine import CancelAsked, FullEngine, HeartbeatReply
 from leasehold.core.errors import RedisError, Unreachable
 from leasehold.core.job import Lease, LeaseRef
-from leasehold.core.steps import Steps
 from leasehold.core.text import cut
 from leasehold.processes.messages import Goodbye, Holdings, MessageSocket, Orders, Report
 from leasehold.processes.overdue import Overdue
@@ -56,11 +55,21 @@ ALIVE_MS: Final = 400
 REASON_MAX: Final = 300
 """Bytes of the reason for a cancellation in a report."""
 
-T = TypeVar("T")
 
+@dataclass(slots=True)
+class _Queue:
+    """The heartbeats of one queue, and when the worker last announced that it may hold a job there.
 
-class Driver(Protocol):
-    async def run(self, steps: Steps[T]) -> T: ...
+    Times are those of the keeper's clock, but for `good_at`: when the last good heartbeat was sent, by `lease_clock`.
+    """
+
+    held_since: float | None = -math.inf
+    """None: the worker holds no job."""
+    tried_at: float = -math.inf
+    good_at: float = 0.0
+    due_at: float = math.inf
+    """When a job of a dead worker may be due."""
+    trouble: str = ""
 
 
 class LeaseKeeper:
@@ -84,7 +93,7 @@ class LeaseKeeper:
         self,
         orders: Orders,
         engine: FullEngine,
-        driver: Driver,
+        driver: AsyncDriver,
         send: Callable[[Report], None],
         *,
         clock: Callable[[], float] = time.monotonic,
@@ -99,16 +108,13 @@ class LeaseKeeper:
         self._beat_s = engine.timing.beat_ms / limits.SECOND
         self._overdue = Overdue(engine, orders.worker, orders.timeouts)
         self._holdings = Holdings(groups=())
-        self._kept = dict.fromkeys(orders.queues, -math.inf)  # queue -> since when; all, until the worker tells
-        self._beaten = dict.fromkeys(orders.queues, -math.inf)  # queue -> when last
-        self._good = dict.fromkeys(orders.queues, 0.0)  # queue -> when its last good beat was sent, by `lease_clock`
-        self._look = dict.fromkeys(orders.queues, math.inf)  # queue -> when a dead worker's job may be due there
+        self._queues = {name: _Queue() for name in orders.queues}
         self._next_at = self._reported_at = -math.inf
         self._goodbye: Goodbye | None = None
         self._until = math.inf
         self._closed = self._ended = self._resting = False
-        self._troubles: dict[str, str] = {}
         self._away_at: float | None = None
+        self._away = ""
         self._news = asyncio.Event()
 
     def take(self, message: Holdings | Goodbye) -> None:
@@ -124,11 +130,13 @@ class LeaseKeeper:
             self._holdings = message
         if message.kept is not None:
             now = self._clock()
-            if not self._kept:
+            if not self._held():
                 self._next_at = now + min(self._beat_s, RETRY_MS / limits.SECOND)
-            for queue in message.kept - self._kept.keys():
-                self._good[queue] = lease_clock()  # every claim there is newer than this message
-            self._kept = {queue: self._kept.get(queue, now) for queue in message.kept}
+            for name, queue in self._queues.items():
+                if name not in message.kept:
+                    queue.held_since = None
+                elif queue.held_since is None:
+                    queue.held_since, queue.good_at = now, lease_clock()  # every claim there is newer than this message
 
     def socket_closed(self) -> None:
         """The worker has closed its end of the socket."""
@@ -143,7 +151,7 @@ class LeaseKeeper:
     async def run(self) -> None:
         """Keep the leases until the worker says goodbye or its process ends; then release what it left."""
         while not (self._ended or self._closed or self._clock() >= self._until):
-            if not self._kept:
+            if not self._held():
                 if not self._resting and self._clock() - self._reported_at >= self._beat_s:
                     self._report(HeartbeatReply())  # the worker may claim
                 self._resting = True
@@ -161,6 +169,10 @@ class LeaseKeeper:
         while not self._ended:
             await self._pause()
         await self._release()
+
+    def _held(self) -> list[str]:
+        """The queues on which the worker may hold a job."""
+        return [name for name, queue in self._queues.items() if queue.held_since is not None]
 
     async def _pause(self, seconds: float = math.inf) -> None:
         """Wait until there is news, for `seconds` at most."""
@@ -183,61 +195,56 @@ class LeaseKeeper:
         self._next_at = now + min(self._beat_s, RETRY_MS / limits.SECOND)
         if beat is not None:
             # A dead worker's jobs come back when they are due, not with the next beat.
-            self._next_at = now + min(self._beat_s, max(min(self._look.values()) - now, self._beat_s / 5))
+            due_s = min(queue.due_at for queue in self._queues.values()) - now
+            self._next_at = now + min(self._beat_s, max(due_s, self._beat_s / 5))
 
     def _report(self, beat: HeartbeatReply | None) -> None:
         if beat is not None:
             self._reported_at = self._clock()
-        kept_at = {queue: self._good[queue] for queue in self._kept}
-        self._send(Report(beat, next(iter(self._troubles.values()), ""), kept_at))
+        kept_at = {name: self._queues[name].good_at for name in self._held()}
+        trouble = self._away or next((queue.trouble for queue in self._queues.values() if queue.trouble), "")
+        self._send(Report(beat, trouble, kept_at))
 
     async def _beat(self, now: float) -> HeartbeatReply | None:
-        """Beat queue by queue: when one is refused (another program's key), the leases on the others are kept."""
-        due = [queue for queue in self._orders.queues if self._is_due(queue, now)]
+        """Send the heartbeats queue by queue: when Redis refuses one (another program's key), the others continue."""
+        due = {name: queue for name, queue in self._queues.items() if self._is_due(queue, now)}
         lost: set[LeaseRef] = set()
         strays: list[Lease] = []
         cancelled: list[CancelAsked] = []
         done = not due
-        for queue in due:
+        for name, queue in due.items():
             sent_at = lease_clock()
             try:
-                beat, refusal = await self._driver.run(self._overdue.beat(queue, now))
+                beat, queue.trouble = await self._driver.run(self._overdue.beat(name, now))
             except Unreachable as error:
                 self._away_at = now if self._away_at is None else self._away_at
                 if now - self._away_at >= TROUBLE_MS / limits.SECOND:
-                    self._troubles[""] = _text(error)
+                    self._away = _text(error)
                 break
             except RedisError as error:
-                self._troubles[queue] = _text(error)
-                self._beaten[queue] = now
+                queue.trouble, queue.tried_at = _text(error), now
                 continue
             done = True
-            self._away_at = None
-            self._beaten[queue], self._good[queue] = now, sent_at
-            self._look[queue] = math.inf if beat.next_ms is None else now + beat.next_ms / limits.SECOND
-            self._troubles.pop("", None)
-            self._troubles.pop(queue, None)
-            if refusal:
-                self._troubles[queue] = refusal
+            self._away_at, self._away = None, ""
+            queue.tried_at, queue.good_at = now, sent_at
+            queue.due_at = math.inf if beat.next_ms is None else now + beat.next_ms / limits.SECOND
             lost |= beat.lost
             strays += beat.strays
             cancelled += [replace(one, reason=cut(one.reason, REASON_MAX)) for one in beat.cancelled]
         return HeartbeatReply(frozenset(lost), tuple(strays), cancelled=tuple(cancelled)) if done else None
 
-    def _is_due(self, queue: str, now: float) -> bool:
-        if now >= self._look[queue]:
+    def _is_due(self, queue: _Queue, now: float) -> bool:
+        # A claim begins its own lease. Half an interval too early rather than too late.
+        held, early_s = queue.held_since, self._beat_s / 2
+        if now >= queue.due_at or (held is not None and now - held >= early_s):
             return True
-        since = self._kept.get(queue)
-        if since is not None and now - since >= self._beat_s / 2:
-            return True
-        # Half a beat too early rather than too late.
-        return now - self._beaten[queue] >= limits.KEEPER_TEND_MS / limits.SECOND - self._beat_s / 2
+        return now - queue.tried_at >= limits.KEEPER_TEND_MS / limits.SECOND - early_s
 
     async def _release(self) -> None:
         """Release what the worker held, after its job processes have ended. Redis may be away, or refuse to write."""
         await end(self._holdings.groups or (), GROUPS_MS / limits.SECOND)
         crashed = self._goodbye is None or self._goodbye.crashed
-        queues = [*self._kept, *(queue for queue in self._orders.queues if queue not in self._kept)]
+        queues = sorted(self._queues, key=lambda name: self._queues[name].held_since is None)
         until = self._clock() + RELEASE_MS / limits.SECOND
         while True:
             try:

@@ -11,13 +11,20 @@ import click
 from leasehold.cli.completion import queue_names
 from leasehold.cli.errors import Exit
 from leasehold.cli.logs import set_up_logging
-from leasehold.cli.work.processes import Fleet, fleet_options, run_fleet
+from leasehold.cli.work.processes import arguments_of, run_parent, worker_command
 from leasehold.cli.work.weights import parse_weights
 from leasehold.core import limits
 from leasehold.core.names import LOG_FORMATS
+from leasehold.processes.health import HealthOutputs
+from leasehold.processes.slots import ParentConfig
 from leasehold.redis.url import Target
 
 LEVELS: Final = ("debug", "info", "warning", "error")
+MAX_PROCESSES: Final = 256
+MAX_RECYCLE_JOBS: Final = 1_000_000_000
+MAX_RECYCLE_MB: Final = 1_048_576
+_OF_PARENT: Final = frozenset({"processes", "reload", "health_file", "health_port", "parent"})
+"""Options that the parent does not pass on to its worker processes."""
 
 
 @click.command()
@@ -42,7 +49,28 @@ LEVELS: Final = ("debug", "info", "warning", "error")
     "--grace", type=click.FloatRange(0, limits.DAY / limits.SECOND), default=limits.STOP_GRACE_MS / limits.SECOND,
     metavar="SECONDS", show_default=True, help="How long running jobs may go on after a stop was asked for.",
 )  # fmt: skip
-@fleet_options
+@click.option(
+    "--processes", type=click.IntRange(1, MAX_PROCESSES), default=1, metavar="N", show_default=True,
+    help="Run so many worker processes, each with --concurrency slots. One that dies is replaced at once.",
+)  # fmt: skip
+@click.option(
+    "--max-jobs", type=click.IntRange(1, MAX_RECYCLE_JOBS), metavar="N",
+    help="Replace a process after about N jobs. It finishes what it runs, while the next one works already.",
+)  # fmt: skip
+@click.option(
+    "--max-memory", type=click.IntRange(1, MAX_RECYCLE_MB), metavar="MB",
+    help="Replace a process that has grown larger than this, in the same way.",
+)  # fmt: skip
+@click.option(
+    "--reload", is_flag=True,
+    help="Start anew when *.py files below the current directory change. Needs `pip install 'leasehold[reload]'`.",
+)  # fmt: skip
+@click.option("--health-file", metavar="PATH", help="Write how the worker is to this file every second, as JSON.")
+@click.option(
+    "--health-port", metavar="[HOST:]PORT",
+    help="Answer GET /live and /ready with 200 or 503. The host is 127.0.0.1 unless it is said.",
+)  # fmt: skip
+@click.option("--parent", type=int, hidden=True)  # the descriptor of the socket to the parent of this worker process
 @click.option("--url", help="Where Redis is, for an app that does not say. LEASEHOLD_URL does not show in `ps`.")
 @click.option(
     "--log-level", type=click.Choice(LEVELS), default="info", show_default=True, help="What to log on stderr."
@@ -62,11 +90,17 @@ def worker(
     concurrency: int,
     burst: bool,
     grace: float,
+    processes: int,
+    max_jobs: int | None,
+    max_memory: int | None,
+    reload: bool,
+    health_file: str | None,
+    health_port: str | None,
+    parent: int | None,
     url: str | None,
     log_level: str,
     log_format: str | None,
     allow_eviction: bool,
-    fleet: Fleet,
 ) -> None:
     """Run the jobs of an app until told to stop.
 
@@ -93,12 +127,15 @@ def worker(
     names, own = tuple(dict.fromkeys(queues)), parse_weights(weights)
     if url is not None:
         Target.parse(url)  # before anything is started
-    if fleet.parent is None:
-        context.exit(run_fleet(context, fleet, grace, burst))
+    outlets = HealthOutputs.of(health_file, health_port)
+    if parent is None:
+        command = worker_command(arguments_of(context, _OF_PARENT))
+        watched = os.getcwd() if reload else None
+        context.exit(run_parent(ParentConfig(command, processes, grace, burst, watched, outlets)))
     # Here: the parent needs nothing of the app or of the worker, and stays small.
     from leasehold.app.run import WorkerOptions
     from leasehold.cli.work.child import run_child
 
-    options = WorkerOptions(names, concurrency, burst, grace, own, fleet.max_jobs, fleet.max_memory)
-    run_child(app, options, parent=fleet.parent, url=url, allow_eviction=allow_eviction)
+    options = WorkerOptions(names, concurrency, burst, grace, own, max_jobs, max_memory)
+    run_child(app, options, parent=parent, url=url, allow_eviction=allow_eviction)
     context.exit(Exit.OK)
