@@ -78,11 +78,11 @@ if TYPE_CHECKING:
     from leasehold.protocols.redis_work_queue import RedisWorkQueue as RedisWorkQueue
     from leasehold.runtime.handlers.middleware import CallNext as CallNext
     from leasehold.runtime.handlers.middleware import CallNextSync as CallNextSync
-    from leasehold.runtime.jobs.current import check_cancelled as check_cancelled
-    from leasehold.runtime.jobs.current import must_stop as must_stop
-    from leasehold.runtime.jobs.current import progress as progress
     from leasehold.runtime.jobs.job import Job as Job
+    from leasehold.runtime.jobs.job import check_cancelled as check_cancelled
     from leasehold.runtime.jobs.job import current_job as current_job
+    from leasehold.runtime.jobs.job import must_stop as must_stop
+    from leasehold.runtime.jobs.job import progress as progress
     from leasehold.runtime.observe.format import JsonFormatter as JsonFormatter
     from leasehold.settings import Settings as Settings
 
@@ -111,8 +111,7 @@ _HOMES = {
     "protocols.native": "Native",
     "protocols.redis_work_queue": "RedisWorkQueue",
     "runtime.handlers.middleware": "CallNext CallNextSync",
-    "runtime.jobs.current": "check_cancelled must_stop progress",
-    "runtime.jobs.job": "Job current_job",
+    "runtime.jobs.job": "Job check_cancelled current_job must_stop progress",
     "runtime.observe.format": "JsonFormatter",
     "settings": "Settings",
 }

@@ -13,7 +13,7 @@ from leasehold.core.job import State
 from leasehold.processes.link import KeeperLink
 from leasehold.protocols.registry import engine_spec_of
 from leasehold.redis.aio import AsyncDriver
-from leasehold.runtime.worker import ExitStatus, Worker
+from leasehold.runtime import ExitStatus, UserCode, Worker, WorkerSettings
 from tests.redis.watched import Pair
 
 
@@ -95,11 +95,9 @@ async def test_a_worker_waits_for_the_ends_of_jobs_and_tells_when_too_few_have_t
     task = app.task(double)
     jobs = [await task.aenqueue(number) for number in range(3)]
     driver = AsyncDriver(pair.master.tcp_url)
-    specs = {spec.name: spec for spec in app.specs() if spec.name is not None}
     keeper = KeeperLink(pair.master.tcp_url, engine_spec_of(app.engine))
-    worker = Worker(
-        app.engine, driver, specs, {}, [task.queue], keeper=keeper, burst=True, signals=False, durable=durable
-    )
+    settings = WorkerSettings([task.queue], burst=True, signals=False, durable=durable)
+    worker = Worker(app.engine, driver, UserCode(app.specs()), settings, keeper=keeper)
     with caplog.at_level(logging.WARNING, "leasehold.worker"):
         assert await worker.run() is ExitStatus.OK
     await driver.close()

@@ -19,7 +19,7 @@ from leasehold.processes.link import KeeperLink
 from leasehold.protocols.registry import engine_spec_of
 from leasehold.redis.aio import AsyncDriver
 from leasehold.redis.sync import SyncDriver
-from leasehold.runtime import Worker
+from leasehold.runtime import UserCode, Worker, WorkerSettings
 from leasehold.testing.server import RedisServer
 from tests.runtime.fakes import task
 
@@ -102,7 +102,8 @@ async def test_a_worker_waits_and_claims_in_one_write(redis_url: str) -> None:
     async def handle() -> None:
         done.put_nowait(None)
 
-    worker = Worker(engine, driver, {"t": task(handle)}, {}, ["q", "r"], keeper=keeper, signals=False, concurrency=2)
+    settings = WorkerSettings(["q", "r"], concurrency=2, signals=False)
+    worker = Worker(engine, driver, UserCode([task(handle)]), settings, keeper=keeper)
     running = asyncio.create_task(worker.run())
     try:
         for number, queue in enumerate(["q", "r", "q"]):

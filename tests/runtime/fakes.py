@@ -14,7 +14,7 @@ from leasehold.core.clock import lease_clock
 from leasehold.core.engine import CancelAsked, HeartbeatReply
 from leasehold.core.job import Lease, LeaseRef
 from leasehold.core.task import TaskSpec
-from leasehold.runtime import KeeperGone, Worker, current_job
+from leasehold.runtime import KeeperGone, UserCode, Worker, WorkerSettings, current_job
 from leasehold.runtime.ports import Env, WorkerLimits
 from tests.support.fakes import FakeEngine, Settled
 
@@ -230,14 +230,14 @@ class Rig:
         self.driver = FakeDriver()
         self.keeper: FakeKeeper = options.pop("keeper", None) or FakeKeeper()
         specs = [spec, *options.pop("more", [])]
-        named = {spec.name: spec for spec in specs if spec.name is not None}
-        raw = {spec.queue: spec for spec in specs if spec.name is None}
+        code = UserCode(specs, options.pop("listeners", ()), options.pop("middleware", ()))
         if numbers := options.pop("limits", None):
             options["env"] = replace(options.get("env") or Env(), limits=WorkerLimits(**numbers))
-        options = {"concurrency": 2, "grace_ms": 2_000, "signals": False, "queues": ["q"]} | options
-        queues = options.pop("queues")
+        defaults: dict[str, Any] = {"concurrency": 2, "grace_ms": 2_000, "signals": False, "queues": ["q"]}
         worker_type: Any = options.pop("worker_type", Worker)
-        self.worker = worker_type(self.engine, self.driver, named, raw, queues, keeper=self.keeper, **options)
+        env = options.pop("env", None)
+        settings = WorkerSettings(**defaults | options)
+        self.worker = worker_type(self.engine, self.driver, code, settings, keeper=self.keeper, env=env)
         self.done: asyncio.Task[Any] | None = None
 
     async def __aenter__(self) -> Self:

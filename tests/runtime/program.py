@@ -23,7 +23,7 @@ from leasehold.engines.native.engine import NativeConfig
 from leasehold.processes.link import KeeperLink
 from leasehold.protocols.registry import engine_spec_of
 from leasehold.redis.aio import AsyncDriver
-from leasehold.runtime import ExitStatus, Job, Worker, current_job
+from leasehold.runtime import ExitStatus, Job, UserCode, Worker, WorkerSettings, current_job
 
 GATHER_MS = 3_000
 
@@ -159,8 +159,8 @@ async def main(url: str, config: NativeConfig) -> ExitStatus:
     functions = [hold, hang, nap, long_nap, nap4, block_loop, hold_gil, sync_hang]
     functions += [timed, exit_hard, close_files, leave_child]
     functions += [terminate_child, fork_on_loop, fork_in_thread, wait_child]
-    tasks = {
-        function.__name__: TaskSpec(
+    specs = [
+        TaskSpec(
             function.__name__,
             "q",
             function,
@@ -169,12 +169,13 @@ async def main(url: str, config: NativeConfig) -> ExitStatus:
             lambda payload: ((), {}),
         )
         for function in functions
-    }
+    ]
     keeper = KeeperLink(url, engine_spec_of(NativeEngine("lh", config)))
     rule = BatchRule(10, GATHER_MS)
-    raw = {"q": TaskSpec(None, "q", gather, True, lambda value: b"null", None, batch=rule)}
+    specs.append(TaskSpec(None, "q", gather, True, lambda value: b"null", None, batch=rule))
     slots = int(sys.argv[3]) if sys.argv[3:] else 1
-    worker = Worker(Saying("lh", config), driver, tasks, raw, ["q"], keeper=keeper, concurrency=slots, grace_ms=5_000)
+    settings = WorkerSettings(["q"], concurrency=slots, grace_ms=5_000)
+    worker = Worker(Saying("lh", config), driver, UserCode(specs), settings, keeper=keeper)
     return await worker.run()
 
 

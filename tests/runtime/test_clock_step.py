@@ -19,7 +19,7 @@ from leasehold.engines.redis_work_queue import RedisWorkQueueEngine
 from leasehold.processes.link import KeeperLink
 from leasehold.protocols.registry import engine_spec_of
 from leasehold.redis.aio import AsyncDriver
-from leasehold.runtime import Worker
+from leasehold.runtime import UserCode, Worker, WorkerSettings
 from leasehold.testing.server import RedisServer
 from tests.faults.harness.clock import Clock, compiler
 from tests.runtime.fakes import Gate, gated
@@ -68,8 +68,8 @@ async def test_no_job_of_a_living_worker_runs_twice(
     with RedisServer(clock.wrapped(redis_binary), tcp=True) as server:
         keeper = CountingKeeper(server.url, engine_spec_of(engine))
         driver, client = AsyncDriver(server.url), AsyncDriver(server.url)
-        specs = {"t": gated(gate)}
-        worker = Worker(engine, driver, specs, {}, ["q"], keeper=keeper, concurrency=8, signals=False)
+        settings = WorkerSettings(["q"], concurrency=8, signals=False)
+        worker = Worker(engine, driver, UserCode([gated(gate)]), settings, keeper=keeper)
         running = asyncio.create_task(worker.run())
         shape = Shape(lane="L") if lanes else PLAIN
         await client.run(engine.enqueue([NewJob("q", id, b"", "t", timeout_ms=60_000, shape=shape) for id in "ab"]))

@@ -34,7 +34,7 @@ from leasehold.protocols.registry import engine_spec_of, rights_of
 from leasehold.redis.aio import AsyncDriver
 from leasehold.redis.replies import action_for
 from leasehold.redis.sync import SyncDriver
-from leasehold.runtime import ExitStatus, Worker, current_job
+from leasehold.runtime import ExitStatus, UserCode, Worker, WorkerSettings, current_job
 from leasehold.runtime.ports import Env
 from leasehold.testing.server import RedisServer
 from tests.redis.proxy import Proxy
@@ -92,13 +92,12 @@ class Scene:
         self.worker = Worker(
             self.engine,
             self.driver,
-            {"t": task(lambda: None), "tell": task(_tell, name="tell")},
-            {},
-            ["q"],
+            UserCode(
+                [task(lambda: None), task(_tell, name="tell")],
+                [events.Listener((events.Event,), lambda event: None)],
+            ),
+            WorkerSettings(["q"], grace_ms=0, signals=False),
             keeper=self.keeper,
-            signals=False,
-            grace_ms=0,
-            listeners=[events.Listener((events.Event,), lambda event: None)],
             env=Env(sleep=lambda seconds: asyncio.sleep(min(seconds, self.pause_s))),
         )
 

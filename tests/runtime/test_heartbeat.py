@@ -32,12 +32,15 @@ class Here:
         self.claims = asyncio.Event()
         env = Env(clock=self.clock, lease_clock=self.clock, random=lambda: 1.0, sleep=self._sleep)
         engine = SimpleNamespace(timing=TIMING)
-        context: Any = SimpleNamespace(worker="w", queues=("q",), env=env, engine=engine)
         kept = Kept(TIMING.lease_ms / 1_000, self.clock)
         intake: Any = SimpleNamespace(is_kept=self.claims, keeping_since=0.0, kept=kept)
+        context: Any = SimpleNamespace(
+            worker="w", queues=("q",), env=env, engine=engine, inflight=Inflight(1), intake=intake
+        )
         canceller: Any = SimpleNamespace(silence=lambda now: None)
         executor: Any = SimpleNamespace(dispatch=lambda: None, release_doubtful=lambda: None)
-        self.heartbeat = Heartbeat(context, keeper, Inflight(1), intake, canceller, executor)
+        settler: Any = None
+        self.heartbeat = Heartbeat(context, keeper, canceller, executor, settler)
 
     def clock(self) -> float:
         return self.now

@@ -22,7 +22,7 @@ from leasehold.runtime.loops import LOOP_FAILURES
 from tests.runtime.fakes import FakeKeeper, Gate, Rig, gated, task
 from tests.support.fakes import FakeEngine
 
-SUPERVISED = ("fetch", "settle", "watch", "maintain", "present", "report", "listen", "events", "hooks")
+SUPERVISED = ("fetch", "settle", "watch", "maintain", "present", "report", "listen", "events")
 FAULTS: tuple[Callable[[], BaseException], ...] = (
     lambda: RuntimeError("a bug"),
     lambda: SystemExit(0),

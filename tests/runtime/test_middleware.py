@@ -13,7 +13,7 @@ import pytest
 from leasehold.core.outcome import Cancelled, Completed, Failed, Retried
 from leasehold.core.task import BatchRule, RunIn
 from leasehold.runtime import ExitStatus, Job, current_job
-from leasehold.runtime.handlers.middleware import Layers, in_process
+from leasehold.runtime.handlers.middleware import Layers
 from tests.runtime.fakes import Gate, Rig, gated, task
 
 tenant: contextvars.ContextVar[str] = contextvars.ContextVar("tenant", default="nobody")
@@ -314,7 +314,7 @@ async def test_in_the_process_of_a_job_layers_are_around_its_handler():
         return threading.get_ident()
 
     spec = task(handler, name=None, decode=None, run_in=RunIn.PROCESS)
-    (around,) = in_process([spec], [thread_layer("thread", log), layer("loop", log)])
+    around = Layers([thread_layer("thread", log), layer("loop", log)]).around(spec)
     assert around.is_async
     from leasehold.runtime.jobs.job import enter
 

@@ -20,7 +20,7 @@ from leasehold.engines.native.engine import NativeConfig
 from leasehold.processes.link import KeeperLink
 from leasehold.protocols.registry import engine_spec_of
 from leasehold.redis.aio import AsyncDriver
-from leasehold.runtime import Job, Worker, current_job
+from leasehold.runtime import Job, UserCode, Worker, WorkerSettings, current_job
 from tests.runtime.fakes import Gate, gated, task
 
 
@@ -32,12 +32,11 @@ class Place:
         self.engine = NativeEngine("lh", config)
         self.client = AsyncDriver(url)
         self.driver = AsyncDriver(url)
-        named = {spec.name: spec for spec in specs if spec.name is not None}
-        raw = {spec.queue: spec for spec in specs if spec.name is None}
         keeper = KeeperLink(url, engine_spec_of(self.engine))
         options: dict[str, Any] = {"grace_ms": 0, "signals": False, "concurrency": 2, "queues": ["q"]}
-        options |= more
-        self.worker = Worker(self.engine, self.driver, named, raw, keeper=keeper, **options)
+        code = UserCode(specs, more.pop("listeners", ()))
+        settings = WorkerSettings(**options | more)
+        self.worker = Worker(self.engine, self.driver, code, settings, keeper=keeper)
 
     async def add(self, *ids: str, task: str | None = "t", **shape: Any) -> None:
         jobs = [NewJob("q", id, b"", task, shape=Shape(**shape)) for id in ids]

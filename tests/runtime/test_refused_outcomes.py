@@ -12,7 +12,10 @@ import pytest
 from leasehold.core import limits
 from leasehold.core.errors import AccessDenied, QueueFull, RedisError, ReplyError, Unreachable, WrongState
 from leasehold.core.job import Lease
+from leasehold.core.outcome import Released
 from leasehold.runtime.context import WorkerContext
+from leasehold.runtime.handlers.routes import UNROUTABLE
+from leasehold.runtime.jobs.held import Held
 from leasehold.runtime.jobs.table import Inflight
 from leasehold.runtime.loops import MonitoredDriver
 from leasehold.runtime.ports import Env
@@ -29,19 +32,21 @@ REFUSALS = [
 
 
 @asynccontextmanager
-async def settling(engine: Any, count: int, *others: str) -> AsyncIterator[tuple[Settler, list[Lease], Any]]:
-    """A settler that runs, and `count` leases of each queue: `n0`, `n1`, ... of `q`, then of the others."""
+async def settling(engine: Any, count: int, *others: str) -> AsyncIterator[tuple[Settler, list[Held], Any]]:
+    """A settler that runs, and `count` held leases of each queue: `n0`, `n1`, ... of `q`, then of the others."""
     driver = FakeDriver()
     names = [f"n{number}" for number in range(count)]
     leases: list[Lease] = []
     for queue in ("q", *others):
         engine.add(*names, queue=queue)
         leases += (await driver.run(engine.lease("w", [queue], count))).leases
-    context = WorkerContext("w", ("q", *others), engine, MonitoredDriver(driver, Env()), Env())
-    settler = Settler(context, Inflight(len(leases)))
+    intake: Any = None
+    link, inflight = MonitoredDriver(driver, Env()), Inflight(len(leases))
+    settler = Settler(WorkerContext("w", ("q", *others), engine, link, Env(), inflight, intake))
     task = asyncio.create_task(settler.run())
     try:
-        yield settler, leases, task
+        added = [inflight.add(lease, UNROUTABLE, 0.0, to_run=False) for lease in leases]
+        yield settler, [held for held in added if held is not None], task
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
@@ -57,12 +62,12 @@ async def test_a_refused_queue_keeps_no_other_and_is_logged_once(refusal: RedisE
     async with settling(engine, 101, "other") as (settler, leases, task):
         mine, others = leases[:101], leases[101:]
         engine.spoilt = {"q"}
-        settler.put_stray(mine[0])
+        settler.put(mine[0], Released())
         await engine.until(lambda: len(engine.batches) > 2)  # it was refused, and refused again
         before = len(engine.batches)
         for number in range(1, 101):
-            settler.put_stray(mine[number])
-            settler.put_stray(others[number])
+            settler.put(mine[number], Released())
+            settler.put(others[number], Released())
             await engine.until(lambda number=number: len(waiting(engine, "other")) == number)
         assert len(engine.batches) - before < 150, "one for each of the other queue, hardly any for this one"
         assert settler.is_refused("q")
@@ -81,25 +86,11 @@ async def test_a_refused_queue_comes_back_in_its_order():
     engine: Any = FakeEngine(refusal=AccessDenied("not yours"))
     async with settling(engine, 450) as (settler, leases, _):
         engine.spoilt = {"q"}
-        for lease in reversed(leases):
-            settler.put_stray(lease)
+        settler.release(leases)
         await engine.until(lambda: len(engine.batches) == 3)
         engine.spoilt.clear()
         await settler.flushed()
     assert waiting(engine) == [f"n{number}" for number in range(450)]
-
-
-async def test_an_orphaned_lease_is_released_once_however_often_it_is_reported():
-    engine: Any = FakeEngine(spoilt={"n0"})
-    async with settling(engine, 1) as (settler, [lease], _):
-        assert settler.put_stray(lease)
-        await engine.until(lambda: len(engine.batches) > 2)
-        assert not settler.put_stray(lease)
-        engine.spoilt.clear()
-        await settler.flushed()
-        assert settler.put_stray(lease), "it may be reported again when it was there all the same"
-        await settler.flushed()
-    assert len(engine.settled) == len(engine.refused) == 1
 
 
 async def test_a_worker_claims_nothing_of_a_refused_queue_and_all_it_can_of_the_others():

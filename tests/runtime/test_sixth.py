@@ -13,7 +13,7 @@ from leasehold.core.steps import Command, Steps
 from leasehold.core.task import BatchRule, TaskSpec
 from leasehold.engines.kit.config import EngineConfig
 from leasehold.redis.aio import AsyncDriver
-from leasehold.runtime import Job, Worker, current_job
+from leasehold.runtime import Job, UserCode, Worker, WorkerSettings, current_job
 from tests.runtime.fakes import FakeKeeper, task
 from tests.support.sixth import SixthEngine
 
@@ -32,9 +32,8 @@ async def put(driver: AsyncDriver, *ids: str, task: str | None = "t") -> None:
 @contextlib.asynccontextmanager
 async def working(url: str, spec: TaskSpec) -> AsyncIterator[AsyncDriver]:
     driver, client = AsyncDriver(url), AsyncDriver(url)
-    named, raw = ({"t": spec}, {}) if spec.name else ({}, {"q": spec})
     keeper: Any = FakeKeeper(every_s=0.1)
-    worker = Worker(ENGINE, driver, named, raw, ["q"], keeper=keeper, signals=False, concurrency=2)
+    worker = Worker(ENGINE, driver, UserCode([spec]), WorkerSettings(["q"], 2, signals=False), keeper=keeper)
     running = asyncio.create_task(worker.run())
     try:
         async with asyncio.timeout(30):

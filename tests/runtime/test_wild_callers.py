@@ -21,7 +21,7 @@ def stopped(caplog: pytest.LogCaptureFixture) -> str:
     return line
 
 
-@pytest.mark.parametrize("kind", [KeyboardInterrupt, GeneratorExit, asyncio.CancelledError])
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, asyncio.CancelledError])
 @pytest.mark.parametrize("is_async", [True, False])
 async def test_no_listener_ends_the_worker_by_what_it_raises(kind, is_async, caplog):
     caplog.set_level(logging.INFO)

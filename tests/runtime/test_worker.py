@@ -15,7 +15,7 @@ import pytest
 from leasehold.core.errors import AccessDenied, InvalidArgument, PayloadInvalid, ReplyError, Unreachable
 from leasehold.core.job import ErrorInfo, JobRecord, Lease
 from leasehold.core.outcome import Broken, Completed, Failed, Released, Retried, Unroutable
-from leasehold.runtime import ExitStatus, Job, Worker, current_job
+from leasehold.runtime import ExitStatus, Job, current_job
 from tests.runtime.fakes import FakeKeeper, Gate, Rig, gated, task
 from tests.support.fakes import FakeEngine
 
@@ -815,20 +815,3 @@ async def test_a_stop_ends_although_redis_is_away():
         assert await rig.ended() is ExitStatus.ABANDONED
     # Its outcome has not arrived. The keeper can give the job back, and nobody is to blame.
     assert rig.keeper.left is False
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"queues": []},
-        {"concurrency": 0},
-        {"concurrency": 10_000},
-        {"grace_ms": -1},
-        {"weights": {"q": 0}},
-        {"weights": {"r": 2}},
-    ],
-)
-def test_options_that_cannot_be_right(options):
-    settings: dict[str, Any] = {"queues": ["q"], "keeper": FakeKeeper()} | options
-    with pytest.raises(InvalidArgument):
-        Worker(FakeEngine(), None, {}, {}, settings.pop("queues"), **settings)  # type: ignore[arg-type]

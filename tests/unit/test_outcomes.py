@@ -17,17 +17,26 @@ from leasehold.core.outcome import Broken, Cancelled, Completed, Failed, Retried
 from leasehold.core.shape import Shape
 from leasehold.core.signals import Fail, JobCancelled, Retry
 from leasehold.core.signature import Results
+from leasehold.core.task import TaskSpec
 from leasehold.runtime.errors import MAX_TRACEBACK_BYTES
 from leasehold.runtime.jobs import outcomes
+from leasehold.runtime.jobs.held import Held
 from tests.runtime.fakes import task
 
-
-def lease(failures: int = 0, retries: int | None = None, persistent: bool = False) -> Lease:
-    record = JobRecord("id", "q", "t", b"", 0, retries=retries, shape=Shape(persistent=persistent))
-    return Lease("w", 1, record, failures, 0)
-
-
 SPEC = task(lambda: None, retries=2, backoff=Backoff.fixed(7))
+
+
+def held(
+    spec: TaskSpec = SPEC,
+    failures: int = 0,
+    retries: int | None = None,
+    persistent: bool = False,
+    asked: str | None = None,
+) -> Held:
+    record = JobRecord("id", "q", "t", b"", 0, retries=retries, shape=Shape(persistent=persistent))
+    entry = Held(Lease("w", 1, record, failures, 0), ("q", "id", 1), spec, 0.0, persistent=persistent)
+    entry.cancelled = asked
+    return entry
 
 
 class Careless(Retry):
@@ -48,7 +57,7 @@ def half() -> float:
 
 @pytest.mark.parametrize(("kind", "outcome"), [(Retry, Retried), (Fail, Failed), (JobCancelled, Cancelled)])
 def test_a_class_that_is_returned_means_what_it_means_when_it_is_raised(kind, outcome):
-    assert type(outcomes.outcome_of_return(SPEC, lease(0), kind, half)) is outcome
+    assert type(outcomes.outcome_of_return(held(), kind, half)) is outcome
 
 
 def test_one_that_cannot_be_made_without_arguments_is_an_error():
@@ -56,7 +65,7 @@ def test_one_that_cannot_be_made_without_arguments_is_an_error():
         def __init__(self, what: str) -> None:
             super().__init__(what)
 
-    outcome = outcomes.outcome_of_return(SPEC, lease(0), Picky, half)
+    outcome = outcomes.outcome_of_return(held(), Picky, half)
     assert isinstance(outcome, Retried)
     assert outcome.error.type == "TypeError"
 
@@ -85,7 +94,7 @@ def test_one_that_cannot_be_made_without_arguments_is_an_error():
     ],
 )
 def test_errors(error, failures, retries, kind, delay_ms):
-    outcome = outcomes.outcome_of_error(SPEC, lease(failures, retries), error, half)
+    outcome = outcomes.outcome_of_error(held(SPEC, failures, retries), error, half)
     assert type(outcome) is kind
     assert getattr(outcome, "delay_ms", None) == delay_ms
 
@@ -110,48 +119,48 @@ class Wordless(JobCancelled):
     ],
 )
 def test_cancelled(error, asked, reason):
-    assert outcomes.outcome_of_error(SPEC, lease(), error, half, asked) == Cancelled(reason)
+    assert outcomes.outcome_of_error(held(asked=asked), error, half) == Cancelled(reason)
     if not isinstance(error, ValueError):
-        assert outcomes.outcome_of_return(SPEC, lease(), error, half, asked) == Cancelled(reason)
+        assert outcomes.outcome_of_return(held(asked=asked), error, half) == Cancelled(reason)
 
 
 def test_a_long_reason_is_cut():
-    outcome = outcomes.outcome_of_error(SPEC, lease(), JobCancelled("ä" * 1_000_000), half)
+    outcome = outcomes.outcome_of_error(held(), JobCancelled("ä" * 1_000_000), half)
     assert isinstance(outcome, Cancelled)
     assert len(outcome.reason.encode()) <= limits.MAX_ERROR_TEXT
 
 
 def test_a_timeout_of_a_job_that_was_to_be_cancelled_ends_it():
-    assert outcomes.outcome_of_timeout(SPEC, lease(), 1.0, half, "asked") == Cancelled("asked")
-    assert isinstance(outcomes.outcome_of_timeout(SPEC, lease(), 1.0, half), Retried)
+    assert outcomes.outcome_of_timeout(held(asked="asked"), half) == Cancelled("asked")
+    assert isinstance(outcomes.outcome_of_timeout(held(), half), Retried)
 
 
 def test_a_result_counts_although_it_was_to_be_cancelled_but_not_of_a_persistent_job():
-    assert outcomes.outcome_of_return(SPEC, lease(), 5, half, "asked") == Completed(b"5", SPEC.result_ttl_ms)
-    assert outcomes.outcome_of_return(SPEC, lease(persistent=True), 5, half, "asked") == Cancelled("asked")
+    assert outcomes.outcome_of_return(held(asked="asked"), 5, half) == Completed(b"5", SPEC.result_ttl_ms)
+    assert outcomes.outcome_of_return(held(persistent=True, asked="asked"), 5, half) == Cancelled("asked")
 
 
 @pytest.mark.parametrize("failures", [2, 1_000, 10**9])
 def test_a_persistent_job_is_retried_for_ever_and_its_backoff_keeps_its_cap(failures):
     spec = task(lambda: None, retries=0, backoff=Backoff(cap=60, jitter=False))
-    outcome = outcomes.outcome_of_error(spec, lease(failures, persistent=True), ValueError(), half)
+    outcome = outcomes.outcome_of_error(held(spec, failures, persistent=True), ValueError(), half)
     assert isinstance(outcome, Retried)
     assert outcome.delay_ms <= 60_000
-    assert isinstance(outcomes.outcome_of_error(spec, lease(failures, persistent=True), Fail(), half), Failed)
+    assert isinstance(outcomes.outcome_of_error(held(spec, failures, persistent=True), Fail(), half), Failed)
 
 
 def test_a_value_is_encoded():
-    assert outcomes.outcome_of_return(SPEC, lease(), 5, half) == Completed(b"5", SPEC.result_ttl_ms)
+    assert outcomes.outcome_of_return(held(), 5, half) == Completed(b"5", SPEC.result_ttl_ms)
 
 
 def test_returned_retry_and_fail_count_like_raised_ones():
-    assert isinstance(outcomes.outcome_of_return(SPEC, lease(), Retry(delay=1), half), Retried)
-    assert isinstance(outcomes.outcome_of_return(SPEC, lease(), Fail(), half), Failed)
+    assert isinstance(outcomes.outcome_of_return(held(), Retry(delay=1), half), Retried)
+    assert isinstance(outcomes.outcome_of_return(held(), Fail(), half), Failed)
 
 
 def test_without_a_record_nothing_is_encoded():
     spec = task(lambda: None, result_ttl_ms=0, encode_result=lambda value: 1 / 0)
-    assert outcomes.outcome_of_return(spec, lease(), object(), half) == Completed(b"", 0)
+    assert outcomes.outcome_of_return(held(spec), object(), half) == Completed(b"", 0)
 
 
 def _refuse(value: object) -> bytes:
@@ -164,7 +173,7 @@ def _exit(value: object) -> bytes:
 
 @pytest.mark.parametrize("encode", [_refuse, _exit, lambda value: "text", lambda value: b"x" * (limits.MAX_RESULT + 1)])
 def test_a_result_that_cannot_be_kept_leaves_a_note_and_the_job_completed(encode, caplog):
-    outcome = outcomes.outcome_of_return(task(lambda: None, encode_result=encode), lease(), set(), half)
+    outcome = outcomes.outcome_of_return(held(task(lambda: None, encode_result=encode)), set(), half)
     assert isinstance(outcome, Completed)
     assert b"leasehold_note" in outcome.result
     assert len(outcome.result) < limits.MAX_RESULT
@@ -174,7 +183,7 @@ def test_a_result_that_cannot_be_kept_leaves_a_note_and_the_job_completed(encode
 
 @pytest.mark.parametrize("encode", [Results("t").encode, lambda value: value.encode()])
 def test_of_a_result_that_is_too_large_the_sizes_are_told(encode, caplog):
-    outcomes.outcome_of_return(task(lambda: None, encode_result=encode), lease(), "x" * 2 * limits.MAX_RESULT, half)
+    outcomes.outcome_of_return(held(task(lambda: None, encode_result=encode)), "x" * 2 * limits.MAX_RESULT, half)
     (told,) = caplog.messages
     assert re.search(rf" size={2 * limits.MAX_RESULT // 100}\d\d most={limits.MAX_RESULT} ", told)
     assert "xxx" not in told
@@ -183,7 +192,7 @@ def test_of_a_result_that_is_too_large_the_sizes_are_told(encode, caplog):
 async def test_a_coroutine_from_a_sync_handler_is_a_failure():
     async def forgotten() -> None: ...
 
-    outcome = outcomes.outcome_of_return(SPEC, lease(), forgotten(), half)
+    outcome = outcomes.outcome_of_return(held(), forgotten(), half)
     assert isinstance(outcome, Retried)
     assert "async def" in outcome.error.message
 

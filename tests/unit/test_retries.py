@@ -19,6 +19,7 @@ from leasehold.core.shape import PLAIN, Shape
 from leasehold.core.signals import Fail, Retry
 from leasehold.core.task import TaskSpec
 from leasehold.runtime.jobs import outcomes
+from leasehold.runtime.jobs.held import Held
 
 
 def spec(**options: Any) -> TaskSpec:
@@ -26,9 +27,13 @@ def spec(**options: Any) -> TaskSpec:
     return TaskSpec("t", "q", print, is_async=False, encode_result=repr, **(defaults | options))  # type: ignore[arg-type]
 
 
-def after(error: BaseException, task: TaskSpec, failures: int = 0, shape: Shape = PLAIN) -> Outcome:
+def held(task: TaskSpec, failures: int = 0, shape: Shape = PLAIN) -> Held:
     record = JobRecord("a", "q", "t", b"", 0, shape=shape)
-    return outcomes.outcome_of_error(task, Lease("w", 1, record, failures, 0), error, lambda: 0.5)
+    return Held(Lease("w", 1, record, failures, 0), ("q", "a", 1), task, 0.0, persistent=shape.persistent)
+
+
+def after(error: BaseException, task: TaskSpec, failures: int = 0, shape: Shape = PLAIN) -> Outcome:
+    return outcomes.outcome_of_error(held(task, failures, shape), error, lambda: 0.5)
 
 
 class TestWhich:
@@ -53,9 +58,8 @@ class TestWhich:
         assert isinstance(after(Fail(), spec(retry_rule=RetryRule(on=(Exception,)))), Failed)
 
     def test_a_timeout_is_a_timeout_error(self):
-        lease = Lease("w", 1, JobRecord("a", "q", "t", b"", 0), 0, 0)
         for rule, end in ((RetryRule(on=(TimeoutError,)), Retried), (RetryRule(on=(ConnectionError,)), Failed)):
-            assert isinstance(outcomes.outcome_of_timeout(spec(retry_rule=rule), lease, 1.0, lambda: 0.5), end)
+            assert isinstance(outcomes.outcome_of_timeout(held(spec(retry_rule=rule)), lambda: 0.5), end)
 
     def test_a_persistent_job_ends_by_what_must_not_be_tried_again(self):
         task = spec(retry_rule=RetryRule(never=(KeyError,)))

@@ -7,6 +7,7 @@ from collections import Counter
 
 import pytest
 
+from leasehold.core.errors import InvalidArgument
 from leasehold.runtime.round_robin import WeightedRoundRobin
 
 
@@ -62,3 +63,9 @@ def test_the_one_that_woke_is_first_once_and_pays_nothing_for_it():
     turns.woken("unknown")
     turns.woken(None)
     assert turns.order[0] == "a"
+
+
+@pytest.mark.parametrize("weights", [{"q": 0}, {"other": 2}])
+def test_weights_are_of_queues_of_the_worker_and_above_0(weights):
+    with pytest.raises(InvalidArgument):
+        WeightedRoundRobin(["q"], weights)

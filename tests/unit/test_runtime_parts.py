@@ -8,6 +8,8 @@ import logging
 import math
 import threading
 from dataclasses import replace
+from functools import partial
+from operator import mul
 
 import pytest
 
@@ -267,9 +269,9 @@ class TestThreadPool:
             if len(seen) == 1_000:
                 finished.set_result(None)
 
-        pool: ThreadPool[int, int] = ThreadPool(4, lambda value: value * 2, done)
+        pool: ThreadPool[int] = ThreadPool(4, done)
         for number in range(1_000):
-            pool.submit(number)
+            pool.submit(partial(mul, number, 2))
         await finished
         pool.close()
         assert sorted(seen) == [number * 2 for number in range(1_000)]
@@ -294,9 +296,9 @@ class TestThreadPool:
             if len(seen) == 2:
                 finished.set_result(None)
 
-        pool: ThreadPool[int, int] = ThreadPool(2, lambda value: value, done, retry_ms=10)
-        pool.submit(1)
-        pool.submit(2)
+        pool: ThreadPool[int] = ThreadPool(2, done, retry_ms=10)
+        pool.submit(lambda: 1)
+        pool.submit(lambda: 2)
         await asyncio.wait_for(finished, 30)
         pool.close()
         assert sorted(seen) == [1, 2]

@@ -24,11 +24,13 @@ from leasehold.processes.overdue import Timeouts
 from leasehold.processes.recycling import Wear
 from leasehold.protocols.registry import engine_spec_of, entry_of, rights_of
 from leasehold.redis.aio import AsyncDriver
+from leasehold.runtime.assembly import UserCode, WorkerSettings
 from leasehold.runtime.isolation.child import Launch
 from leasehold.runtime.log import Once, log_event
 from leasehold.runtime.machine import Machine
 from leasehold.runtime.ports import Env
-from leasehold.runtime.worker import ExitStatus, Worker
+from leasehold.runtime.shutdown import ExitStatus
+from leasehold.runtime.worker import Worker
 
 BURST_PATIENCE_MS: Final = 10_000
 """How long a burst waits for Redis: both may be started together."""
@@ -97,31 +99,23 @@ async def run_worker(
     ended: tasks that handlers left behind may block the event loop from then on.
     """
     _check_url(app.settings.url)
-    tasks = {spec.name: spec for spec in app.specs() if spec.name is not None}
-    handlers = {spec.queue: spec for spec in app.specs() if spec.name is None}
     driver = _driver(app, limits.PATIENCE_MS)
     workers: list[Worker] = []
     keeper = _keeper_of(app, parent, workers)
     try:
-        worker = Worker(
-            app.engine,
-            driver,
-            tasks,
-            handlers,
+        settings = WorkerSettings(
             options.queues or queues_of(app),
-            keeper=keeper,
-            concurrency=options.concurrency,
-            burst=options.burst,
-            grace_ms=round(options.grace * limits.SECOND),
-            weights=options.weights,
+            options.concurrency,
+            options.weights,
+            options.burst,
+            round(options.grace * limits.SECOND),
             worn=Wear(options.max_jobs, options.max_memory),
             launch=options.launch,
             durable=app.settings.durable,
             max_payload=_max_payload(app),
-            listeners=app.listeners,
-            middleware=app.layers,
-            env=Env(machine=_machine_of(app)),
         )
+        code = UserCode(app.specs(), app.listeners, app.layers)
+        worker = Worker(app.engine, driver, code, settings, keeper=keeper, env=Env(machine=_machine_of(app)))
         workers.append(worker)
         reporting = asyncio.create_task(_report(worker, keeper))
         status = ExitStatus.FAILED

@@ -3,104 +3,110 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from leasehold.core import limits
 from leasehold.core.engine import Feature
+from leasehold.core.events import Listener
+from leasehold.core.task import TaskSpec
 from leasehold.runtime.canceller import Canceller
 from leasehold.runtime.claimer import Claimer
 from leasehold.runtime.context import WorkerContext
-from leasehold.runtime.demand import Demand
 from leasehold.runtime.executor import Executor
 from leasehold.runtime.fetcher import Fetcher
 from leasehold.runtime.handlers.hooks import Hooks
+from leasehold.runtime.handlers.middleware import Layers, Middleware
 from leasehold.runtime.handlers.routes import Routes
 from leasehold.runtime.heartbeat import Heartbeat
-from leasehold.runtime.intake import Intake
 from leasehold.runtime.isolation.child import Launch
-from leasehold.runtime.jobs.beats import Kept
 from leasehold.runtime.jobs.job import JobServices
 from leasehold.runtime.jobs.suspects import Suspects
-from leasehold.runtime.jobs.table import Inflight
 from leasehold.runtime.maintainer import Maintainer
-from leasehold.runtime.observe.progress import Reporter
 from leasehold.runtime.ports import Keeper
-from leasehold.runtime.receiver import Receiver
+from leasehold.runtime.reporter import Reporter
 from leasehold.runtime.round_robin import WeightedRoundRobin
 from leasehold.runtime.settler import Settler
-from leasehold.runtime.shutdown import Shutdown
 from leasehold.runtime.subscriber import Subscriber
 
 
 @dataclass(frozen=True, slots=True)
-class WorkerOptions:
-    """How a worker runs. `launch`: how to start a job process; None: no handler needs one. `durable`: how many
-    replicas must have an outcome."""
+class UserCode:
+    """The user's tasks and handlers, event listeners, and middleware, the outermost first."""
 
-    concurrency: int
-    burst: bool = False
-    launch: Launch | None = None
-    durable: int = 0
+    specs: Sequence[TaskSpec]
+    listeners: Sequence[Listener] = ()
+    middleware: Sequence[Middleware] = ()
 
 
 @dataclass(frozen=True, slots=True)
+class WorkerSettings:
+    """How a worker runs.
+
+    weights      how often a queue comes first, 1 for queues that it does not name
+    burst        stop when the queues have no ready or due work left but persistent jobs
+    grace_ms     how long running jobs may continue after a stop; persistent ones are ended at once
+    worker_id    None: a new one
+    signals      stop on SIGINT and SIGTERM
+    worn         called now and then with the number of started jobs; when it returns a reason, the worker retires
+    launch       how a job process is started, for tasks that run in one
+    durable      how many replicas must have the outcomes of jobs
+    max_payload  jobs with more bytes end in `broken` and are not decoded; None: no limit
+    """
+
+    queues: Sequence[str]
+    concurrency: int = limits.CONCURRENCY
+    weights: Mapping[str, int] | None = None
+    burst: bool = False
+    grace_ms: int = limits.STOP_GRACE_MS
+    worker_id: str | None = None
+    signals: bool = True
+    worn: Callable[[int], str | None] = lambda started: None
+    launch: Launch | None = None
+    durable: int = 0
+    max_payload: int | None = None
+
+
 class Parts:
-    """The parts of one worker that runs. `hooks` and `subscriber`: None where nothing needs them."""
+    """The parts of one worker that runs. To be made on its event loop."""
 
-    inflight: Inflight
-    intake: Intake
-    settler: Settler
-    reporter: Reporter
-    executor: Executor
-    canceller: Canceller
-    fetcher: Fetcher
-    heartbeat: Heartbeat
-    shutdown: Shutdown
-    maintainer: Maintainer
-    subscriber: Subscriber | None
-    hooks: Hooks | None
+    def __init__(
+        self,
+        context: WorkerContext,
+        code: UserCode,
+        settings: WorkerSettings,
+        turns: WeightedRoundRobin,
+        keeper: Keeper,
+    ) -> None:
+        env, inflight = context.env, context.inflight
+        self.layers = Layers(code.middleware, settings.concurrency)
+        routes = Routes(map(self.layers.around, code.specs), settings.max_payload)
+        self.reporter = Reporter(context)
+        services = JobServices(
+            asyncio.get_running_loop(),
+            env.clock,
+            env.random,
+            extend=lambda held, ms: self.canceller.extend(held, ms),
+            progress=self.reporter.tell,
+            settle=lambda held, outcome: self.executor.answer(held, outcome),
+        )
+        self.hooks = Hooks(services, env.limits) if routes.have_hooks() else None
+        self.settler = Settler(context, self.hooks, settings.durable)
+        self.executor = Executor(context, self.settler, services, settings.launch)
+        if self.executor.pool is not None:
+            self.executor.pool.guarded_by(keeper.guard)
+        self.canceller = Canceller(context, self.settler, lambda: keeper.show(inflight.snapshot()))
+        suspects = Suspects(inflight, context.engine.timing.steady_ms, env)
+        claimer = Claimer(context, self.executor, self.settler, suspects, routes, turns)
+        self.fetcher = Fetcher(context, claimer, self.executor, self.settler, suspects, settings.burst)
+        self.heartbeat = Heartbeat(context, keeper, self.canceller, self.executor, self.settler)
+        self.maintainer = Maintainer(context, suspects, lambda: routes.offered(self.executor.can_isolate))
+        has_signals = context.engine.features & {Feature.CANCEL, Feature.QUIET}
+        self.subscriber = Subscriber(context, self.canceller.cancel, self.maintainer.announce) if has_signals else None
 
-
-def assemble(
-    context: WorkerContext, keeper: Keeper, routes: Routes, turns: WeightedRoundRobin, options: WorkerOptions
-) -> Parts:
-    """Make the parts of a worker. To be called on its event loop."""
-    env, timing = context.env, context.engine.timing
-    inflight = Inflight(options.concurrency, env.limits.stuck_ms)
-    intake = Intake(keeper, Kept(timing.lease_ms / limits.SECOND, env.lease_clock), frozenset(context.queues), env)
-    reporter = Reporter(context.engine, context.driver, env)
-    services = JobServices(
-        asyncio.get_running_loop(),
-        env.clock,
-        env.random,
-        extend=lambda held, ms: canceller.extend(held, ms),
-        progress=reporter.tell,
-        settle=lambda held, outcome: executor.answer(held, outcome),
-    )
-    hooks = Hooks(services, env.limits) if routes.have_hooks() else None
-    settler = Settler(context, inflight, hooks, options.durable)
-    executor = Executor(context, inflight, intake, settler, services, options.launch)
-    if executor.pool is not None:
-        executor.pool.guarded_by(keeper.guard)
-    canceller = Canceller(context, inflight, intake, settler, executor, lambda: keeper.show(inflight.snapshot()))
-    suspects = Suspects(inflight, timing.steady_ms, env)
-    demand = Demand(inflight, turns, routes.batch_rules(), settler, suspects, env.limits.claim_most)
-    receiver = Receiver(context, inflight, intake, settler, executor, routes)
-    claimer = Claimer(context, intake, demand, suspects, receiver)
-    heartbeat = Heartbeat(context, keeper, inflight, intake, canceller, executor)
-    maintainer = Maintainer(context, inflight, intake, suspects, lambda: routes.offered(executor.can_isolate))
-    is_told = bool(context.engine.features & {Feature.CANCEL, Feature.QUIET})
-    return Parts(
-        inflight,
-        intake,
-        settler,
-        reporter,
-        executor,
-        canceller,
-        Fetcher(context, inflight, intake, suspects, claimer, executor, options.burst),
-        heartbeat,
-        Shutdown(context, inflight, intake, settler, executor, heartbeat),
-        maintainer,
-        Subscriber(context, inflight, canceller.cancel, maintainer.announce) if is_told else None,
-        hooks,
-    )
+    def close(self) -> None:
+        """Free what the parts occupy, after their loops have ended."""
+        self.executor.close()
+        self.layers.close()
+        if self.hooks is not None:
+            self.hooks.close()

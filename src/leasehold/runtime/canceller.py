@@ -1,4 +1,4 @@
-"""Ends handlers before they end by themselves: jobs that are lost, cancelled or over time, and those of a stop."""
+"""Ends handlers before they end by themselves: of jobs that are lost, cancelled or timed out, and at a stop."""
 
 from __future__ import annotations
 
@@ -9,13 +9,9 @@ from leasehold.core import limits
 from leasehold.core.job import LeaseRef
 from leasehold.core.outcome import Cancelled
 from leasehold.runtime.context import WorkerContext
-from leasehold.runtime.executor import Executor
-from leasehold.runtime.intake import Intake
 from leasehold.runtime.jobs.held import Batch, Held, Phase, Stop
 from leasehold.runtime.jobs.outcomes import outcome_of_timeout
-from leasehold.runtime.jobs.overrun import waits
-from leasehold.runtime.jobs.table import Inflight
-from leasehold.runtime.log import ended, log_event
+from leasehold.runtime.log import log_event
 from leasehold.runtime.settler import Settler
 
 
@@ -23,21 +19,11 @@ class Canceller:
     """See the module. `watch` finds timeouts, in place of a timer for each job. `extended` is called when a handler
     was given more time."""
 
-    def __init__(
-        self,
-        context: WorkerContext,
-        inflight: Inflight,
-        intake: Intake,
-        settler: Settler,
-        executor: Executor,
-        extended: Callable[[], None],
-    ) -> None:
+    def __init__(self, context: WorkerContext, settler: Settler, extended: Callable[[], None]) -> None:
         self._context = context
         self._env = context.env
-        self._inflight = inflight
-        self._intake = intake
+        self._inflight = context.inflight
         self._settler = settler
-        self._executor = executor
         self._extended = extended
 
     def lose(self, ref: LeaseRef, at: str) -> None:
@@ -55,7 +41,7 @@ class Canceller:
         """Handle a cancel request. Every heartbeat repeats it until the job ends.
 
         A job that has not started ends at once. An async handler is cancelled, once; a sync one can see the request. A
-        handler that continues keeps its job, and its lane, until it ends or is over its time.
+        handler that continues keeps its job, and its lane, until it ends or times out.
         """
         held = self._inflight.find(ref)
         if held is None or held.cancelled is not None or held.phase not in (Phase.PENDING, Phase.RUNNING):
@@ -64,7 +50,7 @@ class Canceller:
         _log(held, "cancel_requested", started=held.phase is Phase.RUNNING)
         if held.phase is Phase.PENDING:
             self._inflight.unqueue(held)
-            self._executor.settle(held, Cancelled(reason))
+            self._settler.put(held, Cancelled(reason))
         elif not held.answered:
             self._end(held, Stop.CANCEL)
 
@@ -80,16 +66,14 @@ class Canceller:
         self._stop(run, why, self._env.clock())
 
     def silence(self, now: float) -> None:
-        """Stop persistent jobs, and release what has not started, of queues without a good heartbeat for a lease's
-        length: other workers may soon take these jobs over. A persistent job is released after its handler has ended,
-        so that no other worker runs it beside this one."""
+        """Stop persistent jobs of queues without a good heartbeat for a lease's length: other workers may soon take
+        them over. Each is released after its handler has ended, so that no other worker runs it beside this one."""
         for run in list(self._inflight.running):
-            first = run.members[0] if isinstance(run, Batch) else run
+            first = run.members[0]
             is_stopped = run.stop is not None and run.stop >= Stop.SILENCE
-            if run.persistent and not is_stopped and not self._intake.kept.is_fresh(first):
+            if run.persistent and not is_stopped and not self._context.intake.kept.is_fresh(first):
                 _log(first, "lease_lost", noticed_by="heartbeat", certain=False)
                 self._stop(run, Stop.SILENCE, now)
-        self._executor.release_doubtful()
 
     def end_persistent(self) -> None:
         """At a stop: persistent jobs never end by themselves. A sync handler has the grace period to see that its job
@@ -107,7 +91,7 @@ class Canceller:
                 self._stop(run, Stop.SHUTDOWN, now)
 
     def watch(self, now: float) -> None:
-        """Find attempts that are over time, and handlers that did not end after a stop."""
+        """Find attempts that have timed out, and handlers that did not end after a stop."""
         for run in list(self._inflight.running):
             if run.ends_at <= now:
                 self._time_out(run, now)
@@ -123,18 +107,17 @@ class Canceller:
         run.ends_by(math.inf)
         if run.stop is None or run.stop is Stop.CANCEL:
             self._stop(run, Stop.TIMEOUT, now)
-        if self._executor.runner_of(run).given_up_s == 0:
+        if run.runner.given_up_s == 0:
             self._give_up(run)
 
     def _stop(self, run: Held | Batch, why: Stop, now: float) -> None:
         run.request_stop(why)
         if run.rest is not None:
-            self._executor.end_rest(run)
+            run.rest()
             return
-        runner = self._executor.runner_of(run)
-        if runner.given_up_s and why is not Stop.CANCEL:
-            run.give_up_by(now + runner.given_up_s)
-        runner.stop(run, why)
+        if run.runner.given_up_s and why is not Stop.CANCEL:
+            run.give_up_by(now + run.runner.given_up_s)
+        run.runner.stop(run, why)
 
     def _give_up(self, run: Held | Batch) -> None:
         """The handler continues although its attempt is over: settle the attempt, leave the slot to it. Logged once.
@@ -144,17 +127,19 @@ class Canceller:
         if not run.abandon():
             return
         self._inflight.changed.set()
-        kind = "task" if self._executor.runner_of(run).given_up_s else "thread"
-        for held in run.open() if isinstance(run, Batch) else [run]:
-            kept = held.phase is Phase.RUNNING and waits(held)  # at a stop, by the keeper until this process has ended
+        kind = "task" if run.runner.given_up_s else "thread"
+        for held in run.open():
+            kept = (
+                held.phase is Phase.RUNNING and held.must_be_alone
+            )  # at a stop, by the keeper until this process has ended
             _log(held, "handler_overran", ended=False, kind=kind, job="kept" if kept else "given up")
-            if run.stop is not Stop.TIMEOUT:
+            if run.stop is not Stop.TIMEOUT or held.phase is not Phase.RUNNING:
                 continue
-            outcome = outcome_of_timeout(held.spec, held.lease, held.timeout_s, self._env.random, held.cancelled)
+            outcome = outcome_of_timeout(held, self._env.random)
             if kept:
                 run.postpone(held, outcome)
-            elif self._settler.put(held, outcome):
-                ended(held.lease, outcome)
+            else:
+                self._settler.put(held, outcome)
 
     async def extend(self, held: Held, ms: int) -> bool:
         """Let an attempt continue for `ms` from now. False: this worker holds the lease no longer."""

@@ -1,60 +1,130 @@
-"""Claims jobs, and waits until there may be some."""
+"""Claims jobs from the queues that have room, takes them in, and waits until there may be some."""
 
 from __future__ import annotations
 
+import logging
+from typing import Final, TypeAlias
+
+from leasehold.core import limits
 from leasehold.core.errors import RedisError
-from leasehold.core.job import Leased, Refused, together
+from leasehold.core.job import Lease, Leased, Refused, together
+from leasehold.core.outcome import Broken, Unroutable
 from leasehold.runtime.context import WorkerContext
-from leasehold.runtime.demand import Demand, Part
-from leasehold.runtime.intake import Intake
+from leasehold.runtime.executor import Executor
+from leasehold.runtime.handlers.routes import UNROUTABLE, Routes
 from leasehold.runtime.jobs.suspects import Suspects
-from leasehold.runtime.log import log_event
+from leasehold.runtime.log import Once, log_event
 from leasehold.runtime.loops import is_away
-from leasehold.runtime.receiver import Receiver
+from leasehold.runtime.round_robin import WeightedRoundRobin
+from leasehold.runtime.settler import Settler
 from leasehold.runtime.waiting import WorkWaiter
+
+UNROUTABLE_LOGGED: Final = 100
+"""Tasks without a route that a worker logs, each once."""
+
+Part: TypeAlias = tuple[str, ...]
+"""Queues that one call claims from."""
 
 
 class Claimer:
-    """A claim is never cancelled: the jobs of its reply would be lost. One exception: a claim that waits first."""
+    """See the module. A claim is never cancelled: the jobs of its reply would be lost. Except one that waits first."""
 
     def __init__(
         self,
         context: WorkerContext,
-        intake: Intake,
-        demand: Demand,
+        executor: Executor,
+        settler: Settler,
         suspects: Suspects,
-        receiver: Receiver,
+        routes: Routes,
+        turns: WeightedRoundRobin,
     ) -> None:
         self._context = context
-        self._clock = context.env.clock
-        self._intake = intake
-        self._demand = demand
+        self._env = context.env
+        self._inflight = context.inflight
+        self._intake = context.intake
+        self._executor = executor
+        self._settler = settler
         self._suspects = suspects
-        self._receiver = receiver
+        self._routes = routes
+        self._turns = turns
+        self._batches = routes.batch_rules()
+        self._of_lane = {queue: rule.size for queue, rule in self._batches.items() if rule.one_lane} or None
+        """How many jobs of one lane a claim may take together, by queue."""
         self._waiter = WorkWaiter(context.engine, context.driver, context.worker, context.env)
+        self._logged = Once(UNROUTABLE_LOGGED)
         self.refused: frozenset[str] = frozenset()
         """The queues of which Redis refused the last claim."""
+
+    # -------------------------------------------------------------------------------------------------- what to claim
 
     @property
     def has_room(self) -> bool:
         """Whether a claim could bring something."""
-        now = self._clock()
-        return any(self._demand.room(part, now) for part in self._demand.parts())
+        now = self._env.clock()
+        return any(self._room(part, now) for part in self._parts())
 
     def startable(self) -> Part:
-        """The queues of which a job could be claimed and started now."""
-        return self._demand.startable(self.refused)
+        """The queues of which a job could be claimed and started now, without those that Redis refuses.
+
+        If a worker without a free slot were woken for a job, an idle worker would not get it.
+        """
+        queues = (queue for part in self._parts() if self._startable(part) > 0 for queue in part)
+        return tuple(queue for queue in queues if queue not in self.refused)
+
+    def _parts(self) -> list[Part]:
+        """The queues in the order of their turns, without those whose outcomes Redis refuses. A queue with a batch
+        handler is a part of its own, as its room is counted in batches."""
+        order = tuple(queue for queue in self._turns.order if not self._settler.is_refused(queue))
+        if self._suspects.reserved in order:
+            order = (self._suspects.reserved,)
+        if not self._batches:
+            return [order] if order else []
+        parts: list[Part] = []
+        for queue in order:
+            if parts and queue not in self._batches and parts[-1][0] not in self._batches:
+                parts[-1] += (queue,)
+            else:
+                parts.append((queue,))
+        return parts
+
+    def _room(self, part: Part, now: float) -> int:
+        """How many jobs to claim now. 0: enough are pending, and no slot is free.
+
+        With a batch handler: a batch for each free slot. If each batch is of one lane: one batch, because the number of
+        lanes is unknown.
+        """
+        inflight = self._inflight
+        ahead = inflight.ahead(now)
+        rule = self._batches.get(part[0])
+        pending = len(inflight.pending) if rule is None else inflight.gathering.count(part[0])
+        startable = self._startable(part)
+        if startable <= 0 and (pending > inflight.low_water or ahead == 0):
+            return 0
+        wanted = max(startable, -pending) + ahead
+        at_once = rule.size if rule is not None and rule.one_lane else self._env.limits.claim_most
+        return max(0, min(wanted, at_once, limits.MAX_HELD - inflight.held + self._settler.refused))
+
+    def _startable(self, part: Part) -> int:
+        """How many more jobs could start now than are pending."""
+        inflight, gathering = self._inflight, self._inflight.gathering
+        rule = self._batches.get(part[0])
+        if rule is None:
+            return inflight.free - gathering.groups() - len(inflight.pending)
+        idle = inflight.free - len(inflight.pending) - gathering.groups(but=part[0])
+        return max(0, idle) * rule.size - gathering.count(part[0])
+
+    # ------------------------------------------------------------------------------------------------------- claiming
 
     async def claim(self) -> tuple[Leased, int]:
-        """Claim from all queues for which there is room. Answers also how many there was room for."""
+        """Claim from all queues for which there is room. Also return how many jobs there was room for."""
         self._intake.keep_all()
         got: list[Leased] = []
         most = 0
         asked: set[str] = set()
-        for part in self._demand.parts():
+        for part in self._parts():
             if got and (self._suspects.reserved is not None or self._suspects.alone_ms()):
                 break
-            room = self._demand.room(part, self._clock())
+            room = self._room(part, self._env.clock())
             if room and self._intake.is_open:
                 most += room
                 leased = await self._claim(part, room)
@@ -62,25 +132,58 @@ class Claimer:
                 full = len(leased.leases) >= room
                 asked.update({lease.record.queue for lease in leased.leases} if full else part)
                 got.append(leased)
-        self._demand.turns.advance()
+        self._turns.advance()
         leased = together(got)
         self._log_refused(leased, asked)
         return leased, most
 
-    async def wait(self, queues: Part, wait_ms: int) -> bool | None:
-        """Wait for a job of these queues. Answers whether the worker was woken for one; None when the wait was lost or
-        cut short."""
-        woken = await self._intake.rest(self._waiter.wait(queues, wait_ms))
-        if self._intake.is_stopped or self._intake.is_disturbed:
-            await self._waiter.put_back()
-            return None
-        if woken is None:
-            return None
-        self._demand.turns.woken(woken or None)
-        return bool(woken)
+    async def _claim(self, part: Part, room: int) -> Leased:
+        asked_at = self._env.lease_clock()
+        self._intake.begin_claim()
+        rule, alone = self._batches.get(part[0]), self._suspects.prepare()
+        slots = self._inflight.slots * (1 if rule is None else rule.size)
+        try:
+            claim = self._context.engine.lease(self._context.worker, part, room, None, slots, self._of_lane, alone)
+            if self._waiter.leads:  # it waits first, so it may be cancelled: heartbeats report leases that it lost
+                leased: Leased = await self._intake.rest(self._waiter.claim(claim)) or Leased()
+            else:
+                leased = await self._context.driver.run(claim)
+        except RedisError as error:
+            self._suspects.claimed(Leased())
+            if len(part) > 1 or is_away(error):
+                raise
+            # As the engine does among several queues: the worker continues with the others.
+            return Leased(refused=(Refused(part[0], str(error)),))
+        finally:
+            self._intake.end_claim()
+        for dropped in leased.dropped:
+            log_event("entry_dropped", queue=dropped.queue, id=dropped.id, reason=dropped.reason)
+        self._accept(leased.leases, asked_at)
+        self._suspects.claimed(leased)
+        return leased
 
-    async def close(self) -> None:
-        await self._waiter.close()
+    def _accept(self, leases: tuple[Lease, ...], asked_at: float) -> None:
+        """Take leases in, settle those that cannot run here, and start those for which a slot is free. `asked_at`: when
+        the claim was sent."""
+        now, events = self._env.clock(), self._context.events
+        for lease in leases:
+            refusal = self._routes.refusal(lease)
+            spec = None if refusal else self._routes.route(lease)
+            held = self._inflight.add(lease, spec or UNROUTABLE, now, spec is not None, asked_at)
+            if held is None:
+                continue
+            if events is not None:
+                events.claimed(lease)
+            if refusal:
+                self._settler.put(held, Broken(refusal))
+            elif spec is None:
+                self._settler.put(held, Unroutable())
+                record = lease.record
+                if self._logged.is_new(f"{record.queue} {record.task}"):
+                    log_event("unroutable", logging.WARNING, queue=record.queue, task=record.task, id=record.id)
+        if asked_at <= self._intake.kept.lapsed_before:
+            self._executor.release_doubtful()
+        self._executor.dispatch()
 
     def _log_refused(self, leased: Leased, asked: set[str]) -> None:
         refused = {one.queue: one.reason for one in leased.refused}
@@ -90,28 +193,19 @@ class Claimer:
             log_event("redis_restored", what="claim", queue=queue)
         self.refused = (self.refused - asked) | refused.keys()
 
-    async def _claim(self, part: Part, room: int) -> Leased:
-        asked_at = self._context.env.lease_clock()
-        self._intake.begin_claim()
-        slots, alone = self._demand.slots(part), self._suspects.prepare()
-        try:
-            claim = self._context.engine.lease(
-                self._context.worker, part, room, None, slots, self._demand.of_lane, alone
-            )
-            if self._waiter.leads:  # it waits first, so it may be cancelled: heartbeats report leases that it lost
-                leased: Leased = await self._intake.rest(self._waiter.claim(claim)) or Leased()
-            else:
-                leased = await self._context.driver.run(claim)
-        except RedisError as error:
-            self._suspects.claimed(Leased())
-            if len(part) > 1 or is_away(error):
-                raise
-            # As the engine does among several queues: one that Redis refuses must not keep the worker from the others.
-            return Leased(refused=(Refused(part[0], str(error)),))
-        finally:
-            self._intake.end_claim()
-        for dropped in leased.dropped:
-            log_event("entry_dropped", queue=dropped.queue, id=dropped.id, reason=dropped.reason)
-        self._receiver.accept(leased.leases, asked_at)
-        self._suspects.claimed(leased)
-        return leased
+    # -------------------------------------------------------------------------------------------------------- waiting
+
+    async def wait(self, queues: Part, wait_ms: int) -> bool | None:
+        """Wait for a job of these queues. Return whether the worker was woken for one; None: the wait was lost or cut
+        short."""
+        woken = await self._intake.rest(self._waiter.wait(queues, wait_ms))
+        if self._intake.is_stopped or self._intake.is_disturbed:
+            await self._waiter.put_back()
+            return None
+        if woken is None:
+            return None
+        self._turns.woken(woken or None)
+        return bool(woken)
+
+    async def close(self) -> None:
+        await self._waiter.close()

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import re
-import secrets
-import socket
 from dataclasses import dataclass
 
 from leasehold.core.engine import Engine
+from leasehold.runtime.intake import Intake
+from leasehold.runtime.jobs.table import Inflight
 from leasehold.runtime.loops import MonitoredDriver
 from leasehold.runtime.observe.dispatcher import EventDispatcher
 from leasehold.runtime.ports import Env
@@ -16,17 +14,13 @@ from leasehold.runtime.ports import Env
 
 @dataclass(frozen=True, slots=True)
 class WorkerContext:
-    """One worker: its id and queues, and the way to Redis. `events`: None where there are no listeners."""
+    """One worker: its id and queues, the way to Redis, and the jobs that it holds. `events`: None without listeners."""
 
     worker: str
     queues: tuple[str, ...]
     engine: Engine
     driver: MonitoredDriver
     env: Env
+    inflight: Inflight
+    intake: Intake
     events: EventDispatcher | None = None
-
-
-def fresh_worker_id() -> str:
-    """A name that no other worker has: host, process and a random part."""
-    host = re.sub(r"[^A-Za-z0-9.-]", "-", socket.gethostname())[:60]
-    return f"{host}-{os.getpid()}-{secrets.token_hex(4)}"

@@ -1,4 +1,4 @@
-"""An error as bounded text: its name, what it says, its traceback and those of its causes."""
+"""An error as bounded text: its name, its message, its traceback and those of its causes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _WORKERS = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 
 def describe(error: BaseException) -> ErrorInfo:
-    """The error as bounded text. Never raises, whatever the error's own methods and attributes do."""
+    """Return the error as bounded text. Never raises, even if the error's methods and attributes do."""
     name = _tried(_name, error, "Error")
     message = _tried(_message, error, f"<{name} cannot be printed>")
     return ErrorInfo(name, message, _tried(_traceback, error, ""))

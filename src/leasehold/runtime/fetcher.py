@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from typing import Final
 
 from leasehold.core import limits
 from leasehold.core.job import Leased
-from leasehold.runtime.claimer import Claimer
+from leasehold.runtime.claimer import Claimer, Part
 from leasehold.runtime.context import WorkerContext
-from leasehold.runtime.demand import Part
 from leasehold.runtime.executor import Executor
-from leasehold.runtime.intake import Intake
 from leasehold.runtime.jobs.suspects import RESERVED_LOOK_MS, Suspects
-from leasehold.runtime.jobs.table import Inflight
 from leasehold.runtime.log import log_event
-from leasehold.runtime.loops import SPURIOUS_MS
+from leasehold.runtime.settler import Settler
+
+SPURIOUS_MS: Final = 100
+"""The longest pause after wake-ups without a job."""
 
 
 class Fetcher:
@@ -24,27 +25,27 @@ class Fetcher:
     def __init__(
         self,
         context: WorkerContext,
-        inflight: Inflight,
-        intake: Intake,
-        suspects: Suspects,
         claimer: Claimer,
         executor: Executor,
+        settler: Settler,
+        suspects: Suspects,
         burst: bool = False,
     ) -> None:
         self._context = context
         self._env = context.env
-        self._inflight = inflight
-        self._intake = intake
-        self._suspects = suspects
+        self._inflight = context.inflight
+        self._intake = context.intake
         self._claimer = claimer
         self._executor = executor
+        self._settler = settler
+        self._suspects = suspects
         self._burst = burst
         self._waits_for: Part | None = None
         self._is_last_look = False
         self._woken_in_vain = 0
 
     async def run(self) -> None:
-        """Until stopped; with `burst`, until there is nothing left to do."""
+        """Run until stopped; with `burst`, until there is nothing left to do."""
         try:
             while not self._intake.is_stopped and await self._turn():
                 pass
@@ -52,12 +53,13 @@ class Fetcher:
             await self._claimer.close()
 
     async def _turn(self) -> bool:
-        """Claim once, or wait for a reason to. False: a burst is over."""
+        """Claim once, or wait until it may be possible. False: a burst is over."""
         if self._intake.calm():
-            self._release(self._intake.take_paused())
+            if paused := self._intake.take_paused():
+                self._settler.release(self._inflight.take_pending(lambda held: held.lease.record.queue in paused))
             self._executor.dispatch()
         if self._intake.is_quiet:
-            self._executor.release(self._inflight.take_pending(lambda _: True))
+            self._settler.release(self._inflight.take_pending(lambda _: True))
             await self._stand_by(None)
         elif not self._intake.is_kept.is_set():
             await self._intake.rest(self._intake.is_kept.wait())
@@ -95,10 +97,10 @@ class Fetcher:
         return True
 
     def _nothing_else(self, leased: Leased) -> bool:
-        """In a burst: whether it is the end, when a claim brought persistent jobs at most.
+        """Whether a burst is over, after a claim that brought persistent jobs at most.
 
-        They are begun, but a persistent job that has ended and comes again is no reason to continue. Whether a queue
-        that Redis refuses has jobs is unknown.
+        Each runs once: one that ends and is claimed again does not prolong the burst. A queue that Redis refuses may
+        have jobs.
         """
         if self._claimer.refused:
             return False
@@ -107,37 +109,33 @@ class Fetcher:
         last, self._is_last_look = self._is_last_look, True
         return last
 
-    def _release(self, paused: frozenset[str]) -> None:
-        if paused:
-            self._executor.release(self._inflight.take_pending(lambda held: held.lease.record.queue in paused))
-
     async def _stand_by(self, timeout_ms: int | None) -> None:
-        """Claim nothing until something that is held has ended, or for a time."""
+        """Claim nothing until a held job has ended, or for a time."""
         self._inflight.changed.clear()
         self._intake.keep(self._inflight.queues())
         self._suspects.settle()
         await self._intake.rest(self._inflight.changed.wait(), timeout_ms)
 
     def watch(self, now: float, late: bool) -> None:
-        """Measure how fast jobs start, and release what has waited too long behind busy slots.
+        """Measure how fast jobs start, and release jobs that have waited too long behind busy slots.
 
-        `late`: the event loop was held up, so that waiting proves nothing.
+        `late`: the event loop was blocked, so a long wait proves nothing.
         """
         if self._intake.claiming_since is None:
             self._suspects.settle()
         if self._waits_for is not None and self._waits_for != self._claimer.startable():
             self._intake.disturb()  # a batch took the last slot, or a slot came free for other queues
         saturated = self._inflight.measure(now, late)
-        # A claim under way may bring newer jobs: released after these they would land in front of them.
+        # A claim under way may bring newer jobs. Released after these, they would come in front of them.
         claims = self._intake.is_stopped or self._intake.claiming_since is not None
         if late or not saturated or self._inflight.free > 0 or claims:
             return
         if stuck := self._inflight.take_stuck(now):
-            self._executor.release(stuck)
+            self._settler.release(stuck)
             log_event("jobs_released", logging.DEBUG, jobs=len(stuck), reason="all slots are busy")
 
     async def _idle(self, next_ms: int | None) -> None:
-        """Nothing came: wait until something may have."""
+        """Wait until a claim may bring jobs."""
         self._suspects.settle()
         if self._burst and not self._inflight.empty:
             # A job here may still be retried or released: look again when one has ended.

@@ -1,4 +1,4 @@
-"""Ends copies of a process: a handler that forks and does not end the child leaves a copy of the whole worker."""
+"""Ends copies of a worker: a handler that forks and does not end the child leaves one."""
 
 from __future__ import annotations
 
@@ -10,15 +10,13 @@ CLONE_STATUS: Final = 70
 
 
 class ForkGuard:
-    """Remembers the process in which it was made.
-
-    `end_clone` is called before every call to Redis and after every handler: a copy would use the worker's connections.
-    """
+    """Remembers the process in which it was made. `end_clone` is called before every call to Redis and after every
+    handler: a copy would use the worker's connections."""
 
     def __init__(self) -> None:
         self._pid = os.getpid()
 
     def end_clone(self) -> None:
-        """End this process at once if it is a copy. Its exit handlers and buffers are the worker's: they do not run."""
+        """End this process at once if it is a copy, without the exit handlers and buffers, which are the worker's."""
         if os.getpid() != self._pid:
             os._exit(CLONE_STATUS)

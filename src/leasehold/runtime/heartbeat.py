@@ -1,41 +1,33 @@
-"""Heartbeats as the worker sees them: it has its leases kept by another process, and acts on the reports of that.
+"""Heartbeats as the worker sees them: another process renews its leases, and the worker acts on its reports.
 
-That process sends the heartbeats. It runs no handlers, so none can hold them up.
+That process, the keeper, sends the heartbeats. It runs no handlers, so none can delay them.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from leasehold.core import limits
 from leasehold.core.engine import HeartbeatReply
 from leasehold.core.job import Lease, LeaseRef
+from leasehold.core.outcome import Released
 from leasehold.runtime.canceller import Canceller
 from leasehold.runtime.context import WorkerContext
 from leasehold.runtime.executor import Executor
-from leasehold.runtime.intake import Intake
+from leasehold.runtime.handlers.routes import UNROUTABLE
 from leasehold.runtime.jobs.held import PENDING
-from leasehold.runtime.jobs.table import Inflight
 from leasehold.runtime.log import brief, log_event
 from leasehold.runtime.loops import FailureRate, redis_pauses
 from leasehold.runtime.ports import Keeper, KeeperGone, ParentGone
+from leasehold.runtime.settler import Settler
 from leasehold.runtime.waits import catch_up
 
 KEEPER_DEATHS: Final = 5
 """When more keepers than this have died within a minute, the worker stops with an error."""
 START_S: Final = 30
 """When no keeper has reported for this long after the last one was lost, the worker stops with an error."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Seen:
-    """When a stray was first and last reported."""
-
-    first: float
-    last: float
 
 
 class Heartbeat:
@@ -48,10 +40,9 @@ class Heartbeat:
         self,
         context: WorkerContext,
         keeper: Keeper,
-        inflight: Inflight,
-        intake: Intake,
         canceller: Canceller,
         executor: Executor,
+        settler: Settler,
     ) -> None:
         self._keeper = keeper
         self._worker = context.worker
@@ -59,31 +50,33 @@ class Heartbeat:
         self._env = context.env
         self._beat_s = context.engine.timing.beat_ms / limits.SECOND
         self._lease_s = context.engine.timing.lease_ms / limits.SECOND
-        self._kept = intake.kept
-        self._inflight = inflight
-        self._intake = intake
+        self._inflight = context.inflight
+        self._intake = context.intake
+        self._kept = context.intake.kept
         self._canceller = canceller
         self._executor = executor
+        self._settler = settler
         self._deaths = FailureRate(KEEPER_DEATHS)
         self._missing_since = self._env.clock()
-        """Since when there is no keeper that reports, while there is none."""
+        """Since when no keeper reports, while none does."""
         self._pauses = redis_pauses(context.env)
         self._has_failed = False
-        """The last start has failed."""
+        """Whether the last start has failed."""
         self._is_silent = False
-        """The keeper is being replaced because it was silent."""
-        self._strays: dict[LeaseRef, _Seen] = {}
+        """Whether the keeper is being replaced because it was silent."""
+        self._strays: dict[LeaseRef, tuple[float, float]] = {}
+        """When each lease that the worker does not know was first and last reported."""
         self._heard_at: float | None = None
         self._watched_at = self._resumed_at = self._env.clock()
         self._stopped = asyncio.Event()
 
     async def run(self) -> None:
-        """Until `stop`. Raises `KeeperGone` when no keeper can be started, or when they die one after the other."""
+        """Run until `stop`. Raises `KeeperGone` when no keeper can be started, or when many die within a minute."""
         try:
             while not self._stopped.is_set():
                 await self._one_keeper()
         finally:
-            # A handler may have cancelled this. Nobody reads the reports any more, so silence means nothing.
+            # If a handler has cancelled this loop, no code reads the reports, so silence means nothing.
             self._heard_at = None
             self._intake.is_kept.clear()
 
@@ -105,7 +98,7 @@ class Heartbeat:
             self._lost(error)
 
     async def _not_started(self, error: OSError) -> None:
-        """The system may be out of processes, descriptors or memory for a while. Running jobs go on meanwhile."""
+        """The system may lack processes, descriptors or memory for a while. Running jobs continue meanwhile."""
         if self._stopped.is_set():
             return
         if not self._has_failed:
@@ -133,12 +126,13 @@ class Heartbeat:
                 "lines before this one. Can `python -m leasehold.processes.keeper` start here?"
             ) from error
 
-    def _take(self, beat: HeartbeatReply | None) -> None:
+    def _take(self, report: HeartbeatReply | None) -> None:
         self._heard_at = self._env.clock()
-        if beat is not None:
-            self._hear(beat)
-        if not self._stopped.is_set():  # nothing may follow the goodbye
-            self._keeper.show(self._inflight.snapshot(self._heard_at - self._beat_s / 2))
+        if self._stopped.is_set():
+            return
+        if report is not None:
+            self._act_on(report)
+        self._keeper.show(self._inflight.snapshot(self._heard_at - self._beat_s / 2))
 
     def lay_down(self) -> None:
         """Ignore the reports from now on: all jobs are about to be released."""
@@ -153,9 +147,9 @@ class Heartbeat:
     async def watch(self) -> None:
         """Replace a silent keeper, and stop handlers that must not run twice when no heartbeat has gone through.
 
-        To be called every few milliseconds while jobs are held. The keeper reports at least every beat, also while
-        Redis does not answer. After two beats without a report the worker claims nothing; after the length of a lease
-        the keeper is replaced.
+        Called every few milliseconds while jobs are held. The keeper reports at every heartbeat, also while Redis does
+        not answer. If two reports are missing, the worker claims nothing; after the length of a lease without a report,
+        it replaces the keeper.
         """
         now = self._env.clock()
         if now - self._watched_at > self._beat_s:
@@ -169,6 +163,7 @@ class Heartbeat:
             return
         if self._is_late():
             self._canceller.silence(now)
+            self._executor.release_doubtful()
         silent_s = self._silent_s(now)
         if silent_s >= 2 * self._beat_s:
             self._intake.is_kept.clear()
@@ -185,44 +180,39 @@ class Heartbeat:
         since = self._intake.keeping_since
         return 0.0 if since is None or self._heard_at is None else now - max(since, self._heard_at, self._resumed_at)
 
-    def _hear(self, beat: HeartbeatReply) -> None:
-        if self._stopped.is_set():
-            return
+    def _act_on(self, report: HeartbeatReply) -> None:
         late = self._kept.hear(self._keeper.kept_at)
-        for ref in beat.lost:
+        for ref in report.lost:
             self._canceller.lose(ref, "heartbeat")
-        for asked in beat.cancelled:
+        for asked in report.cancelled:
             self._canceller.cancel(asked.ref, asked.reason)
         if late:
             self._executor.release_doubtful()
-        self._release_strays(beat.strays)
-        self._pause(beat.paused)
+        self._release_orphans(report.strays)
+        held = self._inflight.everything() if report.paused else ()
+        if any(one.phase is PENDING and one.lease.record.queue in report.paused for one in held):
+            self._intake.pause(report.paused)
         self._intake.is_kept.set()
         self._executor.dispatch()
 
-    def _pause(self, queues: frozenset[str]) -> None:
-        """Release what has not started of queues that are paused."""
-        if any(held.phase is PENDING and held.lease.record.queue in queues for held in self._inflight.everything()):
-            self._intake.pause(queues)
+    def _release_orphans(self, reported: Sequence[Lease]) -> None:
+        """Release leases whose claim never reached this worker.
 
-    def _release_strays(self, strays: Sequence[Lease]) -> None:
-        """Hand back leases whose claim never reached us.
-
-        A stray may belong to a claim that is under way. One that was seen before that claim began cannot, and every
-        claim before it has ended: its jobs would be known. Not every beat is about every queue, so what was seen is
-        remembered for a while; the same lease never comes back.
+        Such a lease may belong to a claim that is under way. If it was reported before that claim began, it does not:
+        the jobs of earlier claims are known. A report is not about every queue, so the times are kept for a while.
         """
         now = self._env.clock()
         before = now - 3 * limits.KEEPER_TEND_MS / limits.SECOND
-        seen = {ref: one for ref, one in self._strays.items() if one.last > before}
-        for lease in strays:
+        seen = {ref: times for ref, times in self._strays.items() if times[1] > before}
+        for lease in reported:
             ref = lease.ref
             if self._inflight.knows(ref):
                 continue
-            known = seen.pop(ref, None)
+            first = seen.pop(ref)[0] if ref in seen else None
             claiming = self._intake.claiming_since
-            if known is None or (claiming is not None and claiming <= known.first):
-                seen[ref] = _Seen(now if known is None else known.first, now)
-            elif self._executor.release_orphan(lease):
+            if first is None or (claiming is not None and claiming <= first):
+                seen[ref] = (now if first is None else first, now)
+            elif (held := self._inflight.add(lease, UNROUTABLE, now, to_run=False)) is not None:
+                self._settler.put(held, Released())
                 log_event("jobs_released", queue=ref.queue, id=ref.id, token=ref.token, reason="lost reply")
         self._strays = seen

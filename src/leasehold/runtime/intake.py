@@ -1,4 +1,4 @@
-"""Whether a worker takes up jobs: the fetcher and the executor ask, the other duties decide."""
+"""Whether a worker claims and starts jobs: the fetcher and the executor read it, other duties set it."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from leasehold.runtime.ports import Env, Keeper
 
 
 class Intake:
-    """See the module. `kept`: how old the last good heartbeats are. `queues`: all of this worker."""
+    """See the module. `kept`: how old the last good heartbeats are. `queues`: all queues of this worker."""
 
     def __init__(self, keeper: Keeper, kept: Kept, queues: frozenset[str], env: Env) -> None:
         self.kept = kept
         self.is_kept = asyncio.Event()
         """Set while the keeper keeps the leases: without it nothing is claimed."""
         self.is_quiet = False
-        """A person has asked this worker to take up no jobs."""
+        """Whether a person has paused this worker."""
         self.claiming_since: float | None = None
-        """When the claim that is under way began."""
+        """When the claim under way began; None: there is none."""
         self.keeping_since: float | None = env.clock()
-        """Since when the keeper has had something to keep; None: it has nothing."""
+        """Since when the keeper has had leases to keep; None: it has none."""
         self._keeper = keeper
         self._all = self._keeps = queues
         self._clock = env.clock
@@ -34,23 +34,21 @@ class Intake:
         self._stopped = self._loop.create_future()
         self._disturbed = self._loop.create_future()
 
-    # ------------------------------------------------------------------------------------------ what the duties decide
-
     def stop(self) -> None:
-        """Take up nothing any more."""
+        """Claim and start nothing from now on."""
         if not self._stopped.done():
             self._stopped.set_result(None)
 
     def be_quiet(self, quiet: bool, worker: str) -> None:
-        """Stop (or resume) taking up jobs. Running jobs are not affected."""
+        """Stop (or resume) claiming and starting jobs. Running jobs are not affected."""
         if quiet != self.is_quiet:
             self.is_quiet = quiet
             log_event("worker_paused" if quiet else "worker_resumed", worker=worker)
             self.disturb()
 
     def pause(self, queues: frozenset[str]) -> None:
-        """Have the fetcher release what has not started of these queues, after a claim that is under way: jobs that
-        go back later come first."""
+        """Have the fetcher release the jobs of these queues that have not started. It does so after a claim under way:
+        jobs that are released later come first."""
         self._paused = queues
         self.disturb()
 
@@ -58,8 +56,6 @@ class Intake:
         """Wake the fetcher: something has changed."""
         if not self._disturbed.done():
             self._disturbed.set_result(None)
-
-    # ---------------------------------------------------------------------------------------------- what they ask for
 
     @property
     def is_stopped(self) -> bool:
@@ -75,7 +71,7 @@ class Intake:
         return self._disturbed.done()
 
     def calm(self) -> bool:
-        """Take note of a disturbance. Answers whether there was one."""
+        """Reset the disturbance. Return whether there was one."""
         if not self._disturbed.done():
             return False
         self._disturbed = self._loop.create_future()
@@ -87,7 +83,7 @@ class Intake:
         return paused
 
     async def rest(self, waiting: Awaitable[Any], timeout_ms: int | None = None) -> Any:
-        """Wait for this, but not past a stop or a disturbance. Only for what may be cancelled."""
+        """Wait for this, but not past a stop or a disturbance, which cancel it."""
         task = asyncio.ensure_future(waiting)
         try:
             timeout = None if timeout_ms is None else timeout_ms / limits.SECOND
@@ -99,8 +95,6 @@ class Intake:
                 task.add_done_callback(_retrieve)
         return task.result() if task.done() else None
 
-    # ----------------------------------------------------------------------------------------------- what is claimed
-
     def begin_claim(self) -> None:
         self.claiming_since = self._clock()
 
@@ -108,12 +102,12 @@ class Intake:
         self.claiming_since = None
 
     def keep_all(self) -> None:
-        """Before a claim: have the keeper renew its leases, whatever holds this process up."""
+        """Before a claim: have the keeper renew its leases, also if this process is blocked."""
         if not self._keeps:
             self.keep(self._all)
 
     def keep(self, queues: frozenset[str]) -> None:
-        """Tell the keeper on which queues something is held."""
+        """Send the keeper the queues on which leases are held."""
         if queues != self._keeps:
             if not queues or not self._keeps:
                 self.keeping_since = self._clock() if queues else None

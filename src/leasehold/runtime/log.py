@@ -1,7 +1,7 @@
-"""The worker's log: one line an event, `event key=value`, safe against ids that try to be more than one line.
+"""The worker's log: one line for each event, `event key=value`, also for ids with line breaks.
 
-How an attempt failed is told with the type of the error and the place in the user's code. What the error said may hold
-data, so its text and the traceback are logged at debug only; there the traceback is the one thing of several lines.
+A failed attempt is logged with the type of the error and the place in the user's code. The error's text and traceback
+may contain data, so they are logged at debug only, where the traceback has several lines.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from leasehold.runtime.errors import describe
 
 LOGGER = logging.getLogger("leasehold.worker")
 TRACEBACK: Final = "traceback"
-"""The one field that is not cut to `MAX_LOG_TEXT`: it is bounded already."""
+"""The only field that is not cut to `MAX_LOG_TEXT`: it is bounded already."""
 _FRAME = re.compile(r'  File "(?P<file>.*)", line (?P<line>\d+), in (?P<function>.*)')
 _LIBRARY = os.path.dirname(os.__file__) + os.sep
 _OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
@@ -33,7 +33,7 @@ def log_event(name: str, level: int | None = None, /, **fields: object) -> None:
 
 
 class Once:
-    """Which texts are new, of those that come again and again. It remembers a few: what comes after them is not told.
+    """Which texts are new, of those that are repeated. It remembers `most`: further texts are not new.
 
     >>> once = Once(most=2)
     >>> [once.is_new(text) for text in ("a", "b", "a", "c")]
@@ -51,11 +51,10 @@ class Once:
         return True
 
     def forget(self) -> bool:
-        """Take every text for new from now on. Answers whether any was told: the trouble is over, which is news."""
-        if not self._told:  # nearly always
-            return False
+        """Take every text for new from now on. Return whether there was any: then the end of the trouble is news."""
+        had_any = bool(self._told)
         self._told.clear()
-        return True
+        return had_any
 
 
 def callback_failed(
@@ -67,9 +66,7 @@ def callback_failed(
     callback's first line.
     """
     info = describe(error)
-    at = source_location(info.traceback)
-    if at is None:
-        at = home(function)
+    at = source_location(info.traceback) or _first_line(function)
     log_event("callback_failed", level, kind=kind, **fields, error=info.type, at=at)
     _traceback(info, fields)
 
@@ -78,7 +75,7 @@ def ended(lease: Lease, outcome: Outcome) -> None:
     """Log how an attempt ended."""
     match outcome:
         case Completed() | Released() | Unroutable() | Cancelled():  # first, as it is the common case
-            if LOGGER.isEnabledFor(logging.DEBUG):  # asked here, before anything is built
+            if LOGGER.isEnabledFor(logging.DEBUG):
                 _of(type(outcome).__name__.lower(), lease)
         case Retried(error, delay_ms):
             _error("retried", lease, error, delay_ms)
@@ -110,14 +107,15 @@ def _traceback(error: ErrorInfo, fields: dict[str, object]) -> None:
 
 
 def source_location(traceback: str) -> str | None:
-    """The last frame of the user's code, as `file:line in function`; None without a traceback, or when it ends in
-    ours, as for a payload that the task does not take.
+    """The last frame of the user's code, as `file:line in function`. None without a traceback, or if the last frame is
+    of Leasehold, as for a payload that the task does not take.
 
     >>> source_location('  File "/app/shop.py", line 7, in order\\n    raise KeyError\\nKeyError: 1')
     '/app/shop.py:7 in order'
     """
     # The frames come before the text of the error, which begins in the first column and may look like anything.
-    frames = [found for one in takewhile(lambda one: one[:2] == "  ", traceback.split("\n")) if (found := _frame(one))]
+    lines = takewhile(lambda one: one[:2] == "  ", traceback.split("\n"))
+    frames = [found for one in lines if (found := _FRAME.fullmatch(one))]
     if not frames:
         return None
     last = next((frame for frame in reversed(frames) if _users(frame["file"])), frames[-1])
@@ -126,20 +124,16 @@ def source_location(traceback: str) -> str | None:
     return f"{last['file']}:{last['line']} in {last['function']}"
 
 
-def home(function: Callable[..., Any]) -> str | None:
-    """Where a function begins, as `file:line in function`; None of one that is not written in Python."""
+def _first_line(function: Callable[..., Any]) -> str | None:
+    """Where a function begins, as `file:line in function`; None if it is not written in Python."""
     while isinstance(function, partial):
         function = function.func
     code = getattr(function, "__code__", None) or getattr(type(function).__call__, "__code__", None)
     return None if code is None else f"{code.co_filename}:{code.co_firstlineno} in {code.co_name}"
 
 
-def _frame(text: str) -> re.Match[str] | None:
-    return _FRAME.fullmatch(text)
-
-
 def _users(file: str) -> bool:
-    """Whether a file is the user's own: not of Python, not of an installed package, not ours."""
+    """Whether a file is the user's: not of Python, not of an installed package, not of Leasehold."""
     return not file.startswith(("<", _LIBRARY, _OURS)) and "site-packages" not in file and "dist-packages" not in file
 
 

@@ -15,14 +15,12 @@ from leasehold.core.steps import Steps
 from leasehold.runtime.forks import ForkGuard
 from leasehold.runtime.log import Once, brief, log_event
 from leasehold.runtime.observe.dispatcher import EventDispatcher
-from leasehold.runtime.ports import Env, Messages, WatchedDriver
+from leasehold.runtime.ports import Driver, Env, Messages
 
 LOOP_FAILURES: Final = 10
 """A background loop that raised this often within a minute stops the worker with an error."""
 REDIS_BACKOFF_MS: Final = 50
 """The pause after a background loop lost Redis. It doubles with every failure."""
-SPURIOUS_MS: Final = 100
-"""The longest pause after wake-ups without a job."""
 
 T = TypeVar("T")
 
@@ -32,9 +30,9 @@ class LoopFailed(Exception):
 
 
 class MonitoredDriver:
-    """The worker's driver. It knows whether Redis answers, and notifies listeners when that changes."""
+    """The worker's driver. It knows whether Redis answers, and notifies listeners of changes."""
 
-    def __init__(self, driver: WatchedDriver, env: Env, events: EventDispatcher | None = None) -> None:
+    def __init__(self, driver: Driver, env: Env, events: EventDispatcher | None = None) -> None:
         self._own = ForkGuard()
         self._driver = driver
         self._events = events
@@ -58,7 +56,7 @@ class MonitoredDriver:
         return answer
 
     def redis_lost(self, missed_s: float) -> None:
-        """Note that the driver has no reply. It retries its calls, and gives them up much later."""
+        """The driver has no reply. It retries its calls, and gives them up much later."""
         self._away(Unreachable("Redis does not answer."), missed_s)
 
     def redis_back(self) -> None:
@@ -117,9 +115,9 @@ async def supervised(
 ) -> None:
     """Run a loop until it returns; when it raises, run it again after a growing pause.
 
-    It waits out errors of Redis (`MonitoredDriver` logs those that mean that Redis is away). Any other error is a bug,
-    as is a cancellation while the worker is neither `stopping` nor `ending`: a handler may cancel all tasks. After
-    `LOOP_FAILURES` of them in a minute it raises `LoopFailed`.
+    Errors of Redis may repeat for ever (`MonitoredDriver` logs those that mean that Redis is away). Any other error is
+    a bug, as is a cancellation while the worker is neither `stopping` nor `ending`: a handler may cancel all tasks.
+    After `LOOP_FAILURES` of them in a minute it raises `LoopFailed`.
     """
     strikes = FailureRate(LOOP_FAILURES - 1)
     pauses = redis_pauses(env)
@@ -135,10 +133,12 @@ async def supervised(
             if not is_away(error) and told.is_new(text := brief(error)):
                 log_event("redis_refused", what=name, error=text)
         except (Exception, asyncio.CancelledError, SystemExit) as error:
-            if isinstance(error, asyncio.CancelledError) and _asked_for():
+            task = asyncio.current_task()
+            if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
                 if stopping() or ending():
                     raise
-                _withdraw()
+                while task.uncancel():  # continue as if it had not been cancelled
+                    pass
             log_event("loop_failed", loop=name, error=brief(error))
             if strikes.strike(env.clock()):
                 raise LoopFailed(f"The {name} loop failed {LOOP_FAILURES} times in a minute.") from error
@@ -148,7 +148,6 @@ async def supervised(
 
 
 def redis_pauses(env: Env) -> Pauses:
-    """The pauses after errors of Redis."""
     return Pauses(REDIS_BACKOFF_MS / limits.SECOND, env.limits.redis_pause_ms / limits.SECOND, env.random)
 
 
@@ -161,18 +160,5 @@ async def unsupervised(name: str, run: Callable[[], Awaitable[None]]) -> None:
 
 
 def is_away(error: Exception) -> bool:
-    """Whether Redis does not answer this user at all. Else it refuses this call, perhaps only for one queue."""
+    """Whether Redis does not serve this user at all. Else it refuses this call, perhaps only for one queue."""
     return isinstance(error, Unreachable) or (isinstance(error, AccessDenied) and error.prefix != "NOPERM")
-
-
-def _asked_for() -> bool:
-    """Whether this task was cancelled, and not only something that it waits for."""
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
-
-
-def _withdraw() -> None:
-    """Continue as if this task had not been cancelled."""
-    task = asyncio.current_task()
-    while task is not None and task.uncancel():
-        pass

@@ -1,4 +1,4 @@
-"""What the worker processes of one machine, or container, tell each other: by locks, which end with their process."""
+"""Locks between the worker processes of one machine or container. A lock ends with its process."""
 
 from __future__ import annotations
 
@@ -10,27 +10,25 @@ from pathlib import Path
 from typing import Final
 
 AHEAD_MOST_S: Final = 1_200.0
-"""A time further ahead than this was written before the clock was set back: it does not count."""
+"""A time further ahead than this was written before the clock was set back, and is ignored."""
 TRIES: Final = 50
-"""How often a lock is asked for that others only look at."""
+"""Attempts at a lock that other processes hold only for a moment, to test it."""
 
 
 class Lock:
-    """A lock on a file, shared by many processes or held by one, and a time that all of them read.
-
-    Where there can be no such file each process gets the lock.
-    """
+    """A lock on a file, shared or exclusive, and a time that all processes read. Where the file cannot be made, each
+    process gets the lock."""
 
     def __init__(self, path: Path, clock: Callable[[], float]) -> None:
         self._path = path
         self._clock = clock
         self._file: int | None = None
         self.held: int = fcntl.LOCK_UN
-        # A child that a handler forks would keep the lock when its worker has died.
+        # Else a child that a handler forks would keep the lock after its worker has died.
         os.register_at_fork(after_in_child=self._close)
 
     def hold(self, kind: int) -> bool:
-        """Get or keep the lock: `LOCK_SH` or `LOCK_EX`. False: another process has it; this one has nothing then."""
+        """Get or keep the lock: `LOCK_SH` or `LOCK_EX`. False: another process has it; this one loses its own."""
         if self.held == kind:
             return True
         try:
@@ -50,14 +48,14 @@ class Lock:
 
     @property
     def is_set(self) -> bool:
-        """Whether the time is still to come."""
+        """Whether the time is in the future."""
         try:
             return 0 < os.fstat(self._open()).st_mtime - self._clock() < AHEAD_MOST_S
         except OSError:
             return False
 
     def set(self, seconds: float) -> None:
-        """Write the time, `seconds` from now, as that of the file's last change."""
+        """Write the time, `seconds` from now, as the file's modification time."""
         at = self._clock() + seconds
         try:
             os.utime(self._open(), (at, at))
@@ -77,11 +75,10 @@ class Lock:
 
 
 class Machine:
-    """Lets one process at a time run a job while no other begins any: processes of one container die together.
+    """Lets one process at a time run a job while no other starts any: processes of one container die together.
 
     `wanted` is held by the process that runs a job alone or gets ready to; until its time the others claim nothing.
-    `busy` is shared by the processes in which a job began lately; until its time it is the turn of jobs that do not run
-    alone.
+    `busy` is shared by the processes in which a job started lately; until its time no job may run alone.
     """
 
     def __init__(self, path: Path, clock: Callable[[], float] = time.time) -> None:
@@ -89,7 +86,7 @@ class Machine:
         self._busy = Lock(path.with_suffix(".busy"), clock)
 
     def begin(self) -> bool:
-        """Whether jobs may begin here, as no other process wants to run one alone. From now on this one is busy."""
+        """Whether jobs may start here, because no other process wants to run one alone. If so, this one is busy."""
         if self._wanted.held == fcntl.LOCK_EX:
             return True
         if self._wanted.is_set:
@@ -100,25 +97,25 @@ class Machine:
         return self._busy.hold(fcntl.LOCK_SH)
 
     def settle(self) -> None:
-        """No job here began lately."""
+        """Note that no job started here lately."""
         self._busy.free()
 
     def want(self, seconds: float) -> bool:
-        """Keep the others from beginning jobs, for at most `seconds`. False: another process does, or it is the turn
-        of other jobs."""
+        """Keep the others from starting jobs, for at most `seconds`. False: another process does, or it is the turn of
+        other jobs."""
         if self._busy.is_set or not any(self._wanted.hold(fcntl.LOCK_EX) for _ in range(TRIES)):
             return False
         self._wanted.set(seconds)
         return True
 
     def is_quiet(self) -> bool:
-        """Whether in no other process a job began lately."""
+        """Whether no job started lately in other processes."""
         quiet = any(self._busy.hold(fcntl.LOCK_EX) for _ in range(TRIES))
         self._busy.free()
         return quiet
 
     def release(self, turn_s: float = 0.0) -> None:
-        """Let the others begin jobs again. For `turn_s` it is their turn: no process runs a job alone."""
+        """Let the others start jobs again. For `turn_s` it is their turn: no process runs a job alone."""
         if self._wanted.held == fcntl.LOCK_EX:
             if turn_s:
                 self._busy.set(turn_s)
@@ -126,5 +123,5 @@ class Machine:
             self._wanted.free()
 
     def end_turn(self) -> None:
-        """Others had their turn and there were none."""
+        """End the turn of other jobs: there are none."""
         self._busy.set(0)

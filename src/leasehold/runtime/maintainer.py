@@ -13,9 +13,7 @@ from leasehold.core import limits
 from leasehold.core.errors import LeaseholdError, NewerLayout, Unreachable
 from leasehold.core.job import JobView, WorkerView
 from leasehold.runtime.context import WorkerContext
-from leasehold.runtime.intake import Intake
 from leasehold.runtime.jobs.suspects import Suspects
-from leasehold.runtime.jobs.table import Inflight
 from leasehold.runtime.log import log_event
 
 UNPARKED_MS: Final = 250
@@ -34,8 +32,6 @@ class Maintainer:
     def __init__(
         self,
         context: WorkerContext,
-        inflight: Inflight,
-        intake: Intake,
         suspects: Suspects,
         offered: Callable[[], tuple[Sequence[str], Collection[str]]],
     ) -> None:
@@ -43,15 +39,15 @@ class Maintainer:
         self._engine = context.engine
         self._driver = context.driver
         self._env = context.env
-        self._inflight = inflight
-        self._intake = intake
+        self._inflight = context.inflight
+        self._intake = context.intake
         self._suspects = suspects
         self._offered = offered
         self._announcing = asyncio.Lock()
         self._started_ms = _wall_ms()
 
     async def run(self) -> None:
-        """Maintain at the start and then every `maintain_ms`, give or take a quarter: workers do not do it together."""
+        """Maintain at the start and then every `maintain_ms`, plus or minus 25 %, so that workers take turns."""
         while True:
             unparked = 0
             refusal: LeaseholdError | None = None
@@ -62,7 +58,7 @@ class Maintainer:
                     raise
                 except NewerLayout:
                     continue  # the claim of the same queue logs it
-                except LeaseholdError as error:  # the others are tended all the same
+                except LeaseholdError as error:  # the other queues are maintained all the same
                     refusal = refusal or error
             if refusal is not None:
                 raise refusal
@@ -70,7 +66,7 @@ class Maintainer:
             await self._env.sleep(pause_ms / limits.SECOND * (0.75 + self._env.random() / 2))
 
     async def _maintain(self, queue: str) -> int:
-        """Maintain one queue. Answers how many parked jobs are ready again."""
+        """Maintain one queue. Return how many parked jobs are ready again."""
         unparked = 0
         for _ in range(ROUNDS_MAX):
             tasks, raw_queues = self._offered()
@@ -86,7 +82,7 @@ class Maintainer:
         return unparked
 
     def _report(self, view: JobView) -> None:
-        """Report a job that ended in `broken`: the worker that ran it has died."""
+        """Report a job that ended in `broken` because its workers died."""
         attempt = view.failures + view.crashes
         log_event("broken", queue=view.queue, task=view.task, id=view.id, attempt=attempt, error="Crashed")
         if self._context.events is not None:
@@ -98,7 +94,7 @@ class Maintainer:
             await self._env.sleep(self._engine.timing.presence_ms / limits.SECOND)
 
     async def announce(self) -> None:
-        """Announce this worker. When the answer changes whether it is quiet, announce it again, so that this shows."""
+        """Announce this worker. If the reply changes whether it is quiet, announce that too."""
         # One at a time: the answer that comes last must be the newest.
         async with self._announcing:
             for _ in range(2):

@@ -1,4 +1,4 @@
-"""What the worker needs from outside: a driver, a keeper, a clock. Small protocols: tests bring their own."""
+"""What the worker needs from outside: a driver, a keeper, a clock. Tests bring their own."""
 
 from __future__ import annotations
 
@@ -21,44 +21,43 @@ T = TypeVar("T")
 
 
 class Messages(Protocol):
-    """What a subscription gives: the next message, or None after the timeout. Any of them may be lost."""
+    """A subscription: gives the next message, or None after the timeout. Messages may be lost."""
 
     async def get(self, timeout_s: float) -> bytes | None: ...
 
 
 class Driver(Protocol):
-    """Runs an engine's steps. Cancelling `run` is allowed; what it was doing may have taken place or not."""
+    """Runs an engine's steps. If `run` is cancelled, its calls may have taken effect or not."""
 
     async def run(self, steps: Steps[T]) -> T: ...
 
     def subscribe(self, channel: str) -> AbstractAsyncContextManager[Messages]:
-        """Listen on a channel, across lost connections. To enter it again while it is open costs nothing."""
+        """Listen on a channel, across lost connections. Entering it again while it is open costs nothing."""
         ...
 
-
-class WatchedDriver(Driver, Protocol):
-    """One that also says whether Redis answers."""
-
     def watch(self, watcher: Watcher) -> None:
-        """Have this called, on the event loop, as soon as Redis does not answer, and when it does again."""
+        """Call the watcher, on the event loop, as soon as Redis does not answer, and when it answers again."""
         ...
 
 
 class KeeperGone(Exception):
-    """The process that keeps the leases has ended, or is silent."""
+    """The process that keeps the leases has ended or is silent."""
 
 
 class ParentGone(KeeperGone):
-    """That process was the parent of this one, which has logged it and retires."""
+    """The keeper was the parent of this process, which has logged its end and retires."""
 
 
 class Keeper(Protocol):
-    """The process that keeps this worker's leases: its parent, or one that this worker starts. It runs no handlers."""
+    """The process that keeps this worker's leases: its parent, or one that this worker starts. It runs no handlers.
+
+    All methods but `start`, `report` and `stop` send a message and never block.
+    """
 
     async def start(self, worker: str, queues: Sequence[str]) -> None:
-        """Have the leases kept; also again after `KeeperGone`. The first report says that it is ready.
+        """Have the leases kept; also again after `KeeperGone`. The first report means that it is ready.
 
-        Raises `OSError` when the system cannot start a process just now.
+        Raises `OSError` when the system cannot start a process now.
         """
         ...
 
@@ -71,27 +70,25 @@ class Keeper(Protocol):
 
     @property
     def kept_at(self) -> Mapping[str, float]:
-        """When the last good heartbeat of each queue was sent, as the last report says; by `Env.lease_clock`.
-
-        Of queues of which something may be held. The report may have waited to be read, so this is not when it came.
-        """
+        """When the last good heartbeat of each queue with leases was sent, by `Env.lease_clock`, by the last report.
+        The report itself may have waited to be read."""
         ...
 
     def show(self, leases: Mapping[LeaseRef, float]) -> None:
-        """Send which leases to ask about, and when, by the monotonic clock, to give each up. Never blocks."""
+        """Send the leases that the worker holds, and when, by the monotonic clock, to give each up."""
         ...
 
     def keep(self, queues: frozenset[str]) -> None:
-        """Send the queues on which something may be held; none: there is nothing to keep.
+        """Send the queues on which leases may be held. Before the first call it keeps all queues.
 
-        Never blocks. Before the first call it keeps all queues. While it keeps any, it beats the others now and then:
-        often enough to keep what a claim has brought before the worker could send this.
+        While it keeps any queue, it sends heartbeats for the others too, often enough to keep what a claim has brought
+        before the worker could send this.
         """
         ...
 
     def guard(self, pids: Sequence[int]) -> None:
-        """Send which job processes there are, those that may have a job first. When this process dies, the keeper kills
-        them, each with its group, before it releases anything. Never blocks."""
+        """Send the job processes, those that may have a job first. When this process dies, the keeper kills them, each
+        with its group, before it releases jobs."""
         ...
 
     def replace(self) -> None:
@@ -99,8 +96,8 @@ class Keeper(Protocol):
         ...
 
     async def stop(self, *, left: bool = False, crashed: bool = False) -> None:
-        """Say goodbye. `left`: this worker still holds jobs. The keeper keeps them until this process has ended, then
-        releases them, as `crashed` or not. Harmless when it has ended."""
+        """End the keeping. `left`: this worker still holds jobs; the keeper releases them when this process has ended,
+        as `crashed` or not. Harmless when it has ended."""
         ...
 
 
@@ -151,7 +148,7 @@ class WorkerLimits:
 
 @dataclass(frozen=True, slots=True)
 class Env:
-    """Time, chance and neighbours, to be replaced in tests. Both clocks are monotonic, in seconds; see `core.clock`.
+    """Time, randomness and neighbours, replaced in tests. Both clocks are monotonic, in seconds; see `core.clock`.
 
     `machine`: the other worker processes that may die together with this one; None: there are none.
     """

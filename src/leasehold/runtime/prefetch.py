@@ -1,4 +1,4 @@
-"""How far to claim ahead, from measured job times. Pure arithmetic; the caller brings the numbers."""
+"""How many jobs to claim ahead of free slots, from measured job times. Pure arithmetic."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ WEIGHT = 0.1
 class Prefetch:
     """A worker prefetches about `AHEAD_MS` of work: slots * AHEAD_MS / job time, and no more than it started lately.
 
-    The second limit is measured while jobs are pending all the time: then it includes the time that a job costs besides
-    its handler. Without it, very short jobs would be claimed faster than they can be started.
+    The second limit is measured while jobs are always pending, so it includes the time that a job takes outside its
+    handler. Without it, very short jobs would be claimed faster than they can start.
     """
 
     def __init__(self) -> None:
@@ -27,7 +27,6 @@ class Prefetch:
         self._cap = MAX_AHEAD
 
     def finished(self, seconds: float) -> None:
-        """Measure a job: its handler took this long."""
         if self._job_s is None:
             self._job_s = seconds
         else:
@@ -38,14 +37,14 @@ class Prefetch:
         self._job_s = None
 
     def window(self, started: int, seconds: float, saturated: bool) -> None:
-        """Measure a window of time: this many jobs started. `saturated`: others were pending all the time."""
+        """Measure how many jobs started in a time. `saturated`: others were pending all the time."""
         if saturated and seconds > 0:
             self._cap = max(1, min(MAX_AHEAD, int(started / seconds * AHEAD_MS / limits.SECOND)))
         else:
             self._cap = min(MAX_AHEAD, self._cap * 2)
 
     def ahead(self, lively: int) -> int:
-        """How many jobs to hold beyond the free slots, when this many slots run short jobs."""
+        """How many jobs to hold beyond the free slots, if `lively` slots run short jobs."""
         if self._job_s is None:
             return 0
         work = lively * AHEAD_MS / limits.SECOND

@@ -1,4 +1,4 @@
-"""Which queue is looked at first: smooth weighted turns. Pure arithmetic."""
+"""Which queue a claim takes jobs from first: smooth weighted round robin. Pure arithmetic."""
 
 from __future__ import annotations
 
@@ -9,11 +9,8 @@ from leasehold.core.errors import InvalidArgument
 
 
 class WeightedRoundRobin:
-    """Weights 5 and 1 give the first look to the one five times of six, spread evenly; nobody starves.
-
-    With equal weights the queues go round, each first in its turn. The numbers of turns owed always add up to nothing
-    and come back to nothing after as many turns as the weights add up to.
-    """
+    """With weights 5 and 1, the one queue is first five times of six, spread evenly. With equal weights, each queue is
+    first in its turn. The turns owed always add up to 0."""
 
     def __init__(self, queues: Sequence[str], weights: Mapping[str, int] | None = None) -> None:
         for queue, weight in (weights or {}).items():
@@ -28,15 +25,14 @@ class WeightedRoundRobin:
 
     @property
     def order(self) -> tuple[str, ...]:
-        """The queues, the one whose turn it is first, then those to which the most is owed."""
+        """The queues, those first to which the most turns are owed."""
         owed, weights, woken = self._owed, self._weights, self._woken
         return tuple(sorted(weights, key=lambda queue: (queue != woken, -owed[queue] - weights[queue])))
 
     def advance(self) -> None:
         """The first of `order` has had its turn."""
         if self._woken is not None:
-            # It came out of turn, when nobody else had anything. Counted, it would have to wait for that later.
-            self._woken = None
+            self._woken = None  # out of turn, when the other queues had no jobs: not counted
             return
         first = self.order[0]
         for queue, weight in self._weights.items():
@@ -44,6 +40,6 @@ class WeightedRoundRobin:
         self._owed[first] -= self._all
 
     def woken(self, queue: str | None) -> None:
-        """This one is said to have work: let it be first once, out of turn."""
+        """This queue may have work: let it be first once, out of turn."""
         if queue in self._weights:
             self._woken = queue

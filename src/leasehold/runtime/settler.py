@@ -15,24 +15,20 @@ from leasehold.core.steps import durably
 from leasehold.runtime.context import WorkerContext
 from leasehold.runtime.handlers.hooks import Hooks
 from leasehold.runtime.jobs.held import Held
-from leasehold.runtime.jobs.table import Inflight
-from leasehold.runtime.log import Once, brief, log_event
+from leasehold.runtime.log import Once, brief, ended, log_event
 from leasehold.runtime.loops import redis_pauses
 from leasehold.runtime.ports import Env
 
 SETTLE_CROWD: Final = 8
-"""When this many jobs have ended at once, the worker waits for more before it settles them."""
 SETTLE_FULL: Final = 100
-"""The worker stops waiting for more when this many jobs have ended."""
 GATHER_MS: Final = 2
-"""How long the worker waits for more jobs to end."""
+"""If at least `SETTLE_CROWD` and less than `SETTLE_FULL` jobs have ended, jobs are short: wait `GATHER_MS` for more."""
 
-Item: TypeAlias = tuple[Lease, Outcome, Held | None]
-"""A lease, how it ended, and its entry in the table (None: an orphaned lease, which never was in it)."""
+Item: TypeAlias = tuple[Held, Outcome]
 
 
 class Outbox:
-    """The outcomes of one queue that are not settled, in their order."""
+    """The outcomes of one queue that are not settled, in their order. When Redis refuses one, the queue pauses."""
 
     def __init__(self, queue: str, env: Env) -> None:
         self.items: deque[Item] = deque()
@@ -40,74 +36,82 @@ class Outbox:
         self._pauses = redis_pauses(env)
         self._told = Once()
         self.due_at = 0.0
-        """When Redis refused them: the time of the next attempt. 0: Redis did not."""
+        """The time of the next attempt, if Redis refused the last one, else 0."""
 
     def refused(self, error: RedisError, now: float) -> None:
-        """Pause the whole queue after Redis refused an outcome. Each error is logged once."""
         text = brief(error)
         if self._told.is_new(text):
             log_event("redis_refused", what="settle", queue=self._queue, error=text)
         self.due_at = now + self._pauses.next_s()
 
     def accepted(self) -> None:
-        """Redis took outcomes: the next may follow at once."""
-        if self.due_at:
-            self.due_at = 0.0
-            self._pauses.reset()
-            self._told.forget()
-            log_event("redis_restored", what="settle", queue=self._queue)
+        self.due_at = 0.0
+        self._pauses.reset()
+        self._told.forget()
+        log_event("redis_restored", what="settle", queue=self._queue)
 
 
 class Settler:
     """Settles outcomes queue by queue, and drops none.
 
     When Redis does not answer, the outcomes stay here and the loop raises: its supervisor runs it again. When Redis
-    refuses one (another program's key stands in the way, a right is missing), its queue waits as a whole and is tried
-    again, with growing pauses. Meanwhile the worker claims nothing of that queue. The other queues continue.
+    refuses one (a foreign key, a missing right), its whole queue is tried again, with growing pauses. Meanwhile the
+    worker claims nothing of that queue. The other queues continue.
     """
 
-    def __init__(
-        self, context: WorkerContext, inflight: Inflight, hooks: Hooks | None = None, replicas: int = 0
-    ) -> None:
+    def __init__(self, context: WorkerContext, hooks: Hooks | None = None, replicas: int = 0) -> None:
         self._engine = context.engine
         self._driver = context.driver
         self._env = context.env
         self._events = context.events
-        self._inflight = inflight
+        self._inflight = context.inflight
         self._hooks = hooks
         self._outboxes: dict[str, Outbox] = {}
         """Of the queues with outcomes that are not settled."""
         self._groups: dict[tuple[str, str], list[Item]] = {}
-        """Outcomes of leases that settle together: they wait for those of the other members."""
+        """Outcomes of leases that settle together, by queue and group, until all members have one."""
         self._wake = asyncio.Event()
         self._replicas = replicas
         self._too_few = Once()
         self._settled = asyncio.Event()
         self._settled.set()
         self._doubtful: set[LeaseRef] = set()
-        self._orphans: set[LeaseRef] = set()
+        """Leases that a call without a reply may have settled."""
 
-    def put(self, held: Held, outcome: Outcome) -> bool:
-        """Settle a lease with this outcome. False: its end was decided before, or it was lost."""
+    def put(self, held: Held, outcome: Outcome) -> None:
+        """Settle a lease with this outcome, and log it. Ignored if its end was decided before, or it was lost."""
         if not self._inflight.begin_settling(held):
-            return False
+            record = held.lease.record
+            log_event("handler_overran", ended=True, queue=record.queue, task=record.task, id=record.id)
+            return
         if self._events is not None:
             self._events.ending(held)
-        self._add((held.lease, outcome, held))
-        return True
+        queue, group = held.lease.record.queue, held.lease.group
+        if group:
+            self._groups.setdefault((queue, group), []).append((held, outcome))
+            self._settle_group(held)
+        else:
+            self._outbox(queue).items.append((held, outcome))
+        ended(held.lease, outcome)
 
-    def put_stray(self, lease: Lease) -> bool:
-        """Release a lease that Redis counts as this worker's and that never reached it. False: that is under way."""
-        if lease.ref in self._orphans:
-            return False
-        self._orphans.add(lease.ref)
-        self._add((lease, Released(), None))
-        return True
+    def release(self, held: list[Held]) -> None:
+        """Return leases that have not started, to the front of their queue and in their order.
+
+        The last go first: within a call the engine keeps the order, and what a later call returns lands in front.
+        """
+        for one in reversed(held):
+            self.put(one, Released())
 
     def lost(self, held: Held) -> None:
         """A lease is lost. Those that settle together with it no longer wait for its outcome."""
-        if held.lease.group and not self._inflight.awaits_others(held.lease):
-            self._add_all(self._groups.pop((held.lease.record.queue, held.lease.group), []))
+        if held.lease.group:
+            self._settle_group(held)
+
+    def _settle_group(self, held: Held) -> None:
+        """Settle the group of a lease, if all its members have outcomes."""
+        queue, group = held.lease.record.queue, held.lease.group
+        if not self._inflight.awaits_others(held.lease) and (items := self._groups.pop((queue, group), [])):
+            self._outbox(queue).items.extend(items)
 
     def is_refused(self, queue: str) -> bool:
         """Whether Redis refuses outcomes of this queue."""
@@ -116,7 +120,7 @@ class Settler:
 
     @property
     def refused(self) -> int:
-        """How many outcomes wait because Redis refuses them. They leave room for jobs of other queues."""
+        """How many outcomes wait because Redis refuses them. They do not count against the room for other jobs."""
         return sum(len(outbox.items) for outbox in self._outboxes.values() if outbox.due_at)
 
     async def flushed(self) -> None:
@@ -129,7 +133,6 @@ class Settler:
             self._wake.clear()
             while due := self._due():
                 if SETTLE_CROWD <= sum(len(outbox.items) for outbox in due) < SETTLE_FULL:
-                    # So many at once: jobs are short, and more will have ended in a moment.
                     await self._env.sleep(GATHER_MS / limits.SECOND)
                 for outbox in due:
                     await self._settle(outbox)
@@ -137,7 +140,6 @@ class Settler:
                 self._settled.set()
 
     async def _until_due(self) -> None:
-        """Wait until there is something to settle."""
         left = min((outbox.due_at for outbox in self._outboxes.values()), default=None)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(None if left is None else max(0.0, left - self._env.clock())):
@@ -146,20 +148,6 @@ class Settler:
     def _due(self) -> list[Outbox]:
         now = self._env.clock()
         return [outbox for outbox in self._outboxes.values() if outbox.due_at <= now]
-
-    def _add(self, item: Item) -> None:
-        lease = item[0]
-        if not lease.group:
-            self._outbox(lease.record.queue).items.append(item)
-            return
-        together = self._groups.setdefault((lease.record.queue, lease.group), [])
-        together.append(item)
-        if not self._inflight.awaits_others(lease):
-            self._add_all(self._groups.pop((lease.record.queue, lease.group)))
-
-    def _add_all(self, items: list[Item]) -> None:
-        if items:
-            self._outbox(items[0][0].record.queue).items.extend(items)
 
     def _outbox(self, queue: str) -> Outbox:
         outbox = self._outboxes.get(queue)
@@ -173,11 +161,11 @@ class Settler:
         """Settle the first outcomes of a queue, in one call. After an error they are the first again."""
         batch = _take(outbox.items, self._env.limits.settle_most)
         try:
-            answers = await self._answers([(lease, outcome) for lease, outcome, _ in batch])
+            answers = await self._answers([(held.lease, outcome) for held, outcome in batch])
         except BaseException as error:
             outbox.items.extendleft(reversed(batch))
             if not isinstance(error, RedisError) or isinstance(error, (Unreachable, ReplyError)):
-                self._doubtful.update(lease.ref for lease, _, _ in batch)  # Redis may have done all of it, or a part
+                self._doubtful.update(held.ref for held, _ in batch)  # Redis may have done all of it, or a part
             if not isinstance(error, RedisError) or isinstance(error, Unreachable):
                 raise
             outbox.refused(error, self._env.clock())
@@ -188,27 +176,24 @@ class Settler:
             outbox.accepted()
             self._inflight.room.set()  # the fetcher may be waiting for this queue
         if not outbox.items:
-            del self._outboxes[batch[0][0].record.queue]
+            del self._outboxes[batch[0][0].lease.record.queue]
 
     def _end(self, batch: list[Item], answers: list[bool]) -> None:
-        """Take settled leases out of the table and tell the listeners."""
-        for (lease, outcome, held), ours in zip(batch, answers, strict=True):
-            if held is None:
-                self._orphans.discard(lease.ref)
-                continue
-            if ours:
+        """Take settled leases out of the table and notify the listeners."""
+        for (held, outcome), was_held in zip(batch, answers, strict=True):
+            if not was_held:
+                self._report_lost(held, outcome)
+            else:
                 if self._events is not None:
                     self._events.ended(held, outcome)
                 if self._hooks is not None:
                     self._hooks.ended(held, outcome)
-            else:
-                self._report(held, outcome)
             self._inflight.gone(held)
         if self._doubtful:
-            self._doubtful.difference_update([lease.ref for lease, _, _ in batch])
+            self._doubtful.difference_update([held.ref for held, _ in batch])
 
     async def _answers(self, settlements: list[tuple[Lease, Outcome]]) -> list[bool]:
-        """Settle. With `replicas`, wait for so many to have it; too few change no outcome and are logged."""
+        """Settle, and wait for `replicas` replicas. If too few have the outcomes, only log that."""
         steps = self._engine.settle(settlements)
         if not self._replicas:
             return await self._driver.run(steps)
@@ -220,8 +205,8 @@ class Settler:
             log_event("durability_restored", replicas=done.replicas)
         return done.answer
 
-    def _report(self, held: Held, outcome: Outcome) -> None:
-        """Redis said that the lease was lost. After a call without a reply, the first attempt may have settled it."""
+    def _report_lost(self, held: Held, outcome: Outcome) -> None:
+        """The lease was lost. After a call without a reply, the first attempt may have settled it."""
         ref, kind = held.ref, type(outcome).__name__.lower()
         certain = ref not in self._doubtful
         if self._events is not None:
@@ -235,12 +220,12 @@ def _take(items: deque[Item], most: int) -> list[Item]:
     batch: list[Item] = []
     size = 0
     while items:
-        lease, outcome, _ = items[0]
+        held, outcome = items[0]
         if type(outcome) is Completed:
             size += len(outcome.result)
         if batch and (len(batch) >= most or size > limits.MAX_CALL_BYTES):
-            last = batch[-1][0]
-            if not lease.group or lease.group != last.group:
+            group = held.lease.group
+            if not group or group != batch[-1][0].lease.group:
                 break
         batch.append(items.popleft())
     return batch

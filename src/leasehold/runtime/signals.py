@@ -1,6 +1,6 @@
-"""Signals: the handler only says that one came; the first asks for a stop, the second for a hard one.
+"""Signals: the first requests a stop, the second a hard stop.
 
-A SIGHUP is a first one at the most: a terminal that is closed may send several.
+A SIGHUP counts only as the first: a terminal that is closed may send several.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 @contextlib.contextmanager
 def on_signals(act: Callable[[], object]) -> Iterator[None]:
-    """Call `act` on the loop for each SIGINT or SIGTERM, and for a SIGHUP that comes first, unless somebody has said
-    what that means (`nohup`). From the third on, the system's own way: the process ends.
+    """Call `act` on the loop for each SIGINT or SIGTERM, and for a SIGHUP that comes first, unless it has a handler or
+    is ignored (`nohup`). The third signal ends the process.
 
-    Plain handlers rather than the loop's: they count even while the loop is held up by a handler, so that the third
-    Ctrl-C always works. In a child that a handler forked they act as if there were no worker: it must be possible to
-    terminate it. Outside of the main thread nothing is installed (Python allows it only there).
+    Plain handlers, not the loop's: they count also while a handler blocks the loop, so that the third Ctrl-C always
+    works. In a child that a handler forked they act as if there were no worker, so that it can be terminated. Outside
+    the main thread this does nothing: Python does not allow it.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

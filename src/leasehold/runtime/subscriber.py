@@ -9,7 +9,6 @@ from leasehold.core import limits
 from leasehold.core.errors import AccessDenied
 from leasehold.core.job import LeaseRef
 from leasehold.runtime.context import WorkerContext
-from leasehold.runtime.jobs.table import Inflight
 from leasehold.runtime.log import Once, brief, log_event
 from leasehold.runtime.ports import Messages
 
@@ -20,20 +19,19 @@ class Subscriber:
     def __init__(
         self,
         context: WorkerContext,
-        inflight: Inflight,
         cancel: Callable[[LeaseRef, str], None],
         announce: Callable[[], Awaitable[None]],
     ) -> None:
         self._context = context
         self._driver = context.driver
         self._channel = context.engine.signal_channel(context.worker)
-        self._inflight = inflight
+        self._inflight = context.inflight
         self._cancel = cancel
         self._announce = announce
         self._told = Once(1)
         self._look_s = context.env.limits.resubscribe_ms / limits.SECOND
-        """After this time without a message the worker subscribes once more. That revives a subscription that was
-        refused meanwhile, and costs nothing when all is well. A user who may not subscribe tries again this often."""
+        """After this time without a message the worker subscribes again, which renews a subscription that Redis refused
+        meanwhile. Also the pause after a refusal."""
 
     async def run(self) -> None:
         while True:
@@ -51,7 +49,7 @@ class Subscriber:
             if first is None:
                 async with self._driver.subscribe(self._channel):
                     continue
-            # Jobs that are cancelled together come as many messages about one queue: ask once.
+            # Jobs that are cancelled together send many messages about one queue: ask once.
             names = {first}
             for _ in range(limits.MAX_MESSAGES):
                 more = await messages.get(0)

@@ -40,10 +40,7 @@ class WorkWaiter:
         self._open = AsyncExitStack()
 
     async def wait(self, queues: Sequence[str], timeout_ms: int) -> str | None:
-        """Wait until one of the queues may have work.
-
-        Answers its name; empty where the wait names no queue, None when the wait was lost.
-        """
+        """Wait until one of the queues may have work. Return its name; empty: unknown; None: the wait was lost."""
         began = self._env.clock()
         try:
             queue = await self._execute(self._engine.wait(self._worker, queues, timeout_ms), timeout_ms)
@@ -54,7 +51,7 @@ class WorkWaiter:
         return queue or ""
 
     async def claim(self, steps: Steps[Leased]) -> Leased:
-        """Wait and claim in one write. The last wait was a `Lead`; after this claim, the next one claims at once."""
+        """Wait and claim in one write, after a `Lead`. The next claim does not wait first."""
         lead, self._lead = self._lead, None
         assert lead is not None, "asked before: `leads`"
         began = self._env.clock()
@@ -72,13 +69,12 @@ class WorkWaiter:
         return self._lead is not None
 
     async def put_back(self) -> None:
-        """Return what a wait took to its queue: no claim follows that would adopt it."""
+        """Return the job that a wait took to its queue: no claim will adopt it."""
         put_back, self._put_back = self._put_back, None
         if put_back is not None:
             await self._link.run(put_back())
 
     async def close(self) -> None:
-        """Leave the channels."""
         self._subscriptions = {}
         await self._open.aclose()
 
@@ -98,10 +94,8 @@ class WorkWaiter:
         return None
 
     async def _listen(self, wait: Listen, timeout_ms: int) -> str | None:
-        """The queue that the next message names. After subscribing it returns at once: a message may have come before.
-
-        Channels stay subscribed between waits. So no message is missed between a claim and the wait after it.
-        """
+        """Return the queue that the next message names. After subscribing, return at once: a message may have come
+        before. Channels stay subscribed between waits, so no message is missed between a claim and the next wait."""
         new = [channel for channel in wait.channels if channel not in self._subscriptions]
         for channel in new:
             self._subscriptions[channel] = await self._open.enter_async_context(self._link.subscribe(channel))
@@ -115,7 +109,7 @@ class WorkWaiter:
         finally:
             for get in gets:
                 get.cancel()
-        # Later messages are in their subscriptions still; one claim answers those of this wait.
+        # Later messages remain in their subscriptions; one claim answers all messages of this wait.
         return next((queue for message in messages if (queue := wait.parse(message)) is not None), None)
 
     async def _pause(self, error: WaitLost | AccessDenied, began: float) -> None:
@@ -130,7 +124,7 @@ class WorkWaiter:
             log_event("redis_restored", what="wait")
 
     def _log_lost(self, error: Exception, held_s: float) -> None:
-        """Once, for waits that are lost in a row. A connection that was cut after a quiet while does not count."""
+        """Log waits that are lost in a row, once. A connection that is cut after a quiet while does not count."""
         cut = held_s >= HELD_S and isinstance(error, WaitLost) and not error.silent
         self._lost = 0 if cut else self._lost + 1
         if self._lost >= LOST_LOGGED and self._told.is_new(""):

@@ -5,110 +5,64 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from enum import IntEnum
+import os
+import re
+import secrets
+import socket
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import replace
 from typing import Any
 
 from leasehold.core import limits
 from leasehold.core.engine import Engine
-from leasehold.core.errors import InvalidArgument
-from leasehold.core.events import Listener as Hearer
-from leasehold.core.task import TaskSpec
-from leasehold.runtime.assembly import WorkerOptions, assemble
-from leasehold.runtime.context import WorkerContext, fresh_worker_id
+from leasehold.runtime.assembly import Parts, UserCode, WorkerSettings
+from leasehold.runtime.context import WorkerContext
 from leasehold.runtime.handlers.loop import kept_running
-from leasehold.runtime.handlers.middleware import Layers, Middleware
-from leasehold.runtime.handlers.routes import Routes
-from leasehold.runtime.isolation.child import Launch
-from leasehold.runtime.isolation.messages import PROCESS_EXIT_MS
+from leasehold.runtime.intake import Intake
 from leasehold.runtime.isolation.pool import require_launcher
+from leasehold.runtime.jobs.beats import Kept
 from leasehold.runtime.jobs.overrun import WATCH_MS, StuckSlots
+from leasehold.runtime.jobs.table import Inflight
 from leasehold.runtime.log import brief, log_event
 from leasehold.runtime.loops import LoopFailed, MonitoredDriver, supervised, unsupervised
 from leasehold.runtime.observe.dispatcher import EventDispatcher
-from leasehold.runtime.ports import Env, Keeper, WatchedDriver
+from leasehold.runtime.ports import Driver, Env, Keeper
 from leasehold.runtime.round_robin import WeightedRoundRobin
-from leasehold.runtime.shutdown import RECYCLE_DRAIN_MS
+from leasehold.runtime.shutdown import ExitStatus, Shutdown
 from leasehold.runtime.signals import on_signals
-from leasehold.runtime.waits import unless, within
-
-
-class ExitStatus(IntEnum):
-    """How `Worker.run` ended. Which status that is for a process, the command line says."""
-
-    OK = 0
-    FAILED = 1
-    """A background loop or the keeper could not be kept alive. Handlers may still be running, as for `HARD`."""
-    HARD = 2
-    """Stopped without waiting: handlers may still be running. End the process with `os._exit`."""
-    ABANDONED = 3
-    """Stopped in order, but handlers go on, or jobs are left to the keeper, which releases them when this process has
-    ended. End it with `os._exit`: the end of the loop and of the interpreter would wait for the handlers."""
 
 
 class Worker:
-    """Runs jobs of some queues until it is told to stop.
+    """Runs jobs of some queues until it is stopped. One worker runs once.
 
-        worker = Worker(engine, driver, tasks, handlers, ["images"], keeper=KeeperLink(...))
-        status = await worker.run()
-
-    `tasks` by name and `handlers` (of raw payloads) by queue. `weights`: how often a queue is looked at first, 1 where
-    nothing is said. `burst`: stop when the queues have no ready or due work left but persistent jobs. `grace_ms`: how
-    long running jobs may go on after a stop was asked for; persistent ones are ended at once. `worn`: asked now and
-    then with the number of jobs that were started; when it gives a reason, the worker retires. `listeners` hear
-    what happens; `middleware` is around every handler, the first outermost. `durable`: how many replicas must have the
-    ends of jobs. `launch`: how a process for jobs is started, for tasks that are to run in one. `max_payload`: jobs
-    with more bytes end in `broken` and are not decoded; None: no limit. One worker runs once.
+    worker = Worker(engine, driver, UserCode(specs), WorkerSettings(["images"]), keeper=KeeperLink(...))
+    status = await worker.run()
     """
 
     def __init__(
         self,
         engine: Engine,
-        driver: WatchedDriver,
-        tasks: Mapping[str, TaskSpec],
-        handlers: Mapping[str, TaskSpec],
-        queues: Sequence[str],
+        driver: Driver,
+        code: UserCode,
+        settings: WorkerSettings,
         *,
         keeper: Keeper,
-        concurrency: int = limits.CONCURRENCY,
-        burst: bool = False,
-        grace_ms: int = limits.STOP_GRACE_MS,
-        weights: Mapping[str, int] | None = None,
-        worker_id: str | None = None,
-        signals: bool = True,
-        worn: Callable[[int], str | None] = lambda started: None,
-        listeners: Sequence[Hearer] = (),
-        middleware: Sequence[Middleware] = (),
-        launch: Launch | None = None,
-        durable: int = 0,
-        max_payload: int | None = None,
         env: Env | None = None,
     ) -> None:
-        if not queues:
-            raise InvalidArgument("A worker needs at least one queue.")
-        if not 1 <= concurrency <= limits.MAX_CONCURRENCY:
-            raise InvalidArgument(f"concurrency is {concurrency}; expected 1 to {limits.MAX_CONCURRENCY}.")
-        if grace_ms < 0:
-            raise InvalidArgument(f"grace_ms is {grace_ms}; expected 0 or more.")
-        launch = require_launcher([*tasks.values(), *handlers.values()], launch)
-        self._options = WorkerOptions(concurrency, burst, launch, durable)
-        self.id = worker_id or fresh_worker_id()
-        self.queues = tuple(dict.fromkeys(queues))
-        self._turns = WeightedRoundRobin(self.queues, weights)
+        self.id = settings.worker_id or _fresh_id()
+        self.queues = tuple(dict.fromkeys(settings.queues))
+        self._settings = replace(settings, launch=require_launcher(code.specs, settings.launch))
+        self._turns = WeightedRoundRobin(self.queues, settings.weights)
         self._engine = engine
-        self._known = Routes(tasks, handlers, max_payload)
+        self._code = code
         self._keeper = keeper
-        self._grace_s = grace_ms / limits.SECOND
-        self._signals = signals
         self._env = env or Env()
-        self._events = EventDispatcher(listeners, self.id, self._env) if listeners else None
-        self._middleware = tuple(middleware)
+        self._events = EventDispatcher(code.listeners, self.id, self._env) if code.listeners else None
         self._link = MonitoredDriver(driver, self._env, self._events)
         self._stop, self._hard = asyncio.Event(), asyncio.Event()
         self._hurry = asyncio.Event()
-        """A stop was asked for, and not only that it retires."""
+        """A stop was requested, not only a retirement."""
         self._asked = self._ending = False
-        self._worn = worn
         self.retiring: str | None = None
         """Why the worker retires, when it does."""
         self._retire_level = logging.INFO
@@ -146,7 +100,7 @@ class Worker:
     @property
     def active(self) -> int:
         """How many jobs run."""
-        return len(self._parts.inflight.running) if self._begun.is_set() else 0
+        return len(self._context.inflight.running) if self._begun.is_set() else 0
 
     @property
     def good_at(self) -> float:
@@ -164,25 +118,21 @@ class Worker:
         return self._stop.is_set()
 
     async def until_ready(self) -> None:
-        """Wait until the keeper keeps its leases, so that it takes up jobs."""
+        """Wait until the keeper keeps its leases, so that it claims jobs."""
         await self._begun.wait()
-        await self._parts.intake.is_kept.wait()
+        await self._context.intake.is_kept.wait()
 
     async def until_stopping(self) -> None:
         await self._stop.wait()
 
     async def run(self) -> ExitStatus:
         """Work until stopped, or with `burst` until no job is left. No error of a handler is raised here."""
-        with on_signals(self.stop) if self._signals else contextlib.nullcontext(), kept_running():
+        with on_signals(self.stop) if self._settings.signals else contextlib.nullcontext(), kept_running():
             self._build()
-            log_event(
-                "worker_started",
-                worker=self.id,
-                queues=",".join(self.queues),
-                slots=self._options.concurrency,
-            )
+            queues, slots = self.queues, self._settings.concurrency
+            log_event("worker_started", worker=self.id, queues=",".join(queues), slots=slots)
             if self._events is not None:
-                self._events.worker_started(self.queues, self._options.concurrency)
+                self._events.worker_started(queues, slots)
             self._start_loops()
             self._begun.set()
             try:
@@ -197,20 +147,21 @@ class Worker:
                 self._ending = True
                 for task in self._loops:
                     task.cancel()
-                self._parts.executor.close()
-                self._layers.close()
-                if self._parts.hooks is not None:
-                    self._parts.hooks.close()
+                self._parts.close()
 
     def _build(self) -> None:
-        context = WorkerContext(self.id, self.queues, self._engine, self._link, self._env, self._events)
-        self._layers = Layers(self._middleware, self._options.concurrency)
-        self._parts = assemble(context, self._keeper, self._known.behind(self._layers), self._turns, self._options)
-        self._stuck_slots = StuckSlots(self._parts.inflight, self._env.limits.stuck_slots_ms)
+        env, lease_s = self._env, self._engine.timing.lease_ms / limits.SECOND
+        inflight = Inflight(self._settings.concurrency, env.limits.stuck_ms)
+        intake = Intake(self._keeper, Kept(lease_s, env.lease_clock), frozenset(self.queues), env)
+        self._context = WorkerContext(
+            self.id, self.queues, self._engine, self._link, env, inflight, intake, self._events
+        )
+        self._parts = Parts(self._context, self._code, self._settings, self._turns, self._keeper)
+        self._stuck_slots = StuckSlots(inflight, env.limits.stuck_slots_ms)
 
     def _start_loops(self) -> None:
         parts = self._parts
-        self._fetching = self._loop("fetch", parts.fetcher.run, lambda: parts.intake.is_stopped)
+        self._fetching = self._loop("fetch", parts.fetcher.run, lambda: self._context.intake.is_stopped)
         self._loop("settle", parts.settler.run)
         self._loop("watch", self._watch)
         self._loop("maintain", parts.maintainer.run)
@@ -220,8 +171,6 @@ class Worker:
             self._loop("listen", parts.subscriber.run)
         if self._events is not None:
             self._loop("events", self._events.run)
-        if parts.hooks is not None:
-            self._loop("hooks", parts.hooks.run)
         # Restarts itself, within its own bounds.
         self._add("heart", unsupervised("heart", parts.heartbeat.run))
 
@@ -252,86 +201,32 @@ class Worker:
 
     async def _watch(self) -> None:
         """While any job is held, check timeouts, stuck jobs and the keeper every `WATCH_MS`."""
-        parts, tick = self._parts, WATCH_MS / limits.SECOND
+        parts, inflight, tick = self._parts, self._context.inflight, WATCH_MS / limits.SECOND
         while True:
-            if parts.inflight.empty:
-                parts.inflight.occupied.clear()
-                await parts.inflight.occupied.wait()
+            if inflight.empty:
+                inflight.occupied.clear()
+                await inflight.occupied.wait()
             before = self._env.clock()
             await self._env.sleep(tick)
             now = self._env.clock()
             parts.canceller.watch(now)
             parts.fetcher.watch(now, late=now - before > 1.5 * tick)
             await parts.heartbeat.watch()
-            if (worn := self._worn(parts.inflight.started)) is not None:
+            if (worn := self._settings.worn(inflight.started)) is not None:
                 self.retire(worn)
             elif (stuck := self._stuck_slots.reason(now)) is not None:
                 self.retire(stuck, logging.ERROR)
 
-    # ------------------------------------------------------------------------------------------------------- the end
-
     async def _shut_down(self, crashed: bool = False) -> ExitStatus:
-        """Stop all parts. Every wait has a limit. `crashed`: any running job may have caused the end, so each counts a
-        crash."""
-        parts, most = self._parts, self._env.limits
-        parts.intake.stop()
-        # First the claim that is under way: its jobs are newer, and are released together with the rest, in order.
-        await self._or_hard(asyncio.wait({self._fetching}), most.cancel_ms / limits.SECOND)
-        self._release_pending()
-        self._fetching.add_done_callback(lambda _: self._release_pending())
-        parts.canceller.end_persistent()
-        running = len(parts.inflight.running)
-        log_event("worker_draining", self._retire_level, worker=self.id, running=running, reason=self.retiring)
-        if self._events is not None:
-            self._events.worker_stopping(running)
+        shutdown = Shutdown(self._context, self._parts, self._fetching, self._hard)
+        await shutdown.begin(self.retiring, self._retire_level)
         if self._fatal is None:
-            if self.retiring is not None:
-                await unless(self._hurry, self._worked_off(), RECYCLE_DRAIN_MS / limits.SECOND)
-            await self._or_hard(self._drained(), self._grace_s)
-        if not self._hard.is_set():
-            parts.canceller.end_all()
-            await self._or_hard(self._drained(), most.cancel_ms / limits.SECOND)
-            await self._or_hard(asyncio.wait({self._fetching}), most.cancel_ms / limits.SECOND)
-            await self._or_hard(parts.settler.flushed(), most.flush_ms / limits.SECOND)
-            if parts.hooks is not None:
-                await self._or_hard(parts.hooks.flushed(), most.tell_ms / limits.SECOND)
-        hard = self._hard.is_set()
-        if hard:
-            parts.canceller.end_all()
-            await within(parts.settler.flushed(), limits.HARD_STOP_MS / 2 / limits.SECOND)
-        self._fetching.cancel()
-        if parts.executor.pool is not None:
-            await self._or_hard(parts.executor.pool.close(), PROCESS_EXIT_MS / limits.SECOND)
-        given_back = await parts.shutdown.run((limits.HARD_STOP_MS if hard else most.leave_ms) / limits.SECOND, crashed)
-        going_on, unheard = len(parts.inflight.running), None
-        if self._events is not None:
-            self._events.worker_stopped(given_back, hard)
-            await within(self._events.flushed(), (limits.HARD_STOP_MS if hard else most.tell_ms) / limits.SECOND)
-            unheard = self._events.unheard
-        left = parts.shutdown.left
-        about = {"released": given_back, "hard": hard, "handlers_running": going_on, "left": left, "unheard": unheard}
-        log_event("worker_stopped", logging.WARNING if left else None, worker=self.id, **about)
-        if hard or self._fatal is not None:
-            return ExitStatus.HARD if hard else ExitStatus.FAILED
-        return ExitStatus.ABANDONED if going_on or left else ExitStatus.OK
+            await shutdown.drain(self._settings.grace_ms, self.retiring is not None, self._hurry)
+        status = await shutdown.finish(crashed)
+        return ExitStatus.FAILED if self._fatal is not None and status is not ExitStatus.HARD else status
 
-    def _release_pending(self) -> None:
-        self._parts.executor.release(self._parts.inflight.take_pending(lambda _: True))
 
-    async def _drained(self) -> None:
-        """Wait for all handlers but those that were given up."""
-        inflight = self._parts.inflight
-        while not all(run.abandoned for run in inflight.running):
-            inflight.changed.clear()
-            await inflight.changed.wait()
-
-    async def _worked_off(self) -> None:
-        """Wait for all handlers but those that were given up and those of persistent jobs, which were asked to end."""
-        inflight = self._parts.inflight
-        while any(not run.abandoned and not run.persistent for run in inflight.running):
-            inflight.changed.clear()
-            await unless(self._hurry, inflight.changed.wait(), 1.0)
-
-    async def _or_hard(self, waiting: Coroutine[Any, Any, Any], seconds: float) -> None:
-        """Wait for this, for at most `seconds`, and not after a hard stop."""
-        await unless(self._hard, waiting, seconds)
+def _fresh_id() -> str:
+    """A name that no other worker has: host, process and a random part."""
+    host = re.sub(r"[^A-Za-z0-9.-]", "-", socket.gethostname())[:60]
+    return f"{host}-{os.getpid()}-{secrets.token_hex(4)}"

@@ -25,8 +25,8 @@ from leasehold.core import limits
 from leasehold.processes.link import ParentSocket
 from leasehold.runtime.handlers.loop import HandlerLoop
 from leasehold.runtime.log import brief, log_event
+from leasehold.runtime.shutdown import ExitStatus
 from leasehold.runtime.signals import on_signals
-from leasehold.runtime.worker import ExitStatus
 
 if TYPE_CHECKING:
     from leasehold.app.app import Leasehold

@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable
 from contextvars import copy_context
-from typing import Final, TypeAlias
+from typing import Final
 
 from leasehold.core import limits
 from leasehold.core.functions import is_async
@@ -22,9 +21,6 @@ from leasehold.runtime.ports import WorkerLimits
 HOOK_MS: Final = limits.MINUTE
 """How long an async hook may take, and how long a sync hook keeps its place."""
 
-Hook: TypeAlias = Callable[..., object]
-Item: TypeAlias = tuple[Held, ErrorInfo]
-
 
 class Hooks:
     """See the module. Used from the event loop's thread only; sync hooks run in threads of their own.
@@ -32,55 +28,50 @@ class Hooks:
     An error of a hook is only logged: the job has ended. A worker that dies first never calls the hook.
     """
 
-    def __init__(self, reach: JobServices, most: WorkerLimits) -> None:
-        self._reach = reach
+    def __init__(self, services: JobServices, most: WorkerLimits) -> None:
+        self._services = services
         self._limits = most
         self._context = copy_context()
-        self._waiting: deque[Item] = deque()
+        self._waiting: deque[tuple[Held, ErrorInfo]] = deque()
         self._running: set[asyncio.Task[None]] = set()
-        self._changed = asyncio.Event()
         self._threads = CallThreads(most.hooks_running)
-        self._told = Once(1)
+        self._logged = Once(1)
 
     def ended(self, held: Held, outcome: Outcome) -> None:
         """Call the hook of a job that was settled."""
         if held.spec.on_failure is None or not isinstance(outcome, (Failed, Broken)):
             return
         if len(self._waiting) >= self._limits.hooks_waiting:
-            if self._told.is_new(""):
+            if self._logged.is_new(""):
                 log_event("events_dropped", logging.ERROR, kind="hook", waiting=len(self._waiting))
             return
         self._waiting.append((held, outcome.error))
-        self._changed.set()
+        self._start_next()
 
-    async def run(self) -> None:
-        while True:
-            while self._waiting and len(self._running) < self._limits.hooks_running:
-                held, error = self._waiting.popleft()
-                self._told.forget()
-                # A separate context, as for a job: no hook sees the variables of another.
-                task = asyncio.create_task(self._call(held, error), context=self._context.copy())
-                self._running.add(task)
-                task.add_done_callback(self._ended)
-            self._changed.clear()
-            await self._changed.wait()
+    def _start_next(self) -> None:
+        if self._waiting and len(self._running) < self._limits.hooks_running:
+            held, error = self._waiting.popleft()
+            self._logged.forget()
+            # A separate context, as for a job: no hook sees the variables of another.
+            task = self._services.loop.create_task(self._call(held, error), context=self._context.copy())
+            self._running.add(task)
+            task.add_done_callback(self._call_ended)
+
+    def _call_ended(self, task: asyncio.Task[None]) -> None:
+        self._running.discard(task)
+        self._start_next()
 
     async def flushed(self) -> None:
         """Wait until all hooks so far have ended."""
-        while self._waiting or self._running:
-            if self._running:
-                await asyncio.wait(self._running)
+        while self._running:
+            await asyncio.wait(self._running)
             await asyncio.sleep(0)
 
     def close(self) -> None:
         self._threads.close()
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        self._running.discard(task)
-        self._changed.set()
-
     async def _call(self, held: Held, error: ErrorInfo) -> None:
-        hook, job = held.spec.on_failure, Job(held, self._reach)
+        hook, job = held.spec.on_failure, Job(held, self._services)
         assert hook is not None
         enter(job)
         try:

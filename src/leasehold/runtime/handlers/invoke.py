@@ -11,8 +11,8 @@ from leasehold.core.job import ErrorInfo
 from leasehold.core.outcome import Crashed, Outcome, Released
 from leasehold.core.task import Arguments
 from leasehold.runtime.jobs import outcomes
-from leasehold.runtime.jobs.batches import Outcomes, outcomes_of, outcomes_of_answers
-from leasehold.runtime.jobs.held import Batch, Held, Stop
+from leasehold.runtime.jobs.batches import outcomes_of_answers
+from leasehold.runtime.jobs.held import Batch, Held, Outcomes, Stop
 from leasehold.runtime.jobs.job import enter
 from leasehold.runtime.waits import catch_up
 
@@ -23,7 +23,7 @@ Done: TypeAlias = Callable[[Held | Batch, Outcomes, float], None]
 
 
 class Caller:
-    """Neither method raises, whatever the handler does. `may_start`: whether this worker still holds a job."""
+    """Its methods do not raise, even if the handler does. `may_start`: whether this worker still holds a job."""
 
     def __init__(
         self,
@@ -44,15 +44,15 @@ class Caller:
         try:
             arguments, named = _arguments(run)
         except BaseException as error:  # a decoder is user code too
-            judged = _undecodable(run, error)
+            decided = _undecodable(run, error)
         else:
             try:
                 # Inspecting the returned value may raise too: an unbound proxy does when it is asked for its class.
-                judged = self._returned(run, await run.spec.function(*arguments, **named))
+                decided = self._returned(run, await run.spec.function(*arguments, **named))
             except BaseException as error:  # SystemExit and friends end the attempt, not the worker
-                judged = self._raised(run, error, on_loop=True)
+                decided = self._raised(run, error, on_loop=True)
         # Here rather than in a caller that awaits this: one coroutine less for every job.
-        done(run, judged, self._clock())
+        done(run, decided, self._clock())
 
     def in_thread(self, run: Held | Batch) -> Outcomes:
         run.begin()
@@ -87,36 +87,33 @@ class Caller:
         return False
 
     def _returned(self, run: Held | Batch, value: object) -> Outcomes:
-        if run.stop is Stop.TIMEOUT:  # its time was over: what it returns after that does not count
+        if run.stop is Stop.TIMEOUT:  # what it returns after its timeout does not count
             return self._raised(run, TimeoutError())
         if type(run) is Held:
-            return [(run, outcomes.outcome_of_return(run.spec, run.lease, value, self._random, run.cancelled))]
+            return [(run, outcomes.outcome_of_return(run, value, self._random))]
+        assert isinstance(run, Batch)
         return outcomes_of_answers(run, value, self._random)
 
     def _raised(self, run: Held | Batch, error: BaseException, on_loop: bool = False) -> Outcomes:
+        info = outcomes.describe(error)
         try:
-            info = outcomes.describe(error) if isinstance(run, Batch) else None  # once, not for each of its jobs
             return self._after_error(run, error, on_loop, info)
         except BaseException:
             # The error's own attributes raise: it is a failure like any other, without details.
-            unreadable = RuntimeError("an error that cannot be looked at")
-            return self._after_error(run, unreadable, on_loop, outcomes.describe(error))
+            return self._after_error(run, RuntimeError("an error that cannot be looked at"), on_loop, info)
 
-    def _after_error(self, run: Held | Batch, error: BaseException, on_loop: bool, info: ErrorInfo | None) -> Outcomes:
-        if type(run) is Held:
-            outcome = self._outcome(run, run, error, on_loop, info)
-            return [] if outcome is None else [(run, outcome)]
-        assert isinstance(run, Batch)
-        return outcomes_of(run, lambda held: self._outcome(run, held, error, on_loop, info))
+    def _after_error(self, run: Held | Batch, error: BaseException, on_loop: bool, info: ErrorInfo) -> Outcomes:
+        decided = [(held, self._outcome(run, held, error, on_loop, info)) for held in run.open()]
+        return [(held, outcome) for held, outcome in decided if outcome is not None]
 
     def _outcome(
-        self, run: Held | Batch, held: Held, error: BaseException, on_loop: bool, info: ErrorInfo | None
+        self, run: Held | Batch, held: Held, error: BaseException, on_loop: bool, info: ErrorInfo
     ) -> Outcome | None:
-        """None: the worker ended the handler, so the error says nothing about the job."""
+        """None: the worker ended the handler, so the error does not count for the job."""
         if run.stop is Stop.LOST:
             return None
         if run.stop is Stop.TIMEOUT:
-            return outcomes.outcome_of_timeout(held.spec, held.lease, held.timeout_s, self._random, held.cancelled)
+            return outcomes.outcome_of_timeout(held, self._random)
         if run.stop is not None and held.cancelled is None:
             if held.persistent:
                 return Released()
@@ -124,7 +121,7 @@ class Caller:
                 return None  # released with the rest when the worker leaves; a thread raised this by itself
         if run.stop is None and held.cancelled is None and on_loop and _is_cancelled(error):
             return Crashed()
-        return outcomes.outcome_of_error(held.spec, held.lease, error, self._random, held.cancelled, info)
+        return outcomes.outcome_of_error(held, error, self._random, info)
 
 
 def _is_cancelled(error: BaseException) -> bool:
@@ -135,18 +132,16 @@ def _is_cancelled(error: BaseException) -> bool:
 
 
 def _arguments(run: Held | Batch) -> Arguments:
-    if type(run) is Batch:
-        return (run.jobs,), {}
-    job, decode = run.job, run.spec.decode
-    assert job is not None
-    enter(job)
-    return ((job,), {}) if decode is None else decode(run.lease.record.payload)
+    if type(run) is Held:
+        decode = run.spec.decode
+        enter(run.job)
+        return ((run.job,), {}) if decode is None else decode(run.lease.record.payload)
+    return ([held.job for held in run.members],), {}
 
 
 def _released(run: Held | Batch) -> Outcomes:
-    return [(held, Released()) for held in ([run] if type(run) is Held else run.members)]
+    return [(held, Released()) for held in run.members]
 
 
 def _undecodable(run: Held | Batch, error: BaseException) -> Outcomes:
-    assert isinstance(run, Held)
-    return [(run, outcomes.outcome_of_payload(error))]
+    return [(held, outcomes.outcome_of_payload(error)) for held in run.members]

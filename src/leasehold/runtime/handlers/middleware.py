@@ -1,15 +1,16 @@
-"""Middleware: functions of the user's around every handler. A worker without any runs its handlers as they are.
+"""Middleware: functions of the user around every handler. A worker without any runs its handlers as they are.
 
-With some, the function of each task is replaced at the start by one that calls through the layers. Async layers run on
-the loop, around every handler; sync ones in the thread, around sync handlers. What a layer raises or returns is what
-the handler raised or returned. Around a handler that runs in a process of its own they are in that process.
+With some, each task's function is replaced at the start by one that calls through the layers. Async layers run on the
+loop, around every handler; sync ones in the thread, around sync handlers. A handler that runs in a job process has its
+layers there. What a layer raises or returns replaces what the handler raised or returned.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeAlias
 
 from leasehold.core.functions import is_async
@@ -18,26 +19,18 @@ from leasehold.runtime.handlers.threads import CallThreads
 from leasehold.runtime.jobs.job import Job, current_job, run_of
 
 CallNext: TypeAlias = Callable[[], Awaitable[Any]]
-"""The rest of the way to the handler, for async middleware: `await call_next()` gives what the handler returned."""
+"""Calls the next layer or the handler, for async middleware: `await call_next()` returns its value."""
 CallNextSync: TypeAlias = Callable[[], Any]
 """The same for sync middleware: `call_next()`."""
 AsyncMiddleware: TypeAlias = Callable[[Sequence[Job], CallNext], Awaitable[Any]]
 SyncMiddleware: TypeAlias = Callable[[Sequence[Job], CallNextSync], Any]
 Middleware: TypeAlias = AsyncMiddleware | SyncMiddleware
-"""Takes the jobs that the handler is called for (one, or those of a batch) and the rest of the way."""
-
-
-def in_process(specs: Iterable[TaskSpec], middleware: Sequence[Middleware]) -> list[TaskSpec]:
-    """The tasks as the process of a job calls them: there is one job, and a sync handler has the main thread."""
-    layers = Layers(middleware)
-    return [layers.around(spec) for spec in specs]
+"""Takes the jobs of the handler's call (one, or those of a batch) and `call_next`."""
 
 
 class Layers:
-    """The middleware of one worker, the outermost first.
-
-    `slots`: how many sync handlers may run at one time, in threads; None: in a process of a job, where there is one.
-    """
+    """The middleware of one worker, the outermost first. `slots`: how many sync handlers may run at one time, in
+    threads; None: in a job process, where a sync handler has the main thread."""
 
     def __init__(self, middleware: Sequence[Middleware], slots: int | None = None) -> None:
         self._on_loop: list[Any] = [one for one in middleware if is_async(one)]
@@ -47,48 +40,24 @@ class Layers:
 
     def around(self, spec: TaskSpec) -> TaskSpec:
         """The same task, with its function behind the layers."""
-        if not self._on_loop and not self._in_thread:
-            return spec
         if spec.run_in is RunIn.PROCESS and self._elsewhere:
             return spec
         if spec.is_async:
-            return replace(spec, function=self._async(spec, spec.function)) if self._on_loop else spec
-        function = self._sync(spec, spec.function) if self._in_thread else spec.function
+            return replace(spec, function=_behind(self._on_loop, spec, spec.function))
+        function = _behind(self._in_thread, spec, spec.function)
         if not self._on_loop:
             return replace(spec, function=function)
         called = _at_once(function) if self._threads is None else self._threaded(spec, function, self._threads)
-        return replace(spec, function=self._async(spec, called), is_async=True)
+        return replace(spec, function=_behind(self._on_loop, spec, called), is_async=True)
 
     def close(self) -> None:
         if self._threads is not None:
             self._threads.close()
 
-    def _async(self, spec: TaskSpec, function: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
-        async def through(*arguments: Any, **named: Any) -> Any:
-            jobs = _jobs(spec, arguments)
-
-            def handler() -> Awaitable[Any]:
-                return function(*arguments, **named)
-
-            return await _chain(self._on_loop, jobs, handler)()
-
-        return through
-
-    def _sync(self, spec: TaskSpec, function: Callable[..., Any]) -> Callable[..., Any]:
-        def through(*arguments: Any, **named: Any) -> Any:
-            jobs = _jobs(spec, arguments)
-
-            def handler() -> Any:
-                return function(*arguments, **named)
-
-            return _chain(self._in_thread, jobs, handler)()
-
-        return through
-
     def _threaded(
         self, spec: TaskSpec, function: Callable[..., Any], threads: CallThreads
     ) -> Callable[..., Awaitable[Any]]:
-        """An async function that calls a sync one in a thread, in the context that the layers have made."""
+        """Make an async function that calls a sync one in a thread, in the context that the layers have made."""
 
         async def call(*arguments: Any, **named: Any) -> Any:
             run = run_of(_jobs(spec, arguments)[0])
@@ -124,12 +93,15 @@ def _jobs(spec: TaskSpec, arguments: tuple[Any, ...]) -> tuple[Job, ...]:
     return (job,)
 
 
-def _chain(layers: Sequence[Any], jobs: Sequence[Job], handler: Callable[[], Any]) -> Callable[[], Any]:
-    step = handler
-    for layer in reversed(layers):
-        step = _around(layer, jobs, step)
-    return step
+def _behind(layers: Sequence[Any], spec: TaskSpec, function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, called through the layers. If they are async, so is what it returns."""
+    if not layers:
+        return function
 
+    def through(*arguments: Any, **named: Any) -> Any:
+        jobs, step = _jobs(spec, arguments), partial(function, *arguments, **named)
+        for layer in reversed(layers):
+            step = partial(layer, jobs, step)
+        return step()
 
-def _around(layer: Any, jobs: Sequence[Job], step: Callable[[], Any]) -> Callable[[], Any]:
-    return lambda: layer(jobs, step)
+    return through

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from leasehold.core.errors import LeaseholdError
 from leasehold.core.job import ErrorInfo, Lease
 from leasehold.core.task import BatchRule, RunIn, TaskSpec
-from leasehold.runtime.handlers.middleware import Layers
 
 
 def _never(*_: Any) -> Any:
@@ -20,24 +18,22 @@ UNROUTABLE: Final = TaskSpec(None, "", _never, is_async=False, encode_result=_ne
 """Stands for a task that this worker does not know."""
 
 
-@dataclass(frozen=True, slots=True)
 class Routes:
-    """The tasks of a worker by name, and its handlers of raw payloads by queue.
+    """The tasks of a worker by name, and its handlers of raw payloads by queue. `max_payload`: in bytes; None: any."""
 
-    `max_payload`: in bytes; None: payloads of any size.
-    """
-
-    tasks: Mapping[str, TaskSpec]
-    handlers: Mapping[str, TaskSpec]
-    max_payload: int | None = None
+    def __init__(self, specs: Iterable[TaskSpec], max_payload: int | None = None) -> None:
+        self._specs = list(specs)
+        self._tasks = {spec.name: spec for spec in self._specs if spec.name is not None}
+        self._handlers = {spec.queue: spec for spec in self._specs if spec.name is None}
+        self._max_payload = max_payload
 
     def route(self, lease: Lease) -> TaskSpec | None:
         record = lease.record
-        return self.handlers.get(record.queue) if record.task is None else self.tasks.get(record.task)
+        return self._handlers.get(record.queue) if record.task is None else self._tasks.get(record.task)
 
     def refusal(self, lease: Lease) -> ErrorInfo | None:
         """Why a job must not run here; None: it may. Its payload is not decoded."""
-        record, most = lease.record, self.max_payload
+        record, most = lease.record, self._max_payload
         if record.malformed:
             return ErrorInfo("Malformed", record.malformed)
         if most is None or len(record.payload) <= most or self.route(lease) is None:
@@ -48,22 +44,14 @@ class Routes:
     def offered(self, processes: bool) -> tuple[list[str], list[str]]:
         """The tasks, and the queues with handlers, whose parked jobs can run here. `processes`: include those
         that run in job processes."""
-        return _offered(self.tasks, processes), _offered(self.handlers, processes)
+        return _offered(self._tasks, processes), _offered(self._handlers, processes)
 
     def batch_rules(self) -> dict[str, BatchRule]:
-        """The rules of the queues whose raw payloads are handled in batches."""
-        return {queue: spec.batch for queue, spec in self.handlers.items() if spec.batch is not None}
-
-    def behind(self, layers: Layers) -> Routes:
-        """The same routes, with the middleware around each function."""
-        return Routes(
-            {name: layers.around(spec) for name, spec in self.tasks.items()},
-            {queue: layers.around(spec) for queue, spec in self.handlers.items()},
-            self.max_payload,
-        )
+        """The rules of the queues with batch handlers."""
+        return {queue: spec.batch for queue, spec in self._handlers.items() if spec.batch is not None}
 
     def have_hooks(self) -> bool:
-        return any(spec.on_failure is not None for spec in (*self.tasks.values(), *self.handlers.values()))
+        return any(spec.on_failure is not None for spec in self._specs)
 
 
 def _offered(specs: Mapping[str, TaskSpec], processes: bool) -> list[str]:

@@ -5,27 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextvars import copy_context
-from typing import Any, Protocol
+from functools import partial
 
 from leasehold.runtime.forks import ForkGuard
 from leasehold.runtime.handlers.invoke import Caller, Done
 from leasehold.runtime.handlers.threads import ThreadPool
-from leasehold.runtime.jobs.batches import Outcomes
-from leasehold.runtime.jobs.held import Batch, Held, Stop
-
-
-class Runner(Protocol):
-    """Calls the handlers of jobs. It reports each outcome once, after the handler has ended."""
-
-    @property
-    def given_up_s(self) -> float | None:
-        """How long a handler may continue after a stop. Then the worker gives it up. 0: until its timeout. None: it
-        is never given up, because the runner can end it."""
-        ...
-
-    def stop(self, run: Any, why: Stop) -> None:
-        """Ask the handler to end, or end it."""
-        ...
+from leasehold.runtime.jobs.held import Batch, Held, Outcomes, Stop
 
 
 class LoopRunner:
@@ -41,7 +26,7 @@ class LoopRunner:
         self._tasks: dict[Held | Batch, asyncio.Task[None]] = {}
 
     def start(self, run: Held | Batch) -> None:
-        # The caller may be in the context of a job that has just ended: each job starts from the worker's own.
+        # The current context may be that of a job that has just ended: each job starts from the worker's own.
         call = self._caller.on_loop(run, self._ended)
         self._tasks[run] = self._loop.create_task(call, context=self._context.copy())
 
@@ -50,8 +35,8 @@ class LoopRunner:
         if run.began:
             task.cancel()
         else:
-            # A task that is cancelled before its first step never runs and would keep its slot for ever. The first
-            # step is scheduled already, so this comes after it.
+            # A task that is cancelled before its first step never runs, and would occupy its slot for ever. The first
+            # step is scheduled already, so this follows it.
             self._loop.call_soon(task.cancel)
 
     def _ended(self, run: Held | Batch, outcomes: Outcomes, at: float) -> None:
@@ -71,12 +56,10 @@ class ThreadRunner:
         self._clock = clock
         self._own = ForkGuard()
         self._context = copy_context()
-        self._threads: ThreadPool[Held | Batch, tuple[Held | Batch, Outcomes, float]] = ThreadPool(
-            size, self._call, self._ended
-        )
+        self._threads: ThreadPool[tuple[Held | Batch, Outcomes, float]] = ThreadPool(size, self._ended)
 
     def start(self, run: Held | Batch) -> None:
-        self._threads.submit(run)
+        self._threads.submit(partial(self._call, run))
 
     def stop(self, run: Held | Batch, why: Stop) -> None:
         """Do nothing."""

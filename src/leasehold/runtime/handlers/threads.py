@@ -1,6 +1,6 @@
-"""Threads for sync handlers. Work goes out through one queue; what is finished comes back in batches, one wake-up each.
+"""Threads for sync handlers. Work goes out through one queue; results come back in batches, with one wake-up each.
 
-The threads are daemons: one that is stuck in a handler cannot keep the process alive after a stop.
+The threads are daemons: a handler that hangs cannot keep the process alive after a stop.
 """
 
 from __future__ import annotations
@@ -22,46 +22,39 @@ from leasehold.runtime.log import brief, log_event
 THREAD_RETRY_MS: Final = 1 * limits.SECOND
 """How long until the next attempt to start a thread when the system allows no more."""
 
-In = TypeVar("In")
-Out = TypeVar("Out")
+T = TypeVar("T")
+Answer: TypeAlias = "asyncio.Future[tuple[Any, BaseException | None]]"
 
 
-class ThreadPool(Generic[In, Out]):
-    """Up to `size` threads, started when needed. `work` runs in a thread and must not raise, `done` on the loop."""
+class ThreadPool(Generic[T]):
+    """Up to `size` threads, started when needed. What `submit` gets runs in a thread and must not raise; `done` gets
+    its result on the loop."""
 
-    def __init__(
-        self,
-        size: int,
-        work: Callable[[In], Out],
-        done: Callable[[Out], None],
-        retry_ms: int = THREAD_RETRY_MS,
-    ) -> None:
+    def __init__(self, size: int, done: Callable[[T], None], retry_ms: int = THREAD_RETRY_MS) -> None:
         self._size = size
         self._retry_s = retry_ms / limits.SECOND
-        self._work = work
         self._done = done
         self._loop = asyncio.get_running_loop()
-        self._todo: SimpleQueue[In | None] = SimpleQueue()
-        self._finished: deque[Out] = deque()
+        self._todo: SimpleQueue[Callable[[], T] | None] = SimpleQueue()
+        self._finished: deque[T] = deque()
         self._woken = False
         self._threads = 0
         self._busy = 0
         self._again: asyncio.TimerHandle | None = None
 
-    def submit(self, item: In) -> None:
-        """Run `work(item)` in a thread."""
+    def submit(self, work: Callable[[], T]) -> None:
         self._busy += 1
-        self._todo.put(item)
+        self._todo.put(work)
         if self._busy > self._threads and self._threads < self._size:
             self._grow()
 
     def _grow(self) -> bool:
-        """Start one more thread. Where the system allows none, what waits is run by others, or when it does."""
+        """Start one more thread. If the system allows none, work waits for another thread or the next attempt."""
         try:
             threading.Thread(target=self._serve, name=f"leasehold-{self._threads + 1}", daemon=True).start()
         except (RuntimeError, MemoryError) as error:
             if self._again is None:
-                about = {"threads": self._threads, "waiting": self._todo.qsize()}
+                about: dict[str, object] = {"threads": self._threads, "waiting": self._todo.qsize()}
                 log_event("start_failed", kind="thread", error=brief(error), **about)
                 self._again = self._loop.call_later(self._retry_s, self._try_again)
             return False
@@ -74,15 +67,15 @@ class ThreadPool(Generic[In, Out]):
             pass
 
     def close(self) -> None:
-        """Let idle threads end. Busy ones end after their handler."""
+        """Let idle threads end. Busy ones end after their work."""
         if self._again is not None:
             self._again.cancel()
         for _ in range(self._threads):
             self._todo.put(None)
 
     def _serve(self) -> None:
-        while (item := self._todo.get()) is not None:
-            self._finished.append(self._work(item))
+        while (work := self._todo.get()) is not None:
+            self._finished.append(work())
             # Race with _drain: it lowers the flag before it takes anything, so if the flag is up here, what was just
             # appended will be seen. Two threads may both raise it: one wake-up too many is harmless.
             if not self._woken:
@@ -97,31 +90,26 @@ class ThreadPool(Generic[In, Out]):
             self._done(self._finished.popleft())
 
 
-Answer: TypeAlias = "asyncio.Future[tuple[Any, BaseException | None]]"
-
-
 class CallThreads:
     """Calls functions in threads for coroutines, each in a copy of its caller's context."""
 
     def __init__(self, size: int) -> None:
         self._own = ForkGuard()
-        self._pool: ThreadPool[tuple[Callable[[], Any], Answer], tuple[Answer, Any, BaseException | None]]
-        self._pool = ThreadPool(size, self._call, _answer)
+        self._pool: ThreadPool[tuple[Answer, Any, BaseException | None]] = ThreadPool(size, _answer)
 
     def call(self, function: Callable[[], Any]) -> Answer:
         """Call the function in a thread. The future gets its value, or its error."""
         answer: Answer = asyncio.get_running_loop().create_future()
-        self._pool.submit((partial(copy_context().run, function), answer))
+        self._pool.submit(partial(self._call, answer, partial(copy_context().run, function)))
         return answer
 
     def close(self) -> None:
         self._pool.close()
 
-    def _call(self, item: tuple[Callable[[], Any], Answer]) -> tuple[Answer, Any, BaseException | None]:
-        call, answer = item
+    def _call(self, answer: Answer, function: Callable[[], Any]) -> tuple[Answer, Any, BaseException | None]:
         value, error = None, None
         try:
-            value = call()
+            value = function()
         except BaseException as raised:
             error = raised
         self._own.end_clone()

@@ -25,12 +25,11 @@ from leasehold.core.task import TaskSpec
 from leasehold.runtime.forks import CLONE_STATUS, ForkGuard
 from leasehold.runtime.handlers.invoke import Caller
 from leasehold.runtime.handlers.loop import HandlerLoop, kept_running
-from leasehold.runtime.handlers.middleware import Middleware, in_process
+from leasehold.runtime.handlers.middleware import Layers, Middleware
 from leasehold.runtime.handlers.routes import Routes
 from leasehold.runtime.isolation.channel import WorkerChannel
 from leasehold.runtime.isolation.messages import Done, Ready, RunJob
-from leasehold.runtime.jobs.batches import Outcomes
-from leasehold.runtime.jobs.held import Batch, Held, Phase
+from leasehold.runtime.jobs.held import Batch, Held, Outcomes, Phase
 from leasehold.runtime.jobs.job import Job, JobServices
 
 _PAGES: Final = Path("/proc/self/statm")
@@ -43,9 +42,7 @@ class Inside:
     """
 
     def __init__(self, line: WorkerChannel, specs: Iterable[TaskSpec], middleware: Sequence[Middleware] = ()) -> None:
-        listed = in_process(specs, middleware)
-        tasks = {spec.name: spec for spec in listed if spec.name is not None}
-        self._known = Routes(tasks, {spec.queue: spec for spec in listed if spec.name is None})
+        self._known = Routes(map(Layers(middleware).around, specs))
         self._line = line
         self._own = ForkGuard()
         self._context = copy_context()

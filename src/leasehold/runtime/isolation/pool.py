@@ -32,8 +32,7 @@ from leasehold.runtime.isolation.messages import (
     Report,
 )
 from leasehold.runtime.jobs import outcomes
-from leasehold.runtime.jobs.batches import Outcomes
-from leasehold.runtime.jobs.held import Held, Phase, Stop
+from leasehold.runtime.jobs.held import Held, Outcomes, Phase, Stop
 from leasehold.runtime.jobs.job import JobServices
 from leasehold.runtime.log import log_event
 
@@ -294,7 +293,7 @@ class ProcessPool:
             return Cancelled(run.cancelled)
         match run.stop:
             case Stop.TIMEOUT:
-                return outcomes.outcome_of_timeout(run.spec, run.lease, run.timeout_s, self._services.random)
+                return outcomes.outcome_of_timeout(run, self._services.random)
             case Stop.SILENCE | Stop.SHUTDOWN | Stop.LOST:
                 # The worker releases the others together when it stops, so that they keep their order.
                 return Released() if run.persistent else None

@@ -1,4 +1,4 @@
-"""Batches: leases gather until theirs is full or has waited long enough; what a handler gave is judged job by job."""
+"""Batches: leases gather until a batch is full or has waited long enough; a handler answers for each of its jobs."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import TypeAlias
 from leasehold.core import limits
 from leasehold.core.outcome import Outcome
 from leasehold.runtime.jobs import outcomes
-from leasehold.runtime.jobs.held import Batch, Held
+from leasehold.runtime.jobs.held import Batch, Held, Outcomes
 
 Key: TypeAlias = tuple[str, str | None, int]
-"""Queue, lane (None: not by lane), and a number for those that must be alone."""
+"""Queue, lane (None: not by lane), and a number for each job that must be alone."""
 
 
 @dataclass(slots=True, eq=False)
 class Group:
-    """Leases that are to run together. `ripe_at`: when they start, full or not."""
+    """Leases that will run together. `ripe_at`: when they start, full or not."""
 
     key: Key
     size: int
@@ -33,16 +33,15 @@ class Group:
 class Gathering:
     """Leases of batch handlers that have not started. Pure: the caller brings the time.
 
-    With `one_lane` only jobs of one lane go together, those without a lane with each other. Jobs of a lane that lets
-    one run at a time come with one claim, as many as there are, so they wait for no others. A persistent job is alone:
-    it does not end when others do.
+    With `one_lane` a batch has jobs of one lane, or only jobs without a lane. Jobs of a lane with one running job
+    come in one claim, so they wait for no others. A persistent job is alone: it ends only when it is stopped.
     """
 
     def __init__(self) -> None:
         self._groups: dict[Key, Group] = {}
         self._full: list[Group] = []
         self.group_of: dict[Held, Group] = {}
-        """All that is here; empty in most workers, which must not pay for it."""
+        """The group of each lease; empty in most workers, so the hot path tests it first."""
 
     def add(self, held: Held, now: float) -> None:
         rule = held.spec.batch
@@ -62,7 +61,7 @@ class Gathering:
             self._full.append(self._groups.pop(key))
 
     def remove(self, held: Held) -> bool:
-        """Take one out. False: it is not here."""
+        """False: the lease is not here."""
         group = self.group_of.pop(held, None)
         if group is None:
             return False
@@ -72,7 +71,7 @@ class Gathering:
         return True
 
     def ripe(self, now: float) -> Group | None:
-        """Of the groups whose time has come, the one that was claimed first."""
+        """The group that was claimed first, of those whose time has come."""
         return min(
             (group for group in self._all() if group.ripe_at <= now), key=lambda group: group.first, default=None
         )
@@ -82,11 +81,10 @@ class Gathering:
         return min((group.ripe_at for group in self._all()), default=math.inf)
 
     def take(self, group: Group) -> Batch:
-        """Make a batch of a group."""
         self._drop(group)
         for held in group.held:
             del self.group_of[held]
-        return Batch(group.held[0].spec, group.held, group.held[0].persistent)  # a persistent one is alone
+        return Batch(group.held[0].spec, group.held, group.held[0].persistent)  # a persistent job is alone
 
     def take_where(self, wanted: Callable[[Held], bool]) -> list[Held]:
         taken = [held for held in self.group_of if wanted(held)]
@@ -98,11 +96,10 @@ class Gathering:
         return self.group_of[held].ripe_at
 
     def count(self, queue: str) -> int:
-        """Leases of this queue."""
         return sum(len(group.held) for group in self._all() if group.key[0] == queue)
 
     def groups(self, but: str | None = None) -> int:
-        """Groups, each of which will want a slot; without those of one queue."""
+        """How many groups there are, without those of the queue `but`. Each needs a slot."""
         return sum(1 for group in self._all() if group.key[0] != but)
 
     def _all(self) -> Iterable[Group]:
@@ -116,33 +113,24 @@ class Gathering:
             self._full.remove(group)
 
 
-Outcomes: TypeAlias = list[tuple[Held, Outcome]]
-
-
 def outcomes_of_answers(batch: Batch, value: object, random: outcomes.Random) -> Outcomes:
-    """What a batch handler returned: nothing (all are completed), or a list with one entry for each job.
+    """What a batch handler returned: None (all are completed), or a list with one entry for each job.
 
-    Any other value is an error of the handler's, which counts for every job that has not been answered.
+    Any other value is an error of the handler, which counts for every job without an outcome.
     """
     count = len(batch.members)
     entries = [None] * count if value is None else value
     if not isinstance(entries, (list, tuple)) or len(entries) != count:
-        error = _not_answers(count, value)
-        return outcomes_of(batch, lambda held: _judged(held, error, random))
+        entries = [_not_answers(count, value)] * count
     still_open = set(batch.open())
     answers = zip(batch.members, entries, strict=True)
-    return [(held, _judged(held, entry, random)) for held, entry in answers if held in still_open]
+    return [(held, _outcome_of_entry(held, entry, random)) for held, entry in answers if held in still_open]
 
 
-def outcomes_of(batch: Batch, outcome_of: Callable[[Held], Outcome | None]) -> Outcomes:
-    """The outcomes of all jobs that have not been answered."""
-    return [(held, outcome) for held in batch.open() if (outcome := outcome_of(held)) is not None]
-
-
-def _judged(held: Held, value: object, random: outcomes.Random) -> Outcome:
+def _outcome_of_entry(held: Held, value: object, random: outcomes.Random) -> Outcome:
     if isinstance(value, BaseException):
-        return outcomes.outcome_of_error(held.spec, held.lease, value, random, held.cancelled)
-    return outcomes.outcome_of_return(held.spec, held.lease, value, random, held.cancelled)
+        return outcomes.outcome_of_error(held, value, random)
+    return outcomes.outcome_of_return(held, value, random)
 
 
 def _not_answers(count: int, value: object) -> TypeError:

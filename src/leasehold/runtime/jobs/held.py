@@ -1,19 +1,17 @@
-"""What a worker holds, an entry a lease, and what occupies a slot: one lease or a batch. Data, no decisions."""
+"""What a worker holds: one entry for each lease, and what occupies a slot: one lease or a batch. Data, no decisions."""
 
 from __future__ import annotations
 
-import asyncio
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, final
+from typing import Any, Final, Protocol, TypeAlias, final
 
 from leasehold.core import limits
 from leasehold.core.job import Lease, LeaseRef, Token
+from leasehold.core.outcome import Cancelled, Outcome
 from leasehold.core.task import TaskSpec
-
-if TYPE_CHECKING:
-    from leasehold.core.outcome import Outcome
 
 
 class Phase(Enum):
@@ -23,44 +21,63 @@ class Phase(Enum):
     LOST = "lost"
 
 
+# For the phases of every job: on Python 3.11, reading a member through its class takes ten times as long.
 PENDING: Final = Phase.PENDING
 RUNNING: Final = Phase.RUNNING
 SETTLING: Final = Phase.SETTLING
-"""For what every job passes through: on Python 3.11 a look at a member through its class costs ten times as much."""
 
 
 class Stop(IntEnum):
-    """Why we ended a handler before it ended by itself. The later ones outweigh those before them."""
+    """Why the worker ended a handler before it ended by itself. Later reasons outweigh earlier ones."""
 
     CANCEL = 1
-    """Somebody asked for it. Until it has ended, what it returns counts."""
+    """By a cancel request. What the handler returns still counts."""
     TIMEOUT = 2
     SILENCE = 3
-    """No heartbeat went through for a lease's length: others may take its persistent job over soon."""
+    """No heartbeat went through for a lease's length: other workers may soon take its persistent job over."""
     SHUTDOWN = 4
     LOST = 5
 
 
 Key: TypeAlias = tuple[str, str, Token]
-"""What a `LeaseRef` says, without its making and hashing, which every job would pay for several times."""
+"""The fields of a `LeaseRef`. Making and hashing a `LeaseRef` several times for each job takes too long."""
+Outcomes: TypeAlias = "list[tuple[Held, Outcome]]"
+
+
+class Runner(Protocol):
+    """Calls the handlers of jobs. It reports each outcome once, after the handler has ended."""
+
+    @property
+    def given_up_s(self) -> float | None:
+        """How long a handler may continue after a stop. Then the worker gives it up. 0: until its timeout. None: it
+        is never given up, because the runner can end it."""
+        ...
+
+    def start(self, run: Any) -> None: ...
+
+    def stop(self, run: Any, why: Stop) -> None:
+        """Ask the handler to end, or end it."""
+        ...
 
 
 @dataclass(slots=True, eq=False)
 class Run:
     """What occupies a slot. Times are seconds of the monotonic clock."""
 
+    runner: Runner = field(init=False, repr=False)
     began: bool = field(init=False, default=False)
     started_at: float = field(init=False, default=0.0)
     ended_at: float = field(init=False, default=0.0)
-    """Only where somebody wants to hear of it."""
+    """Set only for listeners."""
     ends_at: float = field(init=False, default=math.inf)
     """For a batch, not later than the earliest deadline in it."""
     give_up_at: float = field(init=False, default=math.inf)
     stop: Stop | None = field(init=False, default=None)
     abandoned: bool = field(init=False, default=False)
-    rest: Rest | None = field(init=False, default=None, repr=False)
-    verdict: list[tuple[Held, Outcome]] | None = field(init=False, default=None, repr=False)
-    """The outcomes of an attempt that is over, but is settled only after its handler has ended: other jobs wait."""
+    rest: Callable[[], None] | None = field(init=False, default=None, repr=False)
+    """Ends the pause of a persistent job that ended at once."""
+    verdict: Outcomes | None = field(init=False, default=None, repr=False)
+    """Outcomes that are decided, but settled only after the handler or the pause has ended."""
 
     def begin(self) -> None:
         """Note that the handler is called: until then, a stop can still prevent that."""
@@ -88,24 +105,17 @@ class Run:
         """Keep an outcome until the handler has ended."""
         self.verdict = [*(self.verdict or ()), (held, outcome)]
 
-    def begin_rest(self, rest: Rest) -> None:
+    def take_verdict(self) -> Outcomes:
+        """The postponed outcomes. A cancel request that came meanwhile counts."""
+        verdict, self.verdict = self.verdict or [], None
+        return [(held, outcome if held.cancelled is None else Cancelled(held.cancelled)) for held, outcome in verdict]
+
+    def begin_rest(self, end: Callable[[], None], outcomes: Outcomes) -> None:
         self.ends_at = math.inf
-        self.rest = rest
+        self.rest, self.verdict = end, outcomes
 
-    def end_rest(self) -> list[tuple[Held, Outcome]]:
-        """End the pause. Answers what is to be settled."""
-        rest, self.rest = self.rest, None
-        assert rest is not None
-        rest.timer.cancel()
-        return rest.outcomes
-
-
-@dataclass(slots=True, eq=False)
-class Rest:
-    """The pause after a persistent job that ended at once, and what is settled when it is over."""
-
-    timer: asyncio.TimerHandle
-    outcomes: list[tuple[Held, Outcome]]
+    def end_rest(self) -> None:
+        self.rest = None
 
 
 @final
@@ -119,31 +129,31 @@ class Held(Run):
     claimed_at: float
     number: int = 0
     asked_at: float = 0.0
-    """When the claim was sent, by `Env.lease_clock`: from then on its lease may have been running out."""
+    """When the claim was sent, by `Env.lease_clock`: the lease may have been running since then."""
     persistent: bool = False
-    """Said here once: it is asked at every turn of every job."""
+    """From the record's shape. A field, because it is read several times for each job."""
     phase: Phase = field(init=False, default=PENDING)
     timeout_s: float | None = field(init=False, default=None)
     extended_to: float | None = field(init=False, default=None)
-    """Until when its handler has asked to go on."""
     cancelled: str | None = field(init=False, default=None)
-    """Somebody asked for it to be cancelled: the reason, perhaps empty."""
+    """The reason of a cancel request, perhaps empty; None: there was none."""
     answered: bool = field(init=False, default=False)
-    """Its handler has answered for it, before the batch ended."""
+    """The handler has decided its outcome before the batch ended."""
     job: Any = field(init=False, default=None)
-    """The `Job` that its handler gets. `Job` is built on this class, so this one does not name it."""
+    """The `Job` that the handler gets. `Job` imports this class, so the type is not named here."""
     batch: Batch | None = field(init=False, default=None, repr=False)
 
-    def prepare(self, job: Any, now: float) -> None:
+    def prepare(self, jobs: Sequence[Any], runner: Runner, now: float) -> None:
         """The lease has a slot. Its time begins."""
-        self.job = job
+        (self.job,) = jobs
+        self.runner = runner
         timeout_ms = self.timeout_ms
         if timeout_ms:  # 0: no limit
             self.timeout_s = timeout_ms / limits.SECOND
             self.ends_at = now + self.timeout_s
 
     def begin_in_process(self, now: float) -> None:
-        """A job process calls the handler. Its time begins only now: to start the process takes a while."""
+        """A job process calls the handler. Its time begins only now: starting the process takes a while."""
         self.began = True
         self.started_at = now
         if self.timeout_s is not None:
@@ -154,14 +164,13 @@ class Held(Run):
         self.job = None
 
     def end_at(self, now: float) -> None:
-        """Note when the attempt ended, for the listeners."""
         self.ended_at = now
 
     def request_cancel(self, reason: str) -> None:
         self.cancelled = reason
 
     def extend(self, ends_at: float) -> None:
-        """Its attempt may continue until a moment."""
+        """Let its attempt continue until `ends_at`."""
         self.timeout_s = None
         self.ends_at = self.extended_to = ends_at
         if self.batch is not None:
@@ -177,15 +186,22 @@ class Held(Run):
         return self if self.batch is None else self.batch
 
     @property
+    def members(self) -> Sequence[Held]:
+        return (self,)
+
+    def open(self) -> Sequence[Held]:
+        return (self,)
+
+    @property
     def timeout_ms(self) -> int | None:
-        """How long it may run: what the job says, else its task. None or 0: no limit."""
+        """The job's timeout, else its task's. None or 0: no limit."""
         own_ms = self.lease.record.timeout_ms
         return self.spec.timeout_ms if own_ms is None else own_ms
 
     @property
     def overdue_at(self) -> float:
-        """When the keeper gives it up, if it is still held then: its time has been over for so long that this process
-        must be wedged. Never once there is an outcome, however long that has to wait for Redis."""
+        """When the keeper gives the lease up: its attempt was over long ago, so this process must hang. Never
+        once there is an outcome, however long that waits for Redis."""
         if self.phase is Phase.SETTLING or self.run.rest is not None:
             return math.inf
         ends_at = self.extended_to
@@ -197,6 +213,12 @@ class Held(Run):
         return ends_at + limits.OVERDUE_GRACE_MS / limits.SECOND
 
     @property
+    def must_be_alone(self) -> bool:
+        """Whether no other worker may run the job, or the next of its lane, while its handler still runs here. Its
+        outcome waits for the handler's end."""
+        return self.persistent or self.lease.record.shape.lane is not None
+
+    @property
     def over(self) -> bool:
         """Whether its attempt is over, so that what its handler does will not count."""
         run = self.run
@@ -206,29 +228,28 @@ class Held(Run):
 @final
 @dataclass(slots=True, eq=False)
 class Batch(Run):
-    """Leases that one call of a handler is for, in the order of their claims."""
+    """Leases that run in one call of a handler, in the order of their claims."""
 
     spec: TaskSpec
     members: list[Held]
     persistent: bool = False
-    jobs: list[Any] = field(init=False, default_factory=list)
 
-    def prepare(self, jobs: list[Any], now: float) -> None:
+    def prepare(self, jobs: Sequence[Any], runner: Runner, now: float) -> None:
         """The batch has a slot. The time of its members begins."""
-        self.jobs = jobs
+        self.runner = runner
         for held, job in zip(self.members, jobs, strict=True):
-            held.prepare(job, now)
+            held.prepare((job,), runner, now)
         self.ends_at = min(held.ends_at for held in self.members)
 
     def forget_jobs(self) -> None:
         """Drop what the handler got."""
-        self.jobs, self.members = [], []
+        self.members = []
 
-    def open(self) -> list[Held]:
-        """Those whose outcome is not decided."""
+    def open(self) -> Sequence[Held]:
+        """The members whose outcome is not decided."""
         return [held for held in self.members if held.phase is Phase.RUNNING and not held.answered]
 
     @property
     def pointless(self) -> bool:
-        """Whether there is nobody left in it to work for: all answered, lost, or asked to be cancelled."""
+        """Whether every member is answered, lost, or to be cancelled."""
         return all(held.cancelled is not None for held in self.open())

@@ -1,4 +1,4 @@
-"""The job as its handler sees it: `Job`, and `current_job()` for other code."""
+"""The job as its handler sees it: `Job`, and functions for the running job, which do nothing outside of one."""
 
 from __future__ import annotations
 
@@ -54,11 +54,11 @@ class Job:
         message = parse(job.payload)
     """
 
-    __slots__ = ("_held", "_reach")
+    __slots__ = ("_held", "_services")
 
-    def __init__(self, held: Held, reach: JobServices) -> None:
+    def __init__(self, held: Held, services: JobServices) -> None:
         self._held = held
-        self._reach = reach
+        self._services = services
 
     def __repr__(self) -> str:
         return f"<Job {self.id!r} of queue {self.queue!r}, attempt {self.attempt}>"
@@ -107,7 +107,7 @@ class Job:
     def remaining(self) -> float | None:
         """Seconds until this attempt times out, never below 0; None without a timeout. For a batch, the earliest."""
         ends_at = self._held.run.ends_at
-        return None if math.isinf(ends_at) else max(0.0, ends_at - self._reach.clock())
+        return None if math.isinf(ends_at) else max(0.0, ends_at - self._services.clock())
 
     @property
     def deadline(self) -> datetime | None:
@@ -148,7 +148,7 @@ class Job:
 
         job.progress(120, 500, "rows imported")
         """
-        self._reach.progress(self._held, progress_of(current, total, text))
+        self._services.progress(self._held, progress_of(current, total, text))
 
     def complete(self, result: object = None) -> None:
         """Complete this job of a batch before the batch has ended. Takes effect at once; allowed once per job.
@@ -160,25 +160,25 @@ class Job:
                 job.complete()
         """
         held = self._unanswered("complete")
-        self._answer(outcomes.outcome_of_return(held.spec, held.lease, result, self._reach.random, held.cancelled))
+        self._answer(outcomes.outcome_of_return(held, result, self._services.random))
 
     def retry(self, delay: float | timedelta | None = None, reason: str = "") -> None:
         """Retry this job of a batch later, as `Retry` does. Otherwise like `complete`.
 
         job.retry(delay=30, reason="the mail server is busy")
         """
-        self._judge("retry", Retry(reason, delay=delay))
+        self._raise("retry", Retry(reason, delay=delay))
 
     def fail(self, reason: str = "") -> None:
         """End this job of a batch in `failed`, as `Fail` does. Otherwise like `complete`.
 
         job.fail("no such customer")
         """
-        self._judge("fail", Fail(reason))
+        self._raise("fail", Fail(reason))
 
-    def _judge(self, name: str, error: Retry | Fail) -> None:
+    def _raise(self, name: str, error: Retry | Fail) -> None:
         held = self._unanswered(name)
-        self._answer(outcomes.outcome_of_error(held.spec, held.lease, error, self._reach.random, held.cancelled))
+        self._answer(outcomes.outcome_of_error(held, error, self._services.random))
 
     def _unanswered(self, name: str) -> Held:
         held = self._held
@@ -191,11 +191,11 @@ class Job:
     def _answer(self, outcome: Outcome) -> None:
         # Set here and not on the loop: a thread may return before the loop has settled the job.
         self._held.answered = True
-        if _running_loop() is self._reach.loop:
-            self._reach.settle(self._held, outcome)
+        if _running_loop() is self._services.loop:
+            self._services.settle(self._held, outcome)
         else:
             with contextlib.suppress(RuntimeError):  # the loop is closed: the worker has ended
-                self._reach.loop.call_soon_threadsafe(self._reach.settle, self._held, outcome)
+                self._services.loop.call_soon_threadsafe(self._services.settle, self._held, outcome)
 
     def extend(self, seconds: float) -> bool:
         """Extend this attempt to `seconds` from now. In async handlers use `await job.aextend(...)`.
@@ -206,18 +206,18 @@ class Job:
                 return
         """
         ms = _milliseconds(seconds)
-        if self._reach.extend_now is not None:
-            return self._reach.extend_now(self._held, ms)
-        if _running_loop() is self._reach.loop:
+        if self._services.extend_now is not None:
+            return self._services.extend_now(self._held, ms)
+        if _running_loop() is self._services.loop:
             raise InvalidArgument("extend() would block the event loop. In async code use `await job.aextend(...)`.")
-        return asyncio.run_coroutine_threadsafe(self._reach.extend(self._held, ms), self._reach.loop).result()
+        return asyncio.run_coroutine_threadsafe(self._services.extend(self._held, ms), self._services.loop).result()
 
     async def aextend(self, seconds: float) -> bool:
         """Extend this attempt to `seconds` from now: the async version of `extend`.
 
         await job.aextend(60)
         """
-        return await self._reach.extend(self._held, _milliseconds(seconds))
+        return await self._services.extend(self._held, _milliseconds(seconds))
 
 
 def current_job() -> Job | None:
@@ -229,13 +229,54 @@ def current_job() -> Job | None:
     return _current.get(None)
 
 
+def check_cancelled() -> None:
+    """Raise `JobCancelled`, with the reason, if there was a cancel request for the running job.
+
+        for row in rows:
+            leasehold.check_cancelled()
+            load(row)
+
+    For handlers in threads; async handlers are cancelled as any asyncio task is. Outside a job it does nothing, so that
+    a task can be called as a plain function.
+    """
+    job = current_job()
+    if job is not None:
+        job.check_cancelled()
+
+
+def must_stop() -> bool:
+    """Return whether the running job must end: it is being cancelled, or its attempt is over (`Job.lost`).
+
+        while not leasehold.must_stop():
+            poll(feed)
+
+    For long handlers in threads, above all those of persistent jobs; async handlers are cancelled. Outside a job it
+    returns False.
+    """
+    job = current_job()
+    return job is not None and (job.cancelled or job.lost)
+
+
+def progress(current: float, total: float | None = None, text: str = "") -> None:
+    """Report the progress of the running job; see `Job.progress`.
+
+        leasehold.progress(120, 500, "rows imported")
+
+    Outside a job it does nothing. In a job it raises `InvalidArgument` for a number that is not finite, a total of 0 or
+    less, or a text that is not a str.
+    """
+    job = current_job()
+    if job is not None:
+        job.progress(current, total, text)
+
+
 def run_of(job: Job) -> Held | Batch:
     """Return the holder of the job's slot. For the worker, not for handlers."""
     return job._held.run
 
 
 def enter(job: Job) -> None:
-    """Set the current job of the calling context. The context ends with the job, so nothing is reset."""
+    """Set the current job of the calling context, which ends with the job."""
     _current.set(job)
 
 

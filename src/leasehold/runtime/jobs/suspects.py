@@ -1,6 +1,6 @@
-"""When a worker may run a job alone, and when it claims nothing since it does, or gets ready to.
+"""When a worker may run a job alone, and when it claims nothing for that.
 
-A job that was running at several deaths of workers runs alone, so that the next death is its own: see decision 0008.
+A job that was running at several crashes of workers runs alone, so that the next crash is its own: see decision 0008.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ RESERVED_LOOK_MS: Final = 500
 """How often a worker that gets ready to run a job alone renews its claim on that job."""
 
 LATE_S: Final = 5.0
-"""By how much the times are exceeded that a worker announces to the others of its machine."""
+"""Added to the times that a worker announces to the others of its machine."""
 
 
 class Suspects:
-    """See the module. `steady_ms`: a job that has run for longer is not to blame for what follows another's start."""
+    """See the module. `steady_ms`: a job that has run for longer does not cause a crash after another job's start."""
 
     def __init__(self, inflight: Inflight, steady_ms: int, env: Env) -> None:
         self._inflight = inflight
@@ -36,11 +36,11 @@ class Suspects:
         self._alone: tuple[Lease, float] | None = None
         """The job that runs alone, and since when."""
         self._others_until = -math.inf
-        """Until when it is the turn of other jobs: for as long as the last one ran alone."""
+        """Until when it is the turn of other jobs: as much time as the last one ran alone."""
         self.reserved: str | None = None
-        """The queue of a job that waits for this worker to be able to run it alone."""
+        """The queue of a job that waits until this worker can run it alone."""
         self.look_again = False
-        """Whether others had their turn and there were none: the next may run alone now."""
+        """Whether there were no other jobs in their turn: the next may run alone now."""
 
     def may_claim(self) -> bool:
         """False: another process of this machine runs a job alone, or gets ready to."""
@@ -54,11 +54,10 @@ class Suspects:
 
     @property
     def claims_nothing(self) -> bool:
-        """Whether this worker claims nothing for now: one of its machine runs a job alone or is about to."""
+        """Whether this worker claims nothing, because a job runs alone on its machine or is about to."""
         return self._is_kept_out or self._alone is not None or self.reserved is not None
 
     def claimed(self, leased: Leased) -> None:
-        """Take note of what a claim brought."""
         if leased.reserved is not None and leased.reserved != self.reserved:
             log_event("machine_reserved", queue=leased.reserved)
         self.reserved = leased.reserved
@@ -76,7 +75,7 @@ class Suspects:
             self._let_others()
 
     def alone_ms(self) -> int:
-        """How long nothing else may be claimed, if the job that runs alone does not end before; 0: now it may."""
+        """How long to claim nothing, unless the job that runs alone ends before; 0: claim now."""
         if self._alone is None:
             return 0
         (lease, since), now = self._alone, self._clock()
@@ -88,7 +87,7 @@ class Suspects:
         return 0
 
     def prepare(self) -> Alone:
-        """Get ready to run a job alone, where one waits. Answers how far that is."""
+        """Get ready to run a job alone, where one waits. Return how far this worker is."""
         now = self._clock()
         if now < self._others_until:
             return Alone.NO
@@ -109,7 +108,7 @@ class Suspects:
         return Alone.BESIDE if doubtful else Alone.NOW
 
     def settle(self) -> None:
-        """Called now and then: whether jobs that began lately keep others of this machine from running one alone."""
+        """Let others of this machine run a job alone, if no job started here lately. Called at intervals."""
         if self._machine is not None and not self._company()[0]:
             self._machine.settle()
 
@@ -119,7 +118,7 @@ class Suspects:
             self._machine.release(turn_s)
 
     def _company(self) -> tuple[bool, bool]:
-        """Whether something here began lately, and whether a suspect has run for long."""
+        """Whether a job started here lately, and whether a suspect has run for long."""
         inflight, before = self._inflight, self._clock() - self._steady_s
         young = bool(inflight.pending) or inflight.gathering.groups() > 0
         doubtful = False
@@ -132,5 +131,4 @@ class Suspects:
 
 
 def _is_suspect(run: Held | Batch) -> bool:
-    members = run.members if isinstance(run, Batch) else [run]
-    return any(held.lease.crashes >= limits.SUSPECT_CRASHES for held in members)
+    return any(held.lease.crashes >= limits.SUSPECT_CRASHES for held in run.members)

@@ -1,8 +1,8 @@
-"""The table of leases that this process holds: pending, running and settling. It decides nothing and does no I/O.
+"""The table of leases that this process holds. It decides nothing and does no I/O.
 
 A lease is `pending` (claimed, not started), then `running`, then `settling`, then gone. It may be `lost` at any time; a
-lost lease is not settled. A slot is separate from the lease: a handler that outlives its attempt (a thread cannot
-be stopped) keeps its slot busy after its lease is gone. A batch has one slot.
+lost lease is not settled. A handler that outlives its attempt (a thread cannot be stopped) occupies its slot after its
+lease is gone. A batch has one slot.
 """
 
 from __future__ import annotations
@@ -32,13 +32,12 @@ class Inflight:
         self.gathering = Gathering()
         self.running: set[Held | Batch] = set()
         self.prefetch = Prefetch()
-        """How far to claim ahead."""
         self.low_water = 0
-        """When no more than this many are pending, it is time to claim again."""
+        """When at most this many are pending, the fetcher claims again."""
         self.started = 0
         """Jobs started so far."""
         self._measured = 0.0, 0, False
-        """When the pace was measured, how many jobs had started by then, and whether others were pending."""
+        """The last measurement: when, how many jobs had started, and whether others were pending."""
         self.room = asyncio.Event()
         """Set when a slot came free or few enough leases are pending: the fetcher may claim."""
         self.changed = asyncio.Event()
@@ -48,9 +47,7 @@ class Inflight:
         self._table: dict[Key, Held] = {}
         self._open: dict[tuple[str, str], int] = {}
         """How many leases of each group have no outcome yet, by queue and group."""
-        self._by_queue: dict[str, int] = {}
         self._added = 0
-        self._persistent = 0
 
     @property
     def free(self) -> int:
@@ -66,9 +63,10 @@ class Inflight:
 
     @property
     def lasting(self) -> bool:
-        """Whether only persistent jobs are held, if any, and only handlers run that will not end: those of persistent
-        jobs, and those that were given up."""
-        return len(self._table) == self._persistent and all(run.persistent or run.abandoned for run in self.running)
+        """Whether no job is held but persistent ones, and no handler runs but those of persistent jobs and those that
+        were given up."""
+        held = all(held.persistent for held in self._table.values())
+        return held and all(run.persistent or run.abandoned for run in self.running)
 
     def everything(self) -> tuple[Held, ...]:
         """All leases, in the order of their claims."""
@@ -76,7 +74,7 @@ class Inflight:
 
     def queues(self) -> frozenset[str]:
         """The queues of the leases."""
-        return frozenset(self._by_queue)
+        return frozenset(queue for queue, _, _ in self._table)
 
     def knows(self, ref: LeaseRef) -> bool:
         return _key(ref) in self._table
@@ -87,7 +85,7 @@ class Inflight:
     def add(
         self, lease: Lease, spec: TaskSpec, now: float, to_run: bool = True, asked_at: float | None = None
     ) -> Held | None:
-        """Add a lease. With `to_run` it waits for a slot. None: it is here already."""
+        """Add a lease. With `to_run` it waits for a slot. None: the table has it already."""
         record = lease.record
         key = (record.queue, record.id, lease.token)
         if key in self._table:
@@ -96,9 +94,6 @@ class Inflight:
         asked_at = now if asked_at is None else asked_at
         held = Held(lease, key, spec, now, self._added, asked_at, record.shape.persistent)
         self._table[key] = held
-        self._by_queue[record.queue] = self._by_queue.get(record.queue, 0) + 1
-        if held.persistent:
-            self._persistent += 1
         if lease.group:
             group = (record.queue, lease.group)
             self._open[group] = self._open.get(group, 0) + 1
@@ -111,8 +106,7 @@ class Inflight:
         return held
 
     def start_next(self, now: float, may_start: Callable[[Held], bool] = lambda held: True) -> Held | Batch | None:
-        """Move the lease that was claimed first into a slot. None: no slot is free, no lease is pending, or `may_start`
-        forbids it."""
+        """Move the oldest claim into a slot. None: no slot is free, no lease is pending, or `may_start` forbids it."""
         if len(self.running) >= self.slots:
             return None
         pending = self.pending
@@ -147,7 +141,7 @@ class Inflight:
         self.changed.set()
 
     def begin_settling(self, held: Held) -> bool:
-        """Decide that a lease is settled, once. False: it was lost, or its outcome is decided already."""
+        """False: the lease was lost, or its outcome is decided already."""
         if held.phase is not RUNNING and held.phase is not PENDING:
             return False
         held.phase = SETTLING
@@ -168,21 +162,13 @@ class Inflight:
 
     def gone(self, held: Held) -> None:
         """The lease is settled, or known to be lost."""
-        queue = held.lease.record.queue
-        if self._table.pop(held.key, None) is not None:
-            if held.persistent:
-                self._persistent -= 1
-            left = self._by_queue[queue] - 1
-            if left:
-                self._by_queue[queue] = left
-            else:
-                del self._by_queue[queue]
+        self._table.pop(held.key, None)
         self.changed.set()
         if len(self._table) >= limits.MAX_HELD - limits.MAX_BATCH:
             self.room.set()  # the fetcher may be waiting because the table was full
 
     def lose(self, ref: LeaseRef) -> Held | None:
-        """Mark a lease as lost. None: it is unknown here, or its outcome is being settled, which will show it."""
+        """Mark a lease as lost. None: it is unknown, or it is being settled, which will show the loss."""
         held = self.find(ref)
         if held is None or held.phase is SETTLING:
             return None
@@ -212,16 +198,16 @@ class Inflight:
         return taken
 
     def ripe_at(self, held: Held) -> float:
-        """When a pending lease began to wait for nothing but a slot; in the future while its batch gathers."""
+        """Since when a pending lease waits for a slot only; in the future while its batch gathers."""
         return held.claimed_at if held.spec.batch is None else self.gathering.ripe_at(held)
 
     def snapshot(self, before: float = math.inf) -> dict[LeaseRef, float]:
-        """The leases that were claimed before a moment, and when each is overdue. Younger ones may be newer than the
-        keeper's last heartbeat."""
+        """The leases that were claimed before a moment, and when each is overdue. The keeper's last heartbeat may not
+        know later ones."""
         return {held.ref: held.overdue_at for held in self._table.values() if held.claimed_at <= before}
 
     def ahead(self, now: float) -> int:
-        """How many jobs to hold beyond the free slots: for those slots that work through short jobs."""
+        """How many jobs to hold beyond the free slots, for the slots that run short jobs."""
         since = now - self._stuck_s
         lively = self.free + sum(1 for run in self.running if run.started_at >= since)
         ahead = self.prefetch.ahead(lively)
@@ -229,8 +215,8 @@ class Inflight:
         return ahead
 
     def measure(self, now: float, late: bool) -> bool:
-        """Measure how fast jobs started since the last call; not when that was `late`. Answers whether jobs are pending
-        that wait for nothing but a slot."""
+        """Measure how fast jobs started since the last call, unless this one is `late`. Return whether jobs wait for a
+        slot only."""
         saturated = bool(self.pending) or self.gathering.next_at() <= now
         at, started, was_saturated = self._measured
         if not late:

@@ -1,1 +1,1 @@
-"""What the worker reports: events for listeners, the log's format, and progress."""
+"""What the worker reports: events for listeners, and the format of the log."""

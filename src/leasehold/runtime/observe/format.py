@@ -32,8 +32,8 @@ class JsonFormatter(logging.Formatter):
         handler.setFormatter(leasehold.JsonFormatter())
         logging.basicConfig(level="INFO", handlers=[handler])
 
-    Records of others have `message`, and `error` and `traceback` when there is one. When they are logged by a handler,
-    `queue`, `task` and `id` say for which job. Whatever is in a record, it is one line of ASCII.
+    Other records have `message`, and after an exception `error` and `traceback`. If a handler logs one, it has `queue`,
+    `task` and `id` of the job. Every record is one line of ASCII.
     """
 
     def format(self, record: logging.LogRecord) -> str:
@@ -69,7 +69,7 @@ def formatter(kind: str) -> logging.Formatter:
 
 
 def _plain(key: str, value: object) -> object:
-    """A field as JSON has it: numbers and truth as they are, everything else as text that is not too long."""
+    """A field as JSON: numbers and booleans as they are, everything else as bounded text."""
     if isinstance(value, bool) or value is None:
         return value
     if isinstance(value, int):

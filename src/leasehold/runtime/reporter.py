@@ -1,4 +1,4 @@
-"""Tells Redis how far running jobs say they are: the newest of each, now and then. Trouble stays here."""
+"""Sends the progress that running jobs report: the newest of each job, at intervals. A refusal is only logged."""
 
 from __future__ import annotations
 
@@ -8,22 +8,21 @@ import logging
 from collections.abc import Callable
 
 from leasehold.core import limits
-from leasehold.core.engine import Engine
 from leasehold.core.errors import LeaseholdError
 from leasehold.core.job import LeaseRef
 from leasehold.core.shape import Progress
+from leasehold.runtime.context import WorkerContext
 from leasehold.runtime.jobs.held import Held, Phase
 from leasehold.runtime.log import Once, brief, log_event
-from leasehold.runtime.ports import Driver, Env
 
 
 class Reporter:
-    """`tell` from any thread; `run` on the loop sends what gathered. `lose` is told of jobs that are no longer ours."""
+    """`tell` from any thread; `run` sends reports, and calls `lose` for jobs that this worker holds no longer."""
 
-    def __init__(self, engine: Engine, driver: Driver, env: Env) -> None:
-        self._engine = engine
-        self._driver = driver
-        self._env = env
+    def __init__(self, context: WorkerContext) -> None:
+        self._engine = context.engine
+        self._driver = context.driver
+        self._env = context.env
         self._loop = asyncio.get_running_loop()
         self._newest: dict[Held, Progress] = {}
         self._wake = asyncio.Event()
@@ -31,7 +30,7 @@ class Reporter:
         self._told = Once(1)
 
     def tell(self, held: Held, progress: Progress) -> None:
-        """Keep it to be sent, in the place of what has not been sent yet. Never blocks."""
+        """Keep the report to be sent, in place of an earlier one. Never blocks."""
         self._newest[held] = progress
         # Race with _send: it lowers the flag before it takes anything, so if the flag is up here, what was just kept
         # will be seen. Two threads may both raise it: one wake-up too many is harmless.
@@ -56,7 +55,6 @@ class Reporter:
             try:
                 ours = await self._driver.run(self._engine.progress(held.lease, progress))
             except LeaseholdError as error:
-                # Nobody waits for this one, and the next will be newer.
                 if self._told.is_new(""):
                     log_event("redis_refused", logging.WARNING, what="progress", error=brief(error))
                 return
