@@ -101,6 +101,8 @@ class Keeper(Protocol):
         ...
 
 
+PROGRESS_MS: Final = 100
+"""Progress is reported at most this often; in between only the newest report is kept."""
 ROUND_MOST: Final = 200
 """Jobs that a worker claims or settles in one call: Redis serves no other client meanwhile. A batch of one lane is
 claimed whole."""
@@ -142,7 +144,7 @@ class WorkerLimits:
     events_waiting: int = 10_000
     hooks_running: int = 16
     hooks_waiting: int = 1_000
-    progress_ms: int = 100
+    progress_ms: int = PROGRESS_MS
     resubscribe_ms: int = limits.MINUTE
 
 

@@ -16,7 +16,7 @@ from leasehold.core import limits
 from leasehold.runtime.assembly import Parts
 from leasehold.runtime.context import WorkerContext
 from leasehold.runtime.isolation.messages import PROCESS_EXIT_MS
-from leasehold.runtime.jobs.held import RUNNING, Batch, Held
+from leasehold.runtime.jobs.held import RUNNING, SETTLING, Batch, Held
 from leasehold.runtime.log import brief, log_event
 
 RECYCLE_DRAIN_MS: Final = limits.HOUR
@@ -123,7 +123,7 @@ class Shutdown:
         if crashed:
             return 0
         others = [held for held in self._inflight.everything() if held not in kept]
-        self._parts.settler.release(others)
+        self._parts.settler.release([held for held in others if held.phase is not SETTLING])
         await _within(self._parts.settler.flushed(), most_s)
         return sum(not self._inflight.knows(held.ref) for held in others)
 

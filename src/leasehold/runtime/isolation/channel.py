@@ -44,7 +44,7 @@ from leasehold.runtime.isolation.messages import (
     Unpacker,
     pack,
 )
-from leasehold.runtime.jobs.job import PROGRESS_MS
+from leasehold.runtime.ports import PROGRESS_MS
 
 PROCESS_ORDER_MAX: Final = 2 * limits.MAX_PAYLOAD_CEILING
 """Bytes of one message to a job process."""

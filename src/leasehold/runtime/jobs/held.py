@@ -190,6 +190,7 @@ class Held(Run):
         return (self,)
 
     def open(self) -> Sequence[Held]:
+        """The leases that the end of the handler is about."""
         return (self,)
 
     @property

@@ -10,7 +10,7 @@ from collections.abc import Callable, Coroutine
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from leasehold.core import limits
 from leasehold.core.errors import InvalidArgument, invalid
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
 
     from leasehold.core.outcome import Outcome
     from leasehold.runtime.jobs.held import Batch, Held
-
-PROGRESS_MS: Final = 100
-"""Progress is reported at most this often; in between only the newest report is kept."""
 
 _current: ContextVar[Job] = ContextVar("leasehold_job")
 
