@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -21,7 +21,6 @@ class Group:
     """Leases that will run together. `ripe_at`: when they start, full or not."""
 
     key: Key
-    size: int
     ripe_at: float
     held: list[Held] = field(default_factory=list)
 
@@ -38,8 +37,9 @@ class Gathering:
     """
 
     def __init__(self) -> None:
-        self._groups: dict[Key, Group] = {}
-        self._full: list[Group] = []
+        self._groups: list[Group] = []
+        self._open: dict[Key, Group] = {}
+        """The groups that are not full."""
         self.group_of: dict[Held, Group] = {}
         """The group of each lease; empty in most workers, so the hot path tests it first."""
 
@@ -49,16 +49,17 @@ class Gathering:
         shape = held.lease.record.shape
         lane = shape.lane if rule.one_lane else None
         key = (held.lease.record.queue, lane, held.number if shape.persistent else 0)
-        group = self._groups.get(key)
+        group = self._open.get(key)
         if group is None:
             waits = not shape.persistent and (lane is None or shape.lane_limit > 1)
             ripe_at = now + rule.linger_ms / limits.SECOND if waits else now
-            group = self._groups[key] = Group(key, rule.size, ripe_at)
+            group = self._open[key] = Group(key, ripe_at)
+            self._groups.append(group)
         group.held.append(held)
         self.group_of[held] = group
-        if len(group.held) >= group.size:
+        if len(group.held) >= rule.size:
             group.ripe_at = min(group.ripe_at, now)
-            self._full.append(self._groups.pop(key))
+            del self._open[key]
 
     def remove(self, held: Held) -> bool:
         """False: the lease is not here."""
@@ -72,13 +73,12 @@ class Gathering:
 
     def ripe(self, now: float) -> Group | None:
         """The group that was claimed first, of those whose time has come."""
-        return min(
-            (group for group in self._all() if group.ripe_at <= now), key=lambda group: group.first, default=None
-        )
+        ripe = [group for group in self._groups if group.ripe_at <= now]
+        return min(ripe, key=lambda group: group.first, default=None)
 
     def next_at(self) -> float:
         """When the next group is ripe; infinite when there is none."""
-        return min((group.ripe_at for group in self._all()), default=math.inf)
+        return min((group.ripe_at for group in self._groups), default=math.inf)
 
     def take(self, group: Group) -> Batch:
         self._drop(group)
@@ -96,21 +96,16 @@ class Gathering:
         return self.group_of[held].ripe_at
 
     def count(self, queue: str) -> int:
-        return sum(len(group.held) for group in self._all() if group.key[0] == queue)
+        return sum(len(group.held) for group in self._groups if group.key[0] == queue)
 
     def groups(self, but: str | None = None) -> int:
         """How many groups there are, without those of the queue `but`. Each needs a slot."""
-        return sum(1 for group in self._all() if group.key[0] != but)
-
-    def _all(self) -> Iterable[Group]:
-        yield from self._full
-        yield from self._groups.values()
+        return sum(1 for group in self._groups if group.key[0] != but)
 
     def _drop(self, group: Group) -> None:
-        if self._groups.get(group.key) is group:
-            del self._groups[group.key]
-        else:
-            self._full.remove(group)
+        self._groups.remove(group)
+        if self._open.get(group.key) is group:
+            del self._open[group.key]
 
 
 def outcomes_of_answers(batch: Batch, value: object, random: outcomes.Random) -> Outcomes:
