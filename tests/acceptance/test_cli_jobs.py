@@ -125,7 +125,7 @@ def test_a_lane_is_looked_for_in_a_bounded_part_of_a_state(app, monkeypatch):
     assert [job.id for job in found.jobs] == ["job29"]
     monkeypatch.setattr("leasehold.cli.jobs.LANE_LOOK", 20)
     found = find_jobs(app, "emails", State.SCHEDULED, "l", 0, 20)
-    assert ([job.id for job in found.jobs], found.total, found.cut) == (["job9", "job19"], None, True)
+    assert ([job.id for job in found.jobs], found.total, found.is_cut) == (["job9", "job19"], None, True)
 
 
 def test_a_queue_that_nothing_is_known_of(app, run):

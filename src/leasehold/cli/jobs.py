@@ -21,7 +21,7 @@ from leasehold.core.job import JobView, State
 JOBS_SHOWN_MAX: Final = 1_000
 """Jobs that `leasehold jobs --limit` allows."""
 LANE_LOOK: Final = 10_000
-"""Jobs of one state that are searched for those of one lane where no list has them by lane."""
+"""Jobs of one state that a search for the jobs of a lane reads, unless it finds enough before."""
 
 _ORDER: Final = (
     State.ACTIVE,
@@ -40,14 +40,14 @@ _ORDER: Final = (
 class Found:
     """Jobs in one state. `total`: how many there are in the state; None if those of a lane were not all counted.
 
-    `next`: the cursor of the next page; None if there is none. `cut`: the search for a lane's jobs stopped there.
+    `next`: the cursor of the next page; None if there is none. `is_cut`: the search for a lane's jobs stopped there.
     """
 
     state: State
     jobs: tuple[JobView, ...]
     total: int | None
     next: str | None
-    cut: bool = False
+    is_cut: bool = False
 
 
 @click.command()
@@ -118,38 +118,25 @@ def find_jobs(
     app: Leasehold, queue: str, state: State, lane: str | None, offset: int, limit: int, after: str | None = None
 ) -> Found:
     """Return up to `limit` jobs in one state, from the `offset`th on, behind a cursor; with `lane`, only its jobs."""
-    if lane is not None and state is not State.READY:
-        return _look_through(app, queue, state, lane, offset, limit, after)
-    page = app.inspect.page(queue, state, offset, min(limit, limits.PAGE_MAX), lane=lane, after=after)
-    jobs = list(page.jobs)
-    while page.next and len(jobs) < limit:
-        room = min(limit - len(jobs), limits.PAGE_MAX)
-        page = app.inspect.page(queue, state, 0, room, lane=lane, after=page.next)
-        jobs += page.jobs
-    return Found(state, tuple(jobs), page.total, page.next)
-
-
-def _look_through(
-    app: Leasehold, queue: str, state: State, lane: str, offset: int, limit: int, after: str | None
-) -> Found:
-    """Search for the jobs of a lane in a state that has no list by lane."""
+    # Redis has a list of the ready jobs of a lane. For other states, this searches the jobs of all lanes.
+    is_search = lane is not None and state is not State.READY
+    is_whole = after is None
+    start, skip = (0, offset) if is_search else (offset, 0)
     jobs: list[JobView] = []
-    looked, size, of_all = 0, limits.PAGE_MAX, after is None
-    while looked < LANE_LOOK:
-        page = app.inspect.page(queue, state, 0, size, after=after)
-        found = [n for n, view in enumerate(page.jobs, 1) if view.shape.lane == lane]
-        room = offset + limit - len(jobs)
-        if len(found) > room:
-            # Read the page again up to the last job that is shown, so that the cursor is behind that job.
-            size = found[room - 1]
-            continue
-        jobs += (page.jobs[n - 1] for n in found)
-        looked, size, after = looked + len(page.jobs), limits.PAGE_MAX, page.next
-        if after is None:
-            return Found(state, tuple(jobs)[offset:], len(jobs) if of_all else None, None)
-        if len(found) == room:
-            return Found(state, tuple(jobs)[offset:], None, after)
-    return Found(state, tuple(jobs)[offset:], None, after, cut=True)
+    looked = 0
+    while True:
+        size = min(skip + limit - len(jobs), limits.PAGE_MAX)
+        page = app.inspect.page(queue, state, start, size, lane=None if is_search else lane, after=after)
+        jobs += (view for view in page.jobs if not is_search or view.shape.lane == lane)
+        looked += len(page.jobs)
+        start, after = 0, page.next
+        is_full = len(jobs) == skip + limit
+        if after is None or is_full or (is_search and looked >= LANE_LOOK):
+            break
+    total: int | None = page.total
+    if is_search:
+        total = len(jobs) if is_whole and after is None else None
+    return Found(state, tuple(jobs[skip:]), total, after, is_cut=after is not None and not is_full)
 
 
 def _table(queue: str, lane: str | None, offset: int | None, found: Sequence[Found]) -> Table:
@@ -171,7 +158,7 @@ def _count(one: Found, offset: int | None) -> str:
 
 def _note_more(found: Sequence[Found]) -> None:
     for one in found:
-        if one.cut:
+        if one.is_cut:
             note(f"Only {LANE_LOOK:,} {one.state.value} jobs were looked through for the lane.")
     more = [one for one in found if one.next]
     if more:

@@ -3,20 +3,21 @@ is not in the source."""
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import inspect
 import os
+import pkgutil
 import re
 import sys
-from collections.abc import Callable, Iterator
+import traceback
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import ModuleType, TracebackType
+from types import ModuleType
 from typing import Any, Final
 
 from leasehold.app.app import Leasehold
-from leasehold.cli.errors import UserError
+from leasehold.cli.errors import UserError, did_you_mean
 from leasehold.core.errors import NotConfigured
 
 _EXPECTED: Final = "Expected MODULE:APP, as in myproject.jobs:app"
@@ -45,7 +46,15 @@ def load(target: str) -> Leasehold:
         raise UserError(f"{target!r} does not say which app of the module. {_EXPECTED}.{_apps_in(module)}")
     found, must = _attribute(module, name), "be"
     if inspect.isroutine(found):
-        found, must = _made(found, target), "return"
+        try:
+            inspect.signature(found).bind()
+        except (TypeError, ValueError):
+            raise UserError(
+                f"{target} is a function that needs arguments; expected a Leasehold, or one without."
+            ) from None
+        must = "return"
+        with _blaming(f"{target} could not make the app."):
+            found = found()
     if isinstance(found, Leasehold):
         return found
     todo = _apps_in(module)
@@ -65,21 +74,9 @@ def _attribute(module: ModuleType, path: str) -> Any:
             except AttributeError as error:
                 if error.obj is not found or error.name != word:  # the code of a property raised this
                     raise
-                near = difflib.get_close_matches(word, [one for one in dir(found) if not one.startswith("_")], 1)
-                meant = f" Did you mean {path.replace(word, near[0])!r}?" if near else ""
-                apps = _apps_in(module)
-                raise UserError(f"The module {module.__name__!r} has no {path!r}.{apps or meant}") from None
+                near = _apps_in(module) or did_you_mean(word, dir(found))
+                raise UserError(f"The module {module.__name__!r} has no {path!r}.{near}") from None
     return found
-
-
-def _made(factory: Callable[..., object], target: str) -> object:
-    """Call the user's function."""
-    try:
-        inspect.signature(factory).bind()
-    except (TypeError, ValueError):
-        raise UserError(f"{target} is a function that needs arguments; expected a Leasehold, or one without.") from None
-    with _blaming(f"{target} could not make the app."):
-        return factory()
 
 
 def _import(name: str) -> ModuleType:
@@ -110,56 +107,33 @@ def _blaming(failed: str) -> Iterator[None]:
 
 
 def _not_found(name: str, missing: str, here: str) -> str:
-    message = f"There is no module {missing!r} (looked in {here} and where Python finds packages)."
-    parent, _, last = missing.rpartition(".")
-    folder = Path(here, *parent.split("."))
-    near = difflib.get_close_matches(last, sorted(_modules_in(folder)), 1)
-    if near:
-        guess = ".".join(filter(None, [parent, near[0]])) + name.removeprefix(missing)
-        return f"{message} Did you mean {guess!r}?"
-    return f"{message} Run the command where the module is, or install its package into this environment."
-
-
-def _modules_in(folder: Path) -> set[str]:
-    try:
-        entries = list(folder.iterdir())
-    except OSError:
-        return set()
-    plain = {entry.stem for entry in entries if entry.suffix == ".py"}
-    return plain | {entry.name for entry in entries if (entry / "__init__.py").is_file()}
+    parent, dot, _ = missing.rpartition(".")
+    modules = pkgutil.iter_modules([str(Path(here, *parent.split(".")))], parent + dot)
+    near = did_you_mean(missing, [module.name for module in modules])
+    todo = " Run the command where the module is, or install its package into this environment."
+    return f"There is no module {missing!r} (looked in {here} and where Python finds packages).{near or todo}"
 
 
 def _apps_in(module: ModuleType) -> str:
-    names = [name for name, value in vars(module).items() if isinstance(value, Leasehold)]
-    if not names:
-        return ""
-    listed = ", ".join(f"{module.__name__}:{name}" for name in names[:_MAX_NAMES])
-    return f" It has: {listed}." if len(names) <= _MAX_NAMES else f" It has, among others: {listed}."
+    names = [f"{module.__name__}:{name}" for name, value in vars(module).items() if isinstance(value, Leasehold)]
+    more = ", ..." if len(names) > _MAX_NAMES else "."
+    return f" It has: {', '.join(names[:_MAX_NAMES])}{more}" if names else ""
 
 
 def _raised(error: BaseException) -> str:
     """Return the error and its place, without the source lines: they may contain a password."""
     if isinstance(error, SyntaxError):
-        what, where = f"{type(error).__name__}: {error.msg}", [f"  {error.filename}:{error.lineno}"]
+        text, places = str(error.msg), [f"{error.filename}:{error.lineno}"]
     else:
-        what, where = f"{type(error).__name__}: {_text(error)}", _frames(error.__traceback__)
-    places = "".join(f"\n{line}" for line in where[-_MAX_FRAMES:])
-    return f"It raised:\n  {what}\nat:{places}"
-
-
-def _text(error: BaseException) -> str:
-    try:
-        return str(error)[:_MAX_MESSAGE]
-    except Exception:
-        return "(its text cannot be shown)"
-
-
-def _frames(trace: TracebackType | None) -> list[str]:
-    """Return the frames from the user's module on, without this file and the import machinery."""
-    lines = []
-    while trace is not None:
-        code = trace.tb_frame.f_code
-        if code.co_filename != __file__ and "importlib" not in code.co_filename:
-            lines.append(f"  {code.co_filename}:{trace.tb_lineno} in {code.co_name}")
-        trace = trace.tb_next
-    return lines
+        try:
+            text = str(error)[:_MAX_MESSAGE]
+        except Exception:
+            text = "(its text cannot be shown)"
+        # From the user's module on: without this file and the import machinery.
+        places = [
+            f"{frame.f_code.co_filename}:{line} in {frame.f_code.co_name}"
+            for frame, line in traceback.walk_tb(error.__traceback__)
+            if frame.f_code.co_filename != __file__ and "importlib" not in frame.f_code.co_filename
+        ]
+    where = "".join(f"\n  {place}" for place in places[-_MAX_FRAMES:])
+    return f"It raised:\n  {type(error).__name__}: {text}\nat:{where}"
