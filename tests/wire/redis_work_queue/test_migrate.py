@@ -246,7 +246,7 @@ def test_it_may_be_interrupted_anywhere(bench: Bench, calls: int, send_last: boo
 def test_an_interrupted_move_goes_where_it_began_to_go(bench: Bench) -> None:
     bench.put("a")
     cut_after(bench, 3, send_last=True)
-    with pytest.raises(InvalidArgument, match="was interrupted"):
+    with pytest.raises(InvalidArgument, match=f"its NAMESPACE:QUEUE was '{NATIVE.namespace}:\\w+'. Run it again"):
         bench.run(move_page(Exporter(bench.engine), "default", NATIVE, "elsewhere"))
     assert migrate(bench) == 1
     assert drained(bench) == ["a"]

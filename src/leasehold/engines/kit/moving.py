@@ -96,8 +96,8 @@ def move_page(source: Exporter, queue: str, target: Importer, to: str, limit: in
         return Moved(export.looked, unfit=export.unfit)
     if export.to != destination:
         raise InvalidArgument(
-            f"An earlier migration of queue {queue!r} to {export.to!r} was interrupted. Run it again with that "
-            "destination first."
+            f"An earlier migration of queue {queue!r} was interrupted; its NAMESPACE:QUEUE was "
+            f"{export.to.strip('{}')!r}. Run it again with that --namespace and --to first."
         )
     if export.age_ms > RESUME_MS:
         raise InvalidArgument(
