@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import math
+import time
 import uuid
-from typing import Any, Final
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import Any, Final, TypeVar
 
-from leasehold.compat.redis_work_queue.calls import Key, Nonces
+from leasehold.compat.redis_work_queue.calls import LEASE, Key, Nonces, exchange
 from leasehold.compat.redis_work_queue.item import Item, KeyPrefix
 from leasehold.core import limits, names
 from leasehold.core.errors import InvalidArgument, invalid
@@ -25,11 +28,14 @@ from leasehold.engines.redis_work_queue.scripts import SCRIPTS
 
 GRACE_S: Final = 10.0
 """How long an item of another client must have been seen without a lease, before a clean returns it to the queue."""
+T = TypeVar("T")
 _SLICE_S: Final = limits.IDLE_WAIT_MS / limits.SECOND
 
 
 class Base:
     """The work queue of a prefix, without a way to reach Redis."""
+
+    _execute: Callable[[Any, tuple[Any, ...]], Coroutine[Any, Any, Any]]
 
     def __init__(self, name: KeyPrefix, *, grace: float = GRACE_S) -> None:
         self._prefix = check_prefix(name.of(""), "the prefix of a work queue")
@@ -41,6 +47,19 @@ class Base:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._prefix!r}>"
+
+    async def _run(self, db: Any, steps: Steps[T], key: Key | None = None) -> T:
+        return await exchange(self._nonces, partial(self._execute, db), steps, key)
+
+    async def _lease(self, db: Any, lease_secs: object, block: bool, limit: object) -> Item | None:
+        wanted_ms, slice = _lease_ms(lease_secs), _slice_s(db)
+        until = time.monotonic() + _timeout_s(limit)
+        while True:
+            item = await self._run(db, self._claim(wanted_ms), LEASE)
+            left = until - time.monotonic()
+            if item is not None or not block or left <= 0:
+                return item
+            await self._run(db, self._wait(min(left, slice)))
 
     def _add(self, item: Item) -> Steps[bool]:
         id = _checked_id(item)
@@ -92,8 +111,8 @@ class Base:
         (done,) = yield from self._engine.settle([(lease, Completed(b"", 0))])
         return done
 
-    def _extend(self, item: Item, ms: int, token: str | None) -> Steps[bool]:
-        lease = self._lease_of(item, token)
+    def _extend(self, item: Item, lease_secs: object, token: str | None) -> Steps[bool]:
+        ms, lease = _lease_ms(lease_secs), self._lease_of(item, token)
         if lease is None:
             raise InvalidArgument("The item has no token, so its lease is unknown. Pass an item that lease() returned.")
         return self._engine.extend(lease, ms)
@@ -145,20 +164,20 @@ def _digest(data: object) -> str:
     return hashlib.sha256(data if isinstance(data, bytes) else str(data).encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def lease_ms(lease_secs: object) -> int:
+def _lease_ms(lease_secs: object) -> int:
     """Check the lease before anything is sent. The original client takes the item first and cannot lease it then."""
     # Other clients measure leases in seconds, so a shorter lease cannot be written.
     return names.duration_ms(lease_secs, "lease_secs", least_ms=limits.SECOND, most_ms=limits.MAX_LEASE_MS)
 
 
-def timeout_s(timeout: object) -> float:
+def _timeout_s(timeout: object) -> float:
     """Return how long to block, in seconds; 0 means no limit."""
     if timeout is None or timeout == 0:
         return math.inf
     return names.duration_ms(timeout, "timeout", least_ms=1, most_ms=limits.MAX_DELAY_MS) / limits.SECOND
 
 
-def slice_s(db: Any) -> float:
+def _slice_s(db: Any) -> float:
     """Return how long one blocking command may last on this client: less than its timeout for a reply."""
     options = getattr(getattr(db, "connection_pool", None), "connection_kwargs", {})
     patience = options.get("socket_timeout")

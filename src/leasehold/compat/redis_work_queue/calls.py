@@ -10,7 +10,7 @@ import asyncio
 import os
 import threading
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
@@ -23,6 +23,9 @@ from leasehold.redis.sessions import Session, Sessions
 T = TypeVar("T")
 Key = tuple[str, ...]
 """Identifies a call: an operation, an id, and the data if it matters. An equal key may be a repeated call."""
+
+Execute = Callable[[tuple[Any, ...]], Coroutine[Any, Any, Any]]
+"""Sends a command on the caller's client."""
 
 LEASE: Final[Key] = ("lease", "")
 RAW: Final = {"NEVER_DECODE": True}
@@ -79,11 +82,8 @@ class Nonces:
             self._doubts = [*known, Doubt(key, session, nonce, self._clock())][-_DOUBTS_MAX:]
 
 
-def exchange(nonces: Nonces, steps: Steps[T], key: Key | None) -> Generator[tuple[Any, ...], Any, T]:
-    """Yield the commands of an operation one by one: the part that blocking and async clients share.
-
-    If the operation ends without a reply, it is in doubt: an operation with the same key begins with its nonce.
-    """
+async def exchange(nonces: Nonces, execute: Execute, steps: Steps[T], key: Key | None) -> T:
+    """Run an operation. Without a reply it is in doubt, and the next operation with its key repeats its nonce."""
     doubt = nonces.repeated(key)
     session, again = (doubt.session, doubt.nonce) if doubt else (None, None)
     last: Nonce | None = None
@@ -97,7 +97,7 @@ def exchange(nonces: Nonces, steps: Steps[T], key: Key | None) -> Generator[tupl
                 call = steps.send(last)
                 continue
             try:
-                reply = yield from _send(call)
+                reply = await _send(execute, call)
             except Exception as error:
                 if not replies.is_reply(error):
                     raise
@@ -118,16 +118,16 @@ def exchange(nonces: Nonces, steps: Steps[T], key: Key | None) -> Generator[tupl
             nonces.doubt(key, session, last)
 
 
-def _send(call: Command | Invoke) -> Generator[tuple[Any, ...], Any, Reply]:
+async def _send(execute: Execute, call: Command | Invoke) -> Reply:
     if isinstance(call, Command):
-        return (yield call.args)
+        return await execute(call.args)
     rest = (len(call.keys), *call.keys, *call.args)
     try:
-        return (yield ("EVALSHA", call.script.sha, *rest))
+        return await execute(("EVALSHA", call.script.sha, *rest))
     except Exception as error:
         if replies.action_of(error) is not Action.NOSCRIPT:
             raise
-    return (yield ("EVAL", call.script.text, *rest))
+    return await execute(("EVAL", call.script.text, *rest))
 
 
 def _refused(steps: Steps[Any], error: Exception) -> Call:
@@ -141,54 +141,28 @@ def _refused(steps: Steps[Any], error: Exception) -> Call:
         raise
 
 
-def run(nonces: Nonces, db: Any, steps: Steps[T], key: Key | None = None) -> T:
-    commands = exchange(nonces, steps, key)
+async def execute(db: Any, args: tuple[Any, ...]) -> Any:
+    """Send a command on a blocking client: a coroutine that never suspends."""
+    return db.execute_command(*args, **RAW)
+
+
+async def aexecute(db: Any, args: tuple[Any, ...]) -> Any:
+    """Send a command on a client of asyncio. A cancellation ends it even if the client swallows it, as a client with
+    timeouts can on Python 3.11. The operation is then in doubt, as after a lost reply."""
+    task = asyncio.current_task()
+    before = task.cancelling() if task else 0
     try:
-        args = next(commands)
-        while True:
-            try:
-                reply = db.execute_command(*args, **RAW)
-            except BaseException as error:
-                args = commands.throw(error)
-            else:
-                args = commands.send(reply)
-    except StopIteration as stop:
-        answer: T = stop.value
-        return answer
-
-
-async def arun(nonces: Nonces, db: Any, steps: Steps[T], key: Key | None = None) -> T:
-    """Run an operation. A cancellation ends it even if the client swallows it, as a client with timeouts can on
-    Python 3.11. The operation is then in doubt, as after a lost reply."""
-    commands, task = exchange(nonces, steps, key), asyncio.current_task()
-    asked = task.cancelling() if task else 0
-    try:
-        args = next(commands)
-        while True:
-            try:
-                try:
-                    reply = await _reply(db, args)
-                finally:
-                    if task and task.cancelling() > asked:
-                        raise asyncio.CancelledError
-            except BaseException as error:
-                args = commands.throw(error)
-            else:
-                args = commands.send(reply)
-    except StopIteration as stop:
-        answer: T = stop.value
-        return answer
-
-
-async def _reply(db: Any, args: tuple[Any, ...]) -> Any:
-    if args[0] not in _WAITS:
-        return await db.execute_command(*args, **RAW)
-    # In a task of its own: a cancellation then need not wait for a client that ignores it.
-    waiting = asyncio.ensure_future(db.execute_command(*args, **RAW))
-    try:
-        await asyncio.wait({waiting})
+        if args[0] not in _WAITS:
+            return await db.execute_command(*args, **RAW)
+        # In a task of its own: a cancellation then need not wait for a client that ignores it.
+        waiting = asyncio.ensure_future(db.execute_command(*args, **RAW))
+        try:
+            await asyncio.wait({waiting})
+        finally:
+            if not waiting.done():
+                waiting.cancel()
+                waiting.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+        return waiting.result()
     finally:
-        if not waiting.done():
-            waiting.cancel()
-            waiting.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
-    return waiting.result()
+        if task and task.cancelling() > before:
+            raise asyncio.CancelledError

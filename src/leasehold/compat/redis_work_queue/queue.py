@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import time
 from types import CoroutineType
 from typing import Any
 
-from leasehold.compat.redis_work_queue.base import Base, add_key, complete_key, lease_ms, slice_s, timeout_s
-from leasehold.compat.redis_work_queue.calls import LEASE, arun, run
+from leasehold.compat.redis_work_queue.base import Base, add_key, complete_key
+from leasehold.compat.redis_work_queue.calls import aexecute, execute
 from leasehold.compat.redis_work_queue.item import Item
 from leasehold.core.errors import InvalidArgument
+from leasehold.core.steps import finish
 
 
 class WorkQueue(Base):
@@ -23,9 +23,11 @@ class WorkQueue(Base):
     another queue.
     """
 
+    _execute = staticmethod(execute)
+
     def add_item(self, db: Any, item: Item) -> bool:
         """Add an item. Returns False if an item has this id; nothing then changes."""
-        return run(self._nonces, db, self._add(item), add_key(item))
+        return finish(self._run(db, self._add(item), add_key(item)))
 
     def add_unique_item(self, db: Any, item: Item) -> bool:
         """Add an item with a unique id. Returns False if an item has this id nevertheless; nothing then changes."""
@@ -44,18 +46,11 @@ class WorkQueue(Base):
     def lease(self, db: Any, lease_secs: float, block: bool = True, timeout: float = 0) -> Item | None:
         """Lease the next item for `lease_secs` (at least 1). If there is none: returns None if not `block`, or after
         `timeout` seconds; 0: no limit. After its lease, an item that is not completed goes to another caller."""
-        wanted_ms, slice = lease_ms(lease_secs), slice_s(db)
-        until = time.monotonic() + timeout_s(timeout)
-        while True:
-            item = run(self._nonces, db, self._claim(wanted_ms), LEASE)
-            left = until - time.monotonic()
-            if item is not None or not block or left <= 0:
-                return item
-            run(self._nonces, db, self._wait(min(left, slice)))
+        return finish(self._lease(db, lease_secs, block, timeout))
 
     def extend(self, db: Any, item: Item, lease_secs: float, token: str | None = None) -> bool:
         """Extend the lease to `lease_secs` from now. Returns False if it was lost; nothing then changes."""
-        return run(self._nonces, db, self._extend(item, lease_ms(lease_secs), token))
+        return finish(self._run(db, self._extend(item, lease_secs, token)))
 
     def complete(self, db: Any, item: Item, token: str | None = None) -> bool:
         """Remove an item for good. Returns True for one call per item; False: another caller completed or leased it.
@@ -63,26 +58,26 @@ class WorkQueue(Base):
         Repeat a call whose reply was lost: it gets the first answer. `token`: the `token` of the leased item, if this
         item has none.
         """
-        return run(self._nonces, db, self._complete(item, token), complete_key(item, token))
+        return finish(self._run(db, self._complete(item, token), complete_key(item, token)))
 
     def light_clean(self, db: Any) -> None:
         """Return the items of dead holders to the queue: at once if Leasehold leased them, else after `grace`.
 
         Call it now and then, unless a Leasehold worker serves the queue.
         """
-        run(self._nonces, db, self._light())
+        finish(self._run(db, self._light()))
 
     def deep_clean(self, db: Any) -> None:
         """As `light_clean`, and return items that are in no list because a producer or cleaner died half-way."""
-        run(self._nonces, db, self._deep())
+        finish(self._run(db, self._deep()))
 
     def queue_len(self, db: Any) -> int:
         """Return how many items wait."""
-        return run(self._nonces, db, self._length("queue"))
+        return finish(self._run(db, self._length("queue")))
 
     def processing(self, db: Any) -> int:
         """Return how many items are leased, or wait for `light_clean` after their lease."""
-        return run(self._nonces, db, self._length("processing"))
+        return finish(self._run(db, self._length("processing")))
 
 
 class AsyncWorkQueue(Base):
@@ -92,8 +87,10 @@ class AsyncWorkQueue(Base):
     item = await queue.lease(db, 5)
     """
 
+    _execute = staticmethod(aexecute)
+
     async def add_item(self, db: Any, item: Item) -> bool:
-        return await arun(self._nonces, db, self._add(item), add_key(item))
+        return await self._run(db, self._add(item), add_key(item))
 
     async def add_unique_item(self, db: Any, item: Item) -> bool:
         return await self.add_item(db, item)
@@ -117,29 +114,22 @@ class AsyncWorkQueue(Base):
     async def lease(self, db: Any, lease_secs: float, block: bool = True, timeout: float = 0) -> Item | None:  # noqa: ASYNC109
         """Lease the next item, as `WorkQueue.lease`. If a call is cancelled, the next call within 30 seconds gets its
         item; otherwise the item returns to the queue after its lease."""
-        wanted_ms, slice = lease_ms(lease_secs), slice_s(db)
-        until = time.monotonic() + timeout_s(timeout)
-        while True:
-            item = await arun(self._nonces, db, self._claim(wanted_ms), LEASE)
-            left = until - time.monotonic()
-            if item is not None or not block or left <= 0:
-                return item
-            await arun(self._nonces, db, self._wait(min(left, slice)))
+        return await self._lease(db, lease_secs, block, timeout)
 
     async def extend(self, db: Any, item: Item, lease_secs: float, token: str | None = None) -> bool:
-        return await arun(self._nonces, db, self._extend(item, lease_ms(lease_secs), token))
+        return await self._run(db, self._extend(item, lease_secs, token))
 
     async def complete(self, db: Any, item: Item, token: str | None = None) -> bool:
-        return await arun(self._nonces, db, self._complete(item, token), complete_key(item, token))
+        return await self._run(db, self._complete(item, token), complete_key(item, token))
 
     async def light_clean(self, db: Any) -> None:
-        await arun(self._nonces, db, self._light())
+        await self._run(db, self._light())
 
     async def deep_clean(self, db: Any) -> None:
-        await arun(self._nonces, db, self._deep())
+        await self._run(db, self._deep())
 
     async def queue_len(self, db: Any) -> int:
-        return await arun(self._nonces, db, self._length("queue"))
+        return await self._run(db, self._length("queue"))
 
     async def processing(self, db: Any) -> int:
-        return await arun(self._nonces, db, self._length("processing"))
+        return await self._run(db, self._length("processing"))
