@@ -106,15 +106,17 @@ def test_a_killed_owner_leaves_no_server_behind(tmp_path: Path) -> None:
     _until(lambda: not _served(str(tmp_path / "data")), seconds=3)
 
 
-def test_a_killed_server_is_started_again(holding: Open, tmp_path: Path) -> None:
-    held = holding(tmp_path / "data")
-    driver = SyncDriver(held.url)
+@pytest.mark.parametrize("temporary", [False, True])
+def test_a_killed_server_is_started_again_with_its_data(temporary: bool, tmp_path: Path) -> None:
+    driver = SyncDriver("embedded:" if temporary else f"embedded:{tmp_path / 'data'}")
     driver.run(command("SET", "k", "v"))
+    path = Path(driver.run(command("CONFIG", "GET", "dir"))[1].decode())
     for _ in range(2):
         os.kill(_server_pid(driver), signal.SIGKILL)
         assert driver.run(command("GET", "k")) == b"v"
-        assert held.alive()
     driver.close()
+    _until(lambda: not _served(str(path)))
+    _until(lambda: path.exists() is not temporary)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the kernel ties the server to its warden on Linux only")

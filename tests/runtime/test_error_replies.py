@@ -209,7 +209,7 @@ async def test_no_reply_ends_a_keeper(proxy: Proxy, server: RedisServer):
             goal = proxy.refused + TIMES
             proxy.refuse = {LOOPS["listen, asking"]: reply}
             while proxy.refused < goal:
-                await keeper.report()
+                await _report(keeper)
             proxy.refuse = {}
             await _good_beat(keeper)
         assert keeper.pid == pid
@@ -220,6 +220,12 @@ async def test_no_reply_ends_a_keeper(proxy: Proxy, server: RedisServer):
 async def _good_beat(keeper: KeeperLink) -> None:
     before = lease_clock()
     while min(keeper.kept_at.values(), default=0.0) <= before:
+        await _report(keeper)
+
+
+async def _report(keeper: KeeperLink) -> None:
+    """Wait for a report. A keeper sends one several times a second; a stopped keeper is a failure and no hang."""
+    async with asyncio.timeout(30):
         await keeper.report()
 
 

@@ -78,7 +78,7 @@ class Connector:
             if held is None:
                 held = self._embedded = open_embedded(self._target.path or None)
             elif not held.alive():
-                # Its starter was killed, or stopped the server. After a kill, a temporary directory still exists.
+                # The server or its starter has ended. After a crash, a temporary directory still exists.
                 held.close()
                 held = self._embedded = open_embedded(held.path, remove=not self._target.path)
             return Target.parse(held.url)

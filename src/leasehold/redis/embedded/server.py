@@ -1,8 +1,9 @@
-"""The starter of one embedded Redis server: starts it, restarts it, and stops it after its last user.
+"""The starter of one embedded Redis server: starts it, and stops it after its last user.
 
 A program of its own, run by `instance.py`. It uses only the standard library and one thread, so it starts fast on any
 path and can fork safely. Every user of the server holds a connection to the starter. The kernel closes it however the
-user dies, so the starter always notices the last one. On Linux the server dies with the starter.
+user dies, so the starter always notices the last one. On Linux the server dies with the starter. When the server dies,
+the starter ends: its users lose their connections and run a new starter.
 
     python -I -S server.py DATA BINARY VERSION keep|remove
 """
@@ -37,55 +38,62 @@ READY: Final = b"ready\n"
 FAILED: Final = b"failed\n"
 
 _LINGER_S: Final = 0.5
+"""How long the server runs without a user, and how often the starter checks that it runs."""
 _PROBE_S: Final = 0.02
 _LOCK_POLL_S: Final = 0.02
 _STOP_S: Final = 10.0
-_MAX_RESTARTS: Final = 5
-_RESTART_WINDOW_S: Final = 60.0
-_BACKOFF_S: Final = (0.0, 0.1, 0.5, 1.0, 2.0)
 _MAX_LOG: Final = 1024 * 1024
 _MAX_SOCKET_PATH: Final = 90
 _BACKLOG: Final = 128
 
 
-class Server:
-    """The server process. `EmbeddedServer` decides about restarts."""
+class EmbeddedServer:
+    """One server and its users: all that the selector watches, but for the listener.
 
-    def __init__(self, data: str, run: str, binary: str) -> None:
-        self._socket = os.path.join(run, SERVER_SOCKET)
+    The process that ran this starter is a user until it closes the pipe to standard input.
+    """
+
+    def __init__(self, data: str, run: str) -> None:
         self._data = data
-        self._command = [binary, "--port", "0", "--unixsocket", self._socket, "--unixsocketperm", "700"]
-        self._command += ["--dir", data, "--daemonize", "no", "--save", "", "--maxmemory-policy", "noeviction"]
-        self._command += ["--appendonly", "yes", "--appendfsync", "everysec"]
+        self._socket = os.path.join(run, SERVER_SOCKET)
         self._process: subprocess.Popen[bytes] | None = None
+        self._is_ready = False
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener.bind(os.path.join(run, WARDEN_SOCKET))
+        self._listener.listen(_BACKLOG)
+        self._listener.setblocking(False)
+        self._selector = selectors.DefaultSelector()
+        for source in (self._listener, sys.stdin):
+            self._selector.register(source, selectors.EVENT_READ)
 
-    def start(self) -> None:
+    def run(self, binary: str, version: str) -> bool:
+        """Serve until the last user left, or until the server ends. Return whether the data is no longer needed."""
+        self._process = process = self._start(binary)
+        while process.poll() is None:
+            if not self._is_ready and self._answers():
+                self._is_ready = True
+                write(self._data, VERSION, version)
+                self._tell(READY)
+            is_used = len(self._selector.get_map()) > 1
+            if not is_used and not self._is_ready:
+                return True
+            ready = self._selector.select(_LINGER_S if self._is_ready else _PROBE_S)
+            if not ready and not is_used:
+                return True
+            for key, _ in ready:
+                self._serve(key)
+        say("the server ended unexpectedly" if self._is_ready else "the server could not be started")
+        if not self._is_ready:
+            self._tell(FAILED)
+        return not self._is_ready
+
+    def close(self) -> None:
+        """Refuse new users, then stop the server. New users find no socket and run a starter of their own."""
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
         with contextlib.suppress(FileNotFoundError):
-            os.unlink(self._socket)
-        with open(os.path.join(self._data, SERVER_LOG), "ab") as log:
-            self._process = subprocess.Popen(  # noqa: S603
-                self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self._data, preexec_fn=_die_with_me
-            )
-        say(f"started the server, process {self._process.pid}")
-
-    def running(self) -> bool:
-        return self._process is not None and self._process.poll() is None
-
-    def answers(self) -> bool:
-        """Return whether the server has loaded its data and answers."""
-        probe = socket.socket(socket.AF_UNIX)
-        try:
-            probe.settimeout(1.0)
-            probe.connect(self._socket)
-            probe.sendall(b"PING\r\n")
-            return probe.recv(64).startswith(b"+PONG")
-        except OSError:
-            return False
-        finally:
-            probe.close()
-
-    def stop(self) -> None:
-        if self._process is None or not self.running():
+            os.unlink(os.path.join(self._data, WHERE))
+        self._listener.close()
+        if self._process is None:
             return
         self._process.terminate()
         try:
@@ -95,151 +103,53 @@ class Server:
             self._process.kill()
             self._process.wait()
 
+    def _start(self, binary: str) -> subprocess.Popen[bytes]:
+        command = [binary, "--port", "0", "--unixsocket", self._socket, "--unixsocketperm", "700"]
+        command += ["--dir", self._data, "--daemonize", "no", "--save", "", "--maxmemory-policy", "noeviction"]
+        command += ["--appendonly", "yes", "--appendfsync", "everysec"]
+        with open(os.path.join(self._data, SERVER_LOG), "ab") as log:
+            process = subprocess.Popen(  # noqa: S603
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self._data, preexec_fn=_die_with_me
+            )
+        say(f"started the server, process {process.pid}")
+        return process
 
-class EmbeddedServer:
-    """One server and its users. `run` returns after the last user left, or when the server cannot be kept running."""
+    def _answers(self) -> bool:
+        """Return whether the server has loaded its data and answers."""
+        with socket.socket(socket.AF_UNIX) as probe:
+            try:
+                probe.settimeout(1.0)
+                probe.connect(self._socket)
+                probe.sendall(b"PING\r\n")
+                return probe.recv(64).startswith(b"+PONG")
+            except OSError:
+                return False
 
-    def __init__(self, server: Server, data: str, run: str, version: str) -> None:
-        self._server = server
-        self._data = data
-        self._version = version
-        self._selector = selectors.DefaultSelector()
-        self._users: set[socket.socket] = set()
-        self._waiting: set[socket.socket] = set()
-        self._founder = True  # the process that ran this starter is a user until it closes the pipe
-        self._ready = False
-        self._was_ready = False
-        self._stopping = False
-        self._restarts: list[float] = []
-        self._start_at: float | None = time.monotonic()
-        self._idle_since: float | None = None
-        self._listener = socket.socket(socket.AF_UNIX)
-        self._listener.bind(os.path.join(run, WARDEN_SOCKET))
-        self._listener.listen(_BACKLOG)
-        self._listener.setblocking(False)
-        # A signal must wake the selector: SIGCHLD when the server has ended, SIGTERM to stop.
-        self._wake, wake_up = socket.socketpair()
-        self._wake.setblocking(False)
-        wake_up.setblocking(False)
-        self._wake_up = wake_up
-        signal.set_wakeup_fd(wake_up.fileno())
-        signal.signal(signal.SIGCHLD, lambda number, frame: None)
-        signal.signal(signal.SIGTERM, self._terminated)
-        for source in (self._listener, self._wake, sys.stdin):
-            self._selector.register(source, selectors.EVENT_READ)
-
-    def run(self) -> None:
-        while not self._stopping:
-            if not self._keep_server() or self._deserted():
-                return
-            for key, _ in self._selector.select(self._pause()):
-                self._serve(key.fileobj)
-
-    def close(self) -> None:
-        """Refuse new users, then stop the server. New users find no socket and run a starter of their own."""
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(os.path.join(self._data, WHERE))
-        self._listener.close()
-        self._server.stop()
-        for user in self._users:
-            user.close()
-
-    def _terminated(self, number: int, frame: object) -> None:
-        self._stopping = True
-
-    def _pause(self) -> float | None:
-        now = time.monotonic()
-        if self._start_at is not None:
-            return max(0.0, self._start_at - now)
-        if not self._ready:
-            return _PROBE_S
-        return None if self._idle_since is None else max(0.0, self._idle_since + _LINGER_S - now)
-
-    def _keep_server(self) -> bool:
-        """Start the server when it is due, and note when it is ready or dead. False: it cannot be kept running."""
-        now = time.monotonic()
-        if self._start_at is not None:
-            if now < self._start_at:
-                return True
-            self._start_at = None
-            self._server.start()
-        if not self._server.running():
-            return self._plan_restart(now)
-        if not self._ready and self._server.answers():
-            self._ready = self._was_ready = True
-            write(self._data, VERSION, self._version)
-            for user in self._waiting:
-                tell(user, READY)
-            self._waiting.clear()
-        return True
-
-    def _plan_restart(self, now: float) -> bool:
-        self._ready = False
-        self._restarts = [at for at in self._restarts if now - at < _RESTART_WINDOW_S]
-        # A server that never became ready would fail again.
-        if not self._was_ready or len(self._restarts) >= _MAX_RESTARTS:
-            say("the server ended and is not restarted")
-            for user in self._waiting:
-                tell(user, FAILED)
-            return False
-        self._start_at = now + _BACKOFF_S[len(self._restarts)]
-        self._restarts.append(now)
-        say("the server ended unexpectedly and is restarted")
-        return True
-
-    def _deserted(self) -> bool:
-        if self._users or self._founder:
-            self._idle_since = None
-            return False
-        now = time.monotonic()
-        self._idle_since = self._idle_since or now
-        return now - self._idle_since >= _LINGER_S
-
-    def _serve(self, source: object) -> None:
-        if source is self._listener:
+    def _serve(self, key: selectors.SelectorKey) -> None:
+        if key.fileobj is self._listener:
             with contextlib.suppress(OSError):
-                self._admit(self._listener.accept()[0])
-        elif source is self._wake:
-            with contextlib.suppress(BlockingIOError):
-                self._wake.recv(4096)
-        elif source is sys.stdin:
-            if not os.read(0, 4096):
-                self._selector.unregister(source)
-                self._founder = False
-        elif isinstance(source, socket.socket):
-            self._hear(source)
-
-    def _admit(self, user: socket.socket) -> None:
-        user.setblocking(False)
-        self._users.add(user)
-        self._selector.register(user, selectors.EVENT_READ)
-        if self._ready:
-            tell(user, READY)
-        else:
-            self._waiting.add(user)
-
-    def _hear(self, user: socket.socket) -> None:
-        try:
-            if user.recv(4096):
-                return
-        except BlockingIOError:
+                user = self._listener.accept()[0]
+                self._selector.register(user, selectors.EVENT_READ)
+                if self._is_ready:
+                    user.send(READY)
             return
-        except OSError:
-            pass
-        self._selector.unregister(user)
-        self._users.discard(user)
-        self._waiting.discard(user)
-        user.close()
+        with contextlib.suppress(OSError):
+            if os.read(key.fd, 4096):
+                return
+        self._selector.unregister(key.fileobj)
+        if isinstance(key.fileobj, socket.socket):
+            key.fileobj.close()
+
+    def _tell(self, message: bytes) -> None:
+        for key in self._selector.get_map().values():
+            if isinstance(key.fileobj, socket.socket) and key.fileobj is not self._listener:
+                with contextlib.suppress(OSError):
+                    key.fileobj.send(message)
 
 
 def _die_with_me() -> None:
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)  # PR_SET_PDEATHSIG
-
-
-def tell(user: socket.socket, message: bytes) -> None:
-    with contextlib.suppress(OSError):
-        user.send(message)
 
 
 def say(text: str) -> None:
@@ -306,15 +216,18 @@ def main() -> None:
         return
     trim_logs(data)
     run = make_run(data)
-    warden = EmbeddedServer(Server(data, run, binary), data, run, version)
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit())
+    server = EmbeddedServer(data, run)
+    is_unneeded = False
     try:
         write(data, WHERE, run)
-        warden.run()
+        is_unneeded = server.run(binary, version)
     finally:
-        warden.close()
+        server.close()
         shutil.rmtree(run, ignore_errors=True)
         say("stopped")
-        if end == "remove":
+        # After a crash or SIGTERM, the users start the server again.
+        if end == "remove" and is_unneeded:
             shutil.rmtree(data, ignore_errors=True)
 
 
