@@ -1,13 +1,14 @@
-"""The log of the parent process, which a thread writes."""
+"""The log of a worker and of its parent, while stderr accepts nothing."""
 
 from __future__ import annotations
 
 import logging
+import os
 import threading
 
 import pytest
 
-from leasehold.cli.logs import log_in_thread
+from leasehold.cli.logs import StderrHandler, log_in_thread
 
 
 class Blocked(logging.Handler):
@@ -34,3 +35,21 @@ def test_the_end_of_the_log_does_not_wait_for_a_blocked_stderr(monkeypatch: pyte
     assert end() is is_open
     handler.open.set()
     assert handler.lines == ["a line"] or not is_open
+
+
+def test_lines_are_dropped_while_no_program_reads_the_pipe() -> None:
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    while True:
+        try:
+            os.write(writing, b"x" * 1024)
+        except BlockingIOError:
+            break
+    os.set_blocking(writing, True)
+    handler = StderrHandler(writing, stall_ms=1)
+    with open(writing, "w") as stream, open(reading, "rb", buffering=0) as reader:
+        handler.setStream(stream)
+        handler.emit(logging.makeLogRecord({"msg": "lost"}))
+        reader.read(1 << 20)
+        handler.emit(logging.makeLogRecord({"msg": "written"}))
+        assert reader.read(100) == b"written\n"

@@ -74,14 +74,6 @@ class TestOutlets:
         with pytest.raises(InvalidArgument, match="HOST"):
             HealthOutputs.of(None, text)
 
-    def test_a_port_that_is_taken_is_found_out_before_anything_else(self):
-        with socket.create_server(("127.0.0.1", 0)) as taken:
-            port = taken.getsockname()[1]
-            with pytest.raises(NotConfigured, match=f"127.0.0.1:{port} cannot be opened"):
-                HealthOutputs(address=("127.0.0.1", port)).check()
-        HealthOutputs(address=("127.0.0.1", port)).check()
-        HealthOutputs().check()
-
     def test_the_file_needs_a_folder_that_can_be_written_to(self, tmp_path, monkeypatch):
         monkeypatch.setattr(os, "access", lambda *_: False)
         with pytest.raises(InvalidArgument, match="may write to"):

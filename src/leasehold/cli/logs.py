@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import queue
+import select
 import sys
 import threading
 from collections.abc import Callable
@@ -16,13 +17,32 @@ from leasehold.settings import Settings
 LOG_END_S: Final = 2
 """How long the last lines of a log may take to be written."""
 
+STALL_MS: Final = 1_000
+"""How long a line waits for stderr, once, before lines are dropped."""
+
+
+class StderrHandler(logging.StreamHandler):  # type: ignore[type-arg]
+    """Writes to stderr. Drops lines while stderr accepts none: a pipe that no program reads must not stop a worker."""
+
+    def __init__(self, descriptor: int = 2, stall_ms: int = STALL_MS) -> None:
+        super().__init__(sys.stderr)
+        self._stall_ms = stall_ms
+        self._is_stalled = False
+        self._poll = select.poll()
+        self._poll.register(descriptor, select.POLLOUT)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._is_stalled = not self._poll.poll(0 if self._is_stalled else self._stall_ms)
+        if not self._is_stalled:
+            super().emit(record)
+
 
 def set_up_logging(level: str, form: str | None = None) -> None:
     """Log on stderr from this level on. `form`: `human` or `json`; None: as LEASEHOLD_LOG_FORMAT says.
 
     Raises `NotConfigured` when that says something else.
     """
-    handler = logging.StreamHandler(sys.stderr)
+    handler = StderrHandler()
     handler.setFormatter(formatter(form or Settings.load().log_format))
     logging.basicConfig(level=level.upper(), handlers=[handler])
 

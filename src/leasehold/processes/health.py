@@ -1,4 +1,4 @@
-"""Health for orchestrators: a file that is written anew every second, and a port that answers /live and /ready."""
+"""Health checks for orchestrators: a file, written every second, and a port that answers /live and /ready."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import json
 import os
-import socket
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -35,7 +34,7 @@ _REASONS: Final = {200: "OK", 404: "Not Found", 405: "Method Not Allowed", 408: 
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """How the worker processes of one command are: live and ready when at least one of them is."""
+    """The health of the worker processes of one command: live and ready when at least one of them is."""
 
     live: bool
     ready: bool
@@ -43,7 +42,7 @@ class Health:
 
     @classmethod
     def of(cls, statuses: Sequence[Status], now: float) -> Health:
-        """Judge them by the time `now` of the monotonic clock.
+        """From the last statuses. `now`: by the monotonic clock.
 
         >>> Health.of([Status(7, WorkerState.RUNNING, good_at=100.0)], now=100.5).ready
         True
@@ -69,7 +68,7 @@ def _shown(status: Status, now: float) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class HealthOutputs:
-    """Where health is told. `address`: host and port.
+    """Where health is reported. `address`: host and port.
 
         HealthOutputs("/run/worker.json", ("127.0.0.1", 8099))
 
@@ -96,15 +95,6 @@ class HealthOutputs:
                 )
         return cls(file, None if port is None else _address(port))
 
-    def check(self) -> None:
-        """Whether the port can be had at this moment. Raises `NotConfigured`: before anything else is begun."""
-        if self.address is not None:
-            host, port = self.address
-            try:
-                socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET).close()
-            except OSError as error:
-                raise _not_opened(host, port, error) from None
-
     def __bool__(self) -> bool:
         return self.file is not None or self.address is not None
 
@@ -116,15 +106,8 @@ def _address(text: str) -> tuple[str, int]:
     return host.strip("[]") or HERE, int(port)
 
 
-def _not_opened(host: str, port: int, error: OSError) -> NotConfigured:
-    return NotConfigured(
-        f"The health port {host}:{port} cannot be opened: {error.strerror or error}. Choose one that is free, as in "
-        "--health-port 8099."
-    )
-
-
 class HealthReporter:
-    """Tells how things are until it is cancelled. Nothing that goes wrong here ends a worker."""
+    """Reports the health until it is cancelled. No error here ends a worker."""
 
     def __init__(self, look: Callable[[], Health], outlets: HealthOutputs) -> None:
         self._look = look
@@ -134,12 +117,22 @@ class HealthReporter:
         self._server: asyncio.Server | None = None
 
     async def open(self) -> None:
-        """Open the port, if there is to be one. Raises `NotConfigured` when it cannot be had."""
-        if self._outlets.address is not None:
-            self._server = await self._listen(*self._outlets.address)
+        """Open the port, if there is one. Raises `NotConfigured` when it cannot be opened."""
+        if self._outlets.address is None:
+            return
+        host, port = self._outlets.address
+        try:
+            self._server = await asyncio.start_server(self._answer, host, port, limit=HEALTH_REQUEST_MAX)
+        except OSError as error:
+            raise NotConfigured(
+                f"The health port {host}:{port} cannot be opened: {error.strerror or error}. Choose one that is free, "
+                "as in --health-port 8099."
+            ) from None
+        name = self._server.sockets[0].getsockname()
+        log_event("health_served", at=f"{name[0]}:{name[1]}")
 
     async def run(self) -> None:
-        """Write the file every second. To be called after `open`."""
+        """Write the file every second. Call `open` first."""
         try:
             while True:
                 if self._outlets.file is not None:  # in a thread: the disk may be slow, and heartbeats must not wait
@@ -165,22 +158,12 @@ class HealthReporter:
                 log_event("loop_failed", loop="health_file", error=brief(error))
 
     def _remove(self) -> None:
-        """A file that is left behind would speak of a worker that is not there."""
         if self._outlets.file is not None:
             for path in (self._outlets.file, f"{self._outlets.file}.{os.getpid()}"):
                 with contextlib.suppress(OSError):
                     os.unlink(path)
 
     # ------------------------------------------------------------------------------------------------------ the port
-
-    async def _listen(self, host: str, port: int) -> asyncio.Server:
-        try:
-            server = await asyncio.start_server(self._answer, host, port, limit=HEALTH_REQUEST_MAX)
-        except OSError as error:
-            raise _not_opened(host, port, error) from None
-        name = server.sockets[0].getsockname()
-        log_event("health_served", at=f"{name[0]}:{name[1]}")
-        return server
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._open += 1

@@ -1,4 +1,4 @@
-"""Says when Python files below a folder have changed. Needs the package `watchfiles` (the extra `reload`)."""
+"""Watches Python files for changes. Needs the package `watchfiles` (the extra `reload`)."""
 
 from __future__ import annotations
 
@@ -32,8 +32,5 @@ async def follow_changes(folder: str, changed: Callable[[int, str], None]) -> No
     from watchfiles import PythonFilter, awatch
 
     async for changes in awatch(folder, watch_filter=PythonFilter()):
-        changed(len(changes), _below(folder, min(path for _, path in changes)))
-
-
-def _below(folder: str, path: str) -> str:
-    return os.path.relpath(path, folder)
+        first = min(path for _, path in changes)
+        changed(len(changes), os.path.relpath(first, folder))  # noqa: ASYNC240  # needs no file

@@ -16,6 +16,7 @@ from typing import Final
 from leasehold.bootstrap import command_of
 from leasehold.cli.errors import UserError, tell
 from leasehold.cli.loader import load
+from leasehold.cli.logs import StderrHandler
 from leasehold.runtime.isolation.channel import WorkerChannel
 from leasehold.runtime.isolation.child import Launch
 from leasehold.runtime.isolation.main import ignore_signals, serve
@@ -37,7 +38,7 @@ def main(words: Sequence[str]) -> None:
     ignore_signals()
     line = WorkerChannel(socket.socket(fileno=int(descriptor)))
     sys.path[:] = map(os.fsdecode, line.begin().path)
-    handler = logging.StreamHandler()
+    handler = StderrHandler()
     handler.setFormatter(formatter(form))
     logging.basicConfig(level=int(level), handlers=[handler])
     logging.getLogger("asyncio").setLevel(logging.INFO)  # as in the worker
