@@ -205,9 +205,8 @@ class Leasehold:
             chosen = given or default_name(function)
             if chosen in self._tasks:
                 raise InvalidArgument(f"There already is a task {chosen!r}. Rename one of them with name=.")
-            task: Task[Any, Any, Any] = Task(self._client, chosen, function, policy)
-            self._tasks[chosen] = task
-            return task
+            self._tasks[chosen] = Task(self._client, chosen, function, policy)
+            return self._tasks[chosen]
 
         return register if function is None else register(function)
 
@@ -369,10 +368,9 @@ class Leasehold:
 
 
 def _engine(protocol: object, settings: Settings) -> FullEngine:
-    if protocol is None or isinstance(protocol, str):
-        return parse_protocol(settings.protocol).engine(settings)
-    if isinstance(protocol, type) or not callable(getattr(protocol, "engine", None)):
-        kind = protocol.__name__ if isinstance(protocol, type) else type(protocol).__name__
+    chosen: Any = parse_protocol(settings.protocol) if protocol is None or isinstance(protocol, str) else protocol
+    if isinstance(chosen, type) or not callable(getattr(chosen, "engine", None)):
+        kind = chosen.__name__ if isinstance(chosen, type) else type(chosen).__name__
         raise invalid("protocol", "one such as Native() or RedisWorkQueue(prefix=...)", kind)
-    engine: FullEngine = protocol.engine(settings)  # type: ignore[attr-defined]
+    engine: FullEngine = chosen.engine(settings)
     return engine

@@ -122,7 +122,10 @@ class Client:
 
 
 def blocking(steps: Callable[Concatenate[S, P], Steps[T]]) -> Callable[Concatenate[S, P], T]:
-    """Make a method that returns steps one that runs them on the `_client` of its object, and returns their answer."""
+    """Turn a method that returns steps into one that runs them with `self._client` and returns their answer.
+
+    So a method and its async version are written once. The signature names the answer: `Steps[bool]` becomes `bool`.
+    """
 
     @wraps(steps)
     def method(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
