@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from leasehold.core import limits
-from leasehold.core.errors import InvalidArgument, NotConfigured
+from leasehold.core.errors import NotConfigured, invalid
 from leasehold.processes.messages import Status, WorkerState
 from leasehold.runtime.log import brief, log_event
 
@@ -88,11 +88,9 @@ class HealthOutputs:
         if file is not None:
             folder = os.path.dirname(file) or "."
             if not os.path.isdir(folder) or os.path.isdir(file):
-                raise InvalidArgument(f"The health file {file!r} cannot be written: expected a path in a folder.")
+                raise invalid("The health file", "a path in a folder", repr(file))
             if not os.access(folder, os.W_OK | os.X_OK):
-                raise InvalidArgument(
-                    f"The health file {file!r} cannot be written: expected a folder that this user may write to."
-                )
+                raise invalid("The health file", "in a folder that this user may write to", repr(file))
         return cls(file, None if port is None else _address(port))
 
     def __bool__(self) -> bool:
@@ -102,7 +100,7 @@ class HealthOutputs:
 def _address(text: str) -> tuple[str, int]:
     host, _, port = text.rpartition(":")
     if not port.isascii() or not port.isdigit() or int(port) > 65_535:
-        raise InvalidArgument(f"The health port is {text!r}; expected [HOST:]PORT, as in 8099 or 0.0.0.0:8099.")
+        raise invalid("The health port", "[HOST:]PORT, as in 8099 or 0.0.0.0:8099", repr(text))
     return host.strip("[]") or HERE, int(port)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from leasehold.core import limits
-from leasehold.core.errors import InvalidArgument
+from leasehold.core.errors import invalid
 
 
 class WeightedRoundRobin:
@@ -15,9 +15,7 @@ class WeightedRoundRobin:
     def __init__(self, queues: Sequence[str], weights: Mapping[str, int] | None = None) -> None:
         for queue, weight in (weights or {}).items():
             if queue not in queues or not 1 <= weight <= limits.MAX_WEIGHT:
-                raise InvalidArgument(
-                    f"weights has {queue!r}: {weight}; expected queues of this worker and 1 to {limits.MAX_WEIGHT}."
-                )
+                raise invalid("weights", f"1 to {limits.MAX_WEIGHT} for queues of this worker", f"{queue!r}: {weight}")
         self._weights = {queue: (weights or {}).get(queue, 1) for queue in queues}
         self._owed = dict.fromkeys(self._weights, 0)
         self._all = sum(self._weights.values())

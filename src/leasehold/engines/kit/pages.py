@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import msgspec
 
 from leasehold.core import limits
-from leasehold.core.errors import InvalidArgument
+from leasehold.core.errors import InvalidArgument, invalid
 from leasehold.core.job import State
 from leasehold.core.names import shown
 
@@ -39,8 +39,8 @@ def read_cursor(after: str | None, state: State, lane: str | None) -> list[bytes
     try:
         of_state, of_lane, words = _decode_cursor(b64decode(after, b"-_", validate=True))
     except (TypeError, ValueError, msgspec.MsgspecError):
-        raise InvalidArgument(f"after is {shown(after)}; expected the cursor of a page, whole.") from None
+        raise invalid("after", "the whole cursor of a page", shown(after)) from None
     if (of_state, of_lane) != (state, lane or "") or len(words) != _CURSOR_WORDS:
         of = f"{of_state} jobs" + (f" of lane {shown(of_lane)}" if of_lane else "")
-        raise InvalidArgument(f"after is the cursor of a page of {of}; expected one of the same jobs as are asked for.")
+        raise invalid("after", "the cursor of a page of these jobs", f"one of a page of {of}")
     return words

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from leasehold.core import limits
-from leasehold.core.errors import InvalidArgument
+from leasehold.core import limits, names
 from leasehold.core.job import State
 from leasehold.core.shape import CancelAnswer, CancelCount, LaneFailure, QueueSettings
 from leasehold.core.steps import Arg, Draw, Invoke, Nonce, Steps
@@ -95,8 +94,7 @@ class NativeController(Scripted):
     ) -> Steps[QueueSettings]:
         changes: list[Arg] = []
         if max_length is not None:
-            if not 0 <= max_length <= limits.MAX_QUEUE_LENGTH:
-                raise InvalidArgument(f"max_length is {max_length}; expected 0 to {limits.MAX_QUEUE_LENGTH:,}.")
+            names.count(max_length, "max_length", most=limits.MAX_QUEUE_LENGTH)
             changes += ["max_length", str(max_length or "")]
         if lane_failure is not None:
             changes += ["lane_failure", "" if lane_failure is LaneFailure.SKIP else lane_failure.value]

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from leasehold.core import limits
-from leasehold.core.errors import InvalidArgument
+from leasehold.core.errors import InvalidArgument, invalid
 from leasehold.core.job import JobView, Page, QueueView, State, WorkerView
 from leasehold.core.shape import LaneFailure, LanePage, LaneState, LaneView, QueueSettings
 from leasehold.core.steps import Steps
@@ -68,7 +68,7 @@ class NativeInspector(Scripted):
 
     def lanes(self, queue: str, state: LaneState, cursor: int = 0, limit: int = limits.PAGE_MAX) -> Steps[LanePage]:
         if state is LaneState.IDLE:
-            raise InvalidArgument("Of idle lanes nothing is known; expected ready, busy, blocked or parked ones.")
+            raise invalid("state", "ready, busy, blocked or parked", "idle", "Redis has nothing of idle lanes.")
         following, rows = yield from self._ask("lanes", queue, state.value, cursor, limit)
         return LanePage(tuple(map(_read_lane, rows)), following)
 

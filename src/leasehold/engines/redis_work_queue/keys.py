@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from leasehold.core import names
-from leasehold.core.errors import InvalidArgument
+from leasehold.core.errors import InvalidArgument, invalid
 
 OURS: Final = (
     "leased", "held", "holders", "suspects", "due", "later", "attempts", "kept", "ended", "failed", "broken",
@@ -35,13 +35,13 @@ def check_prefix(prefix: object, field: str = "prefix") -> str:
     The keys of a queue `a:item:b` look like items of a queue `a`: a cleaner would queue them, a worker delete them.
     """
     if not isinstance(prefix, str):
-        raise InvalidArgument(f"{field} is a {type(prefix).__name__}; expected a str.")
+        raise invalid(field, "a str", type(prefix).__name__)
     if not prefix:
-        raise InvalidArgument(f"{field} is empty; expected the beginning of the queue's keys.")
+        raise invalid(field, "the beginning of the queue's keys", "an empty one")
     try:
         prefix.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
-        raise InvalidArgument(f"{field} is {names.shown(prefix)}, which cannot be written as UTF-8.") from None
+        raise invalid(field, "text that UTF-8 can encode", names.shown(prefix)) from None
     words = prefix.split(":")[1:]
     bad = next((word for word in words if word in _ITEMS), None)
     if bad is not None:
@@ -57,7 +57,7 @@ def check_queues(base: str, queues: Mapping[str, str] | None) -> dict[str, str]:
     same: each of them would take the other's leases for its own and run its jobs again; and when one would lie where
     another has its keys."""
     if queues is not None and not isinstance(queues, Mapping):
-        raise InvalidArgument(f"queues is a {type(queues).__name__}; expected a dict of names and prefixes.")
+        raise invalid("queues", "a dict of names and prefixes", type(queues).__name__)
     named = {
         names.queue_name(name): check_prefix(own, f"the prefix of {name!r}") for name, own in (queues or {}).items()
     }
