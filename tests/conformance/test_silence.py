@@ -178,28 +178,28 @@ def test_a_beat_says_what_is_lost(world: World) -> None:
     world.settle(b, Released())
     beat = world.beat("w", [a, b, c])
     assert beat.lost == {b.ref}
-    assert beat.strays == ()
+    assert beat.orphaned == ()
     assert world.beat("nobody", [a]).lost == {a.ref}
 
 
 def test_a_beat_says_what_is_held_in_our_name_unknown_to_us(world: World) -> None:
     world.put("a", "b")
-    known, stray = world.take()
-    assert world.beat("w", [known]).strays == (), "it may be on its way"
+    known, orphan = world.take()
+    assert world.beat("w", [known]).orphaned == (), "it may be on its way"
     world.pass_time(2 * BEAT_MS + 50)
-    (found,) = world.beat("w", [known]).strays
-    assert (found.worker, found.ref) == ("w", stray.ref)
+    (found,) = world.beat("w", [known]).orphaned
+    assert (found.worker, found.ref) == ("w", orphan.ref)
     assert world.settle(found, Released())
     assert world.ids(State.READY) == ["b"]
-    assert world.beat("w", [known]).strays == ()
+    assert world.beat("w", [known]).orphaned == ()
 
 
 @pytest.mark.parametrize("back_ms", [limits.MINUTE, limits.HOUR])
-def test_a_clock_that_is_set_back_hides_no_stray(world: World, back_ms: int) -> None:
+def test_a_clock_that_is_set_back_hides_no_orphaned_lease(world: World, back_ms: int) -> None:
     world.put("a")
-    stray = world.take_one()
+    orphan = world.take_one()
     world.pass_time(-back_ms)
-    assert [found.ref for found in world.beat("w").strays] == [stray.ref]
+    assert [found.ref for found in world.beat("w").orphaned] == [orphan.ref]
 
 
 def test_a_beat_keeps_the_queues_it_names(world: World) -> None:

@@ -230,7 +230,7 @@ class Machine(RuleBasedStateMachine):
         held = {(queue, job.id, job.token): job for queue in QUEUES for job in self.models[queue].held_by(worker)}
         known = {(ref.queue, ref.id, ref.token) for ref in asked}
         assert answer.lost == {ref for ref in asked if (ref.queue, ref.id, ref.token) not in held}
-        assert {(ref.queue, ref.id, ref.token) for ref in (lease.ref for lease in answer.strays)} <= set(held) - known
+        assert {(ref.queue, ref.id, ref.token) for ref in (lease.ref for lease in answer.orphaned)} <= set(held) - known
         wanted = {(key, job.cancelling) for key, job in held.items() if key in known and job.cancelling is not None}
         assert {((wish.ref.queue, wish.ref.id, wish.ref.token), wish.reason) for wish in answer.cancelled} == wanted
 

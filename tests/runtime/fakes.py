@@ -125,12 +125,12 @@ class FakeKeeper:
         self,
         *,
         lost: Sequence[LeaseRef] = (),
-        strays: Sequence[Lease] = (),
+        orphaned: Sequence[Lease] = (),
         cancelled: Sequence[CancelAsked] = (),
         paused: Sequence[str] = (),
     ) -> None:
         wishes, queues = tuple(cancelled), frozenset(paused)
-        self.reports.put_nowait(HeartbeatReply(frozenset(lost), tuple(strays), cancelled=wishes, paused=queues))
+        self.reports.put_nowait(HeartbeatReply(frozenset(lost), tuple(orphaned), cancelled=wishes, paused=queues))
 
     def said(self, sent_at: float) -> None:
         """A beat that was sent at this time, whenever it is read."""

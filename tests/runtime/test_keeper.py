@@ -70,16 +70,16 @@ async def until_gone(keeper: KeeperLink) -> None:
 
 
 class TestKeeper:
-    async def test_it_keeps_says_what_is_lost_and_finds_strays(self, keeper, driver):
+    async def test_it_keeps_says_what_is_lost_and_finds_orphaned_leases(self, keeper, driver):
         engine = NativeEngine("lh")
         driver.run(engine.enqueue([NewJob("q", "a", b""), NewJob("q", "b", b"")]))
         await keeper.start("w", ["q", "other"])
         await next_beat(keeper)
         a, b = driver.run(engine.lease("w", ["q"], 2)).leases
-        beat = await next_beat(keeper, lambda beat: len(beat.strays) == 2)
-        assert {stray.ref for stray in beat.strays} == {a.ref, b.ref}
+        beat = await next_beat(keeper, lambda beat: len(beat.orphaned) == 2)
+        assert {orphan.ref for orphan in beat.orphaned} == {a.ref, b.ref}
         keeper.show(held(a, b))
-        await next_beat(keeper, lambda beat: not beat.strays)
+        await next_beat(keeper, lambda beat: not beat.orphaned)
         driver.run(engine.settle([(a, Completed())]))
         beat = await next_beat(keeper, lambda beat: bool(beat.lost))
         assert beat.lost == {a.ref}

@@ -444,22 +444,22 @@ async def test_extend_of_a_lost_lease_answers_false_and_ends_the_attempt():
     assert not rig.engine.refused
 
 
-async def test_a_stray_seen_twice_is_handed_back():
+async def test_an_orphaned_lease_seen_twice_is_handed_back():
     async with Rig(lambda: None) as rig:
         await rig.engine.until(lambda: "wait" in rig.engine.calls)
-        stray = Lease(rig.worker.id, 99, JobRecord("s", "q", None, b"", 0), 0, 0)
-        rig.engine.held[stray.ref] = stray
-        rig.keeper.beat(strays=[stray])
-        rig.keeper.beat(strays=[])
+        orphan = Lease(rig.worker.id, 99, JobRecord("s", "q", None, b"", 0), 0, 0)
+        rig.engine.held[orphan.ref] = orphan
+        rig.keeper.beat(orphaned=[orphan])
+        rig.keeper.beat(orphaned=[])
         rig.engine.add("a")
         await rig.settled(1)
         assert rig.engine.outcomes("s") == []
-        rig.keeper.beat(strays=[stray])
+        rig.keeper.beat(orphaned=[orphan])
         await rig.settled(2)
     assert rig.engine.outcomes("s") == [Released()]
 
 
-async def test_a_stray_that_may_belong_to_a_claim_under_way_is_left_alone():
+async def test_an_orphaned_lease_that_may_belong_to_a_claim_under_way_is_left_alone():
     """The claim has happened in Redis, its reply is late, and the beat that follows finds a job that we do not know."""
     late = asyncio.Event()
     gate = Gate()
@@ -471,7 +471,7 @@ async def test_a_stray_that_may_belong_to_a_claim_under_way_is_left_alone():
         await rig.engine.until(lambda: bool(rig.engine.held))
         (lease,) = rig.engine.held.values()
         for _ in range(5):
-            rig.keeper.beat(strays=[lease])
+            rig.keeper.beat(orphaned=[lease])
         await rig.keeper.heard(5)
         late.set()
         await rig.settled(1)

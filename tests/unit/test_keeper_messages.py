@@ -45,11 +45,11 @@ def test_a_message(message):
 @pytest.mark.parametrize("id", ["plain", "a\nb", "\udc80", "\u2028"])
 @pytest.mark.parametrize("token", [5, "five"])
 def test_leases_with_any_id_and_token(id, token):
-    stray = Lease("w", token, JobRecord(id, "q", None, b"", 0), 0, 0)
-    asked = (CancelAsked(stray.ref, "no\nmore"), CancelAsked(LeaseRef("q", "b", 1)))
+    orphan = Lease("w", token, JobRecord(id, "q", None, b"", 0), 0, 0)
+    asked = (CancelAsked(orphan.ref, "no\nmore"), CancelAsked(LeaseRef("q", "b", 1)))
     for message in (
-        Report(HeartbeatReply(frozenset({stray.ref}), (stray,), cancelled=asked), "", {"q": 12.5}),
-        Holdings(((stray.ref, 12.5), (LeaseRef("q", "b", token), math.inf)), frozenset({"a"}), (ProcessGroup(1, 2),)),
+        Report(HeartbeatReply(frozenset({orphan.ref}), (orphan,), cancelled=asked), "", {"q": 12.5}),
+        Holdings(((orphan.ref, 12.5), (LeaseRef("q", "b", token), math.inf)), frozenset({"a"}), (ProcessGroup(1, 2),)),
     ):
         assert encode(message).count(b"\n") == 1
         assert decode(encode(message)) == message

@@ -132,7 +132,7 @@ class HeartbeatReply:
     """The reply to a heartbeat.
 
     lost: of the given leases, those that the worker has lost.
-    strays: other leases of this worker in Redis, in the order of their claims. A claim may be newer than the heartbeat;
+    orphaned: other leases of this worker in Redis, in the order of their claims. It may be newer than the heartbeat;
         an orphan that two heartbeats in a row report and that the worker does not know was lost on its way: release it.
     next_ms: how long until something may be due on one of these queues (a dead worker's jobs); None: unknown.
     cancelled: the cancel requests for the given leases, repeated with every heartbeat.
@@ -140,7 +140,7 @@ class HeartbeatReply:
     """
 
     lost: frozenset[LeaseRef] = frozenset()
-    strays: tuple[Lease, ...] = ()
+    orphaned: tuple[Lease, ...] = ()
     next_ms: int | None = None
     cancelled: tuple[CancelAsked, ...] = ()
     paused: frozenset[str] = frozenset()

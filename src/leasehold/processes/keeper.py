@@ -209,7 +209,7 @@ class LeaseKeeper:
         """Send the heartbeats queue by queue: when Redis refuses one (another program's key), the others continue."""
         due = {name: queue for name, queue in self._queues.items() if self._is_due(queue, now)}
         lost: set[LeaseRef] = set()
-        strays: list[Lease] = []
+        orphaned: list[Lease] = []
         cancelled: list[CancelAsked] = []
         done = not due
         for name, queue in due.items():
@@ -229,9 +229,9 @@ class LeaseKeeper:
             queue.tried_at, queue.good_at = now, sent_at
             queue.due_at = math.inf if beat.next_ms is None else now + beat.next_ms / limits.SECOND
             lost |= beat.lost
-            strays += beat.strays
+            orphaned += beat.orphaned
             cancelled += [replace(one, reason=cut(one.reason, REASON_MAX)) for one in beat.cancelled]
-        return HeartbeatReply(frozenset(lost), tuple(strays), cancelled=tuple(cancelled)) if done else None
+        return HeartbeatReply(frozenset(lost), tuple(orphaned), cancelled=tuple(cancelled)) if done else None
 
     def _is_due(self, queue: _Queue, now: float) -> bool:
         # A claim begins its own lease. Half an interval too early rather than too late.

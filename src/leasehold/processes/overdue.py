@@ -68,7 +68,7 @@ class Overdue:
         refusal = yield from _refusal(self._give_up(queue, now))
         asked = [ref for ref in self.leases if ref.queue == queue]
         beat = yield from self._engine.heartbeat(self._worker, (queue,), asked)
-        refusal = (yield from _refusal(self._look_at(queue, beat.strays, now))) or refusal
+        refusal = (yield from _refusal(self._look_at(queue, beat.orphaned, now))) or refusal
         return beat, refusal
 
     def _give_up(self, queue: str, now: float) -> Steps[None]:
@@ -81,11 +81,11 @@ class Overdue:
         if late:
             yield from self._engine.settle([(self._lease(ref), Crashed()) for ref in late])
 
-    def _look_at(self, queue: str, strays: Sequence[Lease], now: float) -> Steps[None]:
+    def _look_at(self, queue: str, orphaned: Sequence[Lease], now: float) -> Steps[None]:
         """Remember since when leases are unreported. No job can be overdue before the grace has passed."""
         before = self._unreported
         self._unreported = {ref: one for ref, one in before.items() if ref.queue != queue}
-        self._unreported |= {lease.ref: before.get(lease.ref) or _Unreported(now) for lease in strays}
+        self._unreported |= {lease.ref: before.get(lease.ref) or _Unreported(now) for lease in orphaned}
         old = [ref for ref, one in self._unreported.items() if one.ends_at is None and now - one.since >= GRACE_S]
         for ref in [ref for ref in old if ref.queue == queue][:LOOKS_MOST]:
             job = yield from self._engine.job(queue, ref.id)

@@ -64,7 +64,7 @@ class Heartbeat:
         """Whether the last start has failed."""
         self._is_silent = False
         """Whether the keeper is being replaced because it was silent."""
-        self._strays: dict[LeaseRef, tuple[float, float]] = {}
+        self._orphaned: dict[LeaseRef, tuple[float, float]] = {}
         """When each lease that the worker does not know was first and last reported."""
         self._heard_at: float | None = None
         self._watched_at = self._resumed_at = self._env.clock()
@@ -188,14 +188,14 @@ class Heartbeat:
             self._canceller.cancel(asked.ref, asked.reason)
         if late:
             self._executor.release_doubtful()
-        self._release_orphans(report.strays)
+        self._release_orphaned(report.orphaned)
         held = self._inflight.everything() if report.paused else ()
         if any(one.phase is PENDING and one.lease.record.queue in report.paused for one in held):
             self._intake.pause(report.paused)
         self._intake.is_kept.set()
         self._executor.dispatch()
 
-    def _release_orphans(self, reported: Sequence[Lease]) -> None:
+    def _release_orphaned(self, reported: Sequence[Lease]) -> None:
         """Release leases whose claim never reached this worker.
 
         Such a lease may belong to a claim that is under way. If it was reported before that claim began, it does not:
@@ -203,7 +203,7 @@ class Heartbeat:
         """
         now = self._env.clock()
         before = now - 3 * limits.KEEPER_TEND_MS / limits.SECOND
-        seen = {ref: times for ref, times in self._strays.items() if times[1] > before}
+        seen = {ref: times for ref, times in self._orphaned.items() if times[1] > before}
         for lease in reported:
             ref = lease.ref
             if self._inflight.knows(ref):
@@ -215,4 +215,4 @@ class Heartbeat:
             elif (held := self._inflight.add(lease, UNROUTABLE, now, to_run=False)) is not None:
                 self._settler.put(held, Released())
                 log_event("jobs_released", queue=ref.queue, id=ref.id, token=ref.token, reason="lost reply")
-        self._strays = seen
+        self._orphaned = seen

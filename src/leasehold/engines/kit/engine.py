@@ -203,7 +203,7 @@ class ScriptedEngine(Scripted):
 
     def heartbeat(self, worker: str, queues: Sequence[str], leases: Sequence[LeaseRef]) -> Steps[HeartbeatReply]:
         lost: list[LeaseRef] = []
-        strays: list[Lease] = []
+        orphaned: list[Lease] = []
         cancelled: list[CancelAsked] = []
         paused: set[str] = set()
         nearest: int | None = None
@@ -218,12 +218,12 @@ class ScriptedEngine(Scripted):
             positions, held, next_ms, *more = reply
             wishes, is_paused = more or ((), 0)
             lost += [asked[position] for position in positions]
-            strays += [_stray(worker, queue, id, self._token(token), claimed) for id, token, claimed in held]
+            orphaned += [_orphaned(worker, queue, id, self._token(token), claimed) for id, token, claimed in held]
             nearest = sooner(nearest, known(next_ms))
             cancelled += [_wish(queue, id, self._token(token), body) for id, token, body in wishes]
             paused |= {queue} if is_paused else set()
         failures.end()
-        return HeartbeatReply(frozenset(lost), tuple(strays), nearest, tuple(cancelled), frozenset(paused))
+        return HeartbeatReply(frozenset(lost), tuple(orphaned), nearest, tuple(cancelled), frozenset(paused))
 
     def leave(self, worker: str, queues: Sequence[str], crashed: bool = False) -> Steps[int]:
         released = 0
@@ -277,7 +277,7 @@ class ScriptedEngine(Scripted):
         return (yield Invoke(self.scripts[script], (self.shared(),), args))
 
 
-def _stray(worker: str, queue: str, id: bytes, token: Token, claimed: bytes) -> Lease:
+def _orphaned(worker: str, queue: str, id: bytes, token: Token, claimed: bytes) -> Lease:
     return Lease(worker, token, JobRecord(as_text(id), queue, None, b"", int(claimed)), 0, 0)
 
 
