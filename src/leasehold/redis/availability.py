@@ -56,7 +56,7 @@ class Availability:
             self._watcher.redis_lost(missed_s)
 
     def back(self) -> None:
-        """Note that an attempt succeeded. Call it only if `failed_at` is set, to save a lock."""
+        """Note that an attempt succeeded. Calls check `failed_at` first, to save a lock."""
         with self._lock:
             since, self.failed_at = self.failed_at, None
             told, self._told = self._told, False

@@ -25,7 +25,6 @@ from leasehold.redis import replies
 from leasehold.redis.availability import Availability
 from leasehold.redis.connector import Connector
 from leasehold.redis.link import AsyncLink, pack
-from leasehold.redis.replies import Action
 from leasehold.redis.subscription import PING_MS
 
 _PING_S: Final = PING_MS / 1000
@@ -158,7 +157,7 @@ class PubSub:
                     return
                 # A connection closed by the other end proves nothing: the next attempt shows whether Redis responds.
                 silent = replies.timed_out(error) or link is None
-                if replies.action_of(error) not in (Action.RESEND, Action.RECONNECT):
+                if not replies.is_passing(error):
                     self._fail(replies.error_of(error, str(self._connector)) if replies.is_reply(error) else error)
                     if not self._established:
                         return
@@ -173,8 +172,7 @@ class PubSub:
 
     def _begin(self) -> None:
         self._connected = True
-        if self._condition.failed_at is not None:
-            self._condition.back()
+        self._condition.back()
         self._unconfirmed.clear()
         self._outbox.clear()
         for channel in self._listeners:

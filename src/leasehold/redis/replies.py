@@ -148,6 +148,11 @@ def text_of(error: Exception) -> str:
     return f"{prefix}{error}"
 
 
+def is_passing(error: Exception) -> bool:
+    """Return whether another attempt may succeed."""
+    return action_of(error) in (Action.RESEND, Action.RECONNECT)
+
+
 def is_reply(error: Exception) -> TypeGuard[client.RedisError]:
     """Return whether Redis replied. If not, the connection failed, and the outcome of the call is unknown."""
     if _TOO_MANY in str(error):

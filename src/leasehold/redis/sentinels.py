@@ -26,7 +26,6 @@ SENTINEL_MS: Final = 1 * limits.SECOND
 _SENTINEL_S: Final = SENTINEL_MS / limits.SECOND
 # HELLO without arguments changes nothing, returns the role, and unlike ROLE every user may call it.
 _WHO_ARE_YOU: Final = pack(("HELLO",))
-_PASSING: Final = (Action.RESEND, Action.RECONNECT)
 
 
 class Sentinels:
@@ -62,7 +61,7 @@ class Sentinels:
             self._found(position, address)
             return link
         # A retry does not mend a refusal, so report it first; otherwise report the last failure.
-        raise next((error for error in failures if replies.action_of(error) not in _PASSING), failures[-1])
+        raise next((error for error in failures if not replies.is_passing(error)), failures[-1])
 
     async def _ask_sentinel(self, sentinel: Address, kind: type[L], timeout_s: float) -> Address:
         link = await kind.dial(sentinel_of(self._target, sentinel), timeout_s)

@@ -101,14 +101,12 @@ class Subscription:
                 self._send("SUBSCRIBE", self._channel)
                 if self._read(self._reply_timeout) is None:
                     raise TimeoutError("no answer to SUBSCRIBE")
-                if self._condition.failed_at is not None:
-                    self._condition.back()
+                self._condition.back()
                 self._began = time.monotonic()
                 return
             except Exception as error:
                 self._drop()
-                action = replies.action_of(error)
-                if action not in (Action.RESEND, Action.RECONNECT):
+                if not replies.is_passing(error):
                     if replies.is_reply(error):
                         raise replies.error_of(error, str(self._connector)) from None
                     raise

@@ -8,7 +8,6 @@ from leasehold.core import limits
 from leasehold.core.steps import Command, Durable, Invoke, Reply
 from leasehold.redis import replies
 from leasehold.redis.link import pack
-from leasehold.redis.replies import Action
 
 BLOCK_LATE_MS: Final = 1_500
 """How late the reply to a blocking command may come before the connection counts as lost."""
@@ -57,7 +56,7 @@ def acknowledged(reply: Reply, waited: Reply | Exception) -> Durable[Reply]:
     """
     if not isinstance(waited, Exception):
         return Durable(reply, int(waited))
-    if not replies.is_reply(waited) or replies.action_of(waited) in (Action.RESEND, Action.RECONNECT):
+    if not replies.is_reply(waited) or replies.is_passing(waited):
         raise waited
     return Durable(reply, 0, replies.read(replies.text_of(waited))[1])
 

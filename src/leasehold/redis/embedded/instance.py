@@ -41,9 +41,6 @@ class Embedded:
         self.path = path
         self._hold = hold
 
-    def __repr__(self) -> str:
-        return f"Embedded({self.path!r})"
-
     def alive(self) -> bool:
         """Return whether the hold is valid: not after `close`, nor after the server's starter ended."""
         try:
@@ -73,20 +70,20 @@ def open_embedded(
     _prepare(Path(folder))
     end = "remove" if (path is None if remove is None else remove) else "keep"
     until = time.monotonic() + timeout_s
-    founding: subprocess.Popen[bytes] | None = None
+    starter: subprocess.Popen[bytes] | None = None
     try:
         while time.monotonic() < until:
             joined = _join(folder, until)
             if joined is not None:
                 return joined
-            if founding is None:
-                founding = _found(folder, end)
-            elif _ended(founding):
+            if starter is None:
+                starter = _run_starter(folder, end)
+            elif _ended(starter):
                 raise _failure(folder, "The embedded Redis could not be started")
             time.sleep(_POLL_S)
     finally:
-        if founding is not None and founding.stdin is not None:
-            founding.stdin.close()
+        if starter is not None and starter.stdin is not None:
+            starter.stdin.close()
     raise _failure(folder, f"The embedded Redis did not start within {timeout_s:g} s")
 
 
@@ -109,20 +106,14 @@ def _prepare(folder: Path) -> None:
         raise NotConfigured(f"The directory for the embedded Redis cannot be used: {error}.") from None
 
 
-def _run_of(folder: str) -> str | None:
-    """Return the directory of the sockets, if it is one that only this user can have made."""
+def _join(folder: str, until: float) -> Embedded | None:
+    """Return a hold on the server once it is ready. None: there is no starter, or it is just stopping."""
     try:
         run = Path(folder, server.WHERE).read_text()
         found = os.lstat(run)
     except OSError:
         return None
-    return run if stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() else None
-
-
-def _join(folder: str, until: float) -> Embedded | None:
-    """Return a hold on the server once it is ready. None: there is no starter, or it is just stopping."""
-    run = _run_of(folder)
-    if run is None:
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
         return None
     hold = socket.socket(socket.AF_UNIX)
     try:
@@ -143,32 +134,32 @@ def _join(folder: str, until: float) -> Embedded | None:
     return None
 
 
-def _found(folder: str, end: str) -> subprocess.Popen[bytes]:
+def _run_starter(folder: str, end: str) -> subprocess.Popen[bytes]:
     """Run a starter. It counts this process as a user until its standard input is closed."""
     binary = find_server(at_least=_written_by(folder))
     version = "{}.{}".format(*(version_of(binary) or OLDEST))
     command = [sys.executable, "-I", "-S", server.__file__, folder, binary, version, end]
     with open(os.path.join(folder, server.WARDEN_LOG), "ab") as log:
-        founding = subprocess.Popen(  # noqa: S603
+        starter = subprocess.Popen(  # noqa: S603
             command, stdin=subprocess.PIPE, stdout=log, stderr=log, cwd="/", start_new_session=True
         )
     try:
-        founding.wait(_SPAWN_TIMEOUT_S)
+        starter.wait(_SPAWN_TIMEOUT_S)
     except subprocess.TimeoutExpired:
-        founding.kill()
-        founding.wait()
-    if founding.returncode != 0:
-        if founding.stdin is not None:
-            founding.stdin.close()
+        starter.kill()
+        starter.wait()
+    if starter.returncode != 0:
+        if starter.stdin is not None:
+            starter.stdin.close()
         raise _failure(folder, "The process that runs the embedded Redis could not be started")
-    return founding
+    return starter
 
 
-def _ended(founding: subprocess.Popen[bytes]) -> bool:
+def _ended(starter: subprocess.Popen[bytes]) -> bool:
     """Return whether the starter of this process is gone: no process holds the other end of the pipe."""
-    assert founding.stdin is not None
+    assert starter.stdin is not None
     poll = select.poll()
-    poll.register(founding.stdin, 0)
+    poll.register(starter.stdin, 0)
     return any(event & select.POLLERR for _, event in poll.poll(0))
 
 
