@@ -154,15 +154,16 @@ def _from_environment(name: str, variable: Variable, environ: Mapping[str, str])
     return {}
 
 
-def check_url(url: str, variable: str | None = None) -> None:
-    """Refuse a URL that cannot be read: raise `NotConfigured`. `variable`: the environment variable that it is from."""
+def check_url(url: str, is_given: bool) -> None:
+    """Refuse a URL that cannot be read: raise `NotConfigured`, which names the variable of one that is not given."""
     # Imported here, so that importing the package does not load the URL parser.
     from leasehold.redis.url import Target
 
     try:
         Target.parse(url)
     except NotConfigured as error:
-        if variable is None:
+        variable = next((key for key in variables()["url"].names if os.environ.get(key, "").strip()), None)
+        if is_given or variable is None:
             raise
         raise _unusable(variable, str(error)) from None
 
@@ -172,16 +173,6 @@ def _unusable(variable: str, reason: str) -> NotConfigured:
     error = NotConfigured(f"The environment variable {variable} is not usable: {reason}")
     error.variable = variable
     return error
-
-
-def variable_of(name: str, environ: Mapping[str, str] | None = None) -> str | None:
-    """Return the environment variable that a setting comes from, or None.
-
-    >>> variable_of("url", {"REDIS_URL": "redis://example.org"})
-    'REDIS_URL'
-    """
-    found = os.environ if environ is None else environ
-    return next((key for key in variables()[name].names if found.get(key, "").strip()), None)
 
 
 def _kind(variable: Variable) -> str:

@@ -35,7 +35,7 @@ from leasehold.core.place import Place, RunsIn
 from leasehold.core.task import TaskSpec
 from leasehold.protocols.registry import parse_protocol
 from leasehold.protocols.spec import WireProtocol
-from leasehold.settings import Settings, check_url, variable_of
+from leasehold.settings import Settings, check_url
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -109,7 +109,7 @@ class Leasehold:
             durable=durable,
         )
         engine = _engine(protocol, self.settings)
-        check_url(self.settings.url, None if url is not None else variable_of("url"))
+        check_url(self.settings.url, is_given=url is not None)
         self._client = Client(self.settings, engine, runner or Connections(self.settings))
         self._tasks: dict[str, Task[Any, Any, Any]] = {}
         self._handlers: dict[str, RawHandler] = {}

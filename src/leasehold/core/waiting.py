@@ -76,12 +76,12 @@ def led_by(command: Command, steps: Steps[T]) -> Steps[T]:
     The wait is sent once: `WaitLost` when the connection is lost meanwhile. What the script did then is as after any
     lost reply.
     """
+    lead: Command | None = command
     try:
         call = next(steps)
-        while not isinstance(call, Invoke):
-            call = steps.send((yield call))
-        call = replace(call, lead=command)
         while True:
+            if isinstance(call, Invoke) and lead is not None:
+                call, lead = replace(call, lead=lead), None
             try:
                 reply = yield call
             except Exception as error:
