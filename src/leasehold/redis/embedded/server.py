@@ -67,7 +67,10 @@ class EmbeddedServer:
             self._selector.register(source, selectors.EVENT_READ)
 
     def run(self, binary: str, version: str) -> bool:
-        """Serve until the last user left, or until the server ends. Return whether the data is no longer needed."""
+        """Serve until the last user left, or until the server ends.
+
+        Return whether the data is no longer needed: the server was ready, and its users left by themselves.
+        """
         self._process = process = self._start(binary)
         while process.poll() is None:
             if not self._is_ready and self._answers():
@@ -76,7 +79,7 @@ class EmbeddedServer:
                 self._tell(READY)
             is_used = len(self._selector.get_map()) > 1
             if not is_used and not self._is_ready:
-                return True
+                return False
             ready = self._selector.select(_LINGER_S if self._is_ready else _PROBE_S)
             if not ready and not is_used:
                 return True
@@ -85,7 +88,7 @@ class EmbeddedServer:
         say("the server ended unexpectedly" if self._is_ready else "the server could not be started")
         if not self._is_ready:
             self._tell(FAILED)
-        return not self._is_ready
+        return False
 
     def close(self) -> None:
         """Refuse new users, then stop the server. New users find no socket and run a starter of their own."""
