@@ -194,14 +194,14 @@ def test_a_redis_that_evicts_is_refused_unless_accepted(leasehold, make_server):
     assert "WARNING check_failed about=eviction found='Redis may delete jobs" in accepted.err
 
 
-def test_a_wrong_password_is_said_and_not_shown(command, make_server):
+def test_a_wrong_password_is_said_and_not_shown(leasehold, make_server):
     server = make_server(args=["--requirepass", "right-s3cret"], password="right-s3cret")
     wrong = server.url.replace("right", "wrong")
     for command in (["worker", "jobs:app"], ["info"]):
-        message = command(*command, url=wrong).end(expect=1).err
+        message = leasehold(*command, url=wrong).end(expect=1).err
         assert "refused access" in message
         assert "s3cret" not in message
-    assert command("info", url=server.url).end().out
+    assert leasehold("info", url=server.url).end().out
 
 
 def test_an_embedded_redis_is_shared_by_path(leasehold, tmp_path):
