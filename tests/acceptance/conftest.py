@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
@@ -19,7 +20,7 @@ import pytest
 from leasehold import Leasehold as App
 from tests.support.command import Ended, call
 from tests.support.forkserver import Child, Forkserver
-from tests.support.processes import workers
+from tests.support.processes import children, workers
 
 SOURCE = Path(__file__).parents[2] / "src"
 LIMIT_S = 60.0
@@ -89,7 +90,12 @@ class Run:
         return self
 
     def close(self) -> None:
+        """Kill what is left, the workers too: without their parent they would let running jobs finish."""
+        left = [] if self.process.poll() is not None else children(self.process.pid)
         self.process.kill()
+        for pid in left:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         self.process.wait(LIMIT_S)
         for reader in self._readers:
             reader.join(LIMIT_S)
