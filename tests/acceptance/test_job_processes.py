@@ -137,7 +137,7 @@ def test_it_goes_with_middleware_hooks_logs_and_jobs_that_enqueue_jobs(leasehold
 def test_when_the_app_cannot_be_loaded_there_its_jobs_are_parked_and_the_others_go_on(leasehold, app, redis_url):
     job = app.tasks["sulky.work"].enqueue(4)
     run = leasehold("worker", "sulky:app", url=redis_url)
-    run.wait_for("processes_unavailable")
+    run.wait_for("parked=1")
     assert app.tasks["sulky.other"].enqueue(7).result(timeout=60) == 108
     run.signal(signal.SIGTERM).end()
     assert "RuntimeError: not here" in run.err

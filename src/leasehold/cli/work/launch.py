@@ -1,7 +1,6 @@
 """The program of a job process, which `leasehold worker` starts for tasks with `run_in="process"`. Not for users.
 
-It loads the app by the same MODULE:APP that the worker was given on its command line, and takes nothing but a task's
-name and a payload from the line to it.
+It loads the app by the same MODULE:APP as its worker. Jobs only name a task; they cannot name a module.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ FAILED: Final = 1
 
 
 def launch(app: str) -> Launch:
-    """How the worker of this app starts its job processes. They log as this process does now."""
+    """Return how the worker of this app starts its job processes. They log as this process does now."""
     logger = logging.getLogger()
     form = "json" if any(isinstance(one.formatter, JsonFormatter) for one in logger.handlers) else "human"
     words = command_of("leasehold.cli.work.launch", app, str(logger.level), form)
@@ -36,8 +35,8 @@ def launch(app: str) -> Launch:
 def main(words: Sequence[str]) -> None:
     target, level, form, descriptor = words
     ignore_signals()
-    line = WorkerChannel(socket.socket(fileno=int(descriptor)))
-    sys.path[:] = map(os.fsdecode, line.begin().path)
+    channel = WorkerChannel(socket.socket(fileno=int(descriptor)))
+    sys.path[:] = map(os.fsdecode, channel.begin().path)
     handler = StderrHandler()
     handler.setFormatter(formatter(form))
     logging.basicConfig(level=int(level), handlers=[handler])
@@ -47,7 +46,7 @@ def main(words: Sequence[str]) -> None:
     except UserError as error:
         tell(error.format_message())
         sys.exit(FAILED)
-    serve(line, app.specs, app.layers)
+    serve(channel, app.specs, app.layers)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""Inside a job process: takes one job after the other from the line, runs its handler, and says what came of it.
+"""The program of a job process: takes one job after the other from its channel, runs it, and sends the outcome.
 
-A sync handler runs in the main thread, an async one on a loop that stays from job to job, as in a worker.
+A sync handler runs in the main thread, an async one on an event loop that all jobs share, as in a worker.
 """
 
 from __future__ import annotations
@@ -35,67 +35,64 @@ from leasehold.runtime.jobs.job import Job, JobServices
 _PAGES: Final = Path("/proc/self/statm")
 
 
-class Inside:
-    """Serves one line. `run` returns when the worker says that no more comes.
+class JobRunner:
+    """Runs the jobs of one channel. `run` returns when no more jobs follow."""
 
-    Inside(line, app.specs(), app.layers).run()
-    """
-
-    def __init__(self, line: WorkerChannel, specs: Iterable[TaskSpec], middleware: Sequence[Middleware] = ()) -> None:
-        self._known = Routes(map(Layers(middleware).around, specs))
-        self._line = line
+    def __init__(self, channel: WorkerChannel, specs: Iterable[TaskSpec], middleware: Sequence[Middleware]) -> None:
+        self._routes = Routes(map(Layers(middleware).around, specs))
+        self._channel = channel
         self._own = ForkGuard()
         self._context = copy_context()
         self._recursion = sys.getrecursionlimit()
-        self._judged: Outcomes = []
+        self._outcomes: Outcomes = []
         self._caller = Caller(random.random, time.monotonic)
         self._lock = threading.Lock()
         self._held: Held | None = None
         self._task: asyncio.Task[None] | None = None
         self._number = 0
-        line.cancel = self._cancel
+        channel.cancel = self._cancel
 
     def run(self) -> None:
         with asyncio.Runner(loop_factory=HandlerLoop) as runner:
             loop = runner.get_loop()
-            reach = JobServices(
+            services = JobServices(
                 loop, time.monotonic, random.random, self._extend, self._progress, _no_batch, self._extend_now
             )
-            self._line.send(Ready())
-            while (order := self._line.next()) is not None:
-                outcome = self._one(order, reach, runner)
+            self._channel.send(Ready())
+            while (order := self._channel.next()) is not None:
+                outcome = self._run_job(order, services, runner)
                 self._own.end_clone()
-                self._tidy()
-                self._line.done(Done(order.number, outcome))
+                self._reset()
+                self._channel.done(Done(order.number, outcome))
 
-    def _one(self, order: RunJob, reach: JobServices, runner: asyncio.Runner) -> Outcome:
+    def _run_job(self, order: RunJob, services: JobServices, runner: asyncio.Runner) -> Outcome:
         lease, now = order.lease, time.monotonic()
-        record, spec = lease.record, self._known.route(lease)
-        if spec is None:  # the app is not what it was when the worker loaded it
+        record, spec = lease.record, self._routes.route(lease)
+        if spec is None:  # the app has changed since the worker loaded it
             return Unroutable()
         held = Held(lease, (record.queue, record.id, lease.token), spec, now)
         held.persistent, held.cancelled, held.phase = record.shape.persistent, order.cancelled, Phase.RUNNING
         held.started_at, held.timeout_s = now, order.left_s
         if order.left_s is not None:
             held.ends_at = now + order.left_s
-        held.job = Job(held, reach)
+        held.job = Job(held, services)
         with self._lock:
             self._held, self._task, self._number = held, None, order.number
-        judged = self._call(held, runner)
+        outcomes = self._call(held, runner)
         with self._lock:
             self._held = None
-        return judged[0][1] if judged else Released()
+        return outcomes[0][1] if outcomes else Released()
 
     def _call(self, held: Held, runner: asyncio.Runner) -> Outcomes:
         context = self._context.copy()
         with memory_limit(held.spec.max_memory):
             if not held.spec.is_async:
                 return context.run(self._caller.in_thread, held)
-            self._judged = []
-            # A cancellation that comes when the handler has just ended is for nobody.
+            self._outcomes = []
+            # A cancellation may come when the handler has just ended.
             with contextlib.suppress(asyncio.CancelledError):
                 runner.run(self._on_loop(held), context=context)
-            return self._judged
+            return self._outcomes
 
     async def _on_loop(self, held: Held) -> None:
         task = asyncio.current_task()
@@ -107,71 +104,70 @@ class Inside:
         with kept_running():
             await self._caller.on_loop(held, self._on_loop_ended)
 
-    def _on_loop_ended(self, run: Held | Batch, judged: Outcomes, at: float) -> None:
-        self._judged = judged
+    def _on_loop_ended(self, run: Held | Batch, outcomes: Outcomes, at: float) -> None:
+        self._outcomes = outcomes
 
     def _cancel(self, number: int, reason: str) -> None:
-        """From the line's thread."""
+        """Called in the thread of the channel."""
         with self._lock:
             if self._held is None or self._number != number:
                 return
             self._held.cancelled = reason
-            task = self._task
-            if task is not None:
+            if self._task is not None:
                 with contextlib.suppress(RuntimeError):  # the loop is closed
-                    task.get_loop().call_soon_threadsafe(task.cancel)
+                    self._task.get_loop().call_soon_threadsafe(self._task.cancel)
 
     async def _extend(self, held: Held, ms: int) -> bool:
-        return self._extended(held, ms, await asyncio.wrap_future(self._line.extend(self._number, ms)))
+        return self._extended(held, ms, await asyncio.wrap_future(self._channel.extend(self._number, ms)))
 
     def _extend_now(self, held: Held, ms: int) -> bool:
-        return self._extended(held, ms, self._line.extend(self._number, ms).result())
+        return self._extended(held, ms, self._channel.extend(self._number, ms).result())
 
-    def _extended(self, held: Held, ms: int, ours: bool) -> bool:
-        if ours:
+    def _extended(self, held: Held, ms: int, is_held: bool) -> bool:
+        if is_held:
             held.timeout_s, held.ends_at = None, time.monotonic() + ms / limits.SECOND
         else:
             held.phase = Phase.LOST
-        return ours
+        return is_held
 
     def _progress(self, held: Held, progress: Progress) -> None:
         if held is self._held:
-            self._line.report(self._number, progress)
+            self._channel.report(self._number, progress)
 
-    def _tidy(self) -> None:
-        """What a handler may leave behind that would be the next one's death."""
+    def _reset(self) -> None:
+        """Undo what a handler may have changed that would end the next one."""
         signal.setitimer(signal.ITIMER_REAL, 0)
         if sys.getrecursionlimit() != self._recursion:
             sys.setrecursionlimit(self._recursion)
 
 
 def ignore_signals() -> None:
-    """Ctrl-C and `kill` may reach the whole service: it is the worker that decides when to stop.
+    """Ignore signals that may reach the whole service (Ctrl-C, `kill`): the worker decides when to stop.
 
-    Not SIG_IGN, which what handlers start would inherit. In a child that a handler forked they act as they should.
+    Not by SIG_IGN, which programs that handlers start would inherit. A child that a handler forked reacts as usual.
     """
     own = os.getpid()
 
-    def came(number: int, _frame: object) -> None:
+    def received(number: int, _frame: object) -> None:
         if os.getpid() != own:
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
 
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, came)
+        signal.signal(number, received)
 
 
 @contextlib.contextmanager
-def memory_limit(most: int) -> Iterator[None]:
-    """Let this process take so many bytes more than it has; 0: no limit. Beyond that there is a `MemoryError`."""
-    if not most:
+def memory_limit(extra: int) -> Iterator[None]:
+    """Let this process allocate at most `extra` bytes; 0: no limit. Beyond that it gets a `MemoryError`."""
+    if not extra:
         yield
         return
     import resource  # not on every system
 
     has = int(_PAGES.read_text().split()[0]) * resource.getpagesize()
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
-    wanted = has + most if hard == resource.RLIM_INFINITY else min(has + most, hard)
+    wanted = has + extra if hard == resource.RLIM_INFINITY else min(has + extra, hard)
     resource.setrlimit(resource.RLIMIT_AS, (wanted, hard))
     try:
         yield
@@ -179,10 +175,12 @@ def memory_limit(most: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
 
 
-def serve(line: WorkerChannel, specs: Callable[[], Iterable[TaskSpec]], middleware: Sequence[Middleware] = ()) -> None:
-    """Resolve the tasks and serve the line to its end. Whatever escapes the handlers' own walls ends this process."""
+def serve(
+    channel: WorkerChannel, specs: Callable[[], Iterable[TaskSpec]], middleware: Sequence[Middleware] = ()
+) -> None:
+    """Resolve the tasks and run the jobs of the channel to its end. An error outside of handlers ends this process."""
     try:
-        Inside(line, specs(), middleware).run()
+        JobRunner(channel, specs(), middleware).run()
     except BaseException:
         import traceback
 
