@@ -37,7 +37,7 @@ def test_the_end_of_the_log_does_not_wait_for_a_blocked_stderr(monkeypatch: pyte
     assert handler.lines == ["a line"] or not is_open
 
 
-def test_lines_are_dropped_while_no_program_reads_the_pipe() -> None:
+def test_lines_are_dropped_and_counted_while_no_program_reads_the_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
     while True:
@@ -49,7 +49,10 @@ def test_lines_are_dropped_while_no_program_reads_the_pipe() -> None:
     handler = StderrHandler(writing, stall_ms=1)
     with open(writing, "w") as stream, open(reading, "rb", buffering=0) as reader:
         handler.setStream(stream)
-        handler.emit(logging.makeLogRecord({"msg": "lost"}))
+        monkeypatch.setattr(logging.getLogger(), "handlers", [handler])
+        logging.getLogger("leasehold.worker").error("lost")
         reader.read(1 << 20)
-        handler.emit(logging.makeLogRecord({"msg": "written"}))
-        assert reader.read(100) == b"written\n"
+        logging.getLogger("leasehold.worker").error("written")
+        notice, line = reader.read(1000).decode().splitlines()
+    assert "dropped=1" in notice
+    assert line == "written"

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from logging.handlers import QueueHandler, QueueListener
 from typing import Final
 
+from leasehold.runtime.log import log_event
 from leasehold.runtime.observe.format import formatter
 from leasehold.settings import Settings
 
@@ -27,14 +28,18 @@ class StderrHandler(logging.StreamHandler):  # type: ignore[type-arg]
     def __init__(self, descriptor: int = 2, stall_ms: int = STALL_MS) -> None:
         super().__init__(sys.stderr)
         self._stall_ms = stall_ms
-        self._is_stalled = False
+        self._dropped = 0
         self._poll = select.poll()
         self._poll.register(descriptor, select.POLLOUT)
 
     def emit(self, record: logging.LogRecord) -> None:
-        self._is_stalled = not self._poll.poll(0 if self._is_stalled else self._stall_ms)
-        if not self._is_stalled:
-            super().emit(record)
+        if not self._poll.poll(0 if self._dropped else self._stall_ms):
+            self._dropped += 1
+            return
+        dropped, self._dropped = self._dropped, 0
+        if dropped:
+            log_event("log_restored", dropped=dropped)
+        super().emit(record)
 
 
 def set_up_logging(level: str, form: str | None = None) -> None:
