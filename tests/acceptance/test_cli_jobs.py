@@ -110,7 +110,9 @@ def test_cursor_by_cursor_while_jobs_end_and_others_come(app, run):
     assert sorted(seen) == sorted(f"job{number}" for number in range(60))
     assert len(rows(run(*names[:4], *after)[0])) == 1 + len(shown["jobs"])
     _, err = run("jobs", "emails", "--state", "failed", *after, expect=2)
-    assert err.startswith("Error: after is the cursor of a page of cancelled jobs")
+    assert err.startswith(
+        "Error: after must be the cursor of a page of these jobs, got one of a page of cancelled jobs"
+    )
 
 
 def test_a_lane_is_looked_for_in_a_bounded_part_of_a_state(app, monkeypatch):

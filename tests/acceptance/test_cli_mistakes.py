@@ -214,7 +214,7 @@ def test_to_look_makes_no_embedded_redis(command, tmp_path, path):
         ("jobs q --state lost", ["--state", "'lost'"]),
         ("jobs q --offset 20", ["--offset goes with --state"]),
         ("jobs q --after x", ["--after goes with --state"]),
-        ("jobs q --state failed --after x", ["after is 'x'", "the cursor of a page"]),
+        ("jobs q --state failed --after x", ["after must be the whole cursor of a page", "'x'"]),
         ("jobs q --state failed --after x --offset 1", ["--offset and --after do not go together"]),
         ("jobs q --limit 0", ["--limit"]),
         ("jobs q --limit 1001", ["--limit", "1000"]),

@@ -46,7 +46,7 @@ def encode_json(value: object) -> bytes:
         check_plain(value)
         return write(value)
     except Misfit as exc:
-        raise PayloadInvalid(f"The value cannot be encoded as JSON: {exc}.") from None
+        raise PayloadInvalid(f"The payload cannot be encoded as JSON: {exc}.") from None
 
 
 def decode_json(data: bytes) -> Any:

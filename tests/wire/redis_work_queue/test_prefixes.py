@@ -48,5 +48,5 @@ def test_a_prefix_that_cannot_be_written_is_refused() -> None:
 
 def test_queues_may_be_left_out() -> None:
     assert RedisWorkQueue("jobs", queues=None).text == "redis-work-queue:jobs"
-    with pytest.raises(InvalidArgument, match="queues is a list"):
+    with pytest.raises(InvalidArgument, match="queues must be a dict"):
         RedisWorkQueue("jobs", queues=["a"])  # type: ignore[arg-type]
