@@ -1,10 +1,13 @@
 """An empty environment with the built wheel, as users have it after `pip install leasehold`."""
 
+import fcntl
 import os
 import shutil
 import subprocess
 import sys
 import venv
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -27,10 +30,28 @@ def run(*command: str | Path, cwd: Path, expect: int = 0, **variables: str) -> s
     return done.stdout
 
 
+@contextmanager
+def made_once(factory: pytest.TempPathFactory, name: str) -> Iterator[Path]:
+    """Yield a folder that all test processes of this run share. The first of them makes it; the others wait."""
+    base = factory.getbasetemp()
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    with (shared / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield shared / name
+
+
 @pytest.fixture(scope="session")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A wheel built from a copy of the sources, so that nothing is left in the checkout."""
-    copy = tmp_path_factory.mktemp("source")
+    with made_once(tmp_path_factory, "wheel") as copy:
+        if not copy.exists():
+            copy.mkdir()
+            _build(copy)
+    (built,) = (copy / "dist").glob("*.whl")
+    return built
+
+
+def _build(copy: Path) -> None:
     for name in ("src", "pyproject.toml", "LICENSE", "README.md"):
         source = ROOT / name
         if source.is_dir():
@@ -38,8 +59,6 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
         elif source.exists():
             shutil.copy(source, copy / name)
     run(sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", copy / "dist", cwd=copy)
-    (built,) = (copy / "dist").glob("*.whl")
-    return built
 
 
 @pytest.fixture(scope="session")
@@ -49,7 +68,14 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     These have the names of all modules of the standard library. Packages bring some of them, mostly for old Pythons:
     `uuid`, `enum`, `typing`, `dataclasses`. Python finds its own first, unless site-packages comes earlier.
     """
-    folder = tmp_path_factory.mktemp("user")
+    with made_once(tmp_path_factory, "user") as folder:
+        if not folder.exists():
+            folder.mkdir()
+            _install(wheel, folder)
+    return folder / "venv" / "bin" / "leasehold"
+
+
+def _install(wheel: Path, folder: Path) -> None:
     venv.create(folder / "venv", with_pip=True)
     python = folder / "venv" / "bin" / "python"
     pip: list[str | Path] = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
@@ -65,4 +91,3 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in sys.stdlib_module_names - {"__main__"}:
         if find_spec(name) is not None:
             (packages / f"{name}.py").write_text(f"raise RuntimeError('site-packages hides the real {name}')\n")
-    return folder / "venv" / "bin" / "leasehold"

@@ -92,7 +92,9 @@ WORKER: Final[Mapping[str, LogEvent]] = {
         "Listeners or hooks are too slow; further calls are dropped.",
         "`kind`: `listener`, or `hook` (`on_failure`; error)",
     ),
-    "log_restored": LogEvent(WARNING, "stderr accepts log lines again.", "`dropped`: how many it did not accept"),
+    "log_restored": LogEvent(
+        WARNING, "The log is written again: stderr accepts its lines.", "`dropped`: how many it did not accept"
+    ),
     "events_restored": LogEvent(WARNING, "Listeners receive events again.", "`dropped`: how many they missed"),
     "process_died": LogEvent(
         WARNING, "The process that ran the job has ended.", "`how`: in which way. Info if the worker stopped it"
