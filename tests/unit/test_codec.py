@@ -21,6 +21,7 @@ from leasehold.core import limits
 from leasehold.core.codec import MAX_JSON_DEPTH, decode_json, encode_json, encode_raw, note_of
 from leasehold.core.errors import InvalidArgument, PayloadInvalid
 from leasehold.core.signature import Results, Signature
+from tests.support import untimed  # noqa: F401
 
 SECRET = "hunter2-secret"
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from leasehold.core.job import NewJob
 from leasehold.engines.redis_work_queue.records import read_record, write_data
+from tests.support import untimed  # noqa: F401
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(), lambda x: st.lists(x) | st.dictionaries(st.text(), x)
