@@ -69,7 +69,7 @@ def test_nothing_to_cancel(app, run):
     out, err = run("cancel", "emails", "one", expect=1)
     assert (out, err) == ("", "Error: Job 'one' of queue 'emails' has ended already: completed.\n")
     out, err = run("cancel", "emails", "two", expect=1)
-    assert (out, err) == ("", "Error: There is no job 'two' in queue 'emails', or its record is no longer kept.\n")
+    assert (out, err) == ("", "Error: There is no job 'two' in queue 'emails', or its record has expired.\n")
     out, err = run("cancel", "emials", "two", expect=1)
     assert out == ""
     assert "Note: Queue 'emials' is unknown" in err

@@ -233,6 +233,7 @@ def test_to_look_makes_no_embedded_redis(command, tmp_path, path):
         ("purge q --state active", ["--state", "'active'"]),
         ("purge q --state failed", ["pass --yes"]),
         ("enqueue", ["MODULE:APP and TASK", "--queue and --payload"]),
+        ("enqueue no.such:app", ["TASK after MODULE:APP"]),
         ("enqueue --payload x", ["--queue and --payload"]),
         ("enqueue jobs:app jobs.add --payload x", ["--payload goes with a queue"]),
         ("enqueue jobs:app jobs.ad", ["no task 'jobs.ad'", "Did you mean 'jobs.add'?"]),

@@ -62,8 +62,9 @@ def test_twins(owner: type, name: str) -> None:
     ours, theirs = inspect.signature(vars(owner)[name]), inspect.signature(twin)
     assert list(ours.parameters.values()) == list(theirs.parameters.values())
     if f"{owner.__name__}.{name}" not in OTHER_ANSWERS:
-        assert ours.return_annotation == theirs.return_annotation
+        assert ours.return_annotation == theirs.return_annotation == vars(owner)[name].__annotations__["return"]
         assert inspect.iscoroutinefunction(twin)
+        assert twin.__qualname__ == f"{owner.__name__}.a{name}"  # what Python says of a coroutine never awaited
     assert not inspect.iscoroutinefunction(vars(owner)[name])
 
 

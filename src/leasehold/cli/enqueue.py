@@ -24,6 +24,14 @@ _MAX_NAMES: Final = 10
 _MAX_DELAY_S: Final = limits.MAX_DELAY_MS / limits.SECOND
 
 
+def _check(*, app: str | None, task: str | None, queue: str | None, payload: str | None, **others: Any) -> None:
+    if task is not None and payload is not None:
+        raise click.UsageError("--payload goes with a queue and no task; arguments of a task are ARGS, in JSON.")
+    if task is None and (queue is None or payload is None):
+        missing = "MODULE:APP and TASK" if app is None else "TASK after MODULE:APP"
+        raise click.UsageError(f"Expected {missing}, or --queue and --payload for a raw payload.")
+
+
 @click.command()
 @click.argument("app", metavar="[MODULE:APP]", required=False)
 @click.argument("task", required=False)
@@ -46,7 +54,7 @@ _MAX_DELAY_S: Final = limits.MAX_DELAY_MS / limits.SECOND
     help=f"{limits.MIN_PRIORITY} to {limits.MAX_PRIORITY}; higher priorities run first. [default: 0]",
 )  # fmt: skip
 @click.option("--unique", metavar="KEY", help="Refused while another job with this key has not ended.")
-@reaching(by_argument=True)
+@reaching(by_argument=True, check=_check)
 def enqueue(
     task: str | None,
     args: tuple[str, ...],
@@ -78,14 +86,11 @@ def enqueue(
     chosen: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
     limit = app.settings.payload_limit
     if task is not None:
-        if payload is not None:
-            raise click.UsageError("--payload goes with a queue and no task; arguments of a task are ARGS, in JSON.")
         positional, named = arguments(args, limit)
         handle: JobHandle[Any] = task_of(app, task).using(**chosen, queue=queue).enqueue(*positional, **named)
-    elif queue is not None and payload is not None:
-        handle = app.queue(queue).enqueue(given(payload, limit), **chosen)
     else:
-        raise click.UsageError("Expected MODULE:APP and TASK, or --queue and --payload for a raw payload.")
+        assert queue is not None and payload is not None, "see _check"  # noqa: PT018
+        handle = app.queue(queue).enqueue(given(payload, limit), **chosen)
     conflict = None if handle.conflict is None else handle.conflict.value
     text = f"Job {handle.id!r} is in queue {handle.queue!r}."
     if not handle.created:

@@ -106,7 +106,7 @@ def _move(connections: Connections, migration: Migration, target: FullEngine, qu
                 size //= 2
                 continue
             left = _refusal(Moved(0, count, tuple(refused), tuple(unfit)), queue, to)
-            text = f"{error} {jobs_text(count)} moved before that; the others wait where they were. {left}"
+            text = f"{jobs_text(count)} moved; the others wait where they were. {error} {left}"
             raise NotDone(text.strip()) from None
         known = len(refused) + len(unfit)
         count += page.count

@@ -38,17 +38,20 @@ _APP: Final = click.option(
 )
 
 
-def reaching(*, by_argument: bool = False, any_namespace: bool = False) -> Callable[[F], F]:
+def reaching(
+    *, by_argument: bool = False, any_namespace: bool = False, check: Callable[..., None] = lambda **given: None
+) -> Callable[[F], F]:
     """Add the options of all commands that need Redis. The command gets `app` and `as_json`.
 
     `app`: the app of `--app`, or one without tasks. `by_argument`: the command has an argument `app` instead of the
     option; for this app it may create an embedded Redis. `any_namespace`: accept `--namespace` also for a protocol
-    without namespaces.
+    without namespaces. `check` gets the command line, and raises errors of it before the app is loaded.
     """
 
     def decorate(command: F) -> F:
         @functools.wraps(command)
         def run(*args: Any, app: str | None, **others: Any) -> Any:
+            check(app=app, **others)
             given = {name: value for name in _SETTINGS if (value := others.pop(name)) is not None}
             with _app_of(app, given) as opened:
                 if "namespace" in given and not any_namespace and not entry_of(opened.engine).has_namespace:
@@ -100,7 +103,7 @@ def known_job(app: Leasehold, queue: str, job_id: str, document: dict[str, Any] 
         if document is not None:
             click.echo(dump(document))
         note_unknown(app, queue)
-        raise JobNotFound(f"There is no job {job_id!r} in queue {queue!r}, or its record is no longer kept.")
+        raise JobNotFound(f"There is no job {job_id!r} in queue {queue!r}, or its record has expired.")
     return view
 
 

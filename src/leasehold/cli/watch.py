@@ -37,7 +37,7 @@ def watch(app: Leasehold, queue: str, job_id: str, *, content: bool, as_json: bo
         elif not live:
             click.echo(_line(last))
     if last is None:
-        raise JobNotFound(f"There is no job {job_id!r} in queue {queue!r}, or its record is no longer kept.")
+        raise JobNotFound(f"There is no job {job_id!r} in queue {queue!r}, or its record has expired.")
     if live:
         click.echo(jobs.describe(last, _now_ms(), content=content))
     if not last.state.ended:

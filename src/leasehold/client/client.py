@@ -135,6 +135,7 @@ def blocking(steps: Callable[Concatenate[S, P], Steps[T]]) -> Callable[Concatena
     signature = inspect.signature(steps)
     returned = signature.return_annotation.removeprefix("Steps[").removesuffix("]")
     method.__signature__ = signature.replace(return_annotation=returned)  # type: ignore[attr-defined]
+    method.__annotations__ = {**steps.__annotations__, "return": returned}
     return method
 
 
@@ -147,7 +148,9 @@ def asynchronous(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenate
         answer: T = await self._client.arun(steps(self, *args, **kwargs))
         return answer
 
-    amethod.__name__, amethod.__doc__ = f"a{method.__name__}", f"Async version of `{method.__name__}`."
+    owner, _, name = method.__qualname__.rpartition(".")
+    amethod.__name__, amethod.__qualname__ = f"a{name}", f"{owner}.a{name}"
+    amethod.__doc__ = f"Async version of `{name}`."
     return amethod
 
 

@@ -31,8 +31,8 @@ TOO_LONG: Final = "LHFULL"
 def too_long(queue: str, error: ReplyError) -> QueueFull:
     have, most, more = map(int, str(error).removeprefix(TOO_LONG).split())
     return QueueFull(
-        f"Queue {queue!r} would become too long: it has {have:,} jobs, {more:,} were to be added, its max_length is "
-        f"{most:,}. Nothing was added to it. Try again later, run more workers, or raise its max_length."
+        f"Queue {queue!r} is full: it has {have:,} of at most {most:,} jobs (max_length), and the call adds {more:,}. "
+        "Nothing was added. Try again later, run more workers, or raise its max_length."
     )
 
 
