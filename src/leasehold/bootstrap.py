@@ -7,6 +7,7 @@ may contain a module with the name of a standard one.
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 from importlib.machinery import PathFinder
@@ -28,6 +29,9 @@ def command_of(module: str, *arguments: str) -> list[str]:
 
 
 def _main() -> None:
+    if "--parent" in sys.argv:
+        # A worker process. Ctrl-C on a terminal reaches its parent too, which stops it.
+        signal.signal(signal.SIGINT, lambda *_: None)
     folder = str(FILE.parent.parent)
     # Load the package by its location: another Leasehold may come earlier on the path.
     spec = PathFinder.find_spec(FILE.parent.name, [folder])

@@ -269,7 +269,7 @@ def test_in_bulk_only_what_is_new_needs_room(world: World) -> None:
     equal = [NewJob("q", f"b{n}", b"", shape=rule) for n in range(5)]
     two = [*equal, NewJob("q", "c", b"", shape=Shape(priority=3))]
     before = world.dump()
-    with pytest.raises(QueueFull, match="has 1 of .* adds 2"):
+    with pytest.raises(QueueFull, match=r"has 1 of .* adds 2"):
         world.enqueue(two)
     assert world.dump() == before
     assert [answer.created for answer in world.enqueue(equal)] == [True, False, False, False, False]

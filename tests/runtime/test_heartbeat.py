@@ -179,6 +179,20 @@ async def test_a_job_runs_on_while_its_keeper_is_replaced():
     assert not gate.cancelled
 
 
+async def test_a_keeper_that_is_silent_when_the_last_job_ends_is_replaced():
+    engine = FakeEngine(timing=Timing(beat_ms=50, lease_ms=300, idle_wait_ms=200))
+
+    async def handler() -> None:
+        await asyncio.sleep(0.2)  # two beats are missing then: the worker claims nothing
+
+    async with Rig(handler, engine=engine) as rig:
+        rig.engine.add("a")
+        await rig.settled(1)
+        rig.engine.add("b")
+        await rig.settled(2)
+    assert rig.keeper.replaced
+
+
 async def test_reports_that_are_read_late_count():
     """A handler holds the event loop for longer than a keeper may be silent."""
     engine = FakeEngine(timing=Timing(beat_ms=50, lease_ms=200, idle_wait_ms=200))

@@ -203,3 +203,8 @@ class JobFailed(ResultError):
         self.error_type = error_type
         self.error_message = error_message
         self.traceback = traceback
+
+
+def is_away(error: Exception) -> bool:
+    """Return whether Redis does not serve this user at all. If not, it refuses a call, perhaps only for one queue."""
+    return isinstance(error, Unreachable) or (isinstance(error, AccessDenied) and error.prefix != "NOPERM")

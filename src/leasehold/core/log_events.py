@@ -61,8 +61,9 @@ WORKER: Final[Mapping[str, LogEvent]] = {
     "handler_overran": LogEvent(
         WARNING,
         "The handler outlasted its attempt; its outcome does not count. Run it in a process to end it.",
-        "`ended`: whether it has ended; until then it keeps its slot busy. "
-        "`job=kept`: the lane of the job waits for the handler, and the keeper releases the job after a stop",
+        "`ended`: whether it has ended; until then it keeps its slot busy. `kind`: where it runs. `job=given up`: the "
+        "worker settles the job, or has lost it. `job=kept`: the lane of the job waits for the handler, and the keeper "
+        "releases the job after a stop",
     ),
     "machine_reserved": LogEvent(
         INFO,

@@ -88,7 +88,7 @@ class HealthOutputs:
         if file is not None:
             folder = os.path.dirname(file) or "."
             if not os.path.isdir(folder) or os.path.isdir(file):
-                raise invalid("The health file", "a path in a folder", repr(file))
+                raise invalid("The health file", "a path in a folder that exists", repr(file))
             if not os.access(folder, os.W_OK | os.X_OK):
                 raise invalid("The health file", "in a folder that this user may write to", repr(file))
         return cls(file, None if port is None else _address(port))

@@ -6,7 +6,7 @@ import logging
 from typing import Final, TypeAlias
 
 from leasehold.core import limits
-from leasehold.core.errors import RedisError
+from leasehold.core.errors import RedisError, is_away
 from leasehold.core.job import Lease, Leased, Refused, together
 from leasehold.core.outcome import Broken, Unroutable
 from leasehold.runtime.context import WorkerContext
@@ -14,7 +14,6 @@ from leasehold.runtime.executor import Executor
 from leasehold.runtime.handlers.routes import UNROUTABLE, Routes
 from leasehold.runtime.jobs.suspects import Suspects
 from leasehold.runtime.log import Once, log_event
-from leasehold.runtime.loops import is_away
 from leasehold.runtime.round_robin import WeightedRoundRobin
 from leasehold.runtime.settler import Settler
 from leasehold.runtime.waiting import WorkWaiter

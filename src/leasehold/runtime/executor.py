@@ -61,7 +61,7 @@ class Executor:
     def release_doubtful(self) -> None:
         """Release leases that have not started and that another worker may hold by now: their heartbeats were late."""
         if doubtful := self._inflight.take_pending(lambda held: not self._may_start(held)):
-            log_event("jobs_released", jobs=len(doubtful), reason="no heartbeat")
+            log_event("jobs_released", released=len(doubtful), reason="no heartbeat")
             self._settler.release(doubtful)
 
     def _start(self, run: Held | Batch, now: float) -> None:

@@ -132,7 +132,7 @@ class Fetcher:
             return
         if stuck := self._inflight.take_stuck(now):
             self._settler.release(stuck)
-            log_event("jobs_released", logging.DEBUG, jobs=len(stuck), reason="all slots are busy")
+            log_event("jobs_released", logging.DEBUG, released=len(stuck), reason="all slots are busy")
 
     async def _idle(self, next_ms: int | None) -> None:
         """Wait until a claim may bring jobs."""

@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 
 from leasehold.core import limits
 from leasehold.core.backoff import Pauses
-from leasehold.core.errors import AccessDenied, RedisError, Unreachable
+from leasehold.core.errors import AccessDenied, RedisError, Unreachable, is_away
 from leasehold.core.steps import Steps
 from leasehold.runtime.forks import ForkGuard
 from leasehold.runtime.log import Once, brief, log_event
@@ -157,8 +157,3 @@ async def unsupervised(name: str, run: Callable[[], Awaitable[None]]) -> None:
         await run()
     except SystemExit as error:
         raise LoopFailed(f"The {name} loop raised SystemExit.") from error
-
-
-def is_away(error: Exception) -> bool:
-    """Whether Redis does not serve this user at all. Else it refuses this call, perhaps only for one queue."""
-    return isinstance(error, Unreachable) or (isinstance(error, AccessDenied) and error.prefix != "NOPERM")

@@ -200,10 +200,11 @@ class Worker:
         self._stop.set()
 
     async def _watch(self) -> None:
-        """While any job is held, check timeouts, stuck jobs and the keeper every `WATCH_MS`."""
+        """Check timeouts, stuck jobs and the keeper every `WATCH_MS`, while jobs are held or no keeper reports."""
         parts, inflight, tick = self._parts, self._context.inflight, WATCH_MS / limits.SECOND
         while True:
-            if inflight.empty:
+            # Without a keeper nothing is claimed, so a silent one must be noticed also when no job is held.
+            if inflight.empty and self._context.intake.is_kept.is_set():
                 inflight.occupied.clear()
                 await inflight.occupied.wait()
             before = self._env.clock()

@@ -14,7 +14,7 @@ import msgspec
 
 from leasehold.core import limits
 from leasehold.core.engine import Alone, CancelAsked, Feature, HeartbeatReply, Maintained, Timing
-from leasehold.core.errors import InvalidArgument, LeaseholdError, QueueFull, Unreachable
+from leasehold.core.errors import InvalidArgument, LeaseholdError, QueueFull, is_away
 from leasehold.core.job import (
     Dropped,
     Enqueued,
@@ -143,13 +143,10 @@ class ScriptedEngine(Scripted):
             try:
                 claim = self._claim(queue, worker, wanted, lease_ms, slots, most, alone)
                 got = yield from checking_layout(queue, claim)
-            except Unreachable:
-                # The leases from the queues before must reach the worker.
-                if leases:
-                    break
-                raise
             except LeaseholdError as error:
-                if len(queues) == 1:
+                if leases and is_away(error):
+                    break  # the leases from the queues before must reach the worker
+                if len(queues) == 1 or is_away(error):
                     raise
                 refused.append(Refused(queue, str(error)))
                 continue

@@ -1,0 +1,38 @@
+"""A claim from several queues, when Redis refuses one of them, or the user."""
+
+from __future__ import annotations
+
+import pytest
+
+from leasehold.core.errors import AccessDenied, LeaseholdError, WrongState
+from leasehold.core.job import Leased
+from leasehold.core.steps import Draw, Nonce
+from leasehold.engines.native import NativeEngine
+
+
+def denied(prefix: str) -> AccessDenied:
+    error = AccessDenied("Redis refused access.")
+    error.prefix = prefix
+    return error
+
+
+def claim(error: LeaseholdError) -> Leased:
+    """Claim from the queues a and b, each of which meets the error."""
+    steps = NativeEngine("shop").lease("w", ["a", "b"], 1)
+    call = next(steps)
+    try:
+        while True:
+            call = steps.send(Nonce("s", 1)) if isinstance(call, Draw) else steps.throw(error)
+    except StopIteration as stop:
+        answer: Leased = stop.value
+        return answer
+
+
+@pytest.mark.parametrize("error", [WrongState("A key holds data of the wrong type."), denied("NOPERM")])
+def test_a_refused_queue_leaves_the_others(error: LeaseholdError) -> None:
+    assert [refused.queue for refused in claim(error).refused] == ["a", "b"]
+
+
+def test_a_refused_user_is_refused_as_a_whole() -> None:
+    with pytest.raises(AccessDenied):
+        claim(denied("WRONGPASS"))
