@@ -189,8 +189,8 @@ def test_migrate_fills_the_room_that_there_is(bench: Bench, cli: Cli) -> None:
     bench.run(native.configure("images", max_length=5))
     bench.put(*(f"i{n}" for n in range(7)))
     _, err = cli("migrate", "default", "--to", "images", "--namespace", "shop", "--yes", expect=1)
-    assert "max_length is 5" in err
-    assert "5 jobs moved before that; the others wait where they were." in err
+    assert "5 of at most 5 jobs (max_length)" in err
+    assert "5 jobs moved; the others wait where they were." in err
     assert bench.queue() == [b"i5", b"i6"]
 
 
@@ -200,7 +200,7 @@ def test_migrate_into_a_full_queue_names_what_cannot_move_at_all(bench: Bench, c
     bench.run(native.configure("images", max_length=3))
     bench.put(*(f"i{n}" for n in range(7)))
     _, err = cli("migrate", "default", "--to", "images", "--namespace", "shop", "--yes", expect=1)
-    assert "2 jobs moved before that" in err
+    assert "2 jobs moved; the others wait" in err
     assert "the id is taken in queue 'images'" in err
     assert "the first is 'i0'" in err
 

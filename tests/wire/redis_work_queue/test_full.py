@@ -71,7 +71,7 @@ def test_a_migration_says_what_became_of_the_items(full: Bench, capsys: pytest.C
         commands, ["migrate", "default", "--yes", "--protocol", f"redis-work-queue:{P}", "--url", full.server.url]
     )
     assert status == 1
-    assert "0 jobs moved before that; the others wait where they were." in capsys.readouterr().err
+    assert "0 jobs moved; the others wait where they were." in capsys.readouterr().err
     assert full.queue() == [b"a", b"b", b"c", b"lost"]
 
 

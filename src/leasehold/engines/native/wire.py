@@ -32,7 +32,7 @@ def too_long(queue: str, error: ReplyError) -> QueueFull:
     have, most, more = map(int, str(error).removeprefix(TOO_LONG).split())
     return QueueFull(
         f"Queue {queue!r} is full: it has {have:,} of at most {most:,} jobs (max_length), and the call adds {more:,}. "
-        "Nothing was added. Try again later, run more workers, or raise its max_length."
+        "Nothing was added to it. Try again later, run more workers, or raise its max_length."
     )
 
 
