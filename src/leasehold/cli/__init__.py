@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 COMMANDS: Final = {
     "worker": "Run the jobs of an app until told to stop.",
-    "dev": "Run a worker for development: with a Redis of its own, started anew on changes.",
+    "dev": "Run a worker for development: with a Redis of its own, restarted on changes.",
     "info": "Show queues and workers, or one queue and its lanes.",
     "jobs": "List the jobs of a queue, by their states.",
     "job": "Show one job: its progress, times, error.",

@@ -73,8 +73,8 @@ def enqueue(
     pg_dump shop | leasehold enqueue --queue dumps --payload -
 
     ARGS is JSON: an array of positional arguments, an object of named ones, or one of each; `-` stands for stdin. They
-    are checked against the signature and the type hints of the task, before anything is sent. What an option does not
-    say is as the task has it. Arguments on a command line can be seen by others on the machine, in `ps`.
+    are checked against the signature and the type hints of the task, before anything is sent. Options left out are
+    those of the task. Arguments on a command line can be seen by others on the machine, in `ps`.
 
     A raw payload goes as it is to the handler of its queue. MODULE:APP may stand alone then: the app says where Redis
     is.

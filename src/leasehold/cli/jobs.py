@@ -62,7 +62,7 @@ class Found:
     "--offset", type=click.IntRange(0, limits.PAGE_OFFSET_MAX), metavar="N",
     help="Skip this many jobs at the beginning; needs --state.",
 )  # fmt: skip
-@click.option("--after", metavar="CURSOR", help="Go on behind an earlier page; goes with --state.")
+@click.option("--after", metavar="CURSOR", help="Continue after an earlier page; needs --state.")
 @reaching()
 def jobs(
     queue: str,
@@ -84,9 +84,9 @@ def jobs(
 
     Jobs that wait come in the order in which they will run, those that have ended the newest first. Of each lane only
     the next job stands among the ready ones; --lane shows all that wait in it. For other states --lane looks through
-    10,000 jobs. Nothing is changed. A page says which CURSOR is behind it, in JSON `next`: while jobs come and go, the
-    next page begins with the job that follows. --offset counts from the beginning each time, and so may repeat jobs or
-    leave some out.
+    10,000 jobs. Nothing is changed. Each page ends with the CURSOR of the next one, `next` in JSON: while jobs come and
+    go, the next page begins with the job that follows. --offset counts from the beginning each time, and so may repeat
+    jobs or leave some out.
 
     Exit status: 0 done; 1 Redis could not be reached; 2 the command line or a setting is wrong.
     """

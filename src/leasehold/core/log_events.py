@@ -202,7 +202,9 @@ PARENT: Final[Mapping[str, LogEvent]] = {
     ),
     "worker_process_killed": LogEvent(WARNING, "The worker process did not stop in time; the parent killed it."),
     "restart_started": LogEvent(
-        INFO, "New processes replace the old ones.", "`files`: how many have changed, `one` of them"
+        INFO,
+        "New processes replace the old ones.",
+        "`processes`: how many, one after the other. Or `files`: how many have changed, `one` of them",
     ),
     "restart_failed": LogEvent(
         ERROR, "The rolling restart has stopped, because a new process did not start; the old ones continue."

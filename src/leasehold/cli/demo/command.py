@@ -32,7 +32,7 @@ _NOT_THE_LIBRARY: Final = frozenset({"site-packages", "dist-packages", "__pycach
     metavar="[DIR]",
     type=click.Path(exists=True, file_okay=False, readable=True, path_type=Path),
 )
-@click.option("as_json", "--json", is_flag=True, help="Print the report as JSON; what goes on is told on stderr.")
+@click.option("as_json", "--json", is_flag=True, help="Print the report as JSON, and the progress on stderr.")
 def demo(directory: Path | None, as_json: bool) -> Exit:
     """See it work: one job per file below DIR, two workers, one of them killed.
 

@@ -49,7 +49,7 @@ def run_child(name: str, options: WorkerOptions, *, parent: int, url: str | None
         os.environ["LEASEHOLD_URL"] = url
     app = load(name)
     if url is not None and app.settings.url != url:
-        raise UserError(f"{name} says itself where its Redis is, so --url cannot. Leave out one of the two.")
+        raise UserError(f"{name} sets the URL of its Redis, so --url cannot. Leave out one of the two.")
     _check_queues(app, options.queues, options.weights)
     # Whatever loop the app prefers is for its own code.
     try:

@@ -42,11 +42,11 @@ def dev(
     concurrency: int,
     log_level: str,
 ) -> None:
-    """Run a worker for development: with a Redis of its own, started anew on changes.
+    """Run a worker for development: with a Redis of its own, restarted on changes.
 
     MODULE:APP names a Leasehold, as for `leasehold worker`. When neither LEASEHOLD_URL nor REDIS_URL is set, the app
-    gets an embedded Redis with its data in .leasehold in the current directory; an app that says itself where its Redis
-    is keeps that. When *.py files below the current directory change, running jobs have a moment to end, and the worker
+    gets an embedded Redis with its data in .leasehold in the current directory; an app with a URL of its own
+    keeps it. When *.py files below the current directory change, running jobs have a moment to end, and the worker
     starts with the new code. Ctrl-C ends all.
 
     Needs `pip install 'leasehold[reload]'`, and `leasehold[embedded]` or a redis-server for the Redis.

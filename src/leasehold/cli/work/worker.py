@@ -43,35 +43,39 @@ _OF_PARENT: Final = frozenset({"processes", "reload", "health_file", "health_por
     show_default=True, help="How many jobs may run at one time.",
 )  # fmt: skip
 @click.option(
-    "--burst", is_flag=True, help="Stop when nothing is ready. What waits for its time, as a retry does, is left."
+    "--burst",
+    is_flag=True,
+    help="Stop when no job is ready. Delayed jobs and retries that are not due stay in the queue.",
 )
 @click.option(
     "--grace", type=click.FloatRange(0, limits.DAY / limits.SECOND), default=limits.STOP_GRACE_MS / limits.SECOND,
-    metavar="SECONDS", show_default=True, help="How long running jobs may go on after a stop was asked for.",
+    metavar="SECONDS", show_default=True, help="How long running jobs may continue after a stop.",
 )  # fmt: skip
 @click.option(
     "--processes", type=click.IntRange(1, MAX_PROCESSES), default=1, metavar="N", show_default=True,
-    help="Run so many worker processes, each with --concurrency slots. One that dies is replaced at once.",
+    help="How many worker processes run, each with --concurrency slots. One that dies is replaced at once.",
 )  # fmt: skip
 @click.option(
     "--max-jobs", type=click.IntRange(1, MAX_RECYCLE_JOBS), metavar="N",
-    help="Replace a process after about N jobs. It finishes what it runs, while the next one works already.",
+    help="Replace a process after about N jobs. It finishes its running jobs while the next one works.",
 )  # fmt: skip
 @click.option(
     "--max-memory", type=click.IntRange(1, MAX_RECYCLE_MB), metavar="MB",
-    help="Replace a process that has grown larger than this, in the same way.",
+    help="Replace a process that uses more memory than this, in the same way.",
 )  # fmt: skip
 @click.option(
     "--reload", is_flag=True,
-    help="Start anew when *.py files below the current directory change. Needs `pip install 'leasehold[reload]'`.",
+    help="Restart when *.py files below the current directory change. Needs `pip install 'leasehold[reload]'`.",
 )  # fmt: skip
-@click.option("--health-file", metavar="PATH", help="Write how the worker is to this file every second, as JSON.")
+@click.option(
+    "--health-file", metavar="PATH", help="Write the health of the worker to this file every second, as JSON."
+)
 @click.option(
     "--health-port", metavar="[HOST:]PORT",
-    help="Answer GET /live and /ready with 200 or 503. The host is 127.0.0.1 unless it is said.",
+    help="Answer GET /live and /ready with 200 or 503. The default host is 127.0.0.1.",
 )  # fmt: skip
 @click.option("--parent", type=int, hidden=True)  # the descriptor of the socket to the parent of this worker process
-@click.option("--url", help="Where Redis is, for an app that does not say. LEASEHOLD_URL does not show in `ps`.")
+@click.option("--url", help="The URL of Redis, for an app without one. LEASEHOLD_URL does not show in `ps`.")
 @click.option(
     "--log-level", type=click.Choice(LEVELS), default="info", show_default=True, help="What to log on stderr."
 )
@@ -79,7 +83,7 @@ _OF_PARENT: Final = frozenset({"processes", "reload", "health_file", "health_por
     "--log-format", type=click.Choice(LOG_FORMATS), help="How to log it. [default: LEASEHOLD_LOG_FORMAT, or human]"
 )
 @click.option(
-    "--allow-eviction", is_flag=True, help="Start also on a Redis that may throw away jobs when its memory is full."
+    "--allow-eviction", is_flag=True, help="Start also on a Redis that may evict jobs when its memory is full."
 )
 @click.pass_context
 def worker(
@@ -102,23 +106,23 @@ def worker(
     log_format: str | None,
     allow_eviction: bool,
 ) -> None:
-    """Run the jobs of an app until told to stop.
+    """Run the jobs of an app until a signal stops it.
 
     MODULE:APP names a Leasehold, as in `leasehold worker myproject.jobs:app -q mails -q reports --weight mails=5`, or a
     function without arguments that makes one. The current directory is searched for the module first.
 
-    SIGTERM or Ctrl-C: nothing new is started, what has not started is handed back at once, running jobs have --grace
-    seconds. A second one stops hard: running jobs are handed back and run again elsewhere.
+    SIGTERM or Ctrl-C: the worker starts no more jobs, releases those that have not started, and gives running jobs
+    --grace seconds. A second one stops hard: running jobs are released, and other workers run them again.
 
-    While Redis gives no answer the worker waits, also at the start; with --burst for 10 seconds.
+    While Redis does not respond the worker waits, also at the start; with --burst for 10 seconds.
 
     This process is the parent of the worker processes. It does not load the app, replaces a process that dies, and
     keeps the leases of running jobs. SIGHUP: new processes take the places of the old, one after the other.
 
     Exit status: 0 stopped in good order, or nothing left to do (--burst); 1 Redis could not be reached at the start
     (--burst), or a part of the worker could not be kept alive; 2 the command line, the app or a setting is wrong; 3
-    stopped hard. Handlers that do not end are not waited for: they end with their process. Threads, child processes and
-    exit hooks that handlers left behind have 2 seconds.
+    stopped hard. A handler that does not end then ends with its process. Threads, child processes and exit hooks of
+    handlers have 2 seconds.
     """
     set_up_logging(log_level, log_format)
     if log_format is not None:
