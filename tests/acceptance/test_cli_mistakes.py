@@ -186,7 +186,7 @@ def test_a_setting_that_cannot_be_right(command):
 
 def test_an_app_that_names_its_own_redis(leasehold, tmp_path):
     (tmp_path / "own.py").write_text("from leasehold import Leasehold\napp = Leasehold('redis://here:s3cret@h')\n")
-    assert "s3cret" not in mistake(leasehold("worker", "own:app", "--url", "redis://there"), "says itself where")
+    assert "s3cret" not in mistake(leasehold("worker", "own:app", "--url", "redis://there"), "sets the URL")
 
 
 def test_an_embedded_redis_that_nobody_shares(leasehold):

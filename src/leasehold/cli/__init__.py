@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
 COMMANDS: Final = {
-    "worker": "Run the jobs of an app until told to stop.",
+    "worker": "Run the jobs of an app until a signal stops it.",
     "dev": "Run a worker for development: with a Redis of its own, restarted on changes.",
     "info": "Show queues and workers, or one queue and its lanes.",
     "jobs": "List the jobs of a queue, by their states.",
