@@ -34,6 +34,9 @@ CLEAN_STEPS: Final = 40
 """Steps of a light clean, and of a deep clean, in one round of maintenance."""
 KNOWN_MAX: Final = 500_000
 """Ids that a deep clean remembers at one time. Longer lists are cleaned in parts."""
+DROPIN_ANSWER_MS: Final = limits.MINUTE
+"""How long Redis remembers the last answer of a session of the drop-in client, unless its next call removes it. A call
+is repeated for half as long."""
 WAIT_SLICE_MS: Final = 500
 """How long a worker of several queues waits for one of them before it waits for the next."""
 

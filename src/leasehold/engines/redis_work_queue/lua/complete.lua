@@ -50,5 +50,5 @@ end
 call('DEL', item, old, new)
 call('HDEL', prefix .. ':leased', id)
 redis.pcall('HINCRBY', prefix .. ':meta', 'completed', '1') -- another program's data there is no reason to fail: the item is done
-call('SET', done, number .. ' 1', 'PX', '@ANSWER_TTL_MS@')
+call('SET', done, number .. ' 1', 'PX', '@DROPIN_ANSWER_MS@')
 return '1'

@@ -61,5 +61,5 @@ end
 call('HSET', meta, 'token', token)
 call('SET', new, value, 'PX', ARGV[4])
 call('SET', old, value, 'PX', ARGV[4])
-call('SET', done, number .. ' ' .. cmsgpack.pack({ id, token }), 'PX', '@ANSWER_TTL_MS@')
+call('SET', done, number .. ' ' .. cmsgpack.pack({ id, token }), 'PX', '@DROPIN_ANSWER_MS@')
 return { data, id, token }
