@@ -98,6 +98,7 @@ def log() -> str:
     sections = {
         "Outcomes": (log_events.OUTCOMES, ""),
         "The worker": (log_events.WORKER, ""),
+        "The drop-in client of redis-work-queue": (log_events.DROP_IN, "On the logger `leasehold.compat`."),
         "Redis": (
             log_events.REDIS,
             "Those of a connection are on the logger `leasehold.redis`, of workers and of every other program that has "

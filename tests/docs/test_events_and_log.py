@@ -18,7 +18,7 @@ from leasehold.core.outcome import Cancelled, Completed, Released, Unroutable
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = Path(leasehold.__file__).parent
-LOGGED_BY = {"log_event", "line", "_of", "_log", "_error"}
+LOGGED_BY = {"log_event", "log_line", "line", "_of", "_log", "_error"}
 
 
 def rows(page: str) -> dict[str, str]:

@@ -64,7 +64,9 @@ def dump(server: RedisServer) -> Dump:
     return {name: key.value for name, key in keyspace.keys(server).items() if not any(part in name for part in hidden)}
 
 
-CLOCKS: Final = frozenset({b"seen", b"amnesty", b"before", b"deep_at", b"light_cursor", b"attempts_cursor"})
+CLOCKS: Final = frozenset(
+    {b"seen", b"amnesty", b"before", b"deep_at", b"light_cursor", b"attempts_cursor", b"leased_cursor"}
+)
 
 
 def timeless(found: Dump) -> Dump:
@@ -90,7 +92,9 @@ def audit(server: RedisServer, namespace: str) -> list[str]:
     shared = f"{namespace}:{SHARED}:".encode()
     found = keyspace.keys(server)
     prefixes = {name[: -len(b":meta")] for name in found if name.endswith(b":meta")}
-    prefixes |= {name[: -len(b":queue")] for name in found if name.endswith(b":queue") and b":item:" not in name}
+    # Without a worker there is no `meta`.
+    for suffix in (b":queue", b":processing", b":leased"):
+        prefixes |= {name[: -len(suffix)] for name in found if name.endswith(suffix) and b":item:" not in name}
     for name, key in found.items():
         if name.startswith(shared):
             if key.ttl_ms < 0:

@@ -165,6 +165,15 @@ WORKER: Final[Mapping[str, LogEvent]] = {
     "durability_restored": LogEvent(WARNING, "Enough replicas confirm writes again."),
 }
 
+DROP_IN: Final[Mapping[str, LogEvent]] = {
+    "lease_expired": LogEvent(
+        WARNING,
+        "Leases of this item ended several times before it was completed, and it is leased once more. Lease it for "
+        "longer, call extend() while working, or find out why its worker dies.",
+        "`expiries`: how often; logged at 3, 10, 20, ... `lease_ms`: this lease. `queue`: the prefix",
+    ),
+}
+
 REDIS: Final[Mapping[str, LogEvent]] = {
     "redis_lost": LogEvent(
         WARNING,
@@ -213,4 +222,4 @@ PARENT: Final[Mapping[str, LogEvent]] = {
     "health_served": LogEvent(INFO, "The parent serves health checks at this address."),
 }
 
-LOG_EVENTS: Final[Mapping[str, LogEvent]] = {**OUTCOMES, **WORKER, **REDIS, **PARENT}
+LOG_EVENTS: Final[Mapping[str, LogEvent]] = {**OUTCOMES, **WORKER, **DROP_IN, **REDIS, **PARENT}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from leasehold.core.engine import FullEngine, Timing
@@ -82,7 +82,7 @@ def _cleaning(engine: RedisWorkQueueEngine) -> Cleaning:
     from leasehold.engines.redis_work_queue.clean import deep_clean, light_clean
 
     def run(queue: str, deep: bool) -> Steps[Cleaned]:
-        return (deep_clean if deep else light_clean)(engine.prefix(queue), engine.config)
+        return (deep_clean if deep else light_clean)(engine.prefix(queue), replace(engine.config, creates_meta=False))
 
     return Cleaning(run, engine.config.stray_ms)
 

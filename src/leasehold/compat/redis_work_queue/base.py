@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import math
 import time
 import uuid
@@ -15,8 +16,8 @@ from leasehold.compat.redis_work_queue.item import Item, KeyPrefix
 from leasehold.core import limits, names
 from leasehold.core.errors import InvalidArgument, invalid
 from leasehold.core.job import JobRecord, Lease
-from leasehold.core.outcome import Completed
-from leasehold.core.steps import Command, Draw, Invoke, Nonce, Steps
+from leasehold.core.logfmt import log_line
+from leasehold.core.steps import Arg, Command, Draw, Invoke, Nonce, Steps
 from leasehold.engines.kit.base import checking_layout
 from leasehold.engines.kit.encoding import as_bytes, as_text
 from leasehold.engines.kit.extras import Cleaned
@@ -28,6 +29,13 @@ from leasehold.engines.redis_work_queue.scripts import SCRIPTS
 
 GRACE_S: Final = 10.0
 """How long an item of another client must have been seen without a lease, before a clean returns it to the queue."""
+EXPIRIES_WARNED: Final = 3
+"""Leases of one item that expired, after which the next lease logs the first warning."""
+EXPIRIES_EACH: Final = 10
+"""After each of this many follows another warning."""
+HASHED_MAX: Final = 65_536
+"""Bytes of an item that its hash covers, with its size."""
+LOGGER: Final = logging.getLogger("leasehold.compat")
 T = TypeVar("T")
 _SLICE_S: Final = limits.IDLE_WAIT_MS / limits.SECOND
 
@@ -40,7 +48,7 @@ class Base:
     def __init__(self, name: KeyPrefix, *, grace: float = GRACE_S) -> None:
         self._prefix = check_prefix(name.of(""), "the prefix of a work queue")
         stray_ms = names.duration_ms(grace, "grace", least_ms=0, most_ms=limits.MAX_LEASE_MS)
-        self._config = RedisWorkQueueConfig(stray_ms=stray_ms)
+        self._config = RedisWorkQueueConfig(stray_ms=stray_ms, creates_meta=False)
         self._engine = RedisWorkQueueEngine(self._prefix, self._config)
         self._session = uuid.uuid4().hex
         self._nonces = Nonces()
@@ -79,10 +87,18 @@ class Base:
             reply = yield from checking_layout(self._prefix, self._claim_at_length(nonce, lease_ms))
         if not reply:
             return None
-        data, id, token = reply
+        data, id, token, *expiries = reply
         item = Item(data, as_text(id))
-        item.token = f"{as_text(token)} {self._session}"
+        item.token, item._leased = f"{as_text(token)} {self._session}", data
+        if expiries:
+            self._warn(item, int(expiries[0]), lease_ms)
         return item
+
+    def _warn(self, item: Item, expiries: int, lease_ms: int) -> None:
+        """Log that leases of an item ended before it was completed, if that has happened often."""
+        if expiries == EXPIRIES_WARNED or expiries % EXPIRIES_EACH == 0:
+            fields = {"queue": self._prefix, "id": item.id(), "expiries": expiries, "lease_ms": lease_ms}
+            log_line(LOGGER, "lease_expired", None, fields)
 
     def _claim_at_length(self, nonce: Nonce, lease_ms: int) -> Steps[list[Any]]:
         """Claim an item. A single call may not get past entries that it cannot lease, so it repeats."""
@@ -90,7 +106,7 @@ class Base:
             head: tuple[Any, ...] = (nonce.session, nonce.number, self._config.as_argument(), self._session)
             next_ms, rows, *_ = yield Invoke(SCRIPTS["claim"], (self._prefix,), (*head, 1, lease_ms, "n", "no", 1))
             if rows or next_ms != 0:
-                return [rows[0][1], rows[0][0], rows[0][2]] if rows else []
+                return [rows[0][1], rows[0][0], rows[0][2], *rows[0][5:]] if rows else []
             nonce = yield Draw()
         return []
 
@@ -99,17 +115,21 @@ class Base:
         return self._engine.wait(self._session, [DEFAULT_QUEUE], timeout_ms).calls
 
     def _complete(self, item: Item, token: str | None) -> Steps[bool]:
-        """Complete an item by the token of its lease. Without a token, its data must be unchanged."""
+        """Complete an item by the token of its lease, or without a token by its id."""
         lease = self._lease_of(item, token)
         nonce: Nonce = yield Draw()
-        args = (nonce.session, nonce.number, as_bytes(item["id"]))
-        # By a token, the short script is usually enough.
-        script, rest = ("finish", (item["data"],)) if lease is None else ("complete", (lease.token, lease.worker))
-        reply: bytes = yield Invoke(SCRIPTS[script], (self._prefix,), (*args, *rest))
-        if lease is None or reply == b"1":
-            return reply == b"1"
-        (done,) = yield from self._engine.settle([(lease, Completed(b"", 0))])
-        return done
+        args: tuple[Arg, ...] = (nonce.session, nonce.number, as_bytes(item["id"]))
+        if lease is None:
+            args = (*args, "", "", "")
+        else:
+            args = (*args, lease.token, lease.worker)
+            reply: bytes = yield Invoke(SCRIPTS["complete"], (self._prefix,), args)
+            if reply:
+                return reply == b"1"
+            # A text that is no token proves no lease.
+            args = (*args, _hash(leased_data(item)) if lease.worker else "")
+        reply = yield Invoke(SCRIPTS["finish"], (self._prefix,), args)
+        return reply == b"1"
 
     def _extend(self, item: Item, lease_secs: object, token: str | None) -> Steps[bool]:
         ms, lease = _lease_ms(lease_secs), self._lease_of(item, token)
@@ -118,7 +138,7 @@ class Base:
         return self._engine.extend(lease, ms)
 
     def _lease_of(self, item: Item, token: str | None) -> Lease | None:
-        token = token or token_of(item)
+        token = token_of(item) if token is None else token
         if token is None:
             return None
         number, _, worker = token.partition(" ")
@@ -150,8 +170,10 @@ def add_key(item: Item) -> Key:
 
 
 def complete_key(item: Item, token: str | None) -> Key:
-    """Return the key of a complete: the token names the lease; without one, the data names the item."""
-    return ("complete", item["id"], token or token_of(item) or f"data {_digest(item['data'])}")
+    """Return the key of a complete: the token names the lease. Without one, a repeated call has the same data; a
+    later item of the id mostly has not."""
+    token = token_of(item) if token is None else token
+    return ("complete", item["id"], f"data {_digest(item.get('data'))}" if token is None else token)
 
 
 def token_of(item: Item) -> str | None:
@@ -159,9 +181,26 @@ def token_of(item: Item) -> str | None:
     return getattr(item, "token", None)
 
 
+def leased_data(item: Item) -> object:
+    """Return the data that was leased: the caller may have changed the item since."""
+    leased = getattr(item, "_leased", None)
+    return item["data"] if leased is None else leased
+
+
+def _hash(data: object) -> str:
+    """Return the hash of leased data, as `hash_of` in lua/lib/claims.lua."""
+    raw = _encoded(data)
+    return hashlib.sha1(b"%d " % len(raw) + raw[:HASHED_MAX], usedforsecurity=False).hexdigest()[:16]
+
+
+def _encoded(data: object) -> bytes:
+    """Return an item's data as bytes. It may be text: an item is a dict, which a caller may build by hand."""
+    return data if isinstance(data, bytes) else str(data).encode("utf-8", "surrogatepass")
+
+
 def _digest(data: object) -> str:
-    """Return a digest of an item's data. It may be text: an item is a dict, which a caller may build by hand."""
-    return hashlib.sha256(data if isinstance(data, bytes) else str(data).encode("utf-8", "surrogatepass")).hexdigest()
+    """Return a digest of an item's data."""
+    return hashlib.sha256(_encoded(data)).hexdigest()
 
 
 def _lease_ms(lease_secs: object) -> int:

@@ -21,11 +21,12 @@ class Item(dict[str, Any]):
     bytes nor text. Items that `WorkQueue.lease` returns have a `token`, which names the lease.
     """
 
-    __slots__ = ("token",)
+    __slots__ = ("_leased", "token")
 
     def __init__(self, data: bytes | bytearray | memoryview | str, id: object = None) -> None:
         super().__init__(data=_bytes(data), id=uuid.uuid4().hex if id is None else str(id))
         self.token: str | None = None
+        self._leased: bytes | None = None
 
     @classmethod
     def from_dict(cls, loaded: Mapping[str, Any]) -> Self:

@@ -48,12 +48,14 @@ class RedisWorkQueueConfig(EngineConfig):
     `wire_lease_ms`: the time to live of a lease as other clients see it; heartbeats renew it, and Leasehold workers
     take over sooner. `stray_ms`: how long an id must have been seen without a lease before it is requeued, if another
     client held it: at least as long as the leases of the other clients. `deep_ms`: how often items in no list are
-    looked for.
+    looked for. `creates_meta`: False for a client that is no worker. It writes `P:meta` only where there is one, so
+    that no key of a drained queue remains.
     """
 
     wire_lease_ms: int = WIRE_LEASE_MS
     stray_ms: int = STRAY_MS
     deep_ms: int = DEEP_MS
+    creates_meta: bool = True
 
     def as_argument(self) -> str:
-        return self.encoded(wire=self.wire_lease_ms, stray=self.stray_ms)
+        return self.encoded(wire=self.wire_lease_ms, stray=self.stray_ms, meta=int(self.creates_meta))

@@ -8,7 +8,7 @@
 -- Invariant: a claimed id has left `queue`, is once in `processing`, and has a lease on the wire whose value is a token
 -- higher than any before it. An id that another client holds stays in `processing`. A raw payload that the worker has no
 -- handler for goes to the left end of `queue`, for other workers. A call reads at most MAX_CALL_BYTES and one item.
---@include begin types tokens remember claimed back duework plain suspects
+--@include begin types tokens remember claimed back duework plain suspects traces
 local session, number, worker = ARGV[1], ARGV[2], ARGV[4]
 local config = cjson.decode(ARGV[3])
 local limit, lease_ms, kind = tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7]
@@ -74,7 +74,8 @@ local function take(id, data, hash, failures, crashes, alone_kind)
   token = token + 1
   local text = token_text(token)
   set_lease(id, text .. ' ' .. worker, wire)
-  jobs[#jobs + 1] = { id, data, text, failures, crashes }
+  local expiries = tried and kind == 'n' and expiries_of(call('HGET', key('attempts'), id), hash) or nil
+  jobs[#jobs + 1] = { id, data, text, failures, crashes, expiries }
   ids[#ids + 1] = id
   local line = claim_line(text, deadline, claimed, alone_kind or kind, hash, worker)
   leased[#leased + 1], leased[#leased + 2] = id, line
@@ -95,6 +96,8 @@ local function lapsed(id, claim, data, tries)
       if place == 'processing' then call('LPUSH', key('processing'), id) end
       return failures, crashes, doubtful, place ~= nil
     end
+    count_expiry(id, claim, tries)
+    tried = true
   end
   return counted(tries, hash_of(data))
 end
@@ -219,8 +222,12 @@ if #jobs > 0 then
   end
   call('HSET', key('meta'), 'token', digits(token))
 end
-remember(session, number, cmsgpack.pack(answer))
+if by_hand and #jobs == 0 then
+  call('DEL', key('@CALLS@:' .. session)) -- there is nothing to remember
+else
+  remember(session, number, cmsgpack.pack(answer), kind == 'n' and @DROPIN_ANSWER_MS@)
+end
 if #jobs == 0 and looked > 0 and #deferred + #lonely == 0 and further and call('EXISTS', key('queue')) == 1 then
   next_ms = 0
 end
-return { next_ms, jobs, dropped, how }
+return without_traces(config, { next_ms, jobs, dropped, how })

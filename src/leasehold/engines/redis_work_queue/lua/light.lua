@@ -61,9 +61,11 @@ end
 
 -- End a lease of Leasehold's that its worker has not kept. Answers where the item belongs: `queue`, `processing`, or `aside`.
 local function lapse(id, claim, data)
-  local place = nil
-  if has_crashed(id, claim) then
-    local tries, how = call('HGET', key('attempts'), id), crash_of(config, time, claim.kind, claim.claimed)
+  local place, tries = nil, call('HGET', key('attempts'), id)
+  if not may_crash(claim) then
+    count_expiry(id, claim, tries)
+  elseif has_crashed(id, claim) then
+    local how = crash_of(config, time, claim.kind, claim.claimed)
     place = select(4, count_crash(config, time, id, claim, tries, how, data))
   end
   forget_claim(id, claim)

@@ -3,7 +3,7 @@
 -- ARGV config limit meta_ttl_ms deep_ms task...
 -- Returns: {promoted, reclaimed, pruned, unparked, 1 when a limit was reached, 1 when it is time for a deep clean}
 -- Invariant: at most `limit` items of each kind are moved. Sending it again is harmless.
---@include begin types marks back duework
+--@include begin types marks back duework leftover traces
 local config, limit, meta_ttl_ms, deep_ms = cjson.decode(ARGV[1]), tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4])
 allow_when_full()
 check_types()
@@ -17,18 +17,7 @@ for _, state in ipairs({ 'failed', 'broken', 'cancelled' }) do
   more = more or gone >= limit
 end
 forget_marks(config, time)
-
--- Forget the counts of items that other clients have completed.
-local cursor = call('HGET', key('meta'), 'attempts_cursor') or '0'
-local page = call('HSCAN', key('attempts'), cursor, 'COUNT', 100)
-for i = 1, #page[2], 2 do
-  local id = page[2][i]
-  if call('EXISTS', key('item:' .. id)) == 0 then
-    call('HDEL', key('attempts'), id)
-    forget_retry(id)
-  end
-end
-if page[1] ~= cursor then call('HSET', key('meta'), 'attempts_cursor', page[1]) end
+more = forget_leftovers() or more
 
 -- Put parked items back to the front, where they were when they were parked, in their order: the last one first. If an item of
 -- the same id was added meanwhile, the parked one waits for its end.
@@ -67,4 +56,4 @@ local deep = since_deep >= deep_ms or since_deep < 0 -- the clock was set back
 if deep then call('HSET', key('meta'), 'deep_at', time) end
 -- The counters of an unused queue are forgotten in the end.
 call('PEXPIRE', key('meta'), meta_ttl_ms)
-return { promoted, reclaimed, pruned, unparked, more and 1 or 0, deep and 1 or 0 }
+return without_traces(config, { promoted, reclaimed, pruned, unparked, more and 1 or 0, deep and 1 or 0 })

@@ -1,7 +1,8 @@
 -- take: the short way to lease one item by hand, when there is nothing special about it.
 -- KEYS[1] prefix
 -- ARGV session number worker lease_ms grace_ms
--- Returns: {data, id, token}; an empty list, the queue is empty; or 0, nothing was done, and `claim` is to be called.
+-- Returns: {data, id, token}, and how often leases of the item have expired, if any has; an empty list, the queue is empty;
+-- or 0, nothing was done, and `claim` is to be called.
 -- Invariant: that of `claim`. All special cases are left to it.
 local call, prefix, number, worker = redis.call, KEYS[1], ARGV[2], ARGV[3]
 local done = prefix .. ':done:' .. ARGV[1]
@@ -26,6 +27,7 @@ if not id then
     local first = call('ZRANGE', times, 0, 0, 'WITHSCORES')[2]
     if first and tonumber(first) <= tonumber(time) then return 0 end
   end
+  call('DEL', done) -- there is nothing to remember
   return {}
 end
 -- From here on, a special case first returns the item to the queue.
@@ -37,12 +39,14 @@ local old, new = prefix .. ':leased_by_session:' .. id, prefix .. ':lease:' .. i
 local found = call('MGET', prefix .. ':item:' .. id, old, new)
 local data = found[1]
 if not data or found[2] or found[3] then return back(0) end
-local unleased, stray = prefix .. ':unleased', prefix .. ':stray'
-if call('EXISTS', later, unleased, stray) > 0 then
+local unleased, stray, attempts, tries = prefix .. ':unleased', prefix .. ':stray', prefix .. ':attempts', nil
+if call('EXISTS', later, unleased, stray, attempts) > 0 then
   local first = redis.pcall('ZRANGE', later, 0, 0, 'WITHSCORES')
   if first.err or first[2] and tonumber(first[2]) <= tonumber(time) then
     return back(first.err and first or 0) -- one is to be tried again, which `claim` sees to
   end
+  tries = redis.pcall('HGET', attempts, id)
+  if type(tries) == 'table' then return back(tries) end
   for _, marks in ipairs({ later, unleased, stray }) do
     local forgot = redis.pcall('ZREM', marks, id)
     if type(forgot) == 'table' then return back(forgot) end
@@ -58,8 +62,8 @@ if fresh ~= 1 then
   call('ZREM', due, id)
   return back(fresh)
 end
-call('HSET', meta, 'token', token)
+if top then call('HSET', meta, 'token', token) end
 call('SET', new, value, 'PX', ARGV[4])
 call('SET', old, value, 'PX', ARGV[4])
 call('SET', done, number .. ' ' .. cmsgpack.pack({ id, token }), 'PX', '@DROPIN_ANSWER_MS@')
-return { data, id, token }
+return { data, id, token, string.match(tries or '', '^%d+ %d+ ' .. hash .. '[^\n]* e(%d+)') }

@@ -15,7 +15,8 @@ local function recall(session, number)
   return nil
 end
 
-local function remember(session, number, answer)
-  call('SET', key('@CALLS@:' .. session), number .. ' ' .. answer, 'PX', @ANSWER_TTL_MS@)
+-- `ms`: for how long, if not for the time of workers.
+local function remember(session, number, answer, ms)
+  call('SET', key('@CALLS@:' .. session), number .. ' ' .. answer, 'PX', ms or @ANSWER_TTL_MS@)
   return answer
 end

@@ -6,6 +6,7 @@
 local function count_if_crashed(config, time, entry, alone)
   local id, claim = entry[1], entry[2]
   local tries = call('HGET', key('attempts'), id)
+  if entry[3] and not may_crash(claim) then count_expiry(id, claim, tries) end
   local how = entry[3] and may_crash(claim) and crash_of(config, time, claim.kind, claim.claimed)
   if how and entry[3] == 'known' then how = 'known' end
   if not how or how == 'shared' and alone[claim.worker] then

@@ -16,6 +16,12 @@ local function attempts_text(failures, crashes, hash, error, doubtful)
   return failures .. ' ' .. crashes .. ' ' .. hash .. (known > 0 and ' ' .. known or '') .. (error or '')
 end
 
+-- How often leases of the drop-in client ended without a completion of this item.
+local function expiries_of(text, hash)
+  local of, expiries = string.match(text or '', '^%d+ %d+ (%x+)[^\n]* e(%d+)')
+  return of == hash and expiries or nil
+end
+
 -- The text after the counts: a line break and the last error, or nothing.
 local function last_error(text) return string.match(text or '', '\n.*$') or '' end
 
