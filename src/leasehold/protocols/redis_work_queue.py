@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from leasehold.core.engine import FullEngine, Timing
-from leasehold.core.errors import UnsupportedFeature
+from leasehold.core.errors import UnsupportedFeature, invalid
 from leasehold.core.steps import Steps
 from leasehold.protocols.spec import Cleaning, EngineSpec, Migration, ProtocolEntry, Rights, Words
 
@@ -39,7 +39,9 @@ class RedisWorkQueue:
     def __post_init__(self) -> None:
         from leasehold.engines.redis_work_queue.keys import check_prefix, check_queues
 
-        check_queues(check_prefix(self.prefix), self.queues)
+        if not check_prefix(self.prefix):
+            raise invalid("prefix", "the beginning of the queue's keys", "an empty one")
+        check_queues(self.prefix, self.queues)
 
     @property
     def text(self) -> str:

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Final
 
 import pytest
@@ -42,6 +43,17 @@ def python_folder() -> Path:
             pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input"]
             subprocess.run([*pip, "--no-deps", "--target", str(folder), PYTHON_PACKAGE], check=True, timeout=INSTALL_S)
     return folder
+
+
+def python_package() -> ModuleType:
+    """The original Python package, imported here."""
+    folder = str(python_folder())
+    if folder not in sys.path:
+        sys.path.append(folder)  # also for processes that multiprocessing starts
+    import redis_work_queue  # type: ignore[import-not-found]
+
+    package: ModuleType = redis_work_queue
+    return package
 
 
 def node_folder() -> Path:

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import math
 import time
 import uuid
 from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any, Final, TypeVar
 
+from leasehold.compat.redis_work_queue.arguments import id_of, lease_ms, slice_s, timeout_s
 from leasehold.compat.redis_work_queue.calls import LEASE, Key, Nonces, exchange
-from leasehold.compat.redis_work_queue.item import Item, KeyPrefix
+from leasehold.compat.redis_work_queue.item import Item
+from leasehold.compat.redis_work_queue.keyprefix import KeyPrefix
 from leasehold.core import limits, names
-from leasehold.core.errors import InvalidArgument, invalid
+from leasehold.core.errors import InvalidArgument
 from leasehold.core.job import JobRecord, Lease
 from leasehold.core.logfmt import log_line
 from leasehold.core.steps import Arg, Command, Draw, Invoke, Nonce, Steps
 from leasehold.engines.kit.base import checking_layout
-from leasehold.engines.kit.encoding import as_bytes, as_text
+from leasehold.engines.kit.encoding import as_text
 from leasehold.engines.kit.extras import Cleaned
 from leasehold.engines.redis_work_queue import clean
 from leasehold.engines.redis_work_queue.config import RedisWorkQueueConfig
@@ -37,7 +38,6 @@ HASHED_MAX: Final = 65_536
 """Bytes of an item that its hash covers, with its size."""
 LOGGER: Final = logging.getLogger("leasehold.compat")
 T = TypeVar("T")
-_SLICE_S: Final = limits.IDLE_WAIT_MS / limits.SECOND
 
 
 class Base:
@@ -50,8 +50,25 @@ class Base:
         stray_ms = names.duration_ms(grace, "grace", least_ms=0, most_ms=limits.MAX_LEASE_MS)
         self._config = RedisWorkQueueConfig(stray_ms=stray_ms, creates_meta=False)
         self._engine = RedisWorkQueueEngine(self._prefix, self._config)
+        self._begin()
+        # The names of the original's attributes.
+        self._main_queue_key, self._processing_key = name.of(":queue"), name.of(":processing")
+        self._cleaning_key = name.of(":cleaning")
+        self._lease_key = KeyPrefix.concat(name, ":leased_by_session:")
+        self._item_data_key = KeyPrefix.concat(name, ":item:")
+
+    def _begin(self) -> None:
+        """Begin a session."""
         self._session = uuid.uuid4().hex
         self._nonces = Nonces()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name not in ("_session", "_nonces")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Make a copy. It has a session of its own: two processes must not draw the same nonces."""
+        vars(self).update(state)
+        self._begin()
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._prefix!r}>"
@@ -60,24 +77,24 @@ class Base:
         return await exchange(self._nonces, partial(self._execute, db), steps, key)
 
     async def _lease(self, db: Any, lease_secs: object, block: bool, limit: object) -> Item | None:
-        wanted_ms, slice = _lease_ms(lease_secs), _slice_s(db)
-        until = time.monotonic() + _timeout_s(limit)
+        wanted_ms, slice = lease_ms(lease_secs), slice_s(db)
+        until = time.monotonic() + (timeout_s(limit) if block else 0)
         while True:
             item = await self._run(db, self._claim(wanted_ms), LEASE)
             left = until - time.monotonic()
-            if item is not None or not block or left <= 0:
+            if item is not None or left <= 0:
                 return item
             await self._run(db, self._wait(min(left, slice)))
 
     def _add(self, item: Item) -> Steps[bool]:
-        id = _checked_id(item)
+        id = id_of(item)
         nonce: Nonce = yield Draw()
         args = (nonce.session, nonce.number, self._config.stray_ms, id, item.data())
         reply: bytes = yield Invoke(SCRIPTS["enqueue"], (self._prefix,), args)
         return reply == b"1"
 
     def _add_command(self, item: Item) -> tuple[Any, ...]:
-        return ("EVAL", SCRIPTS["add"].text, 1, self._prefix, _checked_id(item), item.data())
+        return ("EVAL", SCRIPTS["add"].text, 1, self._prefix, id_of(item), item.data())
 
     def _claim(self, lease_ms: int) -> Steps[Item | None]:
         nonce: Nonce = yield Draw()
@@ -118,7 +135,7 @@ class Base:
         """Complete an item by the token of its lease, or without a token by its id."""
         lease = self._lease_of(item, token)
         nonce: Nonce = yield Draw()
-        args: tuple[Arg, ...] = (nonce.session, nonce.number, as_bytes(item["id"]))
+        args: tuple[Arg, ...] = (nonce.session, nonce.number, id_of(item))
         if lease is None:
             args = (*args, "", "", "")
         else:
@@ -132,7 +149,7 @@ class Base:
         return reply == b"1"
 
     def _extend(self, item: Item, lease_secs: object, token: str | None) -> Steps[bool]:
-        ms, lease = _lease_ms(lease_secs), self._lease_of(item, token)
+        ms, lease = lease_ms(lease_secs), self._lease_of(item, token)
         if lease is None:
             raise InvalidArgument("The item has no token, so its lease is unknown. Pass an item that lease() returned.")
         return self._engine.extend(lease, ms)
@@ -144,7 +161,7 @@ class Base:
         number, _, worker = token.partition(" ")
         if not number.isdigit():
             number, worker = "0", ""  # no lease has this token
-        return Lease(worker, int(number[:18]), JobRecord(item["id"], DEFAULT_QUEUE, None, b"", 0), 0, 0)
+        return Lease(worker, int(number[:18]), JobRecord(item.id(), DEFAULT_QUEUE, None, b"", 0), 0, 0)
 
     def _light(self) -> Steps[Cleaned]:
         return clean.light_clean(self._prefix, self._config)
@@ -157,13 +174,6 @@ class Base:
         return length
 
 
-def _checked_id(item: Item) -> bytes:
-    id = as_bytes(names.known_id(item.id()))
-    if not 1 <= len(id) <= limits.MAX_ID:
-        raise invalid("id", f"1 to {limits.MAX_ID} bytes", f"{len(id)} bytes")
-    return id
-
-
 def add_key(item: Item) -> Key:
     """Return the key of an add. An item with the same id and other data is another item."""
     return ("add", item.id(), _digest(item.data()))
@@ -173,7 +183,7 @@ def complete_key(item: Item, token: str | None) -> Key:
     """Return the key of a complete: the token names the lease. Without one, a repeated call has the same data; a
     later item of the id mostly has not."""
     token = token_of(item) if token is None else token
-    return ("complete", item["id"], f"data {_digest(item.get('data'))}" if token is None else token)
+    return ("complete", item.id(), f"data {_digest(item.get('data'))}" if token is None else token)
 
 
 def token_of(item: Item) -> str | None:
@@ -201,23 +211,3 @@ def _encoded(data: object) -> bytes:
 def _digest(data: object) -> str:
     """Return a digest of an item's data."""
     return hashlib.sha256(_encoded(data)).hexdigest()
-
-
-def _lease_ms(lease_secs: object) -> int:
-    """Check the lease before anything is sent. The original client takes the item first and cannot lease it then."""
-    # Other clients measure leases in seconds, so a shorter lease cannot be written.
-    return names.duration_ms(lease_secs, "lease_secs", least_ms=limits.SECOND, most_ms=limits.MAX_LEASE_MS)
-
-
-def _timeout_s(timeout: object) -> float:
-    """Return how long to block, in seconds; 0 means no limit."""
-    if timeout is None or timeout == 0:
-        return math.inf
-    return names.duration_ms(timeout, "timeout", least_ms=1, most_ms=limits.MAX_DELAY_MS) / limits.SECOND
-
-
-def _slice_s(db: Any) -> float:
-    """Return how long one blocking command may last on this client: less than its timeout for a reply."""
-    options = getattr(getattr(db, "connection_pool", None), "connection_kwargs", {})
-    patience = options.get("socket_timeout")
-    return _SLICE_S if not patience else min(_SLICE_S, patience / 2)

@@ -1,13 +1,15 @@
-"""The values of the interface: items, which are bytes with an id, and prefixes of keys."""
+"""Items: bytes with an id."""
 
 from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Mapping
-from typing import Any, Self
+from collections.abc import Iterable, Mapping
+from typing import Any, Self, SupportsBytes, SupportsIndex, TypeAlias
 
 from leasehold.core.errors import invalid
+
+Data: TypeAlias = str | bytes | bytearray | memoryview | SupportsBytes | Iterable[SupportsIndex]
 
 
 class Item(dict[str, Any]):
@@ -17,16 +19,16 @@ class Item(dict[str, Any]):
     >>> item.data(), item.id(), item["id"]
     (b'hello', '1', '1')
 
-    Text becomes UTF-8. Without an id the item gets a random one. Raises `InvalidArgument` for data that is neither
-    bytes nor text. Items that `WorkQueue.lease` returns have a `token`, which names the lease.
+    Text becomes UTF-8, and other data what `bytes(data)` makes of it. Without an id the item gets a random one. Raises
+    `InvalidArgument` for a number. An item may have attributes of the caller's.
     """
 
-    __slots__ = ("_leased", "token")
+    token: str | None = None
+    """Names the lease of an item that `WorkQueue.lease` returned."""
+    _leased: bytes | None = None
 
-    def __init__(self, data: bytes | bytearray | memoryview | str, id: object = None) -> None:
+    def __init__(self, data: Data, id: object = None) -> None:
         super().__init__(data=_bytes(data), id=uuid.uuid4().hex if id is None else str(id))
-        self.token: str | None = None
-        self._leased: bytes | None = None
 
     @classmethod
     def from_dict(cls, loaded: Mapping[str, Any]) -> Self:
@@ -56,33 +58,10 @@ class Item(dict[str, Any]):
         return id
 
 
-def _bytes(data: object) -> bytes:
+def _bytes(data: Any) -> bytes:
     if isinstance(data, str):
         return data.encode()
-    if isinstance(data, (bytes, bytearray, memoryview)):
-        return bytes(data)
-    raise invalid("data", "bytes or a str", type(data).__name__, "Use Item.from_json_data for other values.")
-
-
-class KeyPrefix:
-    """A prefix for keys.
-
-    >>> jobs = KeyPrefix("jobs")
-    >>> jobs.of(":queue"), KeyPrefix.concat(jobs, ":mail").of(":queue")
-    ('jobs:queue', 'jobs:mail:queue')
-    """
-
-    def __init__(self, prefix: str) -> None:
-        self.prefix = prefix
-
-    def __repr__(self) -> str:
-        return f"KeyPrefix({self.prefix!r})"
-
-    def of(self, name: str) -> str:
-        """Return the prefix followed by this name."""
-        return self.prefix + name
-
-    @classmethod
-    def concat(cls, prefix: KeyPrefix, name: str) -> Self:
-        """Return a longer prefix: `prefix` followed by this name."""
-        return cls(prefix.of(name))
+    if isinstance(data, int):
+        # `bytes(5)` is five zero bytes: the number would be lost.
+        raise invalid("data", "bytes or text", type(data).__name__, "Use Item.from_json_data for numbers.")
+    return data if isinstance(data, bytes) else bytes(data)

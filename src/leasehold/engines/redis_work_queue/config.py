@@ -30,6 +30,8 @@ SEARCHES_MAX: Final = 5
 """Ids of one step that one call searches for in the lists. Each search takes as long as the lists are."""
 LEFT_PAGE: Final = 20
 """Ids in the list of another cleaner that one round looks at."""
+NESTED_MAX: Final = 16
+"""Parts of an id that a deep clean compares with the keys of queues whose prefixes lie among the items."""
 CLEAN_STEPS: Final = 40
 """Steps of a light clean, and of a deep clean, in one round of maintenance."""
 KNOWN_MAX: Final = 500_000

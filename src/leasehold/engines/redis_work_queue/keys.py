@@ -30,25 +30,13 @@ _GLOB: Final = re.compile(r"([\\*?\[\]^])")
 
 
 def check_prefix(prefix: object, field: str = "prefix") -> str:
-    """A prefix as it is, if the keys of a queue there cannot be those of another one. Raises `InvalidArgument`.
-
-    The keys of a queue `a:item:b` look like items of a queue `a`: a cleaner would queue them, a worker delete them.
-    """
+    """Return a prefix as it is, if UTF-8 can encode it. Raises `InvalidArgument`."""
     if not isinstance(prefix, str):
         raise invalid(field, "a str", type(prefix).__name__)
-    if not prefix:
-        raise invalid(field, "the beginning of the queue's keys", "an empty one")
     try:
         prefix.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
         raise invalid(field, "text that UTF-8 can encode", names.shown(prefix)) from None
-    words = prefix.split(":")[1:]
-    bad = next((word for word in words if word in _ITEMS), None)
-    if bad is not None:
-        raise InvalidArgument(
-            f"{field} {prefix!r} has the part ':{bad}', so its keys would be taken for the {bad}s of another queue and "
-            "deleted with them. Choose a prefix without it."
-        )
     return prefix
 
 

@@ -5,7 +5,7 @@
 -- Invariant: an item goes to the left end of `queue` when it had no lease and was in no list twice, `config.stray` ms apart, and is
 -- in none now. (Another producer makes an item and lists it in two steps.) Searches the lists for at most `most` ids.
 -- Sending it again is harmless.
---@include begin types marks leases
+--@include begin types marks leases nested
 local config, most = cjson.decode(ARGV[1]), tonumber(ARGV[2])
 allow_when_full()
 check_types()
@@ -18,7 +18,7 @@ local cleaning = call('LLEN', key('cleaning')) > 0
 local back, marked, left, searched = {}, {}, {}, 0
 for n, id in ipairs(ids) do
   local since = tonumber(call('ZSCORE', key('stray'), id) or nil)
-  if not items[n] or leases[n] then
+  if not items[n] or leases[n] or is_nested(id) then
     if since then call('ZREM', key('stray'), id) end
     if not items[n] and cleaning then call('LREM', key('cleaning'), 0, id) end
   elseif not since or since > time or time - since >= config.stray + @MARK_MS@ then

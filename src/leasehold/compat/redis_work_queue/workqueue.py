@@ -8,8 +8,11 @@ from typing import Any
 from leasehold.compat.redis_work_queue.base import Base, add_key, complete_key
 from leasehold.compat.redis_work_queue.calls import aexecute, execute
 from leasehold.compat.redis_work_queue.item import Item
+from leasehold.compat.redis_work_queue.keyprefix import KeyPrefix
 from leasehold.core.errors import InvalidArgument
 from leasehold.core.steps import finish
+
+__all__ = ["AsyncWorkQueue", "Item", "KeyPrefix", "WorkQueue"]
 
 
 class WorkQueue(Base):
@@ -78,6 +81,9 @@ class WorkQueue(Base):
     def processing(self, db: Any) -> int:
         """Return how many items are leased, or wait for `light_clean` after their lease."""
         return finish(self._run(db, self._length("processing")))
+
+    def _lease_exists(self, db: Any, item_id: str) -> bool:
+        return bool(db.exists(self._lease_key.of(item_id)))
 
 
 class AsyncWorkQueue(Base):
