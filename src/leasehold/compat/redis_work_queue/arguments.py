@@ -6,6 +6,7 @@ import math
 from datetime import timedelta
 from typing import Any, Final
 
+from leasehold.compat.redis_work_queue.cluster import options_of
 from leasehold.compat.redis_work_queue.item import Item
 from leasehold.core import limits, names
 from leasehold.core.errors import invalid
@@ -55,6 +56,5 @@ def id_of(item: Item) -> bytes:
 
 def slice_s(db: Any) -> float:
     """Return how long one blocking command may last on this client: less than its timeout for a reply."""
-    options = getattr(getattr(db, "connection_pool", None), "connection_kwargs", {})
-    patience = options.get("socket_timeout")
+    patience = options_of(db).get("socket_timeout")
     return _SLICE_S if not patience else min(_SLICE_S, patience / 2)

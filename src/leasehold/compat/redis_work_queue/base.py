@@ -12,6 +12,7 @@ from typing import Any, Final, TypeVar
 
 from leasehold.compat.redis_work_queue.arguments import id_of, lease_ms, slice_s, timeout_s
 from leasehold.compat.redis_work_queue.calls import LEASE, Key, Nonces, exchange
+from leasehold.compat.redis_work_queue.cluster import check_tag
 from leasehold.compat.redis_work_queue.item import Item
 from leasehold.compat.redis_work_queue.keyprefix import KeyPrefix
 from leasehold.core import limits, names
@@ -43,7 +44,7 @@ T = TypeVar("T")
 class Base:
     """The work queue of a prefix, without a way to reach Redis."""
 
-    _execute: Callable[[Any, tuple[Any, ...]], Coroutine[Any, Any, Any]]
+    _execute: Callable[[Any, str, tuple[Any, ...]], Coroutine[Any, Any, Any]]
 
     def __init__(self, name: KeyPrefix, *, grace: float = GRACE_S) -> None:
         self._prefix = check_prefix(name.of(""), "the prefix of a work queue")
@@ -74,7 +75,8 @@ class Base:
         return f"<{type(self).__name__} {self._prefix!r}>"
 
     async def _run(self, db: Any, steps: Steps[T], key: Key | None = None) -> T:
-        return await exchange(self._nonces, partial(self._execute, db), steps, key)
+        check_tag(db, self._prefix)
+        return await exchange(self._nonces, partial(self._execute, db, self._prefix), steps, key)
 
     async def _lease(self, db: Any, lease_secs: object, block: bool, limit: object) -> Item | None:
         wanted_ms, slice = lease_ms(lease_secs), slice_s(db)
@@ -93,7 +95,8 @@ class Base:
         reply: bytes = yield Invoke(SCRIPTS["enqueue"], (self._prefix,), args)
         return reply == b"1"
 
-    def _add_command(self, item: Item) -> tuple[Any, ...]:
+    def _add_command(self, pipeline: Any, item: Item) -> tuple[Any, ...]:
+        check_tag(pipeline, self._prefix)
         return ("EVAL", SCRIPTS["add"].text, 1, self._prefix, id_of(item), item.data())
 
     def _claim(self, lease_ms: int) -> Steps[Item | None]:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
+from leasehold.compat.redis_work_queue.cluster import client_for
 from leasehold.core.errors import LeaseholdError
 from leasehold.core.steps import Call, Command, Draw, Invoke, Nonce, Reply, Steps
 from leasehold.redis import replies
@@ -141,19 +142,19 @@ def _refused(steps: Steps[Any], error: Exception) -> Call:
         raise
 
 
-async def execute(db: Any, args: tuple[Any, ...]) -> Any:
+async def execute(db: Any, prefix: str, args: tuple[Any, ...]) -> Any:
     """Send a command on a blocking client: a coroutine that never suspends."""
-    return db.execute_command(*args, **RAW)
+    return client_for(db, prefix, args[0]).execute_command(*args, **RAW)
 
 
-async def aexecute(db: Any, args: tuple[Any, ...]) -> Any:
+async def aexecute(db: Any, prefix: str, args: tuple[Any, ...]) -> Any:
     """Send a command on a client of asyncio. A cancellation ends it even if the client swallows it, as a client with
     timeouts can on Python 3.11. The operation is then in doubt, as after a lost reply."""
     task = asyncio.current_task()
     before = task.cancelling() if task else 0
     try:
         if args[0] not in _WAITS:
-            return await db.execute_command(*args, **RAW)
+            return await client_for(db, prefix, args[0]).execute_command(*args, **RAW)
         # In a task of its own: a cancellation then need not wait for a client that ignores it.
         waiting = asyncio.ensure_future(db.execute_command(*args, **RAW))
         try:

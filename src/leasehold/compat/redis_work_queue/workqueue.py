@@ -42,7 +42,7 @@ class WorkQueue(Base):
         The result is 1, or 0 if an item has this id. A pipeline that watches keys sends the command at once, before its
         `multi()`.
         """
-        pipeline.execute_command(*self._add_command(item))
+        pipeline.execute_command(*self._add_command(pipeline, item))
 
     add_item_to_pipeline = add_unique_item_to_pipeline
 
@@ -107,7 +107,7 @@ class AsyncWorkQueue(Base):
         Raises `InvalidArgument` on a pipeline that watches keys, before its `multi()`: such a pipeline sends commands
         at once, and this method cannot await the reply.
         """
-        sent = pipeline.execute_command(*self._add_command(item))
+        sent = pipeline.execute_command(*self._add_command(pipeline, item))
         if isinstance(sent, CoroutineType):
             sent.close()
             raise InvalidArgument(

@@ -1,0 +1,43 @@
+"""Cluster clients as `db`: the keys of a queue are in one hash slot, and SCAN goes to the node that has it."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+from leasehold.core.errors import InvalidArgument
+
+_TAGGED: Final = re.compile(r"[^{]*\{[^}]+\}")
+"""A prefix that contains its whole hash tag, so that every key with this prefix has the same slot."""
+
+
+def is_cluster(db: Any) -> bool:
+    """Return whether this is a client of a cluster, or a pipeline of one."""
+    # A pipeline of the one for asyncio is no client itself.
+    owner = getattr(db, "cluster_client", None) or getattr(db, "_client", None) or db
+    return hasattr(owner, "get_node_from_key")
+
+
+def check_tag(db: Any, prefix: str) -> None:
+    """Raises `InvalidArgument` for a client of a cluster if the keys of the queue are in different slots."""
+    if is_cluster(db) and not _TAGGED.match(prefix):
+        raise InvalidArgument(
+            f"On a cluster the prefix of a work queue must have a hash tag, got {prefix!r}; nothing was sent. Use "
+            f"KeyPrefix({'{' + (re.sub('[{}]', '', prefix) or 'jobs') + '}'!r}), in all clients of the queue."
+        )
+
+
+def client_for(db: Any, prefix: str, command: object) -> Any:
+    """Return the client for a command. SCAN names no key: it goes to the node with the keys of this prefix."""
+    if command != "SCAN" or not is_cluster(db):
+        return db
+    node = db.get_node_from_key(prefix)
+    # A node of the asyncio client sends commands itself.
+    return db.get_redis_connection(node) if hasattr(db, "get_redis_connection") else node
+
+
+def options_of(db: Any) -> dict[str, Any]:
+    """Return the options with which a client connects."""
+    owner = getattr(db, "connection_pool", None) or getattr(db, "nodes_manager", None)
+    options: dict[str, Any] = getattr(owner, "connection_kwargs", {})
+    return options
