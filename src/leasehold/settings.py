@@ -59,7 +59,7 @@ class Settings:
     )
     protocol: str = _setting(
         DEFAULT_PROTOCOL,
-        f"The wire format: {choices(quote='`')}.",
+        f"The wire format: {choices(quote='`')}. Options follow it, as in `redis-work-queue:jobs?grace=10`.",
         "LEASEHOLD_PROTOCOL",
     )
     max_payload: int | None = _setting(

@@ -91,3 +91,24 @@ def test_a_worker_takes_what_other_clients_may_write_unless_a_limit_is_set(app, 
     assert (view.state, len(view.payload)) == (State.BROKEN, 2_000_000)
     assert app.control.retry("default", "limited")
     assert "begun limited" in leasehold("worker", "jobs:app", "--burst", url=redis_url).end().out
+
+
+def test_a_clean_returns_the_job_of_a_dead_client_in_one_run(server, leasehold, redis_url):
+    theirs, others = Original("python", redis_url, "jobs"), Original("python", redis_url, "jobs")
+    try:
+        theirs.add("a", b"x")
+        assert theirs.lease(1) == ("a", b"x")
+        theirs.close()
+        server.command("SETNX", "jobs:item:b", "y")  # its producer dies before it lists it
+        until = time.monotonic() + 20
+        while server.command("KEYS", "jobs:lease*") and time.monotonic() < until:
+            time.sleep(0.05)
+        protocol = "redis-work-queue:jobs?grace=0.5"
+        run = leasehold("clean", "default", "--deep", "--protocol", protocol, url=redis_url).end()
+        assert "2 returned" in run.out
+        assert {others.lease(30), others.lease(30)} == {("a", b"x"), ("b", b"y")}
+        assert others.do("complete", "a") is True
+        assert others.do("complete", "b") is True
+    finally:
+        others.close()
+    assert server.command("EXISTS", "jobs:unleased", "jobs:stray") == 0

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from leasehold.core.engine import Timing
 from leasehold.core.errors import AccessDenied, InvalidArgument, PayloadInvalid, ReplyError, Unreachable
 from leasehold.core.job import ErrorInfo, JobRecord, Lease
 from leasehold.core.outcome import Broken, Completed, Failed, Released, Retried, Unroutable
@@ -726,6 +727,12 @@ async def test_what_a_late_claim_brings_goes_back_in_order_with_what_had_not_sta
         assert [lease.record.id for lease in rig.engine.ready["q"]] == ["b", "c", "d"]
         gate.open.set()
         assert await rig.ended() is ExitStatus.OK
+
+
+async def test_a_worker_maintains_again_before_its_interval_ends_when_the_engine_wishes_it():
+    engine = FakeEngine(timing=Timing(beat_ms=20, idle_wait_ms=200, maintain_ms=3_600_000, presence_ms=50), next_ms=1)
+    async with Rig(lambda: None, engine=engine):
+        await engine.until(lambda: engine.calls.count("maintain") >= 2)
 
 
 async def test_a_worker_without_a_free_slot_is_not_woken_in_the_place_of_another():

@@ -63,6 +63,7 @@ class FakeEngine:
     offered: set[str] = field(default_factory=set)
     """The tasks whose parked jobs the last maintenance asked for."""
     poisoned: list[JobView] = field(default_factory=list)
+    next_ms: int = -1
     """What the next maintenance tells of."""
     spoilt: set[str] = field(default_factory=set)
     """Queues, and jobs of a lane with a foreign key in its place: Redis refuses calls about those, with `refusal`."""
@@ -273,7 +274,7 @@ class FakeEngine:
             if self.spoilt.intersection(queues):
                 raise self.refusal
             told, self.poisoned = tuple(self.poisoned), []
-            return Maintained(poisoned=told)
+            return Maintained(poisoned=told, next_ms=self.next_ms)
 
         return one_call(maintain)
 

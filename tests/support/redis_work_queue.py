@@ -33,7 +33,7 @@ for _, field in ipairs({ 'reserved', 'alone' }) do
   local till, worker = string.match(redis.call('HGET', key('meta'), field) or '', '^(%d+)( .*)$')
   if till then redis.call('HSET', key('meta'), field, text(till - ms) .. worker) end
 end
-for _, field in ipairs({ 'seen', 'amnesty', 'before', 'deep_at' }) do
+for _, field in ipairs({ 'seen', 'amnesty', 'before', 'deep_at', 'light_began' }) do
   if redis.call('HEXISTS', key('meta'), field) == 1 then redis.call('HINCRBY', key('meta'), field, -ms) end
 end
 local ids = redis.call('LRANGE', key('processing'), 0, -1)
@@ -65,7 +65,7 @@ def dump(server: RedisServer) -> Dump:
 
 
 CLOCKS: Final = frozenset(
-    {b"seen", b"amnesty", b"before", b"deep_at", b"light_cursor", b"attempts_cursor", b"leased_cursor"}
+    {b"seen", b"amnesty", b"before", b"deep_at", b"light_began", b"light_cursor", b"attempts_cursor", b"leased_cursor"}
 )
 
 

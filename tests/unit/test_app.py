@@ -321,6 +321,27 @@ class TestApp:
         with pytest.raises(NotConfigured, match=r"LEASEHOLD_PROTOCOL.*':item'"):
             Leasehold("redis://x")
 
+    @pytest.mark.parametrize(
+        ("protocol", "text", "prefix", "stray_ms"),
+        [
+            ("redis-work-queue:a?grace=0.5", "redis-work-queue:a?grace=0.5", "a", 500),
+            (RedisWorkQueue("a", grace=0), "redis-work-queue:a?grace=0", "a", 0),
+            (RedisWorkQueue("a?b"), "redis-work-queue:a%3Fb", "a?b", 5_000),
+            ("redis-work-queue:a%3Fb?grace=60", "redis-work-queue:a%3Fb?grace=60", "a?b", 60_000),
+        ],
+    )
+    def test_a_protocol_with_a_grace(self, protocol, text, prefix, stray_ms):
+        app = Leasehold("redis://x", protocol=protocol)
+        engine: Any = app.engine
+        assert (app.settings.protocol, engine.base, engine.config.stray_ms) == (text, prefix, stray_ms)
+
+    @pytest.mark.parametrize(
+        "option", ["?", "?grace", "?grace=x", "?grace=-1", "?lease=5", "?grace=5&x=1", "?grace=nan"]
+    )
+    def test_options_that_a_protocol_does_not_have(self, option):
+        with pytest.raises(InvalidArgument, match="grace"):
+            Leasehold("redis://x", protocol=f"redis-work-queue:a{option}")
+
     @pytest.mark.parametrize("url", ["http://example.org", "localhost", "redis://h:port", "redis://h/s3cret"])
     def test_a_url_that_cannot_be_read(self, url):
         with pytest.raises(NotConfigured) as caught:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import closing
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from typing import Final
 
 import click
 
@@ -19,12 +21,19 @@ from leasehold.core.job import State
 from leasehold.protocols.registry import ENTRIES, entry_of
 from leasehold.protocols.spec import ProtocolEntry
 
+MARGIN_MS: Final = 100
+"""How much later than the grace the second look begins: clocks differ a little."""
+
 
 @click.command()
 @click.argument("queue", shell_complete=queue_names)
 @click.option("--deep", is_flag=True, help="Also check all items for those that are in no list.")
+@click.option(
+    "--grace", type=click.FloatRange(0, limits.DAY / limits.SECOND), metavar="SECONDS",
+    help="How long an item must be without a lease; 0: return it at first sight. [default: that of the protocol, 5]",
+)  # fmt: skip
 @reaching()
-def clean(queue: str, deep: bool, app: Leasehold, as_json: bool) -> None:
+def clean(queue: str, deep: bool, grace: float | None, app: Leasehold, as_json: bool) -> None:
     """Return the items of dead workers to a queue of redis-work-queue.
 
     \b
@@ -32,28 +41,29 @@ def clean(queue: str, deep: bool, app: Leasehold, as_json: bool) -> None:
     leasehold clean default --deep --protocol redis-work-queue:jobs
 
     For queues without a Leasehold worker; Leasehold workers do this by themselves. Run it about every minute, and with
-    --deep every ten. An item without a lease returns to the queue if two runs see it like this, a minute apart, so that
-    no item is taken from a client that is about to lease it. Ids without an item are dropped. The steps are short and
-    do not block Redis, however long the lists are. Several runs at a time are safe.
+    --deep every ten. If there are items without a lease, the command waits for the grace and looks again: those that
+    still have none return to the queue. So no item is taken from a client that is about to lease it. Ids without an
+    item are dropped. The steps are short and do not block Redis, however long the lists are. Several runs at a time are
+    safe.
 
     Exit status: 0 done; 1 Redis could not be reached; 2 the command line or a setting is wrong.
     """
     make = entry_of(app.engine).cleaning
     if make is None:
         raise lacking(app, "leasehold clean", [one for one in ENTRIES if one.cleaning is not None])
-    cleaning = make(app.engine)
+    cleaning = make(app.engine, None if grace is None else round(grace * limits.SECOND))
     with closing(Connections(app.settings)) as connections:
-        done = connections.run(cleaning.run(queue, deep))
+        done = connections.run(cleaning.first(queue, deep))
+        if done.noted:
+            time.sleep((cleaning.again_ms + MARGIN_MS) / limits.SECOND)
+            second = connections.run(cleaning.again(queue))
+            done = replace(done + second, looked=done.looked, noted=second.noted)
     text = f"Queue {queue!r}: {done.looked:,} checked, {done.requeued:,} returned, {done.dropped:,} dropped."
     answer(as_json, {"queue": queue, "deep": deep, **asdict(done)}, text)
     if as_json:
         return
-    if left := app.inspect.queue(queue).counts.get(State.ACTIVE, 0) + done.noted:
-        minute = cleaning.again_ms / limits.SECOND
-        note(
-            f"Still leased or abandoned: {jobs_text(left)}. A clean {minute:g} s later returns those that this one "
-            "found without a lease."
-        )
+    if left := app.inspect.queue(queue).counts.get(State.ACTIVE, 0):
+        note(f"Leased, or without a lease only since the last look: {jobs_text(left)}.")
     note_unknown(app, queue)
 
 

@@ -151,7 +151,7 @@ class Maintained:
     """How many jobs one round of maintenance moved. `more`: the limit was reached, call again soon.
 
     `poisoned`: jobs that ended in `broken` since the last call, because they crashed too often; each is named once, and
-    not at all when the answer is lost.
+    not at all when the answer is lost. `next_ms`: in how many milliseconds the next round should be; -1 for no wish.
     """
 
     promoted: int = 0
@@ -160,6 +160,7 @@ class Maintained:
     unparked: int = 0
     more: bool = False
     poisoned: tuple[JobView, ...] = ()
+    next_ms: int = -1
 
 
 class Engine(Protocol):

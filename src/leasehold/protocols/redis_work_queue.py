@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from leasehold.core import limits, names
 from leasehold.core.engine import FullEngine, Timing
 from leasehold.core.errors import UnsupportedFeature, invalid
 from leasehold.core.steps import Steps
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from leasehold.protocols.spec import Settings
 
 REDIS_WORK_QUEUE: Final = "redis-work-queue"
+_GRACE: Final = "?grace="
+_QUESTION_MARK: Final = "%3F"
+"""How the text of the protocol writes a question mark of the prefix."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +32,16 @@ class RedisWorkQueue:
 
     The queue `default` is the one that other clients call `KeyPrefix("jobs")`; `images` lies at `jobs:images`, unless
     `queues` gives it a prefix of its own: `queues={"images": "pictures"}`. What an item cannot hold (a delay, lanes,
-    priorities, unique jobs, results) is refused with `UnsupportedFeature`. `config` has the numbers of the engine.
-    Raises `InvalidArgument` for prefixes whose keys would be those of another queue, and for two queues of one prefix.
+    priorities, unique jobs, results) is refused with `UnsupportedFeature`. `grace`: how many seconds (5 by default) an
+    item of another client must have been seen without a lease before it returns to the queue. `config` has the numbers
+    of the engine. Raises `InvalidArgument` for prefixes whose keys would be those of another queue, and for two queues
+    of one prefix.
     """
 
     prefix: str
     queues: Mapping[str, str] | None = None
     config: RedisWorkQueueConfig | None = None
+    grace: float | None = None
 
     def __post_init__(self) -> None:
         from leasehold.engines.redis_work_queue.keys import check_prefix, check_queues
@@ -42,23 +49,42 @@ class RedisWorkQueue:
         if not check_prefix(self.prefix):
             raise invalid("prefix", "the beginning of the queue's keys", "an empty one")
         check_queues(self.prefix, self.queues)
+        _grace_ms(self.grace)
 
     @property
     def text(self) -> str:
         """The protocol as the setting writes it, without `queues` and `config`."""
-        return f"{REDIS_WORK_QUEUE}:{self.prefix}"
+        grace = "" if self.grace is None else f"{_GRACE}{self.grace:g}"
+        return f"{REDIS_WORK_QUEUE}:{self.prefix.replace('?', _QUESTION_MARK)}{grace}"
 
     def engine(self, settings: Settings) -> FullEngine:
         from leasehold.engines.redis_work_queue import RedisWorkQueueEngine
+        from leasehold.engines.redis_work_queue.config import RedisWorkQueueConfig
 
-        return RedisWorkQueueEngine(self.prefix, self.config, self.queues)
+        config, grace_ms = self.config or RedisWorkQueueConfig(), _grace_ms(self.grace)
+        config = config if grace_ms is None else replace(config, stray_ms=grace_ms)
+        return RedisWorkQueueEngine(self.prefix, config, self.queues)
+
+
+def _grace_ms(grace: object) -> int | None:
+    return None if grace is None else names.duration_ms(grace, "grace", least_ms=0, most_ms=limits.DAY)
 
 
 # The functions import the engine: a keeper starts soon, and needs one engine only.
 
 
 def _parse(argument: str | None) -> RedisWorkQueue | None:
-    return RedisWorkQueue(argument) if argument else None
+    if not argument:
+        return None
+    prefix, mark, option = argument.partition("?")
+    try:
+        grace = float(option.removeprefix("grace=")) if mark and option.startswith("grace=") else None
+    except ValueError:
+        grace = None
+    if mark and grace is None:
+        rule = f"{REDIS_WORK_QUEUE}:PREFIX or {REDIS_WORK_QUEUE}:PREFIX{_GRACE}SECONDS"
+        raise invalid("protocol", rule, names.shown(f"{REDIS_WORK_QUEUE}:{argument}"))
+    return RedisWorkQueue(prefix.replace(_QUESTION_MARK, "?"), grace=grace)
 
 
 def _describe(engine: RedisWorkQueueEngine) -> EngineSpec:
@@ -80,13 +106,20 @@ def _rights(engine: RedisWorkQueueEngine) -> Rights:
     return Rights(rules.needed(), rules.missing)
 
 
-def _cleaning(engine: RedisWorkQueueEngine) -> Cleaning:
+def _cleaning(engine: RedisWorkQueueEngine, again_ms: int | None) -> Cleaning:
     from leasehold.engines.redis_work_queue.clean import deep_clean, light_clean
 
-    def run(queue: str, deep: bool) -> Steps[Cleaned]:
-        return (deep_clean if deep else light_clean)(engine.prefix(queue), replace(engine.config, creates_meta=False))
+    config = replace(engine.config, creates_meta=False)
+    config = config if again_ms is None else replace(config, stray_ms=again_ms)
 
-    return Cleaning(run, engine.config.stray_ms)
+    def first(queue: str, deep: bool) -> Steps[Cleaned]:
+        return (deep_clean if deep else light_clean)(engine.prefix(queue), config)
+
+    def again(queue: str) -> Steps[Cleaned]:
+        # What it finds for the first time, it leaves without a note: a mark would be old for the next run.
+        return light_clean(engine.prefix(queue), config, note=False)
+
+    return Cleaning(first, again, config.stray_ms)
 
 
 def _migration(engine: RedisWorkQueueEngine) -> Migration:

@@ -58,11 +58,12 @@ class Words:
 class Cleaning:
     """How the abandoned jobs of a queue are requeued by hand, for `leasehold clean`.
 
-    `run`: clean this queue, deeply or not. `again_ms`: a job is requeued by a clean that runs this much later than the
-    one which first saw it without a holder.
+    `first`: clean this queue, deeply or not, and note jobs without a holder. `again_ms` later, `again` requeues those
+    that still have none.
     """
 
-    run: Callable[[str, bool], Steps[Cleaned]]
+    first: Callable[[str, bool], Steps[Cleaned]]
+    again: Callable[[str], Steps[Cleaned]]
     again_ms: int
 
 
@@ -86,7 +87,8 @@ class ProtocolEntry:
     describe: what `rebuild` needs to make the same engine again in another process, as JSON. It, `rights`, `cleaning`
         and `migration` take engines of this protocol only.
     has_namespace: its keys begin with the namespace of the settings.
-    cleaning, migration: for the commands `clean` and `migrate`; None: refused.
+    cleaning, migration: for the commands `clean` and `migrate`; None: refused. `cleaning` also takes the time between
+        the two looks in milliseconds, or None for the engine's.
     has_foreign_clients: other programs enqueue to its queues. Their payloads may be larger than Leasehold's own limit.
     """
 
@@ -98,5 +100,5 @@ class ProtocolEntry:
     rights: Callable[[Any], Rights]
     has_namespace: bool = False
     has_foreign_clients: bool = True
-    cleaning: Callable[[Any], Cleaning] | None = None
+    cleaning: Callable[[Any, int | None], Cleaning] | None = None
     migration: Callable[[Any], Migration] | None = None

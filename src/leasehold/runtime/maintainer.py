@@ -19,6 +19,9 @@ from leasehold.runtime.log import log_event
 UNPARKED_MS: Final = 250
 """How soon to look for parked jobs again after some came back: workers without their task may park them again."""
 
+SOONEST_MS: Final = 1_000
+"""How soon the next round of maintenance is when the engine wishes one before the interval ends."""
+
 ROUNDS_MAX = 20
 """Rounds of maintenance of a queue in a row, while there is more to do. The rest waits for the next time."""
 
@@ -47,13 +50,18 @@ class Maintainer:
         self._started_ms = _wall_ms()
 
     async def run(self) -> None:
-        """Maintain at the start and then every `maintain_ms`, plus or minus 25 %, so that workers take turns."""
+        """Maintain at the start and then every `maintain_ms`, plus or minus 25 %, so that workers take turns.
+
+        The engine may wish an earlier round.
+        """
         while True:
-            unparked = 0
+            unparked, next_ms = 0, limits.DAY
             refusal: LeaseholdError | None = None
             for queue in self._context.queues:
                 try:
-                    unparked += await self._maintain(queue)
+                    again, wished_ms = await self._maintain(queue)
+                    unparked += again
+                    next_ms = min(next_ms, wished_ms if wished_ms >= 0 else next_ms)
                 except Unreachable:
                     raise
                 except NewerLayout:
@@ -63,23 +71,24 @@ class Maintainer:
             if refusal is not None:
                 raise refusal
             pause_ms = UNPARKED_MS if unparked else self._engine.timing.maintain_ms
-            await self._env.sleep(pause_ms / limits.SECOND * (0.75 + self._env.random() / 2))
+            turn_ms = pause_ms * (0.75 + self._env.random() / 2)
+            await self._env.sleep(min(turn_ms, max(next_ms, SOONEST_MS)) / limits.SECOND)
 
-    async def _maintain(self, queue: str) -> int:
-        """Maintain one queue. Return how many parked jobs are ready again."""
-        unparked = 0
+    async def _maintain(self, queue: str) -> tuple[int, int]:
+        """Maintain one queue. Return how many parked jobs are ready again, and the wish for the next round in ms."""
+        unparked, next_ms = 0, -1
         for _ in range(ROUNDS_MAX):
             tasks, raw_queues = self._offered()
             raw = frozenset(raw_queues) & {queue}
             done = await self._driver.run(self._engine.maintain((queue,), tasks, raw_queues=raw))
-            unparked += done.unparked
+            unparked, next_ms = unparked + done.unparked, done.next_ms
             for view in done.poisoned:
                 self._report(view)
             if done.reclaimed or done.unparked:
                 log_event("queue_maintained", queue=queue, reclaimed=done.reclaimed, unparked=done.unparked)
             if not done.more:
                 break
-        return unparked
+        return unparked, next_ms
 
     def _report(self, view: JobView) -> None:
         """Report a job that ended in `broken` because its workers died."""

@@ -73,8 +73,8 @@ class Bench:
     def maintain(self) -> int:
         return self.run(self.engine.maintain(["default"], [])).reclaimed
 
-    def light(self) -> Cleaned:
-        return self.run(light_clean(P, self.engine.config))
+    def light(self, note: bool = True) -> Cleaned:
+        return self.run(light_clean(P, self.engine.config, note))
 
     def deep(self) -> Cleaned:
         return self.run(deep_clean(P, self.engine.config))

@@ -18,7 +18,7 @@ from leasehold.core.outcome import Completed, Failed
 from leasehold.engines.native import NativeEngine
 from leasehold.redis.sync import SyncDriver
 from tests.acceptance.test_cli_json import told
-from tests.wire.redis_work_queue.bench import BOOM, STRAY_MS, Bench, P
+from tests.wire.redis_work_queue.bench import BOOM, Bench, P
 
 Cli = Callable[..., tuple[str, str]]
 
@@ -150,17 +150,29 @@ def test_clean(bench: Bench, cli: Cli) -> None:
     bench.foreign_push("ghost")
     bench.foreign_pop()
     bench.foreign_item("unlisted")
-    first = shown(cli, "clean", "default", "--deep")
-    assert (first["requeued"], first["dropped"], first["noted"]) == (0, 1, 2)
+    first = shown(cli, "clean", "default", "--deep", "--grace", "0.01")
+    assert (first["looked"], first["requeued"], first["dropped"], first["noted"]) == (4, 2, 1, 0)
     assert set(first) == told("`clean`")
-    bench.pass_time(STRAY_MS + 1)
-    out, err = cli("clean", "default")
+    assert sorted(bench.queue()) == [b"taken", b"unlisted"]
+    bench.foreign_pop()
+    out, err = cli("clean", "default", "--grace", "0")
     assert out == "Queue 'default': 1 checked, 1 returned, 0 dropped.\n"
     assert err == ""
-    assert shown(cli, "clean", "default", "--deep")["requeued"] == 1
-    assert sorted(bench.queue()) == [b"taken", b"unlisted"]
     _, err = cli("clean", "emails", "--protocol", "native", expect=2)
     assert "needs a queue of redis-work-queue" in err
+
+
+def test_clean_takes_the_grace_of_the_protocol(bench: Bench, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: list[float] = []
+    monkeypatch.setattr("time.sleep", waits.append)
+    bench.foreign_add("a")
+    bench.foreign_pop()
+    found = shown(cli, "clean", "default", "--protocol", f"redis-work-queue:{P}?grace=7")
+    assert (found["requeued"], found["noted"]) == (0, 1)
+    (waited,) = waits
+    assert 7 < waited < 8
+    _, err = cli("clean", "default", "--protocol", f"redis-work-queue:{P}?gracious=7", expect=2)
+    assert "redis-work-queue:PREFIX?grace=SECONDS" in err
 
 
 def test_migrate(bench: Bench, cli: Cli) -> None:
@@ -229,8 +241,12 @@ def test_a_user_with_just_the_rights_that_are_needed(bench: Bench, cli: Cli) -> 
         driver.run(engine.heartbeat("w", ["default"], [one.ref for one in leases]))
         driver.run(engine.maintain(["default"], []))
         assert driver.run(engine.settle([(one, Completed(b"", 0)) for one in leases])) == [True]
-        cli("clean", "default", "--deep", "--url", url)
-        cli("clean", "default", "--url", url)
+        driver.run(engine.enqueue([NewJob("default", "taken", b"x")]))
+        bench.foreign_pop()
+        bench.foreign_item("unlisted")
+        cli("clean", "default", "--deep", "--grace", "0.01", "--url", url)
+        assert sorted(bench.queue()) == [b"taken", b"unlisted"]
+        bench.command("DEL", "jobs:queue", "jobs:item:taken", "jobs:item:unlisted")
         client = redis.Redis.from_url(url)
         theirs = WorkQueue(KeyPrefix("jobs"))
         theirs.add_item(client, Item(b"y", "b"))

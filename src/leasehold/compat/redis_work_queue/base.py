@@ -24,12 +24,12 @@ from leasehold.engines.kit.base import checking_layout
 from leasehold.engines.kit.encoding import as_text
 from leasehold.engines.kit.extras import Cleaned
 from leasehold.engines.redis_work_queue import clean
-from leasehold.engines.redis_work_queue.config import RedisWorkQueueConfig
+from leasehold.engines.redis_work_queue.config import CALLERS_MARK_MS, STRAY_MS, RedisWorkQueueConfig
 from leasehold.engines.redis_work_queue.engine import RedisWorkQueueEngine
 from leasehold.engines.redis_work_queue.keys import DEFAULT_QUEUE, check_prefix
 from leasehold.engines.redis_work_queue.scripts import SCRIPTS
 
-GRACE_S: Final = 10.0
+GRACE_S: Final = STRAY_MS / limits.SECOND
 """How long an item of another client must have been seen without a lease, before a clean returns it to the queue."""
 EXPIRIES_WARNED: Final = 3
 """Leases of one item that expired, after which the next lease logs the first warning."""
@@ -49,7 +49,7 @@ class Base:
     def __init__(self, name: KeyPrefix, *, grace: float = GRACE_S) -> None:
         self._prefix = check_prefix(name.of(""), "the prefix of a work queue")
         stray_ms = names.duration_ms(grace, "grace", least_ms=0, most_ms=limits.MAX_LEASE_MS)
-        self._config = RedisWorkQueueConfig(stray_ms=stray_ms, creates_meta=False)
+        self._config = RedisWorkQueueConfig(stray_ms=stray_ms, mark_ms=CALLERS_MARK_MS, creates_meta=False)
         self._engine = RedisWorkQueueEngine(self._prefix, self._config)
         self._begin()
         # The names of the original's attributes.

@@ -20,10 +20,10 @@ class WorkQueue(Base):
 
         queue = WorkQueue(KeyPrefix("jobs"))
 
-    Every method takes a client of the redis package. `grace`: how many seconds (10 by default) an item of another
-    client must have been seen without a lease, before `light_clean` or `deep_clean` returns it to the queue. It should
-    not be shorter than the leases of other clients. Raises `InvalidArgument` for a prefix whose keys would belong to
-    another queue.
+    Every method takes a client of the redis package. `grace`: how many seconds (5 by default) an item of another
+    client must have been seen without a lease, before `light_clean` or `deep_clean` returns it to the queue. Other
+    clients take an item and write its lease in two commands; with 0 such an item may run twice. Raises
+    `InvalidArgument` for a prefix whose keys would belong to another queue.
     """
 
     _execute = staticmethod(execute)

@@ -246,7 +246,7 @@ class ScriptedEngine(Scripted):
         raw_queues: Collection[str] = (),
     ) -> Steps[Maintained]:
         promoted = reclaimed = pruned = unparked = 0
-        more = False
+        more, next_ms = False, -1
         poisoned: list[JobView] = []
         failures = Failures()
         for queue in queues:
@@ -260,8 +260,9 @@ class ScriptedEngine(Scripted):
                 unparked += done.unparked
                 more = more or done.more
                 poisoned += done.poisoned
+                next_ms = min((ms for ms in (next_ms, done.next_ms) if ms >= 0), default=-1)
         failures.end()
-        return Maintained(promoted, reclaimed, pruned, unparked, more, tuple(poisoned))
+        return Maintained(promoted, reclaimed, pruned, unparked, more, tuple(poisoned), next_ms)
 
     def announce(self, worker: WorkerView) -> Steps[bool]:
         lasting = (PRESENCE_TTL_MS, META_TTL_MS)

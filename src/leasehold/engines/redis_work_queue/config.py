@@ -10,24 +10,35 @@ from leasehold.engines.kit.config import EngineConfig
 
 WIRE_LEASE_MS: Final = 10 * limits.SECOND
 """The time to live of a kept lease as other clients see it. Heartbeats renew it; Leasehold workers take over sooner."""
-STRAY_MS: Final = limits.MINUTE
-"""How long an id must have been seen without a lease of Leasehold's before it returns to its queue."""
-MARK_MS: Final = 2 * limits.DAY
-"""How long a sighting still counts after `STRAY_MS`. Programs that clean on a schedule do it once a day at least."""
+STRAY_MS: Final = 5 * limits.SECOND
+"""The grace: how long an id must have been seen without a lease before it is requeued, if another client held it.
+Longer than other clients take between the two commands of a lease, or of an enqueue."""
+MARK_MS: Final = 10 * limits.MINUTE
+"""How long a sighting counts after `STRAY_MS`. A pass through the longest lists takes a worker less."""
+CALLERS_MARK_MS: Final = 2 * limits.DAY
+"""The same for cleans that a program calls. One that cleans on a schedule does it once a day at least."""
 MARKS_MAX: Final = 10_000
 """Items that were added again and are noted as possibly missing from every list. A deep clean checks the others."""
 COPIES_MAX: Final = 50_000
 """Ids in `processing` in which one call looks for second copies of the jobs that it ends: about two milliseconds."""
 COPIES_FEW: Final = 2_000
 """The same limit while no other program is known to use the queue."""
-DEEP_MS: Final = 10 * limits.MINUTE
-"""How often a worker looks for items that are in no list."""
+DEEP_MS: Final = limits.MINUTE
+"""How long after a search for items that are in no list a worker begins the next one."""
 DEEP_PAGE: Final = 1_000
 """Ids or items that one step of a deep clean looks at."""
+STRAY_PAGE: Final = 1_000
+"""Items in no list that one call notes or requeues."""
+STRAY_STEPS: Final = 10
+"""Calls that requeue such items in one round of maintenance."""
+SEARCH_MAX: Final = 50_000
+"""Ids in the lists up to which one call searches for many ids at once: about 20 milliseconds."""
+MARK_PAGE: Final = 1_000
+"""Marks that one call checks for items that are gone."""
 LIGHT_PAGE: Final = 250
 """Ids that one step of a light clean looks at and may requeue: some milliseconds."""
 SEARCHES_MAX: Final = 5
-"""Ids of one step that one call searches for in the lists. Each search takes as long as the lists are."""
+"""Ids that one call searches for one by one. Each search takes as long as the lists are."""
 LEFT_PAGE: Final = 20
 """Ids in the list of another cleaner that one round looks at."""
 NESTED_MAX: Final = 16
@@ -48,16 +59,18 @@ class RedisWorkQueueConfig(EngineConfig):
     """The numbers of the engine. All Leasehold workers of one queue should use the same.
 
     `wire_lease_ms`: the time to live of a lease as other clients see it; heartbeats renew it, and Leasehold workers
-    take over sooner. `stray_ms`: how long an id must have been seen without a lease before it is requeued, if another
-    client held it: at least as long as the leases of the other clients. `deep_ms`: how often items in no list are
-    looked for. `creates_meta`: False for a client that is no worker. It writes `P:meta` only where there is one, so
-    that no key of a drained queue remains.
+    take over sooner. `stray_ms`: the grace, how long an id must have been seen without a lease before it is requeued,
+    if another client held it; 0: at first sight. `mark_ms`: how long such a sighting counts after that. `deep_ms`: how
+    long after a search for items in no list the next one begins. `creates_meta`: False for a
+    client that is no worker. It writes `P:meta` only where there is one, so that no key of a drained queue remains.
     """
 
     wire_lease_ms: int = WIRE_LEASE_MS
     stray_ms: int = STRAY_MS
+    mark_ms: int = MARK_MS
     deep_ms: int = DEEP_MS
     creates_meta: bool = True
 
     def as_argument(self) -> str:
-        return self.encoded(wire=self.wire_lease_ms, stray=self.stray_ms, meta=int(self.creates_meta))
+        own = {"wire": self.wire_lease_ms, "stray": self.stray_ms, "mark": self.mark_ms}
+        return self.encoded(**own, meta=int(self.creates_meta))

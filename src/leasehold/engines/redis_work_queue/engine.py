@@ -15,7 +15,7 @@ from leasehold.engines.kit.chunks import Part, args_of
 from leasehold.engines.kit.config import META_TTL_MS
 from leasehold.engines.kit.engine import ScriptedEngine
 from leasehold.engines.kit.unsupported import Unsupported
-from leasehold.engines.redis_work_queue.clean import DeepPass, leftovers, light_page
+from leasehold.engines.redis_work_queue.clean import DeepPass, LightPass, leftovers, requeue_unlisted
 from leasehold.engines.redis_work_queue.config import CLEAN_STEPS, WAIT_SLICE_MS, RedisWorkQueueConfig
 from leasehold.engines.redis_work_queue.control import RedisWorkQueueController
 from leasehold.engines.redis_work_queue.inspect import RedisWorkQueueInspector
@@ -132,28 +132,33 @@ class RedisWorkQueueEngine(ScriptedEngine, RedisWorkQueueInspector, RedisWorkQue
 
     def _tidy(self, queue: str, tasks: Sequence[str], limit: int) -> Steps[Maintained]:
         prefix = self.prefix(queue)
-        args: tuple[Arg, ...] = (self._config, limit, META_TTL_MS, self.config.deep_ms, *tasks)
+        deep_ms = 0 if self._is_searching(queue) else self.config.deep_ms
+        args: tuple[Arg, ...] = (self._config, limit, META_TTL_MS, deep_ms, *tasks)
         *numbers, more, deep = yield from self._ask("maintain", queue, *args)
         promoted, reclaimed, pruned, unparked = numbers
-        reclaimed += (yield from leftovers(prefix, self.config)).requeued
+        yield from leftovers(prefix, self.config)
+        light = LightPass(prefix)
         for _ in range(CLEAN_STEPS):
-            light, following = yield from light_page(prefix, self.config)
-            reclaimed += light.requeued
-            if following < 0:
+            reclaimed += (yield from light.step(self.config)).requeued
+            if light.done:
                 break
-        reclaimed += yield from self._deepen(queue, deep == 1)
-        return Maintained(promoted, reclaimed, pruned, unparked, more == 1)
+        yield from self._search(queue, deep == 1)
+        found, next_ms = yield from requeue_unlisted(prefix, self.config)
+        reclaimed += found.requeued
+        return Maintained(promoted, reclaimed, pruned, unparked, more == 1, next_ms=next_ms)
 
-    def _deepen(self, queue: str, begin: bool) -> Steps[int]:
-        """Some steps of a deep clean, if it is time for one or one has begun. Answers how many items were requeued."""
-        if begin:
+    def _is_searching(self, queue: str) -> bool:
+        return queue in self._passes and not self._passes[queue].done
+
+    def _search(self, queue: str, begin: bool) -> Steps[None]:
+        """Some steps of a search for items in no list, if it is time for one or one has begun."""
+        if begin and not self._is_searching(queue):
             turn = self._passes[queue].turn + 1 if queue in self._passes else 0
             self._passes[queue] = DeepPass(self.prefix(queue), turn)
-        requeued = 0
-        if queue in self._passes:
-            for _ in range(CLEAN_STEPS):
-                requeued += (yield from self._passes[queue].step(self.config)).requeued
-        return requeued
+        for _ in range(CLEAN_STEPS):
+            if not self._is_searching(queue):
+                break
+            yield from self._passes[queue].step(self.config)
 
     def result_channel(self, queue: str, id: str) -> str:
         return f"{self.shared()}:ended:{id}"

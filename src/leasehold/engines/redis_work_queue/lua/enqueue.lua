@@ -16,10 +16,12 @@ local aside = call('EXISTS', key('kept')) == 1
 local searched = 0
 local function adopt(id)
   if lease_of(id) then return end
-  local since = tonumber(call('ZSCORE', key('stray'), id) or nil)
-  if not since or since > time or time - since >= stray_ms + @MARK_MS@ then
-    call('ZREMRANGEBYSCORE', key('stray'), '-inf', time - stray_ms - @MARK_MS@)
-    if call('ZCARD', key('stray')) < @MARKS_MAX@ then call('ZADD', key('stray'), time, id) end
+  local mark = tonumber(call('ZSCORE', key('stray'), id) or nil)
+  local since = mark and math.floor(mark)
+  if not since or since > time or time - since >= stray_ms + @CALLERS_MARK_MS@ then
+    call('ZREMRANGEBYSCORE', key('stray'), '-inf', time - stray_ms - @CALLERS_MARK_MS@)
+    -- A fraction: it may be in a list, see `unlisted`.
+    if call('ZCARD', key('stray')) < @MARKS_MAX@ then call('ZADD', key('stray'), time + 0.5, id) end
   elseif time - since >= stray_ms and searched < @SEARCHES_MAX@ then
     searched = searched + 1
     if not call('LPOS', key('queue'), id) and not call('LPOS', key('processing'), id) then

@@ -1,6 +1,7 @@
 -- maintain: do the work that is due, forget old records, and bring back parked items of the tasks that are offered here.
 -- KEYS[1] prefix
 -- ARGV config limit meta_ttl_ms deep_ms task...
+-- `deep_ms`: how often a deep clean begins; 0 while this worker is at one, so that no other worker begins one.
 -- Returns: {promoted, reclaimed, pruned, unparked, 1 when a limit was reached, 1 when it is time for a deep clean}
 -- Invariant: at most `limit` items of each kind are moved. Sending it again is harmless.
 --@include begin types marks back duework leftover traces

@@ -1,7 +1,28 @@
--- lib marks: since when an id was seen in `processing` without a lease (`unleased`), or an item in no list (`stray`). Seen
--- twice like this it is requeued; a mark that is too old is of another time, and proves nothing.
+-- lib marks: since when an id was seen in `processing` without a lease (`unleased`), or an item in no list (`stray`). Seen so twice,
+-- `config.stray` ms apart, it is requeued. Between two looks another client may have leased the item, or completed it and added
+-- another one of its id. So a mark counts only for `config.mark` ms more, and only for the next look.
 local function forget_marks(config, time)
-  local old = time - config.stray - @MARK_MS@
+  local old = time - config.stray - config.mark
   call('ZREMRANGEBYSCORE', key('unleased'), '-inf', old)
   call('ZREMRANGEBYSCORE', key('stray'), '-inf', old)
+end
+
+-- The mark of an id in `processing`: the time, and as its fraction how many ids are older in the list. Ids enter the list on
+-- the other side, so an entry never has more; one that has is another entry of its id.
+local MOST_OLDER = 4095
+local function mark_of(time, place) return string.format('%.17g', time + math.min(place, MOST_OLDER) / 4096) end
+
+-- Since when the id at this place was seen without a lease; nil for a mark that proves nothing: it is too old, of another entry,
+-- or of a time before the clock was set back.
+local function seen_since(config, time, id, place)
+  local mark = tonumber(call('ZSCORE', key('unleased'), id) or nil)
+  local since = mark and math.floor(mark)
+  if not mark or since > time or time - since >= config.stray + config.mark then return nil end
+  local older = (mark - since) * 4096
+  return (place <= older or older == MOST_OLDER) and since or nil
+end
+
+-- At the end of a pass that began then: forget the marks that were due, since the pass has met none of their ids without a lease.
+local function forget_missed(config, began, is_empty)
+  call('ZREMRANGEBYSCORE', key('unleased'), '-inf', is_empty and '+inf' or began - config.stray)
 end

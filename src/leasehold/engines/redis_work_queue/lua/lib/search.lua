@@ -1,0 +1,36 @@
+-- lib search: which items are in no list. One search of a list for many ids costs as much as some dozens for one id.
+--@include lists
+local PLACES = { 'queue', 'processing' }
+
+-- Whether these ids are in a list: id -> true or false. Of many ids in long lists only `most` are searched for; the others have
+-- no answer.
+local function search(ids, most)
+  local listed, size = {}, 0
+  for _, place in ipairs(PLACES) do size = size + call('LLEN', key(place)) end
+  if #ids <= most or size > @SEARCH_MAX@ then
+    for n = 1, math.min(#ids, most) do
+      listed[ids[n]] = false
+      for _, place in ipairs(PLACES) do
+        listed[ids[n]] = listed[ids[n]] or call('LPOS', key(place), ids[n]) and true
+      end
+    end
+    return listed
+  end
+  for _, place in ipairs(PLACES) do
+    for id, places in pairs(find(key(place), ids, false)) do listed[id] = listed[id] or #places > 0 end
+  end
+  return listed
+end
+
+-- The ids whose items are there and that no client has leased; then the others.
+local function unleased_of(ids)
+  if #ids == 0 then return {}, {} end
+  local items, leases = keys_of('item:', ids), leases_of(ids)
+  local all = call('EXISTS', unpack(items)) == #items
+  local free, others = {}, {}
+  for n, id in ipairs(ids) do
+    local list = not leases[n] and (all or call('EXISTS', items[n]) == 1) and free or others
+    list[#list + 1] = id
+  end
+  return free, others
+end
