@@ -55,6 +55,9 @@ def clean(queue: str, deep: bool, grace: float | None, app: Leasehold, as_json: 
     with closing(Connections(app.settings)) as connections:
         done = connections.run(cleaning.first(queue, deep))
         if done.noted:
+            if not as_json:
+                again_s = cleaning.again_ms / limits.SECOND
+                note(f"Without a lease, or in no list: {jobs_text(done.noted)}. Looking again in {again_s:g} s.")
             time.sleep((cleaning.again_ms + MARGIN_MS) / limits.SECOND)
             second = connections.run(cleaning.again(queue))
             done = replace(done + second, looked=done.looked, noted=second.noted)

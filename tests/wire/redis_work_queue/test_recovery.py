@@ -10,8 +10,15 @@ from leasehold.compat.redis_work_queue import KeyPrefix, WorkQueue
 from leasehold.core.engine import Maintained
 from leasehold.core.steps import Command
 from leasehold.engines.redis_work_queue import RedisWorkQueueEngine
-from leasehold.engines.redis_work_queue.clean import deep_clean, light_clean
-from leasehold.engines.redis_work_queue.config import DEEP_MS, SEARCH_MAX, STRAY_MS, RedisWorkQueueConfig
+from leasehold.engines.redis_work_queue.clean import DeepPass, deep_clean, light_clean
+from leasehold.engines.redis_work_queue.config import (
+    DEEP_MS,
+    LIGHT_MS,
+    MARK_MS,
+    SEARCH_MAX,
+    STRAY_MS,
+    RedisWorkQueueConfig,
+)
 from leasehold.redis.sync import SyncDriver
 from leasehold.testing.server import RedisServer
 from tests.support.stepping import Session, send_with, step
@@ -82,14 +89,30 @@ def test_one_worker_searches_all_keys_at_a_time_and_ends_its_search(bench: Bench
     other = RedisWorkQueueEngine(P)
     assert "SCAN" in maintained(bench)[1]
     for _ in range(2):
-        bench.pass_time(DEEP_MS)
-        assert "SCAN" in maintained(bench)[1], "it goes on with its search"
+        bench.pass_time(DEEP_MS * 2 // 3)
         assert "SCAN" not in maintained(bench, other)[1]
+        assert "SCAN" in maintained(bench)[1], "it goes on with its search"
     assert "SCAN" not in maintained(bench)[1]
     bench.pass_time(STRAY_MS + 1)
     assert maintained(bench, other)[0].reclaimed == 1
     bench.pass_time(DEEP_MS)
     assert "SCAN" in maintained(bench, other)[1]
+
+
+def test_workers_share_their_passes_through_a_long_list(bench: Bench) -> None:
+    other = RedisWorkQueueEngine(P)
+    for id in ("dead", *(f"i{number}" for number in range(1_000))):
+        bench.foreign_add(id)
+        bench.foreign_lease(3_600)
+    assert maintained(bench)[1].count("light") == 5
+    assert maintained(bench, other)[1].count("light") == 1
+    bench.command("DEL", *(f"{P}:{kind}:dead" for kind in LEASE_KEYS))
+    bench.pass_time(LIGHT_MS)
+    assert maintained(bench, other)[1].count("light") == 5
+    bench.pass_time(LIGHT_MS)
+    assert maintained(bench, other)[1].count("light") == 5
+    bench.pass_time(STRAY_MS - LIGHT_MS)
+    assert maintained(bench)[0].reclaimed == 1, "its grace is over"
 
 
 @pytest.mark.parametrize("clean", [light_clean, deep_clean])
@@ -177,12 +200,43 @@ def test_marks_of_a_time_before_the_clock_was_set_back_begin_anew(bench: Bench, 
     if kind == "taken":
         bench.foreign_pop()
     assert bench.deep().noted == 1
-    bench.pass_time(-3_600_000)
+    for name in MARKS:
+        bench.command("EVAL", "redis.call('ZADD', KEYS[1], 'XX', 'INCR', 3600000, 'a')", 1, name)
     assert bench.deep().requeued == 0
     bench.pass_time(STRAY_MS - 1_000)
     assert bench.deep().requeued == 0
     bench.pass_time(1_001)
     assert bench.deep().requeued == 1
+
+
+def test_a_search_notes_no_item_that_was_added_since_it_read_the_lists(bench: Bench) -> None:
+    search = DeepPass(P)
+    while search.reading:
+        bench.run(search.step(bench.engine.config))
+    bench.foreign_add("a")
+    bench.foreign_item("b")
+    while not search.done:
+        bench.run(search.step(bench.engine.config))
+    assert marks(bench) == [b"b"]
+
+
+def test_r5_a_mark_of_another_time_proves_nothing(bench: Bench) -> None:
+    bench.foreign_item("a")
+    assert bench.deep().noted == 1
+    bench.pass_time(STRAY_MS + MARK_MS + 1)
+    assert bench.deep().requeued == 0
+    bench.pass_time(STRAY_MS + 1)
+    assert bench.deep().requeued == 1
+
+
+def test_an_item_in_no_list_that_is_leased_stays_with_its_holder(bench: Bench) -> None:
+    bench.foreign_item("a")
+    assert bench.deep().noted == 1
+    bench.foreign_hold("a", 3_600)
+    for _ in range(2):
+        bench.pass_time(STRAY_MS + 1)
+        found = bench.deep()
+        assert (found.requeued, found.noted) == (0, 0)
 
 
 @pytest.mark.parametrize("found", [True, False], ids=["old mark", "no mark"])

@@ -35,6 +35,8 @@ SEARCH_MAX: Final = 50_000
 """Ids in the lists up to which one call searches for many ids at once: about 20 milliseconds."""
 MARK_PAGE: Final = 1_000
 """Marks that one call checks for items that are gone."""
+LIGHT_MS: Final = 3_500
+"""How long after workers have begun a pass through a long `processing` they begin the next, however many they are."""
 LIGHT_PAGE: Final = 250
 """Ids that one step of a light clean looks at and may requeue: some milliseconds."""
 SEARCHES_MAX: Final = 5

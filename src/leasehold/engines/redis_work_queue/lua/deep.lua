@@ -25,7 +25,6 @@ for _, id in ipairs(free) do
     count = count + (listed[id] and 0 or 1)
   end
 end
-if #others > 0 then call('ZREM', key('stray'), unpack(others)) end
 for _, id in ipairs(cleaning and others or {}) do
   if call('EXISTS', key('item:' .. id)) == 0 then call('LREM', key('cleaning'), 0, id) end
 end

@@ -5,7 +5,7 @@
 -- at the end of the list, when the pass began}
 -- Invariant: an id without a lease returns to the left end of `queue` after it was seen so twice, `config.stray` ms apart. (Another
 -- client takes an id and writes its lease in two steps.) An id whose lease was Leasehold's returns at once if `own` is 1, else
--- when it is due. `start` -1: where the last page of any caller ended; 0: a new pass begins. `began`: the answer of the first
+-- when it is due. `start` -1: where the last page of any worker ended; 0: a new pass begins. `began`: the answer of the first
 -- page of a pass. `note` 0: write no marks. Sending it again is harmless.
 --@include begin types marks leases retire crashes
 local config, start, count, own = cjson.decode(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4] == '1'
@@ -18,7 +18,15 @@ if shared then
   local at = call('HMGET', key('meta'), 'light_cursor', 'light_began')
   start, began = tonumber(at[1] or 0), tonumber(at[2] or 0)
 end
-if start == 0 then began = time end
+-- Workers share their passes. Another one begins soon after only if there is an id to requeue.
+local age = time - began
+if shared and start == 0 and age >= 0 and age < @LIGHT_MS@ and not is_mark_due(config, time) then
+  return { 0, 0, 0, 0, -1, began }
+end
+if start == 0 then
+  began = time
+  forget_marks(config, time)
+end
 local page = call('LRANGE', key('processing'), -start - count, -start - 1)
 
 -- Keep the place for the next page; at the end of a pass forget the marks that it has not met.
@@ -48,7 +56,7 @@ local function is_abandoned(id, claim, place)
   elseif config.stray == 0 then
     return true
   end
-  local since = marks and seen_since(config, time, id, place)
+  local since = marks and seen_since(time, id, place)
   if since and time - since >= config.stray then return true end
   if note and not since then
     marked[#marked + 1] = mark_of(time, place)

@@ -4,7 +4,7 @@
 -- `deep_ms`: how often a deep clean begins; 0 while this worker is at one, so that no other worker begins one.
 -- Returns: {promoted, reclaimed, pruned, unparked, 1 when a limit was reached, 1 when it is time for a deep clean}
 -- Invariant: at most `limit` items of each kind are moved. Sending it again is harmless.
---@include begin types marks back duework leftover traces
+--@include begin types back duework leftover traces
 local config, limit, meta_ttl_ms, deep_ms = cjson.decode(ARGV[1]), tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4])
 allow_when_full()
 check_types()
@@ -17,7 +17,6 @@ for _, state in ipairs({ 'failed', 'broken', 'cancelled' }) do
   pruned = pruned + gone
   more = more or gone >= limit
 end
-forget_marks(config, time)
 more = forget_leftovers() or more
 
 -- Put parked items back to the front, where they were when they were parked, in their order: the last one first. If an item of
