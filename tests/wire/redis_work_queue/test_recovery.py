@@ -99,6 +99,25 @@ def test_one_worker_searches_all_keys_at_a_time_and_ends_its_search(bench: Bench
     assert "SCAN" in maintained(bench, other)[1]
 
 
+@pytest.mark.parametrize("noted_by", ["a worker", "the drop-in"])
+def test_a_clean_of_the_drop_in_uses_what_any_clean_noted_a_grace_before(bench: Bench, noted_by: str) -> None:
+    queue = WorkQueue(KeyPrefix(P))
+    bench.foreign_add("a")
+    bench.foreign_pop()
+    bench.foreign_item("b")
+    with bench.client() as db:
+        if noted_by == "a worker":
+            maintained(bench)
+        else:
+            queue.deep_clean(db)
+        queue.deep_clean(db)
+        assert bench.queue() == []
+        bench.pass_time(STRAY_MS)
+        queue.deep_clean(db)
+    assert sorted(bench.drain()) == ["a", "b"]
+    assert marks(bench) == []
+
+
 def test_workers_share_their_passes_through_a_long_list(bench: Bench) -> None:
     other = RedisWorkQueueEngine(P)
     for id in ("dead", *(f"i{number}" for number in range(1_000))):
