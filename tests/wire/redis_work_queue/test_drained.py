@@ -153,7 +153,7 @@ def test_a_clean_by_the_command_line_leaves_no_key(bench: Bench, db: redis.Redis
     bench.foreign_add("a")
     bench.foreign_complete(bench.foreign_lease())
     for deep in (False, True):
-        bench.run(_cleaning(bench.engine).run("default", deep))
+        bench.run(_cleaning(bench.engine, None).first("default", deep))
     assert keys(bench) == []
     bench.run(deep_clean(P, bench.engine.config))
     assert keys(bench) == [b"jobs:meta"]
