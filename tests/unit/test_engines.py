@@ -1,9 +1,9 @@
 """What engines share, without a Redis: calls cut to size, queues that are refused, scripts that are put together."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from leasehold.core import limits
 from leasehold.core.engine import Feature

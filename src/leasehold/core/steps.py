@@ -13,9 +13,12 @@ writes carries a `Nonce` and remembers its answer.
 from __future__ import annotations
 
 from collections.abc import Coroutine, Generator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from hashlib import sha1
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 Arg: TypeAlias = str | bytes | int | float
 Reply: TypeAlias = Any
@@ -35,8 +38,7 @@ class Script:
         object.__setattr__(self, "sha", sha1(self.text.encode(), usedforsecurity=False).hexdigest())
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
+class Command(Struct, frozen=True):
     """One plain command. `block_ms`: how long a blocking command may hold its reply back.
 
     A blocking command is a wait, whose answer is a hint. It is sent once; if it fails, it raises `WaitLost`.
@@ -58,8 +60,7 @@ class WaitLost(Exception):
         self.silent = silent
 
 
-@dataclass(frozen=True, slots=True)
-class Invoke:
+class Invoke(Struct, frozen=True):
     """Run a script: EVALSHA, and then EVAL once if Redis does not know the script.
 
     `replicas`: then wait, for a bounded time, until this many replicas have every write so far (WAIT on the same
@@ -75,8 +76,7 @@ class Invoke:
     lead: Command | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Nonce:
+class Nonce(Struct, frozen=True):
     """Names one logical call: call number `number` of a `session`. A session makes one call at a time."""
 
     session: str

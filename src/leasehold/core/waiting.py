@@ -14,8 +14,10 @@ A wake-up is a hint: it may be lost, and the job may be gone by the time of the 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final, TypeAlias, TypeVar
+
+from msgspec.structs import replace
 
 from leasehold.core import limits
 from leasehold.core.steps import Command, Invoke, Steps

@@ -397,7 +397,9 @@ def names_and_defaults_of_parameters(p: Any, db: Any) -> Any:
         for name in ("add_item", "add_item_to_pipeline", "lease", "light_clean", "queue_len", "parse", "of", "concat"):
             if hasattr(owner, name):
                 found = inspect.signature(getattr(owner, name)).parameters.values()
-                answers.append((owner.__name__, name, [(one.name, one.default) for one in found]))
+                # More of them that go by keyword only change no call.
+                shared = [one for one in found if one.kind is not one.KEYWORD_ONLY]
+                answers.append((owner.__name__, name, [(one.name, one.default) for one in shared]))
     return answers
 
 

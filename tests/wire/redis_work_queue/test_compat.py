@@ -26,9 +26,9 @@ def queue() -> WorkQueue:
 
 def test_the_parameters_and_defaults_of_the_original() -> None:
     signatures = {
-        "add_item": "(self, db, item)",
-        "add_unique_item": "(self, db, item)",
-        "add_unique_item_to_pipeline": "(self, pipeline, item)",
+        "add_item": "(self, db, item, *, replace=False)",
+        "add_unique_item": "(self, db, item, *, replace=False)",
+        "add_unique_item_to_pipeline": "(self, pipeline, item, *, replace=False)",
         "lease": "(self, db, lease_secs, block=True, timeout=0)",
         "complete": "(self, db, item, token=None)",
         "light_clean": "(self, db)",
@@ -292,7 +292,7 @@ def test_another_item_of_the_same_id_is_another_call(bench: Bench, db: redis.Red
 def test_a_call_in_doubt_is_not_the_same_after_a_while(bench: Bench, db: redis.Redis, queue: WorkQueue) -> None:
     warmed(db, queue)
     now = 1_000.0
-    queue._nonces = Nonces(lambda: now)
+    queue._nonces = Nonces("jobs", lambda: now)
     lost(lambda: queue.add_item(Lossy(db, 1), Item(b"A", "daily")))
     assert bench.drain() == ["daily"]
     now += 31

@@ -11,8 +11,9 @@
 `db` is any client of the redis package, with `decode_responses` on or off. `AsyncWorkQueue` is for asyncio.
 """
 
+from leasehold.compat.redis_work_queue.errors import ItemEnded
 from leasehold.compat.redis_work_queue.item import Item
 from leasehold.compat.redis_work_queue.keyprefix import KeyPrefix
 from leasehold.compat.redis_work_queue.workqueue import AsyncWorkQueue, WorkQueue
 
-__all__ = ["AsyncWorkQueue", "Item", "KeyPrefix", "WorkQueue"]
+__all__ = ["AsyncWorkQueue", "Item", "ItemEnded", "KeyPrefix", "WorkQueue"]

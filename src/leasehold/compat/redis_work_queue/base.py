@@ -13,6 +13,7 @@ from typing import Any, Final, TypeVar
 from leasehold.compat.redis_work_queue.arguments import id_of, lease_ms, slice_s, timeout_s
 from leasehold.compat.redis_work_queue.calls import LEASE, Key, Nonces, exchange
 from leasehold.compat.redis_work_queue.cluster import check_tag
+from leasehold.compat.redis_work_queue.errors import read_end
 from leasehold.compat.redis_work_queue.item import Item
 from leasehold.compat.redis_work_queue.keyprefix import KeyPrefix
 from leasehold.core import limits, names
@@ -38,6 +39,7 @@ EXPIRIES_EACH: Final = 10
 HASHED_MAX: Final = 65_536
 """Bytes of an item that its hash covers, with its size."""
 LOGGER: Final = logging.getLogger("leasehold.compat")
+ADD: Final = SCRIPTS["add"]
 T = TypeVar("T")
 
 
@@ -61,7 +63,7 @@ class Base:
     def _begin(self) -> None:
         """Begin a session."""
         self._session = uuid.uuid4().hex
-        self._nonces = Nonces()
+        self._nonces = Nonces(self._prefix)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name not in ("_session", "_nonces")}
@@ -74,9 +76,9 @@ class Base:
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._prefix!r}>"
 
-    async def _run(self, db: Any, steps: Steps[T], key: Key | None = None) -> T:
+    def _run(self, db: Any, steps: Steps[T], key: Key | None = None) -> Coroutine[Any, Any, T]:
         check_tag(db, self._prefix)
-        return await exchange(self._nonces, partial(self._execute, db, self._prefix), steps, key)
+        return exchange(self._nonces, partial(self._execute, db, self._prefix), steps, key)
 
     async def _lease(self, db: Any, lease_secs: object, block: bool, limit: object) -> Item | None:
         wanted_ms, slice = lease_ms(lease_secs), slice_s(db)
@@ -88,16 +90,28 @@ class Base:
                 return item
             await self._run(db, self._wait(min(left, slice)))
 
-    def _add(self, item: Item) -> Steps[bool]:
+    def _add(self, item: Item, replace: bool) -> Steps[bool]:
         id = id_of(item)
         nonce: Nonce = yield Draw()
-        args = (nonce.session, nonce.number, self._config.stray_ms, id, item.data())
-        reply: bytes = yield Invoke(SCRIPTS["enqueue"], (self._prefix,), args)
-        return reply == b"1"
+        args = (id, item.data(), self._config.stray_ms, nonce.session, nonce.number, *(("", 1) if replace else ()))
+        reply: int = yield Invoke(ADD, (self._prefix,), args)
+        if reply < 0:
+            raise read_end(item.id(), (yield Command(("HGET", f"{self._prefix}:ended", id))))
+        return reply == 1
 
-    def _add_command(self, pipeline: Any, item: Item) -> tuple[Any, ...]:
+    def _add_command(self, pipeline: Any, item: Item, replace: bool) -> tuple[Any, ...]:
+        """Return the command of a pipeline that adds an item. The first removes the answers of earlier pipelines."""
         check_tag(pipeline, self._prefix)
-        return ("EVAL", SCRIPTS["add"].text, 1, self._prefix, id_of(item), item.data())
+        groups, args = self._nonces.groups, (1, self._prefix, id_of(item), item.data(), self._config.stray_ms)
+        group = groups.pending(pipeline)
+        if group is None:
+            ended = groups.ended()
+            return ("EVAL", ADD.text, *args, groups.begin(pipeline).name, 1, 0, int(replace), *ended)
+        place = next(group.places)
+        return ("EVALSHA", ADD.sha, *args, group.name, place, place - 1, int(replace))
+
+    async def _close(self, db: Any) -> None:
+        await self._nonces.clear(partial(self._execute, db, self._prefix), sessions=True)
 
     def _claim(self, lease_ms: int) -> Steps[Item | None]:
         nonce: Nonce = yield Draw()
@@ -177,9 +191,9 @@ class Base:
         return length
 
 
-def add_key(item: Item) -> Key:
+def add_key(item: Item, replace: bool) -> Key:
     """Return the key of an add. An item with the same id and other data is another item."""
-    return ("add", item.id(), _digest(item.data()))
+    return ("replace" if replace else "add", item.id(), item.data())
 
 
 def complete_key(item: Item, token: str | None) -> Key:

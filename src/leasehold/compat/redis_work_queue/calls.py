@@ -1,28 +1,32 @@
 """Runs the engine's steps on the caller's own client of the redis package.
 
 Errors of the client reach the caller unchanged. If a reply is lost, the call may have been executed: when the caller
-repeats it soon, it is sent with the same nonce and gets the first answer.
+repeats it soon, it is sent with the same nonce and gets the first answer. Redis remembers that answer until the next
+call, which removes it: see docs/decisions/0022-answers-that-leave-no-key.md.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import threading
 import time
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any, Final, TypeVar
 
 from leasehold.compat.redis_work_queue.cluster import client_for
+from leasehold.compat.redis_work_queue.groups import Groups
 from leasehold.core.errors import LeaseholdError
-from leasehold.core.steps import Call, Command, Draw, Invoke, Nonce, Reply, Steps
+from leasehold.core.steps import Call, Command, Draw, Invoke, Nonce, Steps
 from leasehold.redis import replies
 from leasehold.redis.replies import Action
-from leasehold.redis.sessions import Session, Sessions
+from leasehold.redis.sessions import MAX_FREE, Session
 
 T = TypeVar("T")
-Key = tuple[str, ...]
+Key = tuple[str | bytes, ...]
 """Identifies a call: an operation, an id, and the data if it matters. An equal key may be a repeated call."""
 
 Execute = Callable[[tuple[Any, ...]], Coroutine[Any, Any, Any]]
@@ -38,6 +42,20 @@ _DOUBT_S: Final = 30.0
 """How long a doubt lasts. A later call with an equal key is a new call."""
 
 
+class _Forks:
+    """How often this process is the child of a fork since it began. To ask for its id takes longer."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        os.register_at_fork(after_in_child=self._note)
+
+    def _note(self) -> None:
+        self.count += 1
+
+
+_FORKS: Final = _Forks()
+
+
 @dataclass(frozen=True, slots=True)
 class Doubt:
     """A call whose reply was lost."""
@@ -49,25 +67,74 @@ class Doubt:
 
 
 class Nonces:
-    """Sessions for nonces, and the calls in doubt. Safe for threads."""
+    """Sessions for nonces, the calls in doubt, and the answers that Redis still has. Safe for threads."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, prefix: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self._prefix = prefix
         self._clock = clock
         self._begin()
 
     def _begin(self) -> None:
-        self._pid = os.getpid()
+        self._forks = _FORKS.count
         self._lock = threading.Lock()
         self._doubts: list[Doubt] = []
-        self.sessions = Sessions()
+        # Idle sessions, without and with an answer in Redis. pop and append are atomic, so threads need no lock here.
+        self._fresh: list[Session] = []
+        self._answered: list[Session] = []
+        self._groups = Groups()
+
+    @property
+    def groups(self) -> Groups:
+        """The pipelines with adds."""
+        self._check_fork()
+        return self._groups
+
+    def _check_fork(self) -> None:
+        if self._forks != _FORKS.count:
+            # After a fork: two processes must not draw the same numbers.
+            self._begin()
+
+    def take(self) -> Session:
+        """Return an idle session for one call. Its call replaces the answer that Redis still has."""
+        try:
+            return (self._answered or self._fresh).pop()
+        except IndexError:
+            return Session()
+
+    def give(self, session: Session, is_answered: bool) -> None:
+        """Take a session back after its call, unless the call is in doubt. `is_answered`: Redis has an answer of it."""
+        idle = self._answered if is_answered else self._fresh
+        if len(idle) < MAX_FREE:
+            idle.append(session)
+
+    def has_answers(self, sessions: bool) -> bool:
+        """Return whether Redis may have answers that `clear` removes."""
+        return bool(self._groups.known or (sessions and self._answered))
+
+    async def clear(self, execute: Execute, sessions: bool) -> None:
+        """Remove the answers to the pipelines that were executed, and with `sessions` those of all idle sessions."""
+        names = self._groups.ended()
+        cleared: list[Session] = []
+        with contextlib.suppress(IndexError):
+            while sessions:
+                cleared.append(self._answered.pop())
+        names += [session.name for session in cleared]
+        if not names:
+            return
+        try:
+            await execute(("DEL", *(f"{self._prefix}:done:{name}" for name in names)))
+        except Exception as error:
+            if not replies.is_reply(error):
+                raise  # a DEL that is still on its way must meet no later answer: these sessions are used no more
+        for session in cleared:
+            self.give(session, False)
 
     def repeated(self, key: Key | None) -> Doubt | None:
         """Return the call in doubt that this call repeats, if there is one."""
-        if os.getpid() != self._pid:
-            # After a fork: two processes must not draw the same numbers.
-            self._begin()
+        self._check_fork()
         if key is None or not self._doubts:  # the usual case
             return None
+        key = _digested(key)
         with self._lock:
             now = self._clock()
             self._doubts = [doubt for doubt in self._doubts if now - doubt.since < _DOUBT_S]
@@ -77,10 +144,16 @@ class Nonces:
             return found
 
     def doubt(self, key: Key, session: Session, nonce: Nonce) -> None:
+        key = _digested(key)
         with self._lock:
             # Each lease in doubt may have its own item. For another key, earlier calls were the same call.
             known = [doubt for doubt in self._doubts if doubt.key != key or key == LEASE]
             self._doubts = [*known, Doubt(key, session, nonce, self._clock())][-_DOUBTS_MAX:]
+
+
+def _digested(key: Key) -> Key:
+    """Return a key without data, which may be large: it has a digest instead."""
+    return tuple(sha256(part).hexdigest() if isinstance(part, bytes) else part for part in key)
 
 
 async def exchange(nonces: Nonces, execute: Execute, steps: Steps[T], key: Key | None) -> T:
@@ -88,22 +161,31 @@ async def exchange(nonces: Nonces, execute: Execute, steps: Steps[T], key: Key |
     doubt = nonces.repeated(key)
     session, again = (doubt.session, doubt.nonce) if doubt else (None, None)
     last: Nonce | None = None
-    is_known = True
+    is_known, is_answered = True, True
     try:
         call: Call = next(steps)
+        is_remembered = isinstance(call, Draw)
+        if nonces.has_answers(sessions=not is_remembered):
+            await nonces.clear(execute, sessions=not is_remembered)
         while True:
             if isinstance(call, Draw):
-                session = session or nonces.sessions.take()
+                session = session or nonces.take()
                 last, again = again or session.draw(), None
                 call = steps.send(last)
                 continue
             try:
-                reply = await _send(execute, call)
+                try:
+                    reply = await execute(_command_of(call))
+                except Exception as error:
+                    if isinstance(call, Command) or replies.action_of(error) is not Action.NOSCRIPT:
+                        raise
+                    reply = await execute(("EVAL", call.script.text, len(call.keys), *call.keys, *call.args))
             except Exception as error:
                 if not replies.is_reply(error):
                     raise
                 call = _refused(steps, error)
             else:
+                is_answered = reply != []  # a lease that found nothing
                 call = steps.send(reply)
     except StopIteration as stop:
         answer: T = stop.value
@@ -114,21 +196,15 @@ async def exchange(nonces: Nonces, execute: Execute, steps: Steps[T], key: Key |
     finally:
         steps.close()
         if session is not None and is_known:
-            nonces.sessions.give(session)
+            nonces.give(session, is_answered)
         elif session is not None and last is not None and key is not None:
             nonces.doubt(key, session, last)
 
 
-async def _send(execute: Execute, call: Command | Invoke) -> Reply:
+def _command_of(call: Command | Invoke) -> tuple[Any, ...]:
     if isinstance(call, Command):
-        return await execute(call.args)
-    rest = (len(call.keys), *call.keys, *call.args)
-    try:
-        return await execute(("EVALSHA", call.script.sha, *rest))
-    except Exception as error:
-        if replies.action_of(error) is not Action.NOSCRIPT:
-            raise
-    return await execute(("EVAL", call.script.text, *rest))
+        return call.args
+    return ("EVALSHA", call.script.sha, len(call.keys), *call.keys, *call.args)
 
 
 def _refused(steps: Steps[Any], error: Exception) -> Call:

@@ -28,21 +28,26 @@ class WorkQueue(Base):
 
     _execute = staticmethod(execute)
 
-    def add_item(self, db: Any, item: Item) -> bool:
-        """Add an item. Returns False if an item has this id; nothing then changes."""
-        return finish(self._run(db, self._add(item), add_key(item)))
+    def add_item(self, db: Any, item: Item, *, replace: bool = False) -> bool:
+        """Add an item. Returns False if an item has this id; nothing then changes.
 
-    def add_unique_item(self, db: Any, item: Item) -> bool:
-        """Add an item with a unique id. Returns False if an item has this id nevertheless; nothing then changes."""
-        return self.add_item(db, item)
+        A Leasehold worker keeps an item that it has ended (a failed one, for a week) or parked. `replace`: remove such
+        a record of this id in the same step. Raises `ItemEnded` if there is one and `replace` is not set.
+        """
+        return finish(self._run(db, self._add(item, replace), add_key(item, replace)))
 
-    def add_unique_item_to_pipeline(self, pipeline: Any, item: Item) -> None:
+    def add_unique_item(self, db: Any, item: Item, *, replace: bool = False) -> bool:
+        """Add an item with a unique id. Returns False if an item has this id nevertheless; nothing then changes.
+        `replace` and `ItemEnded` as for `add_item`."""
+        return self.add_item(db, item, replace=replace)
+
+    def add_unique_item_to_pipeline(self, pipeline: Any, item: Item, *, replace: bool = False) -> None:
         """Add an item with a unique id by a command on the caller's pipeline.
 
-        The result is 1, or 0 if an item has this id. A pipeline that watches keys sends the command at once, before its
-        `multi()`.
+        The result is 1; 0 if an item has this id; or -1 if a Leasehold worker has ended or parked one and keeps it (see
+        `add_item`). A pipeline that watches keys sends the command at once, before its `multi()`.
         """
-        pipeline.execute_command(*self._add_command(pipeline, item))
+        pipeline.execute_command(*self._add_command(pipeline, item, replace))
 
     add_item_to_pipeline = add_unique_item_to_pipeline
 
@@ -82,6 +87,13 @@ class WorkQueue(Base):
         """Return how many items are leased, or wait for `light_clean` after their lease."""
         return finish(self._run(db, self._length("processing")))
 
+    def close(self, db: Any) -> None:
+        """Remove the answers of the last calls, which Redis keeps for a minute in case that a reply was lost.
+
+        The next call of any kind removes them as well. The queue can be used again afterwards.
+        """
+        finish(self._close(db))
+
     def _lease_exists(self, db: Any, item_id: str) -> bool:
         return bool(db.exists(self._lease_key.of(item_id)))
 
@@ -95,19 +107,19 @@ class AsyncWorkQueue(Base):
 
     _execute = staticmethod(aexecute)
 
-    async def add_item(self, db: Any, item: Item) -> bool:
-        return await self._run(db, self._add(item), add_key(item))
+    async def add_item(self, db: Any, item: Item, *, replace: bool = False) -> bool:
+        return await self._run(db, self._add(item, replace), add_key(item, replace))
 
-    async def add_unique_item(self, db: Any, item: Item) -> bool:
-        return await self.add_item(db, item)
+    async def add_unique_item(self, db: Any, item: Item, *, replace: bool = False) -> bool:
+        return await self.add_item(db, item, replace=replace)
 
-    def add_unique_item_to_pipeline(self, pipeline: Any, item: Item) -> None:
+    def add_unique_item_to_pipeline(self, pipeline: Any, item: Item, *, replace: bool = False) -> None:
         """Add an item with a unique id by a command on the caller's pipeline.
 
         Raises `InvalidArgument` on a pipeline that watches keys, before its `multi()`: such a pipeline sends commands
         at once, and this method cannot await the reply.
         """
-        sent = pipeline.execute_command(*self._add_command(pipeline, item))
+        sent = pipeline.execute_command(*self._add_command(pipeline, item, replace))
         if isinstance(sent, CoroutineType):
             sent.close()
             raise InvalidArgument(
@@ -139,3 +151,6 @@ class AsyncWorkQueue(Base):
 
     async def processing(self, db: Any) -> int:
         return await self._run(db, self._length("processing"))
+
+    async def close(self, db: Any) -> None:
+        await self._close(db)

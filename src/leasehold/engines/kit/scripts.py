@@ -3,7 +3,8 @@
 An operation or library is the engine's own file, or else the one that all engines share: lua/<name>.lua and
 lua/lib/<name>.lua, first of the engine's package, then of this one. A line `--@include a b` is replaced by the
 libraries a and b, where they are not there yet; a library may include those that it needs. `@NAME@` becomes what
-the engine gives by that name: a word, or a number of its config.py. Data reaches a script through KEYS and ARGV only,
+the engine gives by that name: a word, or a number of its config.py. Lines of comments become empty: a pipeline
+sends the text of a script, and error messages name its lines. Data reaches a script through KEYS and ARGV only,
 never through its text.
 """
 
@@ -19,6 +20,8 @@ from typing import Final
 from leasehold.core.steps import Script
 
 _SHARED: Final = "leasehold.engines.kit"
+_COMMENTS: Final = re.compile(r"^ *--.*$", re.MULTILINE)
+"""Lines that are only a comment."""
 
 
 def load(package: str, words: Mapping[str, str | int], names: Iterable[str] = ()) -> dict[str, Script]:
@@ -67,4 +70,4 @@ def _assemble(name: str, read: Callable[[str], str], words: Mapping[str, str | i
             raise LookupError(f"{name}.lua uses {match[0]}; the words of its engine have no such name.")
         return str(words[match[1]])
 
-    return re.sub(r"@([A-Z_]+)@", fill, expand(f"{name}.lua"))
+    return re.sub(r"@([A-Z_]+)@", fill, _COMMENTS.sub("", expand(f"{name}.lua")))

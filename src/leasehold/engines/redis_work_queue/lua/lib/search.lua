@@ -25,11 +25,10 @@ end
 -- The ids whose items are there and that no client has leased; then the others.
 local function unleased_of(ids)
   if #ids == 0 then return {}, {} end
-  local items, leases = keys_of('item:', ids), leases_of(ids)
-  local all = call('EXISTS', unpack(items)) == #items
-  local free, others = {}, {}
+  local leases, free, others = leases_of(ids), {}, {}
   for n, id in ipairs(ids) do
-    local list = not leases[n] and (all or call('EXISTS', items[n]) == 1) and free or others
+    -- Another type is no item, but a key of a queue whose prefix begins like the name of an item.
+    local list = not leases[n] and call('TYPE', key('item:' .. id)).ok == 'string' and free or others
     list[#list + 1] = id
   end
   return free, others

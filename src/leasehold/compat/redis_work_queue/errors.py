@@ -1,0 +1,38 @@
+"""The errors of this interface alone."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from leasehold.core.errors import DuplicateJob
+from leasehold.core.job import State
+from leasehold.engines.kit.encoding import as_text
+
+
+class ItemEnded(DuplicateJob):
+    """A Leasehold worker has ended an item of this id, or parked it, and keeps it. Nothing was added.
+
+    `id`: of the item. `state`: failed, broken, cancelled or unroutable. `expires_ms`: until when the record is kept, as
+    milliseconds since 1970; None for an unroutable one, which waits until a worker knows its task.
+    """
+
+    def __init__(self, id: str, state: str, expires_ms: int | None) -> None:
+        if expires_ms is None:
+            kept = "until a worker knows its task"
+        else:
+            kept = f"until {datetime.fromtimestamp(expires_ms / 1000, UTC):%Y-%m-%d %H:%M} UTC"
+        super().__init__(
+            f"The item {id!r} was not added: a Leasehold worker has ended an item of this id as {state} and keeps it "
+            f"{kept}. To add the new item in its place, pass replace=True. To run or remove the old one, use "
+            "`leasehold retry QUEUE ID` or `leasehold discard QUEUE ID`."
+        )
+        self.id = id
+        self.state = state
+        self.expires_ms = expires_ms
+
+
+def read_end(id: str, ended: bytes | None) -> ItemEnded:
+    """Return the error for a record as Redis keeps it: `<state> <ended_ms> <expires_ms> ...`; None: it is gone."""
+    state, _, expires, *_ = [*as_text(ended or b"").split(" ", 3), "", "", ""]
+    is_dated = state != State.UNROUTABLE.value and expires.isdigit()
+    return ItemEnded(id, state or State.FAILED.value, int(expires) if is_dated else None)

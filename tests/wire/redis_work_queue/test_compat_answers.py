@@ -1,0 +1,170 @@
+"""The answers that Redis remembers for the drop-in: the next call removes them, and so does close."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+
+import pytest
+import redis
+import redis.asyncio
+
+from leasehold.compat.redis_work_queue import AsyncWorkQueue, Item, KeyPrefix, WorkQueue
+from tests.wire.redis_work_queue.bench import Bench
+from tests.wire.redis_work_queue.test_compat import Lossy, lost
+
+THREADS = 5
+
+CALLS: dict[str, Callable[[WorkQueue, redis.Redis], object]] = {
+    "lease": lambda queue, db: queue.lease(db, 5, block=False),
+    "queue_len": lambda queue, db: queue.queue_len(db),
+    "processing": lambda queue, db: queue.processing(db),
+    "light_clean": lambda queue, db: queue.light_clean(db),
+    "deep_clean": lambda queue, db: queue.deep_clean(db),
+    "close": lambda queue, db: queue.close(db),
+}
+
+
+@pytest.fixture
+def queue() -> WorkQueue:
+    return WorkQueue(KeyPrefix("jobs"))
+
+
+def answers(bench: Bench) -> list[bytes]:
+    found: list[bytes] = bench.command("KEYS", "jobs:done:*")
+    return found
+
+
+def worked(queue: WorkQueue, db: redis.Redis, id: str | None = None) -> None:
+    """Add an item, lease and complete it."""
+    queue.add_item(db, Item(b"x", id))
+    item = queue.lease(db, 5, block=False)
+    assert item is not None
+    assert queue.complete(db, item)
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_the_next_call_leaves_no_key(bench: Bench, db: redis.Redis, queue: WorkQueue, name: str) -> None:
+    worked(queue, db)
+    (answer,) = answers(bench)
+    assert 0 < bench.command("PTTL", answer) <= 60_000
+    CALLS[name](queue, db)
+    assert bench.command("KEYS", "*") == []
+
+
+@pytest.mark.parametrize("name", [name for name in CALLS if name != "lease"])
+def test_the_next_call_removes_the_answers_of_all_threads(
+    bench: Bench, db: redis.Redis, queue: WorkQueue, name: str
+) -> None:
+    together = threading.Barrier(THREADS)
+
+    class Meeting:
+        """A client that sends when all threads have come this far, so that each has a session of its own."""
+
+        def execute_command(self, *args: object, **options: object) -> object:
+            together.wait(20)
+            return db.execute_command(*args, **options)
+
+    queue.add_item(db, Item(b"x", "known"))  # Redis knows the script from now on
+    threads = [threading.Thread(target=lambda: queue.add_item(Meeting(), Item(b"x"))) for _ in range(THREADS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(answers(bench)) == THREADS
+    CALLS[name](queue, db)
+    assert answers(bench) == []
+    assert queue.add_item(db, Item(b"x")) is True
+
+
+@pytest.mark.parametrize("name", [*CALLS, "complete", "another pipeline"])
+def test_the_next_call_removes_the_answers_of_pipelines(
+    bench: Bench, db: redis.Redis, queue: WorkQueue, name: str
+) -> None:
+    queue.add_item(db, Item(b"x", "first"))
+    item = queue.lease(db, 5)
+    assert item is not None
+    (before,) = answers(bench)
+    with db.pipeline() as pipeline:
+        for id in "ab":
+            queue.add_item_to_pipeline(pipeline, Item(b"x", id))
+        assert pipeline.execute() == [1, 1]
+        (group,) = set(answers(bench)) - {before}
+        if name == "complete":
+            assert queue.complete(db, item)
+        elif name == "another pipeline":
+            queue.add_item_to_pipeline(pipeline, Item(b"x", "c"))
+            assert pipeline.execute() == [1]
+        else:
+            CALLS[name](queue, db)
+    assert group not in answers(bench)
+    queue.close(db)
+    assert answers(bench) == []
+
+
+def test_a_call_in_doubt_keeps_its_answer(bench: Bench, db: redis.Redis, queue: WorkQueue) -> None:
+    worked(queue, db)
+    lost(lambda: queue.add_item(Lossy(db, 1), Item(b"x", "a")))
+    for call in CALLS.values():
+        call(queue, db)
+    assert bench.lengths() == (0, 1), "leased above"
+    assert queue.add_item(db, Item(b"x", "a")) is True
+    assert bench.lengths() == (0, 1)
+    queue.close(db)
+    assert answers(bench) == []
+
+
+def test_the_usual_loop_sends_nothing_more(bench: Bench, db: redis.Redis, queue: WorkQueue) -> None:
+    """One command for each call: to remove an answer costs no round trip of its own."""
+    sent: list[object] = []
+
+    class Watched:
+        def execute_command(self, *args: object, **options: object) -> object:
+            sent.append(args[0])
+            return db.execute_command(*args, **options)
+
+    worked(queue, db)
+    for _ in range(3):
+        worked(queue, Watched())  # type: ignore[arg-type]
+    assert sent == ["EVALSHA"] * 9
+    del sent[:]
+    assert queue.lease(Watched(), 5, block=False) is None
+    assert queue.queue_len(Watched()) == 0
+    assert sent == ["EVALSHA", "LLEN"]
+
+
+def test_a_refused_removal_does_not_fail_the_call(bench: Bench, db: redis.Redis, queue: WorkQueue) -> None:
+    """As when the next call is one to a replica, which takes no writes."""
+
+    class Replica:
+        def execute_command(self, *args: object, **options: object) -> object:
+            if args[0] == "DEL":
+                raise redis.exceptions.ReadOnlyError("You can't write against a read only replica.")
+            return db.execute_command(*args, **options)
+
+    worked(queue, db)
+    assert queue.queue_len(Replica()) == 0
+
+
+def test_the_async_twin_leaves_no_key(bench: Bench) -> None:
+    async def main() -> None:
+        queue = AsyncWorkQueue(KeyPrefix("jobs"))
+        async with redis.asyncio.Redis.from_url(bench.server.url) as db:
+            assert all(await asyncio.gather(*(queue.add_item(db, Item(b"x")) for _ in range(THREADS))))
+            await asyncio.gather(*(complete(queue, db) for _ in range(THREADS)))
+            async with db.pipeline() as pipeline:
+                queue.add_item_to_pipeline(pipeline, Item(b"x"))
+                assert await pipeline.execute() == [1]
+            await complete(queue, db)
+            assert answers(bench)
+            await queue.close(db)
+            await queue.close(db)
+
+    async def complete(queue: AsyncWorkQueue, db: redis.asyncio.Redis) -> None:
+        item = await queue.lease(db, 5, block=False)
+        assert item is not None
+        assert await queue.complete(db, item)
+
+    asyncio.run(main())
+    assert bench.command("KEYS", "*") == []
