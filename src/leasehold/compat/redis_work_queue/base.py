@@ -64,9 +64,10 @@ class Base:
         """Begin a session."""
         self._session = uuid.uuid4().hex
         self._nonces = Nonces(self._prefix)
+        self._checked: type | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name not in ("_session", "_nonces")}
+        return {name: value for name, value in vars(self).items() if name not in ("_session", "_nonces", "_checked")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Make a copy. It has a session of its own: two processes must not draw the same nonces."""
@@ -77,8 +78,14 @@ class Base:
         return f"<{type(self).__name__} {self._prefix!r}>"
 
     def _run(self, db: Any, steps: Steps[T], key: Key | None = None) -> Coroutine[Any, Any, T]:
-        check_tag(db, self._prefix)
+        self._check_tag(db)
         return exchange(self._nonces, partial(self._execute, db, self._prefix), steps, key)
+
+    def _check_tag(self, db: Any) -> None:
+        """Check a client of this type once."""
+        if type(db) is not self._checked:
+            check_tag(db, self._prefix)
+            self._checked = type(db)
 
     async def _lease(self, db: Any, lease_secs: object, block: bool, limit: object) -> Item | None:
         wanted_ms, slice = lease_ms(lease_secs), slice_s(db)
@@ -101,7 +108,7 @@ class Base:
 
     def _add_command(self, pipeline: Any, item: Item, replace: bool) -> tuple[Any, ...]:
         """Return the command of a pipeline that adds an item. The first removes the answers of earlier pipelines."""
-        check_tag(pipeline, self._prefix)
+        self._check_tag(pipeline)
         groups, args = self._nonces.groups, (1, self._prefix, id_of(item), item.data(), self._config.stray_ms)
         group = groups.pending(pipeline)
         if group is None:

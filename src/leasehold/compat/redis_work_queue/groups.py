@@ -15,6 +15,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from leasehold.compat.redis_work_queue.cluster import is_cluster
+
 _GROUPS_MAX: Final = 1_000
 """Pipelines that are known at one time. Of those before, Redis forgets the answers after a minute."""
 _NAME_AT: Final = 7
@@ -33,7 +35,7 @@ class Group:
     def is_pending(self) -> bool:
         """Return whether the pipeline still has the first command of this group: it has not been executed."""
         try:
-            # A list of commands, each with its arguments and options; of a pipeline for clusters it is another one.
+            # A list of commands, each with its arguments and options.
             return self.pipeline().command_stack[self.first][0][_NAME_AT] is self.name  # type: ignore[union-attr]
         except (AttributeError, IndexError, TypeError):
             return False
@@ -54,6 +56,8 @@ class Groups:
 
     def begin(self, pipeline: Any) -> Group:
         """Return a new group of this pipeline, of which the next command is the first."""
+        if is_cluster(pipeline):
+            return Group(weakref.ref(pipeline), -1)  # its commands go to several connections: each add is a group
         group = Group(weakref.ref(pipeline), len(getattr(pipeline, "command_stack", ())))
         with self._lock:
             self.known.pop(id(pipeline), None)

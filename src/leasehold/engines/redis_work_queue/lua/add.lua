@@ -55,10 +55,12 @@ local function adopt()
   local leases, t = call('MGET', key('lease:' .. id), key('leased_by_session:' .. id)), call('TIME')
   if leases[1] or leases[2] then return end
   local time, stray_ms = t[1] * 1000 + math.floor(t[2] / 1000), tonumber(ARGV[3])
-  local since = tonumber(call('ZSCORE', stray, id) or nil)
-  if not since or since > time or time - since >= stray_ms + @MARK_MS@ then
-    call('ZREMRANGEBYSCORE', stray, '-inf', time - stray_ms - @MARK_MS@)
-    if call('ZCARD', stray) < @MARKS_MAX@ then call('ZADD', stray, time, id) end
+  local mark = tonumber(call('ZSCORE', stray, id) or nil)
+  local since = mark and math.floor(mark)
+  if not since or since > time or time - since >= stray_ms + @CALLERS_MARK_MS@ then
+    call('ZREMRANGEBYSCORE', stray, '-inf', time - stray_ms - @CALLERS_MARK_MS@)
+    -- A fraction: it may be in a list, see `unlisted`.
+    if call('ZCARD', stray) < @MARKS_MAX@ then call('ZADD', stray, time + 0.5, id) end
   elseif time - since >= stray_ms then
     if not call('LPOS', queue, id) and not call('LPOS', key('processing'), id) then call('LPUSH', queue, id) end
     call('ZREM', stray, id)
