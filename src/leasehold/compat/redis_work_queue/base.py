@@ -168,7 +168,7 @@ class Base:
             if reply:
                 return reply == b"1"
             # A text that is no token proves no lease.
-            args = (*args, _hash(leased_data(item)) if lease.worker else "")
+            args = (*args, _hash(item["data"] if item._leased is None else item._leased) if lease.worker else "")
         reply = yield Invoke(SCRIPTS["finish"], (self._prefix,), args)
         return reply == b"1"
 
@@ -179,7 +179,7 @@ class Base:
         return self._engine.extend(lease, ms)
 
     def _lease_of(self, item: Item, token: str | None) -> Lease | None:
-        token = token_of(item) if token is None else token
+        token = item.token if token is None else token
         if token is None:
             return None
         number, _, worker = token.partition(" ")
@@ -206,19 +206,8 @@ def add_key(item: Item, replace: bool) -> Key:
 def complete_key(item: Item, token: str | None) -> Key:
     """Return the key of a complete: the token names the lease. Without one, a repeated call has the same data; a
     later item of the id mostly has not."""
-    token = token_of(item) if token is None else token
+    token = item.token if token is None else token
     return ("complete", item.id(), f"data {_digest(item.get('data'))}" if token is None else token)
-
-
-def token_of(item: Item) -> str | None:
-    """Return the token of the item's lease. An item that a caller built by hand may lack the attribute."""
-    return getattr(item, "token", None)
-
-
-def leased_data(item: Item) -> object:
-    """Return the data that was leased: the caller may have changed the item since."""
-    leased = getattr(item, "_leased", None)
-    return item["data"] if leased is None else leased
 
 
 def _hash(data: object) -> str:
