@@ -460,6 +460,23 @@ def complete_a_pickled_item(p: Any, db: Any) -> Any:
 
 
 @program
+def complete_by_the_id_alone(p: Any, db: Any) -> Any:
+    queue = jobs(p)
+    queue.add_item(db, p.Item(b"1", "a"))
+    queue.lease(db, 5)
+    return queue.complete(db, p.Item(b"", "a")), queue.processing(db), db.exists("jobs:item:a")
+
+
+@program
+def complete_what_was_changed(p: Any, db: Any) -> Any:
+    queue = jobs(p)
+    queue.add_item(db, p.Item.from_json_data({"n": 1}, "a"))
+    item = queue.lease(db, 5)
+    item["data"] = None
+    return queue.complete(db, item), queue.processing(db)
+
+
+@program
 def complete_what_is_not_there(p: Any, db: Any) -> Any:
     return jobs(p).complete(db, p.Item(b"1", "a"))
 
