@@ -498,6 +498,15 @@ def test_r14_a_queue_that_lies_among_the_items_of_another_is_left_alone(bench: B
     assert len(leases) == (state != "waiting")
 
 
+def test_r14_an_item_that_was_just_being_added_to_such_a_queue_is_left_alone(bench: Bench) -> None:
+    bench.command("SET", "jobs:item:x:item:7", "data")
+    assert bench.deep().noted == 1, "the other queue has no keys yet"
+    bench.command("LPUSH", "jobs:item:x:queue", "7")
+    bench.pass_time(61_000)
+    bench.deep()
+    assert bench.queue() == []
+
+
 @pytest.mark.parametrize("queue", ["item", "item:b", "lease:x", "held", "x:meta", "queue", "leasehold"])
 def test_r14_queues_whose_keys_would_be_those_of_others_are_refused(queue: str) -> None:
     with pytest.raises(InvalidArgument, match="cannot lie under"):

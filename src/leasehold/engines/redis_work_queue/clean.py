@@ -181,8 +181,9 @@ class DeepPass:
             self.place = 0
 
     def _look(self, config: RedisWorkQueueConfig) -> Steps[Cleaned]:
-        command = Command(("SCAN", self.cursor, "MATCH", item_pattern(self.prefix), "COUNT", DEEP_PAGE))
-        following, names = yield command
+        # Keys of other types are not items: they may be those of a queue whose prefix lies among the items.
+        options = ("MATCH", item_pattern(self.prefix), "COUNT", DEEP_PAGE, "TYPE", "string")
+        following, names = yield Command(("SCAN", self.cursor, *options))
         self.cursor = int(following)
         head = len(f"{self.prefix}:item:".encode("utf-8", "surrogateescape"))
         ids = [name[head:] for name in names]
