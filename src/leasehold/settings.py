@@ -59,7 +59,7 @@ class Settings:
     )
     protocol: str = _setting(
         DEFAULT_PROTOCOL,
-        f"The wire format: {choices(quote='`')}. Options follow it, as in `redis-work-queue:jobs?grace=10`.",
+        f"The wire format: {choices(quote='`')}. Options of a format follow a question mark.",
         "LEASEHOLD_PROTOCOL",
     )
     max_payload: int | None = _setting(

@@ -629,6 +629,12 @@ def pipeline_answers(p: Any, db: Any) -> Any:
 
 
 @program
+def pipeline_as_the_client(p: Any, db: Any) -> Any:
+    jobs(p).add_item(db.pipeline(), p.Item(b"1", "a"))
+    return jobs(p).queue_len(db)
+
+
+@program
 def pipeline_that_is_dropped(p: Any, db: Any) -> Any:
     pipeline = db.pipeline()
     jobs(p).add_item_to_pipeline(pipeline, p.Item(b"1", "a"))
@@ -680,6 +686,79 @@ def queue_subclass(p: Any, db: Any) -> Any:
     queue = Mails(db)
     queue.add_item(db, p.Item(b"1", "a"))
     return queue.waiting(), queue.lease(), queue.lease(), queue.waiting()
+
+
+@program
+def methods_that_a_subclass_overrides(p: Any, db: Any) -> Any:
+    class Logged(p.WorkQueue):  # type: ignore[misc]
+        def add_item_to_pipeline(self, pipeline: Any, item: Any) -> None:
+            logged.append(item.id())
+            super().add_item_to_pipeline(pipeline, item)
+
+    logged: list[str] = []
+    Logged(p.KeyPrefix("jobs")).add_item(db, p.Item(b"1", "a"))
+    return logged
+
+
+@program
+def attributes_that_are_set(p: Any, db: Any) -> Any:
+    queue = jobs(p)
+    queue._main_queue_key = "other"
+    queue.add_item(db, p.Item(b"1", "a"))
+    return db.llen("other")
+
+
+@program
+def a_lease_that_is_deleted_by_hand(p: Any, db: Any) -> Any:
+    queue = jobs(p)
+    queue.add_item(db, p.Item(b"1", "a"))
+    queue.lease(db, 30)
+    db.delete(queue._lease_key.of("a"))
+    queue.light_clean(db)
+    return queue.queue_len(db), queue.processing(db)
+
+
+@program
+def keys_deleted_by_hand(p: Any, db: Any) -> Any:
+    queue = jobs(p)
+    queue.add_item(db, p.Item(b"1", "a"))
+    first = queue.lease(db, 30)
+    db.delete("jobs:item:a", "jobs:processing", queue._lease_key.of("a"))
+    queue.add_item(db, p.Item(b"2", "a"))
+    return queue.lease(db, 30), queue.processing(db), queue.complete(db, first), queue.queue_len(db)
+
+
+@program
+def a_flush_in_between(p: Any, db: Any) -> Any:
+    queue = jobs(p)
+    queue.add_item(db, p.Item(b"1", "a"))
+    item = queue.lease(db, 30)
+    db.flushall()
+    db.script_flush()
+    ended = queue.complete(db, item)
+    queue.add_item(db, item)
+    return ended, queue.lease(db, 30)
+
+
+@program
+def keys_that_are_left(p: Any, db: Any) -> Any:
+    queue = jobs(p)
+    queue.add_item(db, p.Item(b"1", "a"))
+    queue.complete(db, queue.lease(db, 30))
+    return [key for key in db.scan_iter() if b":done:" not in key]
+
+
+@program
+def client_with_resp3(p: Any, db: Any) -> Any:
+    with redis.Redis(unix_socket_path=db.connection_pool.connection_kwargs["path"], protocol=3) as client:
+        return _life(p, client, "jobs")
+
+
+@program
+def client_with_one_connection(p: Any, db: Any) -> Any:
+    path = db.connection_pool.connection_kwargs["path"]
+    with redis.Redis(unix_socket_path=path, single_connection_client=True) as client:
+        return _life(p, client, "jobs")
 
 
 @program

@@ -24,11 +24,17 @@ DIFFERENT: Final[dict[str, Any]] = {
     "add_answers": True,
     "add_an_id_twice": (1, b"1"),
     "pipeline_answers": [1],
+    "pipeline_as_the_client": REFUSED,
+    # Subclasses and attributes.
+    "methods_that_a_subclass_overrides": [],
+    "attributes_that_are_set": 0,
     # Leasing.
     "lease_of_fraction": ({"data": b"1", "id": "a"}, 2, True),
     "lease_of_millennia": REFUSED,
     "an_id_without_an_item": ({"data": b"1", "id": "a"}, 1),
+    "a_lease_that_is_deleted_by_hand": (0, 1),
     # Completing.
+    "keys_deleted_by_hand": ({"data": b"2", "id": "a"}, 1, False, 0),
     "complete_what_still_waits": (True, 0, None),
 }
 """Our answers where they differ, each with its row in the table of docs/howto/redis-work-queue.md. Besides, a program

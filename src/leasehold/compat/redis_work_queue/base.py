@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 
 from leasehold.compat.redis_work_queue.arguments import id_of, lease_ms, slice_s, timeout_s
 from leasehold.compat.redis_work_queue.calls import LEASE, Key, Nonces, exchange
-from leasehold.compat.redis_work_queue.cluster import check_tag
+from leasehold.compat.redis_work_queue.cluster import check_client, check_tag
 from leasehold.compat.redis_work_queue.errors import read_end
 from leasehold.compat.redis_work_queue.item import Item
 from leasehold.compat.redis_work_queue.keyprefix import KeyPrefix
@@ -78,14 +78,10 @@ class Base:
         return f"<{type(self).__name__} {self._prefix!r}>"
 
     def _run(self, db: Any, steps: Steps[T], key: Key | None = None) -> Coroutine[Any, Any, T]:
-        self._check_tag(db)
-        return exchange(self._nonces, partial(self._execute, db, self._prefix), steps, key)
-
-    def _check_tag(self, db: Any) -> None:
-        """Check a client of this type once."""
         if type(db) is not self._checked:
-            check_tag(db, self._prefix)
+            check_client(db, self._prefix)
             self._checked = type(db)
+        return exchange(self._nonces, partial(self._execute, db, self._prefix), steps, key)
 
     async def _lease(self, db: Any, lease_secs: object, block: bool, limit: object) -> Item | None:
         wanted_ms, slice = lease_ms(lease_secs), slice_s(db)
@@ -108,7 +104,7 @@ class Base:
 
     def _add_command(self, pipeline: Any, item: Item, replace: bool) -> tuple[Any, ...]:
         """Return the command of a pipeline that adds an item. The first removes the answers of earlier pipelines."""
-        self._check_tag(pipeline)
+        check_tag(pipeline, self._prefix)
         groups, args = self._nonces.groups, (1, self._prefix, id_of(item), item.data(), self._config.stray_ms)
         group = groups.pending(pipeline)
         if group is None:

@@ -1,4 +1,4 @@
-"""Cluster clients as `db`: the keys of a queue are in one hash slot, and SCAN goes to the node that has it."""
+"""Checks of `db`. On a cluster the keys of a queue are in one hash slot, and SCAN goes to the node that has it."""
 
 from __future__ import annotations
 
@@ -25,6 +25,13 @@ def check_tag(db: Any, prefix: str) -> None:
             f"On a cluster the prefix of a work queue must have a hash tag, got {prefix!r}; nothing was sent. Use "
             f"KeyPrefix({'{' + (re.sub('[{}]', '', prefix) or 'jobs') + '}'!r}), in all clients of the queue."
         )
+
+
+def check_client(db: Any, prefix: str) -> None:
+    """Raises `InvalidArgument` for a pipeline, which would only collect the command, and as `check_tag`."""
+    if hasattr(db, "command_stack"):
+        raise InvalidArgument("db must be a client, got a pipeline; nothing was sent. Use add_item_to_pipeline.")
+    check_tag(db, prefix)
 
 
 def client_for(db: Any, prefix: str, command: object) -> Any:
