@@ -139,6 +139,7 @@ def test_where_a_worker_works_its_counters_go_on(bench: Bench, db: redis.Redis) 
     item = queue.lease(db, 60)
     assert item is not None
     assert int(str(item.token).split()[0]) == token + 1_000_000_001
+    assert bench.command("HGET", "jobs:meta", "token") == b"%d" % (token + 1_000_000_001)
     assert queue.complete(db, item)
     other = queue.lease(db, 60)
     assert other is not None

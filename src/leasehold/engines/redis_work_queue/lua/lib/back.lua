@@ -1,4 +1,5 @@
--- lib back: leases that were not settled come back: to the front, in the order of their claims.
+-- lib back: leases that were not settled come back: to the front, in the order of their claims; those of the drop-in client to the
+-- end, as with other clients.
 --@include leases retire claims crashes
 
 -- Count the crash of a lease that comes back, if it is one: beside a job that ran alone no other job is to blame. Answers the
@@ -35,7 +36,7 @@ local function requeue(config, time, entries)
   end
   -- Another program's cleaner may have put some into the queue already, when their leases had ended.
   local queued = find(key('queue'), elsewhere, false)
-  local front, lonely, over, waits = {}, {}, {}, {}
+  local front, lonely, over, waits, last = {}, {}, {}, {}, {}
   for _, entry in ipairs(back) do
     local id = entry[1]
     local doubtful, place = count_if_crashed(config, time, entry, alone)
@@ -47,12 +48,15 @@ local function requeue(config, time, entries)
     else
       end_lease(id)
       local list = doubtful >= config.alone and lonely or front
+      -- The holder of a lease of the drop-in client may still be at work and complete it later: other items come first.
+      if entry[3] and not may_crash(entry[2]) then list = last end
       list[#list + 1] = not is_queued and id or nil
     end
   end
   if #over > 0 then take_out(key('queue'), over, false) end
   if #waits > 0 then into_processing(waits) end
   if #front > 0 then call('RPUSH', key('queue'), unpack(front)) end
+  for n = #last, 1, -1 do call('LPUSH', key('queue'), last[n]) end
   -- Of the jobs that are to run alone the latest claim comes first: a job that kills its worker has mostly just begun.
   for n = #lonely, 1, -1 do call('RPUSH', key('queue'), lonely[n]) end
   return #back
