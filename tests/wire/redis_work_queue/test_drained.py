@@ -158,3 +158,16 @@ def test_a_clean_by_the_command_line_leaves_no_key(bench: Bench, db: redis.Redis
     assert keys(bench) == []
     bench.run(deep_clean(P, bench.engine.config))
     assert keys(bench) == [b"jobs:meta"]
+
+
+def test_marks_of_items_that_others_complete_do_not_remain(bench: Bench, db: redis.Redis) -> None:
+    queue = WorkQueue(KeyPrefix(P), grace=30)
+    bench.foreign_add("popped")
+    bench.foreign_pop()
+    bench.foreign_item("unlisted")
+    queue.deep_clean(db)
+    assert {b"jobs:unleased", b"jobs:stray"} <= set(keys(bench))
+    for id in ("popped", "unlisted"):
+        bench.foreign_complete(id)
+    queue.light_clean(db)
+    assert drained(bench, db) == []
