@@ -107,6 +107,8 @@ def test_remembered_answers_end_after_a_minute(bench: Bench, db: redis.Redis) ->
         assert item is not None
         (answer,) = bench.command("KEYS", "jobs:done:*")
         assert 0 < bench.command("PTTL", answer) <= 60_000
+        assert queue.extend(db, item, 60)
+        assert 0 < bench.command("PTTL", answer) <= 60_000
         assert complete(item)
         assert keys(bench) == [answer]
         assert 0 < bench.command("PTTL", answer) <= 60_000
