@@ -317,8 +317,8 @@ class TestApp:
         engine: Any = Leasehold("redis://x").engine
         assert engine.prefix("q") == "a:b:q"
         assert Leasehold("redis://x", protocol=Native()).engine.name == "native"
-        monkeypatch.setenv("LEASEHOLD_PROTOCOL", "redis-work-queue:a:item:b")
-        with pytest.raises(NotConfigured, match=r"LEASEHOLD_PROTOCOL.*':item'"):
+        monkeypatch.setenv("LEASEHOLD_PROTOCOL", "redis-work-queue:a?lease=5")
+        with pytest.raises(NotConfigured, match=r"LEASEHOLD_PROTOCOL.*grace"):
             Leasehold("redis://x")
 
     @pytest.mark.parametrize(

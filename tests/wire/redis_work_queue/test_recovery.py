@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from leasehold.compat.redis_work_queue import KeyPrefix, WorkQueue
+from leasehold.compat.redis_work_queue import Item, KeyPrefix, WorkQueue
 from leasehold.core.engine import Maintained
 from leasehold.core.steps import Command
 from leasehold.engines.redis_work_queue import RedisWorkQueueEngine
@@ -187,9 +187,13 @@ def test_r2_an_id_that_was_completed_and_added_again_begins_anew(bench: Bench) -
     assert bench.queue() == []
 
 
-def test_r5_an_id_that_was_added_twice_and_then_once_more_is_not_listed_twice(bench: Bench) -> None:
+@pytest.mark.parametrize("by", ["a producer", "the drop-in"])
+def test_r5_an_id_that_was_added_twice_and_then_once_more_is_not_listed_twice(bench: Bench, by: str) -> None:
     bench.foreign_add("a")
-    bench.put("a")  # it is known, and noted; nobody looked into the lists
+    with bench.client() as db:  # it is known, and noted; the lists are not searched
+        added = bench.put("a")[0] if by == "a producer" else WorkQueue(KeyPrefix(P)).add_item(db, Item(b"data", "a"))
+    assert not added
+    assert marks(bench) == [b"a"]
     bench.foreign_lease()
     bench.foreign_complete("a")
     bench.pass_time(STRAY_MS + 1)

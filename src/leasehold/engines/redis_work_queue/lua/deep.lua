@@ -6,7 +6,7 @@
 -- makes an item and lists it in two steps.) In long lists at most `most` ids are searched for. `left` 1: the ids are in
 -- `cleaning`, where another client has left them, or moves them; noted are also those that are in a list.
 -- Sending it again is harmless.
---@include begin types leases search nested
+--@include begin types leases search
 local most, cleaning = tonumber(ARGV[2]), ARGV[3] == '1'
 allow_when_full()
 check_types()
@@ -19,7 +19,7 @@ local marks, again, count = {}, {}, 0
 for _, id in ipairs(free) do
   if listed[id] == nil then
     again[#again + 1] = id
-  elseif cleaning or not listed[id] and not is_nested(id) then
+  elseif cleaning or not listed[id] then
     -- A fraction: it was not seen to be in no list, see `unlisted`.
     marks[#marks + 1], marks[#marks + 2] = listed[id] and time + 0.5 or time, id
     count = count + (listed[id] and 0 or 1)

@@ -1,5 +1,5 @@
 -- lib search: which items are in no list. One search of a list for many ids costs as much as some dozens for one id.
---@include lists
+--@include lists nested
 local PLACES = { 'queue', 'processing' }
 
 -- Whether these ids are in a list: id -> true or false. Of many ids in long lists only `most` are searched for; the others have
@@ -22,13 +22,19 @@ local function search(ids, most)
   return listed
 end
 
--- The ids whose items are there and that no client has leased; then the others.
+local function is_item(id)
+  local name = key('item:' .. id)
+  local size = redis.pcall('STRLEN', name) -- an error for a key of another type
+  return type(size) == 'number' and (size > 0 or call('EXISTS', name) == 1) and not is_nested(id)
+end
+
+-- The ids whose items are there and that no client has leased; then the others. Keys of another queue are no items.
 local function unleased_of(ids)
   if #ids == 0 then return {}, {} end
-  local leases, free, others = leases_of(ids), {}, {}
+  local leases = leases_of(ids)
+  local free, others = {}, {}
   for n, id in ipairs(ids) do
-    -- Another type is no item, but a key of a queue whose prefix begins like the name of an item.
-    local list = not leases[n] and call('TYPE', key('item:' .. id)).ok == 'string' and free or others
+    local list = not leases[n] and is_item(id) and free or others
     list[#list + 1] = id
   end
   return free, others
