@@ -14,11 +14,12 @@ import pytest
 
 from leasehold.core.engine import Timing
 from leasehold.core.errors import AccessDenied, InvalidArgument, PayloadInvalid, ReplyError, Unreachable
-from leasehold.core.job import ErrorInfo, JobRecord, Lease
+from leasehold.core.job import Dropped, ErrorInfo, JobRecord, Lease, Leased
 from leasehold.core.outcome import Broken, Completed, Failed, Released, Retried, Unroutable
 from leasehold.runtime import ExitStatus, Job, current_job
+from leasehold.runtime.log import Drops
 from tests.runtime.fakes import FakeKeeper, Gate, Rig, gated, task
-from tests.support.fakes import FakeEngine
+from tests.support.fakes import FakeEngine, one_call
 
 # ------------------------------------------------------------------------------------------------------------- running
 
@@ -398,6 +399,77 @@ async def test_a_late_outcome_is_refused_and_told(caplog):
             gate.open.set()
             await rig.engine.until(lambda: bool(rig.engine.refused))
     assert "lease_lost queue=q id=a" in caplog.text
+
+
+@pytest.mark.parametrize("is_lost", [False, True])
+async def test_an_outcome_is_logged_after_redis_has_answered(caplog, is_lost):
+    engine, asked, answer = FakeEngine(), asyncio.Event(), asyncio.Event()
+
+    def settle(settlements):
+        async def call() -> list[bool]:
+            asked.set()
+            await answer.wait()
+            return [engine._settle_one(*one) for one in settlements]
+
+        return one_call(call)
+
+    def handler() -> None:
+        raise KeyError
+
+    def told() -> list[str]:
+        return [line.partition(" token")[0] for line in caplog.messages if line.startswith(("failed", "lease_lost"))]
+
+    engine.settle = settle  # type: ignore[method-assign]
+    with caplog.at_level(logging.DEBUG, "leasehold.worker"):
+        async with Rig(task(handler, retries=0), engine=engine) as rig:
+            engine.add("a")
+            await asked.wait()
+            assert told() == []
+            if is_lost:
+                engine.lose("a")
+            answer.set()
+        assert rig.done is not None
+    [line] = told()
+    assert line.startswith("lease_lost queue=q id=a" if is_lost else "failed queue=q task=t id=a")
+    assert [one for one in caplog.messages if "error=KeyError at=" in one and "test_worker.py" in one]
+
+
+async def test_a_flood_of_dropped_entries_is_counted_in_a_few_lines(caplog):
+    engine, claims = FakeEngine(), 100
+
+    def lease(*_: Any, **__: Any):
+        def call() -> Leased:
+            nonlocal claims
+            engine._note("lease")
+            if claims == 0:
+                return Leased()
+            claims -= 1
+            return Leased(dropped=tuple(Dropped("q", f"g{claims}-{n}", "no job") for n in range(100)), next_ms=0)
+
+        return one_call(call)
+
+    engine.lease = lease  # type: ignore[method-assign]
+    with caplog.at_level(logging.WARNING, "leasehold.worker"):
+        async with Rig(lambda: None, engine=engine):
+            await engine.until(lambda: claims == 0)
+    lines = [line for line in caplog.messages if line.startswith("entry_dropped")]
+    assert lines[0].startswith("entry_dropped queue=q count=100 ids=g99-0,g99-1,g99-2,g99-3,g99-4 reason='no job'")
+    assert sum(int(line.partition("count=")[2].partition(" ")[0]) for line in lines) == 10_000
+    assert len(lines) < 20
+
+
+def test_dropped_entries_are_logged_at_most_every_ten_seconds(caplog):
+    times: list[float] = []
+    drops = Drops(lambda: times[-1])
+    counts: list[int] = []
+    with caplog.at_level(logging.WARNING, "leasehold.worker"):
+        for now in (100.0, 101.0, 109.9, 110.0, 111.0):
+            times.append(now)
+            drops.add([Dropped("q", "a", "no job"), Dropped("q", "b", "no job")])
+            drops.log()
+            counts.append(len(caplog.messages))
+    assert counts == [1, 1, 1, 2, 2]
+    assert "count=6 " in caplog.messages[1]
 
 
 async def test_extend_from_a_thread_and_on_the_loop():

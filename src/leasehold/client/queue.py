@@ -325,8 +325,9 @@ class Queue:
         leased = Leased()
         for _ in range(limits.LEASE_LOOKS):
             leased = yield from self._client.engine.lease(worker, [self.name], 1, lease_ms)
-            for dropped in leased.dropped:
-                _log.warning("queue %r: entry %r was dropped: %s", dropped.queue, dropped.id, dropped.reason)
+            if gone := leased.dropped:
+                about = (self.name, len(gone), gone[0].id, gone[0].reason)
+                _log.warning("queue %r: %d entries were dropped, the first is %r: %s", *about)
             if leased.leases or leased.next_ms != 0:
                 break
         return leased

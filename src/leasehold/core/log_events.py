@@ -74,7 +74,11 @@ WORKER: Final[Mapping[str, LogEvent]] = {
     "machine_released": LogEvent(
         INFO, "The suspect in another worker process of this machine has ended; this worker claims jobs again."
     ),
-    "entry_dropped": LogEvent(WARNING, "An entry of the queue is not a job; it was removed."),
+    "entry_dropped": LogEvent(
+        WARNING,
+        "Entries of the queue are not jobs; they were removed.",
+        "`count`: how many since the last such line, at most one every 10 s. `ids`: the first of them",
+    ),
     "result_dropped": LogEvent(
         WARNING,
         "The job completed, but its result cannot be kept; a note replaces it.",

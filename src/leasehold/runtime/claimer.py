@@ -13,7 +13,7 @@ from leasehold.runtime.context import WorkerContext
 from leasehold.runtime.executor import Executor
 from leasehold.runtime.handlers.routes import UNROUTABLE, Routes
 from leasehold.runtime.jobs.suspects import Suspects
-from leasehold.runtime.log import Once, log_event
+from leasehold.runtime.log import Drops, Once, log_event
 from leasehold.runtime.round_robin import WeightedRoundRobin
 from leasehold.runtime.settler import Settler
 from leasehold.runtime.waiting import WorkWaiter
@@ -51,6 +51,7 @@ class Claimer:
         """How many jobs of one lane a claim may take together, by queue."""
         self._waiter = WorkWaiter(context.engine, context.driver, context.worker, context.env)
         self._logged = Once(UNROUTABLE_LOGGED)
+        self._drops = Drops(context.env.clock)
         self.refused: frozenset[str] = frozenset()
         """The queues of which Redis refused the last claim."""
 
@@ -132,6 +133,7 @@ class Claimer:
                 asked.update({lease.record.queue for lease in leased.leases} if full else part)
                 got.append(leased)
         self._turns.advance()
+        self._drops.log()
         leased = together(got)
         self._log_refused(leased, asked)
         return leased, most
@@ -155,8 +157,7 @@ class Claimer:
             return Leased(refused=(Refused(part[0], str(error)),))
         finally:
             self._intake.end_claim()
-        for dropped in leased.dropped:
-            log_event("entry_dropped", queue=dropped.queue, id=dropped.id, reason=dropped.reason)
+        self._drops.add(leased.dropped)
         self._accept(leased.leases, asked_at)
         self._suspects.claimed(leased)
         return leased
@@ -207,4 +208,5 @@ class Claimer:
         return bool(woken)
 
     async def close(self) -> None:
+        self._drops.log(at_once=True)
         await self._waiter.close()

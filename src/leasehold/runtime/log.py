@@ -9,17 +9,21 @@ from __future__ import annotations
 import logging
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import takewhile
 from typing import Any, Final
 
-from leasehold.core.job import ErrorInfo, Lease
+from leasehold.core.job import Dropped, ErrorInfo, Lease
 from leasehold.core.logfmt import PARTS, line, log_line
 from leasehold.core.outcome import Broken, Cancelled, Completed, Crashed, Failed, Outcome, Released, Retried, Unroutable
 from leasehold.runtime.errors import describe
 
 LOGGER = logging.getLogger("leasehold.worker")
+DROPS_EVERY_S: Final = 10.0
+"""How long after a line about dropped entries the next one may follow."""
+DROPS_NAMED: Final = 5
+"""Ids in one of these lines."""
 TRACEBACK: Final = "traceback"
 """The only field that is not cut to `MAX_LOG_TEXT`: it is bounded already."""
 _FRAME = re.compile(r'  File "(?P<file>.*)", line (?P<line>\d+), in (?P<function>.*)')
@@ -55,6 +59,35 @@ class Once:
         had_any = bool(self._told)
         self._told.clear()
         return had_any
+
+
+class Drops:
+    """Logs the entries that claims dropped: one line for a queue, with their count, at most every `DROPS_EVERY_S`."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._counts: dict[str, int] = {}
+        self._first: dict[str, list[Dropped]] = {}
+        """At most `DROPS_NAMED` for each queue."""
+        self._due_at = 0.0
+
+    def add(self, dropped: Iterable[Dropped]) -> None:
+        for one in dropped:
+            self._counts[one.queue] = self._counts.get(one.queue, 0) + 1
+            first = self._first.setdefault(one.queue, [])
+            if len(first) < DROPS_NAMED:
+                first.append(one)
+
+    def log(self, *, at_once: bool = False) -> None:
+        """Log what was added since the last line, if a line may follow now."""
+        if not self._counts or (self._clock() < self._due_at and not at_once):
+            return
+        for queue, first in self._first.items():
+            ids = ",".join(one.id for one in first)
+            log_event("entry_dropped", queue=queue, count=self._counts[queue], ids=ids, reason=first[0].reason)
+        self._counts.clear()
+        self._first.clear()
+        self._due_at = self._clock() + DROPS_EVERY_S
 
 
 def callback_failed(

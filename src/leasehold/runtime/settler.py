@@ -10,12 +10,12 @@ from typing import Final, TypeAlias
 from leasehold.core import limits
 from leasehold.core.errors import RedisError, ReplyError, Unreachable
 from leasehold.core.job import Lease, LeaseRef
-from leasehold.core.outcome import Completed, Outcome, Released
+from leasehold.core.outcome import Broken, Completed, Failed, Outcome, Released, Retried
 from leasehold.core.steps import durably
 from leasehold.runtime.context import WorkerContext
 from leasehold.runtime.handlers.hooks import Hooks
 from leasehold.runtime.jobs.held import Held
-from leasehold.runtime.log import Once, brief, ended, log_event
+from leasehold.runtime.log import Once, brief, ended, log_event, source_location
 from leasehold.runtime.loops import redis_pauses
 from leasehold.runtime.ports import Env
 
@@ -79,7 +79,7 @@ class Settler:
         """Leases that a call without a reply may have settled."""
 
     def put(self, held: Held, outcome: Outcome) -> None:
-        """Settle a lease with this outcome, and log it. Ignored if its end was decided before, or it was lost."""
+        """Settle a lease with this outcome. Ignored if its end was decided before, or it was lost."""
         if not self._inflight.begin_settling(held):
             record = held.lease.record
             log_event("handler_overran", ended=True, queue=record.queue, task=record.task, id=record.id)
@@ -92,7 +92,6 @@ class Settler:
             self._settle_group(held)
         else:
             self._outbox(queue).items.append((held, outcome))
-        ended(held.lease, outcome)
 
     def release(self, held: list[Held]) -> None:
         """Return leases that have not started, to the front of their queue and in their order.
@@ -179,11 +178,12 @@ class Settler:
             del self._outboxes[batch[0][0].lease.record.queue]
 
     def _end(self, batch: list[Item], answers: list[bool]) -> None:
-        """Take settled leases out of the table and notify the listeners."""
+        """Take settled leases out of the table, log their outcomes and notify the listeners."""
         for (held, outcome), was_held in zip(batch, answers, strict=True):
             if not was_held:
                 self._report_lost(held, outcome)
             else:
+                ended(held.lease, outcome)
                 if self._events is not None:
                     self._events.ended(held, outcome)
                 if self._hooks is not None:
@@ -212,6 +212,9 @@ class Settler:
         if self._events is not None:
             self._events.lost(held, "settle", certain=certain)
         about: dict[str, object] = {"queue": ref.queue, "id": ref.id, "token": ref.token, "outcome": kind}
+        match outcome:
+            case Retried(error) | Failed(error) | Broken(error):
+                about |= {"error": error.type, "at": source_location(error.traceback)}
         log_event("lease_lost", **about, noticed_by="settle", certain=certain)
 
 

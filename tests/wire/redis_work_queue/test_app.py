@@ -12,8 +12,8 @@ from leasehold.cli import commands
 from leasehold.cli.errors import run
 from leasehold.core import limits
 from leasehold.core.errors import InvalidArgument
-from leasehold.core.job import Lease
-from leasehold.core.outcome import Unroutable
+from leasehold.core.job import ErrorInfo, Lease
+from leasehold.core.outcome import Broken, Unroutable
 from tests.wire.redis_work_queue.bench import Bench
 
 
@@ -136,6 +136,20 @@ def pass_by(bench: Bench) -> None:
     bench.foreign_add("first")
     assert bench.settle(bench.take_one(), Unroutable())
     assert bench.foreign_complete(bench.foreign_lease())
+
+
+def test_an_envelope_that_is_cut_short_is_not_left_to_others(bench: Bench) -> None:
+    """A claim that passes raw payloads by takes it, and the worker breaks it with all its data."""
+    pass_by(bench)
+    data = b'{"leasehold":1,"task":"t","args":["cat'
+    bench.foreign_add("raw", b'{"x":1}')
+    bench.foreign_add("cut", data)
+    [lease] = bench.take(5)
+    assert (lease.record.id, lease.record.payload) == ("cut", data)
+    assert lease.record.malformed
+    assert bench.settle(lease, Broken(ErrorInfo("Malformed", lease.record.malformed)))
+    assert bench.queue() == [b"raw"]
+    bench.audit()
 
 
 def test_large_payloads_are_passed_by_a_few_at_a_time(bench: Bench) -> None:

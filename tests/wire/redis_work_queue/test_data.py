@@ -105,6 +105,41 @@ def test_an_envelope_that_is_none_comes_out_whole_and_says_so(data: bytes) -> No
     assert b"os.system" not in record.malformed.encode()
 
 
+def test_an_envelope_that_is_cut_short_is_no_raw_payload() -> None:
+    call = NewJob("q", "id", b'[["cat.png"],{}]', task="shop.thumbnail", timeout_ms=5, retries=2)
+    whole = write_data(call)
+    spaced = json.dumps(json.loads(whole)).encode()
+    for data in (whole, spaced, b" \r\n" + whole):
+        for end in range(data.index(b"1") + 1, len(data)):
+            record = read_record("q", b"id", data[:end])
+            assert (record.task, record.payload) == (None, data[:end])
+            assert (
+                record.malformed == "The envelope cannot be read: it is cut short, or not what an envelope is made of."
+            )
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        b'{"leasehold":',
+        b'{"leasehold":"x',
+        b'{"leasehold":1.5,',
+        b'{"leasehold":1}x',
+        b'{"a":1,"leasehold":1,',
+        b'["leasehold":1,',
+    ],
+)
+def test_other_data_that_is_no_json_is_a_raw_payload(payload: bytes) -> None:
+    record = read_record("q", b"id", payload)
+    assert (record.task, record.payload, record.malformed) == (None, payload, "")
+
+
+def test_a_raw_payload_that_looks_cut_short_comes_out_as_it_went_in() -> None:
+    payload = b'{"leasehold":1,"task":"t"'
+    record = read_record("q", b"id", write_data(NewJob("q", "id", payload)))
+    assert (record.task, record.payload, record.malformed) == (None, payload, "")
+
+
 def test_an_envelope_of_another_version_is_not_run() -> None:
     record = read_record("q", b"id", b'{"leasehold":2,"task":"t","args":[]}')
     assert (record.task, record.malformed) == (None, "The envelope cannot be read: its version is 2; expected 1.")

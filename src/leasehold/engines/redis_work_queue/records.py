@@ -6,7 +6,8 @@ A raw payload is the data, as it is. The call of a task is JSON that other clien
 
 with `timeout_ms` and `retries` where the job has its own. `text` or `base64` stand for a payload that is no call. A raw
 payload is wrapped in this way only when it has a timeout or retries of its own, or when it would be taken for such an
-envelope. What has a version (a whole number) but no task, text or base64 is other data, and left as it is.
+envelope. What has a version (a whole number) but no task, text or base64 is other data, and left as it is. Data that
+begins like an envelope but is not JSON was an envelope that is cut short: it is malformed, and never a raw payload.
 
 attempts <failures> <crashes> <hash of the data>[ <crashes that only it can have caused>][\\n<error>]
 leased   <token> <deadline_ms> <claimed_ms> <slots, h, n, x<ms> or y<ms>> <hash> <worker>  (x, y: alone)
@@ -35,6 +36,8 @@ _VERSION: Final = 1
 _MARK: Final = b'"leasehold"'
 _HEAD: Final = b'{"leasehold":1,'
 """How an envelope begins that Leasehold has written."""
+_BEGINNING: Final = re.compile(rb'[ \t\r\n]*\{[ \t\r\n]*"leasehold"[ \t\r\n]*:[ \t\r\n]*-?\d+[ \t\r\n]*(?:,|\Z)')
+"""How an envelope begins whose first field is its version, also if it is cut off after that."""
 _WHOLE: Final = re.compile(rb"-?\d+")
 _TASK: Final = re.compile(r"[A-Za-z0-9_.:][A-Za-z0-9_.:-]*")
 _encode_json = msgspec.json.Encoder().encode
@@ -92,7 +95,7 @@ def read_record(queue: str, id: bytes, data: bytes) -> JobRecord:
         return _record(name, queue, _decode_envelope(data), data)
     except (msgspec.MsgspecError, Misfit, ValueError, RecursionError) as error:
         ours = isinstance(error, Misfit) or type(error) is ValueError
-        reason = str(error) if ours else "it is not what an envelope is made of"
+        reason = str(error) if ours else "it is cut short, or not what an envelope is made of"
         return JobRecord(name, queue, None, data, 0, malformed=f"The envelope cannot be read: {reason}.")
 
 
@@ -114,15 +117,18 @@ def _names_a_task(name: str) -> bool:
 
 
 def _is_envelope(data: bytes) -> bool:
-    """Whether it has the form of one, of any version: an object with a whole number at `leasehold`, and a payload."""
+    """Whether it has the form of one, of any version: an object with a whole number at `leasehold`, and a payload.
+
+    If it is not JSON (cut short), or is nested too deeply, its beginning decides.
+    """
     if _MARK not in data or not data.lstrip(b" \t\r\n").startswith(b"{"):
         return False
     try:
         fields = _decode_fields(data)
-    except RecursionError:  # data is not nested so deep by chance
-        return data.startswith(_HEAD)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except (msgspec.ValidationError, UnicodeDecodeError):
         return False
+    except (msgspec.DecodeError, RecursionError):
+        return _BEGINNING.match(data) is not None
     version = _WHOLE.fullmatch(bytes(fields.get("leasehold", b"")))
     return version is not None and any(bytes(fields.get(name, b"")).startswith(b'"') for name in _PAYLOADS)
 
