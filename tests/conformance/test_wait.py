@@ -1,4 +1,4 @@
-"""Waiting: for work (a hint that takes nothing away) and for the end of one job."""
+"""Waiting: for work (the next claim gets it) and for the end of one job."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_nothing_to_wait_for_ends_in_time(world: World) -> None:
 def test_waiting_says_which_queue_and_takes_nothing(world: World) -> None:
     world.put("b", queue="b")
     assert waiting(world, "a", "b", timeout_ms=5_000) == "b"
-    assert world.ids(State.READY, "b") == ["b"]
+    assert world.counts("b") == {"ready": 1}
     assert world.drain("b") == ["b"]
     assert waiting(world, "a", "b") is None
 

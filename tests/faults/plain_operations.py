@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from leasehold.core import limits
 from leasehold.core.job import NewJob, State, WorkerView
 from leasehold.core.outcome import Broken, Cancelled, Completed, Crashed, Failed, Released, Retried, Unroutable
+from leasehold.core.steps import Steps
+from leasehold.core.waiting import calls_of
 from tests.faults.matrix import QUEUES, Operation, Scene, act, new, refs, settle
 from tests.support.engines import LEASE_MS
 from tests.support.world import BOOM, World
@@ -86,8 +90,17 @@ PLAIN_WRITING: dict[str, Operation] = {
     "purge parked jobs": Operation(3, act("purge", "q", State.UNROUTABLE), ends=("u",)),
     "purge ends": Operation(1, act("purge", "q", State.FAILED), ends=("f",)),
 }
+
+
+def waited(scene: Scene) -> Steps[Any]:
+    """The wait alone. What it takes is adopted by the next claim."""
+    calls = calls_of(scene.engine.wait("w", ["q", "p"], 20))
+    assert calls is not None
+    return calls
+
+
 PLAIN_READING: dict[str, Operation] = {
-    "wait": Operation(1, lambda scene: scene.engine.wait("w", ["q", "p"], 20).calls),
+    "wait": Operation(1, lambda scene: waited(scene)),
     "result": Operation(1, act("result", "q", "r1")),
     "queues": Operation(1, act("queues")),
     "queue": Operation(1, act("queue", "q")),

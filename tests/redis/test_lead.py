@@ -90,7 +90,7 @@ class Leading(NativeEngine):
     def wait(self, worker: str, queues: Sequence[str], timeout_ms: int) -> Any:
         Leading.led += 1
         keys = [f"{self.prefix(queue)}:wake" for queue in queues]
-        return Lead(Command(("BLPOP", *keys, str(timeout_ms / 1000)), block_ms=timeout_ms))
+        return Lead(Command(("BLPOP", *keys, str(timeout_ms / 1000)), block_ms=timeout_ms), queues[0])
 
 
 async def test_a_worker_waits_and_claims_in_one_write(redis_url: str) -> None:

@@ -93,7 +93,7 @@ def audit(server: RedisServer, namespace: str) -> list[str]:
     found = keyspace.keys(server)
     prefixes = {name[: -len(b":meta")] for name in found if name.endswith(b":meta")}
     # Without a worker there is no `meta`.
-    for suffix in (b":queue", b":processing", b":leased"):
+    for suffix in (b":queue", b":processing", b":leased", b":taken"):
         prefixes |= {name[: -len(suffix)] for name in found if name.endswith(suffix) and b":item:" not in name}
     for name, key in found.items():
         if name.startswith(shared):
@@ -129,7 +129,7 @@ def _faults(keys: dict[bytes, Key]) -> list[str]:
     leases = {suffix[len(b"lease:") :] for suffix in keys if suffix.startswith(b"lease:")}
     others = {suffix.split(b":", 1)[1] for suffix in keys if suffix.startswith(b"leased_by_session:")}
     wrong += [f"{id!r} has only one of its two leases" for id in leases ^ others]
-    queue, processing = value(b"queue", []), value(b"processing", [])
+    queue, processing = [*value(b"queue", []), *value(b"taken", [])], value(b"processing", [])
     listed = [*queue, *processing]
     wrong += [f"{id!r} is {listed.count(id)} times in the lists" for id in items if listed.count(id) != 1]
     wrong += [f"{id!r} is listed and has no item" for id in set(listed) - items]

@@ -21,7 +21,7 @@ from leasehold.core.shape import (
     Until,
 )
 from leasehold.core.steps import Command, Steps
-from leasehold.core.waiting import Listen, calls_of
+from leasehold.core.waiting import Lead, Listen, calls_of
 from leasehold.redis.sync import SyncDriver
 from leasehold.testing.server import RedisServer
 from tests.support.engines import GRACE_MS, LEASE_MS, Entry, Options
@@ -124,6 +124,8 @@ class World:
     def wait(self, queues: Sequence[str], timeout_ms: int, worker: str = "w") -> str | None:
         """Wait as the engine says: the queue that may have work, None for none."""
         wait = self.engine.wait(worker, queues, timeout_ms)
+        if isinstance(wait, Lead):
+            return self._led(worker, queues, timeout_ms)
         if isinstance(wait, Listen):
             (channel,) = wait.channels
             with self.driver.subscribe(channel) as messages:
@@ -131,6 +133,15 @@ class World:
             return None if message is None else wait.parse(message)
         calls = calls_of(wait)
         return None if calls is None else self.run(calls)
+
+    def _led(self, worker: str, queues: Sequence[str], timeout_ms: int) -> str | None:
+        """Where a claim waits first: the waits alone, one after the other."""
+        end = time.monotonic() + timeout_ms / 1000
+        while (left := end - time.monotonic()) > 0:
+            calls = calls_of(self.engine.wait(worker, queues, round(left * 1000)))
+            if calls is not None and (queue := self.run(calls)) is not None:
+                return queue
+        return None
 
     def settle(self, lease: Lease, outcome: Outcome | None = None) -> bool:
         (answer,) = self.run(self.engine.settle([(lease, outcome or Completed(b"r"))]))

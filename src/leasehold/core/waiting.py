@@ -49,9 +49,13 @@ class Take:
 
 @dataclass(frozen=True, slots=True)
 class Lead:
-    """A blocking command that is sent in one write with the claim, before it. Its reply is not used."""
+    """A blocking command that is sent in one write with a claim from `queue`, before it. Its reply is not used.
+
+    The lease may begin at any moment of the wait, so the wait must be well below a lease's length.
+    """
 
     command: Command
+    queue: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +108,8 @@ def calls_of(wait: Wait) -> Steps[str | None] | None:
             return calls
         case Take(call):
             return call
-        case Lead(command):
-            return _alone(command)
+        case Lead():
+            return _alone(wait)
         case _:
             return None
 
@@ -116,5 +120,6 @@ def pause_ms_of(wait: Wait, timeout_ms: int) -> int:
     return max(limits.MIN_WAIT_MS, min(interval_ms, timeout_ms))
 
 
-def _alone(command: Command) -> Steps[None]:
-    yield command
+def _alone(lead: Lead) -> Steps[str | None]:
+    """Run the command without its claim. What it took out of the queue is adopted by the next claim."""
+    return lead.queue if (yield lead.command) is not None else None

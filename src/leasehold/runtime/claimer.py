@@ -8,7 +8,9 @@ from typing import Final, TypeAlias
 from leasehold.core import limits
 from leasehold.core.errors import RedisError, is_away
 from leasehold.core.job import Lease, Leased, Refused, together
-from leasehold.core.outcome import Broken, Unroutable
+from leasehold.core.outcome import Broken, Released, Unroutable
+from leasehold.core.steps import Steps, WaitLost
+from leasehold.core.waiting import Lead
 from leasehold.runtime.context import WorkerContext
 from leasehold.runtime.executor import Executor
 from leasehold.runtime.handlers.routes import UNROUTABLE, Routes
@@ -26,7 +28,8 @@ Part: TypeAlias = tuple[str, ...]
 
 
 class Claimer:
-    """See the module. A claim is never cancelled: the jobs of its reply would be lost. Except one that waits first."""
+    """See the module. A claim is never cancelled, because its reply may have jobs; but for one that waits first: see
+    `core.waiting.Lead`."""
 
     def __init__(
         self,
@@ -54,6 +57,8 @@ class Claimer:
         self._drops = Drops(context.env.clock)
         self.refused: frozenset[str] = frozenset()
         """The queues of which Redis refused the last claim."""
+        self.woken: bool | None = None
+        """Whether the last claim waited first, and was woken; None: it did not wait, or the wait was cut short."""
 
     # -------------------------------------------------------------------------------------------------- what to claim
 
@@ -115,19 +120,32 @@ class Claimer:
 
     # ------------------------------------------------------------------------------------------------------- claiming
 
+    @property
+    def leads(self) -> bool:
+        """Whether the next claim waits first."""
+        return self._waiter.leads
+
     async def claim(self) -> tuple[Leased, int]:
         """Claim from all queues for which there is room. Also return how many jobs there was room for."""
-        self._intake.keep_all()
         got: list[Leased] = []
         most = 0
         asked: set[str] = set()
-        for part in self._parts():
+        parts, lead = self._parts(), self._waiter.take_lead()
+        self.woken = None
+        if lead is not None and not any(lead.queue in part for part in parts):
+            lead = None
+        if lead is not None:
+            parts = [(lead.queue,), *_without(parts, lead.queue)]
+        for number, part in enumerate(parts):
+            waits = lead if number == 0 else None
             if got and (self._suspects.reserved is not None or self._suspects.alone_ms()):
+                break
+            if number and lead is not None and (self._intake.is_disturbed or not self._suspects.may_claim()):
                 break
             room = self._room(part, self._env.clock())
             if room and self._intake.is_open:
                 most += room
-                leased = await self._claim(part, room)
+                leased = await self._claim(part, room, waits)
                 # Once there was no more room, the queues that followed were not asked.
                 full = len(leased.leases) >= room
                 asked.update({lease.record.queue for lease in leased.leases} if full else part)
@@ -138,17 +156,19 @@ class Claimer:
         self._log_refused(leased, asked)
         return leased, most
 
-    async def _claim(self, part: Part, room: int) -> Leased:
+    async def _claim(self, part: Part, room: int, lead: Lead | None = None) -> Leased:
+        if lead is None:  # else there would be heartbeats all the while that an idle worker waits
+            self._intake.keep_all()
         asked_at = self._env.lease_clock()
         self._intake.begin_claim()
         rule, alone = self._batches.get(part[0]), self._suspects.prepare()
         slots = self._inflight.slots * (1 if rule is None else rule.size)
         try:
             claim = self._context.engine.lease(self._context.worker, part, room, None, slots, self._of_lane, alone)
-            if self._waiter.leads:  # it waits first, so it may be cancelled: heartbeats report leases that it lost
-                leased: Leased = await self._intake.rest(self._waiter.claim(claim)) or Leased()
-            else:
+            if lead is None:
                 leased = await self._context.driver.run(claim)
+            else:
+                leased = await self._wait_and_claim(lead, claim)
         except RedisError as error:
             self._suspects.claimed(Leased())
             if len(part) > 1 or is_away(error):
@@ -158,9 +178,34 @@ class Claimer:
         finally:
             self._intake.end_claim()
         self._drops.add(leased.dropped)
+        if lead is not None and leased.leases and not self._suspects.may_claim():
+            # While this worker waited, another process of the machine began to run a job alone.
+            self._suspects.claimed(Leased())
+            self._release(leased.leases)
+            return Leased(leased.leases)
         self._accept(leased.leases, asked_at)
         self._suspects.claimed(leased)
         return leased
+
+    async def _wait_and_claim(self, lead: Lead, claim: Steps[Leased]) -> Leased:
+        """A claim that waits first. A stop or a disturbance cancels it: heartbeats report leases of a lost reply."""
+        try:
+            done: tuple[Leased, bool] | None = await self._intake.rest(self._waiter.claim(lead, claim))
+        except WaitLost:
+            self._intake.doubt()
+            return Leased(next_ms=0)
+        if done is None:
+            self._intake.doubt()
+            return Leased()
+        leased, self.woken = done
+        return leased
+
+    def _release(self, leases: tuple[Lease, ...]) -> None:
+        """Release leases that do not start here."""
+        for lease in leases:
+            held = self._inflight.add(lease, UNROUTABLE, self._env.clock(), to_run=False)
+            if held is not None:
+                self._settler.put(held, Released())
 
     def _accept(self, leases: tuple[Lease, ...], asked_at: float) -> None:
         """Take leases in, settle those that cannot run here, and start those for which a slot is free. `asked_at`: when
@@ -210,3 +255,9 @@ class Claimer:
     async def close(self) -> None:
         self._drops.log(at_once=True)
         await self._waiter.close()
+
+
+def _without(parts: list[Part], queue: str) -> list[Part]:
+    """The parts without this queue."""
+    rest = (tuple(one for one in part if one != queue) for part in parts)
+    return [part for part in rest if part]

@@ -70,7 +70,7 @@ class Fetcher:
                 return False
             self._inflight.room.clear()
             await self._intake.rest(self._inflight.room.wait())
-        elif not self._suspects.may_claim():
+        elif not self._claimer.leads and not self._suspects.may_claim():
             await self._stand_by(RESERVED_LOOK_MS)
         else:
             return await self._claim()
@@ -78,7 +78,12 @@ class Fetcher:
 
     async def _claim(self) -> bool:
         was_lasting = self._inflight.lasting
-        leased, room = await self._claimer.claim()
+        if self._claimer.leads:
+            self._waits_for = self._claimer.startable()
+        try:
+            leased, room = await self._claimer.claim()
+        finally:
+            self._waits_for = None
         self._intake.keep(self._inflight.queues())
         if self._suspects.reserved is not None:
             await self._stand_by(RESERVED_LOOK_MS)
@@ -90,6 +95,7 @@ class Fetcher:
         elif not (leased.dropped or leased.next_ms == 0 or self._suspects.look_again):  # else claim again now
             if self._burst and was_lasting and self._inflight.lasting and self._nothing_else(leased):
                 return False
+            self._note_woken(self._claimer.woken)
             if leased.leases:
                 self._woken_in_vain = 0
             elif not (self._burst and self._inflight.empty and not self._claimer.refused):
@@ -151,11 +157,14 @@ class Fetcher:
         self._waits_for = self._claimer.startable()
         try:
             if self._waits_for:
-                woken = await self._claimer.wait(self._waits_for, wait_ms)
-                if woken is not None:
-                    self._woken_in_vain = self._woken_in_vain + 1 if woken else 0
+                self._note_woken(await self._claimer.wait(self._waits_for, wait_ms))
             else:
                 self._inflight.room.clear()
                 await self._intake.rest(self._inflight.room.wait(), wait_ms)
         finally:
             self._waits_for = None
+
+    def _note_woken(self, woken: bool | None) -> None:
+        """Count wake-ups without a job. None: it was no wake-up."""
+        if woken is not None:
+            self._woken_in_vain = self._woken_in_vain + 1 if woken else 0

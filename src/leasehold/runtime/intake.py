@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 from collections.abc import Awaitable
-from typing import Any
+from typing import Any, Final
 
 from leasehold.core import limits
 from leasehold.runtime.jobs.beats import Kept
 from leasehold.runtime.log import log_event
 from leasehold.runtime.ports import Env, Keeper
+
+DOUBT_MS: Final = 3 * limits.SECOND
+"""How long the leases are kept after a claim whose reply was lost. Until then heartbeats have reported its jobs."""
 
 
 class Intake:
@@ -29,6 +33,7 @@ class Intake:
         self._keeper = keeper
         self._all = self._keeps = queues
         self._clock = env.clock
+        self._doubt_until = -math.inf
         self._paused: frozenset[str] = frozenset()
         self._loop = asyncio.get_running_loop()
         self._stopped = self._loop.create_future()
@@ -106,8 +111,15 @@ class Intake:
         if not self._keeps:
             self.keep(self._all)
 
+    def doubt(self) -> None:
+        """After a claim whose reply was lost: have the keeper renew its leases until its reports have named them."""
+        self._doubt_until = self._clock() + DOUBT_MS / limits.SECOND
+        self.keep_all()
+
     def keep(self, queues: frozenset[str]) -> None:
         """Send the keeper the queues on which leases are held."""
+        if self._clock() < self._doubt_until:
+            queues = self._all
         if queues != self._keeps:
             if not queues or not self._keeps:
                 self.keeping_since = self._clock() if queues else None

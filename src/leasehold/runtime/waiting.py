@@ -13,7 +13,7 @@ from leasehold.core.backoff import HELD_S, RetryBudget
 from leasehold.core.engine import Engine
 from leasehold.core.errors import AccessDenied
 from leasehold.core.job import Leased
-from leasehold.core.steps import Command, Steps, WaitLost
+from leasehold.core.steps import Steps, WaitLost
 from leasehold.core.waiting import Lead, Listen, Poll, Take, Wait, Wake, led_by
 from leasehold.runtime.log import Once, log_event
 from leasehold.runtime.loops import MonitoredDriver
@@ -35,7 +35,7 @@ class WorkWaiter:
         self._lost = 0
         self._told = Once(1)
         self._put_back: Callable[[], Steps[None]] | None = None
-        self._lead: Command | None = None
+        self._lead: Lead | None = None
         self._subscriptions: dict[str, Messages] = {}
         self._open = AsyncExitStack()
 
@@ -50,23 +50,27 @@ class WorkWaiter:
         self._note_good()
         return queue or ""
 
-    async def claim(self, steps: Steps[Leased]) -> Leased:
-        """Wait and claim in one write, after a `Lead`. The next claim does not wait first."""
-        lead, self._lead = self._lead, None
-        assert lead is not None, "asked before: `leads`"
+    async def claim(self, lead: Lead, steps: Steps[Leased]) -> tuple[Leased, bool]:
+        """Wait and claim in one write. Return also whether the wait ended before its time. Raises `WaitLost`."""
         began = self._env.clock()
         try:
-            leased = await self._link.wait(led_by(lead, steps))
+            leased = await self._link.wait(led_by(lead.command, steps))
         except WaitLost as error:
             await self._pause(error, began)
-            return Leased(next_ms=0)
+            raise
         self._note_good()
-        return leased
+        waited_ms = (self._env.clock() - began) * limits.SECOND
+        return leased, waited_ms < lead.command.block_ms - limits.MIN_WAIT_MS
 
     @property
     def leads(self) -> bool:
-        """Whether the next claim waits first, so that it may be cancelled."""
+        """Whether the next claim waits first."""
         return self._lead is not None
+
+    def take_lead(self) -> Lead | None:
+        """The command that waits before the next claim, once."""
+        lead, self._lead = self._lead, None
+        return lead
 
     async def put_back(self) -> None:
         """Return the job that a wait took to its queue: no claim will adopt it."""
@@ -85,8 +89,8 @@ class WorkWaiter:
             case Take(call, put_back):
                 self._put_back = put_back
                 return await self._link.wait(call)
-            case Lead(command):
-                self._lead = command
+            case Lead():
+                self._lead = wait
             case Poll(interval_ms):
                 await self._env.sleep(min(interval_ms, timeout_ms) / limits.SECOND)
             case Listen():

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
 
 import redis
 
-from leasehold.core.job import ErrorInfo, Lease, NewJob, State
+from leasehold.core.job import ErrorInfo, Lease, Leased, NewJob, State
 from leasehold.core.outcome import Completed, Outcome
 from leasehold.core.steps import Steps
+from leasehold.core.waiting import led_by
 from leasehold.engines.kit.extras import Cleaned
 from leasehold.engines.redis_work_queue import RedisWorkQueueEngine
 from leasehold.engines.redis_work_queue.clean import deep_clean, light_clean
@@ -55,6 +57,18 @@ class Bench:
 
     def take(self, limit: int = 10, worker: str = "w", lease_ms: int | None = None) -> list[Lease]:
         return list(self.run(self.engine.lease(worker, ["default"], limit, lease_ms)).leases)
+
+    def wait_and_claim(self, worker: str = "w", timeout_ms: int = 500, limit: int = 1) -> Steps[Leased]:
+        """As an idle worker waits."""
+        wait = self.engine.wait(worker, ["default"], timeout_ms)
+        return led_by(wait.command, self.engine.lease(worker, ["default"], limit))
+
+    def until(self, condition: Callable[[], bool], seconds: float = 60.0) -> None:
+        """Ask until the answer is true, with a deadline."""
+        end = time.monotonic() + seconds
+        while not condition():
+            assert time.monotonic() < end, "it did not come true in time"
+            time.sleep(0.002)
 
     def take_one(self, worker: str = "w", lease_ms: int | None = None) -> Lease:
         (lease,) = self.take(1, worker, lease_ms)

@@ -236,8 +236,8 @@ def test_a_user_with_just_the_rights_that_are_needed(bench: Bench, cli: Cli) -> 
         assert not {one["level"] for one in shown(cli, "check", "--url", url)["findings"]} & {"error", "unknown"}
         engine = bench.engine
         driver.run(engine.enqueue([NewJob("default", "a", b"x")]))
-        assert driver.run(engine.wait("w", ["default"], 1_000).calls) == "default"
-        leases = driver.run(engine.lease("w", ["default"], 1)).leases
+        leases = driver.run(bench.wait_and_claim()).leases
+        assert [one.record.id for one in leases] == ["a"]
         driver.run(engine.heartbeat("w", ["default"], [one.ref for one in leases]))
         driver.run(engine.maintain(["default"], []))
         assert driver.run(engine.settle([(one, Completed(b"", 0)) for one in leases])) == [True]

@@ -55,8 +55,8 @@ def test_r19_a_worker_notices_that_its_wait_will_not_be_answered(bench: Bench) -
         bench.put("a")
         before = time.monotonic()
         with pytest.raises(WaitLost):
-            driver.run(bench.engine.wait("w", ["default"], 500).calls)
-        assert driver.run(bench.engine.wait("w", ["default"], 500).calls) == "default"
+            driver.run(bench.wait_and_claim())
+        assert [lease.record.id for lease in driver.run(bench.wait_and_claim()).leases] == ["a"]
         assert time.monotonic() - before < 0.5 + 2 + 3
         driver.close()
 

@@ -21,6 +21,7 @@ from leasehold.core.errors import InvalidArgument
 from leasehold.core.job import JobRecord, Lease
 from leasehold.core.logfmt import log_line
 from leasehold.core.steps import Arg, Command, Draw, Invoke, Nonce, Steps
+from leasehold.core.waiting import led_by
 from leasehold.engines.kit.base import checking_layout
 from leasehold.engines.kit.encoding import as_text
 from leasehold.engines.kit.extras import Cleaned
@@ -29,6 +30,7 @@ from leasehold.engines.redis_work_queue.config import CALLERS_MARK_MS, STRAY_MS,
 from leasehold.engines.redis_work_queue.engine import RedisWorkQueueEngine
 from leasehold.engines.redis_work_queue.keys import DEFAULT_QUEUE, check_prefix
 from leasehold.engines.redis_work_queue.scripts import SCRIPTS
+from leasehold.engines.redis_work_queue.wire import take_while_waiting
 
 GRACE_S: Final = STRAY_MS / limits.SECOND
 """How long an item of another client must have been seen without a lease, before a clean returns it to the queue."""
@@ -40,13 +42,16 @@ HASHED_MAX: Final = 65_536
 """Bytes of an item that its hash covers, with its size."""
 LOGGER: Final = logging.getLogger("leasehold.compat")
 ADD: Final = SCRIPTS["add"]
+VAIN_S: Final = 0.05
+"""The pause after a wait that ended early without an item."""
 T = TypeVar("T")
 
 
 class Base:
     """The work queue of a prefix, without a way to reach Redis."""
 
-    _execute: Callable[[Any, str, tuple[Any, ...]], Coroutine[Any, Any, Any]]
+    _execute: Callable[..., Coroutine[Any, Any, Any]]
+    _sleep: Callable[[float], Coroutine[Any, Any, None]]
 
     def __init__(self, name: KeyPrefix, *, grace: float = GRACE_S) -> None:
         self._prefix = check_prefix(name.of(""), "the prefix of a work queue")
@@ -86,12 +91,16 @@ class Base:
     async def _lease(self, db: Any, lease_secs: object, block: bool, limit: object) -> Item | None:
         wanted_ms, slice = lease_ms(lease_secs), slice_s(db)
         until = time.monotonic() + (timeout_s(limit) if block else 0)
-        while True:
-            item = await self._run(db, self._claim(wanted_ms), LEASE)
-            left = until - time.monotonic()
-            if item is not None or left <= 0:
-                return item
-            await self._run(db, self._wait(min(left, slice)))
+        item = await self._run(db, self._claim(wanted_ms), LEASE)
+        while item is None and (left := until - time.monotonic()) > 0:
+            block_ms = max(limits.MIN_WAIT_MS, round(min(left, slice) * limits.SECOND))
+            began = time.monotonic()
+            wait = take_while_waiting(self._prefix, block_ms)
+            item = await self._run(db, led_by(wait, self._claim(wanted_ms)), LEASE)
+            if item is None and time.monotonic() - began < block_ms / limits.SECOND / 2:
+                # Another client was faster, or Redis is at its memory limit and refuses to move anything.
+                await self._sleep(min(VAIN_S, left))
+        return item
 
     def _add(self, item: Item, replace: bool) -> Steps[bool]:
         id = id_of(item)
@@ -146,10 +155,6 @@ class Base:
                 return [rows[0][1], rows[0][0], rows[0][2], *rows[0][5:]] if rows else []
             nonce = yield Draw()
         return []
-
-    def _wait(self, seconds: float) -> Steps[str | None]:
-        timeout_ms = max(limits.MIN_WAIT_MS, round(seconds * limits.SECOND))
-        return self._engine.wait(self._session, [DEFAULT_QUEUE], timeout_ms).calls
 
     def _complete(self, item: Item, token: str | None) -> Steps[bool]:
         """Complete an item by the token of its lease, or without a token by its id."""

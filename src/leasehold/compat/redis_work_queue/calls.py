@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Final, TypeVar
 
-from leasehold.compat.redis_work_queue.cluster import client_for
+from leasehold.compat.redis_work_queue.cluster import client_for, is_cluster
 from leasehold.compat.redis_work_queue.groups import Groups
 from leasehold.core.errors import LeaseholdError
 from leasehold.core.steps import Call, Command, Draw, Invoke, Nonce, Steps
@@ -29,14 +29,12 @@ T = TypeVar("T")
 Key = tuple[str | bytes, ...]
 """Identifies a call: an operation, an id, and the data if it matters. An equal key may be a repeated call."""
 
-Execute = Callable[[tuple[Any, ...]], Coroutine[Any, Any, Any]]
-"""Sends a command on the caller's client."""
+Execute = Callable[..., Coroutine[Any, Any, Any]]
+"""Sends a command on the caller's client, `lead` before it if there is one. Answers the reply to the command."""
 
 LEASE: Final[Key] = ("lease", "")
 RAW: Final = {"NEVER_DECODE": True}
 """Data and ids are bytes, even on a client that decodes replies."""
-_WAITS: Final = ("BLMOVE", "BLPOP")
-"""Commands that block until there is work. They remove nothing."""
 _DOUBTS_MAX: Final = 1_000
 _DOUBT_S: Final = 30.0
 """How long a doubt lasts. A later call with an equal key is a new call."""
@@ -175,7 +173,8 @@ async def exchange(nonces: Nonces, execute: Execute, steps: Steps[T], key: Key |
                 continue
             try:
                 try:
-                    reply = await execute(_command_of(call))
+                    lead = call.lead.args if isinstance(call, Invoke) and call.lead else ()
+                    reply = await execute(_command_of(call), lead=lead)
                 except Exception as error:
                     if isinstance(call, Command) or replies.action_of(error) is not Action.NOSCRIPT:
                         raise
@@ -218,21 +217,31 @@ def _refused(steps: Steps[Any], error: Exception) -> Call:
         raise
 
 
-async def execute(db: Any, prefix: str, args: tuple[Any, ...]) -> Any:
+async def execute(db: Any, prefix: str, args: tuple[Any, ...], lead: tuple[Any, ...] = ()) -> Any:
     """Send a command on a blocking client: a coroutine that never suspends."""
-    return client_for(db, prefix, args[0]).execute_command(*args, **RAW)
+    client = client_for(db, prefix, args[0])
+    if not lead:
+        return client.execute_command(*args, **RAW)
+    if not is_cluster(client):  # a pipeline of a cluster has no commands that block
+        return _last(_both(client, lead, args).execute(raise_on_error=False))
+    try:
+        client_for(db, prefix, lead[0]).execute_command(*lead, **RAW)
+    except Exception as error:
+        if not replies.is_reply(error):
+            raise
+    return client.execute_command(*args, **RAW)
 
 
-async def aexecute(db: Any, prefix: str, args: tuple[Any, ...]) -> Any:
+async def aexecute(db: Any, prefix: str, args: tuple[Any, ...], lead: tuple[Any, ...] = ()) -> Any:
     """Send a command on a client of asyncio. A cancellation ends it even if the client swallows it, as a client with
     timeouts can on Python 3.11. The operation is then in doubt, as after a lost reply."""
     task = asyncio.current_task()
     before = task.cancelling() if task else 0
     try:
-        if args[0] not in _WAITS:
+        if not lead:
             return await client_for(db, prefix, args[0]).execute_command(*args, **RAW)
         # In a task of its own: a cancellation then need not wait for a client that ignores it.
-        waiting = asyncio.ensure_future(db.execute_command(*args, **RAW))
+        waiting = asyncio.ensure_future(_aled(db, prefix, args, lead))
         try:
             await asyncio.wait({waiting})
         finally:
@@ -243,3 +252,35 @@ async def aexecute(db: Any, prefix: str, args: tuple[Any, ...]) -> Any:
     finally:
         if task and task.cancelling() > before:
             raise asyncio.CancelledError
+
+
+async def _aled(db: Any, prefix: str, args: tuple[Any, ...], lead: tuple[Any, ...]) -> Any:
+    client = client_for(db, prefix, args[0])
+    if not is_cluster(client):  # a pipeline of a cluster has no commands that block
+        return _last(await _both(client, lead, args).execute(raise_on_error=False))
+    try:
+        await client_for(db, prefix, lead[0]).execute_command(*lead, **RAW)
+    except Exception as error:
+        if not replies.is_reply(error):
+            raise
+    return await client.execute_command(*args, **RAW)
+
+
+def _both(db: Any, lead: tuple[Any, ...], args: tuple[Any, ...]) -> Any:
+    pipeline = db.pipeline(transaction=False)
+    pipeline.execute_command(*lead, **RAW)
+    pipeline.execute_command(*args, **RAW)
+    return pipeline
+
+
+def _last(answers: list[Any]) -> Any:
+    """The reply to the second command. Whether the wait before it was refused does not matter."""
+    reply = answers[-1]
+    if isinstance(reply, Exception):
+        raise reply
+    return reply
+
+
+async def sleep(seconds: float) -> None:
+    """Pause in blocking code: a coroutine that never suspends."""
+    time.sleep(seconds)  # noqa: ASYNC251

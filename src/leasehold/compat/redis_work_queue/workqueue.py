@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from types import CoroutineType
 from typing import Any
 
 from leasehold.compat.redis_work_queue.base import Base, add_key, complete_key
-from leasehold.compat.redis_work_queue.calls import aexecute, execute
+from leasehold.compat.redis_work_queue.calls import aexecute, execute, sleep
 from leasehold.compat.redis_work_queue.item import Item
 from leasehold.compat.redis_work_queue.keyprefix import KeyPrefix
 from leasehold.core.errors import InvalidArgument
@@ -27,6 +28,7 @@ class WorkQueue(Base):
     """
 
     _execute = staticmethod(execute)
+    _sleep = staticmethod(sleep)
 
     def add_item(self, db: Any, item: Item, *, replace: bool = False) -> bool:
         """Add an item. Returns False if an item has this id; nothing then changes.
@@ -106,6 +108,7 @@ class AsyncWorkQueue(Base):
     """
 
     _execute = staticmethod(aexecute)
+    _sleep = staticmethod(asyncio.sleep)
 
     async def add_item(self, db: Any, item: Item, *, replace: bool = False) -> bool:
         return await self._run(db, self._add(item, replace), add_key(item, replace))

@@ -7,10 +7,9 @@ from typing import Any, ClassVar
 
 from leasehold.core import limits
 from leasehold.core.engine import Feature, Maintained, Trait
-from leasehold.core.errors import QueueFull
 from leasehold.core.job import Enqueued, Lease, NewJob
-from leasehold.core.steps import Arg, Command, Steps
-from leasehold.core.waiting import Wake
+from leasehold.core.steps import Arg, Steps
+from leasehold.core.waiting import Lead
 from leasehold.engines.kit.chunks import Part, args_of
 from leasehold.engines.kit.config import META_TTL_MS
 from leasehold.engines.kit.engine import ScriptedEngine
@@ -29,7 +28,7 @@ from leasehold.engines.redis_work_queue.keys import (
 )
 from leasehold.engines.redis_work_queue.records import read_record
 from leasehold.engines.redis_work_queue.scripts import LAYOUT, SCRIPTS
-from leasehold.engines.redis_work_queue.wire import NAME, new_part, outcome_part
+from leasehold.engines.redis_work_queue.wire import NAME, new_part, outcome_part, take_while_waiting
 
 
 class RedisWorkQueueEngine(ScriptedEngine, RedisWorkQueueInspector, RedisWorkQueueController, Unsupported):
@@ -96,39 +95,14 @@ class RedisWorkQueueEngine(ScriptedEngine, RedisWorkQueueInspector, RedisWorkQue
         id, data, token, failures, crashes = row
         return Lease(worker, int(token), read_record(queue, id, data), failures, crashes, alone_ms)
 
-    def wait(self, worker: str, queues: Sequence[str], timeout_ms: int) -> Wake:
-        return Wake(self._wake(queues, timeout_ms))
-
-    def _wake(self, queues: Sequence[str], timeout_ms: int) -> Steps[str | None]:
-        """Block until an item is in one of the lists, and leave it there.
-
-        An item is moved from the right end of its list to the right end: it stays where it is.
-
-        Redis waits for one list in this way. Of several, one after the other is waited for.
-        """
-        left = max(timeout_ms, limits.MIN_WAIT_MS)
-        slice_ms = left if len(queues) == 1 else max(limits.MIN_WAIT_MS, min(WAIT_SLICE_MS, left))
-        if len(queues) > 1:
-            for queue in queues:
-                if (yield Command(("LLEN", f"{self.prefix(queue)}:queue"))):
-                    return queue
-        while left > 0:
-            queue = queues[self._waits % len(queues)]
-            self._waits += 1
-            key = f"{self.prefix(queue)}:queue"
-            block = min(slice_ms, left)
-            left -= block
-            text = f"{block / 1000:.3f}"
-            try:
-                reply = yield Command(("BLMOVE", key, key, "RIGHT", "RIGHT", text), block_ms=block)
-            except QueueFull:
-                # To move may need memory, so it is refused when there is none. To take from a list that is not there
-                # is not.
-                yield Command(("BLPOP", f"{self.shared()}:nothing", text), block_ms=block)
-                return queue if (yield Command(("LLEN", key))) else None
-            if reply is not None:
-                return queue
-        return None
+    def wait(self, worker: str, queues: Sequence[str], timeout_ms: int) -> Lead:
+        """Take an id out of one queue, and claim it: see decision 0021. Redis waits for one list in this way, so a
+        worker of several queues waits for one after the other, and claims from the others in between."""
+        queue = sorted(queues)[self._waits % len(queues)]
+        self._waits += 1
+        most_ms = self.timing.lease_ms // 2 if len(queues) == 1 else WAIT_SLICE_MS
+        block_ms = max(limits.MIN_WAIT_MS, min(timeout_ms, most_ms))
+        return Lead(take_while_waiting(self.prefix(queue), block_ms), queue)
 
     def _tidy(self, queue: str, tasks: Sequence[str], limit: int) -> Steps[Maintained]:
         prefix = self.prefix(queue)

@@ -15,7 +15,7 @@ from leasehold.core.errors import InvalidArgument, invalid
 
 OURS: Final = (
     "leased", "held", "holders", "suspects", "due", "later", "attempts", "kept", "ended", "failed", "broken",
-    "cancelled", "unroutable", "unleased", "stray", "passing", "meta", "done", "full",
+    "cancelled", "unroutable", "unleased", "stray", "passing", "taken", "meta", "done", "full",
 )  # fmt: skip
 """The suffixes that only Leasehold uses. None of them begins as the names of items and leases do, which others list."""
 SHARED: Final = "leasehold"

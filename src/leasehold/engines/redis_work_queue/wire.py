@@ -4,14 +4,22 @@ from __future__ import annotations
 
 from typing import Final
 
+from leasehold.core import limits
 from leasehold.core.job import Lease, NewJob
 from leasehold.core.outcome import Outcome
+from leasehold.core.steps import Command
 from leasehold.engines.kit.chunks import Part
 from leasehold.engines.kit.encoding import RAW, as_bytes
 from leasehold.engines.kit.outcomes import encode_outcome
 from leasehold.engines.redis_work_queue.records import write_data
 
 NAME: Final = "redis-work-queue"
+
+
+def take_while_waiting(prefix: str, block_ms: int) -> Command:
+    """Wait for an id in the queue, and move it to where the claim behind this command takes it first."""
+    text = f"{block_ms / limits.SECOND:.3f}"
+    return Command(("BLMOVE", f"{prefix}:queue", f"{prefix}:taken", "RIGHT", "LEFT", text), block_ms=block_ms)
 
 
 def new_part(position: int, job: NewJob) -> Part:

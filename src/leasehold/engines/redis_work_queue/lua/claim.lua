@@ -5,7 +5,8 @@
 -- `alone`: whether the worker could run a job alone: now, beside (suspects that have run for long), soon, or no. `of_lane` is not used.
 -- Returns: {ms until more is due or -1, {id, data, token, failures, crashes}..., {dropped id...}, how}. `how` above 0: the job
 -- runs alone, and the worker claims nothing beside it for `how` ms; -1: a job waits until this worker can run it alone; else 0.
--- Invariant: a claimed id has left `queue`, is once in `processing`, and has a lease on the wire whose value is a token
+-- At most one id comes from `taken`: the one that a wait before this call took out of the queue, or one that such a claim left there.
+-- Invariant: a claimed id has left `queue` or `taken`, is once in `processing`, and has a lease on the wire whose value is a token
 -- higher than any before it. An id that another client holds stays in `processing`. A raw payload that the worker has no
 -- handler for goes to the left end of `queue`, for other workers. A call reads at most MAX_CALL_BYTES and one item.
 --@include begin types tokens remember claimed back duework plain suspects traces
@@ -48,10 +49,14 @@ check_types()
 call('ZCARD', held_key)
 local time, micros = clock()
 local _, _, next_ms = run_due(config, time, math.max(@TEND_LIMIT@, limit))
-if newer_layout then return newer_layout_error() end
+if newer_layout then
+  return_taken()
+  return newer_layout_error()
+end
 if not by_hand then
   limit = math.min(limit, @MAX_HELD@ - call('ZCARD', held_key))
   if call('ZCARD', key('holders')) >= @MAX_HOLDERS@ and not call('ZSCORE', key('holders'), worker) then
+    return_taken()
     return redis.error_reply('LHHOLDERS @MAX_HOLDERS@ workers hold jobs of this queue: that is the limit')
   end
 end
@@ -171,7 +176,8 @@ local function data_of(popped)
 end
 
 while #jobs < limit and how == 0 and looked < limit + @MAX_LOOK@ and #kept < 20 and #passed < 50 and not is_spent() do
-  local popped = call('RPOP', key('queue'), math.min(limit - #jobs, looked == 0 and 10 or 100)) or {}
+  local popped = looked == 0 and call('RPOP', key('taken'), 1)
+    or call('RPOP', key('queue'), math.min(limit - #jobs, looked == 0 and 10 or 100)) or {}
   if #popped == 0 then break end
   local found, leases = data_of(popped), leases_of(popped)
   local claims = call('HMGET', key('leased'), unpack(popped))

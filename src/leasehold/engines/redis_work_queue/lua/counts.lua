@@ -14,7 +14,7 @@ local later = call('ZCARD', key('later'))
 local moving = math.max(0, call('LLEN', key('meta:moving')) - 3) / 2
 return {
   later,
-  call('LLEN', key('queue')) + moving,
+  call('LLEN', key('queue')) + call('LLEN', key('taken')) + moving,
   math.max(0, call('LLEN', key('processing')) - later),
   unroutable,
   0,

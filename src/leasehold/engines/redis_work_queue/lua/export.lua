@@ -24,6 +24,7 @@ end
 if call('EXISTS', key('meta:moving')) == 1 then
   return answer(nil, {})
 end
+return_taken()
 local ids, looked, rows, unfit, held, seen = call('LRANGE', key('queue'), -limit, -1), 0, {}, {}, {}, {}
 for n = #ids, 1, -1 do
   local id = ids[n]

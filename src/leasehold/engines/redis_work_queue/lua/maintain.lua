@@ -11,6 +11,7 @@ check_types()
 local time = clock()
 local promoted, reclaimed = run_due(config, time, limit)
 if newer_layout then return newer_layout_error() end
+return_taken()
 local pruned, more = 0, promoted >= limit or reclaimed >= limit
 for _, state in ipairs({ 'failed', 'broken', 'cancelled' }) do
   local gone = prune(config, state, time, limit)

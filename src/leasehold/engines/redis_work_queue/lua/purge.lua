@@ -10,6 +10,7 @@ local config, cancelling, body = cjson.decode(ARGV[3]), ARGV[6] == '1', ARGV[7]
 --@include transition
 local time, ids, parked = clock(), {}, nil
 if state == 'ready' then
+  return_taken()
   ids = call('RPOP', key('queue'), limit) or {}
 elseif state == 'scheduled' then
   ids = call('ZRANGE', key('later'), 0, limit - 1)

@@ -20,7 +20,8 @@ if top and (#top > #token or #top == #token and top >= token) then
   token = string.format('%.0f', top + 1)
 end
 local queue, processing, due, later = prefix .. ':queue', prefix .. ':processing', prefix .. ':due', prefix .. ':later'
-local id = call('LMOVE', queue, processing, 'RIGHT', 'LEFT')
+-- First the id that a wait before this call took, or one that such a claim left: see docs/decisions/0021.
+local id = call('LMOVE', prefix .. ':taken', processing, 'RIGHT', 'LEFT') or call('LMOVE', queue, processing, 'RIGHT', 'LEFT')
 if not id then
   -- Expired leases, due retries and jobs of dead workers come back with `claim`.
   for _, times in ipairs({ due, later, prefix .. ':holders' }) do

@@ -1,6 +1,13 @@
 -- lib lists: the two lists that clients share. They may be long, and searching one costs the same for one id as for hundreds. Ids are
 -- searched for together, from both ends, as an id is mostly near one of them.
 
+-- Return the ids that waits took and no claim adopted to the front of the queue: see docs/decisions/0021.
+local function return_taken()
+  for _ = 1, math.min(call('LLEN', key('taken')), @MAX_HOLDERS@) do
+    call('LMOVE', key('taken'), key('queue'), 'LEFT', 'RIGHT')
+  end
+end
+
 -- Find ids in a list: for each id the places of its copies, from the left, or negative from the right. `whole`: find all copies;
 -- else stop when each id was seen once.
 local function find(list, ids, whole)

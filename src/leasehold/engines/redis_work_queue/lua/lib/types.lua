@@ -4,6 +4,7 @@
 local function check_types()
   call('LLEN', key('queue'))
   call('LLEN', key('processing'))
+  call('LLEN', key('taken'))
   for _, suffix in ipairs({ 'leased', 'attempts', 'passing', 'meta', 'kept', 'ended' }) do
     call('HLEN', key(suffix))
   end
