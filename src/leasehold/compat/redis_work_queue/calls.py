@@ -225,7 +225,7 @@ async def execute(db: Any, prefix: str, args: tuple[Any, ...], lead: tuple[Any, 
     if not is_cluster(client):  # a pipeline of a cluster has no commands that block
         return _last(_both(client, lead, args).execute(raise_on_error=False))
     try:
-        client_for(db, prefix, lead[0]).execute_command(*lead, **RAW)
+        client.execute_command(*lead, **RAW)
     except Exception as error:
         if not replies.is_reply(error):
             raise
@@ -259,7 +259,7 @@ async def _aled(db: Any, prefix: str, args: tuple[Any, ...], lead: tuple[Any, ..
     if not is_cluster(client):  # a pipeline of a cluster has no commands that block
         return _last(await _both(client, lead, args).execute(raise_on_error=False))
     try:
-        await client_for(db, prefix, lead[0]).execute_command(*lead, **RAW)
+        await client.execute_command(*lead, **RAW)
     except Exception as error:
         if not replies.is_reply(error):
             raise

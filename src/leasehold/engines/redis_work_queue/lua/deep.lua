@@ -10,7 +10,6 @@
 local most, cleaning = tonumber(ARGV[2]), ARGV[3] == '1'
 allow_when_full()
 check_types()
-return_taken()
 local time = clock()
 local ids = {}
 for i = 4, #ARGV do ids[#ids + 1] = ARGV[i] end

@@ -8,6 +8,7 @@
 local config, most, count = cjson.decode(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 allow_when_full()
 check_types()
+return_taken()
 local time = clock()
 forget_marks(config, time)
 local due = time - config.stray
