@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Callable
 from typing import Any, Final
 
 import pytest
@@ -10,7 +12,7 @@ import redis
 from leasehold.compat import redis_work_queue as ours
 from leasehold.testing.server import RedisServer
 from tests.wire.redis_work_queue.originals import python_package
-from tests.wire.redis_work_queue.programs import PROGRAMS, Program
+from tests.wire.redis_work_queue.programs import PROGRAMS, Program, sent_on
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # the original uses old commands of the client
 REFUSED: Final = "raises InvalidArgument"
@@ -70,3 +72,15 @@ def test_a_program_gets_the_same_answers_on_a_client_that_decodes(server: RedisS
     for name in ("the_life_of_an_item", "copies_of_a_queue", "pipeline_adds", "lease_exists"):
         assert answer(PROGRAMS[name], ours, server, True) == answer(PROGRAMS[name], python_package(), server, True)
     assert answer(PROGRAMS["complete_a_pickled_item"], ours, server, True) is True
+
+
+@pytest.mark.parametrize("kind", [ours.WorkQueue, ours.AsyncWorkQueue])
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, sent_on])
+def test_a_copy_of_a_queue_is_a_session_of_its_own(kind: Any, copied: Callable[[Any], Any]) -> None:
+    queue = kind(ours.KeyPrefix("jobs"), grace=7)
+    twin = copied(queue)
+    assert type(twin) is kind
+    assert twin._session != queue._session
+    assert twin._nonces is not queue._nonces
+    assert twin._nonces.take().name != queue._nonces.take().name
+    assert (twin._prefix, twin._config) == (queue._prefix, queue._config)
