@@ -12,6 +12,7 @@ import contextlib
 import os
 import threading
 import time
+import weakref
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from hashlib import sha256
@@ -20,7 +21,7 @@ from typing import Any, Final, TypeVar
 from leasehold.compat.redis_work_queue.cluster import client_for, is_cluster
 from leasehold.compat.redis_work_queue.groups import Groups
 from leasehold.core.errors import LeaseholdError
-from leasehold.core.steps import Call, Command, Draw, Invoke, Nonce, Steps
+from leasehold.core.steps import Call, Command, Draw, Nonce, Steps
 from leasehold.redis import replies
 from leasehold.redis.replies import Action
 from leasehold.redis.sessions import MAX_FREE, Session
@@ -40,20 +41,6 @@ _DOUBT_S: Final = 30.0
 """How long a doubt lasts. A later call with an equal key is a new call."""
 
 
-class _Forks:
-    """How often this process is the child of a fork since it began. To ask for its id takes longer."""
-
-    def __init__(self) -> None:
-        self.count = 0
-        os.register_at_fork(after_in_child=self._note)
-
-    def _note(self) -> None:
-        self.count += 1
-
-
-_FORKS: Final = _Forks()
-
-
 @dataclass(frozen=True, slots=True)
 class Doubt:
     """A call whose reply was lost."""
@@ -70,27 +57,17 @@ class Nonces:
     def __init__(self, prefix: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._prefix = prefix
         self._clock = clock
-        self._begin()
+        self.begin()
+        _FORKS.known.add(self)
 
-    def _begin(self) -> None:
-        self._forks = _FORKS.count
+    def begin(self) -> None:
+        """Forget all, at the start and after a fork: two processes must not draw the same numbers."""
         self._lock = threading.Lock()
         self._doubts: list[Doubt] = []
         # Idle sessions, without and with an answer in Redis. pop and append are atomic, so threads need no lock here.
         self._fresh: list[Session] = []
         self._answered: list[Session] = []
-        self._groups = Groups()
-
-    @property
-    def groups(self) -> Groups:
-        """The pipelines with adds."""
-        self._check_fork()
-        return self._groups
-
-    def _check_fork(self) -> None:
-        if self._forks != _FORKS.count:
-            # After a fork: two processes must not draw the same numbers.
-            self._begin()
+        self.groups = Groups()
 
     def take(self) -> Session:
         """Return an idle session for one call. Its call replaces the answer that Redis still has."""
@@ -107,11 +84,11 @@ class Nonces:
 
     def has_answers(self, sessions: bool) -> bool:
         """Return whether Redis may have answers that `clear` removes."""
-        return bool(self._groups.known or (sessions and self._answered))
+        return bool(self.groups.known or (sessions and self._answered))
 
     async def clear(self, execute: Execute, sessions: bool) -> None:
         """Remove the answers to the pipelines that were executed, and with `sessions` those of all idle sessions."""
-        names = self._groups.ended()
+        names = self.groups.ended()
         cleared: list[Session] = []
         with contextlib.suppress(IndexError):
             while sessions:
@@ -129,7 +106,6 @@ class Nonces:
 
     def repeated(self, key: Key | None) -> Doubt | None:
         """Return the call in doubt that this call repeats, if there is one."""
-        self._check_fork()
         if key is None or not self._doubts:  # the usual case
             return None
         key = _digested(key)
@@ -147,6 +123,21 @@ class Nonces:
             # Each lease in doubt may have its own item. For another key, earlier calls were the same call.
             known = [doubt for doubt in self._doubts if doubt.key != key or key == LEASE]
             self._doubts = [*known, Doubt(key, session, nonce, self._clock())][-_DOUBTS_MAX:]
+
+
+class _Forks:
+    """Lets the nonces of a process begin again in its children."""
+
+    def __init__(self) -> None:
+        self.known: weakref.WeakSet[Nonces] = weakref.WeakSet()
+        os.register_at_fork(after_in_child=self._begin)
+
+    def _begin(self) -> None:
+        for nonces in self.known:
+            nonces.begin()
+
+
+_FORKS: Final = _Forks()
 
 
 def _digested(key: Key) -> Key:
@@ -173,8 +164,11 @@ async def exchange(nonces: Nonces, execute: Execute, steps: Steps[T], key: Key |
                 continue
             try:
                 try:
-                    lead = call.lead.args if isinstance(call, Invoke) and call.lead else ()
-                    reply = await execute(_command_of(call), lead=lead)
+                    if isinstance(call, Command):
+                        reply = await execute(call.args)
+                    else:
+                        command = ("EVALSHA", call.script.sha, len(call.keys), *call.keys, *call.args)
+                        reply = await execute(command, lead=call.lead.args if call.lead else ())
                 except Exception as error:
                     if isinstance(call, Command) or replies.action_of(error) is not Action.NOSCRIPT:
                         raise
@@ -198,12 +192,6 @@ async def exchange(nonces: Nonces, execute: Execute, steps: Steps[T], key: Key |
             nonces.give(session, is_answered)
         elif session is not None and last is not None and key is not None:
             nonces.doubt(key, session, last)
-
-
-def _command_of(call: Command | Invoke) -> tuple[Any, ...]:
-    if isinstance(call, Command):
-        return call.args
-    return ("EVALSHA", call.script.sha, len(call.keys), *call.keys, *call.args)
 
 
 def _refused(steps: Steps[Any], error: Exception) -> Call:
