@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from typing import Any
 
 import pytest
 import redis
@@ -76,8 +77,14 @@ def test_what_several_cancelled_calls_took_is_given_to_the_next_ones(bench: Benc
 def test_a_cancellation_does_not_wait_for_a_wait(bench: Bench) -> None:
     class DeafInWaits(Deaf):
         async def execute_command(self, *args: object, **options: object) -> object:
-            if args[0] != "BLMOVE":
-                return await self.db.execute_command(*args, **options)
+            return await self.db.execute_command(*args, **options)
+
+        def pipeline(self, transaction: bool) -> Any:
+            pipeline = self.db.pipeline(transaction=transaction)
+            pipeline.execute = self.execute  # type: ignore[method-assign,assignment]
+            return pipeline
+
+        async def execute(self, raise_on_error: bool) -> object:
             self.asked.set()
             with contextlib.suppress(asyncio.CancelledError):
                 await asyncio.sleep(60)

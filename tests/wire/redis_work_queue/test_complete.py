@@ -168,7 +168,6 @@ def failed(bench: Bench, db: redis.Redis) -> None:
 @pytest.mark.parametrize(
     "now",
     [
-        held_by_the_drop_in,
         held_by_a_worker,
         held_by_a_worker_whose_lease_has_gone,
         held_by_an_original,
@@ -188,6 +187,18 @@ def test_a_late_completion_is_refused_when_the_item_is_another_clients(
     before = layout.dump(bench.server)
     assert not queue.complete(db, item)
     assert layout.dump(bench.server) == before
+
+
+def test_of_several_callers_the_first_that_is_done_completes_the_item(
+    bench: Bench, db: redis.Redis, queue: WorkQueue
+) -> None:
+    queue.add_item(db, Item(b"x", "a"))
+    first = leased(db, queue)
+    put_back(bench, db, queue)
+    second = leased(db, WorkQueue(KeyPrefix(P)), 60)
+    assert [queue.complete(db, item) for item in (first, second, first)] == [True, False, False]
+    assert not bench.foreign_complete_by_list("a")
+    bench.audit()
 
 
 def test_a_late_completion_is_refused_when_another_client_took_the_item_over(

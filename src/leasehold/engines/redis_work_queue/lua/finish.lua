@@ -8,7 +8,8 @@
 local session, number, id = ARGV[1], ARGV[2], ARGV[3]
 local token, worker, leased_hash = ARGV[4], ARGV[5], ARGV[6]
 --@include transition
--- Whether the caller may end the item with its lease. After the lease that is so until another client has one.
+-- Whether the caller may end the item with its lease: after the lease, until another client has one. A lease of another caller of the
+-- drop-in client does not count: the first of them that has done the job completes it, as with the original.
 local function has_right()
   local lease, claim, hash = lease_of(id), claim_of(call('HGET', key('leased'), id)), seen_hash(key('item:' .. id))
   if claim and claim.token == token and claim.worker == worker then
@@ -17,8 +18,9 @@ local function has_right()
     return false
   end
   -- A lease of Leasehold's may have gone from the wire before its time. A worker's has no time.
-  local lives = claim and (claim.deadline == 0 or claim.deadline > clock())
-  return hash == leased_hash and not lease and not lives and not waits_for_retry(id, lease)
+  local is_dropin = claim and claim.kind == 'n' and (not lease or wire_token(lease) == claim.token)
+  local lives = lease or claim and (claim.deadline == 0 or claim.deadline > clock())
+  return hash == leased_hash and (is_dropin or not lives) and not waits_for_retry(id, lease)
 end
 
 if call('EXISTS', key('item:' .. id)) == 0 or token ~= '' and not has_right() then
