@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from typing import Final, TypeAlias
 
@@ -189,13 +190,16 @@ class Claimer:
 
     async def _wait_and_claim(self, lead: Lead, claim: Steps[Leased]) -> Leased:
         """A claim that waits first. A stop or a disturbance cancels it: heartbeats report leases of a lost reply."""
+        waiting = asyncio.ensure_future(self._waiter.claim(lead, claim))
         try:
-            done: tuple[Leased, bool] | None = await self._intake.rest(self._waiter.claim(lead, claim))
+            done: tuple[Leased, bool] | None = await self._intake.rest(waiting)
         except WaitLost:
             self._intake.doubt()
             return Leased(next_ms=0)
         if done is None:
             self._intake.doubt()
+            # Until its connection is closed: a worker that stops then releases all that Redis has leased to it.
+            await asyncio.wait({waiting})
             return Leased()
         leased, self.woken = done
         return leased

@@ -220,7 +220,6 @@ async def test_a_worker_that_stops_while_it_waits_loses_and_doubles_nothing(benc
         await asyncio.to_thread(bench.until, lambda: bench.items() == 0)
     assert sorted(set(runs)) == sorted(added), "an item is lost"
     assert len(runs) == len(added), "an item ran twice"
-    assert bench.command("HGET", f"{P}:meta", "crashed") is None, "a lease lapsed that a live worker held"
     bench.audit()
 
 
@@ -260,6 +259,7 @@ def test_an_id_that_no_claim_adopted_can_be_removed(bench: Bench, act: str) -> N
 def test_a_wait_and_its_claim_are_one_turn_for_other_clients(bench: Bench) -> None:
     """A client that looks at the lists after each item never sees one in neither, and none without a lease."""
     got: list[str] = []
+    assert bench.take() == []  # Redis knows the script from now on
 
     def run() -> None:
         for _ in range(ROUNDS):
