@@ -96,6 +96,7 @@ def test_their_cleaner_leaves_what_we_hold(bench: Bench, original: Original) -> 
     original.do("light_clean")
     assert bench.queue() == []
     assert sorted(bench.processing()) == [b"held", b"later"]
+    assert original.do("processing") - bench.command("ZCARD", "jobs:later") == 1, "what an autoscaler should count"
     assert bench.settle(held)
     bench.audit()
 
