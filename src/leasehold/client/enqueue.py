@@ -54,7 +54,10 @@ def enqueue_one(
     if handle.conflict is Conflict.REJECT:
         raise NotUnique(job.queue, handle.id)
     if job.own_id and not handle.created and handle.conflict is None:
-        raise DuplicateJob(f"Queue {job.queue!r} already has a job with the id {job.id!r}; nothing was enqueued.")
+        raise DuplicateJob(
+            f"Queue {job.queue!r} already has a job with the id {job.id!r}, or keeps the record of one that has ended; "
+            f"nothing was enqueued. See `leasehold job {job.queue} {job.id}`."
+        )
     return handle
 
 

@@ -85,6 +85,9 @@ def test_of_two_parked_items_the_other_one_stays(bench: Bench, db: redis.Redis, 
         ended(bench, "unroutable", id)
     assert queue.add_item(db, Item(b"new", "x"), replace=True)
     assert bench.state("y") is State.UNROUTABLE
+    assert bench.command("SMEMBERS", "jobs:unroutable") == [b"t"]
+    assert queue.add_item(db, Item(b"new", "y"), replace=True)
+    assert bench.command("EXISTS", "jobs:unroutable") == 0
     bench.audit()
 
 
@@ -163,15 +166,33 @@ def test_r1_adding_again_lists_an_item_that_is_in_no_list(bench: Bench, db: redi
     assert bench.queue() == []
 
 
-@pytest.mark.parametrize("suffix", ["queue", "kept", "later", "failed"])
+@pytest.mark.parametrize("suffix", ["queue", "kept", "later", "failed", "unroutable:t"])
 def test_data_of_another_program_is_refused_before_anything_changes(
     bench: Bench, db: redis.Redis, queue: WorkQueue, suffix: str
 ) -> None:
-    ended(bench, "failed")
+    ended(bench, "unroutable" if suffix == "unroutable:t" else "failed")
     bench.command("SET", f"jobs:{suffix}", "theirs")
     with pytest.raises(redis.exceptions.ResponseError, match="WRONGTYPE"):
         queue.add_item(db, Item(b"new", "x"), replace=True)
     assert bench.command("EXISTS", "jobs:item:x") == 0
+
+
+def test_a_copy_of_an_add_that_was_delayed_is_refused(bench: Bench, db: redis.Redis, queue: WorkQueue) -> None:
+    """A client library sent the call again; the first copy arrives after later calls of the session."""
+    sent: list[tuple[object, ...]] = []
+
+    class Watched:
+        def execute_command(self, *args: object, **options: object) -> object:
+            sent.append(args)
+            return db.execute_command(*args, **options)
+
+    queue.add_item(db, Item(b"x", "known"))
+    queue.add_item(Watched(), Item(b"x", "a"))
+    queue.add_item(db, Item(b"x", "b"))
+    assert bench.drain() == ["known", "a", "b"]
+    with pytest.raises(redis.exceptions.ResponseError, match="LHSTALE"):
+        db.execute_command(*sent[0])
+    assert bench.lengths() == (0, 0)
 
 
 # Pipelines.

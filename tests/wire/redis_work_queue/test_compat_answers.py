@@ -147,6 +147,23 @@ def test_a_refused_removal_does_not_fail_the_call(bench: Bench, db: redis.Redis,
     assert queue.queue_len(Replica()) == 0
 
 
+def test_a_removal_in_doubt_can_meet_no_later_answer(bench: Bench, db: redis.Redis, queue: WorkQueue) -> None:
+    """It may arrive late: the names that it has are used no more."""
+    doubtful: list[object] = []
+
+    class Cut:
+        def execute_command(self, *args: object, **options: object) -> object:
+            doubtful.extend(args[1:])
+            raise redis.exceptions.ConnectionError("Connection reset by peer")
+
+    worked(queue, db)
+    before = answers(bench)
+    lost(lambda: queue.queue_len(Cut()))
+    assert [str(name).encode() for name in doubtful] == before
+    worked(queue, db)
+    assert len(set(answers(bench)) - set(before)) == 1
+
+
 def test_the_async_twin_leaves_no_key(bench: Bench) -> None:
     async def main() -> None:
         queue = AsyncWorkQueue(KeyPrefix("jobs"))
