@@ -19,7 +19,7 @@ from leasehold.core import limits, names
 from leasehold.core.backoff import RetryBudget
 from leasehold.core.codec import encode_raw
 from leasehold.core.engine import Feature
-from leasehold.core.errors import InvalidArgument, LeaseholdError, LeaseLost, invalid
+from leasehold.core.errors import InvalidArgument, LeaseholdError, LeaseLost, QueueFull, invalid
 from leasehold.core.job import ErrorInfo, Lease, Leased, NewJob, Token
 from leasehold.core.outcome import Completed, Failed, Outcome, Released, Retried
 from leasehold.core.shape import progress_of
@@ -314,7 +314,7 @@ class Queue:
             try:
                 # The next claim also adopts the job that a wait took.
                 await (sleep(pause_ms_of(wait, wait_ms) / limits.SECOND) if calls is None else run(calls))
-            except WaitLost:
+            except (WaitLost, QueueFull):  # at the memory limit Redis moves no job, but the next claim takes one
                 now = time.monotonic()
                 await sleep(max(0.0, min(waits.lost(now - began, now), until - now)))
             else:

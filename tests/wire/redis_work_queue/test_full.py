@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from leasehold import Leasehold, RedisWorkQueue
 from leasehold.cli import commands
 from leasehold.cli.errors import run
 from leasehold.compat.redis_work_queue import Item, KeyPrefix, WorkQueue
@@ -83,6 +84,13 @@ def test_waiting_goes_on(full: Bench) -> None:
         ids += [lease.record.id for lease in leased.leases]
     assert ids == ["a", "b", "c", "lost"]
     assert full.run(full.wait_and_claim()).leases == ()
+
+
+def test_a_lease_by_hand_ends_in_time(full: Bench) -> None:
+    full.drain()
+    app = Leasehold(full.server.url, protocol=RedisWorkQueue(prefix=P))
+    with app, app.queue("default").lease(block=True, timeout=0.2) as job:
+        assert job is None
 
 
 def test_the_drop_in_goes_on(full: Bench, db) -> None:
