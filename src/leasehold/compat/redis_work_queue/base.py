@@ -42,6 +42,8 @@ HASHED_MAX: Final = 65_536
 """Bytes of an item that its hash covers, with its size."""
 LOGGER: Final = logging.getLogger("leasehold.compat")
 ADD: Final = SCRIPTS["add"]
+IDLE_S: Final = 0.002
+"""After a wait that lasted longer, the next lease begins with a wait."""
 VAIN_S: Final = 0.05
 """The pause after a wait that ended early without an item."""
 T = TypeVar("T")
@@ -69,10 +71,15 @@ class Base:
         """Begin a session."""
         self._session = uuid.uuid4().hex
         self._nonces = Nonces(self._prefix)
+        self._waits = False
         self._checked: type | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name not in ("_session", "_nonces", "_checked")}
+        return {
+            name: value
+            for name, value in vars(self).items()
+            if name not in ("_session", "_nonces", "_waits", "_checked")
+        }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Make a copy. It has a session of its own: two processes must not draw the same nonces."""
@@ -91,13 +98,18 @@ class Base:
     async def _lease(self, db: Any, lease_secs: object, block: bool, limit: object) -> Item | None:
         wanted_ms, slice = lease_ms(lease_secs), slice_s(db)
         until = time.monotonic() + (timeout_s(limit) if block else 0)
-        item = await self._run(db, self._claim(wanted_ms), LEASE)
+        item = None
+        # A caller whose last lease had to wait begins with the wait: to ask first costs its place in the line.
+        if not (block and self._waits) or self._nonces.has_doubts:
+            item = await self._run(db, self._claim(wanted_ms), LEASE)
         while item is None and (left := until - time.monotonic()) > 0:
             block_ms = max(limits.MIN_WAIT_MS, round(min(left, slice) * limits.SECOND))
             began = time.monotonic()
             wait = take_while_waiting(self._prefix, block_ms)
             item = await self._run(db, led_by(wait, self._claim(wanted_ms)), LEASE)
-            if item is None and time.monotonic() - began < block_ms / limits.SECOND / 2:
+            waited_s = time.monotonic() - began
+            self._waits = waited_s > IDLE_S
+            if item is None and waited_s < block_ms / limits.SECOND / 2:
                 # Another client was faster, or Redis is at its memory limit and refuses to move anything.
                 await self._sleep(min(VAIN_S, left))
         return item

@@ -117,6 +117,10 @@ class Nonces:
                 self._doubts.remove(found)
             return found
 
+    @property
+    def has_doubts(self) -> bool:
+        return bool(self._doubts)
+
     def doubt(self, key: Key, session: Session, nonce: Nonce) -> None:
         key = _digested(key)
         with self._lock:
