@@ -54,7 +54,7 @@ def test_results_of_queues_with_odd_names_stay_apart(world: World) -> None:
 @pytest.mark.needs(Trait.KEPT_WAKE)
 def test_waiting_for_queues_with_odd_names(world: World) -> None:
     world.put("a", queue="a}b{c")
-    assert world.wait(ODD, 1_000) == "a}b{c"
+    assert world.wait(ODD, 20_000) == "a}b{c"
     world.drain("a}b{c")
 
 

@@ -66,7 +66,7 @@ def test_r19_a_lease_without_end_heeds_the_timeout_of_its_client(bench: Bench) -
     queue = WorkQueue(KeyPrefix(P))
     with Proxy(bench.server.socket_path) as proxy:
         path, never = proxy.url.removeprefix("unix://"), Retry(NoBackoff(), 0)
-        client = redis.Redis(unix_socket_path=path, socket_timeout=0.4, retry=never)
+        client = redis.Redis(unix_socket_path=path, socket_timeout=1.0, retry=never)
         later = threading.Timer(1.0, bench.put, ("a",))
         later.start()
         item = queue.lease(client, 5)
