@@ -117,7 +117,7 @@ class Base:
     def _add(self, item: Item, replace: bool) -> Steps[bool]:
         id = id_of(item)
         nonce: Nonce = yield Draw()
-        args = (id, item.data(), self._config.stray_ms, nonce.session, nonce.number, *(("", 1) if replace else ()))
+        args = (id, item.data(), nonce.session, nonce.number, self._config.stray_ms, *((1,) if replace else ()))
         reply: int = yield Invoke(ADD, (self._prefix,), args)
         if reply < 0:
             raise read_end(item.id(), (yield Command(("HGET", f"{self._prefix}:ended", id))))
@@ -126,13 +126,13 @@ class Base:
     def _add_command(self, pipeline: Any, item: Item, replace: bool) -> tuple[Any, ...]:
         """Return the command of a pipeline that adds an item. The first removes the answers of earlier pipelines."""
         check_tag(pipeline, self._prefix)
-        groups, args = self._nonces.groups, (1, self._prefix, id_of(item), item.data(), self._config.stray_ms)
+        groups, args = self._nonces.groups, (1, self._prefix, id_of(item), item.data())
         group = groups.pending(pipeline)
         if group is None:
             ended = groups.ended()
-            return ("EVAL", ADD.text, *args, groups.begin(pipeline).name, 1, 0, int(replace), *ended)
-        place = next(group.places)
-        return ("EVALSHA", ADD.sha, *args, group.name, place, place - 1, int(replace))
+            return ("EVAL", ADD.text, *args, groups.begin(pipeline).name, 1, "", int(replace), *ended)
+        # Few arguments: they are half of the cost.
+        return ("EVALSHA", ADD.sha, *args, group.name, next(group.places), *(("", 1) if replace else ()))
 
     async def _close(self, db: Any) -> None:
         await self._nonces.clear(partial(self._execute, db, self._prefix), sessions=True)

@@ -19,7 +19,7 @@ from leasehold.compat.redis_work_queue.cluster import is_cluster
 
 _GROUPS_MAX: Final = 1_000
 """Pipelines that are known at one time. Of those before, Redis forgets the answers after a minute."""
-_NAME_AT: Final = 7
+_NAME_AT: Final = 6
 """The position of the group's name in the first command of a group."""
 
 

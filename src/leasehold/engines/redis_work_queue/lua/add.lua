@@ -1,16 +1,15 @@
 -- add: add one item, by a call of its own or in a pipeline of the caller.
 -- KEYS[1] prefix
--- ARGV id data stray_ms session number [before] [replace] [session...]
---   number, before: a call of its own has the number of the call in its session, and ''. The adds of a pipeline have one session:
---   the place (1, 2, ...), and the place before it.
+-- ARGV id data session number [stray_ms] [replace] [session...]
+--   number: of the call in its session. The adds of a pipeline have one session, their places in it (1, 2, ...), and no `stray_ms`.
 --   replace: '1': a record of this id, which a Leasehold worker keeps, makes way for the item.
 --   session...: of pipelines that have been executed. Their answers are removed.
 -- Returns: 1 added, 0 there is an item of this id, -1 a Leasehold worker has ended or parked one and keeps it.
 -- Invariant: that of `enqueue`; a call that arrives again changes nothing and gets the first answer.
-local call, prefix, id, number, before = redis.call, KEYS[1], ARGV[1], ARGV[5], ARGV[6] or ''
-local item, queue, done = prefix .. ':item:' .. id, prefix .. ':queue', prefix .. ':done:' .. ARGV[4]
+local call, prefix, id, number, stray_ms = redis.call, KEYS[1], ARGV[1], ARGV[4], ARGV[5] or ''
+local item, queue, done = prefix .. ':item:' .. id, prefix .. ':queue', prefix .. ':done:' .. ARGV[3]
 local seen
-if before == '' then
+if stray_ms ~= '' then
   local last, answer = string.match(call('GET', done) or '', '^(%d+) (.*)$')
   if last == number then return tonumber(answer) end
   if last and tonumber(last) > tonumber(number) then
@@ -18,7 +17,7 @@ if before == '' then
   end
 else
   -- One letter for each place. Before the first there is a zero, and for a call that failed as well.
-  seen = call('GETRANGE', done, before, number)
+  seen = call('GETRANGE', done, number - 1, number)
   local letter = string.sub(seen, 2)
   if letter == '-' then return -1 end
   if letter == '0' or letter == '1' then return tonumber(letter) end
@@ -31,7 +30,7 @@ local function remember(letter, answer)
   end
   call('SETRANGE', done, number, letter)
   if seen == '' then call('PEXPIRE', done, '@DROPIN_ANSWER_MS@') end
-  for n = 8, #ARGV do call('DEL', prefix .. ':done:' .. ARGV[n]) end
+  for n = 7, #ARGV do call('DEL', prefix .. ':done:' .. ARGV[n]) end
   return answer
 end
 
@@ -54,14 +53,14 @@ local function key(suffix) return prefix .. ':' .. suffix end
 local function adopt()
   local leases, t = call('MGET', key('lease:' .. id), key('leased_by_session:' .. id)), call('TIME')
   if leases[1] or leases[2] then return end
-  local time, stray_ms = t[1] * 1000 + math.floor(t[2] / 1000), tonumber(ARGV[3])
+  local time, grace = t[1] * 1000 + math.floor(t[2] / 1000), tonumber(stray_ms)
   local mark = tonumber(call('ZSCORE', stray, id) or nil)
   local since = mark and math.floor(mark)
-  if not since or since > time or time - since >= stray_ms + @CALLERS_MARK_MS@ then
-    call('ZREMRANGEBYSCORE', stray, '-inf', time - stray_ms - @CALLERS_MARK_MS@)
+  if not since or since > time or time - since >= grace + @CALLERS_MARK_MS@ then
+    call('ZREMRANGEBYSCORE', stray, '-inf', time - grace - @CALLERS_MARK_MS@)
     -- A fraction: it may be in a list, see `unlisted`.
     if call('ZCARD', stray) < @MARKS_MAX@ then call('ZADD', stray, time + 0.5, id) end
-  elseif time - since >= stray_ms then
+  elseif time - since >= grace then
     if not call('LPOS', queue, id) and not call('LPOS', key('processing'), id) then call('LPUSH', queue, id) end
     call('ZREM', stray, id)
   end
@@ -103,7 +102,7 @@ if has_notes then
   is_kept = call('HEXISTS', kept, id) == 1
 end
 if is_kept then
-  if ARGV[7] ~= '1' and call('EXISTS', item) == 0 then return remember('-', -1) end
+  if ARGV[6] ~= '1' and call('EXISTS', item) == 0 then return remember('-', -1) end
   place, task = place_of_record()
   call('ZCARD', place) -- of the right type, before anything has changed
 end
