@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
@@ -136,9 +137,11 @@ class World:
 
     def _led(self, worker: str, queues: Sequence[str], timeout_ms: int) -> str | None:
         """Where a claim waits first: the waits alone, one after the other."""
-        end = time.monotonic() + timeout_ms / 1000
+        end, turns = time.monotonic() + timeout_ms / 1000, itertools.cycle(queues)
         while (left := end - time.monotonic()) > 0:
-            calls = calls_of(self.engine.wait(worker, queues, round(left * 1000)))
+            first = next(turns)
+            others = [queue for queue in queues if queue != first]
+            calls = calls_of(self.engine.wait(worker, [first, *others], round(left * 1000)))
             if calls is not None and (queue := self.run(calls)) is not None:
                 return queue
         return None

@@ -204,7 +204,8 @@ class Engine(Protocol):
         ...
 
     def wait(self, worker: str, queues: Sequence[str], timeout_ms: int) -> Wait:
-        """How this worker waits until one of the queues may have work, for at most `timeout_ms`."""
+        """How this worker waits until one of the queues may have work, for at most `timeout_ms`. If it can wait for one
+        queue only, it is the first."""
         ...
 
     def settle(self, settlements: Sequence[tuple[Lease, Outcome]]) -> Steps[list[bool]]:

@@ -14,11 +14,13 @@ from leasehold.core.engine import Engine
 from leasehold.core.errors import AccessDenied
 from leasehold.core.job import Leased
 from leasehold.core.steps import Steps, WaitLost
-from leasehold.core.waiting import Lead, Listen, Poll, Take, Wait, Wake, led_by
+from leasehold.core.waiting import Lead, Listen, Poll, Take, Wake, led_by
 from leasehold.runtime.log import Once, log_event
 from leasehold.runtime.loops import MonitoredDriver
 from leasehold.runtime.ports import Env, Messages
 
+STAY_S: Final = 5.0
+"""How long a worker of several queues waits for the one that brings jobs, before it waits for the next."""
 LOST_LOGGED: Final = 5
 """The worker logs lost waits when this many were lost in a row."""
 
@@ -36,14 +38,23 @@ class WorkWaiter:
         self._told = Once(1)
         self._put_back: Callable[[], Steps[None]] | None = None
         self._lead: Lead | None = None
+        self._led_by: str | None = None
+        """The queue of the last claim that waited; since when it is the same; and whether it brought a job."""
+        self._led_since = -math.inf
+        self._has_brought = False
         self._subscriptions: dict[str, Messages] = {}
         self._open = AsyncExitStack()
 
     async def wait(self, queues: Sequence[str], timeout_ms: int) -> str | None:
-        """Wait until one of the queues may have work. Return its name; empty: unknown; None: the wait was lost."""
+        """Wait until one of the queues may have work. Return its name; empty: unknown; None: the wait was lost, or
+        belongs to the next claim."""
         began = self._env.clock()
+        wait = self._engine.wait(self._worker, self._in_turn(queues), timeout_ms)
+        if isinstance(wait, Lead):
+            self._lead = wait
+            return None
         try:
-            queue = await self._execute(self._engine.wait(self._worker, queues, timeout_ms), timeout_ms)
+            queue = await self._execute(wait, timeout_ms)
         except (WaitLost, AccessDenied) as error:
             await self._pause(error, began)
             return None
@@ -59,6 +70,9 @@ class WorkWaiter:
             await self._pause(error, began)
             raise
         self._note_good()
+        if lead.queue != self._led_by:
+            self._led_by, self._led_since = lead.queue, began
+        self._has_brought = bool(leased.leases)
         waited_ms = (self._env.clock() - began) * limits.SECOND
         return leased, waited_ms < lead.command.block_ms - limits.MIN_WAIT_MS
 
@@ -82,15 +96,23 @@ class WorkWaiter:
         self._subscriptions = {}
         await self._open.aclose()
 
-    async def _execute(self, wait: Wait, timeout_ms: int) -> str | None:
+    def _in_turn(self, queues: Sequence[str]) -> tuple[str, ...]:
+        """The queues, for a claim that waits: first the one that brings jobs, for a while; then the next."""
+        last = self._led_by
+        if last is None:
+            return tuple(queues)
+        ring = sorted(queues)
+        stays = self._has_brought and self._env.clock() < self._led_since + STAY_S
+        first = next((n for n, queue in enumerate(ring) if queue > last or (stays and queue == last)), 0)
+        return (*ring[first:], *ring[:first])
+
+    async def _execute(self, wait: Wake | Take | Listen | Poll, timeout_ms: int) -> str | None:
         match wait:
             case Wake(calls):
                 return await self._link.wait(calls)
             case Take(call, put_back):
                 self._put_back = put_back
                 return await self._link.wait(call)
-            case Lead():
-                self._lead = wait
             case Poll(interval_ms):
                 await self._env.sleep(min(interval_ms, timeout_ms) / limits.SECOND)
             case Listen():

@@ -123,6 +123,38 @@ def test_the_drop_in_and_a_client_that_blocks_get_items_in_their_turn(
             bench.foreign_complete(one[1] if one[0] == "theirs" else two[1])
 
 
+class Twice(redis.Redis):
+    """A client of which each pipeline is executed twice, as after a lost reply."""
+
+    def pipeline(self, transaction: bool = True, shard_hint: Any = None) -> Any:
+        pipeline = super().pipeline(transaction, shard_hint)
+        execute = pipeline.execute
+
+        def twice(raise_on_error: bool = True) -> list[Any]:
+            commands = list(pipeline.command_stack)
+            execute(raise_on_error)
+            pipeline.command_stack = commands
+            return execute(raise_on_error)
+
+        pipeline.execute = twice  # type: ignore[method-assign]
+        return pipeline
+
+
+def test_a_wait_that_is_sent_again_leaves_no_item_behind(bench: Bench) -> None:
+    """The claim behind it answers from memory, and the item that the second wait took returns to the queue."""
+    leased: queues.Queue[Any] = queues.Queue()
+    client = Twice.from_url(bench.server.url)
+    queue = WorkQueue(KeyPrefix(P))
+    threading.Thread(target=lambda: leased.put(queue.lease(client, 60, timeout=PLENTY_S)), daemon=True).start()
+    bench.until(lambda: blocked(bench) == 1)
+    bench.foreign_item("a")
+    bench.foreign_item("b")
+    bench.command("LPUSH", f"{P}:queue", "a", "b")
+    item = leased.get(timeout=PLENTY_S)
+    assert (item.id(), bench.queue()) == ("a", [b"b"])
+    client.close()
+
+
 @contextlib.asynccontextmanager
 async def working(server: RedisServer, handle: Any, concurrency: int = 1) -> AsyncIterator[Worker]:
     """A real worker on this event loop, with a keeper process."""

@@ -70,7 +70,6 @@ class RedisWorkQueueEngine(ScriptedEngine, RedisWorkQueueInspector, RedisWorkQue
         self.config = config or RedisWorkQueueConfig()
         super().__init__(self.config.timing, self.config.as_argument())
         self._passes: dict[str, DeepPass] = {}
-        self._waits = 0
 
     def prefix(self, queue: str) -> str:
         """The beginning of all keys of a queue.
@@ -96,10 +95,9 @@ class RedisWorkQueueEngine(ScriptedEngine, RedisWorkQueueInspector, RedisWorkQue
         return Lease(worker, int(token), read_record(queue, id, data), failures, crashes, alone_ms)
 
     def wait(self, worker: str, queues: Sequence[str], timeout_ms: int) -> Lead:
-        """Take an id out of one queue, and claim it: see decision 0021. Redis waits for one list in this way, so a
-        worker of several queues waits for one after the other, and claims from the others in between."""
-        queue = sorted(queues)[self._waits % len(queues)]
-        self._waits += 1
+        """Take an id out of the first queue, and claim it: see decision 0021. Redis waits for one list in this way, so
+        a worker of several queues waits for one after the other, and claims from the others in between."""
+        queue = queues[0]
         most_ms = self.timing.lease_ms // 2 if len(queues) == 1 else WAIT_SLICE_MS
         block_ms = max(limits.MIN_WAIT_MS, min(timeout_ms, most_ms))
         return Lead(take_while_waiting(self.prefix(queue), block_ms), queue)

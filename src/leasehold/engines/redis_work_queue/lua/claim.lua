@@ -42,7 +42,10 @@ if again then
     local failures, crashes = counted(call('HGET', key('attempts'), id), claim.hash)
     return { id, data, token, failures, crashes }, claim_window(claim.kind)
   end)
-  if answer.err or not by_hand or #answer[2] > 0 then return answer end
+  if answer.err or not by_hand or #answer[2] > 0 then
+    return_taken() -- the wait was sent again, too, and may have taken one more
+    return answer
+  end
 end
 
 check_types()
