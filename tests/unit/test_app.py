@@ -327,6 +327,7 @@ class TestApp:
             ("redis-work-queue:a?grace=0.5", "redis-work-queue:a?grace=0.5", "a", 500),
             (RedisWorkQueue("a", grace=0), "redis-work-queue:a?grace=0", "a", 0),
             (RedisWorkQueue("a?b"), "redis-work-queue:a%3Fb", "a?b", 5_000),
+            (RedisWorkQueue("a%3Fb", grace=12.345), "redis-work-queue:a%253Fb?grace=12.345", "a%3Fb", 12_345),
             ("redis-work-queue:a%3Fb?grace=60", "redis-work-queue:a%3Fb?grace=60", "a?b", 60_000),
         ],
     )

@@ -16,7 +16,7 @@ from leasehold.cli.output.tables import answer
 from leasehold.cli.output.text import jobs_text
 from leasehold.cli.reach import note_unknown, reaching
 from leasehold.client.connections import Connections
-from leasehold.core import limits
+from leasehold.core import limits, names
 from leasehold.core.job import State
 from leasehold.protocols.registry import ENTRIES, entry_of
 from leasehold.protocols.spec import ProtocolEntry
@@ -51,7 +51,8 @@ def clean(queue: str, deep: bool, grace: float | None, app: Leasehold, as_json: 
     make = entry_of(app.engine).cleaning
     if make is None:
         raise lacking(app, "leasehold clean", [one for one in ENTRIES if one.cleaning is not None])
-    cleaning = make(app.engine, None if grace is None else round(grace * limits.SECOND))
+    again_ms = None if grace is None else names.duration_ms(grace, "--grace", least_ms=0, most_ms=limits.DAY)
+    cleaning = make(app.engine, again_ms)
     with closing(Connections(app.settings)) as connections:
         done = connections.run(cleaning.first(queue, deep))
         if done.noted:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 REDIS_WORK_QUEUE: Final = "redis-work-queue"
 _GRACE: Final = "?grace="
 _QUESTION_MARK: Final = "%3F"
-"""How the text of the protocol writes a question mark of the prefix."""
+"""How the text of the protocol writes a question mark of the prefix; a percent sign is %25."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +54,8 @@ class RedisWorkQueue:
     @property
     def text(self) -> str:
         """The protocol as the setting writes it, without `queues` and `config`."""
-        grace = "" if self.grace is None else f"{_GRACE}{self.grace:g}"
-        return f"{REDIS_WORK_QUEUE}:{self.prefix.replace('?', _QUESTION_MARK)}{grace}"
+        grace = "" if self.grace is None else f"{_GRACE}{self.grace}"
+        return f"{REDIS_WORK_QUEUE}:{self.prefix.replace('%', '%25').replace('?', _QUESTION_MARK)}{grace}"
 
     def engine(self, settings: Settings) -> FullEngine:
         from leasehold.engines.redis_work_queue import RedisWorkQueueEngine
@@ -83,8 +83,9 @@ def _parse(argument: str | None) -> RedisWorkQueue | None:
         grace = None
     if mark and grace is None:
         rule = f"{REDIS_WORK_QUEUE}:PREFIX or {REDIS_WORK_QUEUE}:PREFIX{_GRACE}SECONDS"
-        raise invalid("protocol", rule, names.shown(f"{REDIS_WORK_QUEUE}:{argument}"))
-    return RedisWorkQueue(prefix.replace(_QUESTION_MARK, "?"), grace=grace)
+        hint = f"Write a question mark of the prefix as {_QUESTION_MARK}."
+        raise invalid("protocol", rule, names.shown(f"{REDIS_WORK_QUEUE}:{argument}"), hint)
+    return RedisWorkQueue(prefix.replace(_QUESTION_MARK, "?").replace("%25", "%"), grace=grace)
 
 
 def _describe(engine: RedisWorkQueueEngine) -> EngineSpec:

@@ -173,6 +173,8 @@ def test_clean_takes_the_grace_of_the_protocol(bench: Bench, cli: Cli, monkeypat
     assert 7 < waited < 8
     _, err = cli("clean", "default", "--protocol", f"redis-work-queue:{P}?gracious=7", expect=2)
     assert "redis-work-queue:PREFIX?grace=SECONDS" in err
+    _, err = cli("clean", "default", "--grace", "nan", expect=2)
+    assert "--grace must be 0 to 86,400 seconds" in err
 
 
 def test_migrate(bench: Bench, cli: Cli) -> None:

@@ -120,7 +120,8 @@ class Base:
         args = (id, item.data(), nonce.session, nonce.number, self._config.stray_ms, *((1,) if replace else ()))
         reply: int = yield Invoke(ADD, (self._prefix,), args)
         if reply < 0:
-            raise read_end(item.id(), (yield Command(("HGET", f"{self._prefix}:ended", id))))
+            ended = yield Command(("HGET", f"{self._prefix}:ended", id))
+            raise read_end(item.id(), ended, self._prefix)
         return reply == 1
 
     def _add_command(self, pipeline: Any, item: Item, replace: bool) -> tuple[Any, ...]:

@@ -16,7 +16,7 @@ class ItemEnded(DuplicateJob):
     milliseconds since 1970; None for an unroutable one, which waits until a worker knows its task.
     """
 
-    def __init__(self, id: str, state: str, expires_ms: int | None) -> None:
+    def __init__(self, id: str, state: str, expires_ms: int | None, prefix: str = "PREFIX") -> None:
         if expires_ms is None:
             kept = "until a worker knows its task"
         else:
@@ -24,15 +24,15 @@ class ItemEnded(DuplicateJob):
         super().__init__(
             f"The item {id!r} was not added: a Leasehold worker has ended an item of this id as {state} and keeps it "
             f"{kept}. To add the new item in its place, pass replace=True. To run or remove the old one, use "
-            "`leasehold retry QUEUE ID` or `leasehold discard QUEUE ID`."
+            f"`leasehold retry` or `leasehold discard` with `default ID --protocol redis-work-queue:{prefix}`."
         )
         self.id = id
         self.state = state
         self.expires_ms = expires_ms
 
 
-def read_end(id: str, ended: bytes | None) -> ItemEnded:
+def read_end(id: str, ended: bytes | None, prefix: str) -> ItemEnded:
     """Return the error for a record as Redis keeps it: `<state> <ended_ms> <expires_ms> ...`; None: it is gone."""
-    state, _, expires, *_ = [*as_text(ended or b"").split(" ", 3), "", "", ""]
+    state, _, expires, *_ = [*as_text(ended or b"failed 0 0").split(" ", 3), "", "", ""]
     is_dated = state != State.UNROUTABLE.value and expires.isdigit()
-    return ItemEnded(id, state or State.FAILED.value, int(expires) if is_dated else None)
+    return ItemEnded(id, state, int(expires) if is_dated else None, prefix)

@@ -26,19 +26,19 @@ from leasehold.engines.redis_work_queue.keys import item_pattern
 from leasehold.engines.redis_work_queue.scripts import SCRIPTS
 
 
-def leftovers(prefix: str, config: RedisWorkQueueConfig) -> Steps[Cleaned]:
+def leftovers(prefix: str) -> Steps[Cleaned]:
     """Note the items that a dead cleaner of another client has left in `cleaning`."""
     ids = yield Command(("LRANGE", f"{prefix}:cleaning", 0, LEFT_PAGE - 1))
-    return (yield from _note(prefix, config, ids, left=True))
+    return (yield from _note(prefix, ids, left=True))
 
 
-def _note(prefix: str, config: RedisWorkQueueConfig, ids: Sequence[bytes], left: bool = False) -> Steps[Cleaned]:
+def _note(prefix: str, ids: Sequence[bytes], left: bool = False) -> Steps[Cleaned]:
     """Show ids to the script, which notes those in no list. In long lists one call searches for a few of them."""
     noted, rest = 0, list(ids)
     for _ in range(STRAY_PAGE):
         if not rest:
             break
-        args: tuple[Arg, ...] = (config.as_argument(), SEARCHES_MAX, int(left), *rest)
+        args: tuple[Arg, ...] = (SEARCHES_MAX, int(left), *rest)
         count, rest = yield Invoke(SCRIPTS["deep"], (prefix,), args)
         noted += count
     return Cleaned(noted=noted)
@@ -108,7 +108,7 @@ def light_clean(prefix: str, config: RedisWorkQueueConfig, note: bool = True) ->
     """Do the work that is due, and clean all of `processing`, page by page. `note`: see `LightPass`."""
     total = yield from checking_layout(prefix, _due(prefix, config))
     total += yield from _requeue_all_unlisted(prefix, config)
-    total += yield from _at_once(prefix, config, (yield from leftovers(prefix, config)))
+    total += yield from _at_once(prefix, config, (yield from leftovers(prefix)))
     size: int = yield Command(("LLEN", f"{prefix}:processing"))
     light = LightPass(prefix, 0, own=True, note=note)
     # New ids enter on the other side: one pass over the ids that were there at first is enough.
@@ -192,7 +192,7 @@ class DeepPass:
         self.done = self.cursor == 0
         while self.found and (self.done or len(self.found) >= STRAY_PAGE):
             page, self.found = self.found[:STRAY_PAGE], self.found[STRAY_PAGE:]
-            total += yield from _note(self.prefix, config, page)
+            total += yield from _note(self.prefix, page)
         if self.done:
             self.known.clear()
         return total

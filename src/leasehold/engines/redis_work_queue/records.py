@@ -9,7 +9,8 @@ payload is wrapped in this way only when it has a timeout or retries of its own,
 envelope. What has a version (a whole number) but no task, text or base64 is other data, and left as it is. Data that
 begins like an envelope but is not JSON was an envelope that is cut short: it is malformed, and never a raw payload.
 
-attempts <failures> <crashes> <hash of the data>[ <crashes that only it can have caused>][\\n<error>]
+attempts <failures> <crashes> <hash of the data>[ <crashes that only it can have caused>]
+         [ e<expired leases of the drop-in>][\\n<error>]
 leased   <token> <deadline_ms> <claimed_ms> <slots, h, n, x<ms> or y<ms>> <hash> <worker>  (x, y: alone)
 lease    <token> <worker>, or ~<due_ms> of a retry, or the value of another client
 ended    <state> <ended_ms> <expires_ms> <failures> <crashes> <token> <claimed_ms> <worker or task>\\n<error>

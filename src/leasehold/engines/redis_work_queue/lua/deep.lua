@@ -1,18 +1,18 @@
 -- deep: note the items that are in no list and have no lease.
 -- KEYS[1] prefix
--- ARGV config most left id...
+-- ARGV most left id...
 -- Returns: {items in no list, {id that is still to be searched for...}}
 -- Invariant: an item that was noted is requeued by `unlisted`, if it is still in no list `config.stray` ms later. (Another producer
 -- makes an item and lists it in two steps.) In long lists at most `most` ids are searched for. `left` 1: the ids are in
 -- `cleaning`, where another client has left them, or moves them; noted are also those that are in a list.
 -- Sending it again is harmless.
 --@include begin types leases search
-local most, cleaning = tonumber(ARGV[2]), ARGV[3] == '1'
+local most, cleaning = tonumber(ARGV[1]), ARGV[2] == '1'
 allow_when_full()
 check_types()
 local time = clock()
 local ids = {}
-for i = 4, #ARGV do ids[#ids + 1] = ARGV[i] end
+for i = 3, #ARGV do ids[#ids + 1] = ARGV[i] end
 local free, others = unleased_of(ids)
 local listed = search(free, most)
 local marks, again, count = {}, {}, 0

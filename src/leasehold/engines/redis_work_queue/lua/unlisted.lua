@@ -4,7 +4,7 @@
 -- Returns: {requeued, 1 when more are due, ms until a mark of any kind is due or -1}
 -- Invariant: an item goes to the left end of `queue` when it had no lease and was in no list twice, `config.stray` ms apart. Looks at
 -- `count` marks, oldest first, and forgets them. In long lists at most `most` ids are searched for. Sending it again is harmless.
---@include begin types leases marks search nested
+--@include begin types leases marks search
 local config, most, count = cjson.decode(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 allow_when_full()
 check_types()
@@ -26,7 +26,7 @@ for _, id in ipairs(free) do
     call('ZADD', key('stray'), time, id)
   elseif listed[id] ~= nil then
     done[#done + 1] = id
-    if not listed[id] and not is_nested(id) then back[#back + 1] = id end
+    if not listed[id] then back[#back + 1] = id end
   end
 end
 if #back > 0 then call('LPUSH', key('queue'), unpack(back)) end
