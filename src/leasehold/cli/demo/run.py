@@ -29,8 +29,8 @@ SLOTS: Final = 4
 """Jobs that each worker runs at one time."""
 KILL_AT: Final = 0.25
 """The share of the jobs that is done when one worker is killed."""
-FEW: Final = 1_000
-FEW_LAST_S: Final = 1.5
+FEW: Final = 10_000
+FEW_LAST_S: Final = 2.0
 """How long fewer files than `FEW` take at least, so that there is time to kill a worker."""
 START_S: Final = 30
 FINISH_S: Final = 180
