@@ -20,7 +20,9 @@ from leasehold.core.errors import (
     Unreachable,
     WrongState,
 )
+from leasehold.core.limits import HOUR
 from leasehold.core.steps import Command, Draw, Nonce, Reply, Script, Steps, WaitLost
+from leasehold.redis.attempt import FirstContact
 from leasehold.redis.sync import SyncDriver
 from leasehold.testing.server import RedisServer
 from tests.redis.conftest import Drive
@@ -360,3 +362,21 @@ def _run_for_ever(url: str) -> None:
         pass
     finally:
         driver.close()
+
+
+def test_a_program_that_never_reached_its_redis_is_told_how_to_start_one(
+    private_server: RedisServer, drive: MakeDrive
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    contact = FirstContact(patience_s=0.05, hint="Start one.")
+    alone = drive(f"redis://127.0.0.1:{port}", first_contact=contact, patience_ms=HOUR)
+    with pytest.raises(Unreachable, match=r"^No Redis listens at .*Start one\.$") as raised:
+        alone.run(command("PING"))
+    assert raised.value.__suppress_context__, "the errors of the Redis client say nothing more"
+    # Once it was reached, it was started: a restart takes longer than a program without a server should wait.
+    reached = drive(private_server.tcp_url, first_contact=contact, patience_ms=200)
+    reached.run(command("PING"))
+    private_server.stop()
+    with pytest.raises(Unreachable, match=r"did not respond for 0\.2 s"):
+        reached.run(command("PING"))

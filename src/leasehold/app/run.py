@@ -217,4 +217,4 @@ def timeouts_of(specs: Sequence[TaskSpec]) -> Timeouts:
 
 
 def _driver(app: Leasehold, patience_ms: int) -> AsyncDriver:
-    return AsyncDriver(app.settings.url, **{**driver_options(app.settings), "patience_ms": patience_ms})
+    return AsyncDriver(app.settings.url, **driver_options(app.settings, patience_ms))

@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import threading
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from leasehold.core import limits
 from leasehold.core.steps import Steps
+from leasehold.settings import DEFAULT_URL, Settings
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
 
     from leasehold.redis.aio import AsyncDriver
     from leasehold.redis.sync import SyncDriver
-    from leasehold.settings import Settings
 
 T = TypeVar("T")
+
+FIRST_CONTACT_MS: Final = 1_500
+"""How long a program tries that has no URL, while nothing listens at the default one."""
+_NO_SERVER: Final = (
+    "Set LEASEHOLD_URL, or start a server: `leasehold dev MODULE:APP` starts one with a worker, "
+    "LEASEHOLD_URL=embedded:./data one for trials (pip install 'leasehold[embedded]')."
+)
 
 
 class Runner(Protocol):
@@ -97,9 +104,16 @@ class Connections:
         return driver
 
 
-def driver_options(settings: Settings) -> dict[str, Any]:
+def driver_options(settings: Settings, patience_ms: int | None = None) -> dict[str, Any]:
+    """The options of a driver. `patience_ms`: of a program that waits for Redis, instead of the setting."""
+    from leasehold.redis.attempt import FirstContact
+
+    most_ms = round(settings.patience * limits.SECOND) if patience_ms is None else patience_ms
+    # Who configured a URL may have to wait for its server to start. At the default one, most have none yet.
+    first_ms = min(most_ms, FIRST_CONTACT_MS) if patience_ms is None else patience_ms
     return {
-        "patience_ms": round(settings.patience * limits.SECOND),
+        "patience_ms": most_ms,
+        "first_contact": FirstContact(first_ms / limits.SECOND, _NO_SERVER) if settings.url == DEFAULT_URL else None,
         "connect_timeout_ms": round(settings.connect_timeout * limits.SECOND),
         "reply_timeout_ms": round(settings.reply_timeout * limits.SECOND),
     }

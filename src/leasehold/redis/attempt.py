@@ -10,6 +10,7 @@ import os
 import random
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
 from leasehold.core import limits
@@ -35,6 +36,17 @@ MAX_IDLE_CONNECTIONS: Final = 64
 """How many idle connections a driver keeps open for its next calls."""
 
 
+@dataclass(frozen=True, slots=True)
+class FirstContact:
+    """What a driver does that has never reached Redis and is refused: no server was started yet.
+
+    patience_s: for how long a call is retried then. hint: what the caller can do.
+    """
+
+    patience_s: float
+    hint: str
+
+
 class Retrying(Generic[L]):
     """What both drivers share. `SyncDriver` describes the options."""
 
@@ -45,6 +57,7 @@ class Retrying(Generic[L]):
         target: Target | str,
         *,
         patience_ms: int = limits.PATIENCE_MS,
+        first_contact: FirstContact | None = None,
         connect_timeout_ms: int = limits.CONNECT_TIMEOUT_MS,
         reply_timeout_ms: int = limits.REPLY_TIMEOUT_MS,
         max_idle: int = MAX_IDLE_CONNECTIONS,
@@ -54,6 +67,7 @@ class Retrying(Generic[L]):
         self._connector = Connector(self._target, connect_timeout_ms)
         self._availability = Availability(str(self._target), lambda: self.liveness)
         self._patience = patience_ms / limits.SECOND
+        self._first_contact = first_contact
         self._reply_timeout = reply_timeout_ms / limits.SECOND
         self._max_idle = max_idle
         self._random = draw_random
@@ -127,7 +141,7 @@ class Retrying(Generic[L]):
                         await self._drop_idle()
                     if wait_in(call) is not None:
                         raise WaitLost(replies.cause_of(error), replies.timed_out(error)) from error
-                    patience = patience or RetryBudget(self._patience, self._random)
+                    patience = patience or RetryBudget(self._patience_of(error), self._random)
                     await self._kind.sleep(self._pause(patience, error, bound))
                 elif replies.is_reply(error):
                     raise replies.error_of(error, str(self._target), first_key(call)) from None
@@ -161,8 +175,18 @@ class Retrying(Generic[L]):
         last = patience.telling(error, replies.says_why(error))
         pause_s = patience.failed(time.monotonic())
         if pause_s is None:
-            raise replies.unreachable(str(self._target), self._patience, last) from last
+            raise self._unreachable(last) from (None if replies.never_connected(last) else last)
         return pause_s
+
+    def _patience_of(self, error: Exception) -> float:
+        """For how long a call is retried after this failure, its first one, in seconds."""
+        first = self._first_contact
+        return self._patience if first is None or self.liveness or not replies.refused(error) else first.patience_s
+
+    def _unreachable(self, last: Exception) -> Unreachable:
+        if self._first_contact is not None and not self.liveness and replies.refused(last):
+            return replies.nothing_there(str(self._target), self._first_contact.hint)
+        return replies.unreachable(str(self._target), self._patience, last)
 
     # --------------------------------------------------------------------------------------------------- connections
 

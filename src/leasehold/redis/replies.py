@@ -207,6 +207,11 @@ def says_why(error: Exception) -> bool:
     return not timed_out(error) and not never_connected(error)
 
 
+def nothing_there(where: str, hint: str) -> Unreachable:
+    """Return the error to raise when no server has ever listened there."""
+    return make_error(Unreachable, f"No Redis listens at {where}.", hint, "Nothing was done.")
+
+
 def unreachable(where: str, patience_s: float, last: Exception) -> Unreachable:
     """Return the error to raise when the time for retries is over. `last`: the last failure."""
     why = cause_of(last)
@@ -251,6 +256,11 @@ def make_error(kind: type[Trouble], found: str, remedy: str, meaning: str = "") 
 def never_connected(error: BaseException) -> bool:
     """Return whether there was no connection (refused, or no such host or socket), so that nothing was sent."""
     return any(isinstance(link, _NO_CONNECTION) for link in chain(error))
+
+
+def refused(error: BaseException) -> bool:
+    """Return whether the connection was refused: no server listens there."""
+    return any(isinstance(link, ConnectionRefusedError) for link in chain(error))
 
 
 def chain(error: BaseException) -> Iterator[BaseException]:
