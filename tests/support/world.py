@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
 
-from leasehold.core.engine import HeartbeatReply, Maintained
+from leasehold.core.engine import Feature, HeartbeatReply, Maintained
 from leasehold.core.job import Enqueued, ErrorInfo, JobView, Lease, Leased, NewJob, State
 from leasehold.core.outcome import Completed, Outcome
 from leasehold.core.shape import (
@@ -27,6 +27,7 @@ from leasehold.redis.sync import SyncDriver
 from leasehold.testing.server import RedisServer
 from tests.support.engines import GRACE_MS, LEASE_MS, Entry, Options
 from tests.support.keyspace import keys
+from tests.support.named import Named
 
 T = TypeVar("T")
 
@@ -45,10 +46,15 @@ class World:
         self.driver = driver
         self.options = options or Options()
         self.engine = entry.make(NAMESPACE, self.options)
+        if Feature.IDS not in entry.features:
+            self.engine = Named(self.engine)
 
     def with_options(self, **changes: Any) -> World:
         """The same server, seen by an engine with other numbers."""
-        return World(self.entry, self.server, self.driver, Options(**changes))
+        world = World(self.entry, self.server, self.driver, Options(**changes))
+        if isinstance(self.engine, Named):
+            world.engine = Named(world.engine.unnamed, self.engine.names)
+        return world
 
     def run(self, steps: Steps[T]) -> T:
         return self.driver.run(steps)

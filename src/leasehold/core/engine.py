@@ -50,6 +50,8 @@ class Feature(StrEnum):
     """What a wire format can hold. An engine refuses a feature that it does not declare, and never ignores it."""
 
     DELAY = "delay"
+    IDS = "ids"
+    """A job has one id from its enqueue to its end. In formats without ids, see `Enqueued.id` and `Lease`."""
     OWN_ID = "own_id"
     TASKS = "tasks"
     RESULTS = "results"

@@ -66,6 +66,9 @@ class NewJob(Struct, frozen=True, gc=False):
 class Enqueued(Struct, frozen=True, gc=False):
     """The result of enqueueing a `NewJob`.
 
+    `id`: of an engine without `Feature.IDS`, the hash of the job's bytes, which names it while it waits; identical jobs
+    share it, and an operation on that name takes one of them.
+
     `created` False without a `conflict`: a job with this id existed, and nothing changed. With a `conflict`, another
     job had the unique key, and `id` names that job. `REJECT` and `EXISTING` changed nothing; `REPLACE` and `POSTPONE`
     gave it the new payload; `RERUN` gave the payload to the job that waits to run again.
@@ -110,6 +113,8 @@ class LeaseRef(Struct, frozen=True, gc=False):
 
 class Lease(Struct, frozen=True, gc=False):
     """A worker's claim on a job. `attempt` counts from 1: earlier failures and crashes, plus this attempt.
+
+    The record's id names the job. Of an engine without `Feature.IDS`, it is new with every claim.
 
     `alone_ms`: how long the worker claims nothing else while the job runs, because several workers died while they ran
     this job. `group`: a worker's leases of a queue with the same group settle in one call, all or none; empty: none.

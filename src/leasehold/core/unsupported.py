@@ -12,6 +12,7 @@ from leasehold.core.shape import PLAIN
 
 NAMES: Final[Mapping[Feature, str]] = {
     Feature.DELAY: "a delay",
+    Feature.IDS: "one id for all of a job's life",
     Feature.OWN_ID: "an id of your own",
     Feature.TASKS: "tasks",
     Feature.RESULTS: "results",

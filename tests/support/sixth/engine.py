@@ -37,7 +37,15 @@ from tests.support.sixth.scripts import LAYOUT, SCRIPTS
 class SixthEngine(ScriptedEngine, Unsupported):
     name: ClassVar[str] = "sixth"
     features: ClassVar[frozenset[Feature]] = frozenset(
-        {Feature.OWN_ID, Feature.TASKS, Feature.TIMEOUT, Feature.RETRIES, Feature.RECORDS, Feature.EXTEND}
+        {
+            Feature.IDS,
+            Feature.OWN_ID,
+            Feature.TASKS,
+            Feature.TIMEOUT,
+            Feature.RETRIES,
+            Feature.RECORDS,
+            Feature.EXTEND,
+        }
     )
     traits: ClassVar[frozenset[Trait]] = frozenset({Trait.ENQUEUE_TIME, Trait.GROUPS})
     scripts = SCRIPTS

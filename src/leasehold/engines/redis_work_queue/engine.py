@@ -45,6 +45,7 @@ class RedisWorkQueueEngine(ScriptedEngine, RedisWorkQueueInspector, RedisWorkQue
     name: ClassVar[str] = NAME
     features: ClassVar[frozenset[Feature]] = frozenset(
         {
+            Feature.IDS,
             Feature.OWN_ID,
             Feature.TASKS,
             Feature.TIMEOUT,
