@@ -209,6 +209,23 @@ async def test_a_message_cancels_at_once():
     assert rig.engine.outcomes("b") == [Completed(b"None")]
 
 
+async def test_a_request_of_another_client_is_noted_and_then_cancels():
+    gate = Gate()
+    engine = listening(requests={"their-q": "q", "their-other": "other"})
+    async with Rig(gated(gate), engine=engine, queues=["q", "r"]) as rig:
+        await engine.until(lambda: bool(rig.driver.channels["their-q"]))
+        engine.add("a", "b")
+        assert {await gate.begun.get(), await gate.begun.get()} == {"a", "b"}
+        for message in ("unknown", "a", "a"):
+            rig.driver.publish("their-q", message)
+        await rig.settled(1)
+        assert engine.outcomes("a") == [Cancelled("theirs")]
+        gate.open.set()
+        await rig.settled(2)
+    assert {(queue, message) for _, queue, message in engine.noted} == {("q", b"unknown"), ("q", b"a")}
+    assert "their-other" not in rig.driver.channels
+
+
 async def test_listening_goes_on_after_an_outage():
     failures = 3
     gate = Gate()

@@ -76,7 +76,9 @@ async def test_a_job_that_a_cancelled_wait_took_goes_back_to_its_queue():
 
 async def test_a_message_wakes_a_worker_that_listens():
     engine = FakeEngine()
-    engine.waits = lambda queues, timeout_ms: Listen(("news", "more"), lambda message: message.decode() or None)
+    engine.waits = lambda queues, timeout_ms: Listen(
+        ("news", "more"), lambda channel, message: message.decode() or None
+    )
     engine.timing = type(engine.timing)(beat_ms=20, idle_wait_ms=LONG_MS, maintain_ms=50, presence_ms=50)
     async with Rig(lambda: None, engine=engine) as rig:
         for number, channel in enumerate(("news", "more", "news"), 1):
@@ -93,7 +95,7 @@ async def test_a_message_wakes_a_worker_that_listens():
 async def test_a_job_that_came_before_the_worker_listened_is_found():
     """A message that was published before the subscription is lost: the worker claims again once it listens."""
     engine = FakeEngine()
-    engine.waits = lambda queues, timeout_ms: Listen(("news",), lambda message: message.decode() or None)
+    engine.waits = lambda queues, timeout_ms: Listen(("news",), lambda channel, message: message.decode() or None)
     engine.timing = type(engine.timing)(beat_ms=20, idle_wait_ms=LONG_MS, maintain_ms=50, presence_ms=50)
     async with Rig(lambda: None, engine=engine) as rig:
         rig.driver.fault = lambda call: engine.add("a") if call == "subscribe" else None

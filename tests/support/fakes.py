@@ -82,6 +82,9 @@ class FakeEngine:
     told: list[tuple[str, Progress]] = field(default_factory=list)
     cancels: dict[str, str] = field(default_factory=dict)
     """Held jobs that are to be cancelled: id -> reason."""
+    requests: dict[str, str] = field(default_factory=dict)
+    """Channels of other clients' requests to cancel, and their queues."""
+    noted: list[tuple[str, str, bytes]] = field(default_factory=list)
     asked: list[tuple[Any, ...]] = field(default_factory=list)
     """The calls of a client, with their arguments."""
     enqueued: list[NewJob] = field(default_factory=list)
@@ -307,6 +310,19 @@ class FakeEngine:
 
     def signal_channel(self, worker: str) -> str:
         return f"signal:{worker}"
+
+    def request_channels(self, queues: Sequence[str]) -> Mapping[str, str]:
+        return {channel: queue for channel, queue in self.requests.items() if queue in queues}
+
+    def note_request(self, worker: str, queue: str, message: bytes) -> Steps[bool]:
+        def note() -> bool:
+            self.noted.append((worker, queue, message))
+            found = message.decode() in {lease.record.id for lease in self.held.values()}
+            if found:
+                self.cancels[message.decode()] = "theirs"
+            return found
+
+        return one_call(note)
 
     # ------------------------------------------------------------------------------------------------- for clients
 

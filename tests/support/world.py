@@ -137,7 +137,7 @@ class World:
             (channel,) = wait.channels
             with self.driver.subscribe(channel) as messages:
                 message = messages.get(timeout_ms / 1000)
-            return None if message is None else wait.parse(message)
+            return None if message is None else wait.parse(channel, message)
         calls = calls_of(wait)
         return None if calls is None else self.run(calls)
 

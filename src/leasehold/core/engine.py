@@ -259,6 +259,20 @@ class Engine(Protocol):
         empty (announce the worker). A message may be lost: heartbeats and announcements repeat it."""
         ...
 
+    def request_channels(self, queues: Sequence[str]) -> Mapping[str, str]:
+        """The channels on which other clients of the wire format ask to cancel jobs, and the queue of each.
+
+        Such a request is a message and nothing else: a worker that receives it calls `note_request`. Empty as a rule.
+        """
+        ...
+
+    def note_request(self, worker: str, queue: str, message: bytes) -> Steps[bool]:
+        """Note a request of another client for the jobs of this worker, as `cancel` does. False: for none of them.
+
+        Heartbeats report it until the jobs have ended.
+        """
+        ...
+
     def result(self, queue: str, id: str) -> Steps[JobView | None]:
         """Read a job; None: unknown. If it has not ended, its end is published on `result_channel` for some seconds.
 

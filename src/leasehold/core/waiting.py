@@ -5,7 +5,7 @@
 | `Wake` | blocking calls | takes nothing; the next claim finds the job |
 | `Take` | a blocking call that moves a job | the next claim of the same worker adopts the job |
 | `Lead` | a blocking command before the claim, in one write | the claim runs as soon as the command ends |
-| `Listen` | pub/sub | a message names the queue that may have work |
+| `Listen` | pub/sub | a message or its channel names the queue that may have work |
 | `Poll` | nothing | the worker claims again after an interval |
 
 A wake-up is a hint: it may be lost, and the job may be gone by the time of the claim. Each wait may be cancelled.
@@ -60,10 +60,10 @@ class Lead:
 
 @dataclass(frozen=True, slots=True)
 class Listen:
-    """Pub/sub channels. `parse` gives the queue that a message names, None for a message that names none."""
+    """Pub/sub channels. `parse` gives the queue that a channel and a message on it name, None if they name none."""
 
     channels: tuple[str, ...]
-    parse: Callable[[bytes], str | None]
+    parse: Callable[[str, bytes], str | None]
 
 
 @dataclass(frozen=True, slots=True)

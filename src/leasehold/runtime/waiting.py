@@ -131,12 +131,15 @@ class WorkWaiter:
         gets = [asyncio.ensure_future(self._subscriptions[channel].get(timeout_s)) for channel in wait.channels]
         try:
             await asyncio.wait(gets, return_when=asyncio.FIRST_COMPLETED)
-            messages = [got for get in gets if get.done() and (got := get.result()) is not None]
+            channels = dict(zip(wait.channels, gets, strict=True))
+            messages = [
+                (name, got) for name, get in channels.items() if get.done() and (got := get.result()) is not None
+            ]
         finally:
             for get in gets:
                 get.cancel()
         # Later messages remain in their subscriptions; one claim answers all messages of this wait.
-        return next((queue for message in messages if (queue := wait.parse(message)) is not None), None)
+        return next((queue for name, message in messages if (queue := wait.parse(name, message)) is not None), None)
 
     async def _pause(self, error: WaitLost | AccessDenied, began: float) -> None:
         now = self._env.clock()

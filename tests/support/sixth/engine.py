@@ -101,8 +101,8 @@ class SixthEngine(ScriptedEngine, Unsupported):
         return Maintained(promoted, reclaimed, pruned, 0, more == 1)
 
     def wait(self, worker: str, queues: Sequence[str], timeout_ms: int) -> Listen:
-        names = {self.prefix(queue).encode(): queue for queue in queues}
-        return Listen(tuple(f"{self.prefix(queue)}:news" for queue in queues), names.get)
+        names = {f"{self.prefix(queue)}:news": queue for queue in queues}
+        return Listen(tuple(names), lambda channel, message: names.get(channel))
 
     def result_channel(self, queue: str, id: str) -> str:
         return f"{self.prefix(queue)}:ended"

@@ -4,7 +4,7 @@ operations that are alike in all of them."""
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Final, TypeVar
 
@@ -49,6 +49,13 @@ class Scripted(ABC):
 
     def signal_channel(self, worker: str) -> str:
         return f"{self.shared()}:signal:{worker}"
+
+    def request_channels(self, queues: Sequence[str]) -> Mapping[str, str]:
+        return {}
+
+    def note_request(self, worker: str, queue: str, message: bytes) -> Steps[bool]:
+        yield Draw()
+        return False
 
     def layout_of(self, queue: str) -> Steps[int]:
         """The highest layout version that any release has written to a queue."""
