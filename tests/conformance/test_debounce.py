@@ -10,7 +10,7 @@ from leasehold.core.shape import Conflict, Shape, UniqueRule, Until
 from leasehold.engines.kit.config import POSTPONE_MOST
 from tests.support.world import World
 
-pytestmark = pytest.mark.needs(Feature.UNIQUE, Feature.DELAY)
+pytestmark = pytest.mark.needs(Feature.UNIQUE_KEYS, Feature.DELAY)
 
 WAIT_MS = 10_000
 

@@ -42,7 +42,7 @@ def test_delayed_to_the_same_moment(world: World, shape: str, together: bool) ->
     assert drain(world) == IDS
 
 
-@pytest.mark.needs(Feature.DELAY, Feature.UNIQUE)
+@pytest.mark.needs(Feature.DELAY, Feature.UNIQUE_KEYS)
 def test_with_and_without_a_unique_key(world: World) -> None:
     at = int(time.time() * 1000) + 60_000
     shapes = [Shape(unique=UniqueRule(id, Until.ENDED)) if n % 2 else PLAIN for n, id in enumerate(IDS[:20])]

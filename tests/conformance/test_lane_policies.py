@@ -284,7 +284,7 @@ def test_a_job_that_failed_before_does_not_block(world: World) -> None:
     assert world.drain() == ["a"]
 
 
-@pytest.mark.needs(Feature.UNIQUE)
+@pytest.mark.needs(Feature.UNIQUE_KEYS)
 @pytest.mark.parametrize("how", BAD_ENDS)
 def test_a_job_that_blocks_keeps_its_unique_key(world: World, how: str) -> None:
     """Else a job behind it could take the key: it could not be retried then, and the lane would stand still."""
@@ -299,7 +299,7 @@ def test_a_job_that_blocks_keeps_its_unique_key(world: World, how: str) -> None:
     assert world.is_free()
 
 
-@pytest.mark.needs(Feature.UNIQUE)
+@pytest.mark.needs(Feature.UNIQUE_KEYS)
 @pytest.mark.parametrize("act", ["discard", "purge", "retry"])
 def test_what_follows_a_job_that_blocks_waits_for_the_end_of_that(world: World, act: str) -> None:
     world.configure(lane_failure=LaneFailure.BLOCK)
@@ -332,7 +332,7 @@ def test_of_several_that_block_the_next_is_shown_when_one_goes(world: World) -> 
     assert (view.state, view.waiting, view.blocked_by) == (LaneState.READY, 2, None)
 
 
-@pytest.mark.needs(Feature.UNIQUE)
+@pytest.mark.needs(Feature.UNIQUE_KEYS)
 @pytest.mark.parametrize("until", [Until.STARTED, Until.WINDOW])
 def test_a_job_that_blocks_runs_again_also_when_one_behind_it_has_its_key(world: World, until: Until) -> None:
     """Its own key was over when it started, or in time."""

@@ -270,7 +270,7 @@ def test_jobs_that_wait_in_a_lane(world: World) -> None:
     assert walk(world, State.READY, between, lane="l") == [*IDS, "new"]
 
 
-@pytest.mark.needs(Feature.UNIQUE)
+@pytest.mark.needs(Feature.UNIQUE_KEYS)
 def test_jobs_that_wait_for_another_come_behind_the_scheduled_ones(world: World) -> None:
     for n in range(5):
         world.put_only(f"first{n}", f"k{n}")

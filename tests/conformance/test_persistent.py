@@ -195,7 +195,7 @@ def test_it_keeps_its_priority(world: World) -> None:
         assert world.settle(lease, Completed(b""))
 
 
-@pytest.mark.needs(Feature.UNIQUE)
+@pytest.mark.needs(Feature.UNIQUE_KEYS)
 def test_it_keeps_its_key_from_round_to_round(world: World) -> None:
     put(world, "a", shape=Shape(unique=UniqueRule("k"), persistent=True))
     for _ in range(3):

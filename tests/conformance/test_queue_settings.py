@@ -222,7 +222,7 @@ def test_full_says_what_to_do(world: World) -> None:
 
 
 @LENGTH
-@pytest.mark.needs(Feature.UNIQUE)
+@pytest.mark.needs(Feature.UNIQUE_KEYS)
 @pytest.mark.parametrize("conflict", [Conflict.REJECT, Conflict.EXISTING])
 def test_a_full_queue_is_not_changed_by_one_whose_key_is_taken(world: World, conflict: Conflict) -> None:
     """It needs no room, but that it is told so is not promised."""
@@ -235,7 +235,7 @@ def test_a_full_queue_is_not_changed_by_one_whose_key_is_taken(world: World, con
 
 
 @LENGTH
-@pytest.mark.needs(Feature.UNIQUE)
+@pytest.mark.needs(Feature.UNIQUE_KEYS)
 @pytest.mark.parametrize("conflict", Conflict)
 def test_what_adds_nothing_fits_into_a_full_queue(world: World, conflict: Conflict) -> None:
     world.configure(max_length=1)
@@ -248,7 +248,7 @@ def test_what_adds_nothing_fits_into_a_full_queue(world: World, conflict: Confli
 
 
 @LENGTH
-@pytest.mark.needs(Feature.UNIQUE)
+@pytest.mark.needs(Feature.UNIQUE_KEYS)
 def test_a_rerun_needs_room_once(world: World) -> None:
     world.put_only("a", conflict=Conflict.RERUN)
     world.take_one()
@@ -261,7 +261,7 @@ def test_a_rerun_needs_room_once(world: World) -> None:
 
 
 @LENGTH
-@pytest.mark.needs(Feature.UNIQUE)
+@pytest.mark.needs(Feature.UNIQUE_KEYS)
 def test_in_bulk_only_what_is_new_needs_room(world: World) -> None:
     world.configure(max_length=2)
     world.put("a", own_id=True)

@@ -12,7 +12,7 @@ from leasehold.runtime.ports import ROUND_MOST
 from tests.support.stepping import stop_after
 from tests.support.world import BOOM, World
 
-pytestmark = pytest.mark.needs(Feature.UNIQUE)
+pytestmark = pytest.mark.needs(Feature.UNIQUE_KEYS)
 
 ENDS: list[Outcome] = [Completed(b"r", 60_000), Completed(b"", 0), Failed(BOOM), Broken(BOOM), Cancelled("no")]
 

@@ -42,7 +42,7 @@ def test_what_crashed_comes_back_behind_what_came_back_before_it(world: World) -
     assert world.in_lane("L") == ["b", "c", "d"]
 
 
-@pytest.mark.needs(Feature.UNIQUE)
+@pytest.mark.needs(Feature.UNIQUE_KEYS)
 def test_the_end_of_a_window_does_not_lose_who_waits_to_run_after(world: World) -> None:
     world.put_only("first", until=Until.WINDOW, window_ms=1_000)
     lease = world.take_one()
@@ -56,7 +56,7 @@ def test_the_end_of_a_window_does_not_lose_who_waits_to_run_after(world: World) 
     assert world.is_free()
 
 
-@pytest.mark.needs(Feature.UNIQUE)
+@pytest.mark.needs(Feature.UNIQUE_KEYS)
 def test_a_window_that_begins_after_another_leaves_no_key(world: World) -> None:
     world.put_only("first")
     lease = world.take_one()
@@ -68,7 +68,7 @@ def test_a_window_that_begins_after_another_leaves_no_key(world: World) -> None:
     assert world.left() == set()
 
 
-@pytest.mark.needs(Feature.UNIQUE)
+@pytest.mark.needs(Feature.UNIQUE_KEYS)
 def test_a_purge_of_scheduled_jobs_takes_those_that_wait_to_run_after(world: World) -> None:
     world.put_only("first")
     lease = world.take_one()
@@ -79,7 +79,7 @@ def test_a_purge_of_scheduled_jobs_takes_those_that_wait_to_run_after(world: Wor
     assert world.counts() == {}
 
 
-@pytest.mark.needs(Feature.UNIQUE)
+@pytest.mark.needs(Feature.UNIQUE_KEYS)
 def test_jobs_that_are_due_come_in_the_order_of_their_times_whatever_their_shape(world: World) -> None:
     world.put("a", delay_ms=1_000)
     world.put_only("b", delay_ms=2_000)
@@ -88,7 +88,7 @@ def test_jobs_that_are_due_come_in_the_order_of_their_times_whatever_their_shape
     assert world.take_ids() == ["a", "b", "c"]
 
 
-@pytest.mark.needs(Feature.UNIQUE)
+@pytest.mark.needs(Feature.UNIQUE_KEYS)
 def test_jobs_come_back_in_the_order_of_their_claims_whatever_their_shape(world: World) -> None:
     world.put("a")
     world.put_only("b")

@@ -10,7 +10,7 @@ from leasehold.core.outcome import Completed, Failed, Released, Retried
 from leasehold.core.shape import Conflict, Shape, UniqueRule, Until
 from tests.support.world import BOOM, World
 
-pytestmark = pytest.mark.needs(Feature.UNIQUE)
+pytestmark = pytest.mark.needs(Feature.UNIQUE_KEYS)
 
 WINDOW_MS = 60_000
 DEAF = [Conflict.REJECT, Conflict.EXISTING]

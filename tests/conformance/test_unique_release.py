@@ -10,7 +10,7 @@ from leasehold.core.outcome import Broken, Cancelled, Completed, Failed, Outcome
 from leasehold.core.shape import Conflict, Until
 from tests.support.world import BOOM, World
 
-pytestmark = pytest.mark.needs(Feature.UNIQUE)
+pytestmark = pytest.mark.needs(Feature.UNIQUE_KEYS)
 
 ENDS: list[Outcome] = [Completed(b"r", 60_000), Completed(b"", 0), Failed(BOOM), Broken(BOOM), Cancelled("no")]
 BACK: list[Outcome] = [Retried(BOOM), Retried(BOOM, 1_000), Released(), Unroutable()]

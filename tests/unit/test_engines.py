@@ -129,12 +129,15 @@ def test_what_a_protocol_lacks_is_refused_by_name():
         (Feature.LANES, NewJob("q", "a", b"", shape=Shape("L"))),
         (Feature.LANES, NewJob("q", "a", b"", shape=Shape(lane_limit=2))),
         (Feature.PRIORITIES, NewJob("q", "a", b"", shape=Shape(priority=1))),
-        (Feature.UNIQUE, NewJob("q", "a", b"", shape=Shape(unique=UniqueRule("k")))),
+        (Feature.UNIQUE, NewJob("q", "a", b"", shape=Shape(unique=UniqueRule("a:0")))),
         (Feature.PERSISTENT, NewJob("q", "a", b"", shape=Shape(persistent=True))),
     ):
         check_job("old", set(Feature) - {feature}, job)
         with pytest.raises(UnsupportedFeature, match=f"'old' does not support {NAMES[feature]} .feature '{feature}'"):
             check_job("old", {feature}, job)
+    keyed = NewJob("q", "a", b"", shape=Shape(unique=UniqueRule("k:mine")))
+    with pytest.raises(UnsupportedFeature, match="feature 'unique_keys'"):
+        check_job("old", {Feature.UNIQUE_KEYS}, keyed)
     with pytest.raises(UnsupportedFeature, match="'redis-work-queue' does not support quiet workers"):
         RedisWorkQueueEngine("p").quiet("w")
 

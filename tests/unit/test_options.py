@@ -189,6 +189,8 @@ class TestRefused:
             (Feature.PRIORITIES, {"priority": 1}),
             (Feature.UNIQUE, {"unique": True}),
             (Feature.UNIQUE, {"unique": Throttle(5)}),
+            (Feature.UNIQUE_KEYS, {"unique": Throttle(5)}),
+            (Feature.UNIQUE_KEYS, {"unique": "key"}),
             (Feature.DELAY, {"unique": Debounce(5)}),
             (Feature.PERSISTENT, {"persistent": True}),
         ],

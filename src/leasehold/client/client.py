@@ -115,6 +115,8 @@ class Client:
             self.require(Feature.PRIORITIES)
         if options.unique:
             self.require(Feature.UNIQUE)
+            if not options.unique.is_plain:
+                self.require(Feature.UNIQUE_KEYS)
             if options.unique.wait_ms:
                 self.require(Feature.DELAY)
         if options.persistent:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
 
 from leasehold.core import limits, names
 from leasehold.core.errors import invalid
-from leasehold.core.shape import Conflict, UniqueRule
+from leasehold.core.shape import DIGEST, Conflict, UniqueRule
 from leasehold.core.shape import Until as Span
 
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ OnConflict: TypeAlias = Literal["reject", "existing", "replace", "rerun"]
 _BY_ARGUMENTS: Final = ""
 """The key of a rule by arguments, before the job's task and arguments are known. No real key is empty."""
 _OWN: Final = "k:"
-_DIGEST: Final = "a:"
 _DIGEST_BYTES: Final = 16
 BY_ARGUMENTS: Final = "by arguments: "
 """The prefix of keys by arguments, as users see them."""
@@ -132,7 +131,7 @@ def keyed(rule: UniqueRule, task: str | None, arguments: Callable[[], bytes]) ->
         return rule
     # A task's name is never empty and has no zero byte, so different pairs give different bytes.
     content = (task or "").encode() + b"\0" + arguments()
-    return replace(rule, key=_DIGEST + blake2b(content, digest_size=_DIGEST_BYTES).hexdigest())
+    return replace(rule, key=DIGEST + blake2b(content, digest_size=_DIGEST_BYTES).hexdigest())
 
 
 def public_view(view: JobView) -> JobView:
@@ -143,8 +142,8 @@ def public_view(view: JobView) -> JobView:
     rule = view.shape.unique
     if rule is None:
         return view
-    is_digest = rule.key.startswith(_DIGEST)
-    key = BY_ARGUMENTS + rule.key.removeprefix(_DIGEST) if is_digest else rule.key.removeprefix(_OWN)
+    is_digest = rule.key.startswith(DIGEST)
+    key = BY_ARGUMENTS + rule.key.removeprefix(DIGEST) if is_digest else rule.key.removeprefix(_OWN)
     return replace(view, shape=replace(view.shape, unique=replace(rule, key=key)))
 
 

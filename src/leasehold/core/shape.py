@@ -14,6 +14,10 @@ MAX_PROGRESS_TEXT: Final = 500
 """The most bytes of the text of a progress report."""
 
 
+DIGEST: Final = "a:"
+"""How the key of a job begins that is unique by its task and arguments. Before these are known, the key is empty."""
+
+
 class Until(StrEnum):
     """How long a job holds its unique key.
 
@@ -58,6 +62,12 @@ class UniqueRule:
     conflict: Conflict = Conflict.REJECT
     window_ms: int = 0
     wait_ms: int = 0
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether `Feature.UNIQUE` is all that it needs."""
+        by_arguments = not self.key or self.key.startswith(DIGEST)
+        return by_arguments and self.until is Until.ENDED and self.conflict is Conflict.REJECT
 
 
 @dataclass(frozen=True, slots=True)

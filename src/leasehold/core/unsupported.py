@@ -25,6 +25,7 @@ NAMES: Final[Mapping[Feature, str]] = {
     Feature.LANES: "lanes",
     Feature.PRIORITIES: "priorities",
     Feature.UNIQUE: "unique jobs",
+    Feature.UNIQUE_KEYS: "unique jobs by keys, windows or other conflict rules",
     Feature.CANCEL: "the cancellation of running jobs",
     Feature.PERSISTENT: "persistent jobs",
     Feature.PAUSE: "paused queues",
@@ -71,5 +72,7 @@ def features_of(job: NewJob) -> Iterator[Feature]:
         yield Feature.PRIORITIES
     if shape.unique is not None:
         yield Feature.UNIQUE
+        if not shape.unique.is_plain:
+            yield Feature.UNIQUE_KEYS
     if shape.persistent:
         yield Feature.PERSISTENT
