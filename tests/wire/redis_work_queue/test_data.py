@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from leasehold.core.job import NewJob
-from leasehold.engines.redis_work_queue.records import read_record, write_data
+from leasehold.engines.kit.envelope import read_record, write_data
 from tests.support import untimed  # noqa: F401
 
 JSON = st.recursive(

@@ -14,7 +14,7 @@ from leasehold.core.steps import Arg, Steps
 from leasehold.core.unsupported import unsupported
 from leasehold.engines.kit.base import Scripted, check_purge
 from leasehold.engines.kit.encoding import as_bytes, cancelled
-from leasehold.engines.redis_work_queue.records import read_record, write_data
+from leasehold.engines.kit.envelope import read_record, write_data
 from leasehold.engines.redis_work_queue.wire import NAME
 
 _WAITING: Final = (State.UNROUTABLE, State.SCHEDULED, State.READY)

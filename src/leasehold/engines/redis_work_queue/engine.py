@@ -13,6 +13,7 @@ from leasehold.core.waiting import Lead
 from leasehold.engines.kit.chunks import Part, args_of
 from leasehold.engines.kit.config import META_TTL_MS
 from leasehold.engines.kit.engine import ScriptedEngine
+from leasehold.engines.kit.envelope import read_record
 from leasehold.engines.kit.unsupported import Unsupported
 from leasehold.engines.redis_work_queue.clean import DeepPass, LightPass, leftovers, requeue_unlisted
 from leasehold.engines.redis_work_queue.config import CLEAN_STEPS, WAIT_SLICE_MS, RedisWorkQueueConfig
@@ -26,7 +27,6 @@ from leasehold.engines.redis_work_queue.keys import (
     check_suffix,
     shared_prefix,
 )
-from leasehold.engines.redis_work_queue.records import read_record
 from leasehold.engines.redis_work_queue.scripts import LAYOUT, SCRIPTS
 from leasehold.engines.redis_work_queue.wire import NAME, new_part, outcome_part, take_while_waiting
 

@@ -9,9 +9,9 @@ from leasehold.core.job import JobRecord, NewJob
 from leasehold.core.steps import Draw, Invoke, Nonce, Steps
 from leasehold.engines.kit.chunks import JOB_BYTES
 from leasehold.engines.kit.encoding import as_bytes, as_text
+from leasehold.engines.kit.envelope import read_record
 from leasehold.engines.kit.moving import Arrival, Export
 from leasehold.engines.redis_work_queue.engine import RedisWorkQueueEngine
-from leasehold.engines.redis_work_queue.records import read_record
 from leasehold.engines.redis_work_queue.scripts import SCRIPTS
 
 EXPORT_MOST = limits.MAX_BATCH // 2

@@ -1,13 +1,4 @@
-"""How a job is written as the data of an item, and how what lies beside an item is read.
-
-A raw payload is the data, as it is. The call of a task is JSON that other clients can read and write:
-
-    {"leasehold":1,"task":"shop.thumbnail","args":["cat.png"],"kwargs":{"size":64}}
-
-with `timeout_ms` and `retries` where the job has its own. `text` or `base64` stand for a payload that is no call. A raw
-payload is wrapped in this way only when it has a timeout or retries of its own, or when it would be taken for such an
-envelope. What has a version (a whole number) but no task, text or base64 is other data, and left as it is. Data that
-begins like an envelope but is not JSON was an envelope that is cut short: it is malformed, and never a raw payload.
+"""How what lies beside an item is read. Its data is the envelope of `engines.kit.envelope`, or a raw payload.
 
 attempts <failures> <crashes> <hash of the data>[ <crashes that only it can have caused>]
          [ e<expired leases of the drop-in>][\\n<error>]
@@ -18,153 +9,12 @@ ended    <state> <ended_ms> <expires_ms> <failures> <crashes> <token> <claimed_m
 
 from __future__ import annotations
 
-import base64
-import binascii
-import re
-from functools import lru_cache
-from typing import Any, Final
+from typing import Any
 
-import msgspec
-
-from leasehold.core import limits, names
-from leasehold.core.codec import Misfit, check_depth
-from leasehold.core.job import JobRecord, JobView, NewJob, State
+from leasehold.core.job import JobRecord, JobView, State
 from leasehold.engines.kit.encoding import as_text, number_of, read_error
+from leasehold.engines.kit.envelope import read_record
 from leasehold.engines.kit.suspects import why_it_waits
-
-_VERSION: Final = 1
-"""Of the envelope: the number that its key `leasehold` has."""
-_MARK: Final = b'"leasehold"'
-_HEAD: Final = b'{"leasehold":1,'
-"""How an envelope begins that Leasehold has written."""
-_BEGINNING: Final = re.compile(rb'[ \t\r\n]*\{[ \t\r\n]*"leasehold"[ \t\r\n]*:[ \t\r\n]*-?\d+[ \t\r\n]*(?:,|\Z)')
-"""How an envelope begins whose first field is its version, also if it is cut off after that."""
-_WHOLE: Final = re.compile(rb"-?\d+")
-_TASK: Final = re.compile(r"[A-Za-z0-9_.:][A-Za-z0-9_.:-]*")
-_encode_json = msgspec.json.Encoder().encode
-
-
-class _Envelope(msgspec.Struct):
-    leasehold: int
-    task: str | None = None
-    timeout_ms: int | None = None
-    retries: int | None = None
-    args: msgspec.Raw = msgspec.Raw(b"[]")
-    kwargs: msgspec.Raw = msgspec.Raw(b"{}")
-    text: str | None = None
-    base64: str | None = None
-
-
-class _Own(_Envelope, forbid_unknown_fields=True):
-    """One with nothing else in it."""
-
-
-_PAYLOADS: Final = ("task", "text", "base64")
-_decode_fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
-_decode_envelope = msgspec.json.Decoder(_Envelope).decode
-_decode_own = msgspec.json.Decoder(_Own).decode
-_decode_call = msgspec.json.Decoder(tuple[msgspec.Raw, msgspec.Raw]).decode
-
-
-def write_data(job: NewJob | JobRecord) -> bytes:
-    """The data of the item that holds this job."""
-    payload = job.payload
-    if job.task is None and job.timeout_ms is None and job.retries is None and not _is_envelope(payload):
-        return payload
-    words = ['{"leasehold":1']
-    if job.timeout_ms is not None:
-        words.append(f'"timeout_ms":{job.timeout_ms}')
-    if job.retries is not None:
-        words.append(f'"retries":{job.retries}')
-    if job.task is not None:
-        words.append(f'"task":{_json(job.task)}')
-    return ",".join(words).encode() + b"," + _body(payload, job.task is not None) + b"}"
-
-
-def read_record(queue: str, id: bytes, data: bytes) -> JobRecord:
-    """The job in an item. An envelope that cannot be read is `malformed`, and comes back whole."""
-    name = as_text(id)
-    if data.startswith(_HEAD):
-        # Most are as Leasehold writes them: a second look at their form is saved.
-        try:
-            return _record(name, queue, _decode_own(data), data)
-        except (msgspec.MsgspecError, Misfit, ValueError, RecursionError):
-            pass
-    if not _is_envelope(data):
-        return JobRecord(name, queue, None, data, 0)
-    try:
-        return _record(name, queue, _decode_envelope(data), data)
-    except (msgspec.MsgspecError, Misfit, ValueError, RecursionError) as error:
-        ours = isinstance(error, Misfit) or type(error) is ValueError
-        reason = str(error) if ours else "it is cut short, or not what an envelope is made of"
-        return JobRecord(name, queue, None, data, 0, malformed=f"The envelope cannot be read: {reason}.")
-
-
-def _record(id: str, queue: str, envelope: _Envelope, data: bytes) -> JobRecord:
-    check_depth(data)
-    if envelope.leasehold != _VERSION:
-        raise ValueError(f"its version is {names.shown(envelope.leasehold)}; expected {_VERSION}")
-    payload = _payload(envelope)
-    if envelope.task is not None and not _names_a_task(envelope.task):
-        raise ValueError("its task has no name that a task can have")
-    timeout_ms = _within(envelope.timeout_ms, limits.MAX_TIMEOUT_MS, "timeout_ms")
-    retries = _within(envelope.retries, limits.MAX_RETRIES, "retries")
-    return JobRecord(id, queue, envelope.task, payload, 0, timeout_ms, retries)
-
-
-@lru_cache(maxsize=256)
-def _names_a_task(name: str) -> bool:
-    return bool(_TASK.fullmatch(name)) and len(name) <= limits.MAX_NAME
-
-
-def _is_envelope(data: bytes) -> bool:
-    """Whether it has the form of one, of any version: an object with a whole number at `leasehold`, and a payload.
-
-    If it is not JSON (cut short), or is nested too deeply, its beginning decides.
-    """
-    if _MARK not in data or not data.lstrip(b" \t\r\n").startswith(b"{"):
-        return False
-    try:
-        fields = _decode_fields(data)
-    except (msgspec.ValidationError, UnicodeDecodeError):
-        return False
-    except (msgspec.DecodeError, RecursionError):
-        return _BEGINNING.match(data) is not None
-    version = _WHOLE.fullmatch(bytes(fields.get("leasehold", b"")))
-    return version is not None and any(bytes(fields.get(name, b"")).startswith(b'"') for name in _PAYLOADS)
-
-
-def _body(payload: bytes, call: bool) -> bytes:
-    if call:
-        try:
-            args, kwargs = _decode_call(payload)
-            if bytes(args).startswith(b"[") and bytes(kwargs).startswith(b"{"):
-                return b'"args":' + bytes(args) + b',"kwargs":' + bytes(kwargs)
-        except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
-            pass
-    try:
-        return b'"text":' + _encode_json(payload.decode())
-    except UnicodeDecodeError:
-        return b'"base64":"' + base64.b64encode(payload) + b'"'
-
-
-def _payload(envelope: _Envelope) -> bytes:
-    if envelope.task is None and envelope.text is None and envelope.base64 is None:
-        raise ValueError("it holds neither a call nor a payload")
-    if envelope.text is not None:
-        return envelope.text.encode()
-    if envelope.base64 is not None:
-        try:
-            return base64.b64decode(envelope.base64, validate=True)
-        except binascii.Error:
-            raise ValueError("its base64 is none") from None
-    return b"[" + bytes(envelope.args) + b"," + bytes(envelope.kwargs) + b"]"
-
-
-def _within(number: int | None, most: int, field: str) -> int | None:
-    if number is not None and not 0 <= number <= most:
-        raise ValueError(f"its {field} is not between 0 and {most}")
-    return number
 
 
 def read_view(queue: str, id: bytes, row: list[Any], alone_from: int) -> JobView:
@@ -226,7 +76,3 @@ def _read_end(record: JobRecord, end: bytes) -> JobView:
         expires_ms=None if parked else number_of(expires),
         error=read_error(body) if body else None,
     )
-
-
-def _json(text: str) -> str:
-    return _encode_json(text).decode()

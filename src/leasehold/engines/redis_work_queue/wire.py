@@ -10,8 +10,8 @@ from leasehold.core.outcome import Outcome
 from leasehold.core.steps import Command
 from leasehold.engines.kit.chunks import Part
 from leasehold.engines.kit.encoding import RAW, as_bytes
+from leasehold.engines.kit.envelope import write_data
 from leasehold.engines.kit.outcomes import encode_outcome
-from leasehold.engines.redis_work_queue.records import write_data
 
 NAME: Final = "redis-work-queue"
 
