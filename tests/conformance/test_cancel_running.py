@@ -107,6 +107,7 @@ def test_its_worker_gets_a_message(world: World) -> None:
 # The outcome.
 
 
+@pytest.mark.needs(Feature.RESULTS)
 def test_what_completed_has_completed(world: World) -> None:
     world.put("a", "b")
     first, second = world.take()
@@ -286,6 +287,7 @@ def test_all_of_a_lane(world: World) -> None:
     assert world.cancel_all("nobody") == CancelCount()
 
 
+@pytest.mark.needs(Feature.DELAY)
 def test_all_of_many(world: World) -> None:
     world.put(*(f"late{n}" for n in range(700)), delay_ms=60_000)
     world.put(*(f"j{n}" for n in range(1_300)))

@@ -175,6 +175,7 @@ def test_the_same_id_again_runs_once_in_its_new_place(world: World, limit: int, 
     assert world.counts() == {"active": 2}
 
 
+@pytest.mark.needs(Feature.OWN_ID)
 def test_cancelled_and_retried_runs_once(world: World) -> None:
     world.put("a", "b")
     for _ in range(3):

@@ -72,9 +72,10 @@ def test_an_enqueue_of_an_older_release_is_taken(world: World) -> None:
 def next_release(world: World) -> World:
     """The same engine, of a release that writes the next layout version."""
     release = world.with_options()
-    package = type(world.engine).__module__.rpartition(".")[0]
+    package = world.entry.scripts.__package__
     words = world.entry.scripts.WORDS | {"LAYOUT": world.engine.layout + 1}
-    release.engine.scripts = load(package, words)
+    assert package is not None
+    getattr(release.engine, "unnamed", release.engine).scripts = load(package, words)
     return release
 
 

@@ -59,6 +59,7 @@ def test_waiting_for_queues_with_odd_names(world: World) -> None:
 
 
 @pytest.mark.parametrize("id", [*ODD, "\udcff\udc80 not UTF-8", "0", "-1", "nil", "@a", "x" * 255])
+@pytest.mark.needs(Feature.OWN_ID)
 def test_ids_of_every_kind(world: World, id: str) -> None:
     assert world.put(id, own_id=True) == [True]
     assert world.put(id, own_id=True) == [False]

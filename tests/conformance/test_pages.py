@@ -92,7 +92,7 @@ def test_a_walk_while_jobs_leave_a_state_and_others_enter_it(world: World, state
         # Those of other times come before the cursor, or behind it.
         next_ms(world)
         if len(new) < COUNT:
-            new.extend(f"new{len(new) + n}" for n in range(4))
+            new.extend([f"new{len(new) + n}" for n in range(4)])
             enter(world, state, *new[-4:])
 
     found = walk(world, state, between)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from leasehold.core.engine import STEADY_MS, Feature
+from leasehold.core.engine import STEADY_MS, Feature, Trait
 from leasehold.core.job import Lease, State
 from leasehold.core.outcome import Broken, Cancelled, Completed, Failed, Outcome, Released, Retried
 from leasehold.core.shape import Shape, UniqueRule
@@ -42,6 +42,7 @@ def test_what_returns_is_run_again_after_the_others(world: World, ttl_ms: int) -
     assert world.take_ids() == ["b", "a", "c"]
 
 
+@pytest.mark.needs(Trait.KEPT_WAKE)
 def test_what_returns_wakes(world: World) -> None:
     put(world, "a")
     lease = world.take_one()

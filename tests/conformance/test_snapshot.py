@@ -11,6 +11,7 @@ import re
 from pathlib import Path
 from typing import Final
 
+import msgspec
 import pytest
 
 from leasehold.core.engine import Feature, Trait
@@ -21,6 +22,7 @@ from tests.support.world import BOOM, World
 
 SNAPSHOTS: Final = Path(__file__).parent / "snapshots"
 _MASKS: Final = (
+    (r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "<uuid>"),
     (r"(?<!\d)\d{19}(?!\d)", "<ns>"),
     (r"(?<!\d)\d{16}(?!\d)", "<token>"),
     (r"(?<!\d)\d{13}(?!\d)", "<ms>"),
@@ -71,7 +73,7 @@ def lines(world: World) -> list[str]:
         if f":{world.entry.answers}:".encode() in name:
             continue
         expires = " expires" if key.ttl_ms >= 0 else ""
-        found.append(f"{name.decode()} {key.kind}{expires}")
+        found.append(f"{masked(name.decode())} {key.kind}{expires}")
         if isinstance(key.value, dict):
             times = key.kind == "zset"
             found += sorted(
@@ -84,7 +86,15 @@ def lines(world: World) -> list[str]:
 
 
 def quoted(value: bytes) -> str:
-    text = repr(value)[1:]
+    """As Python writes it; MessagePack of an object or a list with the fields in their order."""
+    try:
+        packed = msgspec.msgpack.decode(value, type=dict[str, object] | list[dict[str, object]])
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return masked(repr(value)[1:])
+    return masked(msgspec.json.encode(packed, order="sorted").decode())
+
+
+def masked(text: str) -> str:
     for pattern, mask in _MASKS:
         text = re.sub(pattern, mask, text)
     return text

@@ -16,8 +16,11 @@ from leasehold.engines.native.engine import NativeConfig
 from leasehold.engines.redis_work_queue import RedisWorkQueueEngine
 from leasehold.engines.redis_work_queue import scripts as redis_work_queue_scripts
 from leasehold.engines.redis_work_queue.config import RedisWorkQueueConfig
+from leasehold.engines.worqr import WorqrEngine
+from leasehold.engines.worqr import scripts as worqr_scripts
+from leasehold.engines.worqr.config import WorqrConfig
 from leasehold.testing.server import RedisServer
-from tests.support import native, redis_work_queue
+from tests.support import native, redis_work_queue, worqr
 from tests.support.sixth import SixthEngine
 from tests.support.sixth import looking as sixth
 from tests.support.sixth import scripts as sixth_scripts
@@ -155,4 +158,34 @@ SIXTH: Final = Entry(
     "call",
     sixth_scripts,
 )
-ENTRIES: Final = (NATIVE, REDIS_WORK_QUEUE, SIXTH)
+
+
+def _worqr(namespace: str, options: Options) -> WorqrEngine:
+    config = WorqrConfig(
+        timing=options.timing,
+        outage_ms=options.outage_ms,
+        amnesty_ms=options.amnesty_ms,
+        max_crashes=options.max_crashes,
+        alone_after_crashes=options.alone_after_crashes,
+        failed_ttl_ms=options.failed_ttl_ms,
+        failed_max=options.failed_max,
+        timer_ms=10 * options.timing.lease_ms,
+    )
+    return WorqrEngine(namespace, config)
+
+
+WORQR: Final = Entry(
+    "worqr",
+    WorqrEngine.features,
+    WorqrEngine.traits,
+    _worqr,
+    worqr.pass_time,
+    worqr.audit,
+    worqr.dump,
+    worqr.timeless,
+    worqr.spoil,
+    worqr.set_layout,
+    "call",
+    worqr_scripts,
+)
+ENTRIES: Final = (NATIVE, REDIS_WORK_QUEUE, SIXTH, WORQR)

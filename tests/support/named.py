@@ -13,7 +13,7 @@ from urllib.parse import quote, unquote
 from msgspec import structs
 
 from leasehold.core.engine import CancelAsked, Feature, HeartbeatReply, Maintained
-from leasehold.core.job import Enqueued, JobView, Lease, Leased, LeaseRef, NewJob, Page
+from leasehold.core.job import Enqueued, JobView, Lease, Leased, LeaseRef, NewJob, Page, State
 from leasehold.core.outcome import Outcome
 from leasehold.core.shape import CancelAnswer
 from leasehold.core.steps import Steps
@@ -34,7 +34,7 @@ class Named:
         return getattr(self.unnamed, name)
 
     def enqueue(self, jobs: Sequence[NewJob]) -> Steps[list[Enqueued]]:
-        marked = [structs.replace(job, payload=_marked(job.id, job.payload)) for job in jobs]
+        marked = [structs.replace(job, payload=_marked(job.id, job.payload), own_id=False) for job in jobs]
         answers: list[Enqueued] = yield from self.unnamed.enqueue(marked)
         for job, answer in zip(jobs, answers, strict=True):
             self.names[job.queue, job.id] = answer.id
@@ -86,6 +86,9 @@ class Named:
     def retry(self, queue: str, id: str, payload: bytes | None = None) -> Steps[bool]:
         payload = None if payload is None else _marked(id, payload)
         retried: bool = yield from self.unnamed.retry(queue, self._name(queue, id), payload)
+        if payload is not None:  # other bytes, another hash
+            page: Page = yield from self.unnamed.page(queue, State.READY)
+            self.names.update({(queue, _view(view).id): view.id for view in page.jobs})
         return retried
 
     def discard(self, queue: str, id: str) -> Steps[bool]:
@@ -114,8 +117,8 @@ class Named:
 
     def _real_ref(self, ref: LeaseRef) -> LeaseRef:
         """Also that of another world on the same server: the id of a lease is new with its claim."""
-        id, _ = self._claimed.get((ref.queue, ref.token), (ref.id, ""))
-        return LeaseRef(ref.queue, id, ref.token)
+        id, name = self._claimed.get((ref.queue, ref.token), (ref.id, ref.id))
+        return LeaseRef(ref.queue, id, ref.token) if name == ref.id else ref
 
 
 def _marked(id: str, payload: bytes) -> bytes:

@@ -1,0 +1,91 @@
+"""The engine for those who act on jobs from outside: retry, discard, cancel, purge."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msgspec import structs
+
+from leasehold.core import limits
+from leasehold.core.engine import Feature
+from leasehold.core.job import State
+from leasehold.core.shape import CancelAnswer, CancelCount
+from leasehold.core.steps import Arg, Command, Steps
+from leasehold.core.unsupported import unsupported
+from leasehold.engines.kit.base import check_purge
+from leasehold.engines.kit.encoding import as_bytes, cancelled
+from leasehold.engines.worqr.config import SWEEP_PAGE, UNMARK_PAGE
+from leasehold.engines.worqr.inspect import NAME, WorqrInspector
+from leasehold.engines.worqr.records import md5_of, read_task, write_task
+
+_CANCELS: Final = {b"0": CancelAnswer.NOTHING, b"1": CancelAnswer.CANCELLED, b"2": CancelAnswer.REQUESTED}
+
+
+class WorqrController(WorqrInspector):
+    """Acting half of the engine."""
+
+    _config: str
+
+    def retry(self, queue: str, id: str, payload: bytes | None = None) -> Steps[bool]:
+        task = b""
+        if payload is not None:
+            row = yield from self._ask("show", queue, as_bytes(id))
+            if not row:
+                return False
+            record = read_task(queue, id, row[2])
+            task = write_task(structs.replace(record, payload=payload, malformed=""))
+        return (yield from self._act("retry", queue, as_bytes(id), int(payload is not None), task)) == b"1"
+
+    def discard(self, queue: str, id: str) -> Steps[bool]:
+        task = yield from self._task(queue, id)
+        return (yield from self._act("discard", queue, as_bytes(id), task, md5_of(task))) == b"1"
+
+    def cancel(self, queue: str, id: str, reason: str = "") -> Steps[CancelAnswer]:
+        task = yield from self._task(queue, id)
+        who: tuple[Arg, ...] = (self._config, as_bytes(id), cancelled(reason), task, md5_of(task))
+        return _CANCELS[(yield from self._act("cancel", queue, *who))]
+
+    def cancel_all(self, queue: str, lane: str | None = None, reason: str = "") -> Steps[CancelCount]:
+        """Workers are asked first, so that the jobs that they hold do not wait again, and once more at the end."""
+        if lane is not None:
+            raise unsupported(NAME, Feature.LANES)
+        body = cancelled(reason)
+        requested = yield from self._ask_all(queue, body, first=True)
+        ended = 0
+        for state in (State.SCHEDULED, State.UNROUTABLE):
+            ended += yield from self._in_rounds("purge", queue, self._config, state.value, body)
+        ended += yield from self._take_out(queue, body)
+        return CancelCount(ended, requested + (yield from self._ask_all(queue, body, first=False)))
+
+    def purge(self, queue: str, state: State) -> Steps[int]:
+        check_purge(state)
+        if state is State.COMPLETED:
+            return 0
+        if state is State.READY:
+            return (yield from self._take_out(queue, b""))
+        return (yield from self._in_rounds("purge", queue, self._config, state.value, b""))
+
+    def _task(self, queue: str, id: str) -> Steps[bytes]:
+        """The bytes of a job; empty for none."""
+        row = yield from self._row(queue, id)
+        return row[2] if row else b""
+
+    def _take_out(self, queue: str, body: bytes) -> Steps[int]:
+        """Remove or cancel all tasks that wait, then their markers. If the caller dies before, a sweep finds them."""
+        taken = yield from self._in_rounds("take_out", queue, self._config, limits.MAX_BATCH, body)
+        removed = f"{self.prefix(queue)}:removed"
+        for _ in range(limits.PURGE_ROUNDS):
+            tasks: list[bytes] = yield Command(("LRANGE", removed, -UNMARK_PAGE, -1))
+            if not tasks:
+                break
+            yield from self._act("unmark", queue, *map(md5_of, reversed(tasks)))
+        return taken
+
+    def _ask_all(self, queue: str, body: bytes, first: bool) -> Steps[int]:
+        cursor, asked = b"0", 0
+        for _ in range(limits.PURGE_ROUNDS):
+            cursor, count = yield from self._ask("ask_all", queue, body, cursor, SWEEP_PAGE, int(first))
+            asked += count
+            if cursor == b"0":
+                break
+        return asked

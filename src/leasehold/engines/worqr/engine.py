@@ -1,0 +1,126 @@
+"""The engine for the wire format of worqr: what producers and workers need. A transition is one script."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar
+
+import msgspec
+
+from leasehold.core.engine import Feature, Maintained, Trait
+from leasehold.core.job import Enqueued, Lease, NewJob, WorkerView
+from leasehold.core.outcome import Outcome
+from leasehold.core.shape import Conflict
+from leasehold.core.steps import Arg, Steps
+from leasehold.core.waiting import Listen
+from leasehold.engines.kit.chunks import Part, args_of
+from leasehold.engines.kit.config import META_TTL_MS, PRESENCE_TTL_MS
+from leasehold.engines.kit.encoding import RAW, as_bytes, as_text
+from leasehold.engines.kit.engine import ScriptedEngine
+from leasehold.engines.kit.outcomes import encode_outcome
+from leasehold.engines.kit.unsupported import Unsupported
+from leasehold.engines.worqr.config import WorqrConfig
+from leasehold.engines.worqr.control import WorqrController
+from leasehold.engines.worqr.inspect import NAME
+from leasehold.engines.worqr.keys import channel, check_prefix, quoted
+from leasehold.engines.worqr.records import md5_of, md5_of_record, name_of, read_task, write_task
+from leasehold.engines.worqr.scripts import LAYOUT, SCRIPTS
+
+FOREIGN_FORMS_MOST = 10_000
+"""Claimed jobs whose envelope another program wrote, so that its bytes must be remembered."""
+
+
+class WorqrEngine(ScriptedEngine, WorqrController, Unsupported):
+    """Queues that clients of worqr share: engine, inspector and controller.
+
+        engine = WorqrEngine("worqr")
+        driver.run(engine.enqueue([NewJob("images", "", b"cat.png")]))       # worqr:queues:images
+
+    A job that waits is named by the SHA-1 of its task, one that was claimed by its process id. Raises `InvalidArgument`
+    for a prefix that originals cannot use.
+    """
+
+    name: ClassVar[str] = NAME
+    features: ClassVar[frozenset[Feature]] = frozenset(
+        {
+            Feature.TASKS,
+            Feature.TIMEOUT,
+            Feature.RETRIES,
+            Feature.COUNTS,
+            Feature.RECORDS,
+            Feature.UNROUTABLE,
+            Feature.EXTEND,
+            Feature.CANCEL,
+            Feature.PERSISTENT,
+            Feature.UNIQUE,
+        }
+    )
+    traits: ClassVar[frozenset[Trait]] = frozenset({Trait.PUBLIC_KEYS})
+    scripts = SCRIPTS
+    layout = LAYOUT
+
+    def __init__(self, base: str = NAME, config: WorqrConfig | None = None) -> None:
+        self.base = check_prefix(base)
+        self.config = config or WorqrConfig()
+        super().__init__(self.config.timing, self.config.as_argument())
+        self._md5s: dict[str, str] = {}
+
+    def prefix(self, queue: str) -> str:
+        """The beginning of the keys of Leasehold for a queue. The scripts make the others of it."""
+        return f"{self.base}:leasehold:q:{quoted(queue)}"
+
+    def shared(self) -> str:
+        return f"{self.base}:leasehold"
+
+    @staticmethod
+    def _new_part(position: int, job: NewJob) -> Part:
+        task = write_task(job)
+        return Part(position, (md5_of(task) if job.shape.unique else "", task), len(task))
+
+    def _add(self, jobs: Sequence[NewJob], queue: str, chunk: list[Part], room: int) -> Steps[Iterable[Enqueued]]:
+        reply = yield from self._act("enqueue", queue, *args_of(chunk))
+        return [_enqueued(part, letter == ord("1")) for part, letter in zip(chunk, reply, strict=True)]
+
+    def _lease(self, worker: str, queue: str, row: list[Any], alone_ms: int) -> Lease:
+        pid, task, token, failures, crashes = row
+        record = read_task(queue, as_text(pid), task)
+        if (md5 := md5_of(task)) != md5_of_record(record):
+            if len(self._md5s) >= FOREIGN_FORMS_MOST:
+                self._md5s.clear()  # the sweep finds their markers
+            self._md5s[record.id] = md5
+        return Lease(worker, int(token), record, failures, crashes, alone_ms)
+
+    def _outcome_part(self, position: int, lease: Lease, outcome: Outcome) -> Part:  # type: ignore[override]
+        """pid token kind ms task body md5, as lua/settle.lua takes them."""
+        record = lease.record
+        kind, ms, body = encode_outcome(outcome)
+        if kind == "c" and record.shape.persistent:
+            kind, body = "p", b""
+        task = record.task or RAW if kind == "u" else ""
+        md5 = self._md5s.pop(record.id, "") or md5_of_record(record)
+        return Part(position, (as_bytes(record.id), lease.token, kind, ms, task, body, md5), len(body))
+
+    def wait(self, worker: str, queues: Sequence[str], timeout_ms: int) -> Listen:
+        """Producers publish how many tasks came. All workers of the queue receive the message, and claim."""
+        names = {channel(self.base, queue, "work"): queue for queue in queues}
+        return Listen(tuple(names), lambda channel, message: names.get(channel))
+
+    def announce(self, worker: WorkerView) -> Steps[bool]:
+        lasting = (PRESENCE_TTL_MS, META_TTL_MS, self.config.timer_ms)
+        shown: tuple[Arg, ...] = (as_bytes(worker.id), msgspec.json.encode(worker), *lasting)
+        yield from self._of_all("announce", *shown, *map(as_bytes, worker.queues))
+        return False
+
+    def _tidy(self, queue: str, tasks: Sequence[str], limit: int) -> Steps[Maintained]:
+        args: tuple[Arg, ...] = (self._config, limit, META_TTL_MS, *tasks)
+        promoted, reclaimed, pruned, unparked, more = yield from self._ask("maintain", queue, *args)
+        return Maintained(promoted, reclaimed, pruned, unparked, more == 1)
+
+    def result_channel(self, queue: str, id: str) -> str:
+        return channel(self.base, queue, "done")
+
+
+def _enqueued(part: Part, added: bool) -> Enqueued:
+    task = part.args[1]
+    assert isinstance(task, bytes)
+    return Enqueued(name_of(task), added, None if added else Conflict.REJECT)

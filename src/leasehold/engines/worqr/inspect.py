@@ -1,0 +1,86 @@
+"""The engine for those who look: queues, counts, jobs, workers. Nothing here changes a job."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any, Final
+
+from leasehold.core import limits
+from leasehold.core.engine import Feature
+from leasehold.core.job import JobView, Page, State, WorkerView
+from leasehold.core.steps import Command, Steps
+from leasehold.core.unsupported import unsupported
+from leasehold.engines.kit.base import Scripted
+from leasehold.engines.kit.encoding import as_bytes, as_text
+from leasehold.engines.kit.pages import check_page, read_cursor, write_cursor
+from leasehold.engines.worqr.config import FIND_MOST, FIND_PAGE, WORKERS_MOST, WorqrConfig
+from leasehold.engines.worqr.records import read_view
+
+NAME: Final = "worqr"
+_SHA1: Final = re.compile("[0-9a-f]{40}")
+
+
+class WorqrInspector(Scripted):
+    """Reading half of the engine."""
+
+    base: str
+    config: WorqrConfig
+
+    def queues(self) -> Steps[list[str]]:
+        """The queues that Leasehold has used lately, and those that a worker of an original serves."""
+        found = {*(yield from super().queues())}
+        workers = yield Command(("SMEMBERS", f"{self.base}:workers"))
+        for worker in workers[:WORKERS_MOST]:
+            served = yield Command(("SMEMBERS", f"{self.base}:workingQueues:{as_text(worker)}"))
+            found.update(map(as_text, served))
+        return sorted(found)
+
+    def job(self, queue: str, id: str) -> Steps[JobView | None]:
+        row = yield from self._row(queue, id)
+        return read_view(queue, row, self.config.alone_from) if row else None
+
+    def page(
+        self,
+        queue: str,
+        state: State,
+        offset: int = 0,
+        limit: int = limits.PAGE_MAX,
+        lane: str | None = None,
+        after: str | None = None,
+    ) -> Steps[Page]:
+        if lane is not None:
+            raise unsupported(NAME, Feature.LANES)
+        check_page(offset, limit)
+        cursor = read_cursor(after, state, lane)
+        if state is State.COMPLETED:
+            return Page((), 0)
+        end, rows = yield from self._ask("page", queue, state.value, offset, limit, *cursor)
+        total = (yield from self.queue(queue)).counts[state]
+        jobs = tuple(read_view(queue, row, self.config.alone_from) for row in rows)
+        return Page(jobs, total, write_cursor(end, state, lane))
+
+    def workers(self) -> Steps[list[WorkerView]]:
+        """The workers of Leasehold: of others only the names are known."""
+        found = []
+        for worker in (yield from self._announced()):
+            active = 0
+            for queue in worker.queues:
+                active += yield Command(("ZCARD", f"{self.prefix(queue)}:held:{worker.id}"))
+            found.append(replace(worker, active=active))
+        return found
+
+    def _row(self, queue: str, id: str) -> Steps[list[Any] | None]:
+        """A row of lua/lib/view.lua: of a process or record, or of a task that waits, by the hash of its bytes."""
+        name = as_bytes(id)
+        row = yield from self._ask("show", queue, name)
+        if row or not _SHA1.fullmatch(id):
+            return row or None
+        start = 0
+        while 0 <= start < FIND_MOST:
+            found = yield from self._ask("find", queue, name, start, FIND_PAGE)
+            if isinstance(found, list):
+                return found
+            start = found
+        # It was claimed meanwhile, if it is not unknown.
+        return (yield from self._ask("show", queue, name)) or None

@@ -1,0 +1,137 @@
+-- claim: take up to `limit` tasks from the right end of a queue for a worker.
+-- KEYS[1] prefix
+-- ARGV session number config worker limit lease_ms kind alone of_lane
+-- `kind`: how many jobs the worker runs at one time, or h, a lease by hand. `alone`: whether the worker could run a job alone:
+-- now, beside (suspects that have run for long), soon, or no. `of_lane` is not used.
+-- Returns: {ms until more is due or -1, {pid, task, token, failures, crashes}..., {}, how}. `how` above 0: the job
+-- runs alone, and the worker claims nothing beside it for `how` ms; -1: a job waits until this worker can run it alone; else 0.
+-- Invariant: a claimed task is in `processes:<pid>` and in no queue, its process is in `workingProcesses`, and its worker is one
+-- of `workers` with a timer. A worker whose timer expired claims nothing until its heartbeat has found what it lost.
+--@include duework remember claimed suspects
+local session, number, worker, limit = ARGV[1], ARGV[2], ARGV[4], tonumber(ARGV[5])
+local config, lease_ms, kind, alone = cjson.decode(ARGV[3]), tonumber(ARGV[6]), ARGV[7], ARGV[8]
+local by_hand = tonumber(kind) == nil
+local held_key = key('held:' .. worker)
+allow_when_full()
+local again = recall(session, number)
+if again then
+  return claimed_before(again, function(pid, token)
+    local job = job_of(pid)
+    local data = job and job.s == 'active' and digits(job.n) == token and data_of(pid, job)
+    if not data then return nil end
+    return { pid, data, token, job.f, job.c }, claim_window(job.k)
+  end)
+end
+check_types()
+local time, micros = clock()
+local _, _, next_ms, rest = run_due(config, time, math.max(@TEND_LIMIT@, limit))
+if newer_layout then return newer_layout_error() end
+local holds = call('ZCARD', held_key)
+limit = math.min(limit, @MAX_HELD@ - holds)
+if holds > 0 and not renew_timer(wire_id(worker), math.max(config.timer, call('PTTL', timer_key(wire_id(worker))))) then
+  limit, next_ms = 0, @BEAT_MS@
+end
+if call('ZCARD', key('holders')) >= @MAX_HOLDERS@ and not call('ZSCORE', key('holders'), worker) then
+  return redis.error_reply('LHHOLDERS @MAX_HOLDERS@ workers hold jobs of this queue: that is the limit')
+end
+-- Dead workers still hold earlier jobs than those that came back: the next calls release them.
+if rest then limit = 0 end
+
+local rows, answer, deferred, lonely, passed = {}, {}, {}, {}, {}
+local how, bytes, looked, company = 0, 0, 0, nil
+local tried = call('EXISTS', key('attempts')) == 1
+local passing = not by_hand and call('GET', key('passing:' .. worker))
+local first, most_bytes = nil, @CLAIM_BYTES@
+local DEFERRED_MOST, PASSED_MOST = 100, 50
+
+-- Where a job goes that was running when `doubtful` workers died. Answers the list of those that stay: `deferred` when enough of
+-- them are held together, `lonely` for one that runs alone and cannot here, or not yet. Else nil, for one that runs alone with
+-- the kind of its claim. When this worker gets ready for a lonely one, it claims nothing else in this call.
+local function list_of_suspect(doubtful)
+  if by_hand or doubtful < config.isolate then return nil end
+  company = company or company_of(config, time, held_claims(config, time, worker))
+  if doubtful < config.alone then
+    local worst = math.max(company.worst, doubtful)
+    if company.count >= most_together(tonumber(kind), worst) then return deferred end
+    company.count, company.worst = company.count + 1, worst
+    return nil
+  end
+  if (alone == 'now' or alone == 'beside') and #rows == 0 and not company.young then
+    how = window_of(config, doubtful)
+    return nil, (alone == 'now' and not company.doubtful and 'x' or 'y') .. digits(how)
+  end
+  if alone ~= 'no' and reserve(time, worker) then how = -1 end
+  return lonely
+end
+
+-- Whether this worker has passed on raw tasks that it has no handler for, and this is another one.
+local function is_passed_by(data) return passing and string.sub(data, 1, 13) ~= '{"leasehold":' end
+
+-- Move the task at the right end into a process.
+local function take(data, name, counts, own_kind)
+  first = first or next_tokens(micros, @MAX_HELD@)
+  local token = first + #rows
+  local text = digits(token)
+  local pid = new_pid(token, session)
+  call('LMOVE', waiting, process_key(pid), 'RIGHT', 'LEFT')
+  call('SADD', working, pid)
+  local job = {
+    s = 'active', w = worker, n = token, t = time, k = own_kind or kind, h = name,
+    f = counts.f, c = counts.c, u = counts.u, e = counts.e, p = is_persistent(data) and 1 or nil,
+  }
+  save(pid, job)
+  call('HSET', key('names'), name, pid)
+  call('ZADD', held_key, token, pid)
+  rows[#rows + 1] = { pid, data, text, job.f, job.c }
+  answer[#answer + 1], answer[#answer + 2] = pid, text
+  if own_kind then note_alone(time, how, worker, text, pid) end
+end
+
+local NONE = { f = 0, c = 0, u = 0 }
+while #rows < limit and how == 0 and looked < limit + @MAX_LOOK@ and #passed < PASSED_MOST do
+  local data = call('LINDEX', waiting, -1)
+  if not data or #rows > 0 and bytes + #data > most_bytes then break end
+  looked, bytes = looked + 1, bytes + #data
+  local name = redis.sha1hex(data)
+  local counts = tried and take_counts(name) or NONE
+  local list, own_kind
+  if is_passed_by(data) then
+    list = passed
+  else
+    list, own_kind = list_of_suspect(counts.u)
+  end
+  if list then
+    list[#list + 1] = call('RPOP', waiting)
+    keep_counts(time, { h = name, f = counts.f, c = counts.c, u = counts.u, e = counts.e })
+  else
+    if #rows == 0 then appear(worker, { queue }, time, by_hand and lease_ms + config.grace or config.timer) end
+    take(data, name, counts, own_kind)
+  end
+end
+
+-- The worker claims again at once until it has looked through the whole queue once since its last job ended. Then it waits.
+local further = #passed == 0
+if #passed > 0 then
+  call('LPUSH', waiting, unpack(passed))
+  local since = tonumber(passing) + #passed
+  call('SET', key('passing:' .. worker), since, 'KEEPTTL')
+  further = since < call('LLEN', waiting)
+end
+-- Suspects stay first, in their order: a worker that gets ready for one must find it. But many must not hide the other jobs.
+if #deferred > DEFERRED_MOST then
+  call('LPUSH', waiting, unpack(deferred))
+else
+  for n = #deferred, 1, -1 do call('RPUSH', waiting, deferred[n]) end
+end
+for n = #lonely, 1, -1 do
+  call(n > 1 and #lonely > DEFERRED_MOST and 'LPUSH' or 'RPUSH', waiting, lonely[n])
+end
+if #rows > 0 then
+  call('ZADD', key('holders'), time + lease_ms, worker)
+  call('ZREM', key('suspects'), worker)
+end
+if limit > 0 and #rows < limit and #deferred + #lonely == 0 and looked > 0 and further and call('EXISTS', waiting) == 1 then
+  next_ms = 0
+end
+remember(session, number, cmsgpack.pack(answer))
+return { next_ms, rows, {}, how }

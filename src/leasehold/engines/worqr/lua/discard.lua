@@ -1,0 +1,20 @@
+-- discard: remove a job that is aside, with all that is known of it; or one waiting task with these bytes.
+-- KEYS[1] prefix
+-- ARGV session number id task md5
+-- `id`: a process id or the sha1 of bytes; `task`: the bytes of a task that waits, or ''.
+-- Returns: 1, or 0 when there is no such job, or it is held
+-- Invariant: nothing of it is left.
+--@include view remember
+local session, number, id, task, md5 = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+--@include transition
+local pid = pid_of(id)
+local job, done = pid and job_of(pid), false
+if job and job.s ~= 'active' then
+  forget(pid, job)
+  done = true
+elseif not job and redis.sha1hex(task) == id and call('LREM', waiting, -1, task) == 1 then
+  take_counts(id)
+  done = true
+end
+if done then free(md5) end
+return remember(session, number, done and '1' or '0')

@@ -1,0 +1,16 @@
+-- extend: let the leases of a worker last for some time from now. A heartbeat sets its own time.
+-- KEYS[1] prefix
+-- ARGV session number config worker pid token ms
+-- Returns: 1, or 0 when the lease was lost
+-- Invariant: no lease becomes shorter.
+--@include back remember
+local session, number, worker, pid, token, ms = ARGV[1], ARGV[2], ARGV[4], ARGV[5], ARGV[6], tonumber(ARGV[7])
+local config = cjson.decode(ARGV[3])
+--@include transition
+local job, time = job_of(pid), clock()
+local is_held = job and job.s == 'active' and job.w == worker and digits(job.n) == token and data_of(pid, job)
+if is_held then
+  call('ZADD', key('holders'), 'GT', time + ms, worker)
+  appear(worker, { queue }, time, ms + config.grace)
+end
+return remember(session, number, is_held and '1' or '0')

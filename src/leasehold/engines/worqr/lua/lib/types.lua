@@ -1,0 +1,8 @@
+-- lib types: another program's data in place of a key stops the operation before it changes anything.
+--@include names
+local function check_types()
+  call('LLEN', waiting)
+  call('SCARD', working)
+  call('HLEN', key('jobs'))
+  call('HLEN', key('meta'))
+end
