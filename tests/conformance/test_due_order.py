@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from leasehold.core import limits
-from leasehold.core.engine import Feature
+from leasehold.core.engine import Feature, Trait
 from leasehold.core.job import NewJob, State
 from leasehold.core.outcome import Retried
 from leasehold.core.shape import PLAIN, Shape, UniqueRule, Until
@@ -71,10 +71,12 @@ def retried_together(world: World, shapes: list[Shape]) -> list[str]:
     return ids
 
 
+@pytest.mark.needs(Trait.RETRY_DELAY)
 def test_retried_at_the_same_moment(world: World) -> None:
     assert retried_together(world, [PLAIN] * 50) == drain(world)
 
 
+@pytest.mark.needs(Feature.LANE_POLICIES)
 @pytest.mark.needs(Feature.LANES)
 def test_retried_at_the_same_moment_in_a_lane_that_runs_several(world: World) -> None:
     assert retried_together(world, [Shape(lane="L", lane_limit=50)] * 50) == drain(world)

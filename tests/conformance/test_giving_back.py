@@ -168,6 +168,7 @@ def test_who_dies_between_two_calls_of_a_leave_loses_nothing(world: World, k: in
     world.audit()
 
 
+@pytest.mark.needs(Feature.LANE_POLICIES)
 @pytest.mark.needs(Feature.LANES)
 def test_the_jobs_of_a_lane_come_back_in_its_order(world: World) -> None:
     ids = names(MANY)
@@ -178,6 +179,7 @@ def test_the_jobs_of_a_lane_come_back_in_its_order(world: World) -> None:
     world.audit()
 
 
+@pytest.mark.needs(Feature.LANE_POLICIES)
 @pytest.mark.needs(Feature.LANES)
 def test_the_jobs_of_many_lanes_come_back(world: World) -> None:
     lanes = {f"l{n}": names(5, f"l{n:02}-") for n in range(MANY // 5)}

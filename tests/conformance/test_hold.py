@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from leasehold.core.engine import Feature
+from leasehold.core.engine import Feature, Trait
 from leasehold.core.job import Lease, State
 from leasehold.core.outcome import Retried
 from leasehold.core.shape import CancelCount
@@ -15,7 +15,7 @@ from tests.conformance.test_cancel_running import act_after
 from tests.support.stepping import Session, send_with, step, stop_after
 from tests.support.world import BOOM, World
 
-pytestmark = pytest.mark.needs(Feature.LANES)
+pytestmark = pytest.mark.needs(Feature.LANES, Trait.RETRY_DELAY)
 
 LANES = [f"L{n}" for n in range(150)]
 """More than one call cancels."""

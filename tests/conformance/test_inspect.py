@@ -9,7 +9,7 @@ import pytest
 from _pytest.mark import ParameterSet
 
 from leasehold.core import limits
-from leasehold.core.engine import Feature
+from leasehold.core.engine import Feature, Trait
 from leasehold.core.errors import InvalidArgument
 from leasehold.core.job import JobView, State, WorkerView
 from leasehold.core.outcome import Broken, Cancelled, Completed, Failed, Outcome, Unroutable
@@ -34,7 +34,9 @@ NEEDS: Final = {
 }
 
 
-def states(only: Collection[State] = tuple(State), needs: Mapping[State, Feature] = NEEDS) -> list[ParameterSet]:
+def states(
+    only: Collection[State] = tuple(State), needs: Mapping[State, Feature | Trait] = NEEDS
+) -> list[ParameterSet]:
     """States as parameters, each with the feature that an engine needs for it."""
     return [
         pytest.param(state, marks=pytest.mark.needs(needs[state])) if state in needs else pytest.param(state)

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from leasehold.core.engine import Feature
+from leasehold.core.engine import Feature, Trait
 from leasehold.core.job import Lease
 from leasehold.core.outcome import Broken, Cancelled, Completed, Failed, Outcome, Released, Retried, Unroutable
 from leasehold.core.shape import LaneFailure, LaneState
@@ -54,6 +54,7 @@ def test_only_jobs_of_one_task_go_together(world: World) -> None:
         world.finish(*leases)
 
 
+@pytest.mark.needs(Trait.SEPARATE_ENDS)
 def test_the_lane_is_busy_until_all_are_settled(world: World) -> None:
     world.put_in("L", *"abcd")
     leases = world.take(10, of_lane=3)
@@ -89,6 +90,7 @@ def come_back(world: World, leases: list[Lease], how: str, order: tuple[int, ...
     world.maintain(["t"])
 
 
+@pytest.mark.needs(Trait.SEPARATE_ENDS)
 @pytest.mark.parametrize("how", BACK)
 @pytest.mark.parametrize("order", list(itertools.permutations(range(3))), ids=str)
 def test_what_comes_back_one_by_one_keeps_its_order(world: World, how: str, order: tuple[int, ...]) -> None:
@@ -119,6 +121,7 @@ def test_the_batch_of_a_dead_worker_comes_back_in_its_order(world: World) -> Non
     assert world.in_lane("L") == list("abcd")
 
 
+@pytest.mark.needs(Trait.SEPARATE_ENDS)
 @pytest.mark.parametrize("delays", list(itertools.permutations((1_000, 2_000, 3_000))), ids=str)
 def test_delays_of_their_own_do_not_change_their_order(world: World, delays: tuple[int, ...]) -> None:
     world.put_in("L", *"abcd")
@@ -130,6 +133,7 @@ def test_delays_of_their_own_do_not_change_their_order(world: World, delays: tup
     assert batch(world) == list("abc")
 
 
+@pytest.mark.needs(Trait.SEPARATE_ENDS)
 def test_one_that_waits_for_its_retry_and_one_that_comes_back_at_once(world: World) -> None:
     world.put_in("L", *"abcd")
     world.settle_each(world.take(10, of_lane=3), Retried(BOOM, 1_000), Retried(BOOM), Completed(b""))
@@ -138,6 +142,7 @@ def test_one_that_waits_for_its_retry_and_one_that_comes_back_at_once(world: Wor
     assert batch(world) == ["a", "b", "d"]
 
 
+@pytest.mark.needs(Feature.LANE_POLICIES)
 def test_a_lane_that_lets_several_run_has_no_more_of_them_held(world: World) -> None:
     world.put_in("L", *"abcdefgh", limit=4)
     assert len(batch(world, 3, limit=3)) == 3
@@ -145,6 +150,7 @@ def test_a_lane_that_lets_several_run_has_no_more_of_them_held(world: World) -> 
     assert batch(world) == []
 
 
+@pytest.mark.needs(Trait.SUSPECTS)
 def test_a_suspect_is_in_no_batch(world: World) -> None:
     world = world.with_options(alone_after_crashes=1, max_crashes=9)
     world.put_in("L", *"abcd")
@@ -157,6 +163,7 @@ def test_a_suspect_is_in_no_batch(world: World) -> None:
     assert batch(world) == list("bcd")
 
 
+@pytest.mark.needs(Feature.LANE_POLICIES)
 @pytest.mark.parametrize("policy", [LaneFailure.BLOCK, LaneFailure.PARK])
 def test_one_that_fails_for_good_stops_the_lane_for_what_follows(world: World, policy: LaneFailure) -> None:
     world.configure(lane_failure=policy)
@@ -170,6 +177,7 @@ def test_one_that_fails_for_good_stops_the_lane_for_what_follows(world: World, p
     assert batch(world) == ["b", "c", "d"]
 
 
+@pytest.mark.needs(Feature.LANE_POLICIES)
 def test_a_head_that_is_retried_by_hand_comes_before_those_that_are_still_out(world: World) -> None:
     world.configure(lane_failure=LaneFailure.PARK)
     world.put_in("L", *"abcde")
@@ -208,6 +216,7 @@ def test_a_batch_that_is_retried_after_crashes_keeps_its_order(world: World) -> 
     assert world.drain() == list("abc")
 
 
+@pytest.mark.needs(Trait.SEPARATE_ENDS)
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("how", [Retried(BOOM), Released()])
 def test_jobs_that_come_back_in_any_order_run_in_that_of_their_lane(world: World, how: Outcome, seed: int) -> None:

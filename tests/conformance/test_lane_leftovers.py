@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from leasehold.core.engine import Feature
+from leasehold.core.engine import Feature, Trait
 from leasehold.core.job import NewJob, State
 from leasehold.core.outcome import Failed, Retried, Unroutable
 from leasehold.core.shape import CancelCount, LaneFailure, LaneState, Shape
@@ -64,6 +64,7 @@ def test_many_lanes_are_emptied_though_another_has_stopped_half_way(world: World
     world.audit()
 
 
+@pytest.mark.needs(Trait.RETRY_DELAY)
 @pytest.mark.parametrize("act", [*ACTS, "purge"])
 def test_the_lane_goes_on_without_one_that_waits_for_its_retry(world: World, act: str) -> None:
     world.put_in("L", "a", "b")
@@ -202,12 +203,14 @@ def test_a_lane_that_stands_still_can_be_emptied_at_once(world: World, place: st
 # The same id again: the entry that stays behind in the list must not be taken for it, nor eat it.
 
 
+LEVELS = pytest.mark.needs(Feature.PRIORITIES)
 PLACES = {"same lane": Shape(lane="L"), "other lane": Shape(lane="M"), "no lane": Shape(), "level": Shape(priority=5)}
+NAMES = [pytest.param(name, marks=LEVELS) if name == "level" else name for name in PLACES]
 
 
 @pytest.mark.parametrize("limit", [1, 10])
-@pytest.mark.parametrize("then", PLACES)
-@pytest.mark.parametrize("first", PLACES)
+@pytest.mark.parametrize("then", NAMES)
+@pytest.mark.parametrize("first", NAMES)
 def test_the_same_id_again_runs_once_in_its_new_place(world: World, first: str, then: str, limit: int) -> None:
     def new(id: str, place: str, payload: bytes) -> None:
         assert world.put(id, shape=PLACES[place], own_id=True, payload=payload) == [True]
@@ -231,7 +234,7 @@ def test_the_same_id_again_runs_once_in_its_new_place(world: World, first: str, 
     assert world.left() == set()
 
 
-@pytest.mark.parametrize("then", PLACES)
+@pytest.mark.parametrize("then", NAMES)
 def test_the_same_id_again_behind_one_that_runs(world: World, then: str) -> None:
     world.put_in("L", "head", "x", "y", own_id=True)
     head = world.take_one()
@@ -245,6 +248,7 @@ def test_the_same_id_again_behind_one_that_runs(world: World, then: str) -> None
         assert done == ["y", "x"]
 
 
+@pytest.mark.needs(Trait.SUSPECTS)
 def test_the_same_id_again_while_a_suspect_is_held(world: World) -> None:
     """Suspects wait in a line of their own: what is left there of a discarded one is not taken for the new one."""
     world = world.with_options(alone_after_crashes=1, max_crashes=9)
@@ -261,6 +265,7 @@ def test_the_same_id_again_while_a_suspect_is_held(world: World) -> None:
 # No key is left.
 
 
+@pytest.mark.needs(Feature.LANE_POLICIES)
 def test_an_idle_lane_leaves_no_key(world: World) -> None:
     world.put("plain")
     world.drain()
@@ -278,6 +283,7 @@ def test_an_idle_lane_leaves_no_key(world: World) -> None:
     assert world.lanes(LaneState.READY) == world.lanes(LaneState.BUSY) == world.lanes(LaneState.PARKED) == []
 
 
+@pytest.mark.needs(Feature.LANE_POLICIES)
 @pytest.mark.parametrize("act", ["cancel", "discard"])
 def test_a_lane_whose_jobs_were_all_taken_away_leaves_no_key(world: World, act: str) -> None:
     world.put_in("L", *"abc", limit=2)

@@ -10,7 +10,7 @@ from leasehold.core.outcome import Broken, Cancelled, Completed, Failed, Outcome
 from leasehold.core.shape import Conflict, LaneFailure, LaneState, Until
 from tests.support.world import BOOM, World
 
-pytestmark = pytest.mark.needs(Feature.LANES)
+pytestmark = pytest.mark.needs(Feature.LANE_POLICIES)
 
 BAD_ENDS: dict[str, Outcome | None] = {"failed": Failed(BOOM), "broken": Broken(BOOM), "crashed": None}
 LONG_MS = 400 * 86_400_000

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from leasehold.core import limits
-from leasehold.core.engine import Feature
+from leasehold.core.engine import Feature, Trait
 from leasehold.core.job import NewJob
 from leasehold.core.outcome import Released
 from leasehold.core.shape import Shape
 from leasehold.engines.kit.config import TURNS_MOST
 from tests.support.world import World
 
-pytestmark = pytest.mark.needs(Feature.LANES)
+pytestmark = pytest.mark.needs(Feature.LANES, Trait.UNLANED)
 
 
 def served(world: World, limit: int, rounds: int) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from leasehold.core.engine import Feature
+from leasehold.core.engine import Feature, Trait
 from leasehold.core.job import Lease, NewJob, State
 from leasehold.core.outcome import Completed, Crashed, Failed, Released, Retried, Unroutable
 from leasehold.core.shape import LaneState, Shape
@@ -34,6 +34,7 @@ def test_lanes_run_beside_each_other(world: World) -> None:
     assert world.counts() == {"active": 2, "ready": 2}
 
 
+@pytest.mark.needs(Feature.LANE_POLICIES)
 def test_a_job_says_its_lane(world: World) -> None:
     world.put_in("user:42 {é}\n", "a", limit=3)
     shape = Shape(lane="user:42 {é}\n", lane_limit=3)
@@ -63,6 +64,7 @@ def test_in_bulk_every_lane_keeps_its_order(world: World) -> None:
     assert len(done) == 1_200
 
 
+@pytest.mark.needs(Trait.UNLANED)
 def test_what_is_in_a_lane_can_be_looked_at(world: World) -> None:
     world.put_in("L", *"abcd")
     world.put("plain")
@@ -98,6 +100,7 @@ def test_many_lanes_are_listed_page_by_page(world: World) -> None:
 # The lane waits for the one that is out of line.
 
 
+@pytest.mark.needs(Trait.RETRY_DELAY)
 @pytest.mark.parametrize("delay_ms", [0, 1_000, DAY])
 def test_a_retry_keeps_its_place(world: World, delay_ms: int) -> None:
     world.put_in("L", "a", "b")
@@ -237,6 +240,7 @@ def test_a_delayed_job_that_is_due_waits_for_the_one_that_runs(world: World) -> 
 # More than one at a time.
 
 
+@pytest.mark.needs(Feature.LANE_POLICIES)
 def test_a_lane_may_let_several_run(world: World) -> None:
     world.put_in("L", *"abcde", limit=3)
     leases = world.take(10)
@@ -250,6 +254,7 @@ def test_a_lane_may_let_several_run(world: World) -> None:
     assert world.take() == [], "one that waits for its retry counts"
 
 
+@pytest.mark.needs(Feature.LANE_POLICIES)
 def test_what_the_latest_job_brings_is_how_many_may_run(world: World) -> None:
     world.put_in("L", *"abc")
     (first,) = world.take()
@@ -266,6 +271,7 @@ def test_what_the_latest_job_brings_is_how_many_may_run(world: World) -> None:
     assert world.take() == []
 
 
+@pytest.mark.needs(Feature.LANE_POLICIES)
 def test_a_lane_with_a_limit_is_drained_by_several_claims(world: World) -> None:
     ids = [f"j{n:02}" for n in range(30)]
     world.put_in("L", *ids, limit=4)

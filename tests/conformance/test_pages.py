@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from leasehold.core import limits
-from leasehold.core.engine import Feature
+from leasehold.core.engine import Feature, Trait
 from leasehold.core.errors import InvalidArgument
 from leasehold.core.job import Lease, State
 from leasehold.core.outcome import Failed, Retried, Unroutable
@@ -19,7 +19,7 @@ from tests.support.world import BOOM, PAGES_MOST, World
 
 COUNT, SIZE = 20, 3
 IDS = [f"j{n:02}" for n in range(COUNT)]
-NEEDED: dict[State, Feature] = {state: feature for state, feature in NEEDS.items() if state is not State.SCHEDULED}
+NEEDED: dict[State, Feature | Trait] = {**NEEDS, State.SCHEDULED: Trait.RETRY_DELAY}
 """Scheduled jobs wait for a retry here, which needs no `Feature.DELAY`."""
 
 

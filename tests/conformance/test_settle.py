@@ -86,6 +86,7 @@ def test_retried_at_once_goes_to_the_end(world: World) -> None:
     assert world.totals()["retried"] == 1
 
 
+@pytest.mark.needs(Trait.RETRY_DELAY)
 @pytest.mark.needs(Feature.RETRIES)
 def test_retried_later_waits(world: World) -> None:
     world.put("a")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from leasehold.core.engine import Feature
+from leasehold.core.engine import Feature, Trait
 from leasehold.core.job import State
 from leasehold.core.outcome import Completed, Failed, Retried
 from leasehold.core.shape import Conflict, LaneFailure, Until
@@ -14,6 +14,7 @@ from tests.support.stepping import Send, Session, send_with, step
 from tests.support.world import BOOM, World
 
 
+@pytest.mark.needs(Trait.SUSPECTS)
 @pytest.mark.needs(Feature.LANES)
 def test_a_batch_ends_before_a_suspect(world: World) -> None:
     world = world.with_options(alone_after_crashes=1, max_crashes=9)
@@ -33,6 +34,7 @@ def test_a_batch_ends_before_a_suspect(world: World) -> None:
     assert world.drain() == ["c"]
 
 
+@pytest.mark.needs(Trait.SUSPECTS)
 @pytest.mark.needs(Feature.LANES)
 def test_what_crashed_comes_back_behind_what_came_back_before_it(world: World) -> None:
     world.put_in("L", "a", "b", "c", "d")
@@ -129,6 +131,7 @@ def test_a_copy_of_a_call_does_not_undo_what_somebody_else_did_since(world: Worl
     assert world.take_ids() == ["a"]
 
 
+@pytest.mark.needs(Feature.LANE_POLICIES)
 @pytest.mark.needs(Feature.LANES)
 def test_a_lane_stays_parked_by_whom_it_was_first(world: World) -> None:
     world.configure(lane_failure=LaneFailure.PARK)

@@ -57,13 +57,16 @@ def play(world: World) -> None:
         world.settle(world.take_one("by"), Completed(b"42", 60_000))
     if Feature.DELAY in world.engine.features:
         world.put("later", delay_ms=60_000)
-    if Feature.LANES in world.engine.features:
+    if Feature.LANE_POLICIES in world.engine.features:
         world.put_in("user:7", "lane-1", "lane-2", limit=2)
         world.put_at(5, "urgent")
         world.put_only("unique", "key", Until.WINDOW, Conflict.EXISTING, window_ms=60_000)
         world.put("persistent", shape=Shape(unique=UniqueRule("a", Until.ENDED, Conflict.REJECT), persistent=True))
         world.take(1, "lanes")
         world.configure(max_length=1_000)
+    elif Feature.LANES in world.engine.features:
+        world.put_in("user:7", "lane-1", "lane-2", "lane-3")
+        world.take(3, "lanes", of_lane=2)
     world.beat("w", [leases["held"], leases["ready"]])
 
 

@@ -15,7 +15,7 @@ from tests.support.fleet import Fleet
 from tests.support.stepping import Send, Session, send_with, step
 from tests.support.world import BOOM, World
 
-pytestmark = pytest.mark.needs(Feature.COUNTS, Feature.RECORDS)
+pytestmark = pytest.mark.needs(Feature.COUNTS, Feature.RECORDS, Trait.SUSPECTS)
 
 DEATHS_MOST = 8
 ALONE = ALONE_AFTER_CRASHES

@@ -23,6 +23,7 @@ NAMES: Final[Mapping[Feature, str]] = {
     Feature.UNROUTABLE: "unroutable jobs",
     Feature.EXTEND: "a longer lease",
     Feature.LANES: "lanes",
+    Feature.LANE_POLICIES: "lane limits and lane policies",
     Feature.PRIORITIES: "priorities",
     Feature.UNIQUE: "unique jobs",
     Feature.UNIQUE_KEYS: "unique jobs by keys, windows or other conflict rules",
@@ -68,6 +69,8 @@ def features_of(job: NewJob) -> Iterator[Feature]:
         return
     if shape.lane is not None or shape.lane_limit != 1:
         yield Feature.LANES
+    if shape.lane_limit != 1:
+        yield Feature.LANE_POLICIES
     if shape.priority:
         yield Feature.PRIORITIES
     if shape.unique is not None:

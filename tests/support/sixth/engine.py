@@ -47,7 +47,7 @@ class SixthEngine(ScriptedEngine, Unsupported):
             Feature.EXTEND,
         }
     )
-    traits: ClassVar[frozenset[Trait]] = frozenset({Trait.ENQUEUE_TIME, Trait.GROUPS})
+    traits: ClassVar[frozenset[Trait]] = frozenset({Trait.ENQUEUE_TIME, Trait.GROUPS, Trait.RETRY_DELAY, Trait.UNLANED})
     scripts = SCRIPTS
     layout = LAYOUT
 

@@ -78,6 +78,10 @@ class ScriptedEngine(Scripted):
         """A fencing token, from its text in the reply of a script."""
         return int(text)
 
+    def _dropped(self, queue: str, entry: Any) -> Dropped:
+        """An entry of the queue that was no job, in the reply of the script `claim`."""
+        return Dropped(queue, as_text(entry), "listed as ready, but there is no such job")
+
     @abstractmethod
     def _tidy(self, queue: str, tasks: Sequence[str], limit: int) -> Steps[Maintained]:
         """Maintain one queue."""
@@ -172,7 +176,7 @@ class ScriptedEngine(Scripted):
         args = (*who, lease_ms or self.timing.lease_ms, kind, alone.value, of_lane)
         next_ms, rows, lost, how = yield self._call("claim", queue, args)
         leases = [self._lease(worker, queue, row, max(0, how)) for row in rows]
-        dropped = [Dropped(queue, as_text(id), "listed as ready, but there is no such job") for id in lost]
+        dropped = [self._dropped(queue, entry) for entry in lost]
         return Leased(tuple(leases), tuple(dropped), (), known(next_ms), queue if how == RESERVED else None)
 
     def settle(self, settlements: Sequence[tuple[Lease, Outcome]]) -> Steps[list[bool]]:

@@ -37,7 +37,7 @@ class Unsupported:
         lane_failure: LaneFailure | None = None,
         paused: bool | None = None,
     ) -> Steps[QueueSettings]:
-        asked = ((Feature.MAX_LENGTH, max_length), (Feature.LANES, lane_failure), (Feature.PAUSE, paused))
+        asked = ((Feature.MAX_LENGTH, max_length), (Feature.LANE_POLICIES, lane_failure), (Feature.PAUSE, paused))
         for feature, value in asked:
             if value is not None:
                 raise unsupported(self.name, feature)

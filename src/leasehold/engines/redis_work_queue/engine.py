@@ -56,7 +56,9 @@ class RedisWorkQueueEngine(ScriptedEngine, RedisWorkQueueInspector, RedisWorkQue
             Feature.EXTEND,
         }
     )
-    traits: ClassVar[frozenset[Trait]] = frozenset({Trait.KEPT_WAKE, Trait.PUBLIC_KEYS})
+    traits: ClassVar[frozenset[Trait]] = frozenset(
+        {Trait.KEPT_WAKE, Trait.PUBLIC_KEYS, Trait.RETRY_DELAY, Trait.SUSPECTS, Trait.UNLANED}
+    )
     scripts = SCRIPTS
     layout = LAYOUT
     _new_part = staticmethod(new_part)
