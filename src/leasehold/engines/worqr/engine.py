@@ -55,7 +55,9 @@ class WorqrEngine(ScriptedEngine, WorqrController, Unsupported):
             Feature.UNIQUE,
         }
     )
-    traits: ClassVar[frozenset[Trait]] = frozenset({Trait.PUBLIC_KEYS})
+    traits: ClassVar[frozenset[Trait]] = frozenset(
+        {Trait.PUBLIC_KEYS, Trait.RETRY_DELAY, Trait.SUSPECTS, Trait.UNLANED}
+    )
     scripts = SCRIPTS
     layout = LAYOUT
 
