@@ -18,7 +18,7 @@ _SHIFT: Final = """
 redis.call('DEL', 'nothing') -- so that it runs at the memory limit as well
 local prefix, ms = KEYS[1], tonumber(ARGV[1])
 local function key(suffix) return prefix .. ':' .. suffix end
-for _, zset in ipairs({ 'holders', 'suspects', 'scheduled', 'failed', 'broken', 'cancelled', 'foreign' }) do
+for _, zset in ipairs({ 'holders', 'suspects', 'scheduled', 'failed', 'broken', 'cancelled', 'foreign', 'silent' }) do
   for _, member in ipairs(redis.call('ZRANGE', key(zset), 0, -1)) do redis.call('ZINCRBY', key(zset), -ms, member) end
 end
 for _, field in ipairs({ 'reserved', 'alone' }) do
@@ -37,9 +37,10 @@ end
 return 1
 """
 _ASIDE: Final = (b"scheduled", b"failed", b"broken", b"cancelled")
+_BRIEF: Final = (b"call", b"foreign", b"silent", b"passing", b"attempts", b"removed")
 _OURS: Final = {
-    "meta", "jobs", "held", "holders", "suspects", "unroutable", "attempts", "names", "foreign", "call", "passing",
-    "moving", "removed", *(state.decode() for state in _ASIDE),
+    "meta", "jobs", "held", "holders", "suspects", "unroutable", "attempts", "names", "foreign", "silent", "call",
+    "passing", "moving", "removed", *(state.decode() for state in _ASIDE),
 }  # fmt: skip
 
 
@@ -55,7 +56,7 @@ def pass_time(server: RedisServer, namespace: str, queue: str, ms: int) -> None:
 def dump(server: RedisServer) -> Dump:
     """All values but the remembered answers, and the times of our workers: what must stay the same when nothing may
     change."""
-    hidden = (b":call:", b":leasehold:wire", b":leasehold:full")
+    hidden = (b":call:", b":leasehold:wire", b":leasehold:sweep")
     return {name: key.value for name, key in keyspace.keys(server).items() if not any(part in name for part in hidden)}
 
 
@@ -124,7 +125,10 @@ def _faults(keys: dict[bytes, Key]) -> list[str]:
 
     wrong = [f"{suffix!r} is no key of the layout" for suffix in keys if suffix.split(b":")[0].decode() not in _OURS]
     for suffix, key in keys.items():
-        if suffix.split(b":")[0] in (b"call", b"passing", b"attempts", b"removed") and key.ttl_ms < 0:
+        if (
+            suffix.split(b":")[0] in (b"call", b"foreign", b"silent", b"passing", b"attempts", b"removed")
+            and key.ttl_ms < 0
+        ):
             wrong.append(f"{suffix!r} has no time to live")
     jobs, places = _jobs(keys), []
     for suffix in keys:

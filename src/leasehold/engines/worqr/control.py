@@ -41,8 +41,11 @@ class WorqrController(WorqrInspector):
         return (yield from self._act("discard", queue, as_bytes(id), task, md5_of(task))) == b"1"
 
     def cancel(self, queue: str, id: str, reason: str = "") -> Steps[CancelAnswer]:
-        task = yield from self._task(queue, id)
-        who: tuple[Arg, ...] = (self._config, as_bytes(id), cancelled(reason), task, md5_of(task))
+        row = yield from self._row(queue, id)
+        if not row:
+            return CancelAnswer.NOTHING
+        name, _, task, *_ = row
+        who: tuple[Arg, ...] = (self._config, name, cancelled(reason), task, md5_of(task))
         return _CANCELS[(yield from self._act("cancel", queue, *who))]
 
     def cancel_all(self, queue: str, lane: str | None = None, reason: str = "") -> Steps[CancelCount]:

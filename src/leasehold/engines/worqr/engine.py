@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import msgspec
@@ -15,11 +15,12 @@ from leasehold.core.steps import Arg, Steps
 from leasehold.core.waiting import Listen
 from leasehold.engines.kit.chunks import Part, args_of
 from leasehold.engines.kit.config import META_TTL_MS, PRESENCE_TTL_MS
-from leasehold.engines.kit.encoding import RAW, as_bytes, as_text
+from leasehold.engines.kit.encoding import RAW, as_bytes, as_text, cancelled
 from leasehold.engines.kit.engine import ScriptedEngine
 from leasehold.engines.kit.outcomes import encode_outcome
 from leasehold.engines.kit.unsupported import Unsupported
-from leasehold.engines.worqr.config import WorqrConfig
+from leasehold.engines.worqr.clean import Sweep, return_processes
+from leasehold.engines.worqr.config import SWEEP_STEPS, WorqrConfig
 from leasehold.engines.worqr.control import WorqrController
 from leasehold.engines.worqr.inspect import NAME
 from leasehold.engines.worqr.keys import channel, check_prefix, quoted
@@ -66,6 +67,7 @@ class WorqrEngine(ScriptedEngine, WorqrController, Unsupported):
         self.config = config or WorqrConfig()
         super().__init__(self.config.timing, self.config.as_argument())
         self._md5s: dict[str, str] = {}
+        self._sweep: Sweep | None = None
 
     def prefix(self, queue: str) -> str:
         """The beginning of the keys of Leasehold for a queue. The scripts make the others of it."""
@@ -116,7 +118,29 @@ class WorqrEngine(ScriptedEngine, WorqrController, Unsupported):
     def _tidy(self, queue: str, tasks: Sequence[str], limit: int) -> Steps[Maintained]:
         args: tuple[Arg, ...] = (self._config, limit, META_TTL_MS, *tasks)
         promoted, reclaimed, pruned, unparked, more = yield from self._ask("maintain", queue, *args)
+        reclaimed += yield from return_processes(self.prefix(queue), self._config)
+        yield from self._search()
         return Maintained(promoted, reclaimed, pruned, unparked, more == 1)
+
+    def _search(self) -> Steps[None]:
+        """Some steps of a search through all keys, if it is time for one or one has begun."""
+        if self._sweep is None or self._sweep.done:
+            if not (yield from self._of_all("begin_sweep", max(1, self.config.sweep_ms))):
+                return
+            self._sweep = Sweep(self.base, self.config)
+        for _ in range(SWEEP_STEPS):
+            if self._sweep.done:
+                break
+            yield from self._sweep.step()
+
+    def request_channels(self, queues: Sequence[str]) -> Mapping[str, str]:
+        """Originals publish the task that is to end, and keep it nowhere."""
+        return {channel(self.base, queue, "cancel"): queue for queue in queues}
+
+    def note_request(self, worker: str, queue: str, message: bytes) -> Steps[bool]:
+        args = (as_bytes(worker), cancelled(""), message)
+        found: int = yield from self._ask("note_cancel", queue, *args)
+        return found > 0
 
     def result_channel(self, queue: str, id: str) -> str:
         return channel(self.base, queue, "done")

@@ -82,5 +82,5 @@ class WorqrInspector(Scripted):
             if isinstance(found, list):
                 return found
             start = found
-        # It was claimed meanwhile, if it is not unknown.
-        return (yield from self._ask("show", queue, name)) or None
+        # It was claimed meanwhile, or an original runs it, if it is not unknown.
+        return (yield from self._ask("running", queue, name)) or None

@@ -1,0 +1,106 @@
+"""Repairs what originals leave behind, in bounded pages: tasks of dead workers, and markers of unique tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from itertools import islice
+
+from leasehold.core.steps import Command, Invoke, Steps
+from leasehold.engines.kit.encoding import as_text
+from leasehold.engines.worqr.config import FOREIGN_PAGE, SWEEP_PAGE, SWEEP_STEPS, SWEEP_TASKS_MOST, WorqrConfig
+from leasehold.engines.worqr.keys import quoted
+from leasehold.engines.worqr.records import md5_of
+from leasehold.engines.worqr.scripts import SCRIPTS
+
+
+def return_processes(prefix: str, config: str) -> Steps[int]:
+    """Return tasks of dead workers of the original to the front of a queue."""
+    cursor, returned = b"0", 0
+    for _ in range(SWEEP_STEPS):
+        cursor, count = yield Invoke(SCRIPTS["foreign"], (prefix,), (config, cursor, FOREIGN_PAGE))
+        returned += count
+        if cursor == b"0":
+            break
+    return returned
+
+
+@dataclass(slots=True)
+class Sweep:
+    """One search through all keys of a prefix: for processes in no set, then for markers of tasks that are nowhere.
+
+    The markers are read first, then the tasks: a task whose marker was read has been added before.
+    """
+
+    base: str
+    config: WorqrConfig
+    cursor: int = 0
+    markers: set[str] = field(default_factory=set)
+    queues: set[str] = field(default_factory=set)
+    processes: list[bytes] = field(default_factory=list)
+    done: bool = False
+
+    def step(self) -> Steps[None]:
+        """One page of keys; after the last one, the check of the markers."""
+        options = ("MATCH", f"{self.base}:*", "COUNT", SWEEP_PAGE)
+        following, names = yield Command(("SCAN", self.cursor, *options))
+        self.cursor = int(following)
+        strays: dict[str, list[bytes]] = {}
+        for name in names:
+            kind, _, rest = name[len(self.base) + 1 :].partition(b":")
+            if kind == b"queues":
+                self.queues.add(as_text(rest))
+            elif kind == b"uniqueTasks":
+                self.markers.add(as_text(rest))
+            elif kind == b"processes" and b"_" in rest:
+                self.processes.append(rest)
+                strays.setdefault(as_text(rest.rpartition(b"_")[0]), []).append(rest)
+        for queue, pids in strays.items():
+            self.queues.add(queue)
+            if queue:
+                yield Invoke(SCRIPTS["stray"], (self._prefix(queue),), (self.config.as_argument(), *pids))
+        self.done = self.cursor == 0
+        if self.done and self.markers:
+            yield from self._check_markers()
+
+    def _prefix(self, queue: str) -> str:
+        return f"{self.base}:leasehold:q:{quoted(queue)}"
+
+    def _check_markers(self) -> Steps[None]:
+        known = yield from self._tasks()
+        if known is None:
+            return
+        lost = iter(sorted(self.markers - known))
+        while page := tuple(islice(lost, SWEEP_PAGE)):
+            yield Invoke(SCRIPTS["markers"], (f"{self.base}:leasehold",), (self.config.stray_ms, *page))
+
+    def _tasks(self) -> Steps[set[str] | None]:
+        """The MD5 of all tasks; None: there are too many. Tasks move from queues to processes, so queues come first."""
+        known: set[str] = set()
+
+        def note(tasks: Iterable[bytes]) -> bool:
+            known.update(map(md5_of, tasks))
+            return len(known) <= SWEEP_TASKS_MOST
+
+        listed = yield Command(("ZRANGE", f"{self.base}:leasehold:queues", 0, -1))
+        for queue in sorted(filter(None, self.queues | set(map(as_text, listed)))):
+            for start in range(0, SWEEP_TASKS_MOST + SWEEP_PAGE, SWEEP_PAGE):
+                # From the right end, where tasks leave: those that come in on the left do not move the places.
+                span = (-start - SWEEP_PAGE, -start - 1)
+                tasks = yield Command(("LRANGE", f"{self.base}:queues:{queue}", *span))
+                if not note(tasks):
+                    return None
+                if len(tasks) < SWEEP_PAGE:
+                    break
+            cursor = b"0"
+            for _ in range(SWEEP_TASKS_MOST):
+                cursor, tasks = yield Invoke(SCRIPTS["aside"], (self._prefix(queue),), (cursor, SWEEP_PAGE))
+                if not note(tasks):
+                    return None
+                if cursor == b"0":
+                    break
+            for pid in (yield Command(("SMEMBERS", f"{self.base}:workingProcesses:{queue}"))):
+                note((yield Command(("LRANGE", f"{self.base}:processes:{as_text(pid)}", 0, 0))))
+        for pid in self.processes:
+            note((yield Command(("LRANGE", f"{self.base}:processes:{as_text(pid)}", 0, 0))))
+        return known if len(known) <= SWEEP_TASKS_MOST else None
