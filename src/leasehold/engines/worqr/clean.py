@@ -45,7 +45,7 @@ class Sweep:
         options = ("MATCH", f"{self.base}:*", "COUNT", SWEEP_PAGE)
         following, names = yield Command(("SCAN", self.cursor, *options))
         self.cursor = int(following)
-        strays: dict[str, list[bytes]] = {}
+        unlisted: dict[str, list[bytes]] = {}
         for name in names:
             kind, _, rest = name[len(self.base) + 1 :].partition(b":")
             if kind == b"queues":
@@ -54,11 +54,11 @@ class Sweep:
                 self.markers.add(as_text(rest))
             elif kind == b"processes" and b"_" in rest:
                 self.processes.append(rest)
-                strays.setdefault(as_text(rest.rpartition(b"_")[0]), []).append(rest)
-        for queue, pids in strays.items():
+                unlisted.setdefault(as_text(rest.rpartition(b"_")[0]), []).append(rest)
+        for queue, pids in unlisted.items():
             self.queues.add(queue)
             if queue:
-                yield Invoke(SCRIPTS["stray"], (self._prefix(queue),), (self.config.as_argument(), *pids))
+                yield Invoke(SCRIPTS["unlisted"], (self._prefix(queue),), (self.config.as_argument(), *pids))
         self.done = self.cursor == 0
         if self.done and self.markers:
             yield from self._check_markers()

@@ -1,4 +1,4 @@
--- stray: return the tasks of processes that are in no set.
+-- unlisted: return the tasks of processes that are in no set.
 -- KEYS[1] prefix
 -- ARGV config pid...
 -- Returns: how many tasks returned to the queue
