@@ -76,6 +76,7 @@ if TYPE_CHECKING:
     from leasehold.core.signals import Retry as Retry
     from leasehold.protocols.native import Native as Native
     from leasehold.protocols.redis_work_queue import RedisWorkQueue as RedisWorkQueue
+    from leasehold.protocols.worqr import Worqr as Worqr
     from leasehold.runtime.handlers.middleware import CallNext as CallNext
     from leasehold.runtime.handlers.middleware import CallNextSync as CallNextSync
     from leasehold.runtime.jobs.job import Job as Job
@@ -110,6 +111,7 @@ _HOMES = {
     "core.signals": "Fail JobCancelled Retry",
     "protocols.native": "Native",
     "protocols.redis_work_queue": "RedisWorkQueue",
+    "protocols.worqr": "Worqr",
     "runtime.handlers.middleware": "CallNext CallNextSync",
     "runtime.jobs.job": "Job check_cancelled current_job must_stop progress",
     "runtime.observe.format": "JsonFormatter",
