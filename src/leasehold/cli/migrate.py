@@ -1,4 +1,4 @@
-"""The `migrate` command: moves waiting jobs from a queue of redis-work-queue to the native protocol."""
+"""The `migrate` command: moves waiting jobs from a queue of another protocol to the native one."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _STAYING: Final = {
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @reaching(any_namespace=True)
 def migrate(queue: str, to: str | None, yes: bool, app: Leasehold, as_json: bool) -> None:
-    """Move waiting jobs from a queue of redis-work-queue to the native protocol.
+    """Move waiting jobs from a queue of another protocol to the native one.
 
     \b
     leasehold migrate default --to images --protocol redis-work-queue:jobs

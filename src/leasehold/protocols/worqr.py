@@ -7,9 +7,12 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from leasehold.core.engine import FullEngine, Timing
-from leasehold.protocols.spec import EngineSpec, ProtocolEntry, Rights, Words
+from leasehold.core.errors import UnsupportedFeature
+from leasehold.core.steps import Steps
+from leasehold.protocols.spec import EngineSpec, Migration, ProtocolEntry, Rights, Words
 
 if TYPE_CHECKING:
+    from leasehold.engines.kit.extras import Moved
     from leasehold.engines.worqr import WorqrEngine
     from leasehold.engines.worqr.config import WorqrConfig
     from leasehold.protocols.spec import Settings
@@ -74,6 +77,18 @@ def _rights(engine: WorqrEngine) -> Rights:
     return Rights(rules.needed(), rules.missing)
 
 
+def _migration(engine: WorqrEngine) -> Migration:
+    from leasehold.engines.kit.moving import Importer, move_page
+    from leasehold.engines.worqr.migrate import Exporter
+
+    def page(queue: str, target: FullEngine, to: str, limit: int) -> Steps[Moved]:
+        if not isinstance(target, Importer):
+            raise UnsupportedFeature(f"Jobs of {WORQR} cannot be moved to the protocol {target.name!r}.")
+        return move_page(Exporter(engine), queue, target, to, limit)
+
+    return Migration(page, lambda queue: _rights(engine).missing())
+
+
 ENTRY: Final = ProtocolEntry(
     WORQR,
     Words(
@@ -86,4 +101,5 @@ ENTRY: Final = ProtocolEntry(
     _describe,
     _rebuild,
     _rights,
+    migration=_migration,
 )

@@ -1,4 +1,4 @@
-"""Messages: a cancel that reaches whichever worker runs the task, and the news of what is done."""
+"""Messages: a cancel reaches the worker that runs the task, and the end of a task is published."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_the_marker_of_an_envelope_that_another_program_wrote_goes_with_its_end(
 
 
 def test_an_original_and_a_worker_take_turns(bench: Bench) -> None:
-    """Each finishes what it took, whoever enqueued it."""
+    """Each finishes what it took."""
     original = bench.original("original", "q")
     original.enqueue("q", "1", "2")
     bench.put("3", "4")
