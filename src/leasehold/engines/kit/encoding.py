@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 import msgspec
@@ -10,6 +11,7 @@ from leasehold.core.job import ErrorInfo
 
 RAW: Final = "*"
 """What stands for the task of a raw payload."""
+_GLOB: Final = re.compile(r"([\\*?\[\]^])")
 _encode_json = msgspec.json.Encoder().encode
 _decode_error = msgspec.json.Decoder(dict[str, str]).decode
 
@@ -56,3 +58,12 @@ def message_of(error: bytes) -> str:
     """The message of a written error; empty when it cannot be read."""
     read = read_error(error)
     return read.message if read else ""
+
+
+def escaped(text: str) -> str:
+    """Text as a pattern that matches itself alone.
+
+    >>> escaped("jobs[1]*")
+    'jobs\\\\[1\\\\]\\\\*'
+    """
+    return _GLOB.sub(r"\\\1", text)

@@ -6,12 +6,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Final
 
 from leasehold.core import names
 from leasehold.core.errors import InvalidArgument, invalid
+from leasehold.engines.kit.encoding import escaped
 
 OURS: Final = (
     "leased", "held", "holders", "suspects", "due", "later", "attempts", "kept", "ended", "failed", "broken",
@@ -26,7 +26,6 @@ DEFAULT_QUEUE: Final = "default"
 
 _ITEMS: Final = ("item", "lease", "leased_by_session")
 _TAKEN: Final = frozenset({"queue", "processing", "cleaning", SHARED, *_ITEMS, *OURS})
-_GLOB: Final = re.compile(r"([\\*?\[\]^])")
 
 
 def check_prefix(prefix: object, field: str = "prefix") -> str:
@@ -92,15 +91,6 @@ def check_suffix(name: str) -> str:
 
 def _taken(suffix: str) -> str | None:
     return next((word for word in suffix.split(":") if word in _TAKEN), None)
-
-
-def escaped(text: str) -> str:
-    """Text as a pattern that matches itself alone.
-
-    >>> escaped("jobs[1]*")
-    'jobs\\\\[1\\\\]\\\\*'
-    """
-    return _GLOB.sub(r"\\\1", text)
 
 
 def item_pattern(prefix: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from leasehold.engines.kit.acl import Place, Rules
-from leasehold.engines.redis_work_queue.keys import escaped
+from leasehold.engines.kit.encoding import escaped
 
 NEEDED: Final = (
     "DEL", "EXISTS", "GET", "GETRANGE 0 0", "HDEL 1", "HEXISTS 1", "HGET 1", "HGETALL", "HINCRBY 1 1", "HLEN",
