@@ -91,7 +91,7 @@ def lines(world: World) -> list[str]:
 def quoted(value: bytes) -> str:
     """As Python writes it; MessagePack of an object or a list with the fields in their order."""
     try:
-        packed = msgspec.msgpack.decode(value, type=dict[str, object] | list[dict[str, object]])
+        packed = msgspec.msgpack.decode(value, type=dict[str, object] | list[object])
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return masked(repr(value)[1:])
     return masked(msgspec.json.encode(packed, order="sorted").decode())

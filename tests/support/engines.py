@@ -13,6 +13,8 @@ from leasehold.engines.native import NativeEngine
 from leasehold.engines.native import scripts as native_scripts
 from leasehold.engines.native.config import COMPLETED_MAX
 from leasehold.engines.native.engine import NativeConfig
+from leasehold.engines.queue_farm import scripts as queue_farm_scripts
+from leasehold.engines.queue_farm.config import QueueFarmConfig
 from leasehold.engines.redis_work_queue import RedisWorkQueueEngine
 from leasehold.engines.redis_work_queue import scripts as redis_work_queue_scripts
 from leasehold.engines.redis_work_queue.config import RedisWorkQueueConfig
@@ -20,7 +22,7 @@ from leasehold.engines.worqr import WorqrEngine
 from leasehold.engines.worqr import scripts as worqr_scripts
 from leasehold.engines.worqr.config import WorqrConfig
 from leasehold.testing.server import RedisServer
-from tests.support import native, redis_work_queue, worqr
+from tests.support import native, queue_farm, redis_work_queue, worqr
 from tests.support.sixth import SixthEngine
 from tests.support.sixth import looking as sixth
 from tests.support.sixth import scripts as sixth_scripts
@@ -62,7 +64,7 @@ class Entry:
     name: str
     features: frozenset[Feature]
     traits: frozenset[Trait]
-    make: Callable[[str, Options], Any]
+    make: Callable[..., Any]
     pass_time: Callable[[RedisServer, str, str, int], None]
     audit: Callable[[RedisServer, str], list[str]]
     dump: Callable[[RedisServer], dict[bytes, Any]]
@@ -160,6 +162,36 @@ SIXTH: Final = Entry(
 )
 
 
+def _queue_farm(namespace: str, options: Options, **own: Any) -> queue_farm.Farms:
+    config = QueueFarmConfig(
+        timing=options.timing,
+        outage_ms=options.outage_ms,
+        amnesty_ms=options.amnesty_ms,
+        max_crashes=options.max_crashes,
+        alone_after_crashes=options.alone_after_crashes,
+        failed_ttl_ms=options.failed_ttl_ms,
+        failed_max=options.failed_max,
+        **own,
+    )
+    return queue_farm.Farms(namespace, config)
+
+
+QUEUE_FARM: Final = Entry(
+    "queue-farm",
+    queue_farm.Farms.features,
+    queue_farm.Farms.traits,
+    _queue_farm,
+    queue_farm.pass_time,
+    queue_farm.audit,
+    queue_farm.dump,
+    queue_farm.timeless,
+    queue_farm.spoil,
+    queue_farm.set_layout,
+    "done",
+    queue_farm_scripts,
+)
+
+
 def _worqr(namespace: str, options: Options) -> WorqrEngine:
     config = WorqrConfig(
         timing=options.timing,
@@ -188,4 +220,4 @@ WORQR: Final = Entry(
     "call",
     worqr_scripts,
 )
-ENTRIES: Final = (NATIVE, REDIS_WORK_QUEUE, SIXTH, WORQR)
+ENTRIES: Final = (NATIVE, REDIS_WORK_QUEUE, SIXTH, QUEUE_FARM, WORQR)

@@ -67,7 +67,7 @@ def features_of(job: NewJob) -> Iterator[Feature]:
     shape = job.shape
     if shape is PLAIN:
         return
-    if shape.lane is not None or shape.lane_limit != 1:
+    if shape.lane is not None:
         yield Feature.LANES
     if shape.lane_limit != 1:
         yield Feature.LANE_POLICIES

@@ -1,0 +1,82 @@
+"""The engine for those who look: counts, jobs, lanes, workers. Nothing here changes a job."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from leasehold.core import limits
+from leasehold.core.job import JobView, Page, State, WorkerView
+from leasehold.core.shape import LanePage, LaneState, LaneView
+from leasehold.core.steps import Command, Steps
+from leasehold.engines.kit.base import Scripted
+from leasehold.engines.kit.encoding import as_bytes, as_text, number_of
+from leasehold.engines.kit.pages import check_page, read_cursor, write_cursor
+from leasehold.engines.queue_farm.keys import DEFAULT_QUEUE
+from leasehold.engines.queue_farm.records import read_view
+
+
+@dataclass(frozen=True, slots=True)
+class Activity:
+    """Lanes with jobs. `lanes`: all that clients know of; `ready`: those that could run now; `held`: by Leasehold
+    workers; `foreign`: by original ones."""
+
+    lanes: int
+    ready: int
+    held: int
+    foreign: int
+
+
+class QueueFarmInspector(Scripted):
+    """Reading half of the engine."""
+
+    def activity(self, queue: str = DEFAULT_QUEUE) -> Steps[Activity]:
+        """How many lanes have jobs."""
+        return Activity(*(yield from self._ask("activity", queue)))
+
+    def job(self, queue: str, id: str) -> Steps[JobView | None]:
+        row = yield from self._ask("show", queue, as_bytes(id))
+        return read_view(queue, row) if row else None
+
+    def page(
+        self,
+        queue: str,
+        state: State,
+        offset: int = 0,
+        limit: int = limits.PAGE_MAX,
+        lane: str | None = None,
+        after: str | None = None,
+    ) -> Steps[Page]:
+        check_page(offset, limit)
+        cursor = read_cursor(after, state, lane)
+        reply = yield from self._ask("page", queue, state.value, as_bytes(lane or ""), offset, limit, *cursor)
+        total, end, rows = reply
+        return Page(tuple(read_view(queue, row) for row in rows), total, write_cursor(end, state, lane))
+
+    def lane(self, queue: str, lane: str) -> Steps[LaneView]:
+        return _lane([as_bytes(lane), *(yield from self._ask("lane", queue, as_bytes(lane)))])
+
+    def lanes(self, queue: str, state: LaneState, cursor: int = 0, limit: int = limits.PAGE_MAX) -> Steps[LanePage]:
+        following, rows = yield from self._ask("lanes", queue, state.value, cursor, limit)
+        return LanePage(tuple(_lane(row) for row in rows), following)
+
+    def workers(self) -> Steps[list[WorkerView]]:
+        """The workers of Leasehold: original clients do not announce theirs."""
+        found = []
+        for worker in (yield from self._announced()):
+            active = 0
+            for queue in worker.queues:
+                active += yield Command(("HLEN", f"{self.prefix(queue)}:held:{worker.id}"))
+            found.append(replace(worker, active=active))
+        return found
+
+
+def _lane(row: list[Any]) -> LaneView:
+    name, waiting, active, parked = row
+    if parked:
+        state = LaneState.PARKED
+    elif active:
+        state = LaneState.BUSY
+    else:
+        state = LaneState.READY if waiting else LaneState.IDLE
+    return LaneView(as_text(name), state, waiting, active, parked_ms=number_of(parked))

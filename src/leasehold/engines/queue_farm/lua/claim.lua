@@ -1,0 +1,126 @@
+-- claim: lease the next batches, of the lanes whose turn it is.
+-- KEYS[1] prefix
+-- ARGV session number config worker limit lease_ms kind alone of_lane
+-- `kind`: how many jobs the worker runs at one time; or h, a lease by hand. `of_lane`: most jobs of one lane, of one task.
+-- Returns: {ms until more is due or -1, row of a job..., {{id, lane, kind} of an entry that was no job to run...}, 0}
+-- Invariant: a claimed job is in `active:<lane>`, in `held:<worker>` and its lane in `claims`; nothing else of the lane is active.
+--@include begin remember claimed find silence hold
+local session, number, worker = ARGV[1], ARGV[2], ARGV[4]
+local config = cjson.decode(ARGV[3])
+local limit, lease_ms, kind, of_lane = tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7], tonumber(ARGV[9])
+allow_when_full()
+local answer = recall(session, number)
+if answer then
+  return claimed_before(answer, function(id, token)
+    local lease, job = lease_of(worker, id), job_of(id)
+    local batch = lease and batch_of(lease.lane)
+    if not job or not batch or lease.token ~= token then return nil end
+    local group = batch.size > 1 and token or ''
+    return row_of('active', id, job, lease.lane, 1, { worker = worker, token = token, started = lease.claimed, group = group })
+  end)
+end
+check_types()
+local time, micros = clock()
+local amnesty, before = note_activity(config, time, worker)
+if not amnesty then return newer_layout_error() end
+local _, again, rest = reap(config, time, amnesty, before, @TEND_LIMIT@)
+local function nothing(next_ms)
+  remember(session, number, cmsgpack.pack({}))
+  return { next_ms, {}, {}, 0 }
+end
+if rest then return nothing(0) end
+find_news(config, time)
+if is_held_back(time) then return nothing(until_next(time, again)) end
+if call('ZCARD', key('holders')) >= @MAX_HOLDERS@ and not call('ZSCORE', key('holders'), worker) then
+  return redis.error_reply('LHHOLDERS @MAX_HOLDERS@ workers and leases by hand hold jobs of this queue: that is the limit')
+end
+limit = math.min(limit, @MAX_HELD@ - call('HLEN', key('held:' .. worker)))
+
+local rows, claimed, dropped, bytes, token = {}, {}, {}, 0, math.max(micros, tonumber(call('HGET', key('meta'), 'token') or 0))
+
+-- Whether a job can run. If not, it ends here, as with an original worker.
+local function fit(lane, id, job, rest_of)
+  if job and not job.finishAt and (string.find(job['leasehold:own'] or '', 'r', 1, true) or not job.maxAttempts or job.deliveries < tonumber(job.maxAttempts)) then
+    return true
+  end
+  call('LREM', queue_key(lane), -1, id)
+  if job and not job.finishAt then
+    local body = job['leasehold:error'] or cjson.encode({ type = 'MaxAttempts', message = 'It was started ' .. job.deliveries .. ' times.', traceback = '' })
+    end_badly(config, time, 'failed', id, job, lane, math.max(0, job.deliveries - job.crashes), body)
+    dropped[#dropped + 1] = { id, lane, 'retry-limit' }
+  else
+    -- Deleted, or finished by a client that came late.
+    if config.keep == 0 then call('DEL', job_key(id)) elseif not (job and job.finishAt) and rest_of then
+      end_on_wire(config, time, id, lane, 'dataDeletedError')
+    end
+    dropped[#dropped + 1] = { id, lane, 'deleted' }
+  end
+  return false
+end
+
+-- What may go together: jobs of one task, or raw payloads.
+local function task_of(data)
+  return string.sub(data, 1, 13) == '{"leasehold":' and string.match(data, '"task":"([^"]*)"') or ''
+end
+
+-- Take the next batch of a lane.
+local function take(lane)
+  local batch, task, room = {}, nil, math.min(of_lane, limit - #rows)
+  for _ = 1, @DROPS_MOST@ + room do
+    local id = #batch < room and call('LINDEX', queue_key(lane), -1)
+    if not id then break end
+    local job, left = job_of(id)
+    if fit(lane, id, job, left) then
+      if task and task ~= task_of(job.data) or #rows > 0 and bytes + #job.data > @CLAIM_BYTES@ then break end
+      task, bytes = task_of(job.data), bytes + #job.data
+      call('RPOPLPUSH', queue_key(lane), active_key(lane))
+      job.attempts = call('HINCRBY', job_key(id), 'attempts', 1)
+      job.deliveries = job.attempts
+      call('HSET', job_key(id), 'attemptAt', digits(time), 'workerId', worker, 'leasehold:lane', lane)
+      batch[#batch + 1], rows[#rows + 1] = id, { id, job }
+      local place_of = table.concat({ digits(token + 1), digits(time), kind, job.attempts, #batch, lane }, ' ')
+      call('HSET', key('held:' .. worker), id, place_of)
+    end
+  end
+  if #batch == 0 then
+    place(config, time, lane)
+    return
+  end
+  token = token + 1
+  call('ZREM', key('ready'), lane)
+  write_fetch({ lane = lane, token = digits(token), claimed = digits(time), size = #batch, worker = worker }, time + lease_ms)
+  for n = #rows - #batch + 1, #rows do
+    local who = { worker = worker, token = digits(token), started = digits(time), group = #batch > 1 and digits(token) or '' }
+    claimed[#claimed + 1], claimed[#claimed + 2] = rows[n][1], digits(token)
+    rows[n] = row_of('active', rows[n][1], rows[n][2], lane, 1, who)
+  end
+end
+
+local full = false
+for _ = 1, math.min(limit, @MAX_BATCH@) do
+  local lane = #rows < limit and not full and call('ZRANGE', key('ready'), 0, 0)[1]
+  if not lane then break end
+  local waiting, active = lengths_of(lane)
+  if not waiting or waiting == 0 or active > 0 then
+    call('ZREM', key('ready'), lane)
+    if not call('HGET', key('claims'), lane) then place(config, time, lane) end
+  else
+    local before_it = #rows
+    take(lane)
+    full = bytes > @CLAIM_BYTES@ or #rows == before_it and #rows > 0
+  end
+end
+if #rows > 0 then
+  call('ZADD', key('holders'), time + lease_ms, worker)
+  call('ZREM', key('suspects'), worker)
+  call('HSET', key('meta'), 'token', digits(token))
+end
+local next_ms = until_next(time, again)
+if call('EXISTS', key('ready')) == 0 then
+  call('DEL', key('wake'))
+else
+  wake_one()
+  if #rows < limit then next_ms = 0 end
+end
+remember(session, number, cmsgpack.pack(claimed))
+return { next_ms, rows, dropped, 0 }

@@ -1,0 +1,115 @@
+-- lib jobs: jobs in the hash of the original clients, and the records of those that ended otherwise than completed.
+--@include farm
+local FIELDS = {
+  'data', 'queuedAt', 'timeout', 'maxAttempts', 'attempts', 'deleteAt', 'deletedAt', 'finishAt', 'workerId', 'attemptAt', 'errorAt',
+  'leasehold:lane', 'leasehold:own', 'leasehold:crashes', 'leasehold:error',
+}
+local WIRE_ENDS = { failed = 'maxAttempts', broken = 'maxAttempts', invalid = 'dataInvalidError', cancelled = 'delete' }
+
+local function count(total, by) return call('HINCRBY', key('meta'), total, by or 1) end
+
+-- The job as a table; nil when there is none that could run: deleted, or without data.
+local function job_of(id)
+  local values = redis.pcall('HMGET', job_key(id), unpack(FIELDS))
+  if values.err then return nil end
+  local job = {}
+  for n, field in ipairs(FIELDS) do job[field] = values[n] or nil end
+  if not job.data or job.data == '' or job.deleteAt or job.deletedAt then return nil, job end
+  job.crashes = tonumber(job['leasehold:crashes']) or 0
+  job.deliveries = tonumber(job.attempts) or 0
+  return job
+end
+
+-- The fields that Python reads. `lane`: where it was found, if that is known.
+local function row_of(state, id, job, lane, delivered, more)
+  local failures = math.max(0, job.deliveries - (delivered or 0) - job.crashes)
+  more = more or {}
+  return {
+    state, id, job.data, tostring(failures), tostring(job.crashes), job.queuedAt or '', job.timeout or '', job.maxAttempts or '',
+    job['leasehold:own'] or '', lane or job['leasehold:lane'] or '', job['leasehold:error'] or '',
+    more.worker or '', more.token or '', more.started or '', more.ended or '', more.expires or '', more.group or '',
+  }
+end
+
+-- The values of a record, in this order.
+local KEPT = {
+  'state', 'leasehold:lane', 'data', 'queuedAt', 'timeout', 'maxAttempts', 'leasehold:own', 'failures', 'crashes', 'worker', 'token',
+  'started', 'ended', 'expires', 'wire', 'leasehold:error',
+}
+
+local function kept_of(id)
+  local text = call('HGET', key('kept'), id)
+  if not text then return nil end
+  local values, job = cmsgpack.unpack(text), {}
+  for n, field in ipairs(KEPT) do job[field] = values[n] ~= '' and values[n] or nil end
+  return job
+end
+
+local function keep(id, job)
+  local values = {}
+  for n, field in ipairs(KEPT) do values[n] = job[field] or '' end
+  call('HSET', key('kept'), id, cmsgpack.pack(values))
+end
+
+-- The same fields of a record.
+local function kept_row(id, job)
+  job.deliveries = job.failures + job.crashes
+  return row_of(job.state, id, job, nil, 0, job)
+end
+
+-- Forget a record. Where jobs are kept, that of the original clients goes with it.
+local function forget_kept(id, job)
+  call('HDEL', key('kept'), id)
+  call('ZREM', key(job.state), id)
+  if job.wire then
+    call('DEL', job_key(id))
+    call('LREM', wire(job.wire .. ':' .. job['leasehold:lane']), 0, id)
+  end
+end
+
+-- Remove a job from the wire as the original does when it ends: forget it, or keep it with the time.
+local function end_on_wire(config, time, id, lane, kind)
+  if config.keep == 0 then
+    call('DEL', job_key(id))
+    return
+  end
+  call('HSET', job_key(id), kind .. 'At', time)
+  if kind ~= 'delete' then call('RPUSH', wire(kind .. ':' .. lane), id) end
+  if kind == 'delete' then call('HSET', job_key(id), 'deletedAt', time) end
+end
+
+-- Keep the record of a job that failed, broke or was cancelled, whole. `how`: a name of WIRE_ENDS. `who`: worker, token, started.
+local function end_badly(config, time, how, id, job, lane, failures, body, who)
+  local state = how == 'invalid' and 'broken' or how
+  local kept = {
+    state = state, data = job.data, queuedAt = job.queuedAt, timeout = job.timeout, maxAttempts = job.maxAttempts,
+    ['leasehold:own'] = job['leasehold:own'], ['leasehold:lane'] = lane, ['leasehold:error'] = body, failures = failures,
+    crashes = job.crashes, worker = who and who.worker, token = who and who.token, started = who and who.started,
+    ended = digits(time), expires = digits(time + config.failed_ttl), wire = config.keep == 1 and WIRE_ENDS[how] or nil,
+  }
+  keep(id, kept)
+  call('ZADD', key(state), time + config.failed_ttl, id)
+  count(state)
+  end_on_wire(config, time, id, lane, WIRE_ENDS[how])
+  local over = call('ZCARD', key(state)) - config.failed_max
+  for _, oldest in ipairs(over > 0 and call('ZRANGE', key(state), 0, over - 1) or {}) do
+    forget_kept(oldest, kept_of(oldest))
+    count('trimmed_' .. state)
+  end
+end
+
+-- The lane in which a job waits or is active; `waits` or `active`. Of a job that an original client enqueued, it is searched for.
+local function find_job(id, job)
+  local lanes = job['leasehold:lane'] and { job['leasehold:lane'] } or call('SRANDMEMBER', wire('active'), @LANES_MOST@)
+  for _, lane in ipairs(lanes) do
+    if lengths_of(lane) then
+      if call('LPOS', queue_key(lane), id) then return lane, 'waits' end
+      if call('LPOS', active_key(lane), id) then return lane, 'active' end
+    end
+  end
+end
+
+-- Whether an original client runs the job, by its own fields: it writes both times with its clock.
+local function runs_elsewhere(job)
+  return job.workerId and (tonumber(job.attemptAt) or 0) > (tonumber(job.errorAt) or 0)
+end

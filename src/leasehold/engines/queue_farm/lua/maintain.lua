@@ -1,0 +1,43 @@
+-- maintain: take back the batches of dead workers, prune records, and open lanes whose task a worker offers now.
+-- KEYS[1] prefix
+-- ARGV config limit meta_ttl_ms task...
+-- Returns: {reclaimed, pruned, unparked, 1 when there is more}
+-- Invariant: at most `limit` of each, but whole batches. Sending it again is harmless by nature.
+--@include begin find silence
+local config, limit, meta_ttl_ms = cjson.decode(ARGV[1]), tonumber(ARGV[2]), ARGV[3]
+allow_when_full()
+check_types()
+local time = clock()
+local amnesty, before = note_activity(config, time)
+if not amnesty then return newer_layout_error() end
+local reclaimed, _, rest = reap(config, time, amnesty, before, limit)
+find_news(config, time)
+local pruned = 0
+for _, state in ipairs({ 'failed', 'broken', 'cancelled' }) do
+  for _, id in ipairs(call('ZRANGEBYSCORE', key(state), '-inf', time, 'LIMIT', 0, limit - pruned)) do
+    forget_kept(id, kept_of(id))
+    count('trimmed_' .. state)
+    pruned = pruned + 1
+  end
+end
+local offered, unparked = {}, 0
+for i = 4, #ARGV do offered['task ' .. ARGV[i]] = true end
+local parked = call('HGETALL', key('parked'))
+for i = 1, #parked, 2 do
+  if offered[parked[i + 1]] and unparked < limit then
+    call('HDEL', key('parked'), parked[i])
+    place(config, time, parked[i])
+    unparked = unparked + 1
+  end
+end
+-- Lanes that original clients emptied.
+local gone = call('SDIFF', key('known'), wire('active'))
+for n = 1, math.min(#gone, limit) do
+  if not call('HGET', key('claims'), gone[n]) then place(config, time, gone[n]) end
+end
+if call('EXISTS', key('known'), key('kept')) > 0 then
+  call('PERSIST', key('meta'))
+else
+  call('PEXPIRE', key('meta'), meta_ttl_ms)
+end
+return { reclaimed, pruned, unparked, (rest or pruned == limit) and 1 or 0 }

@@ -1,0 +1,54 @@
+"""How jobs and outcomes are written for the scripts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from leasehold.core.errors import InvalidArgument
+from leasehold.core.job import Dropped, Lease, NewJob
+from leasehold.core.outcome import Outcome
+from leasehold.engines.kit.chunks import Part
+from leasehold.engines.kit.encoding import RAW, as_bytes
+from leasehold.engines.kit.outcomes import encode_outcome
+from leasehold.engines.queue_farm.keys import check_lane
+from leasehold.engines.queue_farm.records import numbers_of, write_data
+
+NAME: Final = "queue-farm"
+DELETED: Final = "deleted"
+RETRY_LIMIT: Final = "retry-limit"
+REASONS: Final = {
+    DELETED: "it was deleted, or has no data",
+    RETRY_LIMIT: "it was started as often as it may be; see the failed jobs",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class FarmDropped(Dropped):
+    """A job that a claim ended. `kind`: `DELETED` or `RETRY_LIMIT`."""
+
+    lane: str = ""
+    kind: str = ""
+
+
+def new_part(position: int, job: NewJob) -> Part:
+    """id lane data timeout maxAttempts own, as lua/enqueue.lua takes them."""
+    lane = check_lane(job.shape.lane)
+    if job.shape.lane_limit != 1:
+        raise InvalidArgument(
+            f"A lane of queue-farm runs one batch at a time; lane_limit must be 1, not {job.shape.lane_limit}."
+        )
+    data = write_data(job)
+    return Part(position, (as_bytes(job.id), as_bytes(lane), data, *numbers_of(job)), len(data))
+
+
+def outcome_part(position: int, lease: Lease, outcome: Outcome) -> Part:
+    """id token kind ms body, as lua/settle.lua takes them."""
+    kind, ms, body = encode_outcome(outcome)
+    if kind == "c":
+        ms, body = 0, b""  # no result has a place here
+    elif kind == "u":
+        body = as_bytes(lease.record.task or RAW)
+    args = (as_bytes(lease.record.id), lease.token, kind, ms, body)
+    size = len(body) + (len(lease.record.payload) if kind in "fbx" else 0)
+    return Part(position, args, size, group=lease.group)

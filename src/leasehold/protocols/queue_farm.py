@@ -1,0 +1,97 @@
+"""The wire protocol of queue-farm, as a value for `Leasehold(protocol=...)`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from leasehold.core.engine import FullEngine, Timing
+from leasehold.core.errors import invalid
+from leasehold.core.names import shown
+from leasehold.protocols.spec import EngineSpec, ProtocolEntry, Rights, Words
+
+if TYPE_CHECKING:
+    from leasehold.engines.queue_farm import QueueFarmEngine
+    from leasehold.engines.queue_farm.config import QueueFarmConfig
+    from leasehold.protocols.spec import Settings
+
+QUEUE_FARM: Final = "queue-farm"
+
+
+@dataclass(frozen=True, slots=True)
+class QueueFarm:
+    """The protocol of queue-farm, which has a client for Node.
+
+        Leasehold(protocol=QueueFarm(namespace="queue-farm"))
+
+    The namespace is one queue of Leasehold, `default`. A queue of the original clients is a lane of it, which each job
+    names: `task.using(lane="user:42")`. Jobs of a lane run strictly in order; what the format cannot hold (a delay,
+    priorities, unique jobs, results) is refused with `UnsupportedFeature`. `delete_jobs`: as `deleteJobs` of the
+    original, which is the same for all workers of a namespace; False keeps the jobs that ended. `config` has the
+    numbers of the engine. Raises `InvalidArgument` for a namespace that cannot be used.
+    """
+
+    namespace: str = QUEUE_FARM
+    delete_jobs: bool = True
+    config: QueueFarmConfig | None = None
+
+    def __post_init__(self) -> None:
+        from leasehold.engines.queue_farm.keys import check_namespace
+
+        check_namespace(self.namespace)
+        if not isinstance(self.delete_jobs, bool):
+            raise invalid("delete_jobs", "True or False", shown(self.delete_jobs))
+
+    @property
+    def text(self) -> str:
+        """The protocol as the setting writes it, without `delete_jobs` and `config`."""
+        return f"{QUEUE_FARM}:{self.namespace}"
+
+    def engine(self, settings: Settings) -> FullEngine:
+        from leasehold.engines.queue_farm import QueueFarmEngine
+        from leasehold.engines.queue_farm.config import QueueFarmConfig
+
+        config = self.config or QueueFarmConfig(delete_jobs=self.delete_jobs)
+        return QueueFarmEngine(self.namespace, replace(config, delete_jobs=config.delete_jobs and self.delete_jobs))
+
+
+# The functions import the engine: a keeper starts soon, and needs one engine only.
+
+
+def _parse(argument: str | None) -> QueueFarm | None:
+    return QueueFarm(argument) if argument else None
+
+
+def _describe(engine: QueueFarmEngine) -> EngineSpec:
+    return {"namespace": engine.namespace, "config": asdict(engine.config), "manager": engine.manager}
+
+
+def _rebuild(spec: Mapping[str, Any]) -> QueueFarmEngine:
+    from leasehold.engines.queue_farm import QueueFarmEngine
+    from leasehold.engines.queue_farm.config import QueueFarmConfig
+
+    config = {**spec["config"], "timing": Timing(**spec["config"]["timing"])}
+    return QueueFarmEngine(spec["namespace"], QueueFarmConfig(**config), spec["manager"])
+
+
+def _rights(engine: QueueFarmEngine) -> Rights:
+    from leasehold.engines.queue_farm.rights import rules_of
+
+    rules = rules_of(engine.namespace)
+    return Rights(rules.needed(), rules.missing)
+
+
+ENTRY: Final = ProtocolEntry(
+    QUEUE_FARM,
+    Words(
+        f"{QUEUE_FARM}:NAMESPACE",
+        f"{QUEUE_FARM}:{QUEUE_FARM}",
+        "for many queues, each in order, that its clients share",
+        "with what other clients call their namespace",
+    ),
+    _parse,
+    _describe,
+    _rebuild,
+    _rights,
+)
