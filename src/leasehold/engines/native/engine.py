@@ -21,7 +21,7 @@ from leasehold.engines.native.control import NativeController
 from leasehold.engines.native.inspect import NativeInspector
 from leasehold.engines.native.keys import namespace_prefix, queue_prefix
 from leasehold.engines.native.records import read_record, write_progress
-from leasehold.engines.native.scripts import IMPORT, LAYOUT, SCRIPTS
+from leasehold.engines.native.scripts import IMPORTS, LAYOUT, SCRIPTS
 from leasehold.engines.native.wire import (
     TOO_LONG,
     enqueue_script,
@@ -68,18 +68,19 @@ class NativeEngine(ScriptedEngine, NativeInspector, NativeController):
         """Add the jobs of a move to one queue, once for each name of a move: see `engines.kit.moving`."""
         queue = jobs[0].queue
         yield from self._register(queue)
-        args = tuple(arg for position, job in enumerate(jobs) for arg in new_part(position, job).args)
-        added = _added((yield from _with_room(queue, _one(self._import(queue, name, len(jobs), args)))))
+        parts = [new_part(position, job) for position, job in enumerate(jobs)]
+        call = self._import(enqueue_script(parts), queue, name, len(jobs), *args_of(parts))
+        added = _added((yield from _with_room(queue, _one(call))))
         if added is None:
             raise QueueFull(f"Another run of the migration found queue {queue!r} full.")
         return added
 
     def end_import(self, queue: str, name: str) -> Steps[list[bool] | None]:
         """Give up a move, unless its jobs were added: see `engines.kit.moving`."""
-        return _added((yield self._import(queue, name, 0, ())))
+        return _added((yield self._import("enqueue", queue, name, 0)))
 
-    def _import(self, queue: str, name: str, room: int, args: tuple[Arg, ...]) -> Invoke:
-        return Invoke(IMPORT, (self.prefix(queue),), (f"move-{name}", 1, room, *args))
+    def _import(self, script: str, queue: str, name: str, room: int, *args: Arg) -> Invoke:
+        return Invoke(IMPORTS[script], (self.prefix(queue),), (f"move-{name}", 1, room, *args))
 
     def _lease(self, worker: str, queue: str, row: list[Any], alone_ms: int) -> Lease:
         id, data, token, failures, crashes = row
