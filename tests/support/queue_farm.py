@@ -100,7 +100,7 @@ def timeless(found: Dump) -> Dump:
 
 _OURS: Final = frozenset(
     {b"ready", b"known", b"claims", b"held", b"foreign", b"parked", b"holders", b"suspects", b"meta", b"done", b"kept"}
-    | {b"failed", b"broken", b"cancelled", b"wake"}
+    | {b"failed", b"broken", b"cancelled", b"wake", b"moving"}
 )
 
 

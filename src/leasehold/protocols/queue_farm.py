@@ -7,11 +7,13 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from leasehold.core.engine import FullEngine, Timing
-from leasehold.core.errors import invalid
+from leasehold.core.errors import UnsupportedFeature, invalid
 from leasehold.core.names import shown
-from leasehold.protocols.spec import EngineSpec, ProtocolEntry, Rights, Words
+from leasehold.core.steps import Steps
+from leasehold.protocols.spec import EngineSpec, Migration, ProtocolEntry, Rights, Words
 
 if TYPE_CHECKING:
+    from leasehold.engines.kit.extras import Moved
     from leasehold.engines.queue_farm import QueueFarmEngine
     from leasehold.engines.queue_farm.config import QueueFarmConfig
     from leasehold.protocols.spec import Settings
@@ -82,6 +84,19 @@ def _rights(engine: QueueFarmEngine) -> Rights:
     return Rights(rules.needed(), rules.missing)
 
 
+def _migration(engine: QueueFarmEngine) -> Migration:
+    from leasehold.engines.kit.moving import Importer, move_page
+    from leasehold.engines.queue_farm.migrate import Exporter
+    from leasehold.engines.queue_farm.rights import rules_of
+
+    def page(queue: str, target: FullEngine, to: str, limit: int) -> Steps[Moved]:
+        if not isinstance(target, Importer):
+            raise UnsupportedFeature(f"Jobs of {QUEUE_FARM} cannot be moved to the protocol {target.name!r}.")
+        return move_page(Exporter(engine), queue, target, to, limit)
+
+    return Migration(page, lambda queue: rules_of(engine.namespace).missing())
+
+
 ENTRY: Final = ProtocolEntry(
     QUEUE_FARM,
     Words(
@@ -94,4 +109,5 @@ ENTRY: Final = ProtocolEntry(
     _describe,
     _rebuild,
     _rights,
+    migration=_migration,
 )

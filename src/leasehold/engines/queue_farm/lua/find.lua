@@ -5,7 +5,9 @@
 -- Invariant: a lane that may run gets a turn, and one waiting worker a wake-up. Sending it again is harmless by nature.
 --@include begin find
 local config = cjson.decode(ARGV[1])
-allow_when_full()
-check_types()
-find_news(config, (clock()))
+local time = clock()
+if may_look(config, time) then
+  allow_when_full()
+  find_news(config, time)
+end
 return 1

@@ -22,13 +22,19 @@ local function recheck(config, time, lane, text)
   place(config, time, lane)
 end
 
--- Compare the index with the wire, once in `config.find` ms for all workers together.
-local function find_news(config, time)
+-- Whether it is time to look again, for all workers together.
+local function may_look(config, time)
   local last = tonumber(call('HGET', key('meta'), 'found') or 0)
-  if time >= last and time - last < config.find then return end
-  local news = call('SDIFF', wire('active'), key('known'))
-  local foreign = call('HLEN', key('foreign'))
-  if #news > 0 or foreign > 0 then call('HSET', key('meta'), 'found', time) end
+  return time < last or time - last >= config.find
+end
+
+-- Compare the index with the wire.
+local function find_news(config, time)
+  if not may_look(config, time) then return end
+  call('HSET', key('meta'), 'found', time)
+  local news, foreign = call('SDIFF', wire('active'), key('known')), call('HLEN', key('foreign'))
+  if #news == 0 and foreign == 0 then return end
+  check_types()
   for n = 1, math.min(#news, @NEWS_MOST@) do place(config, time, news[n]) end
   if foreign == 0 then return end
   -- The lanes of originals in pages: each call continues where the one before ended.
