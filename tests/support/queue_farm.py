@@ -23,7 +23,7 @@ redis.call('DEL', 'nothing') -- so that it runs at the memory limit as well
 local prefix, ms = KEYS[1], tonumber(ARGV[1])
 local function key(suffix) return prefix .. ':' .. suffix end
 local function text(number) return string.format('%.0f', number) end
-for _, zset in ipairs({ 'holders', 'suspects', 'failed', 'broken', 'cancelled' }) do
+for _, zset in ipairs({ 'holders', 'suspects', 'failed', 'broken', 'cancelled', 'dropped' }) do
   for _, member in ipairs(redis.call('ZRANGE', key(zset), 0, -1)) do redis.call('ZINCRBY', key(zset), -ms, member) end
 end
 for _, field in ipairs({ 'seen', 'amnesty', 'before', 'found', 'hold' }) do
@@ -79,7 +79,7 @@ def dump(server: RedisServer) -> Dump:
     return {name: key.value for name, key in keyspace.keys(server).items() if b":done:" not in name}
 
 
-_CLOCKS: Final = frozenset({b"seen", b"amnesty", b"before", b"found", b"cursor"})
+_CLOCKS: Final = frozenset({b"seen", b"amnesty", b"before", b"found", b"originals", b"cursor"})
 
 
 def timeless(found: Dump) -> Dump:
@@ -100,7 +100,7 @@ def timeless(found: Dump) -> Dump:
 
 _OURS: Final = frozenset(
     {b"ready", b"known", b"claims", b"held", b"foreign", b"parked", b"holders", b"suspects", b"meta", b"done", b"kept"}
-    | {b"failed", b"broken", b"cancelled", b"wake", b"moving"}
+    | {b"failed", b"broken", b"cancelled", b"wake", b"moving", b"dropped"}
 )
 
 

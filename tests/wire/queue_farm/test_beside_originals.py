@@ -9,7 +9,7 @@ from leasehold.core.job import NewJob, State
 from leasehold.core.outcome import Completed, Failed, Released, Retried
 from leasehold.core.shape import LaneState, Shape
 from leasehold.engines.queue_farm import QueueFarmEngine
-from leasehold.engines.queue_farm.config import FIND_MS
+from leasehold.engines.queue_farm.config import DROPPED_MS, FIND_MS
 from leasehold.engines.queue_farm.wire import DELETED, RETRY_LIMIT, FarmDropped
 from tests.support.engines import GRACE_MS, LEASE_MS
 from tests.support.world import BOOM, World
@@ -35,7 +35,27 @@ def test_a_job_of_an_original_producer_is_run_and_leaves_no_key(world: World, or
     assert (record.id, record.payload, record.timeout_ms, record.retries) == (id, b'{"to": "me"}', 1_000, 4)
     assert record.shape == Shape(lane="L")
     world.finish(lease)
+    world.pass_time(DROPPED_MS)
+    world.maintain()
     assert not [name for name in world.dump() if not name.endswith((b":meta", b":queues"))]
+
+
+@pytest.mark.parametrize("leaves", ["a time", "jobs"])
+def test_what_an_original_writes_to_a_lane_that_is_gone_is_repaired(
+    world: World, original: Original, leaves: str
+) -> None:
+    id = original.push("L")
+    world.pass_time(FIND_MS + 1)
+    world.finish(world.take_one())
+    if leaves == "a time":
+        original.fetch("L")
+    else:
+        id = original.push("L")
+        world.command("SREM", f"{BASE}:active", "L")
+    world.pass_time(DROPPED_MS)
+    world.maintain()
+    world.audit()
+    assert world.drain() == ([] if leaves == "a time" else [id])
 
 
 def test_a_waiting_worker_is_woken_for_a_job_of_an_original_producer(world: World, original: Original) -> None:

@@ -25,6 +25,8 @@ FOREIGN_BATCH: Final = 1_000
 """Jobs of an original worker's batch whose timeouts are added up."""
 DROPS_MOST: Final = 20
 """Deleted jobs at the front of a lane that one claim removes, beyond those that it takes."""
+DROPPED_MS: Final = 10 * limits.SECOND
+"""How long after its last job a lane is looked at again, where there are original clients."""
 LANES_MOST: Final = 10_000
 """Lanes that are counted, and searched for a job whose lane is not known."""
 

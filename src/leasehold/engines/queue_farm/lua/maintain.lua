@@ -35,9 +35,10 @@ local gone = call('SDIFF', key('known'), wire('active'))
 for n = 1, math.min(#gone, limit) do
   if not call('HGET', key('claims'), gone[n]) then place(config, time, gone[n]) end
 end
+local swept = sweep_dropped(config, time, limit)
 if call('EXISTS', key('known'), key('kept')) > 0 then
   call('PERSIST', key('meta'))
 else
   call('PEXPIRE', key('meta'), meta_ttl_ms)
 end
-return { reclaimed, pruned, unparked, (rest or pruned == limit) and 1 or 0 }
+return { reclaimed, pruned, unparked, (rest or pruned == limit or swept == limit) and 1 or 0 }

@@ -32,8 +32,10 @@ local function add_turn(lane, front)
   wake_one()
 end
 
--- Forget a lane without jobs, in the same step for all clients.
-local function drop_lane(lane)
+-- Forget a lane without jobs, in the same step for all clients. An original worker may be about to fetch from it, so it is looked
+-- at again: see lib find.
+local function drop_lane(time, lane)
+  if call('HEXISTS', key('meta'), 'originals') == 1 then call('ZADD', key('dropped'), time, lane) end
   call('SREM', wire('active'), lane)
   call('SREM', key('known'), lane)
   call('ZREM', key('ready'), lane)
@@ -63,7 +65,7 @@ local function place(config, time, lane, front)
     return false
   end
   if waiting + active == 0 then
-    drop_lane(lane)
+    drop_lane(time, lane)
     return false
   end
   call('SADD', wire('active'), lane)

@@ -28,6 +28,20 @@ local function may_look(config, time)
   return time < last or time - last >= config.find
 end
 
+-- Look again at lanes that were dropped: an original worker that polled one late has written its fetchAt, and one that failed late
+-- has returned its jobs without an entry in `active`. Answers how many.
+local function sweep_dropped(config, time, limit)
+  local lanes = call('ZRANGEBYSCORE', key('dropped'), '-inf', time - @DROPPED_MS@, 'LIMIT', 0, limit)
+  for _, lane in ipairs(lanes) do
+    call('ZREM', key('dropped'), lane)
+    local waiting, active = lengths_of(lane)
+    if call('SISMEMBER', key('known'), lane) == 0 and waiting then
+      if waiting + active > 0 then place(config, time, lane) else call('DEL', fetch_key(lane)) end
+    end
+  end
+  return #lanes
+end
+
 -- Compare the index with the wire.
 local function find_news(config, time)
   if not may_look(config, time) then return end
@@ -35,6 +49,7 @@ local function find_news(config, time)
   local news, foreign = call('SDIFF', wire('active'), key('known')), call('HLEN', key('foreign'))
   if #news == 0 and foreign == 0 then return end
   check_types()
+  call('HSET', key('meta'), 'originals', time)
   for n = 1, math.min(#news, @NEWS_MOST@) do place(config, time, news[n]) end
   if foreign == 0 then return end
   -- The lanes of originals in pages: each call continues where the one before ended.

@@ -4,7 +4,7 @@ local function check_types()
   call('SCARD', key('known'))
   call('LLEN', key('wake'))
   for _, suffix in ipairs({ 'meta', 'claims', 'foreign', 'parked', 'kept' }) do call('HLEN', key(suffix)) end
-  for _, suffix in ipairs({ 'ready', 'holders', 'suspects', 'failed', 'broken', 'cancelled' }) do
+  for _, suffix in ipairs({ 'ready', 'holders', 'suspects', 'dropped', 'failed', 'broken', 'cancelled' }) do
     call('ZCARD', key(suffix))
   end
 end
