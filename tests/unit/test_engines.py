@@ -127,7 +127,6 @@ def test_what_a_protocol_lacks_is_refused_by_name():
         (Feature.TIMEOUT, NewJob("q", "a", b"", timeout_ms=0)),
         (Feature.RETRIES, NewJob("q", "a", b"", retries=0)),
         (Feature.LANES, NewJob("q", "a", b"", shape=Shape("L"))),
-        (Feature.LANE_POLICIES, NewJob("q", "a", b"", shape=Shape(lane_limit=2))),
         (Feature.PRIORITIES, NewJob("q", "a", b"", shape=Shape(priority=1))),
         (Feature.UNIQUE, NewJob("q", "a", b"", shape=Shape(unique=UniqueRule("a:0")))),
         (Feature.PERSISTENT, NewJob("q", "a", b"", shape=Shape(persistent=True))),
