@@ -127,6 +127,7 @@ def test_what_a_protocol_lacks_is_refused_by_name():
         (Feature.TIMEOUT, NewJob("q", "a", b"", timeout_ms=0)),
         (Feature.RETRIES, NewJob("q", "a", b"", retries=0)),
         (Feature.LANES, NewJob("q", "a", b"", shape=Shape("L"))),
+        (Feature.LANE_POLICIES, NewJob("q", "a", b"", shape=Shape(lane_limit=2))),
         (Feature.PRIORITIES, NewJob("q", "a", b"", shape=Shape(priority=1))),
         (Feature.UNIQUE, NewJob("q", "a", b"", shape=Shape(unique=UniqueRule("a:0")))),
         (Feature.PERSISTENT, NewJob("q", "a", b"", shape=Shape(persistent=True))),
@@ -134,10 +135,6 @@ def test_what_a_protocol_lacks_is_refused_by_name():
         check_job("old", set(Feature) - {feature}, job)
         with pytest.raises(UnsupportedFeature, match=f"'old' does not support {NAMES[feature]} .feature '{feature}'"):
             check_job("old", {feature}, job)
-    limited = NewJob("q", "a", b"", shape=Shape(lane_limit=2))
-    for feature in (Feature.LANES, Feature.LANE_POLICIES):
-        with pytest.raises(UnsupportedFeature, match=f"feature '{feature}'"):
-            check_job("old", {feature}, limited)
     keyed = NewJob("q", "a", b"", shape=Shape(unique=UniqueRule("k:mine")))
     with pytest.raises(UnsupportedFeature, match="feature 'unique_keys'"):
         check_job("old", {Feature.UNIQUE_KEYS}, keyed)
