@@ -41,7 +41,7 @@ def test_the_time_of_the_enqueue_is_kept(world: World) -> None:
     assert view.started_ms >= view.enqueued_ms
 
 
-@pytest.mark.needs(Feature.IDS)
+@pytest.mark.needs(Feature.OWN_ID)
 def test_answers_come_in_the_order_of_the_jobs_over_several_queues(world: World) -> None:
     world.put("b1", queue="b")
     jobs = [NewJob("a", "a1", b""), NewJob("b", "b1", b""), NewJob("c", "c1", b""), NewJob("b", "b2", b"")]

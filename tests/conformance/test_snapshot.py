@@ -22,6 +22,7 @@ from tests.support.world import BOOM, World
 
 SNAPSHOTS: Final = Path(__file__).parent / "snapshots"
 _MASKS: Final = (
+    (r"\d{4}-\d\d-\d\dT[\d:.]+Z", "<time>"),
     (r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "<uuid>"),
     (r"(?<!\d)\d{19}(?!\d)", "<ns>"),
     (r"(?<!\d)\d{16}(?!\d)", "<token>"),

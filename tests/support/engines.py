@@ -8,6 +8,8 @@ from types import ModuleType
 from typing import Any, Final
 
 from leasehold.core.engine import Feature, Timing, Trait
+from leasehold.engines.hworker import scripts as hworker_scripts
+from leasehold.engines.hworker.config import HworkerConfig
 from leasehold.engines.kit.config import FAILED_MAX, FAILED_TTL_MS, EngineConfig
 from leasehold.engines.native import NativeEngine
 from leasehold.engines.native import scripts as native_scripts
@@ -22,7 +24,7 @@ from leasehold.engines.worqr import WorqrEngine
 from leasehold.engines.worqr import scripts as worqr_scripts
 from leasehold.engines.worqr.config import WorqrConfig
 from leasehold.testing.server import RedisServer
-from tests.support import native, queue_farm, redis_work_queue, worqr
+from tests.support import hworker, native, queue_farm, redis_work_queue, worqr
 from tests.support.sixth import SixthEngine
 from tests.support.sixth import looking as sixth
 from tests.support.sixth import scripts as sixth_scripts
@@ -192,6 +194,36 @@ QUEUE_FARM: Final = Entry(
 )
 
 
+def _hworker(namespace: str, options: Options) -> hworker.Pools:
+    config = HworkerConfig(
+        timing=options.timing,
+        outage_ms=options.outage_ms,
+        amnesty_ms=options.amnesty_ms,
+        max_crashes=options.max_crashes,
+        alone_after_crashes=options.alone_after_crashes,
+        failed_ttl_ms=options.failed_ttl_ms,
+        failed_max=options.failed_max,
+        failed_queue_size=options.failed_max,
+    )
+    return hworker.Pools(namespace, config)
+
+
+HWORKER: Final = Entry(
+    "hworker",
+    hworker.Pools.features,
+    hworker.Pools.traits,
+    _hworker,
+    hworker.pass_time,
+    hworker.audit,
+    hworker.dump,
+    hworker.timeless,
+    hworker.spoil,
+    hworker.set_layout,
+    "call",
+    hworker_scripts,
+)
+
+
 def _worqr(namespace: str, options: Options) -> WorqrEngine:
     config = WorqrConfig(
         timing=options.timing,
@@ -220,4 +252,4 @@ WORQR: Final = Entry(
     "call",
     worqr_scripts,
 )
-ENTRIES: Final = (NATIVE, REDIS_WORK_QUEUE, SIXTH, QUEUE_FARM, WORQR)
+ENTRIES: Final = (NATIVE, REDIS_WORK_QUEUE, SIXTH, HWORKER, QUEUE_FARM, WORQR)

@@ -68,6 +68,8 @@ class World:
     # What producers and workers do.
 
     def put(self, *ids: str, queue: str = "q", payload: bytes = b"p", **options: Any) -> list[bool]:
+        if Feature.OWN_ID not in self.engine.features:
+            options.pop("own_id", None)
         jobs = [NewJob(queue, id, payload, **options) for id in ids]
         return [answer.created for answer in self.enqueue(jobs)]
 

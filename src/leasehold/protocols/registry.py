@@ -7,10 +7,10 @@ from typing import Final
 from leasehold.core import names
 from leasehold.core.engine import FullEngine
 from leasehold.core.errors import InvalidArgument, UnsupportedFeature, invalid
-from leasehold.protocols import native, queue_farm, redis_work_queue, worqr
+from leasehold.protocols import hworker, native, queue_farm, redis_work_queue, worqr
 from leasehold.protocols.spec import EngineSpec, ProtocolEntry, Rights, WireProtocol
 
-ENTRIES: Final = (native.ENTRY, redis_work_queue.ENTRY, queue_farm.ENTRY, worqr.ENTRY)
+ENTRIES: Final = (native.ENTRY, redis_work_queue.ENTRY, hworker.ENTRY, queue_farm.ENTRY, worqr.ENTRY)
 """A new protocol is named here. The first one is the default."""
 DEFAULT: Final = ENTRIES[0].name
 _BY_NAME: Final = {entry.name: entry for entry in ENTRIES}

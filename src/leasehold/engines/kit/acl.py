@@ -51,12 +51,13 @@ return denied
 class Place:
     """Keys of an engine: the pattern that an ACL grants, and one key of it that no queue has.
 
-    `channels`: pub/sub channels have such names, too.
+    `channels`: pub/sub channels have such names, too. `used`: the probe is a key of a queue; no command is tried on it.
     """
 
     pattern: str
     probe: str
     channels: bool = False
+    used: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +92,7 @@ class Rules:
                     return ("+eval", "+evalsha")
                 keys.append(f"~{place.pattern}")
             else:
-                own = own or place
+                own = own or (None if place.used else place)
         if own is None:
             return tuple(keys)
         commands = yield from _denied(own.probe, (*map(_with_key, self.commands), *self.no_key))

@@ -1,0 +1,118 @@
+"""The engine for the wire format of hworker: what producers and workers need. A transition is one script."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar
+
+from leasehold.core import limits
+from leasehold.core.engine import Feature, Maintained, Trait
+from leasehold.core.job import Dropped, Enqueued, Lease, NewJob
+from leasehold.core.outcome import Outcome
+from leasehold.core.steps import Arg, Command, Steps
+from leasehold.core.waiting import Lead
+from leasehold.engines.hworker.config import HworkerConfig
+from leasehold.engines.hworker.control import HworkerController
+from leasehold.engines.hworker.inspect import NAME
+from leasehold.engines.hworker.keys import DEFAULT_QUEUE, JOBS, OURS, check_name, other_queue
+from leasehold.engines.hworker.records import read_job, write_job
+from leasehold.engines.hworker.rights import rules_of
+from leasehold.engines.hworker.scripts import LAYOUT, SCRIPTS
+from leasehold.engines.kit.acl import Rules
+from leasehold.engines.kit.chunks import Part, args_of
+from leasehold.engines.kit.config import META_TTL_MS
+from leasehold.engines.kit.encoding import RAW, as_bytes
+from leasehold.engines.kit.engine import ScriptedEngine
+from leasehold.engines.kit.outcomes import encode_outcome
+from leasehold.engines.kit.unsupported import Unsupported
+
+
+class HworkerEngine(ScriptedEngine, HworkerController, Unsupported):
+    """A pool that workers of hworker share: engine, inspector and controller.
+
+        engine = HworkerEngine("printer")
+        driver.run(engine.enqueue([NewJob("default", id, b'{"page":1}')]))       # hworker-jobs-printer
+
+    Raises `InvalidArgument` for a name that no pool can have.
+    """
+
+    name: ClassVar[str] = NAME
+    features: ClassVar[frozenset[Feature]] = frozenset(
+        {
+            Feature.IDS,
+            Feature.TASKS,
+            Feature.TIMEOUT,
+            Feature.RETRIES,
+            Feature.COUNTS,
+            Feature.RECORDS,
+            Feature.UNROUTABLE,
+            Feature.EXTEND,
+        }
+    )
+    traits: ClassVar[frozenset[Trait]] = frozenset(
+        {Trait.KEPT_WAKE, Trait.PUBLIC_KEYS, Trait.RETRY_DELAY, Trait.SUSPECTS, Trait.UNLANED}
+    )
+    scripts = SCRIPTS
+    layout = LAYOUT
+
+    def __init__(self, pool: str, config: HworkerConfig | None = None) -> None:
+        self.pool = check_name(pool)
+        self.config = config or HworkerConfig()
+        super().__init__(self.config.timing, self.config.as_argument())
+
+    def pool_of(self, queue: str) -> str:
+        """The name of the pool, as originals know it. Raises `InvalidArgument` for a queue other than `default`."""
+        if queue != DEFAULT_QUEUE:
+            raise other_queue(queue, self.pool)
+        return self.pool
+
+    def prefix(self, queue: str) -> str:
+        """The beginning of the keys of Leasehold. The scripts make those of the originals of it."""
+        return f"{OURS}{self.pool_of(queue)}"
+
+    def shared(self) -> str:
+        return f"{OURS}{self.pool}"
+
+    @staticmethod
+    def _new_part(position: int, job: NewJob) -> Part:
+        data = write_job(job.id, job)
+        return Part(position, (data,), len(data))
+
+    def _add(self, jobs: Sequence[NewJob], queue: str, chunk: list[Part], room: int) -> Steps[Iterable[Enqueued]]:
+        yield from self._act("enqueue", queue, *args_of(chunk))
+        return [Enqueued(jobs[part.position].id, True) for part in chunk]
+
+    def _lease(self, worker: str, queue: str, row: list[Any], alone_ms: int) -> Lease:
+        id, data, token, failures, crashes = row
+        return Lease(worker, int(token), read_job(queue, id, data), failures, crashes, alone_ms)
+
+    def _dropped(self, queue: str, entry: bytes) -> Dropped:
+        return Dropped(queue, entry.decode(), "an idle worker of hworker wrote it, and its monitor took it for a job")
+
+    @staticmethod
+    def _outcome_part(position: int, lease: Lease, outcome: Outcome) -> Part:
+        """id token kind ms task body, as lua/settle.lua takes them."""
+        kind, ms, body = encode_outcome(outcome)
+        task = lease.record.task or RAW if kind == "u" else ""
+        body = b"" if kind == "c" else body  # no result has a place here
+        return Part(position, (as_bytes(lease.record.id), lease.token, kind, ms, task, body), len(body))
+
+    def wait(self, worker: str, queues: Sequence[str], timeout_ms: int) -> Lead:
+        """Take a job out of the list, and claim it: workers of the original ask every 10 ms. See decision 0021."""
+        queue = queues[0]
+        block_ms = max(limits.MIN_WAIT_MS, min(timeout_ms, self.timing.lease_ms // 2))
+        jobs, taken = f"{JOBS}{self.pool_of(queue)}", f"{self.prefix(queue)}:taken"
+        words = ("BLMOVE", jobs, taken, "RIGHT", "LEFT", f"{block_ms / limits.SECOND:.3f}")
+        return Lead(Command(words, block_ms=block_ms), queue)
+
+    def _tidy(self, queue: str, tasks: Sequence[str], limit: int) -> Steps[Maintained]:
+        args: tuple[Arg, ...] = (self._config, limit, META_TTL_MS, *tasks)
+        promoted, reclaimed, pruned, unparked, more = yield from self._ask("maintain", queue, *args)
+        return Maintained(promoted, reclaimed, pruned, unparked, more == 1)
+
+    def rules(self) -> Rules:
+        """The rights that this engine needs of a user of Redis."""
+        return rules_of(self.pool)
+
+    def result_channel(self, queue: str, id: str) -> str:
+        return f"{self.shared()}:ended:{id}"

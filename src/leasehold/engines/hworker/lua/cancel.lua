@@ -1,0 +1,23 @@
+-- cancel: end a job that waits, or is kept for later, in `cancelled`.
+-- KEYS[1] prefix
+-- ARGV session number config id body bytes
+-- `bytes`: of a job that waits, or ''.
+-- Returns: 1, or 0 when there is no such job, or it runs
+-- Invariant: a cancelled job is in no place of the originals.
+--@include view remember
+local session, number, id, body, data = ARGV[1], ARGV[2], ARGV[4], ARGV[5], ARGV[6]
+local config = cjson.decode(ARGV[3])
+--@include transition
+local time = clock()
+local job, answer = job_of(id), '0'
+if job and (job.s == 'unroutable' or job.s == 'scheduled' and is_in_progress(job)) then
+  remove(id, job)
+  finish(config, time, id, job, 'cancelled', body)
+  answer = '1'
+elseif not job and data ~= '' and id_of(data) == id and call('LREM', waiting, -1, data) == 1 then
+  local counts = counts_of(id)
+  call('HDEL', key('attempts'), id)
+  finish(config, time, id, { d = data, w = '', n = 0, t = time, k = '', f = counts.f, c = counts.c, u = counts.u }, 'cancelled', body)
+  answer = '1'
+end
+return remember(session, number, answer)

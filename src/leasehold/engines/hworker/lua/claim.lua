@@ -1,0 +1,156 @@
+-- claim: take up to `limit` jobs from the right end of the list for a worker.
+-- KEYS[1] prefix
+-- ARGV session number config worker limit lease_ms kind alone of_lane
+-- `kind`: how many jobs the worker runs at one time, or h, a lease by hand. `alone`: whether the worker could run a job alone:
+-- now, beside (suspects that have run for long), soon, or no. `of_lane` is not used.
+-- Returns: {ms until more is due or -1, {id, bytes, token, failures, crashes}..., {dropped entry...}, how}. `how` above 0: the job
+-- runs alone, and the worker claims nothing beside it for `how` ms; -1: a job waits until this worker can run it alone; else 0.
+-- Invariant: a claimed job is in `progress` and in no list. `progress` has no bytes for two jobs: a copy of a job that is in
+-- progress, or kept beside, gets an id of its own. Else one entry would stand for both, and the end of one would lose the other.
+--@include duework remember claimed suspects
+local session, number, worker, limit = ARGV[1], ARGV[2], ARGV[4], tonumber(ARGV[5])
+local config, lease_ms, kind, alone = cjson.decode(ARGV[3]), tonumber(ARGV[6]), ARGV[7], ARGV[8]
+local by_hand = tonumber(kind) == nil
+local held_key = key('held:' .. worker)
+allow_when_full()
+local again = recall(session, number)
+if again then
+  return claimed_before(again, function(id, token)
+    local job = job_of(id)
+    local held = job and job.s == 'active' and digits(job.n) == token and is_in_progress(job)
+    if not held then return nil end
+    return { id, job.d, token, job.f, job.c }, claim_window(job.k)
+  end)
+end
+check_types()
+local time, micros = clock()
+local _, _, next_ms, rest = run_due(config, time, math.max(@TEND_LIMIT@, limit))
+if newer_layout then return newer_layout_error() end
+limit = math.min(limit, @MAX_HELD@ - call('ZCARD', held_key))
+if call('ZCARD', key('holders')) >= @MAX_HOLDERS@ and not call('ZSCORE', key('holders'), worker) then
+  return redis.error_reply('LHHOLDERS @MAX_HOLDERS@ workers hold jobs of this queue: that is the limit')
+end
+-- Dead workers still hold earlier jobs than those that came back: the next calls release them.
+if rest then limit = 0 end
+
+local rows, answer, dropped, deferred, lonely, passed = {}, {}, {}, {}, {}, {}
+local how, bytes, looked, company, first = 0, 0, 0, nil, nil
+local tried = call('EXISTS', key('attempts')) == 1
+local passing = not by_hand and call('GET', key('passing:' .. worker))
+local DEFERRED_MOST, PASSED_MOST = 100, 50
+
+-- Where a job goes that was running when `doubtful` workers died. Answers the list of those that stay: `deferred` when enough of
+-- them are held together, `lonely` for one that runs alone and cannot here, or not yet. Else nil, for one that runs alone with
+-- the kind of its claim. When this worker gets ready for a lonely one, it claims nothing else in this call.
+local function list_of_suspect(doubtful)
+  if by_hand or doubtful < config.isolate then return nil end
+  company = company or company_of(config, time, held_claims(worker))
+  if doubtful < config.alone then
+    local worst = math.max(company.worst, doubtful)
+    if company.count >= most_together(tonumber(kind), worst) then return deferred end
+    company.count, company.worst = company.count + 1, worst
+    return nil
+  end
+  if (alone == 'now' or alone == 'beside') and #rows == 0 and not company.young then
+    how = window_of(config, doubtful)
+    return nil, (alone == 'now' and not company.doubtful and 'x' or 'y') .. digits(how)
+  end
+  if alone ~= 'no' and reserve(time, worker) then how = -1 end
+  return lonely
+end
+
+-- Whether this worker has passed on raw jobs that it has no handler for, and this is another one.
+local function is_passed_by(data) return passing and not string.find(data, '"leasehold":', 1, true) end
+
+-- The job under an id that no other job has. Nil: it has to wait until a job with these bytes, which are no pair, has ended.
+local function unmistakable(data, id, token)
+  local other = job_of(id)
+  if other and (other.s == 'failed' or other.s == 'broken') then
+    forget(id, other)
+    other = nil
+  end
+  if not other and call('HEXISTS', progress, data) == 0 then return data, id end
+  local renewed = renamed(data, session .. digits(token))
+  return renewed, renewed and id_of(renewed)
+end
+
+local function hold(data, id, token, counts, own_kind)
+  local job = {
+    s = 'active', d = data, w = worker, n = token, t = time, k = own_kind or kind, v = stamp(micros, token),
+    f = counts.f, c = counts.c, u = counts.u, e = counts.e,
+  }
+  call('HSET', progress, data, job.v)
+  save(id, job)
+  call('ZADD', held_key, token, id)
+  local text = digits(token)
+  rows[#rows + 1] = { id, data, text, job.f, job.c }
+  answer[#answer + 1], answer[#answer + 2] = id, text
+  if own_kind then note_alone(time, how, worker, text, id) end
+end
+
+-- Decide about the job that was taken out of the list.
+local function take(data)
+  if data == 'false' then
+    dropped[#dropped + 1] = data -- the original's idle worker and its monitor make it
+    return
+  end
+  local id = id_of(data)
+  local counts = tried and counts_of(id) or { f = 0, c = 0, u = 0 }
+  local list, own_kind
+  if is_passed_by(data) then
+    list = passed
+  else
+    list, own_kind = list_of_suspect(counts.u)
+  end
+  if list then
+    list[#list + 1] = data
+    return
+  end
+  first = first or next_tokens(micros, @MAX_HELD@)
+  local token = first + #rows
+  local own, own_id = unmistakable(data, id, token)
+  if not own then
+    deferred[#deferred + 1] = data
+    return
+  end
+  if tried then call('HDEL', key('attempts'), id) end
+  hold(own, own_id, token, counts, own_kind)
+end
+
+local waited = call('LLEN', taken)
+while #rows < limit and how == 0 and looked < limit + @MAX_LOOK@ and #passed < PASSED_MOST do
+  local source = waited > 0 and taken or waiting
+  local data = call('LINDEX', source, -1)
+  if not data or #rows > 0 and bytes + #data > @CLAIM_BYTES@ then break end
+  looked, bytes, waited = looked + 1, bytes + #data, waited - 1
+  call('RPOP', source)
+  take(data)
+end
+
+-- The worker claims again at once until it has looked through the whole list once since its last job ended. Then it waits.
+local further = #passed == 0
+if #passed > 0 then
+  call('LPUSH', waiting, unpack(passed))
+  local since = tonumber(passing) + #passed
+  call('SET', key('passing:' .. worker), since, 'KEEPTTL')
+  further = since < call('LLEN', waiting)
+end
+-- Suspects stay first, in their order: a worker that gets ready for one must find it. But many must not hide the other jobs.
+if #deferred > DEFERRED_MOST then
+  call('LPUSH', waiting, unpack(deferred))
+else
+  for n = #deferred, 1, -1 do call('RPUSH', waiting, deferred[n]) end
+end
+for n = #lonely, 1, -1 do
+  call(n > 1 and #lonely > DEFERRED_MOST and 'LPUSH' or 'RPUSH', waiting, lonely[n])
+end
+if #rows > 0 then
+  call('ZADD', key('holders'), time + lease_ms, worker)
+  call('ZREM', key('suspects'), worker)
+end
+if limit > 0 and #rows < limit and #deferred + #lonely == 0 and looked > 0 and further and call('EXISTS', waiting) == 1 then
+  next_ms = 0
+end
+if #dropped > 0 then call('HINCRBY', key('meta'), 'phantoms', #dropped) end
+remember(session, number, cmsgpack.pack(answer))
+return { next_ms, rows, dropped, how }

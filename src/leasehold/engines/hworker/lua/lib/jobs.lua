@@ -1,0 +1,124 @@
+-- lib jobs: what is kept beside the wire. `jobs` has one record for each job that Leasehold holds or keeps, by its id:
+-- s state; d the bytes; w worker; n token; t time of the claim; k kind of the claim; v the time that `progress` has for it;
+-- f failures; c crashes; u doubtful crashes; e last error; ended, expires, task.
+--@include types stamps
+local COUNTS_MOST, ID_MOST = 10000, 255
+local PAIR = '^(%s*%[%s*")([^"\\%c]+)("%s*,.*)$'
+
+-- The id of a job: the first member of the pair. Bytes that are no such pair are named by their hash.
+local function id_of(data)
+  local _, id = string.match(data, PAIR)
+  return id and #id <= ID_MOST and id or redis.sha1hex(data)
+end
+
+-- The same job with an id of its own. Nil for bytes that are no pair.
+local function renamed(data, salt)
+  local head, _, rest = string.match(data, PAIR)
+  if not head then return nil end
+  local hex = redis.sha1hex(salt .. ' ' .. data)
+  return head .. table.concat({
+    string.sub(hex, 1, 8), string.sub(hex, 9, 12), '4' .. string.sub(hex, 13, 15), 'a' .. string.sub(hex, 16, 18),
+    string.sub(hex, 19, 30),
+  }, '-') .. rest
+end
+
+local function job_of(id)
+  local text = call('HGET', key('jobs'), id)
+  return text and cmsgpack.unpack(text)
+end
+
+local function save(id, job) call('HSET', key('jobs'), id, cmsgpack.pack(job)) end
+
+-- Whether `progress` still has a job as Leasehold wrote it. If not, another client took it or finished it.
+local function is_in_progress(job) return call('HGET', progress, job.d) == job.v end
+
+-- Waiting jobs have no record. What is known of their attempts is in `attempts`.
+local function keep_counts(id, job)
+  if job.f + job.c == 0 and not job.e then return end
+  -- An original may finish such a job, and leave its counts behind.
+  if call('HLEN', key('attempts')) >= COUNTS_MOST then call('HDEL', key('attempts'), call('HRANDFIELD', key('attempts'))) end
+  call('HSET', key('attempts'), id, cmsgpack.pack({ f = job.f, c = job.c, u = job.u, e = job.e }))
+  call('PEXPIRE', key('attempts'), @META_TTL_MS@)
+end
+
+local function counts_of(id)
+  local text = call('HGET', key('attempts'), id)
+  return text and cmsgpack.unpack(text) or { f = 0, c = 0, u = 0 }
+end
+
+-- Forget a record, and nothing that originals know.
+local function forget(id, job)
+  call('HDEL', key('jobs'), id)
+  if job.s == 'unroutable' then
+    call('ZREM', key('unroutable:' .. job.task), id)
+    if call('EXISTS', key('unroutable:' .. job.task)) == 0 then call('SREM', key('unroutable'), job.task) end
+  elseif job.s == 'active' then
+    call('ZREM', key('held:' .. job.w), id)
+  else
+    call('ZREM', key(job.s), id)
+  end
+end
+
+-- Remove a job from its place, also from that of the originals.
+local function remove(id, job)
+  if job.s == 'active' or job.s == 'scheduled' then
+    if is_in_progress(job) then call('HDEL', progress, job.d) end
+  elseif job.s == 'failed' then
+    call('LREM', failed_list, -1, job.d)
+  elseif job.s == 'broken' then
+    call('HDEL', broken_hash, job.d)
+  end
+  forget(id, job)
+end
+
+-- Whether a record still has its place on the wire: originals trim and remove failed and broken jobs.
+local function is_there(job)
+  if job.s == 'failed' then return call('LPOS', failed_list, job.d) ~= false end
+  if job.s == 'broken' then return call('HEXISTS', broken_hash, job.d) == 1 end
+  return job.s ~= 'scheduled' and job.s ~= 'active' or is_in_progress(job)
+end
+
+-- The first of `count` tokens in a row: higher than all before.
+local function next_tokens(micros, count)
+  local first = math.max(micros, tonumber(call('HGET', key('meta'), 'token') or 0) + 1)
+  call('HSET', key('meta'), 'token', digits(first + count))
+  return first
+end
+
+local function most_of(config, state) return state == 'failed' and config.failed_list or config.failed_max end
+
+local function prune(config, state, time, limit)
+  local old = call('ZRANGEBYSCORE', key(state), '-inf', time, 'LIMIT', 0, limit)
+  local over = call('ZCARD', key(state)) - #old - most_of(config, state)
+  if over > 0 and #old < limit then
+    for _, id in ipairs(call('ZRANGE', key(state), #old, #old + math.min(over, limit - #old) - 1)) do old[#old + 1] = id end
+  end
+  for _, id in ipairs(old) do
+    local job = job_of(id)
+    if job then remove(id, job) else call('ZREM', key(state), id) end
+  end
+  if #old > 0 then call('HINCRBY', key('meta'), 'trimmed_' .. state, #old) end
+  return #old
+end
+
+-- Note the record of a job that has ended otherwise than well, and is where originals keep such jobs. Of those that end at the same
+-- time `part`, below 1, gives the order.
+local function note_end(config, id, job, state, time, part)
+  job.s, job.ended, job.expires = state, time, time + config.failed_ttl
+  save(id, job)
+  call('ZADD', key(state), string.format('%.17g', job.expires + part), id)
+end
+
+-- End a job, whose place is free already, in failed, broken or cancelled.
+local function finish(config, time, id, job, state, body)
+  job.e, job.v = body, nil
+  if state == 'failed' then
+    call('LPUSH', failed_list, job.d)
+    call('LTRIM', failed_list, 0, config.failed_list - 1)
+  elseif state == 'broken' then
+    call('HSET', broken_hash, job.d, stamp(time * 1000, 0))
+  end
+  note_end(config, id, job, state, time, 0)
+  call('HINCRBY', key('meta'), state, 1)
+  prune(config, state, time, 100)
+end

@@ -1,0 +1,30 @@
+-- purge: remove jobs of one state that is not `ready` or `active`, or cancel them.
+-- KEYS[1] prefix
+-- ARGV session number config state body
+-- `body`: of the record of a cancelled job; '' removes.
+-- Returns: `1 ` when there are more, else `0 `, and how many were taken
+-- Invariant: at most MAX_BATCH in one call.
+--@include view remember
+local session, number, state, body = ARGV[1], ARGV[2], ARGV[4], ARGV[5]
+local config = cjson.decode(ARGV[3])
+--@include transition
+local time = clock()
+local left, count, sets = @MAX_BATCH@, 0, { key(state) }
+if state == 'failed' or state == 'broken' then adopt(config, time) end
+if state == 'unroutable' then
+  sets = {}
+  for _, task in ipairs(call('SMEMBERS', key('unroutable'))) do sets[#sets + 1] = key('unroutable:' .. task) end
+end
+for _, set in ipairs(sets) do
+  for _, id in ipairs(left > 0 and call('ZRANGE', set, 0, left - 1) or {}) do
+    local job = job_of(id)
+    if not job then
+      call('ZREM', set, id)
+    else
+      remove(id, job)
+      if body ~= '' then finish(config, time, id, job, 'cancelled', body) end
+    end
+    left, count = left - 1, count + 1
+  end
+end
+return remember(session, number, (left == 0 and '1 ' or '0 ') .. count)

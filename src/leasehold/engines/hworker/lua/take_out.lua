@@ -1,0 +1,25 @@
+-- take_out: remove jobs from the right end of the list, or cancel them.
+-- KEYS[1] prefix
+-- ARGV session number config limit body
+-- `body`: of the records of cancelled jobs; '' removes.
+-- Returns: `1 ` when there are more, else `0 `, and how many were taken
+-- Invariant: at most `limit` in one call.
+--@include view remember
+local session, number, limit, body = ARGV[1], ARGV[2], tonumber(ARGV[4]), ARGV[5]
+local config = cjson.decode(ARGV[3])
+--@include transition
+local time = clock()
+local count = 0
+while count < limit do
+  local data = call('RPOP', waiting)
+  if not data then break end
+  local id = id_of(data)
+  local counts = counts_of(id)
+  call('HDEL', key('attempts'), id)
+  if body ~= '' then
+    if job_of(id) then id = redis.sha1hex(data) end
+    finish(config, time, id, { d = data, w = '', n = 0, t = time, k = '', f = counts.f, c = counts.c, u = counts.u }, 'cancelled', body)
+  end
+  count = count + 1
+end
+return remember(session, number, (count == limit and '1 ' or '0 ') .. count)

@@ -1,0 +1,100 @@
+"""The wire protocol of hworker, as a value for `Leasehold(protocol=...)`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from leasehold.core import limits, names
+from leasehold.core.engine import FullEngine, Timing
+from leasehold.protocols.spec import EngineSpec, ProtocolEntry, Rights, Words
+
+if TYPE_CHECKING:
+    from leasehold.engines.hworker import HworkerEngine
+    from leasehold.engines.hworker.config import HworkerConfig
+    from leasehold.protocols.spec import Settings
+
+HWORKER: Final = "hworker"
+TIMEOUT_S: Final = 120.0
+FAILED_QUEUE_SIZE: Final = 1_000
+MOST_FAILED: Final = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Hworker:
+    """The protocol of hworker, a queue for Haskell.
+
+        Leasehold(protocol=Hworker(name="printer"))
+
+    `name`: the pool, which has one queue, `default`. Payloads are JSON. `timeout`: how many seconds a job of another
+    client may be in progress before it runs again. `failed_queue_size`: how many failed jobs the pool keeps. Give both
+    the values of the other clients. What a job cannot hold (an id of your own, a delay, lanes, priorities, results,
+    unique keys) is refused with `UnsupportedFeature`. `config` has the other numbers of the engine. Raises
+    `InvalidArgument` for a name that no pool can have, and for numbers out of range.
+    """
+
+    name: str
+    timeout: float = TIMEOUT_S
+    failed_queue_size: int = FAILED_QUEUE_SIZE
+    config: HworkerConfig | None = None
+
+    def __post_init__(self) -> None:
+        from leasehold.engines.hworker.keys import check_name
+
+        check_name(self.name)
+        names.duration_ms(self.timeout, "timeout", least_ms=limits.SECOND, most_ms=limits.DAY)
+        names.count(self.failed_queue_size, "failed_queue_size", least=1, most=MOST_FAILED)
+
+    @property
+    def text(self) -> str:
+        """The protocol as the setting writes it, without the numbers."""
+        return f"{HWORKER}:{self.name}"
+
+    def engine(self, settings: Settings) -> FullEngine:
+        from leasehold.engines.hworker import HworkerEngine
+        from leasehold.engines.hworker.config import HworkerConfig
+
+        timeout_ms = round(self.timeout * limits.SECOND)
+        config = self.config or HworkerConfig()
+        config = replace(config, timeout_ms=timeout_ms, failed_queue_size=self.failed_queue_size)
+        return HworkerEngine(self.name, config)
+
+
+# The functions import the engine: a keeper starts soon, and needs one engine only.
+
+
+def _parse(argument: str | None) -> Hworker | None:
+    return Hworker(argument) if argument else None
+
+
+def _describe(engine: HworkerEngine) -> EngineSpec:
+    return {"pool": engine.pool, "config": asdict(engine.config)}
+
+
+def _rebuild(spec: Mapping[str, Any]) -> HworkerEngine:
+    from leasehold.engines.hworker import HworkerEngine
+    from leasehold.engines.hworker.config import HworkerConfig
+
+    config = {**spec["config"], "timing": Timing(**spec["config"]["timing"])}
+    return HworkerEngine(spec["pool"], HworkerConfig(**config))
+
+
+def _rights(engine: HworkerEngine) -> Rights:
+    rules = engine.rules()
+    return Rights(rules.needed(), rules.missing)
+
+
+ENTRY: Final = ProtocolEntry(
+    HWORKER,
+    Words(
+        f"{HWORKER}:NAME",
+        f"{HWORKER}:printer",
+        "for a pool that its workers share",
+        "with the name of the pool",
+    ),
+    _parse,
+    _describe,
+    _rebuild,
+    _rights,
+)
