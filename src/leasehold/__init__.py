@@ -74,6 +74,7 @@ if TYPE_CHECKING:
     from leasehold.core.signals import Fail as Fail
     from leasehold.core.signals import JobCancelled as JobCancelled
     from leasehold.core.signals import Retry as Retry
+    from leasehold.protocols.hworker import Hworker as Hworker
     from leasehold.protocols.native import Native as Native
     from leasehold.protocols.redis_work_queue import RedisWorkQueue as RedisWorkQueue
     from leasehold.protocols.worqr import Worqr as Worqr
@@ -109,6 +110,7 @@ _HOMES = {
         "CancelAnswer CancelCount Conflict LaneFailure LanePage LaneState LaneView Progress QueueSettings Shape"
     ),
     "core.signals": "Fail JobCancelled Retry",
+    "protocols.hworker": "Hworker",
     "protocols.native": "Native",
     "protocols.redis_work_queue": "RedisWorkQueue",
     "protocols.worqr": "Worqr",

@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from leasehold.core import limits, names
 from leasehold.core.engine import FullEngine, Timing
-from leasehold.protocols.spec import EngineSpec, ProtocolEntry, Rights, Words
+from leasehold.core.errors import UnsupportedFeature
+from leasehold.core.steps import Steps
+from leasehold.protocols.spec import EngineSpec, Migration, ProtocolEntry, Rights, Words
 
 if TYPE_CHECKING:
     from leasehold.engines.hworker import HworkerEngine
     from leasehold.engines.hworker.config import HworkerConfig
+    from leasehold.engines.kit.extras import Moved
     from leasehold.protocols.spec import Settings
 
 HWORKER: Final = "hworker"
@@ -85,6 +88,18 @@ def _rights(engine: HworkerEngine) -> Rights:
     return Rights(rules.needed(), rules.missing)
 
 
+def _migration(engine: HworkerEngine) -> Migration:
+    from leasehold.engines.hworker.migrate import Exporter
+    from leasehold.engines.kit.moving import Importer, move_page
+
+    def page(queue: str, target: FullEngine, to: str, limit: int) -> Steps[Moved]:
+        if not isinstance(target, Importer):
+            raise UnsupportedFeature(f"Jobs of {HWORKER} cannot be moved to the protocol {target.name!r}.")
+        return move_page(Exporter(engine), queue, target, to, limit)
+
+    return Migration(page, lambda queue: _rights(engine).missing())
+
+
 ENTRY: Final = ProtocolEntry(
     HWORKER,
     Words(
@@ -97,4 +112,5 @@ ENTRY: Final = ProtocolEntry(
     _describe,
     _rebuild,
     _rights,
+    migration=_migration,
 )

@@ -2,29 +2,48 @@
 --@include jobs
 local ADOPT_MOST = 1000
 
-local function adopt_one(config, time, data, state, part)
+-- The id of the record of a failed or broken job, and whether there is one.
+local function record_of(data, state)
   local id = id_of(data)
   local known = job_of(id)
   if known and (known.s ~= state or known.d ~= data) then
     id = redis.sha1hex(data)
     known = job_of(id)
   end
-  if known then return end
+  return id, not not known
+end
+
+local function adopt_one(config, time, id, data, state, score)
   local job = { d = data, w = '', n = 0, t = time, k = '', f = 0, c = 0, u = 0 }
   job.e = cjson.encode({ type = 'Unknown', message = 'It ended at another client, which keeps no reason.', traceback = '' })
-  note_end(config, id, job, state, time, part)
+  note_end(config, id, job, state, score)
+end
+
+-- The list has the newest failed job on the left. A job of another client comes right after the one that failed before it.
+local function adopt_failed(config, time)
+  local found, records, score = call('LRANGE', failed_list, 0, ADOPT_MOST - 1), {}, nil
+  for n = #found, 1, -1 do
+    local id, is_known = record_of(found[n], 'failed')
+    records[n] = { id, is_known and tonumber(call('ZSCORE', key('failed'), id)) }
+    score = score or records[n][2] and records[n][2] - 1
+  end
+  score = score or time + config.failed_ttl
+  for n = #found, 1, -1 do
+    local id, known = unpack(records[n])
+    score = known or score + 1 / 1024
+    if not known then adopt_one(config, time, id, found[n], 'failed', score) end
+  end
 end
 
 -- Look at up to ADOPT_MOST jobs in each of the two places. Of many broken ones each call looks at some.
 local function adopt(config, time)
-  if call('LLEN', failed_list) ~= call('ZCARD', key('failed')) then
-    local found = call('LRANGE', failed_list, 0, ADOPT_MOST - 1)
-    for n = #found, 1, -1 do adopt_one(config, time, found[n], 'failed', (#found - n) / 4096) end
-  end
+  if call('LLEN', failed_list) ~= call('ZCARD', key('failed')) then adopt_failed(config, time) end
   if call('HLEN', broken_hash) ~= call('ZCARD', key('broken')) then
-    local cursor = call('HGET', key('meta'), 'adopting') or '0'
-    local page = call('HSCAN', broken_hash, cursor, 'COUNT', ADOPT_MOST)
+    local page = call('HSCAN', broken_hash, call('HGET', key('meta'), 'adopting') or '0', 'COUNT', ADOPT_MOST)
     call('HSET', key('meta'), 'adopting', page[1])
-    for n = 1, #page[2], 2 do adopt_one(config, time, page[2][n], 'broken', 0) end
+    for n = 1, #page[2], 2 do
+      local id, is_known = record_of(page[2][n], 'broken')
+      if not is_known then adopt_one(config, time, id, page[2][n], 'broken', time + config.failed_ttl) end
+    end
   end
 end

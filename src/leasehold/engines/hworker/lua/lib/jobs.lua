@@ -101,12 +101,12 @@ local function prune(config, state, time, limit)
   return #old
 end
 
--- Note the record of a job that has ended otherwise than well, and is where originals keep such jobs. Of those that end at the same
--- time `part`, below 1, gives the order.
-local function note_end(config, id, job, state, time, part)
-  job.s, job.ended, job.expires = state, time, time + config.failed_ttl
+-- Note the record of a job that has ended otherwise than well, and is where originals keep such jobs. `score`: when it expires,
+-- with a fraction for the order.
+local function note_end(config, id, job, state, score)
+  job.s, job.expires, job.ended = state, math.floor(score), math.floor(score) - config.failed_ttl
   save(id, job)
-  call('ZADD', key(state), string.format('%.17g', job.expires + part), id)
+  call('ZADD', key(state), string.format('%.17g', score), id)
 end
 
 -- End a job, whose place is free already, in failed, broken or cancelled.
@@ -118,7 +118,7 @@ local function finish(config, time, id, job, state, body)
   elseif state == 'broken' then
     call('HSET', broken_hash, job.d, stamp(time * 1000, 0))
   end
-  note_end(config, id, job, state, time, 0)
+  note_end(config, id, job, state, time + config.failed_ttl)
   call('HINCRBY', key('meta'), state, 1)
   prune(config, state, time, 100)
 end

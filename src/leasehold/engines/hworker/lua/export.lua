@@ -1,0 +1,31 @@
+-- export: take the jobs at the right end of the list out of it, for a queue of another protocol.
+-- KEYS[1] prefix
+-- ARGV move to limit bytes
+-- Returns: {how many jobs were taken, name of the move, its destination, ms since it began, {id, bytes}...}
+-- Invariant: a job is in the list or in `moving` (a header, then id and bytes of each), never in both or in none. While `moving`
+-- holds a move, that one is the answer, so sending it again is harmless. At most `bytes` of jobs, but one job at least.
+--@include jobs
+local move, to, limit, bytes = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
+allow_when_full()
+check_types()
+local time = clock()
+if call('EXISTS', key('moving')) == 0 and call('EXISTS', waiting) == 1 then
+  call('RPUSH', key('moving'), cmsgpack.pack({ move, to, time }))
+  local there = {}
+  for n = 0, limit - 1 do
+    local data = call('LINDEX', waiting, -1)
+    if not data or n > 0 and #data > bytes then break end
+    bytes = bytes - #data
+    -- Of two jobs with one id the later one moves under the hash of its bytes and its place.
+    local id = id_of(data)
+    if there[id] or job_of(id) then id = redis.sha1hex(move .. ' ' .. n .. ' ' .. data) end
+    there[id] = true
+    call('HDEL', key('attempts'), id)
+    call('RPUSH', key('moving'), id)
+    call('LMOVE', waiting, key('moving'), 'RIGHT', 'RIGHT')
+  end
+end
+local kept, rows = call('LRANGE', key('moving'), 0, -1), {}
+local header = kept[1] and cmsgpack.unpack(kept[1]) or { '', '', time }
+for i = 2, #kept, 2 do rows[#rows + 1] = { kept[i], kept[i + 1] } end
+return { #rows, header[1], header[2], time - header[3], rows }
