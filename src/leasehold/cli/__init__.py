@@ -34,6 +34,7 @@ COMMANDS: Final = {
     "configure": "Set the maximum length of a queue, and what a failed job does to its lane.",
     "quiet": "Let a worker finish its running jobs and start no others.",
     "clean": "Return the items of dead workers to a queue of redis-work-queue.",
+    "monitor": "Return the jobs of dead workers to their queues, again and again, until a signal stops it.",
     "migrate": "Move waiting jobs from a queue of another protocol to the native one.",
     "check": "Check that Redis is configured safely for jobs, and explain how to fix it.",
     "demo": "See it work: one job per file below DIR, two workers, one of them killed.",

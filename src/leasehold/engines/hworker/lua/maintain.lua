@@ -1,4 +1,4 @@
--- maintain: do the work that is due, put back what other clients left in progress, forget old records, and bring back parked jobs
+-- maintain: do the work that is due, return what other clients left in progress, forget old records, and bring back parked jobs
 -- of the tasks that are offered here.
 -- KEYS[1] prefix
 -- ARGV config limit meta_ttl_ms task...
@@ -13,8 +13,8 @@ local promoted, reclaimed, _, rest = run_due(config, time, limit)
 if newer_layout then return newer_layout_error() end
 -- A wait whose claim was lost, or another worker's that is just about to claim: both find the job in the list.
 for _ = 1, math.min(limit, call('LLEN', taken)) do call('LMOVE', taken, waiting, 'RIGHT', 'RIGHT') end
-local put_back = observe(config, time, limit)
-local pruned, more = 0, promoted >= limit or reclaimed >= limit or put_back >= limit or rest
+local returned = observe(config, time, limit)
+local pruned, more = 0, promoted >= limit or reclaimed >= limit or returned >= limit or rest
 adopt(config, time)
 for _, state in ipairs({ 'failed', 'broken', 'cancelled' }) do
   local gone = prune(config, state, time, limit)
@@ -44,4 +44,4 @@ if call('EXISTS', key('unroutable')) == 1 then
 end
 -- The counters of an unused queue are forgotten in the end.
 call('PEXPIRE', key('meta'), meta_ttl_ms)
-return { promoted, reclaimed + put_back, pruned, unparked, more and 1 or 0 }
+return { promoted, reclaimed + returned, pruned, unparked, more and 1 or 0 }

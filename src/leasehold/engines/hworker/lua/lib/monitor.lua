@@ -3,7 +3,7 @@
 -- through `progress` in pages; `observed` has the entries of the last pass, `observing` those of this one.
 --@include jobs
 
--- Put back what has been in progress for too long. True: it was put back or dropped.
+-- Return a job to the list that has been in progress for too long. True: it was returned, or dropped.
 local function check_entry(config, time, data, value)
   if data == 'false' then
     call('HDEL', progress, data) -- the original's idle worker writes it
@@ -24,7 +24,7 @@ local function check_entry(config, time, data, value)
   return true
 end
 
--- Look at a page. Answers how many were put back.
+-- Look at a page. Answers how many were returned.
 local function observe(config, time, limit)
   if call('EXISTS', progress) == 0 then return 0 end
   local cursor = call('HGET', key('meta'), 'observing') or '0'
