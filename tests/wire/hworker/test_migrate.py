@@ -90,7 +90,7 @@ def test_jobs_that_are_refused_wait_where_they_were(bench: Bench) -> None:
 def test_a_migration_that_dies_at_any_call_goes_on(bench: Bench, k: int, executed: bool) -> None:
     bench.put(*(f"job-{n}" for n in range(5)))
 
-    def crash(number, call, send):  # type: ignore[no-untyped-def]
+    def crash(number, call, send):
         if number < k:
             return send(call)
         if executed:
