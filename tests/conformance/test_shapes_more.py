@@ -14,8 +14,7 @@ from tests.support.stepping import Send, Session, send_with, step
 from tests.support.world import BOOM, World
 
 
-@pytest.mark.needs(Trait.SUSPECTS)
-@pytest.mark.needs(Feature.LANES)
+@pytest.mark.needs(Trait.SUSPECTS, Trait.RETRY_DELAY, Feature.LANES)
 def test_a_batch_ends_before_a_suspect(world: World) -> None:
     world = world.with_options(alone_after_crashes=1, max_crashes=9)
     world.put_in("L", "a", "b", "c")
@@ -34,8 +33,7 @@ def test_a_batch_ends_before_a_suspect(world: World) -> None:
     assert world.drain() == ["c"]
 
 
-@pytest.mark.needs(Trait.SUSPECTS)
-@pytest.mark.needs(Feature.LANES)
+@pytest.mark.needs(Trait.SUSPECTS, Trait.SEPARATE_ENDS, Feature.LANES)
 def test_what_crashed_comes_back_behind_what_came_back_before_it(world: World) -> None:
     world.put_in("L", "a", "b", "c", "d")
     done, again, _ = world.take(3, of_lane=3)

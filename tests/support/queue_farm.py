@@ -29,6 +29,10 @@ end
 for _, field in ipairs({ 'seen', 'amnesty', 'before', 'found', 'hold' }) do
   if redis.call('HEXISTS', key('meta'), field) == 1 then redis.call('HINCRBY', key('meta'), field, -ms) end
 end
+for _, field in ipairs({ 'reserved', 'alone' }) do
+  local till, worker = string.match(redis.call('HGET', key('meta'), field) or '', '^(%d+)( .*)$')
+  if till then redis.call('HSET', key('meta'), field, text(till - ms) .. worker) end
+end
 local kept = redis.call('HGETALL', key('kept'))
 for i = 1, #kept, 2 do
   local job = cmsgpack.unpack(kept[i + 1])

@@ -44,7 +44,7 @@ class QueueFarmEngine(QueueFarmInspector, QueueFarmController, ScriptedEngine, U
         }
     )
     traits: ClassVar[frozenset[Trait]] = frozenset(
-        {Trait.PUBLIC_KEYS, Trait.ENQUEUE_TIME, Trait.GROUPS, Trait.KEPT_WAKE, Trait.SINGLE_WAKE}
+        {Trait.PUBLIC_KEYS, Trait.SUSPECTS, Trait.ENQUEUE_TIME, Trait.GROUPS, Trait.KEPT_WAKE, Trait.SINGLE_WAKE}
     )
     scripts = SCRIPTS
     layout = LAYOUT
@@ -78,7 +78,7 @@ class QueueFarmEngine(QueueFarmInspector, QueueFarmController, ScriptedEngine, U
 
     def _lease(self, worker: str, queue: str, row: list[Any], alone_ms: int) -> Lease:
         failures, crashes, token, group = int(row[3]), int(row[4]), int(row[12]), row[16].decode()
-        return Lease(worker, token, read_record(queue, row), failures, crashes, group=group)
+        return Lease(worker, token, read_record(queue, row), failures, crashes, alone_ms, group)
 
     def _dropped(self, queue: str, entry: list[bytes]) -> Dropped:
         id, lane, kind = map(as_text, entry)

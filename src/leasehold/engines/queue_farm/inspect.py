@@ -12,6 +12,7 @@ from leasehold.core.steps import Command, Steps
 from leasehold.engines.kit.base import Scripted
 from leasehold.engines.kit.encoding import as_bytes, as_text, number_of
 from leasehold.engines.kit.pages import check_page, read_cursor, write_cursor
+from leasehold.engines.queue_farm.config import QueueFarmConfig
 from leasehold.engines.queue_farm.keys import DEFAULT_QUEUE
 from leasehold.engines.queue_farm.records import read_view
 
@@ -30,13 +31,15 @@ class Activity:
 class QueueFarmInspector(Scripted):
     """Reading half of the engine."""
 
+    config: QueueFarmConfig
+
     def activity(self, queue: str = DEFAULT_QUEUE) -> Steps[Activity]:
         """How many lanes have jobs."""
         return Activity(*(yield from self._ask("activity", queue)))
 
     def job(self, queue: str, id: str) -> Steps[JobView | None]:
         row = yield from self._ask("show", queue, as_bytes(id))
-        return read_view(queue, row) if row else None
+        return read_view(queue, row, self.config.alone_from) if row else None
 
     def page(
         self,
@@ -51,7 +54,9 @@ class QueueFarmInspector(Scripted):
         cursor = read_cursor(after, state, lane)
         reply = yield from self._ask("page", queue, state.value, as_bytes(lane or ""), offset, limit, *cursor)
         total, end, rows = reply
-        return Page(tuple(read_view(queue, row) for row in rows), total, write_cursor(end, state, lane))
+        return Page(
+            tuple(read_view(queue, row, self.config.alone_from) for row in rows), total, write_cursor(end, state, lane)
+        )
 
     def lane(self, queue: str, lane: str) -> Steps[LaneView]:
         return _lane([as_bytes(lane), *(yield from self._ask("lane", queue, as_bytes(lane)))])

@@ -16,6 +16,7 @@ from leasehold.core.shape import Shape
 from leasehold.engines.kit.encoding import as_text, number_of, read_error
 from leasehold.engines.kit.envelope import read_record as read_envelope
 from leasehold.engines.kit.envelope import write_data as write_envelope
+from leasehold.engines.kit.suspects import why_it_waits
 from leasehold.engines.queue_farm.config import DEFAULT_ATTEMPTS, DEFAULT_TIMEOUT_MS
 
 _check_json = msgspec.json.Decoder(msgspec.Raw).decode
@@ -70,7 +71,8 @@ def read_record(queue: str, row: list[Any]) -> JobRecord:
     )
 
 
-def read_view(queue: str, row: list[Any]) -> JobView:
+def read_view(queue: str, row: list[Any], alone_from: int) -> JobView:
+    """`alone_from`: from how many crashes on a job runs alone."""
     state, _, _, failures, crashes = row[:5]
     error, worker, token, started, ended, expires = row[10:16]
     record = read_record(queue, row)
@@ -91,6 +93,7 @@ def read_view(queue: str, row: list[Any]) -> JobView:
         error=read_error(error) if error else None,
         shape=record.shape,
         timeout_ms=record.timeout_ms,
+        waits=why_it_waits(int(row[17]), alone_from, as_text(row[18]) or None) if state == b"ready" else None,
     )
 
 

@@ -3,11 +3,12 @@
 -- ARGV
 -- Returns: {scheduled, ready, active, 0, 0, failed, broken, cancelled, {field, value...} of `meta`, ''}
 -- Invariant: changes nothing.
---@include begin farm
+--@include begin company
 local ready, active = 0, 0
 for _, lane in ipairs(call('SRANDMEMBER', wire('active'), @LANES_MOST@)) do
   local waiting, running = lengths_of(lane)
   ready, active = ready + (waiting or 0), active + (running or 0)
 end
 local function kept(state) return call('ZCARD', key(state)) end
-return { 0, ready, active, 0, 0, kept('failed'), kept('broken'), kept('cancelled'), call('HGETALL', key('meta')), '' }
+return { 0, ready, active, 0, 0, kept('failed'), kept('broken'), kept('cancelled'), call('HGETALL', key('meta')),
+  kept_busy(clock()) }

@@ -24,11 +24,14 @@ for i = 5, #ARGV, 5 do
   end
 end
 
+local woken = false
+
 -- End one job of a batch. Answers whether it waits again.
 local function settle_one(lease)
   local kind, who = lease.outcome, { worker = worker, token = lease.token, started = lease.claimed }
   local job = job_of(lease.id)
-  if kind == 'k' then return not count_crash(config, time, lease) end
+  woken = woken or job and job.doubtful >= config.isolate
+  if kind == 'k' then return not count_crash(config, time, lease, 'known') end
   if kind == 'l' or kind == 'u' then
     uncount_attempt(lease.id)
     return true
@@ -77,4 +80,6 @@ for _, leases in ipairs(order) do
   end
 end
 retire(worker)
+-- After the end of a suspect another one may start.
+if woken and call('EXISTS', key('ready')) == 1 then wake_one() end
 return remember(session, number, table.concat(letters))

@@ -1,6 +1,6 @@
 -- lib back: batches that Leasehold workers hold, and how they return to the front of their lanes.
 -- `claims` lane -> token fetchAt claimed size worker, `held:<worker>` id -> token claimed kind attempts place lane
---@include jobs retire
+--@include jobs retire crash
 
 local function lease_of(worker, id)
   local text = call('HGET', key('held:' .. worker), id)
@@ -26,6 +26,12 @@ local function write_fetch(batch, ms)
   batch.fetched = digits(ms)
   call('SET', fetch_key(batch.lane), batch.fetched)
   write_batch(batch)
+end
+
+-- The token under which a worker holds a job; nil when it does not.
+local function token_of(worker, id)
+  local lease = lease_of(worker, id)
+  return lease and lease.token
 end
 
 -- The leases that a worker holds, by lane; those of a lane in the order of the lane.
@@ -82,21 +88,20 @@ local function to_front(lane, ids)
   for n = #ids, 1, -1 do call('RPUSH', queue_key(lane), ids[n]) end
 end
 
--- Count a crash. Answers whether it ended the job.
-local function count_crash(config, time, lease)
+-- Count a crash of a job: see lib crash. Answers whether it ended the job, and its doubtful crashes.
+local function count_crash(config, time, lease, how)
   local job = job_of(lease.id)
   count('crashed')
-  if not job then return false end
-  job.crashes = job.crashes + 1
-  if job.crashes < config.max_crashes then
-    call('HSET', job_key(lease.id), 'leasehold:crashes', job.crashes)
-    return false
+  if not job then return false, 0 end
+  job.crashes, job.doubtful = job.crashes + 1, job.doubtful + (is_own(how) and 0 or 1)
+  if not is_limit(config, how, job.crashes, job.doubtful) then
+    call('HSET', job_key(lease.id), 'leasehold:crashes', job.crashes, 'leasehold:known', job.crashes - job.doubtful)
+    return false, job.doubtful
   end
-  local body = cjson.encode({ type = 'Crashed', message = 'What ran this job died or stalled ' .. job.crashes .. ' times.', traceback = '' })
   local failures = math.max(0, job.deliveries - job.crashes)
   local who = { worker = lease.worker, token = lease.token, started = lease.claimed }
-  end_badly(config, time, 'broken', lease.id, job, lease.lane, failures, body, who)
-  return true
+  end_badly(config, time, 'broken', lease.id, job, lease.lane, failures, crash_body(job.crashes), who)
+  return true, job.doubtful
 end
 
 -- A delivery that did not count: no attempt is left of it.
@@ -104,24 +109,31 @@ local function uncount_attempt(id)
   if call('EXISTS', job_key(id)) == 1 then call('HINCRBY', job_key(id), 'attempts', -1) end
 end
 
--- Release the batch of these leases to the front of its lane, and the lane to the front of the turns. Answers how many jobs.
-local function release(config, time, leases)
+-- Release the batch of these leases to the front of its lane, which has no turn then. Answers how many jobs came back, and whether the
+-- next one of the lane is to run alone. `alone`: beside a job that ran alone no other job is to blame.
+local function release(config, time, leases, alone)
   if not standing(leases) then
     lose(config, time, leases)
     return 0
   end
-  local ids, all = {}, {}
-  for _, lease in ipairs(leases) do
-    all[#all + 1] = lease.id
-    local over = lease.crashed and count_crash(config, time, lease)
-    if not lease.crashed then uncount_attempt(lease.id) end
-    if not over then ids[#ids + 1] = lease.id end
+  local ids, all, is_lonely = {}, {}, false
+  for n, lease in ipairs(leases) do
+    all[n] = lease.id
+    local how, is_over, doubtful = lease.crashed and crash_of(config, time, lease.kind, lease.claimed), false, 0
+    if how and (how ~= 'shared' or not alone) then
+      is_over, doubtful = count_crash(config, time, lease, how)
+    else
+      uncount_attempt(lease.id)
+    end
+    if not is_over then
+      is_lonely = is_lonely or #ids == 0 and doubtful >= config.alone
+      ids[#ids + 1] = lease.id
+    end
   end
   leave_active(leases.lane, all)
   to_front(leases.lane, ids)
   forget_leases(leases)
-  place(config, time, leases.lane, true)
-  return #all
+  return #all, is_lonely
 end
 
 -- Add what a worker holds to `entries`, by lane. With `crashed` the earliest claims count as crashed: as many as can have been running,
@@ -137,15 +149,30 @@ local function collect(entries, worker, crashed)
   end
 end
 
--- Release these batches, the latest claim first, at most @BACK_MOST@ jobs and one batch. Answers how many jobs came back, and whether
--- there are more.
+-- Release these batches, the latest claim first, at most @BACK_MOST@ jobs and one batch. Of the lanes whose next job is to run alone,
+-- the latest claim comes first. Answers how many jobs came back, and whether there are more.
 local function release_claims(config, time, workers, entries)
   table.sort(entries, function(a, b) return tonumber(a.token) > tonumber(b.token) end)
-  local count_back = 0
-  for n, leases in ipairs(entries) do
-    if count_back >= @BACK_MOST@ then return count_back, true end
-    count_back = count_back + release(config, time, leases)
+  local alone, lonely, total, rest = {}, {}, 0, false
+  for _, leases in ipairs(entries) do
+    for _, lease in ipairs(leases) do
+      alone[leases.worker] = alone[leases.worker] or crash_of(config, time, lease.kind, lease.claimed) == 'alone'
+    end
   end
-  for _, worker in ipairs(workers) do retire(worker) end
-  return count_back, false
+  for _, leases in ipairs(entries) do
+    rest = total >= @BACK_MOST@
+    if rest then break end
+    local back, is_lonely = release(config, time, leases, alone[leases.worker])
+    total = total + back
+    if is_lonely then
+      lonely[#lonely + 1] = leases.lane
+    elseif back > 0 then
+      place(config, time, leases.lane, true)
+    end
+  end
+  for n = #lonely, 1, -1 do place(config, time, lonely[n], true) end
+  if not rest then
+    for _, worker in ipairs(workers) do retire(worker) end
+  end
+  return total, rest
 end

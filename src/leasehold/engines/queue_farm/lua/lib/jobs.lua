@@ -2,7 +2,7 @@
 --@include farm
 local FIELDS = {
   'data', 'queuedAt', 'timeout', 'maxAttempts', 'attempts', 'deleteAt', 'deletedAt', 'finishAt', 'workerId', 'attemptAt', 'errorAt',
-  'leasehold:lane', 'leasehold:own', 'leasehold:crashes', 'leasehold:error',
+  'leasehold:lane', 'leasehold:own', 'leasehold:crashes', 'leasehold:known', 'leasehold:error',
 }
 local WIRE_ENDS = { failed = 'maxAttempts', broken = 'maxAttempts', invalid = 'dataInvalidError', cancelled = 'delete' }
 
@@ -16,6 +16,7 @@ local function job_of(id)
   for n, field in ipairs(FIELDS) do job[field] = values[n] or nil end
   if not job.data or job.data == '' or job.deleteAt or job.deletedAt then return nil, job end
   job.crashes = tonumber(job['leasehold:crashes']) or 0
+  job.doubtful = job.crashes - (tonumber(job['leasehold:known']) or 0)
   job.deliveries = tonumber(job.attempts) or 0
   return job
 end
@@ -28,6 +29,7 @@ local function row_of(state, id, job, lane, delivered, more)
     state, id, job.data, tostring(failures), tostring(job.crashes), job.queuedAt or '', job.timeout or '', job.maxAttempts or '',
     job['leasehold:own'] or '', lane or job['leasehold:lane'] or '', job['leasehold:error'] or '',
     more.worker or '', more.token or '', more.started or '', more.ended or '', more.expires or '', more.group or '',
+    tostring(job.doubtful or 0), more.busy or '',
   }
 end
 

@@ -1,0 +1,12 @@
+-- lib holding: what a worker holds.
+--@include back
+
+-- Its leases as claims {claimed, kind, doubtful}.
+local function held_claims(worker)
+  local claims = {}
+  for n, id in ipairs(call('HKEYS', key('held:' .. worker))) do
+    local lease, job = lease_of(worker, id), job_of(id)
+    claims[n] = { lease.claimed, lease.kind, job and job.doubtful or 0 }
+  end
+  return claims
+end
