@@ -58,6 +58,21 @@ def test_what_an_original_writes_to_a_lane_that_is_gone_is_repaired(
     assert world.drain() == ([] if leaves == "a time" else [id])
 
 
+def test_jobs_of_originals_are_shown_before_a_worker_has_seen_them(world: World, original: Original) -> None:
+    ids = {original.push(lane) for lane in "ABC"}
+    world.put_in("D", "d")
+    before = world.dump()
+    shown = [view.id for view in world.run(world.engine.page("q", State.READY, limit=1)).jobs]
+    after = world.run(world.engine.page("q", State.READY, limit=1)).next
+    while after:
+        page = world.run(world.engine.page("q", State.READY, limit=1, after=after))
+        shown, after = shown + [view.id for view in page.jobs], page.next
+    assert (shown[0], set(shown[1:]), len(shown)) == ("d", ids, 4)
+    assert world.counts() == {"ready": 4}
+    assert world.dump() == before
+    assert set(look(world)) == ids | {"d"}
+
+
 def test_a_waiting_worker_is_woken_for_a_job_of_an_original_producer(world: World, original: Original) -> None:
     original.push("L")
     assert world.wait(["q"], 1_000) == "q"

@@ -32,6 +32,14 @@ class QueueFarmInspector(Scripted):
     """Reading half of the engine."""
 
     config: QueueFarmConfig
+    namespace: str
+
+    def queues(self) -> Steps[list[str]]:
+        """`default`, if it has jobs or Leasehold has used it lately. Original clients list none."""
+        found = set((yield from super().queues()))
+        if (yield Command(("EXISTS", f"{self.namespace}:active"))):
+            found.add(DEFAULT_QUEUE)
+        return sorted(found)
 
     def activity(self, queue: str = DEFAULT_QUEUE) -> Steps[Activity]:
         """How many lanes have jobs."""

@@ -18,11 +18,16 @@ if lane ~= '' then
     return { 'lane', digits(total - from - count), '', ids[1] }
   end)
 elseif state == 'ready' then
-  total = call('ZCARD', key('ready'))
-  read_set('ready', key('ready'), false, function(one)
-    local id = lengths_of(one) and call('LINDEX', queue_key(one), -1)
+  local function show_next(one)
+    local _, active = lengths_of(one)
+    local id = active == 0 and call('LINDEX', queue_key(one), -1)
     if id then show(view_of(id, one)) end
-  end)
+  end
+  -- Where no worker has looked yet, the jobs of original producers are in no turn.
+  local news = call('SDIFF', wire('active'), key('known'))
+  total = call('ZCARD', key('ready')) + #news
+  if cursor.place ~= 'unseen' then read_set('ready', key('ready'), false, show_next) end
+  read_sorted('unseen', news, show_next)
 elseif state == 'active' then
   local ids, of = {}, {}
   for _, name in ipairs({ 'claims', 'foreign' }) do
