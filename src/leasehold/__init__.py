@@ -76,6 +76,7 @@ if TYPE_CHECKING:
     from leasehold.core.signals import Retry as Retry
     from leasehold.protocols.hworker import Hworker as Hworker
     from leasehold.protocols.native import Native as Native
+    from leasehold.protocols.queue_farm import QueueFarm as QueueFarm
     from leasehold.protocols.redis_work_queue import RedisWorkQueue as RedisWorkQueue
     from leasehold.protocols.worqr import Worqr as Worqr
     from leasehold.runtime.handlers.middleware import CallNext as CallNext
@@ -112,6 +113,7 @@ _HOMES = {
     "core.signals": "Fail JobCancelled Retry",
     "protocols.hworker": "Hworker",
     "protocols.native": "Native",
+    "protocols.queue_farm": "QueueFarm",
     "protocols.redis_work_queue": "RedisWorkQueue",
     "protocols.worqr": "Worqr",
     "runtime.handlers.middleware": "CallNext CallNextSync",
