@@ -49,6 +49,16 @@ class TestCancel:
             assert messages.get(timeout_s=5) == b"a"
         assert bench.run(bench.engine.cancel_all("q")).requested == 1
 
+    def test_of_identical_tasks_those_that_wait_are_cancelled_one_by_one(self, bench: Bench) -> None:
+        bench.put("a", "a", "a")
+        [lease] = bench.take(1)
+        answers = []
+        for _ in range(3):
+            answers.append(bench.run(bench.engine.cancel("q", name_of(b"a"))))
+            bench.settle(lease)
+        assert answers == [CancelAnswer.REQUESTED, CancelAnswer.CANCELLED, CancelAnswer.CANCELLED]
+        assert bench.run(bench.engine.cancel("q", name_of(b"a"))) is CancelAnswer.NOTHING
+
     def test_of_identical_tasks_one_is_cancelled(self, bench: Bench) -> None:
         bench.put("a", "b", "a")
         assert bench.run(bench.engine.cancel("q", name_of(b"a"))) is CancelAnswer.CANCELLED

@@ -18,6 +18,7 @@ from leasehold.engines.worqr.config import FIND_MOST, FIND_PAGE, WORKERS_MOST, W
 from leasehold.engines.worqr.records import read_view
 
 NAME: Final = "worqr"
+_ENDS: Final = (b"failed", b"broken", b"cancelled")
 _SHA1: Final = re.compile("[0-9a-f]{40}")
 
 
@@ -71,10 +72,13 @@ class WorqrInspector(Scripted):
         return found
 
     def _row(self, queue: str, id: str) -> Steps[list[Any] | None]:
-        """A row of lua/lib/view.lua: of a process or record, or of a task that waits, by the hash of its bytes."""
+        """A row of lua/lib/view.lua: of a process or record, or of a task that waits, by the hash of its bytes.
+
+        Of identical jobs it is one that has not ended, if there is one.
+        """
         name = as_bytes(id)
         row = yield from self._ask("show", queue, name)
-        if row or not _SHA1.fullmatch(id):
+        if (row and row[1] not in _ENDS) or not _SHA1.fullmatch(id):
             return row or None
         start = 0
         while 0 <= start < FIND_MOST:
@@ -83,4 +87,4 @@ class WorqrInspector(Scripted):
                 return found
             start = found
         # It was claimed meanwhile, or an original runs it, if it is not unknown.
-        return (yield from self._ask("running", queue, name)) or None
+        return (yield from self._ask("running", queue, name)) or row or None

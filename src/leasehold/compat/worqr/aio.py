@@ -1,0 +1,279 @@
+"""The client for asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import socket
+import uuid
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack, suppress
+from types import TracebackType
+from typing import Final, NamedTuple, Self
+
+from leasehold.compat.worqr.raw import RawEngine, encoded
+from leasehold.core import limits
+from leasehold.core.errors import InvalidArgument, LeaseholdError
+from leasehold.core.job import Lease, NewJob, WorkerView
+from leasehold.core.outcome import Completed, Outcome, Released
+from leasehold.core.shape import DIGEST, PLAIN, Shape, UniqueRule
+from leasehold.engines.kit.encoding import as_text
+from leasehold.engines.worqr.config import WorqrConfig
+from leasehold.redis.aio import AsyncDriver
+from leasehold.redis.pubsub import AsyncSubscription
+
+Listener = Callable[[str, str], object]
+"""Called with the event and its message: see `AsyncWorqr.on`."""
+_UNIQUE: Final = Shape(unique=UniqueRule(DIGEST))
+_LOOK_S: Final = 5.0
+"""How often a worker looks for work of which no message arrived."""
+_log: Final = logging.getLogger("leasehold")
+
+
+class Process(NamedTuple):
+    """A task that this worker holds."""
+
+    id: str
+    task: str
+
+
+class AsyncWorqr:
+    """The queues of worqr, as a producer and as a worker.
+
+    `worker_timeout`: after how many seconds without a heartbeat originals fail this worker; a Leasehold worker
+    takes its tasks over after 2.6. `worker_cleanup_interval`: how often it looks for dead workers.
+    """
+
+    def __init__(
+        self,
+        url: str = "redis://localhost:6379/0",
+        *,
+        prefix: str = "worqr",
+        worker_id: str | None = None,
+        worker_timeout: float = 3.0,
+        worker_cleanup_interval: float = 10.0,
+    ) -> None:
+        if not 1 <= worker_timeout <= limits.DAY / limits.SECOND:
+            raise InvalidArgument(f"worker_timeout must be 1 to 86,400 seconds, got {worker_timeout}.")
+        self.worker_id = worker_id or str(uuid.uuid4())
+        self._engine = RawEngine(prefix, WorqrConfig(timer_ms=round(worker_timeout * limits.SECOND)))
+        self._driver = AsyncDriver(url)
+        self._cleanup_s = worker_cleanup_interval
+        self._queues: set[str] = set()
+        self._held: dict[str, Lease] = {}
+        self._listeners: dict[str, list[Listener]] = {}
+        self._tasks: list[asyncio.Task[None]] = []
+        self._subscribed: dict[str, tuple[AsyncExitStack, list[asyncio.Task[None]]]] = {}
+        self._started_ms: int | None = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    # Queues.
+
+    async def enqueue(self, queue: str, tasks: str | Sequence[str], unique: bool = False) -> bool:
+        """Add one task or several. `unique`: only one task, unless it waits or runs already. False: it does."""
+        if unique and not isinstance(tasks, str):
+            raise InvalidArgument("unique must be False for a list of tasks. Enqueue each on its own.")
+        shape = _UNIQUE if unique else PLAIN
+        jobs = [NewJob(queue, "", task, shape=shape) for task in encoded(tasks)]
+        return all(answer.created for answer in await self._driver.run(self._engine.enqueue(jobs)))
+
+    async def cancel_tasks(self, queue: str, task: str) -> int:
+        """Remove all equal tasks that wait; workers that run one get the event `cancel`. Answers how many waited."""
+        return await self._driver.run(self._engine.cancel_tasks(queue, *encoded(task)))
+
+    async def delete_queue(self, queue: str) -> int:
+        """Remove all tasks that wait, and their markers."""
+        return await self._driver.run(self._engine.delete_queue(queue))
+
+    async def peek_queue(self, queue: str) -> str | None:
+        """The task that is served next."""
+        task = await self._driver.run(self._engine.peek(queue))
+        return None if task is None else as_text(task)
+
+    async def count_queue(self, queue: str) -> int:
+        return await self._driver.run(self._engine.count(queue))
+
+    async def get_tasks(self, queue: str) -> list[str]:
+        """The tasks that wait, in the order in which they are served."""
+        return [as_text(task) for task in await self._driver.run(self._engine.tasks(queue))]
+
+    async def get_queues(self) -> list[str]:
+        """The queues in which tasks wait."""
+        return await self._driver.run(self._engine.names("queues"))
+
+    async def get_workers(self) -> list[str]:
+        return await self._driver.run(self._engine.members("workers"))
+
+    async def get_working_queues(self, worker: str | None = None) -> list[str]:
+        """The queues that a worker serves; by default this one."""
+        return await self._driver.run(self._engine.members("workingQueues", worker or self.worker_id))
+
+    async def get_matching_processes(self, task: str) -> list[str]:
+        """The processes that run this task, of all workers."""
+        return await self._driver.run(self._engine.matching_processes(*encoded(task)))
+
+    # Workers.
+
+    async def start_worker(self) -> None:
+        """Announce this worker, and keep it and what it holds alive from now on."""
+        if self._started_ms is None:
+            self._started_ms = 0
+            await self._announce()
+            self._tasks = [asyncio.create_task(self._beat()), asyncio.create_task(self._clean())]
+
+    async def start_work(self, queue: str) -> None:
+        """Serve a queue: its events arrive, also `work` for tasks that wait already."""
+        if self._started_ms is None:
+            raise InvalidArgument("start_work: call start_worker first.")
+        self._queues.add(queue)
+        await self._announce()
+        if queue not in self._subscribed:
+            async with AsyncExitStack() as opened:
+                listening = [
+                    (event, await opened.enter_async_context(self._driver.subscribe(channel)))
+                    for channel, event in self._engine.channels(queue).items()
+                ]
+                tasks = [asyncio.create_task(self._listen(queue, event, messages)) for event, messages in listening]
+                self._subscribed[queue] = opened.pop_all(), tasks
+        await self._driver.run(self._engine.start_work(queue))
+
+    async def stop_work(self, queue: str) -> None:
+        """Serve a queue no longer. The tasks of it that this worker holds return to its front."""
+        self._queues.discard(queue)
+        await self._unsubscribe(queue)
+        held = [lease for lease in self._held.values() if lease.record.queue == queue]
+        await self._settle(held, Released())
+        await self._driver.run(self._engine.stop_work(self.worker_id, queue))
+
+    async def dequeue(self, queue: str) -> Process | None:
+        """Take the next task of a queue that this worker serves; None: there is none."""
+        if queue not in self._queues:
+            return None
+        leased = await self._driver.run(self._engine.lease(self.worker_id, [queue], 1))
+        for lease in leased.leases:
+            self._held[lease.record.id] = lease
+            return Process(lease.record.id, as_text(lease.record.payload))
+        return None
+
+    async def stop_process(self, process_id: str) -> bool:
+        """Return the task to the front of its queue. False: this worker does not hold it."""
+        return await self._settle([self._held[process_id]], Released()) if process_id in self._held else False
+
+    async def finish_process(self, process_id: str, result: object = None) -> bool:
+        """Complete a task, and publish its result. False: this worker does not hold it any more."""
+        body = b"" if result is None else json.dumps(result, allow_nan=False).encode()
+        outcome = Completed(body)
+        return await self._settle([self._held[process_id]], outcome) if process_id in self._held else False
+
+    async def fail_worker(self, worker: str | None = None) -> int:
+        """Return the tasks of a worker of Leasehold, and remove the worker; by default this one. Answers how many."""
+        if worker is None or worker == self.worker_id:
+            self._held.clear()
+        return await self._driver.run(self._engine.fail(worker or self.worker_id))
+
+    async def cleanup_workers(self) -> list[str]:
+        """Fail workers without a timer, and return what dead ones left behind."""
+        silent = await self._driver.run(self._engine.silent_workers())
+        for worker in silent:
+            await self.fail_worker(worker)
+        if self._queues:
+            await self._driver.run(self._engine.maintain(sorted(self._queues), []))
+        return silent
+
+    def on(self, queue: str, listener: Listener) -> None:
+        """Call this for each event of a queue that this worker serves.
+
+        | event | message |
+        |---|---|
+        | work | how many tasks came |
+        | done | JSON: workerId, task, perhaps result |
+        | cancel | the task to end |
+        | delete | empty |
+        | lost | the id of a process that another client took away: stop its work |
+        """
+        self._listeners.setdefault(queue, []).append(listener)
+
+    async def close(self) -> None:
+        """Stop the worker: its tasks return, and it is removed. The object cannot be used again."""
+        await _end(self._tasks)
+        for queue in list(self._subscribed):
+            await self._unsubscribe(queue)
+        try:
+            if self._started_ms is not None:
+                await self._driver.run(self._engine.leave(self.worker_id, sorted(self._queues)))
+        finally:
+            await self._driver.close()
+
+    # What runs beside.
+
+    async def _settle(self, leases: Sequence[Lease], outcome: Outcome) -> bool:
+        answers = await self._driver.run(self._engine.settle([(lease, outcome) for lease in leases]))
+        for lease in leases:
+            self._held.pop(lease.record.id, None)
+        return all(answers)
+
+    async def _announce(self) -> None:
+        queues = tuple(sorted(self._queues))
+        view = WorkerView(self.worker_id, queues, socket.gethostname(), os.getpid(), 0, 0, limits.MAX_HELD)
+        await self._driver.run(self._engine.announce(view))
+
+    async def _beat(self) -> None:
+        while True:
+            with suppress(LeaseholdError):  # the next one may get through
+                await self._announce()
+                leases = list(self._held.values())
+                refs = [lease.ref for lease in leases]
+                queues = sorted({lease.record.queue for lease in leases})
+                reply = await self._driver.run(self._engine.heartbeat(self.worker_id, queues, refs))
+                for ref in reply.lost:
+                    if self._held.pop(ref.id, None) is not None:
+                        self._emit(ref.queue, "lost", ref.id)
+                for asked in reply.cancelled:
+                    if asked.ref.id in self._held:
+                        self._emit(asked.ref.queue, "cancel", as_text(self._held[asked.ref.id].record.payload))
+            await asyncio.sleep(self._engine.timing.beat_ms / limits.SECOND)
+
+    async def _clean(self) -> None:
+        while True:
+            await asyncio.sleep(self._cleanup_s)
+            with suppress(LeaseholdError):
+                await self.cleanup_workers()
+
+    async def _listen(self, queue: str, event: str, messages: AsyncSubscription) -> None:
+        while True:
+            message = await messages.get(_LOOK_S)
+            if message is not None:
+                self._emit(queue, event, as_text(message))
+            elif event == "work":
+                with suppress(LeaseholdError):  # a message may have been lost
+                    count = await self.count_queue(queue)
+                    if count:
+                        self._emit(queue, event, str(count))
+
+    async def _unsubscribe(self, queue: str) -> None:
+        opened, tasks = self._subscribed.pop(queue, (AsyncExitStack(), []))
+        await _end(tasks)
+        await opened.aclose()
+
+    def _emit(self, queue: str, event: str, message: str) -> None:
+        for listener in self._listeners.get(queue, ()):
+            try:
+                listener(event, message)
+            except Exception as error:
+                # The message may be a task, which belongs in no log.
+                _log.error("listener_failed queue=%s event=%s error=%s", queue, event, type(error).__name__)
+
+
+async def _end(tasks: Sequence[asyncio.Task[None]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,156 @@
+"""The counterpart of the original's interface, beside the original."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import queue
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from leasehold.compat.worqr import AsyncWorqr, Worqr
+from leasehold.core.errors import InvalidArgument
+from tests.support.waiting import until
+from tests.wire.worqr.bench import Bench
+from tests.wire.worqr.original import R
+
+
+@pytest.fixture
+def start(bench: Bench) -> Iterator[Callable[..., Worqr]]:
+    """Starts clients; workers with `queues`."""
+    started: list[Worqr] = []
+
+    def make(*queues: str, **options: Any) -> Worqr:
+        client = Worqr(bench.server.url, **options)
+        started.append(client)
+        if queues:
+            client.start_worker()
+        for name in queues:
+            client.start_work(name)
+        return client
+
+    yield make
+    for client in started:
+        client.close()
+
+
+def test_producing_and_looking(bench: Bench, start: Callable[..., Worqr]) -> None:
+    worqr = start()
+    assert worqr.enqueue("q", "a")
+    assert worqr.enqueue("q", ["b", "c", "a"])
+    assert worqr.enqueue("r", "only", unique=True)
+    assert not worqr.enqueue("q", "only", unique=True)
+    with pytest.raises(InvalidArgument, match="list of tasks"):
+        worqr.enqueue("q", ["x"], unique=True)
+    assert worqr.get_tasks("q") == ["a", "b", "c", "a"]
+    assert (worqr.peek_queue("q"), worqr.count_queue("q"), worqr.peek_queue("none")) == ("a", 4, None)
+    assert worqr.get_queues() == ["q", "r"]
+    assert worqr.cancel_tasks("q", "a") == 2
+    assert worqr.get_tasks("q") == ["b", "c"]
+    assert worqr.delete_queue("r") == 1
+    assert worqr.enqueue("r", "only", unique=True), "its marker is gone"
+    assert bench.is_marked("only")
+
+
+def test_a_worker_and_its_processes(bench: Bench, start: Callable[..., Worqr]) -> None:
+    original = bench.original("original", "q")
+    worqr = start("q", worker_id="mine")
+    assert worqr.get_workers() == ["mine", "original"]
+    assert worqr.get_working_queues() == worqr.get_working_queues("original") == ["q"]
+    original.enqueue("q", '{"leasehold":1,"task":"t","args":[]}', "b", "c")
+    assert worqr.dequeue("other") is None, "it does not serve this queue"
+    first, second = worqr.dequeue("q"), worqr.dequeue("q")
+    assert first is not None
+    assert second is not None
+    assert first.task == '{"leasehold":1,"task":"t","args":[]}', "as it is"
+    assert worqr.get_matching_processes("b") == [second.id]
+    with bench.driver.subscribe(f"{R}_q_done") as messages:
+        assert worqr.finish_process(first.id, [1])
+        done = messages.get(timeout_s=5)
+    assert done is not None
+    assert json.loads(done) == {"workerId": "mine", "task": first.task, "result": [1]}
+    assert not worqr.finish_process(first.id)
+    assert worqr.stop_process(second.id)
+    assert worqr.get_tasks("q") == ["b", "c"]
+    assert worqr.dequeue("q") is not None
+    worqr.stop_work("q")
+    assert worqr.get_tasks("q") == ["b", "c"]
+    assert worqr.dequeue("q") is None
+    assert worqr.get_working_queues() == []
+
+
+def test_events(bench: Bench, start: Callable[..., Worqr]) -> None:
+    original = bench.original("original", "q")
+    original.enqueue("q", "early")
+    seen: queue.Queue[tuple[str, str]] = queue.Queue()
+    worqr = start()
+    worqr.on("q", lambda event, message: 1 // 0)  # hurts no other
+    worqr.on("q", lambda event, message: seen.put((event, message)))
+    worqr.start_worker()
+    worqr.start_work("q")
+    assert seen.get(timeout=20) == ("work", "1")
+    original.enqueue("q", "a", "b")
+    assert seen.get(timeout=20) == ("work", "2")
+    process = worqr.dequeue("q")
+    assert process is not None
+    original.cancel_tasks("q", "early")
+    assert seen.get(timeout=20) == ("cancel", "early")
+    worqr.finish_process(process.id)
+    assert seen.get(timeout=20)[0] == "done"
+    worqr.delete_queue("q")
+    assert seen.get(timeout=20) == ("delete", "")
+
+
+def test_what_an_original_takes_away_is_reported(bench: Bench, start: Callable[..., Worqr]) -> None:
+    original = bench.original("original", "q")
+    seen: queue.Queue[tuple[str, str]] = queue.Queue()
+    worqr = start("q", worker_id="mine")
+    original.enqueue("q", "a")
+    process = worqr.dequeue("q")
+    assert process is not None
+    worqr.on("q", lambda event, message: seen.put((event, message)))
+    original.fail_worker("mine")
+    assert seen.get(timeout=20) == ("lost", process.id)
+    assert not worqr.finish_process(process.id)
+    until(lambda: worqr.get_workers() == ["mine", "original"])
+    assert worqr.dequeue("q") is not None, "it is back"
+
+
+def test_a_dead_worker_is_failed_by_the_others(bench: Bench, start: Callable[..., Worqr]) -> None:
+    dead = bench.original("dead", "q")
+    dead.die()
+    worqr = start("q", worker_id="mine", worker_timeout=60)
+    assert worqr.cleanup_workers() == ["dead"]
+    assert worqr.get_workers() == ["mine"]
+    worqr.enqueue("q", "a")
+    assert worqr.dequeue("q") is not None
+    assert worqr.fail_worker() == 1
+    assert worqr.get_tasks("q") == ["a"]
+
+
+async def test_asyncio(bench: Bench) -> None:
+    async with AsyncWorqr(bench.server.url) as worqr:
+        await worqr.start_worker()
+        await worqr.start_work("q")
+        works: asyncio.Queue[tuple[str, str]] = asyncio.Queue()
+        worqr.on("q", lambda event, message: works.put_nowait((event, message)))
+        assert await worqr.enqueue("q", "a")
+        assert await asyncio.wait_for(works.get(), 20) == ("work", "1")
+        process = await worqr.dequeue("q")
+        assert process is not None
+        assert process.task == "a"
+        await asyncio.sleep(1.2)  # two heartbeats
+        assert await worqr.finish_process(process.id, None)
+    assert bench.db.keys(f"{R}:work*") == []
+
+
+def test_what_is_held_returns_when_the_client_is_closed(bench: Bench) -> None:
+    with Worqr(bench.server.url) as worqr:
+        worqr.start_worker()
+        worqr.start_work("q")
+        worqr.enqueue("q", ["a", "b"])
+        assert worqr.dequeue("q") is not None
+    assert bench.waiting() == ["a", "b"]
+    assert bench.working() == set()
