@@ -32,7 +32,7 @@ _MASKS: Final = (
 
 def play(world: World) -> None:
     """One job in every state, and with everything that a job can have in this format."""
-    world.put("ready", payload=b"\xffraw")
+    world.put("ready", payload=b"\xffraw" if Feature.BYTES in world.entry.features else b"raw")
     world.put(
         "done",
         "retried",

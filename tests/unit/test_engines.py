@@ -135,6 +135,10 @@ def test_what_a_protocol_lacks_is_refused_by_name():
         check_job("old", set(Feature) - {feature}, job)
         with pytest.raises(UnsupportedFeature, match=f"'old' does not support {NAMES[feature]} .feature '{feature}'"):
             check_job("old", {feature}, job)
+    check_job("old", {Feature.BYTES}, NewJob("q", "a", "é".encode()))
+    check_job("old", {Feature.BYTES}, NewJob("q", "a", b"\xff", task="t"))
+    with pytest.raises(UnsupportedFeature, match="feature 'bytes'"):
+        check_job("old", {Feature.BYTES}, NewJob("q", "a", b"\xff"))
     keyed = NewJob("q", "a", b"", shape=Shape(unique=UniqueRule("k:mine")))
     with pytest.raises(UnsupportedFeature, match="feature 'unique_keys'"):
         check_job("old", {Feature.UNIQUE_KEYS}, keyed)

@@ -54,6 +54,8 @@ class Feature(StrEnum):
     """A job has one id from its enqueue to its end. In formats without ids, see `Enqueued.id` and `Lease`."""
     OWN_ID = "own_id"
     TASKS = "tasks"
+    BYTES = "bytes"
+    """A raw payload may be any bytes. Without this it is UTF-8 text."""
     RESULTS = "results"
     TIMEOUT = "timeout"
     RETRIES = "retries"

@@ -15,6 +15,7 @@ NAMES: Final[Mapping[Feature, str]] = {
     Feature.IDS: "one id for all of a job's life",
     Feature.OWN_ID: "an id of your own",
     Feature.TASKS: "tasks",
+    Feature.BYTES: "raw payloads that are not UTF-8 text",
     Feature.RESULTS: "results",
     Feature.TIMEOUT: "a timeout",
     Feature.RETRIES: "a number of retries",
@@ -50,10 +51,20 @@ def check_job(protocol: str, lacking: Collection[Feature], job: NewJob) -> None:
     for feature in features_of(job):
         if feature in lacking:
             raise unsupported(protocol, feature)
+    if Feature.BYTES in lacking and job.task is None and not _is_text(job.payload):
+        raise unsupported(protocol, Feature.BYTES)
+
+
+def _is_text(payload: bytes) -> bool:
+    try:
+        payload.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def features_of(job: NewJob) -> Iterator[Feature]:
-    """The features that a job needs."""
+    """The features that a job needs, by its options."""
     if job.delay_ms > 0 or job.run_at_ms is not None:
         yield Feature.DELAY
     if job.own_id:

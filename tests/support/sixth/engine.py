@@ -41,6 +41,7 @@ class SixthEngine(ScriptedEngine, Unsupported):
             Feature.IDS,
             Feature.OWN_ID,
             Feature.TASKS,
+            Feature.BYTES,
             Feature.TIMEOUT,
             Feature.RETRIES,
             Feature.RECORDS,

@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from leasehold.core.job import JobRecord, Lease, State
+from leasehold.core.errors import UnsupportedFeature
+from leasehold.core.job import JobRecord, Lease, NewJob, State
 from leasehold.core.outcome import Completed
 from leasehold.core.shape import CancelAnswer
 from leasehold.engines.worqr.records import name_of
@@ -67,6 +68,13 @@ class TestCancel:
         assert record.payload == b"a"
         assert bench.run(bench.engine.retry("q", record.id))
         assert bench.waiting() == ["b", "a", "a"]
+
+
+def test_payloads_that_are_no_text_are_refused_before_anything_is_sent(bench: Bench) -> None:
+    jobs = [NewJob("q", "", b"text"), NewJob("q", "", b"\xff")]
+    with pytest.raises(UnsupportedFeature, match="feature 'bytes'"):
+        bench.run(bench.engine.enqueue(jobs))
+    assert bench.waiting() == []
 
 
 def test_a_task_that_is_done_is_published(bench: Bench) -> None:

@@ -48,6 +48,7 @@ class RedisWorkQueueEngine(ScriptedEngine, RedisWorkQueueInspector, RedisWorkQue
             Feature.IDS,
             Feature.OWN_ID,
             Feature.TASKS,
+            Feature.BYTES,
             Feature.TIMEOUT,
             Feature.RETRIES,
             Feature.COUNTS,

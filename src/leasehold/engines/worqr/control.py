@@ -8,10 +8,10 @@ from msgspec import structs
 
 from leasehold.core import limits
 from leasehold.core.engine import Feature
-from leasehold.core.job import State
+from leasehold.core.job import NewJob, State
 from leasehold.core.shape import CancelAnswer, CancelCount
 from leasehold.core.steps import Arg, Command, Steps
-from leasehold.core.unsupported import unsupported
+from leasehold.core.unsupported import check_job, unsupported
 from leasehold.engines.kit.base import check_purge
 from leasehold.engines.kit.encoding import as_bytes, cancelled
 from leasehold.engines.worqr.config import SWEEP_PAGE, UNMARK_PAGE
@@ -33,6 +33,7 @@ class WorqrController(WorqrInspector):
             if not row:
                 return False
             record = read_task(queue, id, row[2])
+            check_job(NAME, {Feature.BYTES}, NewJob(queue, "", payload, record.task))
             task = write_task(structs.replace(record, payload=payload, malformed=""))
         return (yield from self._act("retry", queue, as_bytes(id), int(payload is not None), task)) == b"1"
 
