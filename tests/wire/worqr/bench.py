@@ -30,11 +30,18 @@ UNIQUE: Final = Shape(unique=UniqueRule("a:0"))
 class Bench:
     """`q` is the queue where a test names none."""
 
-    def __init__(self, server: RedisServer, driver: SyncDriver) -> None:
+    def __init__(self, server: RedisServer, driver: SyncDriver, max_crashes: int = 6) -> None:
         self.server = server
         self.driver = driver
         timing = Timing(lease_ms=LEASE_MS, grace_ms=GRACE_MS, presence_ms=1_000)
-        self.config = WorqrConfig(timing=timing, outage_ms=10**9, stray_ms=STRAY_MS, timer_ms=100_000)
+        self.config = WorqrConfig(
+            timing=timing,
+            outage_ms=10**9,
+            max_crashes=max_crashes,
+            alone_after_crashes=99,
+            timer_ms=100_000,
+            stray_ms=STRAY_MS,
+        )
         self.engine = WorqrEngine(R, self.config)
         self.db: Any = redis.Redis.from_url(server.url)
 
