@@ -41,6 +41,7 @@ class HworkerEngine(ScriptedEngine, HworkerController, Unsupported):
         {
             Feature.IDS,
             Feature.TASKS,
+            Feature.BYTES,
             Feature.TIMEOUT,
             Feature.RETRIES,
             Feature.COUNTS,
