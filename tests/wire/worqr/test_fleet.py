@@ -16,7 +16,8 @@ import msgspec
 import pytest
 
 from leasehold.core.job import Lease
-from leasehold.core.outcome import Completed, Crashed, Released, Retried
+from leasehold.core.outcome import Completed, Crashed, Outcome, Released, Retried
+from leasehold.core.shape import PLAIN
 from tests.wire.worqr.bench import BOOM, GRACE_MS, LEASE_MS, STRAY_MS, UNIQUE, Bench
 from tests.wire.worqr.original import Original, R
 
@@ -80,7 +81,7 @@ class Walk:
     def enqueue(self) -> None:
         task = self.new()
         if self.random.random() < 0.5:
-            assert self.bench.put(task, **({"shape": UNIQUE} if self.random.random() < 0.3 else {})) == [True]
+            assert self.bench.put(task, shape=UNIQUE if self.random.random() < 0.3 else PLAIN) == [True]
         else:
             self.theirs[0].client.enqueue("q", task)
         self.open.add(task)
@@ -95,9 +96,7 @@ class Walk:
         worker = self.random.choice(self.ours)
         if worker.leases:
             lease = worker.leases.pop(self.random.randrange(len(worker.leases)))
-            outcome = self.random.choice(
-                [Completed(b""), Completed(b""), Retried(BOOM), Retried(BOOM, 5_000), Released(), Crashed()]
-            )
+            outcome = self.random.choice(OUTCOMES)
             kept = self.bench.settle(lease, outcome)
             assert kept or lease.record.id in self.shaken, "a live worker lost its lease"
             if kept and isinstance(outcome, Completed):
@@ -214,6 +213,14 @@ class Walk:
         self.bench.audit()
 
 
+OUTCOMES: Final[list[Outcome]] = [
+    Completed(b""),
+    Completed(b""),
+    Retried(BOOM),
+    Retried(BOOM, 5_000),
+    Released(),
+    Crashed(),
+]
 ACTIONS: Final = (
     *("enqueue",) * 6,
     *("lease", "settle", "dequeue", "finish") * 3,
