@@ -130,6 +130,25 @@ def test_a_dead_worker_is_failed_by_the_others(bench: Bench, start: Callable[...
     assert worqr.get_tasks("q") == ["a"]
 
 
+def test_what_an_earlier_worker_of_the_id_left_returns(bench: Bench, start: Callable[..., Worqr]) -> None:
+    """W14."""
+    bench.put("a", "b")
+    bench.take(1, "mine")
+    worqr = start("q", worker_id="mine")
+    assert worqr.get_tasks("q") == ["a", "b"]
+
+
+def test_a_task_whose_reply_was_lost_returns(bench: Bench, start: Callable[..., Worqr]) -> None:
+    """W9: the worker holds it and does not know it."""
+    worqr = start("q", worker_id="mine")
+    bench.put("a", "b")
+    known = worqr.dequeue("q")
+    bench.take(1, "mine")
+    until(lambda: worqr.get_tasks("q") == ["b"])
+    assert known is not None
+    assert worqr.finish_process(known.id)
+
+
 async def test_asyncio(bench: Bench) -> None:
     async with AsyncWorqr(bench.server.url) as worqr:
         await worqr.start_worker()

@@ -67,6 +67,8 @@ class AsyncWorqr:
         self._tasks: list[asyncio.Task[None]] = []
         self._subscribed: dict[str, tuple[AsyncExitStack, list[asyncio.Task[None]]]] = {}
         self._started_ms: int | None = None
+        self._unknown: set[str] = set()
+        """What the last heartbeat found in the name of this worker that it does not know: perhaps a reply was lost."""
 
     async def __aenter__(self) -> Self:
         return self
@@ -134,7 +136,10 @@ class AsyncWorqr:
         """Serve a queue: its events arrive, also `work` for tasks that wait already."""
         if self._started_ms is None:
             raise InvalidArgument("start_work: call start_worker first.")
-        self._queues.add(queue)
+        if queue not in self._queues:
+            # An earlier worker of this id may have left tasks.
+            await self._driver.run(self._engine.leave(self.worker_id, [queue]))
+            self._queues.add(queue)
         await self._announce()
         if queue not in self._subscribed:
             async with AsyncExitStack() as opened:
@@ -230,10 +235,13 @@ class AsyncWorqr:
         while True:
             with suppress(LeaseholdError):  # the next one may get through
                 await self._announce()
-                leases = list(self._held.values())
-                refs = [lease.ref for lease in leases]
-                queues = sorted({lease.record.queue for lease in leases})
+                refs = [lease.ref for lease in self._held.values()]
+                queues = sorted(self._queues | {ref.queue for ref in refs})
                 reply = await self._driver.run(self._engine.heartbeat(self.worker_id, queues, refs))
+                unknown = [lease for lease in reply.orphaned if lease.record.id not in self._held]
+                lost = [lease for lease in unknown if lease.record.id in self._unknown]
+                self._unknown = {lease.record.id for lease in unknown}
+                await self._driver.run(self._engine.settle([(lease, Released()) for lease in lost]))
                 for ref in reply.lost:
                     if self._held.pop(ref.id, None) is not None:
                         self._emit(ref.queue, "lost", ref.id)
