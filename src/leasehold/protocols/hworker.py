@@ -56,12 +56,15 @@ class Hworker:
 
     def engine(self, settings: Settings) -> FullEngine:
         from leasehold.engines.hworker import HworkerEngine
+
+        return HworkerEngine(self.name, self._numbers())
+
+    def _numbers(self) -> HworkerConfig:
+        """The numbers of the engine."""
         from leasehold.engines.hworker.config import HworkerConfig
 
         timeout_ms = round(self.timeout * limits.SECOND)
-        config = self.config or HworkerConfig()
-        config = replace(config, timeout_ms=timeout_ms, failed_queue_size=self.failed_queue_size)
-        return HworkerEngine(self.name, config)
+        return replace(self.config or HworkerConfig(), timeout_ms=timeout_ms, failed_queue_size=self.failed_queue_size)
 
 
 # The functions import the engine: a keeper starts soon, and needs one engine only.

@@ -44,13 +44,13 @@ def is_json(data: bytes) -> bool:
 
 def read_job(queue: str, id: bytes, data: bytes) -> JobRecord:
     """The job of these bytes. Bytes that are no pair are `malformed`, and come back whole."""
-    value = _value_of(data)
+    value = value_of(data)
     if value is None:
         return JobRecord(as_text(id), queue, None, data, 0, malformed=NO_PAIR)
     return envelope.read_record(queue, id, value)
 
 
-def _value_of(data: bytes) -> bytes | None:
+def value_of(data: bytes) -> bytes | None:
     """The second member of a pair, as it was written; None for what is no pair."""
     try:
         return bytes(_decode_pair(data)[1])

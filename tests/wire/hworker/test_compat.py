@@ -1,0 +1,148 @@
+"""The interface of hworker for Python, beside originals."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import pytest
+
+from leasehold import InvalidArgument
+from leasehold.compat.hworker import Failure, Hworker, Retry, Success
+from leasehold.testing.server import RedisServer
+from tests.wire.hworker.original import Original
+
+
+class Page(msgspec.Struct):
+    page: int
+    copies: int = 1
+
+
+@pytest.fixture
+def original(server: RedisServer) -> Iterator[Original]:
+    import redis
+
+    db: Any = redis.Redis.from_url(server.url)
+    yield Original(db, "printer")
+    db.close()
+
+
+def make(server: RedisServer, **options: Any) -> Hworker:
+    return Hworker("printer", server.url, **{"type": Page, "retry_delay": 0, **options})
+
+
+def test_jobs_of_both_sides_end_as_their_function_says(server: RedisServer, original: Original) -> None:
+    pool = make(server)
+    ran: list[Page] = []
+
+    @pool.job
+    def work(page: Page) -> Success | Retry | Failure | None:
+        ran.append(page)
+        if page.page == 2:
+            return Failure("no such page")
+        if page.page == 3 and ran.count(page) < 3:
+            return Retry("no paper")
+        if page.page == 4:
+            raise KeyError("tray")
+        return Success() if page.page == 1 else None
+
+    for number in (1, 2, 3):
+        original.queue({"page": number})
+    pool.queue(Page(4, copies=2))
+    pool.queue({"page": 5})
+    assert pool.jobs() == [Page(1), Page(2), Page(3), Page(4, 2), Page(5)]
+    pool.worker(burst=True)
+    assert [page.page for page in ran] == [1, 2, 3, 4, 5, 3, 3]
+    assert pool.jobs() == []
+    assert pool.failed() == [Page(4, 2), Page(2)]
+    views = pool.app.inspect.page("default", "failed").jobs
+    assert [view.error.message for view in views if view.error] == ["Exception raised: 'tray'", "no such page"]
+    pool.close()
+
+
+def test_an_exception_may_be_a_retry(server: RedisServer) -> None:
+    pool = make(server, on_exception="retry")
+    ran: list[int] = []
+
+    @pool.job
+    async def work(page: Page) -> Success:
+        ran.append(page.page)
+        if len(ran) < 4:
+            raise OSError("the printer is off")
+        return Success()
+
+    pool.queue(Page(1))
+    pool.worker(burst=True)
+    assert ran == [1, 1, 1, 1]
+    assert pool.failed() == []
+    pool.close()
+
+
+def test_a_value_of_another_type_is_broken_with_its_reason(server: RedisServer, original: Original) -> None:
+    pool = make(server)
+    pool.job(lambda page: Success())
+    job = original.queue({"pages": "all"})
+    original.push(b"garbage")
+    pool.worker(burst=True)
+    found = dict(pool.broken())
+    assert set(found) == {job, b"garbage"}
+    assert all(at.endswith("Z") for at in found.values())
+    reasons = {view.error.message for view in pool.app.inspect.page("default", "broken").jobs if view.error}
+    assert any("missing required field `page`" in reason for reason in reasons)
+    [id] = [view.id for view in pool.app.inspect.page("default", "broken").jobs if view.id == json.loads(job)[0]]
+    assert pool.app.control.retry("default", id, payload={"page": 9})
+    assert pool.jobs() == [Page(9)]
+    pool.close()
+
+
+def test_a_monitor_returns_what_originals_left(server: RedisServer, original: Original) -> None:
+    pool = make(server, timeout=1)
+    job = original.queue({"page": 1})
+    assert original.pop() == job
+    assert pool.monitor() == 0
+    original.db.hset(original.progress, job, "no time")
+    assert pool.monitor() == 1
+    assert original.pop() == job
+    pool.close()
+
+
+def test_a_destroyed_pool_is_empty(server: RedisServer, original: Original) -> None:
+    pool = make(server)
+    for number in range(3):
+        pool.queue(Page(number))
+    assert original.pop() is not None
+    pool.destroy()
+    assert (pool.jobs(), pool.failed(), pool.broken()) == ([], [], [])
+    assert not original.db.keys("hworker-[jpfb]*")
+    pool.close()
+
+
+def test_all_of_it_for_asyncio(server: RedisServer, original: Original) -> None:
+    pool = make(server)
+    pool.job(lambda page: Failure("no") if page.page else Success())
+
+    async def main() -> tuple[list[Page], list[Page]]:
+        await pool.aqueue(Page(0))
+        await pool.aqueue(Page(1))
+        waiting = await pool.ajobs()
+        await pool.aworker(burst=True)
+        assert await pool.amonitor() == 0
+        assert await pool.abroken() == []
+        failed = await pool.afailed()
+        await pool.adestroy()
+        await pool.aclose()
+        return waiting, failed
+
+    assert asyncio.run(main()) == ([Page(0), Page(1)], [Page(1)])
+
+
+def test_mistakes_are_refused(server: RedisServer) -> None:
+    with pytest.raises(InvalidArgument, match="on_exception"):
+        make(server, on_exception="ignore")
+    with pytest.raises(InvalidArgument, match="no function"):
+        make(server).worker(burst=True)
+    with pytest.raises(InvalidArgument, match="name"):
+        Hworker("", server.url)
