@@ -67,6 +67,7 @@ RUNS: Final = {
     f"enqueue --queue default --payload x {SHARED}": "`enqueue`",
     f"clean default {SHARED}": "`clean`",
     f"clean default --deep {SHARED}": "`clean`",
+    f"monitor default --once {SHARED}": "`monitor`",
     f"migrate default --yes {SHARED}": "`migrate`",
     "jobs q --state nonsense": "",
     "nonsense": "",

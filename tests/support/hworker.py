@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 import msgspec
 
+from leasehold.core.engine import Feature
 from leasehold.core.waiting import Lead
 from leasehold.engines.hworker import HworkerEngine
 from leasehold.engines.kit.acl import Rules
@@ -59,7 +60,9 @@ _OURS: Final = {
 
 
 class Pools(HworkerEngine):
-    """The engine for tests of all engines: each queue is a pool."""
+    """The engine for tests of all engines: each queue is a pool. Payloads that are no JSON travel in the envelope."""
+
+    features = HworkerEngine.features | {Feature.BYTES, Feature.TEXT}
 
     def pool_of(self, queue: str) -> str:
         return f"{self.pool}/{quote(queue, safe='', errors='surrogateescape')}"

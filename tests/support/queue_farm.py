@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 from msgspec import structs
 
+from leasehold.core.engine import Feature
 from leasehold.core.job import Enqueued, NewJob
 from leasehold.core.steps import Steps
 from leasehold.engines.queue_farm import QueueFarmEngine
@@ -57,7 +58,9 @@ return 1
 
 class Farms(QueueFarmEngine):
     """The engine for tests of all engines: each queue is a namespace, and a job without a lane has one of its own, so
-    that such jobs run in the order of their enqueue."""
+    that such jobs run in the order of their enqueue. Payloads that are no JSON travel in the envelope."""
+
+    features = QueueFarmEngine.features | {Feature.BYTES, Feature.TEXT}
 
     def prefix(self, queue: str) -> str:
         return f"{self.namespace}:{quote(queue, safe='', errors='surrogateescape')}:leasehold"

@@ -118,28 +118,33 @@ def test_a_queue_that_is_full_says_what_the_others_have_got(sent):
 
 
 def test_what_a_protocol_lacks_is_refused_by_name():
-    check_job("old", set(Feature), NewJob("q", "a", b""))
+    check_job("old", set(Feature), NewJob("q", "a", b"1"))
     for feature, job in (
-        (Feature.DELAY, NewJob("q", "a", b"", delay_ms=1)),
-        (Feature.DELAY, NewJob("q", "a", b"", run_at_ms=1)),
-        (Feature.OWN_ID, NewJob("q", "a", b"", own_id=True)),
-        (Feature.TASKS, NewJob("q", "a", b"", task="t")),
-        (Feature.TIMEOUT, NewJob("q", "a", b"", timeout_ms=0)),
-        (Feature.RETRIES, NewJob("q", "a", b"", retries=0)),
-        (Feature.LANES, NewJob("q", "a", b"", shape=Shape("L"))),
-        (Feature.LANE_POLICIES, NewJob("q", "a", b"", shape=Shape(lane_limit=2))),
-        (Feature.PRIORITIES, NewJob("q", "a", b"", shape=Shape(priority=1))),
-        (Feature.UNIQUE, NewJob("q", "a", b"", shape=Shape(unique=UniqueRule("a:0")))),
-        (Feature.PERSISTENT, NewJob("q", "a", b"", shape=Shape(persistent=True))),
+        (Feature.DELAY, NewJob("q", "a", b"1", delay_ms=1)),
+        (Feature.DELAY, NewJob("q", "a", b"1", run_at_ms=1)),
+        (Feature.OWN_ID, NewJob("q", "a", b"1", own_id=True)),
+        (Feature.TASKS, NewJob("q", "a", b"1", task="t")),
+        (Feature.TIMEOUT, NewJob("q", "a", b"1", timeout_ms=0)),
+        (Feature.RETRIES, NewJob("q", "a", b"1", retries=0)),
+        (Feature.LANES, NewJob("q", "a", b"1", shape=Shape("L"))),
+        (Feature.LANE_POLICIES, NewJob("q", "a", b"1", shape=Shape(lane_limit=2))),
+        (Feature.PRIORITIES, NewJob("q", "a", b"1", shape=Shape(priority=1))),
+        (Feature.UNIQUE, NewJob("q", "a", b"1", shape=Shape(unique=UniqueRule("a:0")))),
+        (Feature.PERSISTENT, NewJob("q", "a", b"1", shape=Shape(persistent=True))),
     ):
         check_job("old", set(Feature) - {feature}, job)
         with pytest.raises(UnsupportedFeature, match=f"'old' does not support {NAMES[feature]} .feature '{feature}'"):
             check_job("old", {feature}, job)
+    check_job("old", {Feature.TEXT}, NewJob("q", "a", b' {"a": [1, null]} '))
+    check_job("old", {Feature.TEXT}, NewJob("q", "a", b"no JSON", task="t"))
+    for payload in (b"no JSON", b"", b"\xff", b'{"a":1} 2', b"[" * 100_000):
+        with pytest.raises(UnsupportedFeature, match="raw payloads that are not JSON"):
+            check_job("old", {Feature.TEXT}, NewJob("q", "a", payload))
     check_job("old", {Feature.BYTES}, NewJob("q", "a", "é".encode()))
     check_job("old", {Feature.BYTES}, NewJob("q", "a", b"\xff", task="t"))
     with pytest.raises(UnsupportedFeature, match="feature 'bytes'"):
         check_job("old", {Feature.BYTES}, NewJob("q", "a", b"\xff"))
-    keyed = NewJob("q", "a", b"", shape=Shape(unique=UniqueRule("k:mine")))
+    keyed = NewJob("q", "a", b"1", shape=Shape(unique=UniqueRule("k:mine")))
     with pytest.raises(UnsupportedFeature, match="feature 'unique_keys'"):
         check_job("old", {Feature.UNIQUE_KEYS}, keyed)
     with pytest.raises(UnsupportedFeature, match="'redis-work-queue' does not support quiet workers"):

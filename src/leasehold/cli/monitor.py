@@ -53,7 +53,7 @@ def monitor(queues: tuple[str, ...], once: bool, app: Leasehold, as_json: bool) 
         with closing(Connections(app.settings)) as connections:
             while not stopped.is_set():
                 try:
-                    _round(app, connections, queues, as_json)
+                    _round(app, connections, queues, once, as_json)
                 except Unreachable as error:
                     if once:
                         raise
@@ -66,10 +66,10 @@ def monitor(queues: tuple[str, ...], once: bool, app: Leasehold, as_json: bool) 
             signal.signal(number, handler)
 
 
-def _round(app: Leasehold, connections: Connections, queues: tuple[str, ...], as_json: bool) -> None:
+def _round(app: Leasehold, connections: Connections, queues: tuple[str, ...], once: bool, as_json: bool) -> None:
     for queue in queues:
         done = _maintained(app, connections, queue)
-        if done.reclaimed or done.promoted:
+        if once or done.reclaimed or done.promoted:
             text = f"Queue {safe(queue)!r}: {jobs_text(done.reclaimed)} returned, {done.promoted:,} retries due."
             shown = {"queue": queue, "reclaimed": done.reclaimed, "promoted": done.promoted}
             answer(as_json, shown, f"{time.strftime('%H:%M:%S')} {text}")

@@ -24,6 +24,7 @@ from leasehold.core.unions import Choice
 
 _ENCODER: Final = msgspec.json.Encoder()
 _DECODER: Final = msgspec.json.Decoder()
+_decode_raw = msgspec.json.Decoder(msgspec.Raw).decode
 
 MAX_JSON_DEPTH: Final = 64
 """The deepest nesting of a JSON payload or result."""
@@ -109,6 +110,16 @@ def check_depth(data: bytes) -> None:
     steps = _STRINGS.sub(b"", data).translate(_STEPS, _NO_BRACKETS)
     if max(accumulate(memoryview(steps).cast("b")), default=0) > MAX_JSON_DEPTH:
         raise Misfit(_TOO_DEEP)
+
+
+def is_json(data: bytes) -> bool:
+    """Return whether these bytes are one JSON value."""
+    try:
+        data.decode()
+        _decode_raw(data)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return False
+    return True
 
 
 def check_plain(value: Any, depth: int = MAX_JSON_DEPTH) -> None:

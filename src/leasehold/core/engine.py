@@ -36,8 +36,7 @@ BEAT_MS: Final = 500
 LEASE_MS: Final = 1_800
 """A worker without a heartbeat for this long is suspected."""
 GRACE_MS: Final = 800
-"""A suspected worker that is still silent after this time loses its jobs: 2.6 s after its last heartbeat, within the
-promised 3 s."""
+"""A suspected worker that is still silent after this time loses its jobs: 2.6 s after its last heartbeat."""
 MAINTAIN_MS: Final = 5_000
 """How often a worker does the housekeeping of its queues."""
 PRESENCE_MS: Final = 10_000
@@ -55,7 +54,8 @@ class Feature(StrEnum):
     OWN_ID = "own_id"
     TASKS = "tasks"
     BYTES = "bytes"
-    """A raw payload may be any bytes. Without this it is UTF-8 text."""
+    """A raw payload may be any bytes. Without this it is UTF-8 text, and without `TEXT` JSON."""
+    TEXT = "text"
     RESULTS = "results"
     TIMEOUT = "timeout"
     RETRIES = "retries"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 
+from leasehold.core.codec import is_json
 from leasehold.core.engine import Feature
 from leasehold.core.errors import UnsupportedFeature
 from leasehold.core.job import NewJob
@@ -16,6 +17,7 @@ NAMES: Final[Mapping[Feature, str]] = {
     Feature.OWN_ID: "an id of your own",
     Feature.TASKS: "tasks",
     Feature.BYTES: "raw payloads that are not UTF-8 text",
+    Feature.TEXT: "raw payloads that are not JSON",
     Feature.RESULTS: "results",
     Feature.TIMEOUT: "a timeout",
     Feature.RETRIES: "a number of retries",
@@ -51,8 +53,11 @@ def check_job(protocol: str, lacking: Collection[Feature], job: NewJob) -> None:
     for feature in features_of(job):
         if feature in lacking:
             raise unsupported(protocol, feature)
-    if Feature.BYTES in lacking and job.task is None and not _is_text(job.payload):
-        raise unsupported(protocol, Feature.BYTES)
+    if job.task is None:
+        if Feature.TEXT in lacking and not is_json(job.payload):
+            raise unsupported(protocol, Feature.TEXT)
+        if Feature.BYTES in lacking and not _is_text(job.payload):
+            raise unsupported(protocol, Feature.BYTES)
 
 
 def _is_text(payload: bytes) -> bool:

@@ -42,6 +42,7 @@ class SixthEngine(ScriptedEngine, Unsupported):
             Feature.OWN_ID,
             Feature.TASKS,
             Feature.BYTES,
+            Feature.TEXT,
             Feature.TIMEOUT,
             Feature.RETRIES,
             Feature.RECORDS,

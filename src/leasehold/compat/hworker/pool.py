@@ -187,7 +187,7 @@ class Hworker:
 
 
 class _Exceptions:
-    """Makes an exception of a job what the pool says: a failure, or a retry."""
+    """Turns an exception of a job into a failure or a retry, by the option of the pool."""
 
     def __init__(self, retries: bool, delay: float) -> None:
         self._retries = retries

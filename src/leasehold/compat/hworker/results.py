@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 @dataclass(frozen=True, slots=True)
 class Success:
-    """The job is done. A function that returns None says the same."""
+    """The job is done. None is the same."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,6 @@ class HworkerEngine(ScriptedEngine, HworkerController, Unsupported):
         {
             Feature.IDS,
             Feature.TASKS,
-            Feature.BYTES,
             Feature.TIMEOUT,
             Feature.RETRIES,
             Feature.COUNTS,

@@ -12,6 +12,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import structs
 
+from leasehold.core.codec import is_json
 from leasehold.core.job import JobRecord, JobView, NewJob, State
 from leasehold.engines.kit import envelope
 from leasehold.engines.kit.encoding import as_text, number_of, read_error
@@ -20,7 +21,6 @@ from leasehold.engines.kit.suspects import why_it_waits
 NO_PAIR: Final = "It is not a JSON array of an id and a value."
 _decode_pair = msgspec.json.Decoder(tuple[str, msgspec.Raw]).decode
 _encode_id = msgspec.json.Encoder().encode
-_check_json = msgspec.json.Decoder(msgspec.Raw).decode
 _lenient = json.JSONDecoder()
 
 
@@ -31,15 +31,6 @@ def write_job(id: str, job: NewJob | JobRecord) -> bytes:
         # The number makes the writer wrap the payload; readers do not need it.
         data = envelope.write_data(structs.replace(job, retries=0 if job.retries is None else job.retries))
     return b"[" + _encode_id(id) + b"," + data + b"]"
-
-
-def is_json(data: bytes) -> bool:
-    try:
-        data.decode()
-        _check_json(data)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return False
-    return True
 
 
 def read_job(queue: str, id: bytes, data: bytes) -> JobRecord:

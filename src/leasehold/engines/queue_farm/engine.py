@@ -35,7 +35,6 @@ class QueueFarmEngine(QueueFarmInspector, QueueFarmController, ScriptedEngine, U
             Feature.IDS,
             Feature.OWN_ID,
             Feature.TASKS,
-            Feature.BYTES,
             Feature.TIMEOUT,
             Feature.RETRIES,
             Feature.COUNTS,

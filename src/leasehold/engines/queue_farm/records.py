@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-import msgspec
 from msgspec import structs
 
+from leasehold.core.codec import is_json
 from leasehold.core.job import JobRecord, JobView, NewJob, State
 from leasehold.core.shape import Shape
 from leasehold.engines.kit.encoding import as_text, number_of, read_error
@@ -19,7 +19,6 @@ from leasehold.engines.kit.envelope import write_data as write_envelope
 from leasehold.engines.kit.suspects import why_it_waits
 from leasehold.engines.queue_farm.config import DEFAULT_ATTEMPTS, DEFAULT_TIMEOUT_MS
 
-_check_json = msgspec.json.Decoder(msgspec.Raw).decode
 _TIMEOUT: Final = "t"
 _RETRIES: Final = "r"
 
@@ -32,15 +31,6 @@ def write_data(job: NewJob | JobRecord) -> bytes:
         return data
     # The number makes the writer wrap the payload; readers do not need it.
     return write_envelope(structs.replace(bare, retries=0))
-
-
-def is_json(data: bytes) -> bool:
-    try:
-        data.decode()
-        _check_json(data)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return False
-    return True
 
 
 def numbers_of(job: NewJob) -> tuple[int, int, str]:

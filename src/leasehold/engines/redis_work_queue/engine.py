@@ -49,6 +49,7 @@ class RedisWorkQueueEngine(ScriptedEngine, RedisWorkQueueInspector, RedisWorkQue
             Feature.OWN_ID,
             Feature.TASKS,
             Feature.BYTES,
+            Feature.TEXT,
             Feature.TIMEOUT,
             Feature.RETRIES,
             Feature.COUNTS,

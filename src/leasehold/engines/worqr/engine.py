@@ -45,6 +45,7 @@ class WorqrEngine(ScriptedEngine, WorqrController, Unsupported):
     features: ClassVar[frozenset[Feature]] = frozenset(
         {
             Feature.TASKS,
+            Feature.TEXT,
             Feature.TIMEOUT,
             Feature.RETRIES,
             Feature.COUNTS,
