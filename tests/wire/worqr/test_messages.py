@@ -86,6 +86,16 @@ def test_a_task_that_is_done_is_published(bench: Bench) -> None:
     assert json.loads(done) == {"workerId": "ours", "task": 'a"\\ü', "result": {"n": [1, 2]}}
 
 
+def test_queues_that_only_originals_use_are_listed(bench: Bench) -> None:
+    bench.original("original", "served").enqueue("waiting", "a")
+    bench.put("b", queue="ours")
+    assert bench.run(bench.engine.queues()) == ["ours", "served", "waiting"]
+    view = bench.run(bench.engine.queue("waiting"))
+    assert view.counts[State.READY] == 1
+    [job] = bench.run(bench.engine.page("waiting", State.READY)).jobs
+    assert (job.id, job.payload) == (name_of(b"a"), b"a")
+
+
 def test_identical_tasks_are_processes_of_their_own(bench: Bench) -> None:
     bench.put("a", "a", "a")
     leases = bench.take()

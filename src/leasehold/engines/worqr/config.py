@@ -31,6 +31,8 @@ FIND_MOST: Final = 100_000
 """Tasks that are looked at in all. One further behind counts as unknown until it comes nearer."""
 UNMARK_PAGE: Final = 100
 """Removed tasks whose markers one call removes."""
+LIST_STEPS: Final = 10
+"""Pages of keys in which a list of the queues looks for those that only originals use."""
 WORKERS_MOST: Final = 1_000
 """Workers of originals that are looked at."""
 

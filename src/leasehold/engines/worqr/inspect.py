@@ -14,7 +14,7 @@ from leasehold.core.unsupported import unsupported
 from leasehold.engines.kit.base import Scripted
 from leasehold.engines.kit.encoding import as_bytes, as_text
 from leasehold.engines.kit.pages import check_page, read_cursor, write_cursor
-from leasehold.engines.worqr.config import FIND_MOST, FIND_PAGE, WORKERS_MOST, WorqrConfig
+from leasehold.engines.worqr.config import FIND_MOST, FIND_PAGE, LIST_STEPS, SWEEP_PAGE, WORKERS_MOST, WorqrConfig
 from leasehold.engines.worqr.records import read_view
 
 NAME: Final = "worqr"
@@ -29,13 +29,23 @@ class WorqrInspector(Scripted):
     config: WorqrConfig
 
     def queues(self) -> Steps[list[str]]:
-        """The queues that Leasehold has used lately, and those that a worker of an original serves."""
+        """The queues that Leasehold has used lately, that a worker of an original serves, or in which tasks wait.
+
+        The last are found in the first ten thousand keys of the database.
+        """
         found = {*(yield from super().queues())}
         workers = yield Command(("SMEMBERS", f"{self.base}:workers"))
         for worker in workers[:WORKERS_MOST]:
             served = yield Command(("SMEMBERS", f"{self.base}:workingQueues:{as_text(worker)}"))
             found.update(map(as_text, served))
-        return sorted(found)
+        head, cursor = f"{self.base}:queues:", 0
+        for _ in range(LIST_STEPS):
+            following, keys = yield Command(("SCAN", cursor, "MATCH", f"{head}*", "COUNT", SWEEP_PAGE))
+            found.update(as_text(key)[len(head) :] for key in keys)
+            cursor = int(following)
+            if not cursor:
+                break
+        return sorted(filter(None, found))
 
     def job(self, queue: str, id: str) -> Steps[JobView | None]:
         row = yield from self._row(queue, id)
