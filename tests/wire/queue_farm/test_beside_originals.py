@@ -6,7 +6,7 @@ import pytest
 
 from leasehold.core.errors import InvalidArgument
 from leasehold.core.job import NewJob, State
-from leasehold.core.outcome import Completed, Failed, Released, Retried
+from leasehold.core.outcome import Completed, Failed, Outcome, Released, Retried
 from leasehold.core.shape import LaneState, Shape
 from leasehold.engines.queue_farm import QueueFarmEngine
 from leasehold.engines.queue_farm.config import DROPPED_MS, FIND_MS
@@ -147,7 +147,7 @@ def test_an_original_never_finds_a_live_batch_stalled(world: World, original: Or
 @pytest.mark.parametrize(
     "late", [Completed(b"", 0), Retried(BOOM), Failed(BOOM), Released()], ids=lambda o: type(o).__name__
 )
-def test_a_batch_that_an_original_took_over_is_lost(world: World, original: Original, how: str, late: object) -> None:
+def test_a_batch_that_an_original_took_over_is_lost(world: World, original: Original, how: str, late: Outcome) -> None:
     world.put_in("L", "a", "b")
     lease = world.take_one()
     if how == "fetched":
@@ -158,11 +158,22 @@ def test_a_batch_that_an_original_took_over_is_lost(world: World, original: Orig
     else:
         original.finish("L", ["a"])
     keys = {name: value for name, value in world.dump().items() if b":leasehold:" not in name}
-    assert not world.settle(lease, late)  # type: ignore[arg-type]
+    assert not world.settle(lease, late)
     after = {name: value for name, value in world.dump().items() if b":leasehold:" not in name}
     assert after == keys
     assert world.beat("w", [lease]).lost == {lease.ref}
     world.audit()
+
+
+@pytest.mark.parametrize("outcome", [Completed(b"", 0), Retried(BOOM), Failed(BOOM)], ids=lambda o: type(o).__name__)
+def test_a_job_that_an_original_deleted_while_it_ran_may_end(world: World, outcome: Outcome) -> None:
+    world.put_in("L", "a", "b")
+    lease = world.take_one()
+    world.command("DEL", f"{BASE}:job:a")
+    world.command("LREM", f"{BASE}:queue:L", 1, "a")
+    assert not world.beat("w", [lease]).lost
+    assert world.settle(lease, outcome)
+    assert world.drain() == ["b"]
 
 
 def test_a_heartbeat_tells_what_an_original_took_over(world: World, original: Original) -> None:

@@ -15,10 +15,12 @@ DEFAULT_ATTEMPTS: Final = 3
 """What is written for a job without a number of retries, and what the original's producer writes."""
 FIND_MS: Final = 50
 """How often all workers together look for what original clients did."""
-PEEK_MS: Final = 60
-"""How often a worker that waits does so."""
+PEEK_MS: Final = 80
+"""How often a worker that waits does so. An idle Redis ends a wait each 100 ms only."""
 NEWS_MOST: Final = 1_000
 """Lanes of original producers that one look takes in."""
+TOGETHER: Final = 50
+"""Lanes that one command asks about."""
 FOREIGN_LOOK: Final = 200
 """Lanes of original workers that one look checks."""
 FOREIGN_BATCH: Final = 1_000

@@ -60,7 +60,8 @@ local function standing(leases)
   for _, id in ipairs(call('LRANGE', active_key(leases.lane), 0, -1)) do active[id] = true end
   for _, lease in ipairs(leases) do
     local attempts = redis.pcall('HGET', job_key(lease.id), 'attempts')
-    if not active[lease.id] or attempts ~= lease.attempts then return nil end
+    -- Without its hash the job was deleted while it ran, by an original client: it may end.
+    if not active[lease.id] or attempts and attempts ~= lease.attempts then return nil end
   end
   return batch
 end

@@ -28,18 +28,51 @@ local function may_look(config, time)
   return time < last or time - last >= config.find
 end
 
+-- Of these lanes, those without jobs, and the others. Many are empty where there are any, so they are asked about together.
+local function split_empty(lanes)
+  local empty, others = {}, {}
+  for first = 1, #lanes, @TOGETHER@ do
+    local last, keys = math.min(#lanes, first + @TOGETHER@ - 1), {}
+    for n = first, last do keys[#keys + 1], keys[#keys + 2] = queue_key(lanes[n]), active_key(lanes[n]) end
+    local all = call('EXISTS', unpack(keys)) == 0
+    for n = first, last do
+      local list = (all or call('EXISTS', queue_key(lanes[n]), active_key(lanes[n])) == 0) and empty or others
+      list[#list + 1] = lanes[n]
+    end
+  end
+  return empty, others
+end
+
+local function forget_fetches(lanes)
+  for n, lane in ipairs(lanes) do lanes[n] = fetch_key(lane) end
+  if #lanes > 0 then call('DEL', unpack(lanes)) end
+end
+
 -- Look again at lanes that were dropped: an original worker that polled one late has written its fetchAt, and one that failed late
 -- has returned its jobs without an entry in `active`. Answers how many.
 local function sweep_dropped(config, time, limit)
   local lanes = call('ZRANGEBYSCORE', key('dropped'), '-inf', time - @DROPPED_MS@, 'LIMIT', 0, limit)
-  for _, lane in ipairs(lanes) do
-    call('ZREM', key('dropped'), lane)
-    local waiting, active = lengths_of(lane)
-    if call('SISMEMBER', key('known'), lane) == 0 and waiting then
-      if waiting + active > 0 then place(config, time, lane) else call('DEL', fetch_key(lane)) end
-    end
+  if #lanes == 0 then return 0 end
+  call('ZREM', key('dropped'), unpack(lanes))
+  local empty, others = split_empty(lanes)
+  for _, lane in ipairs(others) do
+    if call('SISMEMBER', key('known'), lane) == 0 then place(config, time, lane) end
   end
+  forget_fetches(empty)
   return #lanes
+end
+
+-- Take in the lanes that original producers made active. Those without jobs are left to no client.
+local function take_in(config, time, news)
+  local lanes, drops = {}, {}
+  for n = 1, math.min(#news, @NEWS_MOST@) do lanes[n] = news[n] end
+  local empty, others = split_empty(lanes)
+  for _, lane in ipairs(others) do place(config, time, lane) end
+  if #empty == 0 then return end
+  for _, lane in ipairs(empty) do drops[#drops + 1], drops[#drops + 2] = time, lane end
+  call('SREM', wire('active'), unpack(empty))
+  call('ZADD', key('dropped'), unpack(drops))
+  forget_fetches(empty)
 end
 
 -- Compare the index with the wire.
@@ -50,7 +83,7 @@ local function find_news(config, time)
   if #news == 0 and foreign == 0 then return end
   check_types()
   call('HSET', key('meta'), 'originals', time)
-  for n = 1, math.min(#news, @NEWS_MOST@) do place(config, time, news[n]) end
+  take_in(config, time, news)
   if foreign == 0 then return end
   -- The lanes of originals in pages: each call continues where the one before ended.
   local cursor = call('HGET', key('meta'), 'cursor') or '0'
