@@ -28,11 +28,12 @@ BOOM: Final = ErrorInfo("Boom", "it broke")
 class Bench:
     """`q` is the queue, and its pool `test/q`."""
 
-    def __init__(self, server: RedisServer, driver: SyncDriver) -> None:
+    def __init__(self, server: RedisServer, driver: SyncDriver, **options: Any) -> None:
         self.server = server
         self.driver = driver
         timing = Timing(lease_ms=LEASE_MS, grace_ms=GRACE_MS)
-        config = HworkerConfig(timing=timing, outage_ms=10**9, timeout_ms=TIMEOUT_MS, failed_queue_size=5)
+        numbers = {"outage_ms": 10**9, "timeout_ms": TIMEOUT_MS, "failed_queue_size": 5, **options}
+        config = HworkerConfig(timing=timing, **numbers)
         self.engine = layout.Pools(NAMESPACE, config)
         self.pool = self.engine.pool_of("q")
         self.db: Any = redis.Redis.from_url(server.url)

@@ -11,6 +11,7 @@ from leasehold.core.job import JobView, Page, State, WorkerView
 from leasehold.core.steps import Command, Steps
 from leasehold.core.unsupported import unsupported
 from leasehold.engines.hworker.config import FIND_MOST, FIND_PAGE, HworkerConfig
+from leasehold.engines.hworker.keys import BROKEN, DEFAULT_QUEUE, FAILED, JOBS, PROGRESS
 from leasehold.engines.hworker.records import read_view
 from leasehold.engines.kit.base import Scripted
 from leasehold.engines.kit.encoding import as_bytes
@@ -22,8 +23,17 @@ NAME: Final = "hworker"
 class HworkerInspector(Scripted):
     """Reading half of the engine."""
 
+    pool: str
     config: HworkerConfig
     _config: str
+
+    def queues(self) -> Steps[list[str]]:
+        """`default`, if the pool has jobs or Leasehold has used it lately."""
+        found = set((yield from super().queues()))
+        for begin in (JOBS, PROGRESS, FAILED, BROKEN) if not found else ():
+            if (yield Command(("EXISTS", f"{begin}{self.pool}"))):
+                found.add(DEFAULT_QUEUE)
+        return sorted(found)
 
     def job(self, queue: str, id: str) -> Steps[JobView | None]:
         row = yield from self._row(queue, id)
