@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import leasehold
 from leasehold import events
-from leasehold.compat import hworker, redis_work_queue, worqr
+from leasehold.compat import hworker, queue_farm, redis_work_queue, worqr
 from leasehold.testing import server
 
 SNAPSHOT: Final = Path(__file__).with_suffix(".txt")
@@ -20,6 +20,7 @@ MODULES: Final = (
     ("", leasehold, leasehold.__all__),
     ("events.", events, events.__all__),
     ("compat.hworker.", hworker, hworker.__all__),
+    ("compat.queue_farm.", queue_farm, queue_farm.__all__),
     ("compat.redis_work_queue.", redis_work_queue, redis_work_queue.__all__),
     ("compat.worqr.", worqr, worqr.__all__),
     ("testing.server.", server, ("RedisServer", "available_binaries", "keys_of")),

@@ -42,7 +42,7 @@ class WorkerOptions:
 
     `grace` is in seconds. `max_jobs`, `max_memory` (MB): when the worker is recycled; `Finished.retired` is then True.
     A burst also ends while persistent jobs, which never complete, occupy every slot. `launch`: how a process for jobs
-    is started, for tasks with `run_in="process"`.
+    is started, for tasks with `run_in="process"`. `signals`: stop on SIGINT and SIGTERM.
     """
 
     queues: tuple[str, ...] = ()
@@ -53,6 +53,7 @@ class WorkerOptions:
     max_jobs: int | None = None
     max_memory: int | None = None
     launch: Launch | None = None
+    signals: bool = True
 
     def __post_init__(self) -> None:
         names.duration_ms(self.grace, "grace", least_ms=0, most_ms=limits.DAY)  # the command lets NaN pass
@@ -91,12 +92,14 @@ async def run_worker(
     options: WorkerOptions,
     parent: ParentSocket | None = None,
     ended: Callable[[Finished], None] = lambda finished: None,
+    created: Callable[[Worker], None] = lambda worker: None,
 ) -> Finished:
     """Run a worker until it is stopped; with `burst`, until no job is ready.
 
     On any status but `OK`, handlers may still be running: end the process at once. `parent`: the socket to the parent
     process. Without one the worker starts a process that keeps its leases. `ended` is called as soon as the worker has
-    ended: tasks that handlers left behind may block the event loop from then on.
+    ended: tasks that handlers left behind may block the event loop from then on. `created` is called with the worker
+    before it runs, so that the caller can stop it.
     """
     _check_url(app.settings.url)
     driver = _driver(app, limits.PATIENCE_MS)
@@ -111,12 +114,14 @@ async def run_worker(
             round(options.grace * limits.SECOND),
             worn=Wear(options.max_jobs, options.max_memory),
             launch=options.launch,
+            signals=options.signals,
             durable=app.settings.durable,
             max_payload=_max_payload(app),
         )
         code = UserCode(app.specs(), app.listeners, app.layers)
         worker = Worker(app.engine, driver, code, settings, keeper=keeper, env=Env(machine=_machine_of(app)))
         workers.append(worker)
+        created(worker)
         reporting = asyncio.create_task(_report(worker, keeper))
         status = ExitStatus.FAILED
         try:

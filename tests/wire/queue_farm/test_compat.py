@@ -1,0 +1,214 @@
+"""The drop-in: the managers, workers, events and logger of the original, for Python."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import threading
+from typing import Any
+
+import pytest
+
+from leasehold.compat.queue_farm import AsyncManager, AsyncWorker, JobEnded, Logger, Manager, Worker
+from leasehold.compat.queue_farm.emitter import EVENTS
+from leasehold.core.errors import InvalidArgument, PayloadInvalid
+from leasehold.testing.server import RedisServer
+
+Seen = list[tuple[Any, ...]]
+
+
+def record(manager: Manager | AsyncManager) -> Seen:
+    """Register a callback for each event, a coroutine function where the class takes one."""
+    seen: Seen = []
+
+    def callback(event: str) -> Any:
+        def plain(*args: Any) -> None:
+            seen.append((event, *args))
+
+        async def asynchronous(*args: Any) -> None:
+            await asyncio.sleep(0)
+            seen.append((event, *args))
+
+        return asynchronous if isinstance(manager, AsyncManager) else plain
+
+    for event in EVENTS:
+        manager.on(event, callback(event))
+    return seen
+
+
+def test_a_job_has_the_fields_of_the_original(server: RedisServer) -> None:
+    manager = Manager(server.url, id="me", max_attempts=5)
+    id = manager.push("user:42", {"n": "é"}, timeout=1.5)
+    raw = server.command("HGETALL", f"queue-farm:job:{id}")
+    fields = dict(zip(raw[::2], raw[1::2], strict=True))
+    assert json.loads(fields[b"data"]) == {"n": "é"}
+    assert (fields[b"maxAttempts"], fields[b"timeout"], fields[b"managerId"]) == (b"5", b"1500", b"me")
+    assert fields[b"queuedAt"].isdigit()
+    manager.close()
+
+
+def test_a_manager_pushes_and_deletes(server: RedisServer) -> None:
+    manager = Manager(server.url)
+    seen = record(manager)
+    id = manager.push("a", 1, max_attempts=2)
+    assert manager.delete("a", id)
+    assert not manager.delete("a", id)
+    assert seen == [
+        ("push", "a", id, 1, {"max_attempts": 2}),
+        ("delete", "a", id, True),
+        ("delete", "a", id, False),
+    ]
+    manager.close()
+
+
+@pytest.mark.parametrize("bad", [float("nan"), object(), {1, 2}], ids=["nan", "object", "set"])
+def test_data_that_json_does_not_have_is_refused(server: RedisServer, bad: object) -> None:
+    manager = Manager(server.url)
+    with pytest.raises(PayloadInvalid):
+        manager.push("a", bad)
+    assert not server.command("KEYS", "*")
+
+
+def test_bad_arguments_are_named(server: RedisServer) -> None:
+    manager = Manager(server.url)
+    with pytest.raises(InvalidArgument, match="max_attempts"):
+        manager.push("a", 1, max_attempts=0)
+    with pytest.raises(InvalidArgument, match="attempts"):
+        manager.push("a", 1, attempts=3)
+    with pytest.raises(InvalidArgument, match=":fetchAt"):
+        manager.push("x:fetchAt", 1)
+    with pytest.raises(InvalidArgument, match="no-such"):
+        manager.on("no-such", print)
+
+
+def events_of(server: RedisServer, manager: Manager) -> Seen:
+    """Push jobs that end in each way. Returns the events of a worker."""
+    ids = [manager.push("a", {"n": 1}), manager.push("a", {"n": 2})]
+    ids += [manager.push("fails", "f", max_attempts=2), manager.push("invalid", 0), manager.push("gone", 0)]
+    server.command("HSET", f"queue-farm:job:{ids[3]}", "data", "{no json")
+    server.command("DEL", f"queue-farm:job:{ids[4]}")
+    manager.close()
+    boom = ValueError("boom")
+    return [
+        ("all-empty",),
+        ("deleted-error", "gone", [ids[4]], "Job already removed"),
+        ("finish", "a", ids[:2], [{"n": 1}, {"n": 2}]),
+        ("handler-error", "fails", [ids[2]], str(boom), ["f"]),
+        ("handler-error", "fails", [ids[2]], str(boom), ["f"]),
+        ("invalid-data", "invalid", [ids[3]], ["{no json"], "Jobs data could not be decoded"),
+        ("retry-limit", "fails", [ids[2]], ['"f"'], "Jobs reached retry limit"),
+        ("start", "a", ids[:2], [{"n": 1}, {"n": 2}]),
+        ("start", "fails", [ids[2]], ["f"]),
+        ("start", "fails", [ids[2]], ["f"]),
+    ]
+
+
+def plain(seen: Seen) -> Seen:
+    """Events in an order of their own, with errors as texts."""
+    texts = [tuple(str(arg) if isinstance(arg, Exception) else arg for arg in event) for event in seen]
+    return sorted(texts, key=str)
+
+
+def test_a_worker_drains_all_queues_and_emits_the_events(server: RedisServer) -> None:
+    def handle(queue: str, jobs: list[Any]) -> None:
+        if queue == "fails":
+            raise ValueError("boom")
+
+    worker = Worker(handle, server.url, batch_size=2)
+    seen = record(worker)
+    expected = events_of(server, Manager(server.url))
+    worker.drain()
+    assert plain(seen) == expected
+    assert isinstance(next(event[-1] for event in seen if event[0] == "retry-limit"), JobEnded)
+    assert not [key for key in server.command("KEYS", "queue-farm:*") if not key.startswith(b"queue-farm:leasehold")]
+
+
+async def test_an_async_worker_drains_all_queues_and_emits_the_events(server: RedisServer) -> None:
+    async def handle(queue: str, jobs: list[Any]) -> None:
+        if queue == "fails":
+            raise ValueError("boom")
+
+    worker = AsyncWorker(handle, server.url, batch_size=2)
+    seen = record(worker)
+    expected = await asyncio.to_thread(events_of, server, Manager(server.url))
+    await worker.drain()
+    assert plain(seen) == expected
+
+
+async def test_a_worker_listens_until_it_is_stopped_and_again(server: RedisServer) -> None:
+    handled: list[Any] = []
+
+    async def handle(queue: str, jobs: list[Any]) -> None:
+        handled.extend(jobs)
+        await worker.stop()
+
+    worker = AsyncWorker(handle, server.url)
+    for n in range(2):
+        await worker.push("a", n)
+        await worker.listen()
+    assert handled == [0, 1]
+    await worker.close()
+
+
+def test_another_thread_stops_a_worker_which_finishes_its_batch(server: RedisServer) -> None:
+    started, may_end, done = threading.Event(), threading.Event(), []
+
+    def handle(queue: str, jobs: list[Any]) -> None:
+        started.set()
+        may_end.wait(30)
+        done.extend(jobs)
+
+    worker = Worker(handle, server.url)
+    worker.push("a", 1)
+    worker.push("a", 2)
+    thread = threading.Thread(target=worker.listen)
+    thread.start()
+    assert started.wait(30)
+    worker.stop()
+    may_end.set()
+    thread.join(60)
+    assert done == [1]
+    assert server.command("LLEN", "queue-farm:queue:a") == 1
+    worker.close()
+
+
+def test_an_idle_worker_emits_that_no_queue_is_active(server: RedisServer) -> None:
+    worker = Worker(lambda queue, jobs: None, server.url, no_active_queues_sleep=0.01)
+    worker.on("no-active-queues", worker.stop)
+    worker.listen()
+
+
+def test_a_callback_that_raises_affects_no_job(server: RedisServer) -> None:
+    worker = Worker(lambda queue, jobs: None, server.url)
+
+    def fails(*args: Any) -> None:
+        raise ValueError("no")
+
+    worker.on("start", fails)
+    finished: Seen = []
+    worker.on("finish", lambda *args: finished.append(args))
+    worker.push("a", 1)
+    worker.drain()
+    assert len(finished) == 1
+
+
+def test_the_logger_writes_a_record_for_each_event(server: RedisServer, caplog: pytest.LogCaptureFixture) -> None:
+    manager = Manager(server.url, id="me")
+    Logger(manager, logging.getLogger("farm"), default_meta={"app": 1}).on()
+    Logger(manager, logging.getLogger("more"), extended=True, except_events=["delete"]).on()
+    caplog.set_level(logging.DEBUG)
+    id = manager.push("a", {"n": 1})
+    manager.delete("a", id)
+    records = [
+        (one.name, one.levelname, one.getMessage(), one.__dict__["meta"])
+        for one in caplog.records
+        if one.name in ("farm", "more")
+    ]
+    about = {"namespace": "queue-farm", "id": "me"}
+    assert records == [
+        ("farm", "INFO", "Job pushed", {"queue": "a", "jobId": id, "options": {}, "app": 1, **about}),
+        ("more", "INFO", "Job pushed", {"queue": "a", "jobId": id, "job": {"n": 1}, "options": {}, **about}),
+        ("farm", "DEBUG", "Job deleted", {"queue": "a", "jobId": id, "success": True, "app": 1, **about}),
+    ]
+    manager.close()
