@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import redis
 
@@ -55,7 +55,7 @@ def fill(client: redis.Redis, queues: int, jobs: int) -> None:
         pipeline = client.pipeline()
         pipeline.sadd("queue-farm:active", f"user:{queue}")
         for job in range(jobs):
-            fields = {"queuedAt": 1, "data": '{"n":1}', "maxAttempts": 3, "timeout": 30_000, "managerId": "bench"}
+            fields: dict[str, Any] = {"queuedAt": 1, "data": '{"n":1}', "maxAttempts": 3, "timeout": 30_000, "managerId": "bench"}
             pipeline.hset(f"queue-farm:job:{queue}.{job}", mapping=fields)
             pipeline.lpush(f"queue-farm:queue:user:{queue}", f"{queue}.{job}")
         pipeline.execute()
