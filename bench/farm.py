@@ -55,7 +55,13 @@ def fill(client: redis.Redis, queues: int, jobs: int) -> None:
         pipeline = client.pipeline()
         pipeline.sadd("queue-farm:active", f"user:{queue}")
         for job in range(jobs):
-            fields: dict[str, Any] = {"queuedAt": 1, "data": '{"n":1}', "maxAttempts": 3, "timeout": 30_000, "managerId": "bench"}
+            fields: dict[Any, Any] = {
+                "queuedAt": 1,
+                "data": '{"n":1}',
+                "maxAttempts": 3,
+                "timeout": 30_000,
+                "managerId": "bench",
+            }
             pipeline.hset(f"queue-farm:job:{queue}.{job}", mapping=fields)
             pipeline.lpush(f"queue-farm:queue:user:{queue}", f"{queue}.{job}")
         pipeline.execute()
