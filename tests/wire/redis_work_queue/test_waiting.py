@@ -83,18 +83,18 @@ def dropping_in(server: RedisServer, got: queues.Queue[tuple[str, str]], kind: s
         while True:
             turn.acquire()
             item = queue.lease(db, 60, timeout=PLENTY_S)
-            got.put(("ours", item.id() if item else "-"))
             if item:
                 assert queue.complete(db, item)
+            got.put(("ours", item.id() if item else "-"))  # last: the test may be over from now on
 
     async def arun() -> None:
         db, queue = redis.asyncio.Redis.from_url(server.url), AsyncWorkQueue(KeyPrefix(P))
         while True:
             await asyncio.to_thread(turn.acquire)
             item = await queue.lease(db, 60, timeout=PLENTY_S)
-            got.put(("ours", item.id() if item else "-"))
             if item:
                 assert await queue.complete(db, item)
+            got.put(("ours", item.id() if item else "-"))
 
     target = run if kind == "sync" else lambda: asyncio.run(arun())
     threading.Thread(target=target, daemon=True).start()
