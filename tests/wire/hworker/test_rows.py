@@ -242,6 +242,45 @@ def test_h12_failed_jobs_are_trimmed_by_both_sides_and_counted(bench: Bench) -> 
     bench.audit()
 
 
+def test_h12_failed_jobs_of_originals_are_shown_when_the_list_is_full(bench: Bench) -> None:
+    def fail(values: range) -> None:
+        for n in values:
+            bench.original.queue(n)
+            bench.another(failed_size=5).fail(bench.original.pop() or b"")
+
+    fail(range(5))
+    bench.maintain()
+    fail(range(5, 7))
+    bench.put("ours", payload=b"7")
+    assert bench.settle(bench.take()[0], Failed(BOOM))
+    shown = bench.run(bench.engine.page("q", State.FAILED)).jobs
+    assert [view.payload for view in shown] == [b"7", b"6", b"5", b"4", b"3"]
+    bench.maintain()
+    bench.audit()
+
+
+def test_a_failed_job_is_shown_though_its_copy_runs(bench: Bench) -> None:
+    job = bench.original.queue("x")
+    bench.original.push(job)
+    bench.original.fail(bench.original.pop() or b"")
+    bench.maintain()
+    [copy] = bench.take()
+    [failed] = bench.run(bench.engine.page("q", State.FAILED)).jobs
+    assert failed.payload == b'"x"'
+    assert bench.settle(copy)
+    bench.audit()
+
+
+def test_a_job_that_fails_again_at_an_original_is_shown_again(bench: Bench) -> None:
+    job = bench.original.queue("x")
+    for _ in range(2):
+        bench.original.fail(bench.original.pop() or b"")
+        [failed] = bench.run(bench.engine.page("q", State.FAILED)).jobs
+        assert bench.run(bench.engine.retry("q", failed.id))
+    assert bench.waiting() == [job]
+    bench.audit()
+
+
 def test_failed_and_broken_jobs_of_both_sides_are_retried_repaired_and_purged(bench: Bench) -> None:
     bench.original.push(b'{"no":"pair"}')
     bench.original.decode(bench.original.pop() or b"")

@@ -67,6 +67,7 @@ local function unmistakable(data, id, token)
   local other = job_of(id)
   if other and (other.s == 'failed' or other.s == 'broken') then
     forget(id, other)
+    call('HDEL', key('meta'), 'newest_failed') -- the ended one gets another record
     other = nil
   end
   if not other and call('HEXISTS', progress, data) == 0 then return data, id end

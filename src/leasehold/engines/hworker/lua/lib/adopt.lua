@@ -37,7 +37,11 @@ end
 
 -- Look at up to ADOPT_MOST jobs in each of the two places. Of many broken ones each call looks at some.
 local function adopt(config, time)
-  if call('LLEN', failed_list) ~= call('ZCARD', key('failed')) then adopt_failed(config, time) end
+  local newest = call('LINDEX', failed_list, 0)
+  if newest and not is_known_newest(newest) then
+    adopt_failed(config, time)
+    know_newest(newest)
+  end
   if call('HLEN', broken_hash) ~= call('ZCARD', key('broken')) then
     local page = call('HSCAN', broken_hash, call('HGET', key('meta'), 'adopting') or '0', 'COUNT', ADOPT_MOST)
     call('HSET', key('meta'), 'adopting', page[1])

@@ -59,12 +59,22 @@ local function forget(id, job)
   end
 end
 
+-- The newest failed job up to which all have records. Their number proves nothing: originals trim the list when they add to it.
+local function is_known_newest(data) return call('HGET', key('meta'), 'newest_failed') == redis.sha1hex(data) end
+
+local function know_newest(data) call('HSET', key('meta'), 'newest_failed', redis.sha1hex(data)) end
+
+local function remove_failed(data)
+  if call('LINDEX', failed_list, 0) == data then call('HDEL', key('meta'), 'newest_failed') end
+  call('LREM', failed_list, -1, data)
+end
+
 -- Remove a job from its place, also from that of the originals.
 local function remove(id, job)
   if job.s == 'active' or job.s == 'scheduled' then
     if is_in_progress(job) then call('HDEL', progress, job.d) end
   elseif job.s == 'failed' then
-    call('LREM', failed_list, -1, job.d)
+    remove_failed(job.d)
   elseif job.s == 'broken' then
     call('HDEL', broken_hash, job.d)
   end
@@ -113,6 +123,8 @@ end
 local function finish(config, time, id, job, state, body)
   job.e, job.v = body, nil
   if state == 'failed' then
+    local newest = call('LINDEX', failed_list, 0)
+    if not newest or is_known_newest(newest) then know_newest(job.d) end
     call('LPUSH', failed_list, job.d)
     call('LTRIM', failed_list, 0, config.failed_list - 1)
   elseif state == 'broken' then
