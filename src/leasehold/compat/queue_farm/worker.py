@@ -66,13 +66,23 @@ class _Runs(Base):
             getattr(handler, "__call__", None)  # noqa: B004
         )
         function = self._run_async if is_async else self._run_sync
-        self._app.handler(DEFAULT_QUEUE, batch=batch_size, one_lane=True)(function)
+        if batch_size == 1:
+            # Without batches a worker claims jobs of many queues in one call, and ahead of its free slots.
+            self._app.handler(DEFAULT_QUEUE)(self._run_one_async if is_async else self._run_one_sync)
+        else:
+            self._app.handler(DEFAULT_QUEUE, batch=batch_size, one_lane=True)(function)
         self._app.on(events.Failed, events.Broken)(self._job_ended)
         self._engine.dropped = self._job_dropped
         self._loop: asyncio.AbstractEventLoop | None = None
         self._worker: RuntimeWorker | None = None
         self._is_stopping = False
         self._emitting: set[asyncio.Task[None]] = set()
+
+    async def _run_one_async(self, job: Job) -> None:
+        await self._run_async([job])
+
+    def _run_one_sync(self, job: Job) -> None:
+        self._run_sync([job])
 
     async def _run_async(self, jobs: list[Job]) -> None:
         queue, ids, datas = _batch_of(jobs)
