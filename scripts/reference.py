@@ -73,7 +73,8 @@ def protocols() -> str:
     lines = [
         "# Protocols",
         "",
-        "What each wire protocol supports. Leasehold refuses the rest with `UnsupportedFeature`.",
+        "What each wire protocol supports. Leasehold refuses the rest with `UnsupportedFeature`. What you can rely on "
+        "beside other clients: [the wire formats side by side](../protocols/README.md).",
         "Written by `make docs` from the declarations of the engines; `make check` compares.",
         "",
         "| feature | | " + " | ".join(engine.name for engine in engines) + " |",

@@ -89,8 +89,11 @@ class Original:
         self.db.eval(RETRY, 2, self.progress, self.jobs, job)
 
     def fail(self, job: bytes) -> None:
+        self.begin_to_fail(job)
+        self.succeed(job)  # it removes the entry once more, without a look
+
+    def begin_to_fail(self, job: bytes) -> None:
         self.db.eval(FAIL, 2, self.progress, self.failed, job, self.failed_size - 1)
-        self.db.hdel(self.progress, job)  # the second one, without a look
 
     def decode(self, job: bytes) -> Any:
         """What it does with a job first. None: it files the job under broken."""

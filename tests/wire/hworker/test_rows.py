@@ -31,17 +31,45 @@ def test_h1_the_phantom_of_an_idle_original_is_neither_run_nor_filed(bench: Benc
     assert bench.run(bench.engine.queue("q")).totals["completed"] == 1
 
 
-def test_h2_a_late_failure_of_an_original_takes_nothing_from_our_run(bench: Bench) -> None:
+@pytest.mark.parametrize("end", ["finished", "retried", "worker dead"])
+def test_h2_a_late_failure_of_an_original_loses_no_job_of_ours(bench: Bench, end: str) -> None:
     job = bench.original.queue("x")
     slow = bench.original.pop()
     assert slow == job
     bench.another(ahead_s=1_000).monitor()
     [lease] = bench.take()
-    bench.original.db.eval("return 1", 0)
-    bench.original.db.hdel(bench.original.progress, slow)  # its second HDEL: our entry is gone
-    assert bench.beat(lease).lost == {lease.ref}, "the holder is told at its next heartbeat"
-    assert not bench.settle(lease)
+    bench.original.db.hdel(bench.original.progress, slow)  # its second HDEL, without a look
+    assert bench.progress() == {}
+    if end == "worker dead":
+        assert bench.silence() == 1
+        [lease] = bench.take()
+    else:
+        assert not bench.beat(lease).lost
+        assert list(bench.progress()) == [job], "the entry is there again"
+        bench.original.db.hdel(bench.original.progress, slow)
+    if end == "retried":
+        assert bench.settle(lease, Retried(BOOM))
+        assert bench.waiting() == [job]
+        [lease] = bench.take()
+    assert bench.settle(lease)
     bench.audit()
+    assert bench.counts() == {}
+
+
+@pytest.mark.parametrize("then", ["waits", "runs", "failed", "broken"])
+def test_a_job_that_a_monitor_returned_is_lost(bench: Bench, then: str) -> None:
+    job = bench.original.queue("x")
+    [lease] = bench.take()
+    bench.another(ahead_s=1_000).monitor()
+    if then != "waits":
+        assert bench.original.pop() == job
+    if then == "failed":
+        bench.original.fail(job)
+    elif then == "broken":
+        bench.db.hdel(bench.original.progress, job)
+        bench.db.hset(bench.original.broken, job, '"2026-01-01T00:00:00Z"')
+    assert bench.beat(lease).lost == {lease.ref}
+    assert not bench.settle(lease)
 
 
 def test_h3_two_identical_jobs_both_run(bench: Bench) -> None:

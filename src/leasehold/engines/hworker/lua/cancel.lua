@@ -10,7 +10,7 @@ local config = cjson.decode(ARGV[3])
 --@include transition
 local time = clock()
 local job, answer = job_of(id), '0'
-if job and (job.s == 'unroutable' or job.s == 'scheduled' and is_in_progress(job)) then
+if job and (job.s == 'unroutable' or job.s == 'scheduled' and is_still_held(job)) then
   remove(id, job)
   finish(config, time, id, job, 'cancelled', body)
   answer = '1'

@@ -17,7 +17,7 @@ local again = recall(session, number)
 if again then
   return claimed_before(again, function(id, token)
     local job = job_of(id)
-    local held = job and job.s == 'active' and digits(job.n) == token and is_in_progress(job)
+    local held = job and job.s == 'active' and digits(job.n) == token and is_still_held(job)
     if not held then return nil end
     return { id, job.d, token, job.f, job.c }, claim_window(job.k)
   end)
@@ -70,7 +70,12 @@ local function unmistakable(data, id, token)
     call('HDEL', key('meta'), 'newest_failed') -- the ended one gets another record
     other = nil
   end
-  if not other and call('HEXISTS', progress, data) == 0 then return data, id end
+  local is_free = call('HEXISTS', progress, data) == 0
+  if other and other.d == data and is_free and other.v then
+    lose(id, other) -- a monitor of the original returned it to the list
+    other = nil
+  end
+  if not other and is_free then return data, id end
   local renewed = renamed(data, session .. digits(token))
   return renewed, renewed and id_of(renewed)
 end

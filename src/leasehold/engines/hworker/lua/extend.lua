@@ -8,7 +8,7 @@ local session, number, worker, id, token, ms = ARGV[1], ARGV[2], ARGV[4], ARGV[5
 --@include transition
 local job = job_of(id)
 local time, micros = clock()
-local is_held = job and job.s == 'active' and job.w == worker and digits(job.n) == token and is_in_progress(job)
+local is_held = job and job.s == 'active' and job.w == worker and digits(job.n) == token and is_still_held(job)
 if is_held then
   call('ZADD', key('holders'), 'GT', time + ms, worker)
   job.v = stamp(micros, job.n)

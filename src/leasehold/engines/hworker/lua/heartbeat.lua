@@ -3,8 +3,8 @@
 -- ARGV config worker (id token)...
 -- Returns: {position of a lease asked about that is lost...}, {id, token, claimed}... held but not asked about, ms until more
 -- is due or -1
--- Invariant: the jobs that the worker holds have just started, for the originals' monitors. A job whose entry has gone or has
--- another time was taken by another client, and is lost. Sending it again is harmless.
+-- Invariant: the jobs that the worker holds have just started, for the originals' monitors. A job whose entry has
+-- another time, or that is in the list, was taken by another client, and is lost. An entry that was removed is written again. Sending it again is harmless.
 --@include duework orphaned
 local config, worker = cjson.decode(ARGV[1]), ARGV[2]
 local held_key = key('held:' .. worker)
@@ -16,7 +16,7 @@ for _, id in ipairs(call('ZRANGE', held_key, 0, -1)) do
   local job = job_of(id)
   if not job or job.s ~= 'active' or job.w ~= worker then
     call('ZREM', held_key, id)
-  elseif not is_in_progress(job) then
+  elseif not is_still_held(job) then
     lose(id, job)
   else
     held[#held + 1] = { id, digits(job.n), tostring(job.t) }

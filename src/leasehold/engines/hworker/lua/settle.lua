@@ -59,7 +59,7 @@ for i = 5, #ARGV, 6 do
   local id, kind = ARGV[i], ARGV[i + 2]
   local job = job_of(id)
   local is_ours = job and job.s == 'active' and job.w == worker and digits(job.n) == ARGV[i + 1]
-  local is_held = is_ours and is_in_progress(job)
+  local is_held = is_ours and is_still_held(job)
   letters[#letters + 1] = is_held and '1' or '0'
   if is_ours and not is_held then
     lose(id, job)

@@ -4,13 +4,13 @@ local ADOPT_MOST = 1000
 
 -- The id of the record of a failed or broken job, and whether there is one.
 local function record_of(data, state)
-  local id = id_of(data)
-  local known = job_of(id)
-  if known and (known.s ~= state or known.d ~= data) then
-    id = redis.sha1hex(data)
-    known = job_of(id)
+  local id, hash = id_of(data), redis.sha1hex(data)
+  local own = job_of(id)
+  for _, name in ipairs({ id, hash }) do
+    local known = job_of(name)
+    if known and known.s == state and known.d == data then return name, true end
   end
-  return id, not not known
+  return own and hash or id, false
 end
 
 local function adopt_one(config, time, id, data, state, score)

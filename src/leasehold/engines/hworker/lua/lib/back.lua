@@ -37,7 +37,7 @@ local function requeue(config, time, entries)
     local how = entry[3] and crash_of(config, time, job.k, job.t)
     if how and entry[3] == 'known' then how = 'known' end
     if how == 'shared' and alone[job.w] then how = nil end
-    if not is_in_progress(job) then
+    if not is_still_held(job) then
       lose(id, job)
     else
       count = count + 1

@@ -8,7 +8,7 @@ local function promote(time, limit)
     local job = job_of(id)
     if not job then
       call('ZREM', key('scheduled'), id)
-    elseif is_in_progress(job) then
+    elseif is_still_held(job) then
       give_back('LPUSH', id, job)
     else
       lose(id, job)

@@ -2,7 +2,7 @@
 -- s state; d the bytes; w worker; n token; t time of the claim; k kind of the claim; v the time that `progress` has for it;
 -- f failures; c crashes; u doubtful crashes; e last error; ended, expires, task.
 --@include types stamps
-local COUNTS_MOST, ID_MOST = 10000, 255
+local COUNTS_MOST, ID_MOST, NEAR = 10000, 255, 1000
 local PAIR = '^(%s*%[%s*")([^"\\%c]+)("%s*,.*)$'
 
 -- The id of a job: the first member of the pair. Bytes that are no such pair are named by their hash.
@@ -29,8 +29,17 @@ end
 
 local function save(id, job) call('HSET', key('jobs'), id, cmsgpack.pack(job)) end
 
--- Whether `progress` still has a job as Leasehold wrote it. If not, another client took it or finished it.
 local function is_in_progress(job) return call('HGET', progress, job.d) == job.v end
+
+-- Whether a job that Leasehold holds, or keeps for a retry, is with no other client. A monitor returns a job to the right end of the
+-- list, and workers push retries on the left. Where the entry is gone and the job in none of these places, a late end of an
+-- original's earlier run removed it (its second HDEL): then no other client has the job.
+local function is_still_held(job)
+  local value = call('HGET', progress, job.d)
+  if value then return value == job.v end
+  return not call('LPOS', waiting, job.d, 'RANK', -1, 'MAXLEN', NEAR) and not call('LPOS', waiting, job.d, 'MAXLEN', NEAR)
+    and not call('LPOS', failed_list, job.d, 'MAXLEN', NEAR) and call('HEXISTS', broken_hash, job.d) == 0
+end
 
 -- Waiting jobs have no record. What is known of their attempts is in `attempts`.
 local function keep_counts(id, job)
@@ -85,7 +94,7 @@ end
 local function is_there(job)
   if job.s == 'failed' then return call('LPOS', failed_list, job.d) ~= false end
   if job.s == 'broken' then return call('HEXISTS', broken_hash, job.d) == 1 end
-  return job.s ~= 'scheduled' and job.s ~= 'active' or is_in_progress(job)
+  return job.s ~= 'scheduled' and job.s ~= 'active' or is_still_held(job)
 end
 
 -- The first of `count` tokens in a row: higher than all before.
