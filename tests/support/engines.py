@@ -77,16 +77,16 @@ class Entry:
     scripts: ModuleType
 
 
+def _numbers(options: Options) -> dict[str, Any]:
+    """What every engine takes."""
+    names = ("timing", "outage_ms", "amnesty_ms", "max_crashes", "alone_after_crashes", "failed_ttl_ms", "failed_max")
+    return {name: getattr(options, name) for name in names}
+
+
 def _native(namespace: str, options: Options) -> NativeEngine:
     config = NativeConfig(
-        timing=options.timing,
-        outage_ms=options.outage_ms,
-        amnesty_ms=options.amnesty_ms,
-        max_crashes=options.max_crashes,
-        alone_after_crashes=options.alone_after_crashes,
+        **_numbers(options),
         completed_max=options.completed_max,
-        failed_ttl_ms=options.failed_ttl_ms,
-        failed_max=options.failed_max,
     )
     return NativeEngine(namespace, config)
 
@@ -109,13 +109,7 @@ NATIVE: Final = Entry(
 
 def _redis_work_queue(namespace: str, options: Options) -> RedisWorkQueueEngine:
     config = RedisWorkQueueConfig(
-        timing=options.timing,
-        outage_ms=options.outage_ms,
-        amnesty_ms=options.amnesty_ms,
-        max_crashes=options.max_crashes,
-        alone_after_crashes=options.alone_after_crashes,
-        failed_ttl_ms=options.failed_ttl_ms,
-        failed_max=options.failed_max,
+        **_numbers(options),
         wire_lease_ms=10 * options.timing.lease_ms,
     )
     return RedisWorkQueueEngine(namespace, config)
@@ -166,13 +160,7 @@ SIXTH: Final = Entry(
 
 def _queue_farm(namespace: str, options: Options, **own: Any) -> queue_farm.Farms:
     config = QueueFarmConfig(
-        timing=options.timing,
-        outage_ms=options.outage_ms,
-        amnesty_ms=options.amnesty_ms,
-        max_crashes=options.max_crashes,
-        alone_after_crashes=options.alone_after_crashes,
-        failed_ttl_ms=options.failed_ttl_ms,
-        failed_max=options.failed_max,
+        **_numbers(options),
         **own,
     )
     return queue_farm.Farms(namespace, config)
@@ -196,13 +184,7 @@ QUEUE_FARM: Final = Entry(
 
 def _hworker(namespace: str, options: Options) -> hworker.Pools:
     config = HworkerConfig(
-        timing=options.timing,
-        outage_ms=options.outage_ms,
-        amnesty_ms=options.amnesty_ms,
-        max_crashes=options.max_crashes,
-        alone_after_crashes=options.alone_after_crashes,
-        failed_ttl_ms=options.failed_ttl_ms,
-        failed_max=options.failed_max,
+        **_numbers(options),
         failed_queue_size=options.failed_max,
     )
     return hworker.Pools(namespace, config)
@@ -226,13 +208,7 @@ HWORKER: Final = Entry(
 
 def _worqr(namespace: str, options: Options) -> WorqrEngine:
     config = WorqrConfig(
-        timing=options.timing,
-        outage_ms=options.outage_ms,
-        amnesty_ms=options.amnesty_ms,
-        max_crashes=options.max_crashes,
-        alone_after_crashes=options.alone_after_crashes,
-        failed_ttl_ms=options.failed_ttl_ms,
-        failed_max=options.failed_max,
+        **_numbers(options),
         timer_ms=10 * options.timing.lease_ms,
     )
     return WorqrEngine(namespace, config)

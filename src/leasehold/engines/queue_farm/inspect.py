@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from leasehold.core import limits
-from leasehold.core.job import JobView, Page, State, WorkerView
+from leasehold.core.job import JobView, Page, State
 from leasehold.core.shape import LanePage, LaneState, LaneView
 from leasehold.core.steps import Command, Steps
-from leasehold.engines.kit.base import Scripted
 from leasehold.engines.kit.encoding import as_bytes, as_text, number_of
+from leasehold.engines.kit.inspect import WorkersInspector
 from leasehold.engines.kit.pages import check_page, read_cursor, write_cursor
 from leasehold.engines.queue_farm.config import QueueFarmConfig
 from leasehold.engines.queue_farm.keys import DEFAULT_QUEUE
@@ -28,11 +28,12 @@ class Activity:
     foreign: int
 
 
-class QueueFarmInspector(Scripted):
+class QueueFarmInspector(WorkersInspector):
     """Reading half of the engine."""
 
     config: QueueFarmConfig
     namespace: str
+    size_of_held = "HLEN"
 
     def queues(self) -> Steps[list[str]]:
         """`default`, if it has jobs or Leasehold has used it lately. Original clients list none."""
@@ -72,16 +73,6 @@ class QueueFarmInspector(Scripted):
     def lanes(self, queue: str, state: LaneState, cursor: int = 0, limit: int = limits.PAGE_MAX) -> Steps[LanePage]:
         following, rows = yield from self._ask("lanes", queue, state.value, cursor, limit)
         return LanePage(tuple(_lane(row) for row in rows), following)
-
-    def workers(self) -> Steps[list[WorkerView]]:
-        """The workers of Leasehold: original clients do not announce theirs."""
-        found = []
-        for worker in (yield from self._announced()):
-            active = 0
-            for queue in worker.queues:
-                active += yield Command(("HLEN", f"{self.prefix(queue)}:held:{worker.id}"))
-            found.append(replace(worker, active=active))
-        return found
 
 
 def _lane(row: list[Any]) -> LaneView:

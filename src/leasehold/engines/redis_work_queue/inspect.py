@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from typing import Any
 
-from leasehold.core import limits
-from leasehold.core.engine import Feature
-from leasehold.core.job import JobView, Page, State, WorkerView
+from leasehold.core.job import JobView
 from leasehold.core.steps import Command, Steps
-from leasehold.core.unsupported import unsupported
-from leasehold.engines.kit.base import Scripted
 from leasehold.engines.kit.encoding import as_bytes
-from leasehold.engines.kit.pages import check_page, read_cursor, write_cursor
+from leasehold.engines.kit.inspect import LanelessInspector
 from leasehold.engines.redis_work_queue.config import RedisWorkQueueConfig
 from leasehold.engines.redis_work_queue.records import read_view
-from leasehold.engines.redis_work_queue.wire import NAME
 
 
-class RedisWorkQueueInspector(Scripted):
+class RedisWorkQueueInspector(LanelessInspector):
     """Reading half of the engine."""
 
     config: RedisWorkQueueConfig
@@ -36,32 +31,5 @@ class RedisWorkQueueInspector(Scripted):
         reply = yield from self._ask("show", queue, raw_id)
         return read_view(queue, raw_id, reply, self.config.alone_from) if reply else None
 
-    def page(
-        self,
-        queue: str,
-        state: State,
-        offset: int = 0,
-        limit: int = limits.PAGE_MAX,
-        lane: str | None = None,
-        after: str | None = None,
-    ) -> Steps[Page]:
-        if lane is not None:
-            raise unsupported(NAME, Feature.LANES)
-        check_page(offset, limit)
-        cursor = read_cursor(after, state, lane)
-        if state is State.COMPLETED:
-            return Page((), 0)
-        end, rows = yield from self._ask("page", queue, state.value, offset, limit, *cursor)
-        total = (yield from self.queue(queue)).counts[state]
-        jobs = tuple(read_view(queue, row[0], row[1:], self.config.alone_from) for row in rows)
-        return Page(jobs, total, write_cursor(end, state, lane))
-
-    def workers(self) -> Steps[list[WorkerView]]:
-        """The workers of Leasehold: other clients do not announce theirs."""
-        found = []
-        for worker in (yield from self._announced()):
-            active = 0
-            for queue in worker.queues:
-                active += yield Command(("ZCARD", f"{self.prefix(queue)}:held:{worker.id}"))
-            found.append(replace(worker, active=active))
-        return found
+    def _view(self, queue: str, row: list[Any]) -> JobView:
+        return read_view(queue, row[0], row[1:], self.config.alone_from)

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from typing import Any, Final
 
-from leasehold.core import limits
-from leasehold.core.engine import Feature
-from leasehold.core.job import JobView, Page, State, WorkerView
+from leasehold.core.job import JobView
 from leasehold.core.steps import Command, Steps
-from leasehold.core.unsupported import unsupported
-from leasehold.engines.kit.base import Scripted
 from leasehold.engines.kit.encoding import as_bytes, as_text
-from leasehold.engines.kit.pages import check_page, read_cursor, write_cursor
+from leasehold.engines.kit.inspect import LanelessInspector
 from leasehold.engines.worqr.config import FIND_MOST, FIND_PAGE, LIST_STEPS, SWEEP_PAGE, WORKERS_MOST, WorqrConfig
 from leasehold.engines.worqr.records import read_view
 
@@ -22,7 +17,7 @@ _ENDS: Final = (b"failed", b"broken", b"cancelled")
 _SHA1: Final = re.compile("[0-9a-f]{40}")
 
 
-class WorqrInspector(Scripted):
+class WorqrInspector(LanelessInspector):
     """Reading half of the engine."""
 
     base: str
@@ -49,37 +44,7 @@ class WorqrInspector(Scripted):
 
     def job(self, queue: str, id: str) -> Steps[JobView | None]:
         row = yield from self._row(queue, id)
-        return read_view(queue, row, self.config.alone_from) if row else None
-
-    def page(
-        self,
-        queue: str,
-        state: State,
-        offset: int = 0,
-        limit: int = limits.PAGE_MAX,
-        lane: str | None = None,
-        after: str | None = None,
-    ) -> Steps[Page]:
-        if lane is not None:
-            raise unsupported(NAME, Feature.LANES)
-        check_page(offset, limit)
-        cursor = read_cursor(after, state, lane)
-        if state is State.COMPLETED:
-            return Page((), 0)
-        end, rows = yield from self._ask("page", queue, state.value, offset, limit, *cursor)
-        total = (yield from self.queue(queue)).counts[state]
-        jobs = tuple(read_view(queue, row, self.config.alone_from) for row in rows)
-        return Page(jobs, total, write_cursor(end, state, lane))
-
-    def workers(self) -> Steps[list[WorkerView]]:
-        """The workers of Leasehold: of others only the names are known."""
-        found = []
-        for worker in (yield from self._announced()):
-            active = 0
-            for queue in worker.queues:
-                active += yield Command(("ZCARD", f"{self.prefix(queue)}:held:{worker.id}"))
-            found.append(replace(worker, active=active))
-        return found
+        return self._view(queue, row) if row else None
 
     def _row(self, queue: str, id: str) -> Steps[list[Any] | None]:
         """A row of lua/lib/view.lua: of a process or record, or of a task that waits, by the hash of its bytes.
@@ -98,3 +63,6 @@ class WorqrInspector(Scripted):
             start = found
         # It was claimed meanwhile, or an original runs it, if it is not unknown.
         return (yield from self._ask("running", queue, name)) or row or None
+
+    def _view(self, queue: str, row: list[Any]) -> JobView:
+        return read_view(queue, row, self.config.alone_from)

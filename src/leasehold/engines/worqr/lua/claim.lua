@@ -37,33 +37,13 @@ end
 -- Dead workers still hold earlier jobs than those that came back: the next calls release them.
 if rest then limit = 0 end
 
-local rows, answer, deferred, lonely, passed = {}, {}, {}, {}, {}
-local how, bytes, looked, company = 0, 0, 0, nil
+local rows, answer, passed, bytes, looked = {}, {}, {}, 0, 0
 local tried = call('EXISTS', key('attempts')) == 1
 local passing = not by_hand and call('GET', key('passing:' .. worker))
 local first, most_bytes = nil, @CLAIM_BYTES@
-local DEFERRED_MOST, PASSED_MOST = 100, 50
+local PASSED_MOST = 50
 
--- Where a job goes that was running when `doubtful` workers died. Answers the list of those that stay: `deferred` when enough of
--- them are held together, `lonely` for one that runs alone and cannot here, or not yet. Else nil, for one that runs alone with
--- the kind of its claim. When this worker gets ready for a lonely one, it claims nothing else in this call.
-local function list_of_suspect(doubtful)
-  if by_hand or doubtful < config.isolate then return nil end
-  company = company or company_of(config, time, held_claims(config, time, worker))
-  if doubtful < config.alone then
-    local worst = math.max(company.worst, doubtful)
-    if company.count >= most_together(tonumber(kind), worst) then return deferred end
-    company.count, company.worst = company.count + 1, worst
-    return nil
-  end
-  if (alone == 'now' or alone == 'beside') and #rows == 0 and not company.young then
-    how = window_of(config, doubtful)
-    return nil, (alone == 'now' and not company.doubtful and 'x' or 'y') .. digits(how)
-  end
-  if alone ~= 'no' and reserve(time, worker) then how = -1 end
-  return lonely
-end
-
+--@include apart
 -- Whether this worker has passed on raw tasks that it has no handler for, and this is another one.
 local function is_passed_by(data) return passing and string.sub(data, 1, 13) ~= '{"leasehold":' end
 
@@ -117,15 +97,7 @@ if #passed > 0 then
   call('SET', key('passing:' .. worker), since, 'KEEPTTL')
   further = since < call('LLEN', waiting)
 end
--- Suspects stay first, in their order: a worker that gets ready for one must find it. But many must not hide the other jobs.
-if #deferred > DEFERRED_MOST then
-  call('LPUSH', waiting, unpack(deferred))
-else
-  for n = #deferred, 1, -1 do call('RPUSH', waiting, deferred[n]) end
-end
-for n = #lonely, 1, -1 do
-  call(n > 1 and #lonely > DEFERRED_MOST and 'LPUSH' or 'RPUSH', waiting, lonely[n])
-end
+return_suspects()
 if #rows > 0 then
   call('ZADD', key('holders'), time + lease_ms, worker)
   call('ZREM', key('suspects'), worker)

@@ -2,7 +2,7 @@
 --@include back holding company
 
 -- What a worker holds, as claims {claimed, kind, doubtful}.
-local function held_claims(worker)
+local function held_claims(_, _, worker)
   local held = {}
   for n, id in ipairs(call('ZRANGE', key('held:' .. worker), 0, -1)) do
     local job = job_of(id)
