@@ -22,7 +22,7 @@ from leasehold.redis.embedded.binary import find_server
 from leasehold.testing.server import RedisServer
 
 ROOT: Final = Path(__file__).parents[1]
-PEERS: Final = Path(__file__).parent / "peers"
+WORKERS: Final = Path(__file__).parent / "farm_workers"
 PACKAGES: Final = ("queue-farm@2.2.1", "ioredis@4.31.0")
 INSTALL_S: Final = 300
 LIMIT_S: Final = 600
@@ -42,10 +42,10 @@ def node_modules() -> Path:
 
 def start(side: str, url: str, concurrent: int, total: int) -> subprocess.Popen[str]:
     args = (url, str(concurrent), str(total))
-    command = (sys.executable, str(PEERS / "farm_peer.py"), *args)
+    command = (sys.executable, str(WORKERS / "leasehold_worker.py"), *args)
     env = dict(os.environ)
     if side == "original":
-        command, env["NODE_PATH"] = ("node", str(PEERS / "queuefarm_peer.js"), *args), str(node_modules())
+        command, env["NODE_PATH"] = ("node", str(WORKERS / "original_worker.js"), *args), str(node_modules())
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env)
 
 
