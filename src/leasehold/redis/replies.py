@@ -160,6 +160,11 @@ def is_reply(error: Exception) -> TypeGuard[client.RedisError]:
     return isinstance(error, client.ResponseError | client.BusyLoadingError | client.AuthenticationError)
 
 
+def is_loading(error: BaseException) -> bool:
+    """Return whether Redis has been restarted and still reads its data."""
+    return isinstance(error, client.BusyLoadingError)
+
+
 def keeps_connection(error: BaseException) -> bool:
     """Return whether the connection is still usable: a complete error reply was read from it."""
     return isinstance(error, client.ResponseError) and not isinstance(error, client.ConnectionError)

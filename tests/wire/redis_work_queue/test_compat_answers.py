@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import redis
 import redis.asyncio
 
+from leasehold import InvalidArgument
 from leasehold.compat.redis_work_queue import AsyncWorkQueue, Item, KeyPrefix, WorkQueue
 from tests.wire.redis_work_queue.bench import Bench
 from tests.wire.redis_work_queue.test_compat import Lossy, lost
@@ -185,3 +187,53 @@ def test_the_async_twin_leaves_no_key(bench: Bench) -> None:
 
     asyncio.run(main())
     assert bench.command("KEYS", "*") == []
+
+
+class Restarting(redis.Redis):
+    """A client that executes a command, loses the reply, and meets a Redis that is loading when it is asked again."""
+
+    def __init__(self, *args: object, **options: object) -> None:
+        super().__init__(*args, **options)  # type: ignore[arg-type]
+        self.ends: list[type[Exception]] = []
+
+    def execute_command(self, *args: object, **options: object) -> object:
+        if not self.ends:
+            return super().execute_command(*args, **options)
+        end = self.ends.pop(0)
+        if end is redis.ConnectionError:
+            super().execute_command(*args, **options)
+        raise end("it is so")
+
+
+def test_a_call_that_meets_a_redis_that_is_loading_stays_in_doubt(bench: Bench, queue: WorkQueue) -> None:
+    db: Any = Restarting.from_url(bench.server.url)
+    ends = [redis.ConnectionError, redis.BusyLoadingError, redis.BusyLoadingError]
+
+    def insist(call: Callable[[], object]) -> object:
+        for _ in range(len(ends)):
+            with pytest.raises(redis.ConnectionError):
+                call()
+        return call()
+
+    item = Item(b"x", "a")
+    queue.queue_len(db)  # Redis knows no script yet, but the client is checked
+    for script in ("add", "take", "complete"):
+        bench.command("SCRIPT", "LOAD", queue._engine.scripts[script].text)
+    db.ends = list(ends)
+    assert insist(lambda: queue.add_item(db, item)) is True
+    db.ends = list(ends)
+    leased = insist(lambda: queue.lease(db, 60, block=False))
+    assert isinstance(leased, Item)
+    db.ends = list(ends)
+    assert insist(lambda: queue.complete(db, leased)) is True
+    db.close()
+
+
+def test_a_client_of_the_other_kind_is_refused_before_anything_is_sent(bench: Bench, queue: WorkQueue) -> None:
+    aio, sync = redis.asyncio.Redis.from_url(bench.server.url), redis.Redis.from_url(bench.server.url)
+    with pytest.raises(InvalidArgument, match=r"nothing was sent\. See AsyncWorkQueue"):
+        queue.add_item(aio, Item(b"x"))
+    with pytest.raises(InvalidArgument, match=r"nothing was sent\. See WorkQueue"):
+        asyncio.run(AsyncWorkQueue(KeyPrefix("jobs")).add_item(sync, Item(b"x")))
+    assert bench.command("KEYS", "*") == []
+    sync.close()

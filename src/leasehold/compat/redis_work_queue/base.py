@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, Final, TypeVar
 
 from leasehold.compat.redis_work_queue.arguments import id_of, lease_ms, slice_s, timeout_s
-from leasehold.compat.redis_work_queue.calls import LEASE, Key, Nonces, exchange
+from leasehold.compat.redis_work_queue.calls import LEASE, Key, Nonces, aexecute, exchange
 from leasehold.compat.redis_work_queue.cluster import check_client, check_tag
 from leasehold.compat.redis_work_queue.errors import read_end
 from leasehold.compat.redis_work_queue.item import Item
@@ -91,7 +91,7 @@ class Base:
 
     def _run(self, db: Any, steps: Steps[T], key: Key | None = None) -> Coroutine[Any, Any, T]:
         if type(db) is not self._checked:
-            check_client(db, self._prefix)
+            check_client(db, self._prefix, self._execute is aexecute)
             self._checked = type(db)
         return exchange(self._nonces, partial(self._execute, db, self._prefix), steps, key)
 

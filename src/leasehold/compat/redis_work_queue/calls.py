@@ -36,6 +36,9 @@ Execute = Callable[..., Coroutine[Any, Any, Any]]
 LEASE: Final[Key] = ("lease", "")
 RAW: Final = {"NEVER_DECODE": True}
 """Data and ids are bytes, even on a client that decodes replies."""
+_CANCELS_MOST: Final = 20
+_CANCEL_S: Final = 0.05
+"""How often a call that was cancelled is cancelled again, and how long after the time before."""
 _DOUBTS_MAX: Final = 1_000
 _DOUBT_S: Final = 30.0
 """How long a doubt lasts. A later call with an equal key is a new call."""
@@ -121,12 +124,13 @@ class Nonces:
     def has_doubts(self) -> bool:
         return bool(self._doubts)
 
-    def doubt(self, key: Key, session: Session, nonce: Nonce) -> None:
+    def doubt(self, key: Key, session: Session, nonce: Nonce, since: float | None = None) -> None:
         key = _digested(key)
         with self._lock:
             # Each lease in doubt may have its own item. For another key, earlier calls were the same call.
             known = [doubt for doubt in self._doubts if doubt.key != key or key == LEASE]
-            self._doubts = [*known, Doubt(key, session, nonce, self._clock())][-_DOUBTS_MAX:]
+            self._doubts = [*known, Doubt(key, session, nonce, self._clock() if since is None else since)]
+            del self._doubts[:-_DOUBTS_MAX]
 
 
 class _Forks:
@@ -153,8 +157,8 @@ async def exchange(nonces: Nonces, execute: Execute, steps: Steps[T], key: Key |
     """Run an operation. Without a reply it is in doubt, and the next operation with its key repeats its nonce."""
     doubt = nonces.repeated(key)
     session, again = (doubt.session, doubt.nonce) if doubt else (None, None)
-    last: Nonce | None = None
-    is_known, is_answered = True, True
+    last = again
+    is_known, is_answered, is_refused = True, True, False
     try:
         call: Call = next(steps)
         is_remembered = isinstance(call, Draw)
@@ -180,6 +184,7 @@ async def exchange(nonces: Nonces, execute: Execute, steps: Steps[T], key: Key |
             except Exception as error:
                 if not replies.is_reply(error):
                     raise
+                is_refused = True
                 call = _refused(steps, error)
             else:
                 is_answered = reply != []  # a lease that found nothing
@@ -189,13 +194,20 @@ async def exchange(nonces: Nonces, execute: Execute, steps: Steps[T], key: Key |
         return answer
     except BaseException as error:
         is_known = isinstance(error, LeaseholdError) or (isinstance(error, Exception) and replies.is_reply(error))
+        # A refusal of a call that is sent again leaves the first one open. And while Redis is loading, after a
+        # restart, the client may have sent the call before that.
+        if is_refused and (doubt is not None or replies.is_loading(error)):
+            is_known = False
         raise
     finally:
         steps.close()
-        if session is not None and is_known:
-            nonces.give(session, is_answered)
-        elif session is not None and last is not None and key is not None:
+        if session is not None and last is not None and key is not None and not is_known:
             nonces.doubt(key, session, last)
+        elif doubt is not None and not is_answered:
+            # What was cancelled may still be on its way, and take an item under this nonce.
+            nonces.doubt(doubt.key, doubt.session, doubt.nonce, doubt.since)
+        elif session is not None:
+            nonces.give(session, is_answered)
 
 
 def _refused(steps: Steps[Any], error: Exception) -> Call:
@@ -238,12 +250,19 @@ async def aexecute(db: Any, prefix: str, args: tuple[Any, ...], lead: tuple[Any,
             await asyncio.wait({waiting})
         finally:
             if not waiting.done():
-                waiting.cancel()
                 waiting.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+                _cancel(waiting)
         return waiting.result()
     finally:
         if task and task.cancelling() > before:
             raise asyncio.CancelledError
+
+
+def _cancel(waiting: asyncio.Future[Any], times: int = _CANCELS_MOST) -> None:
+    """Cancel a call, again and again: a client that swallows a cancellation would keep its connection for the wait."""
+    if not waiting.done() and times > 0:
+        waiting.cancel()
+        asyncio.get_running_loop().call_later(_CANCEL_S, _cancel, waiting, times - 1)
 
 
 async def _aled(db: Any, prefix: str, args: tuple[Any, ...], lead: tuple[Any, ...]) -> Any:

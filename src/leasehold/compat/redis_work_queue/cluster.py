@@ -27,8 +27,14 @@ def check_tag(db: Any, prefix: str) -> None:
         )
 
 
-def check_client(db: Any, prefix: str) -> None:
-    """Raises `InvalidArgument` for a pipeline, which would only collect the command, and as `check_tag`."""
+def check_client(db: Any, prefix: str, is_async: bool) -> None:
+    """Raises `InvalidArgument` for a pipeline, which would only collect the command, for a client of the other kind,
+    and as `check_tag`."""
+    modules = [kind.__module__ for kind in type(db).__mro__]
+    is_aio = any(name.startswith("redis.asyncio") for name in modules)
+    if is_aio is not is_async and (is_aio or "redis.client" in modules or "redis.cluster" in modules):
+        kind, queue = ("redis.asyncio", "WorkQueue") if is_async else ("redis", "AsyncWorkQueue")
+        raise InvalidArgument(f"db must be a client of {kind}, got {type(db).__name__}; nothing was sent. See {queue}.")
     if hasattr(db, "command_stack"):
         raise InvalidArgument("db must be a client, got a pipeline; nothing was sent. Use add_item_to_pipeline.")
     check_tag(db, prefix)
