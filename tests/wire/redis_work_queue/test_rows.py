@@ -507,6 +507,14 @@ def test_r14_an_item_that_was_just_being_added_to_such_a_queue_is_left_alone(ben
     assert bench.queue() == []
 
 
+def test_r14_an_answer_that_such_a_queue_remembers_is_no_item(bench: Bench) -> None:
+    bench.command("SET", "jobs:item:import:done:x", "1 x", "PX", 200_000)
+    for _ in range(2):
+        bench.deep()
+        bench.pass_time(61_000)
+    assert bench.queue() == [], "keys that expire are never items"
+
+
 @pytest.mark.parametrize("queue", ["item", "item:b", "lease:x", "held", "x:meta", "queue", "leasehold"])
 def test_r14_queues_whose_keys_would_be_those_of_others_are_refused(queue: str) -> None:
     with pytest.raises(InvalidArgument, match="cannot lie under"):

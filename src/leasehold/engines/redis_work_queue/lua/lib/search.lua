@@ -24,8 +24,8 @@ end
 
 local function is_item(id)
   local name = key('item:' .. id)
-  local size = redis.pcall('STRLEN', name) -- an error for a key of another type
-  return type(size) == 'number' and (size > 0 or call('EXISTS', name) == 1) and not is_nested(id)
+  if call('TYPE', name).ok ~= 'string' then return false end
+  return call('PTTL', name) == -1 and not is_nested(id) -- items never expire: what does is a key of another queue
 end
 
 -- The ids whose items are there and that no client has leased; then the others. Keys of another queue are no items.
