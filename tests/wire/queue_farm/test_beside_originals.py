@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from leasehold.core.errors import InvalidArgument
+from leasehold.core.errors import InvalidArgument, LeaseholdError
 from leasehold.core.job import NewJob, State
 from leasehold.core.outcome import Completed, Failed, Outcome, Released, Retried
 from leasehold.core.shape import LaneState, Shape
@@ -41,7 +41,7 @@ def test_a_job_of_an_original_producer_is_run_and_leaves_no_key(world: World, or
 
 
 @pytest.mark.parametrize("leaves", ["a time", "jobs"])
-def test_what_an_original_writes_to_a_lane_that_is_gone_is_repaired(
+def test_f5_what_an_original_writes_to_a_lane_that_is_gone_is_repaired(
     world: World, original: Original, leaves: str
 ) -> None:
     id = original.push("L")
@@ -94,7 +94,7 @@ def test_no_job_starts_beside_a_batch_of_an_original(world: World, original: Ori
     assert look(world, of_lane=2) == ids[2:]
 
 
-def test_jobs_that_an_original_released_are_found_without_an_entry_in_active(world: World, original: Original) -> None:
+def test_f17_jobs_that_an_original_released_are_found_though_not_active(world: World, original: Original) -> None:
     world.put_in("L", "a", "b")
     original.take("L")
     assert look(world) == []
@@ -105,7 +105,7 @@ def test_jobs_that_an_original_released_are_found_without_an_entry_in_active(wor
 
 
 @pytest.mark.parametrize("skew_ms", [-3_600_000, 0, 3_600_000])
-def test_a_stalled_batch_is_taken_over_by_its_observed_age(world: World, original: Original, skew_ms: int) -> None:
+def test_f12_a_stalled_batch_is_taken_over_by_its_observed_age(world: World, original: Original, skew_ms: int) -> None:
     original.skew_ms = skew_ms
     ids = [original.push("L", timeout=20_000) for _ in range(3)]
     original.take("L", 2)
@@ -147,7 +147,9 @@ def test_an_original_never_finds_a_live_batch_stalled(world: World, original: Or
 @pytest.mark.parametrize(
     "late", [Completed(b"", 0), Retried(BOOM), Failed(BOOM), Released()], ids=lambda o: type(o).__name__
 )
-def test_a_batch_that_an_original_took_over_is_lost(world: World, original: Original, how: str, late: Outcome) -> None:
+def test_f2_a_batch_that_an_original_took_over_is_lost(
+    world: World, original: Original, how: str, late: Outcome
+) -> None:
     world.put_in("L", "a", "b")
     lease = world.take_one()
     if how == "fetched":
@@ -199,7 +201,7 @@ def test_the_dead_worker_is_found_by_its_lease_and_not_by_the_timeouts(world: Wo
 
 
 @pytest.mark.parametrize("keeps", [False, True])
-def test_a_job_at_its_limit_leaves_a_record_with_its_data(world: World, original: Original, keeps: bool) -> None:
+def test_f9_a_job_at_its_limit_leaves_a_record_with_its_data(world: World, original: Original, keeps: bool) -> None:
     world.engine = world.entry.make("test", world.options, delete_jobs=not keeps)
     id = original.push("L", '{"dear":"data"}', attempts=2)
     for _ in range(2):
@@ -221,7 +223,7 @@ def test_a_job_at_its_limit_leaves_a_record_with_its_data(world: World, original
 
 
 @pytest.mark.parametrize("how", ["hash", "deleteAt", "deletedAt", "empty"])
-def test_a_deleted_job_is_not_run(world: World, original: Original, how: str) -> None:
+def test_f15_a_deleted_job_is_not_run(world: World, original: Original, how: str) -> None:
     gone, next_one = original.push("L"), original.push("L")
     if how == "hash":
         world.command("DEL", f"{BASE}:job:{gone}")
@@ -237,7 +239,7 @@ def test_a_deleted_job_is_not_run(world: World, original: Original, how: str) ->
     world.audit()
 
 
-def test_a_job_that_finished_before_its_late_error_does_not_run_again(world: World, original: Original) -> None:
+def test_f3_a_job_that_finished_before_its_late_error_does_not_run_again(world: World, original: Original) -> None:
     original.keeps = True
     world.engine = world.entry.make("test", world.options, delete_jobs=False)
     id = original.push("L")
@@ -248,7 +250,30 @@ def test_a_job_that_finished_before_its_late_error_does_not_run_again(world: Wor
     assert world.command("HGET", f"{BASE}:job:{id}", "finishAt")
 
 
-def test_delete_leaves_an_active_job_alone(world: World) -> None:
+@pytest.mark.garbage
+@pytest.mark.parametrize("key", ["queue:L", "active"])
+def test_f10_an_enqueue_to_a_key_of_another_type_is_refused_and_stores_nothing(world: World, key: str) -> None:
+    world.command("SET", f"{BASE}:{key}", "no list, set or hash")
+    with pytest.raises(LeaseholdError):
+        world.put_in("L", "a")
+    assert [name.decode() for name in world.dump() if name.startswith(BASE.encode())] == [f"{BASE}:{key}"]
+
+
+def test_f11_a_batch_that_an_original_took_twice_is_run_oldest_first(world: World, original: Original) -> None:
+    ids = [original.push("L") for _ in range(3)]
+    for _ in range(2):  # the reply of the first command was lost, and the client sent it again
+        world.command("RPOPLPUSH", f"{BASE}:queue:L", f"{BASE}:active:L")
+    look(world)
+    world.pass_time(world.engine.config.default_timeout_ms * 2 + 1_000)
+    ran = []
+    for _ in ids:
+        (lease,) = world.take(10)
+        ran.append(lease.record.id)
+        world.finish(lease)
+    assert ran == ids
+
+
+def test_f7_delete_leaves_an_active_job_alone(world: World) -> None:
     world.put_in("L", "a", "b")
     lease = world.take_one()
     assert not world.run(world.engine.delete("L", "a", queue="q"))
@@ -270,14 +295,14 @@ def test_kept_jobs_are_those_of_the_original(world: World) -> None:
 
 
 @pytest.mark.parametrize("lane", [None, "x:fetchAt"])
-def test_a_lane_must_be_named_and_have_keys_of_its_own(world: World, lane: str | None) -> None:
+def test_f6_a_lane_must_be_named_and_have_keys_of_its_own(world: World, lane: str | None) -> None:
     engine = QueueFarmEngine("n")
     with pytest.raises(InvalidArgument, match=r"lane"):
         world.run(engine.enqueue([NewJob("default", "a", b"1", shape=Shape(lane=lane))]))
 
 
 @pytest.mark.garbage
-def test_a_lane_of_an_original_with_the_name_of_a_key_stops_no_other(world: World, original: Original) -> None:
+def test_f6_a_lane_of_an_original_with_the_name_of_a_key_stops_no_other(world: World, original: Original) -> None:
     original.push("x:fetchAt")
     id = original.push("x")
     assert look(world) == [id]

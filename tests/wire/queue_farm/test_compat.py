@@ -63,7 +63,7 @@ def test_a_manager_pushes_and_deletes(server: RedisServer) -> None:
 
 
 @pytest.mark.parametrize("bad", [float("nan"), object(), {1, 2}], ids=["nan", "object", "set"])
-def test_data_that_json_does_not_have_is_refused(server: RedisServer, bad: object) -> None:
+def test_f8_data_that_json_does_not_have_is_refused(server: RedisServer, bad: object) -> None:
     manager = Manager(server.url)
     with pytest.raises(PayloadInvalid):
         manager.push("a", bad)
@@ -90,7 +90,7 @@ def events_of(server: RedisServer, manager: Manager) -> Seen:
     server.command("DEL", f"queue-farm:job:{ids[4]}")
     manager.close()
     boom = ValueError("boom")
-    return [
+    return [  # f16: each event names its own jobs
         ("all-empty",),
         ("deleted-error", "gone", [ids[4]], "Job already removed"),
         ("finish", "a", ids[:2], [{"n": 1}, {"n": 2}]),
@@ -136,7 +136,7 @@ async def test_an_async_worker_drains_all_queues_and_emits_the_events(server: Re
     assert plain(seen) == expected
 
 
-async def test_a_worker_listens_until_it_is_stopped_and_again(server: RedisServer) -> None:
+async def test_f14_a_worker_listens_until_it_is_stopped_and_again(server: RedisServer) -> None:
     handled: list[Any] = []
 
     async def handle(queue: str, jobs: list[Any]) -> None:
