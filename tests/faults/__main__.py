@@ -20,6 +20,7 @@ from tests.faults.harness import broken
 from tests.faults.harness.scenario import Result, play, point
 from tests.faults.harness.verdict import Report, Rule, Score, Violation
 from tests.faults.lanes.scenario import play_lanes
+from tests.faults.mixed.scenario import MIXED, play_mixed
 
 SHOWN = 10
 
@@ -37,7 +38,7 @@ def main() -> int:
     # As after Ctrl-C: what was started ends with us.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     broken.apply()
-    known = sorted([*SCENARIOS, *POINTERS, LANES])
+    known = sorted([*SCENARIOS, *POINTERS, LANES, *MIXED])
     names = asked.only.split(",") if asked.only else [name for name in known if name not in POINTERS]
     if unknown := sorted(set(names) - set(known)):
         parser.error(f"--only: there is no {', '.join(unknown)}; there are {', '.join(known)}")
@@ -81,6 +82,8 @@ def _run(name: str, seed: int, jobs: int | None, folder: Path) -> Result:
     if name in POINTERS:
         return point(POINTERS[name])
     binary = os.environ.get("FAULTS_SERVER") or list(available_binaries().values())[-1]
+    if name in MIXED:
+        return play_mixed(name, seed, jobs, folder, binary)
     return play(SCENARIOS[name], seed, jobs, folder, binary)
 
 

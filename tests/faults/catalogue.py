@@ -16,6 +16,11 @@ POINTERS: Final[dict[str, Pointer]] = {
     one.name: one
     for one in (
         Pointer(
+            "S61",
+            "workers of queue-farm's package for Node and of Leasehold are killed",
+            ("tests/wire/queue_farm/test_node.py::test_every_queue_runs_in_order_while_workers_are_killed",),
+        ),
+        Pointer(
             "S02",
             "a process dies before or after each call that an operation makes, exhaustively",
             ("tests/faults/test_crash_matrix.py",),

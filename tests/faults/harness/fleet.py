@@ -31,7 +31,7 @@ class Fleet:
 
     with Fleet(4, 4, {"LEASEHOLD_URL": url, ...}, folder, diary) as fleet: ...
 
-    `args`: more of the command line. `replace`: whoever is killed or dies is followed by another.
+    `args`: more of the command line. `replace`: whoever is killed or dies is followed by another. `app`: what they run.
     """
 
     def __init__(
@@ -44,8 +44,10 @@ class Fleet:
         *,
         args: Sequence[str] = (),
         replace: bool = True,
+        app: str = APP,
     ) -> None:
         self._size = size
+        self._app = app
         self._slots = slots
         self._environment = broken.environment(**environment)
         self._folder = folder
@@ -88,7 +90,7 @@ class Fleet:
 
     def start(self, **environment: str) -> int:
         """One more. Answers the pid of the worker."""
-        command = [sys.executable, "-P", "-W", "error", "-m", "leasehold", "worker", APP, "-c", str(self._slots)]
+        command = [sys.executable, "-P", "-W", "error", "-m", "leasehold", "worker", self._app, "-c", str(self._slots)]
         path = self._folder / f"{time.monotonic_ns()}.starting"
         chosen = broken.environment(**{**self._environment, **environment})
         with path.open("wb") as log:
