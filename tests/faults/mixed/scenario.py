@@ -117,7 +117,7 @@ class Mixed:
             holders = [line.pid for line in read(self.folder) if line.n == HOLD][-1:]
             pid = self.draw.choice([one for one in holders if one in running and self.draw.random() < 0.5] or running)
             self.shaken[pid] = time.monotonic_ns()
-            if what == "kill":
+            if what == "kill" or len(running) == 1:  # somebody has to be there who takes over
                 self.fleet.kill(pid, family=self.draw.random() < 0.5)
             else:
                 self.fleet.stop(pid)
