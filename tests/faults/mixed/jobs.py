@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Final
 
 from leasehold import Hworker, Job, Leasehold, Worqr
+from leasehold.engines.hworker.config import HworkerConfig
+from leasehold.engines.worqr.config import WorqrConfig
 
 FOLDER: Final = "FAULTS_FOLDER"
 PROTOCOL: Final = "FAULTS_PROTOCOL"
@@ -19,7 +21,12 @@ TIMEOUT_S: Final = 4.0
 WORK_S: Final = 0.2
 HOLD: Final = -1
 """What stands in the place of a job's number for the persistent job."""
-PROTOCOLS: Final[dict[str, Hworker | Worqr]] = {"hworker": Hworker(name="pool", timeout=TIMEOUT_S), "worqr": Worqr()}
+NEVER_BROKEN: Final = 1_000
+"""Crashes: workers are killed on purpose here, and it is not the jobs' fault."""
+PROTOCOLS: Final[dict[str, Hworker | Worqr]] = {
+    "hworker": Hworker(name="pool", timeout=TIMEOUT_S, config=HworkerConfig(max_crashes=NEVER_BROKEN)),
+    "worqr": Worqr(config=WorqrConfig(max_crashes=NEVER_BROKEN)),
+}
 
 
 @dataclass(frozen=True, slots=True)
