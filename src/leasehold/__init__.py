@@ -61,6 +61,9 @@ if TYPE_CHECKING:
     from leasehold.core.job import QueueView as QueueView
     from leasehold.core.job import State as State
     from leasehold.core.job import WorkerView as WorkerView
+    from leasehold.core.latency import Latency as Latency
+    from leasehold.core.latency import Percentiles as Percentiles
+    from leasehold.core.latency import Times as Times
     from leasehold.core.shape import CancelAnswer as CancelAnswer
     from leasehold.core.shape import CancelCount as CancelCount
     from leasehold.core.shape import Conflict as Conflict
@@ -107,6 +110,7 @@ _HOMES = {
     "core.engine": "Feature",
     "core.errors": _ERRORS,
     "core.job": "ErrorInfo JobView Page QueueView State WorkerView",
+    "core.latency": "Latency Percentiles Times",
     "core.shape": (
         "CancelAnswer CancelCount Conflict LaneFailure LanePage LaneState LaneView Progress QueueSettings Shape"
     ),

@@ -14,6 +14,7 @@ from leasehold import Leasehold, QueueView, State, WorkerView
 from leasehold.cli.output.overview import queue_table, worker_table
 from leasehold.core.engine import Alone
 from leasehold.redis.sync import SyncDriver
+from tests.support.waiting import until
 
 
 @pytest.fixture
@@ -116,6 +117,33 @@ def test_workers_are_shown(leasehold, redis_url, tmp_path):
     assert f"{run.worker}" in leasehold("info", url=redis_url).end().out
 
 
+def test_how_long_jobs_wait_and_run(leasehold, command, redis_url, tmp_path):
+    text = "from leasehold import Leasehold\napp = Leasehold()\n@app.task\ndef f() -> None: ...\n"
+    (tmp_path / "jobs.py").write_text(text)
+    with Leasehold(redis_url) as app:
+        f = app.task(name="jobs.f")(lambda: None)
+        f.enqueue()
+        waiting = json.loads(command("info", "--json", url=redis_url).end().out)["queues"][0]
+        assert waiting["oldest_ms"] == app.inspect.page("default", "ready").jobs[0].enqueued_ms
+        f.using(delay=0.01).enqueue()
+        run = leasehold("worker", "jobs:app", url=redis_url).wait_for("worker_started")
+        until(lambda: app.inspect.queue("default").counts[State.COMPLETED] == 2)
+        app.control.quiet(app.inspect.workers()[0].id)  # so that it announces itself at once
+        run.wait_for("worker_paused")
+        until(lambda: app.inspect.latency("default").run is not None)
+        latency = app.inspect.latency("default")
+        assert latency.run is not None
+        assert latency.wait is not None
+        assert (latency.run.count, latency.wait.count) == (2, 1), "the delay of the other is no wait"
+        assert app.inspect.queue("default").oldest_ms is None
+    shown = json.loads(command("info", "default", "--json", url=redis_url).end().out)
+    assert shown["latency"]["default"]["wait"]["count"] == 1
+    assert "times" not in shown["workers"][0]
+    out = command("info", url=redis_url).end().out
+    assert re.search(r"^queue +wait_jobs +wait_p50", out, re.MULTILINE)
+    assert re.search(r"^default +1 +", out, re.MULTILINE)
+
+
 JOBS = """
 import json
 from leasehold import Leasehold
@@ -201,7 +229,7 @@ def test_what_a_worker_has_claimed_ahead_is_not_said_to_run():
 @pytest.mark.parametrize(("width", "has", "has_not"), [(200, "cancelled", "..."), (60, "ready", "cancelled")])
 def test_a_narrow_terminal_leaves_out_what_is_zero(width, has, has_not):
     queues = [QueueView("emails", {State.READY: 3, State.FAILED: 123_456}), QueueView("empty", {})]
-    table = queue_table(queues).fitted(width)
+    table = queue_table(queues, 0.0).fitted(width)
     assert has in table.head
     assert has_not not in table.head
     assert "failed" in table.head

@@ -32,11 +32,11 @@ def run(command, redis_url):
 def test_settings_are_shown_where_there_are_some(app, run):
     app.queue("plain").enqueue(b"x")
     app.queue("emails").enqueue(b"x")
-    assert run("info")[0][-1] == "cancelled"
+    assert run("info")[0][-2:] == ["cancelled", "oldest"]
     app.control.configure("emails", max_length=1_000, lane_failure="park")
     app.control.pause("emails")
     head, emails, plain_row, *_ = run("info")
-    assert head[-2:] == ["cancelled", "notes"]
+    assert head[-2:] == ["oldest", "notes"]
     assert emails[-1] == "paused,max_length=1000,lane_failure=park"
     assert plain_row[-1] == "-"
     shown = run("info", "--json")["queues"][0]
@@ -223,7 +223,7 @@ def test_a_page_has_the_columns_that_say_something(app, run):
 
 def test_what_is_out_of_the_ordinary_in_one_word():
     settings = QueueSettings(max_length=5, lane_failure=LaneFailure.BLOCK, paused=True)
-    table = overview.queue_table([QueueView("q", {State.READY: 1}, {}, settings, 3, 2)])
+    table = overview.queue_table([QueueView("q", {State.READY: 1}, {}, settings, 3, 2)], 0.0)
     assert plain(table).endswith("  paused,parked_lanes=3,blocked_lanes=2,max_length=5,lane_failure=block")
     # On a terminal lines are broken at the commas, and nowhere else.
     shown = table.fitted(60)

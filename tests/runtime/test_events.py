@@ -74,6 +74,7 @@ async def test_a_job_is_told_of_from_its_claim_to_its_end():
         assert abs(one.at - time.time()) < 60
     _, started, completed = heard.all
     assert 0 <= started.waited < 30
+    assert started.queued is None, "the fake engine has no time of the enqueue"
     assert 0.02 <= completed.seconds < 30
     assert "secret" not in repr(heard.all)
     assert "card 4242" not in repr(heard.all)

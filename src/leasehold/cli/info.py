@@ -11,7 +11,14 @@ from leasehold.cli.completion import queue_names
 from leasehold.cli.errors import Exit, note, tell
 from leasehold.cli.output import jobs, lanes
 from leasehold.cli.output.live import follow
-from leasehold.cli.output.overview import look, queue_table, settings_table, worker_table
+from leasehold.cli.output.overview import (
+    latency_tables,
+    look,
+    queue_table,
+    settings_table,
+    worker_table,
+    workers_json,
+)
 from leasehold.cli.output.tables import answer, show
 from leasehold.cli.output.text import dump
 from leasehold.cli.reach import note_unknown, reaching
@@ -93,9 +100,11 @@ def _show_queue(app: Leasehold, queue: str, as_json: bool) -> None:
     parked = lanes.first_lanes(app, queue, LaneState.PARKED) if view.parked_lanes else ([], False)
     blocked = lanes.first_lanes(app, queue, LaneState.BLOCKED) if view.blocked_lanes else ([], False)
     if as_json:
-        click.echo(dump({"queues": [view], "parked": parked[0], "blocked": blocked[0], "workers": seen.workers}))
+        lanes_json = {"parked": parked[0], "blocked": blocked[0]}
+        click.echo(dump({"queues": [view], "latency": seen.latency, **lanes_json, **workers_json(seen.workers)}))
         return
-    tables = [queue_table([view]).without("notes"), settings_table(view.settings, view)]
+    tables = [queue_table([view], now_ms).without("notes"), settings_table(view.settings, view)]
+    tables += latency_tables(seen.latency)
     for state, (found, more) in ((LaneState.PARKED, parked), (LaneState.BLOCKED, blocked)):
         if found:
             tables.append(lanes.lane_table(queue, state, found, more, now_ms))

@@ -57,9 +57,14 @@ class Claimed(JobEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Started(JobEvent):
-    """An attempt began, `waited` seconds after the claim."""
+    """An attempt began, `waited` seconds after the claim.
+
+    `queued`: seconds since the enqueue, by the worker's clock; None if the job was delayed or tried before, or if the
+    wire format has no such time.
+    """
 
     waited: float
+    queued: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,13 +6,14 @@ others are dataclasses.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeAlias
 
 from msgspec import Struct
 
+from leasehold.core.latency import Times
 from leasehold.core.shape import PLAIN, Conflict, Progress, QueueSettings, Shape
 
 
@@ -83,7 +84,8 @@ class JobRecord(Struct, frozen=True, gc=False):
     """A job as Redis stores it, without its history.
 
     `timeout_ms` and `retries` None: the task's own, where the job runs; `timeout_ms` 0: no limit. `malformed`: why the
-    bytes in Redis are not a record of Leasehold, else empty; `payload` then has all the bytes.
+    bytes in Redis are not a record of Leasehold, else empty; `payload` then has all the bytes. `delayed`: it was
+    enqueued for a later time.
     """
 
     id: str
@@ -95,6 +97,7 @@ class JobRecord(Struct, frozen=True, gc=False):
     retries: int | None = None
     malformed: str = ""
     shape: Shape = PLAIN
+    delayed: bool = False
 
 
 Token: TypeAlias = int | str
@@ -228,7 +231,8 @@ class QueueView:
     `parked_lanes`: how many lanes are parked; `blocked_lanes`: how many a failed job blocks. The jobs of both count as
     ready. `suspects`: ready jobs that crashed; a worker runs only a few of them together, or one alone. `reserved`: the
     worker that runs one alone, or prepares to. `newer_layout`: the queue's layout version, if a newer release has
-    written it; workers of this release claim nothing from it.
+    written it; workers of this release claim nothing from it. `oldest_ms`: when the job that is
+    next was enqueued; None: none waits, or the format has no such time.
     """
 
     name: str
@@ -240,6 +244,7 @@ class QueueView:
     suspects: int = 0
     reserved: str | None = None
     newer_layout: int | None = None
+    oldest_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,7 +252,7 @@ class WorkerView:
     """A worker as it last described itself, and how many jobs it holds.
 
     `alone`: it claims no jobs for now, because a worker of its machine (perhaps itself) runs a job alone, or prepares
-    to.
+    to. `times`: how long the jobs of each queue took; `app.inspect.latency` adds them up.
     """
 
     id: str
@@ -260,6 +265,7 @@ class WorkerView:
     active: int = 0
     quiet: bool = False
     alone: bool = False
+    times: Mapping[str, Times] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from leasehold.core.engine import Engine
 from leasehold.runtime.intake import Intake
 from leasehold.runtime.jobs.table import Inflight
 from leasehold.runtime.loops import MonitoredDriver
 from leasehold.runtime.observe.dispatcher import EventDispatcher
+from leasehold.runtime.observe.latency import Latencies
 from leasehold.runtime.ports import Env
 
 
@@ -24,3 +25,4 @@ class WorkerContext:
     inflight: Inflight
     intake: Intake
     events: EventDispatcher | None = None
+    latencies: Latencies = field(default_factory=Latencies)

@@ -32,6 +32,7 @@ class Executor:
         self._clock = clock = context.env.clock
         self._inflight = inflight = context.inflight
         self._intake = context.intake
+        self._latencies = context.latencies
         self._may_start = may_start = context.intake.kept.may_start
         self._settler = settler
         self._services = services
@@ -76,6 +77,7 @@ class Executor:
 
     def _finished(self, run: Held | Batch, outcomes: Outcomes, at: float) -> None:
         seconds = at - run.started_at
+        self._latencies.finished(run, seconds)
         self._inflight.prefetch.finished(seconds if type(run) is Held else seconds / len(run.members))
         if not (run.persistent and self._rests(run, outcomes, seconds)):
             self._end(run, outcomes)

@@ -124,6 +124,7 @@ class Maintainer:
             active=self._inflight.held,
             quiet=self._intake.is_quiet,
             alone=self._suspects.claims_nothing,
+            times=self._context.latencies.of_queues(),
         )
 
 

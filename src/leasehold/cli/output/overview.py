@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
 from leasehold.app.app import Leasehold
 from leasehold.cli.output.tables import Table
-from leasehold.cli.output.text import ago
+from leasehold.cli.output.text import ago, took
 from leasehold.core import limits
 from leasehold.core.errors import RedisError, Unreachable
 from leasehold.core.job import QueueView, Refused, State, WorkerView
+from leasehold.core.latency import Latency, Percentiles, latency_of
 from leasehold.core.shape import LaneFailure, QueueSettings
 
 QUEUES_SHOWN: Final = 1_000
@@ -39,13 +40,25 @@ class Overview:
 
     def to_json(self) -> dict[str, Any]:
         refused = [{"queue": one.queue, "error": one.reason} for one in self.refused]
-        return {"queues": self.queues, "workers": self.workers, "refused": refused}
+        return {"queues": self.queues, "latency": self.latency, **workers_json(self.workers), "refused": refused}
+
+    @property
+    def latency(self) -> dict[str, Latency]:
+        """How long jobs lately waited and ran, of each queue of the workers."""
+        times = [pair for worker in self.workers for pair in worker.times.items()]
+        found = {view.name: latency_of(one for name, one in times if name == view.name) for view in self.queues}
+        return {name: latency for name, latency in found.items() if latency.run is not None}
 
     def troubles(self) -> list[str]:
         return [f"Queue {one.queue!r} cannot be shown. {one.reason}" for one in self.refused]
 
     def tables(self) -> list[Table]:
-        return [queue_table(self.queues), worker_table(self.workers, time.time() * limits.SECOND)]
+        now_ms = time.time() * limits.SECOND
+        return [
+            queue_table(self.queues, now_ms),
+            *latency_tables(self.latency),
+            worker_table(self.workers, now_ms),
+        ]
 
 
 def look(app: Leasehold, queue: str | None) -> Overview:
@@ -66,21 +79,44 @@ def look(app: Leasehold, queue: str | None) -> Overview:
     return Overview(tuple(queues), tuple(workers), len(names[QUEUES_SHOWN:]), tuple(refused))
 
 
-def queue_table(queues: Sequence[QueueView]) -> Table:
-    """Count the jobs of each queue by state, with notes on what is unusual."""
+def workers_json(workers: Sequence[WorkerView]) -> dict[str, Any]:
+    """The workers, without the counts that `latency` is made of."""
+    return {"workers": [{key: value for key, value in asdict(one).items() if key != "times"} for one in workers]}
+
+
+def queue_table(queues: Sequence[QueueView], now_ms: float) -> Table:
+    """Count the jobs of each queue by state, with the age of the one that is next, and notes on what is unusual."""
     states = [state.value for state in State]
     rows = tuple(
         {
             "queue": view.name,
             **{state: str(view.counts.get(State(state), 0)) for state in states},
+            "oldest": "" if view.oldest_ms is None else ago(now_ms - view.oldest_ms),
             "notes": _notes(view),
         }
         for view in queues
     )
-    table = Table("Queues", rows, states, "No queues: nothing was enqueued lately.", lists=["notes"])
+    table = Table("Queues", rows, [*states, "oldest"], "No queues: nothing was enqueued lately.", lists=["notes"])
     # `ready` stays, so that an empty queue shows that it is empty.
     spare = tuple(name for name in table.only("0") if name != State.READY.value)
-    return replace(table, spare=(spare,)).without_empty("notes")
+    return replace(table, spare=(spare,)).without_empty("notes", "oldest")
+
+
+def latency_tables(latency: Mapping[str, Latency]) -> list[Table]:
+    """How long jobs waited and ran, or no table."""
+    rows = tuple(
+        {"queue": name, **_shares("wait", one.wait), **_shares("run", one.run)} for name, one in latency.items()
+    )
+    right = [name for row in rows[:1] for name in row if name != "queue"]
+    spare = (("wait_p99", "run_p99"), ("wait_jobs", "run_jobs"))
+    return [Table("Last five to ten minutes", rows, right, spare=spare)] if rows else []
+
+
+def _shares(what: str, one: Percentiles | None) -> dict[str, str]:
+    if one is None:
+        return dict.fromkeys((f"{what}_jobs", f"{what}_p50", f"{what}_p95", f"{what}_p99"), "")
+    texts = {f"p{n}": took(seconds) for n, seconds in ((50, one.p50), (95, one.p95), (99, one.p99))}
+    return {f"{what}_{name}": text for name, text in {"jobs": f"{one.count:,}", **texts}.items()}
 
 
 def settings_table(settings: QueueSettings, view: QueueView | None = None) -> Table:

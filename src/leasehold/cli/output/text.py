@@ -54,6 +54,17 @@ def ago(ms: float) -> str:
     return f"{seconds}s"
 
 
+def took(seconds: float) -> str:
+    """Format a measured time, with two or three digits.
+
+    >>> took(0.0042), took(3.14159), took(95.0)
+    ('4ms', '3.1s', '1m')
+    """
+    if seconds < 1:
+        return f"{seconds * limits.SECOND:.0f}ms"
+    return f"{seconds:.1f}s" if seconds < 60 else ago(seconds * limits.SECOND)
+
+
 def distance(at_ms: int, now_ms: float) -> str:
     return f"in {ago(at_ms - now_ms)}" if at_ms > now_ms else f"{ago(now_ms - at_ms)} ago"
 

@@ -1,6 +1,6 @@
 """How a job, its history and its end are written as text, and read back. Lua reads the first lines only.
 
-record   <enqueued_ns> <task or *>[ t=<timeout_ms>][ r=<retries>][ <shape>]\\n<payload>   (enqueued_ns: by the script)
+record   <enqueued_ns> <task or *>[ t=<timeout_ms>][ r=<retries>][ d=1][ <shape>]\\n<payload> (enqueued_ns: by Lua)
 shape    [p=<priority>][ l=<lane>][ n=<lane limit>][ u=<mode>:<unique key>][ k=1]      (k: persistent)
 tries    <failures> <crashes>[ <crashes that only it can have caused>][\\n<error>]
 claim    <token> <claimed_ms> <slots; h: by hand; x<ms>, y<ms>: it runs alone for this time>[ <shape>]
@@ -29,6 +29,8 @@ def write_record(job: NewJob) -> bytes:
         head += f" t={job.timeout_ms}"
     if job.retries is not None:
         head += f" r={job.retries}"
+    if job.delay_ms or job.run_at_ms is not None:
+        head += " d=1"
     if job.shape is not PLAIN:
         head += _shape_words(job.shape)
     return head.encode() + b"\n" + job.payload
@@ -77,16 +79,16 @@ def read_record(queue: str, id: bytes, raw: bytes) -> JobRecord:
     try:
         if not newline or not words:
             raise ValueError
-        task, timeout_ms, retries, shape = _read_words(words)
+        task, timeout_ms, retries, shape, delayed = _read_words(words)
         enqueued_ms = int(enqueued) // 1_000_000
-        return JobRecord(name, queue, task, payload, enqueued_ms, timeout_ms, retries, shape=shape)
+        return JobRecord(name, queue, task, payload, enqueued_ms, timeout_ms, retries, shape=shape, delayed=delayed)
     except ValueError:
         return JobRecord(name, queue, None, raw, 0, malformed="the job's record does not begin as a record does")
 
 
 @lru_cache(maxsize=HEADS_KEPT)
-def _read_words(words: bytes) -> tuple[str | None, int | None, int | None, Shape]:
-    """Task, timeout, retries and shape: what the first lines of most jobs have in common."""
+def _read_words(words: bytes) -> tuple[str | None, int | None, int | None, Shape, bool]:
+    """Task, timeout, retries, shape and whether it was delayed: what the first lines of most jobs have in common."""
     task, *options = words.decode().split(" ")
     values = dict(option.split("=", 1) for option in options)
     return (
@@ -94,6 +96,7 @@ def _read_words(words: bytes) -> tuple[str | None, int | None, int | None, Shape
         _timeout(values["t"]) if "t" in values else None,
         int(values["r"]) if "r" in values else None,
         _read_shape(values),
+        "d" in values,
     )
 
 

@@ -31,6 +31,7 @@ from leasehold.core.outcome import (
 from leasehold.runtime.errors import describe
 from leasehold.runtime.jobs.held import Held
 from leasehold.runtime.log import Once, callback_failed, log_event, source_location
+from leasehold.runtime.observe.latency import enqueued_ms
 from leasehold.runtime.ports import Env
 
 EVENTS_ROUND: Final = 100
@@ -78,7 +79,9 @@ class EventDispatcher:
     def started(self, held: Held) -> None:
         if self._listeners[events.Started]:
             waited = max(0.0, held.started_at - held.claimed_at)
-            self._put(events.Started(**self._of(held.lease), waited=waited))
+            ms = enqueued_ms(held.lease)
+            queued = None if ms is None else max(0.0, self._wall() - ms / limits.SECOND)
+            self._put(events.Started(**self._of(held.lease), waited=waited, queued=queued))
 
     def ending(self, held: Held) -> None:
         """Note when the attempt ended: before its outcome is sent to Redis."""
