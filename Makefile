@@ -7,7 +7,7 @@
 #   ARGS="-k lease"     for test: more arguments for pytest; for crash, bench: see python -m bench.performance --help
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check faults format docs compat crash bench ci clean run-env dev-env
+.PHONY: help demo test check faults format docs site site-open compat crash bench ci clean run-env dev-env
 SHELL := /bin/sh
 # The tests and the benchmarks start hundreds of processes. Without bytecode each would compile all modules.
 export PYTHONDONTWRITEBYTECODE :=
@@ -19,7 +19,7 @@ DIR ?=
 ARGS ?=
 
 help: ## Show this list
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 demo: run-env ## Run jobs over real files, kill a worker on purpose, and report (DIR=path)
 	@$(BIN)/leasehold demo $(if $(DIR),"$(DIR)")
@@ -40,8 +40,15 @@ format: dev-env ## Put the code into the house style
 docs: dev-env ## Generate the reference pages from the code
 	@$(BIN)/python scripts/reference.py
 
-ci: ## check + test, at the same time
-	@$(MAKE) --no-print-directory --jobs=2 check test
+site: dev-env ## Build the site into build/site; a warning or a dead link is an error
+	@$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going -b html -d build/doctrees docs build/site $(ARGS)
+	@echo "The site is in build/site/index.html."
+
+site-open: site ## Build the site and open it in a browser
+	@$(BIN)/python -m webbrowser "file://$$PWD/build/site/index.html"
+
+ci: ## check + test + site, two at a time
+	@$(MAKE) --no-print-directory --jobs=2 check test site
 
 compat: ## Run the tests on the other Pythons and older Redis clients that are installed (slow)
 	@sh scripts/compat.sh $(ARGS)

