@@ -19,7 +19,7 @@ language = "en"
 
 extensions = ["myst_parser", "sphinx.ext.autodoc"]
 root_doc = "index"
-exclude_patterns = ["_static", "howto/README.md"]  # its list is the table of contents
+exclude_patterns = ["_static"]
 nitpicky = False
 
 # A link to a page or a heading that does not exist is a warning, and `make site` makes warnings errors.

@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
 ABOVE = re.compile(r"\]\((?:\.\./)+(CHANGELOG|CONTRIBUTING)\.md")
-"""A link from a page to a file above docs/. The site has it as a page: docs/changelog.md includes CHANGELOG.md."""
+"""A link from a page to a file above docs/. The site has it as a page: docs/CHANGELOG.md includes it."""
 CAPTION = re.compile(r"^:caption: (?P<name>.+)$", re.MULTILINE)
 TREE = re.compile(r"^:::\{toctree\}\n(?P<options>(?::.*\n)*)(?P<pages>(?:.+\n)*?):::$", re.MULTILINE)
 
-INCLUDED = {"index.md": "README.md", "changelog.md": "CHANGELOG.md", "contributing.md": "CONTRIBUTING.md"}
+INCLUDED = {"index.md": "README.md", "CHANGELOG.md": "CHANGELOG.md", "CONTRIBUTING.md": "CONTRIBUTING.md"}
 NOT_CALLED = {"Control", "HeldJob", "Inspect", "Job", "JobHandle", "Queue", "Task", "TaskCall"}
 OPTION_NAME = r"`\w+`(?:(?:,| and) `\w+`)*: "
 OPTION = re.compile(rf"(?<=[.)]) (?={OPTION_NAME})")
@@ -35,7 +35,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
 
 def link_pages_above(app: Sphinx, page: str, content: list[str]) -> None:
     up = "../" * page.count("/")
-    content[0] = ABOVE.sub(lambda match: f"]({up}{match[1].lower()}.md", content[0])
+    content[0] = ABOVE.sub(lambda match: f"]({up}{match[1]}.md", content[0])
 
 
 def without_constructor(

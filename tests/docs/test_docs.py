@@ -2,7 +2,8 @@
 
 `python`: blocks that follow each other are one script. `sh`: run by bash, in the same folder; `make X` is only asked
 whether it would run, `pip install X` whether such a package and extra is declared. `<!-- file: NAME -->` on the line
-before a block writes it to that file instead. `text` is output, not code. `sql`, `lua` and others are refused.
+before a block writes it to that file instead. `text` is output, and `yaml` and `dockerfile` are for other programs.
+`sql`, `lua` and others are refused. A page with `<!-- needs: fastapi -->` runs where these packages are installed.
 """
 
 from __future__ import annotations
@@ -24,6 +25,9 @@ FENCE = re.compile(
 )
 
 
+NOT_RUN = ("text", "yaml", "dockerfile")
+
+
 @dataclass(frozen=True)
 class Block:
     kind: str
@@ -43,7 +47,9 @@ def blocks_of(page: Path) -> list[Block]:
     return merged
 
 
-CODE = [page for page in PAGES if blocks_of(page)]
+def packages_of(page: Path) -> list[str]:
+    needs = re.search(r"^<!-- needs: (.+) -->$", page.read_text(), re.MULTILINE)
+    return needs[1].split() if needs else []
 
 
 def check_install(line: str) -> None:
@@ -77,6 +83,8 @@ def run(command: list[str], folder: Path, environment: dict[str, str]) -> None:
     "page", [page for page in PAGES if blocks_of(page)], ids=lambda page: str(page.relative_to(ROOT))
 )
 def test_every_block_of_the_page_runs(page: Path, tmp_path: Path, redis_url: str) -> None:
+    for package in packages_of(page):
+        pytest.importorskip(package)
     environment = {
         **os.environ,
         "LEASEHOLD_URL": redis_url,
@@ -86,7 +94,7 @@ def test_every_block_of_the_page_runs(page: Path, tmp_path: Path, redis_url: str
     }
     for number, block in enumerate(blocks_of(page)):
         if block.file:
-            (tmp_path / block.file).write_text(block.text)
+            write(tmp_path / block.file, block.text)
         elif block.kind == "python":
             script = tmp_path / f"block{number}.py"
             script.write_text(block.text)
@@ -94,7 +102,12 @@ def test_every_block_of_the_page_runs(page: Path, tmp_path: Path, redis_url: str
         elif block.kind == "sh":
             run(["bash", "-euo", "pipefail", "-c", "\n".join(shell_lines(block.text))], tmp_path, environment)
         else:
-            assert block.kind == "text", f"a block of kind {block.kind!r}: say python, sh or text"
+            assert block.kind in NOT_RUN, f"a block of kind {block.kind!r}: use python, sh, {', '.join(NOT_RUN)}"
+
+
+def write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
 
 
 @pytest.mark.parametrize("page", sorted(ROOT.glob("docs/howto/*.md")), ids=lambda page: page.stem)
@@ -102,13 +115,19 @@ def test_type_checkers_are_content_with_what_is_shown(
     page: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     pytest.importorskip("mypy")
+    if packages_of(page):
+        pytest.skip("these packages may have no types")
     scripts = [block for block in blocks_of(page) if block.kind == "python"]
     for number, block in enumerate(scripts):
-        (tmp_path / (block.file or f"block{number}.py")).write_text(block.text)
+        write(tmp_path / (block.file or f"block{number}.py"), block.text)
     if scripts:
         cache = tmp_path_factory.getbasetemp() / "mypy"
-        files = [str(path) for path in tmp_path.glob("*.py")]
-        run([sys.executable, "-m", "mypy", "--strict", f"--cache-dir={cache}", *files], tmp_path, dict(os.environ))
+        files = [str(path) for path in tmp_path.rglob("*.py")]
+        run(
+            [sys.executable, "-m", "mypy", "--strict", "--explicit-package-bases", f"--cache-dir={cache}", *files],
+            tmp_path,
+            dict(os.environ),
+        )
 
 
 def test_every_relative_link_leads_somewhere() -> None:
