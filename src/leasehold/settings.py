@@ -98,6 +98,12 @@ class Settings:
         "The log format of `leasehold worker`: `human` or `json`. Only for this command, as `--log-format` is.",
         "LEASEHOLD_LOG_FORMAT",
     )
+    log_errors: str = _setting(
+        "traceback",
+        "How much of a job's error a worker logs: the `traceback`, only the `message`, or only the `type`, where they "
+        "hold data. Only for workers.",
+        "LEASEHOLD_LOG_ERRORS",
+    )
 
     def __post_init__(self) -> None:
         url: object = self.url
@@ -112,6 +118,7 @@ class Settings:
         names.duration_ms(self.reply_timeout, "reply_timeout", most_ms=MAX_REPLY_TIMEOUT_MS)
         names.count(self.durable, "durable", most=limits.MAX_DURABLE)
         names.log_format(self.log_format)
+        names.log_errors(self.log_errors)
 
     @property
     def payload_limit(self) -> int:

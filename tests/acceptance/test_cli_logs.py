@@ -47,12 +47,13 @@ def test_json(leasehold, job, redis_url, how):
     lines = [json.loads(line) for line in run.err.splitlines()]
     assert all(datetime.fromisoformat(line["time"]).utcoffset() is not None for line in lines)
     events = {line["event"]: line for line in lines if line["logger"] == "leasehold.worker"}
-    assert {"worker_started", "failed", "worker_stopped"} <= events.keys()
+    assert {"worker_started", "failed", "traceback", "worker_stopped"} <= events.keys()
     about = {"queue": "default", "task": "jobs.charge", "id": job.id}
-    assert events["failed"].items() >= (about | {"level": "warning", "error": "Fail", "attempt": 1}).items()
+    assert events["failed"].items() >= (about | {"level": "error", "error": "Fail", "attempt": 1}).items()
+    assert events["failed"]["error_message"] == "card 4242 refused"
+    assert "in charge" in events["traceback"]["traceback"]
     (own,) = [line for line in lines if line["logger"] == "shop"]
     assert own.items() >= (about | {"message": "charging"}).items()
-    assert "4242" not in run.err
     assert run.out == f"told {job.id}\n"
 
 
@@ -61,9 +62,46 @@ def test_for_people(leasehold, job, redis_url):
     (failed,) = [line for line in run.err.splitlines() if " failed " in line]
     time, level, event, rest = failed.split(" ", 3)
     assert datetime.fromisoformat(time).utcoffset() is not None
-    assert (level, event) == ("WARNING", "failed")
-    assert f"queue=default task=jobs.charge id={job.id} attempt=1 error=Fail" in rest
-    assert "4242" not in run.err
+    assert (level, event) == ("ERROR", "failed")
+    assert f"queue=default task=jobs.charge id={job.id} attempt=1 error=Fail error_message='card 4242 refused'" in rest
+    assert f"see='leasehold job default {job.id}'" in rest
+    assert "  | leasehold.Fail" in run.err or "  | Fail: card 4242 refused" in run.err
+
+
+@pytest.mark.parametrize("detail", ["message", "type"])
+def test_less_of_an_error_where_errors_hold_data(leasehold, job, redis_url, detail):
+    run = leasehold("worker", "jobs:app", "--burst", "--log-errors", detail, url=redis_url).end()
+    assert ("4242" in run.err) is (detail == "message")
+    assert "  | " not in run.err
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+def test_starts_and_ends_where_they_are_wanted(leasehold, redis_url, tmp_path, wanted):
+    (tmp_path / "fine.py").write_text(
+        "from leasehold import Leasehold\napp = Leasehold()\n@app.task\ndef fine() -> None: ...\n"
+    )
+    with Leasehold(redis_url) as app:
+        id = app.task(name="fine.fine")(lambda: None).enqueue().id
+    options = ["--log-jobs"] if wanted else []
+    run = leasehold("worker", "fine:app", "--burst", *options, url=redis_url).end()
+    assert (f"started queue=default task=fine.fine id={id} attempt=1" in run.err) is wanted
+    assert (f"completed queue=default task=fine.fine id={id} seconds=0.0" in run.err) is wanted
+
+
+def test_a_queue_that_is_paused_and_one_that_is_unknown_are_named(leasehold, redis_url):
+    with Leasehold(redis_url) as app:
+        app.queue("images").enqueue(b"x")
+        app.control.pause("images")
+    run = leasehold("worker", "jobs:app", "-q", "images", "-q", "default", "--burst", url=redis_url).end()
+    assert "queue_paused queue=images" in run.err
+    assert "queue_unknown queue=default" in run.err
+
+
+def test_a_task_that_the_app_does_not_have(leasehold, redis_url):
+    with Leasehold(redis_url) as app:
+        app.task(name="jobs.gone")(lambda: None).enqueue()
+    run = leasehold("worker", "jobs:app", "--burst", url=redis_url).end()
+    assert "known='no such task in the app: is its module imported? Tasks: jobs.charge'" in run.err
 
 
 def test_a_payload_that_does_not_fit_has_no_place_in_our_code(leasehold, redis_url):

@@ -14,7 +14,7 @@ from leasehold.core import events as core
 from leasehold.core.events import EVENTS, Event
 from leasehold.core.log_events import LOG_EVENTS
 from leasehold.core.logfmt import MAX_LOG_TEXT
-from leasehold.core.outcome import Cancelled, Completed, Released, Unroutable
+from leasehold.core.outcome import Broken, Cancelled, Completed, Failed, Released, Unroutable
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = Path(leasehold.__file__).parent
@@ -50,7 +50,7 @@ def test_the_tree_of_events_is_drawn_as_it_is():
 
 def test_the_log_events_are_those_of_the_registry():
     """Every call names a registered event, and every registered event is logged somewhere."""
-    outcomes = {kind.__name__.lower() for kind in (Completed, Cancelled, Released, Unroutable)}
+    outcomes = {kind.__name__.lower() for kind in (Broken, Completed, Cancelled, Failed, Released, Unroutable)}
     assert {*names_in_the_log(), *outcomes} == set(LOG_EVENTS)
 
 

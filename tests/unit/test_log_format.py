@@ -20,6 +20,7 @@ from leasehold.runtime.jobs.job import enter
 from leasehold.runtime.observe.format import formatter
 from leasehold.settings import Settings
 
+RESULT = "s3cret result"
 LEASE = Lease("w", 1, JobRecord("a\nb", "emails", "send", b"card 4242", 0), 2, 0)
 
 
@@ -96,24 +97,26 @@ def test_odd_values_stay_one_line_of_plain_json(as_json):
     assert len(one["long"]) < 400
 
 
-def test_how_an_attempt_ended_without_what_it_said(as_json, for_people):
+def test_how_an_attempt_ended(as_json, for_people):
     error = ErrorInfo("KeyError", "4242", '  File "/app/shop.py", line 7, in order\n    x\nKeyError: 4242')
     for outcome in (Retried(error, 1_500), Failed(error), Crashed()):
         log.ended(LEASE, outcome)
-    log.ended(LEASE, Completed(b"4242"))
-    retried, failed, crashed = as_json.objects
+    log.ended(LEASE, Completed(RESULT.encode()))
+    retried, failed, traceback, crashed = as_json.objects
     about = {"queue": "emails", "task": "send", "id": "a\nb"}
     assert (
         retried.items() >= (about | {"event": "retried", "error": "KeyError", "attempt": 3, "delay_ms": 1500}).items()
     )
-    assert failed.items() >= (about | {"event": "failed", "at": "/app/shop.py:7 in order", "level": "warning"}).items()
+    assert failed.items() >= (about | {"event": "failed", "at": "/app/shop.py:7 in order", "level": "error"}).items()
+    assert (failed["error_message"], traceback["traceback"]) == ("4242", error.traceback)
     assert crashed.items() >= (about | {"event": "crashed"}).items()
-    assert len(for_people.lines) == 3
-    assert "4242" not in "".join([*as_json.lines, *for_people.lines])
+    assert [line.split()[2] for line in for_people.lines if "  |" not in line] == [
+        "retried", "failed", "traceback", "crashed",
+    ]  # fmt: skip
+    assert RESULT not in "".join([*as_json.lines, *for_people.lines])
 
 
-def test_the_traceback_is_for_debug_and_one_line_in_json(as_json, logger):
-    logger.setLevel(logging.DEBUG)
+def test_the_traceback_is_one_line_in_json(as_json):
     log.ended(LEASE, Failed(ErrorInfo("KeyError", "no", "line one\nline two")))
     assert [one["event"] for one in as_json.objects] == ["failed", "traceback"]
     assert as_json.objects[1]["traceback"] == "line one\nline two"

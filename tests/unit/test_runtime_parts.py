@@ -194,25 +194,31 @@ class TestHowAnAttemptEnded:
         ("make", "begin", "level"),
         [
             (lambda error: Retried(error, 5), "retried", logging.INFO),
-            (Failed, "failed", logging.WARNING),
-            (Broken, "broken", logging.WARNING),
+            (Failed, "failed", logging.ERROR),
+            (Broken, "broken", logging.ERROR),
         ],
     )
     def test_a_failure_names_task_error_and_place(self, caplog, error, make, begin, level):
         caplog.set_level(logging.INFO, "leasehold.worker")
         ended(self.LEASE, make(error))
-        (record,) = caplog.records
+        record, *more = caplog.records
         assert record.levelno == level
         text = record.getMessage()
         assert text.startswith(
-            f"{begin} queue=q task=shop.order id=id attempt=2 error=json.decoder.JSONDecodeError at="
+            f"{begin} queue=q task=shop.order id=id attempt=2 error=json.decoder.JSONDecodeError error_message="
         )
         assert f"'{__file__}:{fails.__code__.co_firstlineno + 1} in fails'" in text
         assert "s3cret" not in text
-        assert "Expecting" not in text
+        assert [one.levelno for one in more] == [logging.ERROR] * (begin != "retried")
+        assert text.endswith("see='leasehold job q id'" if more else "delay_ms=5")
 
-    def test_the_traceback_is_for_debug(self, caplog, error):
-        caplog.set_level(logging.DEBUG, "leasehold.worker")
+    @pytest.mark.parametrize("detail", ["message", "type"])
+    def test_less_of_an_error_is_shown_where_errors_hold_data(self, caplog, error, detail):
+        ended(self.LEASE, Failed(error), errors=detail)
+        (record,) = caplog.records
+        assert ("Expecting" in record.getMessage()) is (detail == "message")
+
+    def test_a_job_that_failed_is_logged_with_the_traceback(self, caplog, error):
         ended(self.LEASE, Failed(replace(error, traceback=error.traceback + "\n\x1b[2Jfailed queue=q")))
         text = caplog.records[1].getMessage()
         assert text.startswith("traceback queue=q id=id\n  | ")
@@ -220,15 +226,15 @@ class TestHowAnAttemptEnded:
         assert all(one.startswith("  | ") for one in text.splitlines()[1:])
         assert "\x1b" not in text
         ended(self.LEASE, Failed(ErrorInfo("Timeout", "The attempt was ended.")))
-        assert caplog.records[3].getMessage().endswith("  | Timeout: The attempt was ended.")
+        assert "error=Timeout error_message='The attempt was ended.'" in caplog.records[2].getMessage()
 
-    def test_good_ends_are_for_debug(self, caplog):
-        caplog.set_level(logging.INFO, "leasehold.worker")
+    def test_good_ends_are_logged_on_a_logger_of_their_own(self, caplog):
+        caplog.set_level(logging.DEBUG)
         ended(self.LEASE, Completed())
         assert caplog.records == []
-        caplog.set_level(logging.DEBUG, "leasehold.worker")
-        ended(self.LEASE, Completed())
-        assert caplog.records[0].getMessage() == "completed queue=q task=shop.order id=id"
+        caplog.set_level(logging.INFO, "leasehold.jobs")
+        ended(self.LEASE, Completed(), 0.25)
+        assert caplog.records[0].getMessage() == "completed queue=q task=shop.order id=id seconds=0.250"
 
     def test_a_message_that_looks_like_a_frame_is_no_place(self):
         assert source_location('  File "/a.py", line 1, in f\nE: x\n  File "/b.py", line 2, in g') == "/a.py:1 in f"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import os
 import tempfile
@@ -15,7 +16,8 @@ from leasehold.app.app import Leasehold
 from leasehold.app.preflight import Inspection, inspection
 from leasehold.client.connections import driver_options
 from leasehold.core import limits, names
-from leasehold.core.errors import InvalidArgument, Unreachable
+from leasehold.core.engine import Feature
+from leasehold.core.errors import InvalidArgument, LeaseholdError, Unreachable
 from leasehold.core.task import TaskSpec
 from leasehold.processes.health import HEALTH_MS
 from leasehold.processes.link import KeeperLink, ParentSocket
@@ -34,6 +36,8 @@ from leasehold.runtime.worker import Worker
 
 BURST_PATIENCE_MS: Final = 10_000
 """How long a burst waits for Redis: both may be started together."""
+QUEUES_LOOKED_AT: Final = 100
+"""Queues that a worker looks at when it starts: whether they are paused or unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +121,9 @@ async def run_worker(
             signals=options.signals,
             durable=app.settings.durable,
             max_payload=_max_payload(app),
+            log_errors=names.log_errors(app.settings.log_errors),
         )
+        await _report_queues(app, driver, settings.queues)
         code = UserCode(app.specs(), app.listeners, app.layers)
         worker = Worker(app.engine, driver, code, settings, keeper=keeper, env=Env(machine=_machine_of(app)))
         workers.append(worker)
@@ -134,6 +140,17 @@ async def run_worker(
     finally:
         await driver.close()
         await app.aclose()
+
+
+async def _report_queues(app: Leasehold, driver: AsyncDriver, queues: Sequence[str]) -> None:
+    """Log which queues are paused, and to which nothing was enqueued lately: a worker of these stays idle."""
+    with contextlib.suppress(LeaseholdError):  # the worker itself logs it, and waits
+        known = await driver.run(app.engine.queues())
+        for queue in queues[:QUEUES_LOOKED_AT]:
+            if queue not in known:
+                log_event("queue_unknown", queue=queue, namespace=app.settings.namespace)
+            elif Feature.PAUSE in app.engine.features and (await driver.run(app.engine.settings(queue))).paused:
+                log_event("queue_paused", queue=queue)
 
 
 def _keeper_of(app: Leasehold, parent: ParentSocket | None, workers: Sequence[Worker]) -> KeeperLink:

@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 import logging
+import os
 import queue
 import select
 import sys
 import threading
 from collections.abc import Callable
+from datetime import datetime
+from functools import wraps
 from logging.handlers import QueueHandler, QueueListener
-from typing import Final
+from typing import Any, Final, TextIO
 
-from leasehold.runtime.log import log_event
-from leasehold.runtime.observe.format import formatter
+import click
+
+from leasehold.core.log_events import LOG_EVENTS, OUTCOMES
+from leasehold.core.logfmt import PARTS, line
+from leasehold.core.names import LOG_ERRORS, LOG_FORMATS
+from leasehold.runtime.log import JOBS, log_event
+from leasehold.runtime.observe.format import HumanFormatter, formatter
 from leasehold.settings import Settings
 
+_BOLD, _DIM, _PLAIN = "\x1b[1m", "\x1b[2m", "\x1b[0m"
+_COLOURS: Final = {logging.DEBUG: _DIM, logging.INFO: "\x1b[32m", logging.WARNING: "\x1b[33m"} | dict.fromkeys(
+    (logging.ERROR, logging.CRITICAL), "\x1b[31m"
+)
+LEVELS: Final = ("debug", "info", "warning", "error")
 LOG_END_S: Final = 2
 """How long the last lines of a log may take to be written."""
 
@@ -42,14 +55,54 @@ class StderrHandler(logging.StreamHandler):  # type: ignore[type-arg]
         super().emit(record)
 
 
-def set_up_logging(level: str, form: str | None = None) -> None:
+def set_up_logging(level: str, form: str | None = None, jobs: bool | None = None) -> None:
     """Log on stderr from this level on. `form`: `human` or `json`; None: as LEASEHOLD_LOG_FORMAT says.
 
-    Raises `NotConfigured` when that says something else.
+    `jobs`: also each start and each good end of a job; None: on a terminal, and at debug. Raises `NotConfigured` for
+    another value of the variable.
     """
     handler = StderrHandler()
-    handler.setFormatter(formatter(form or Settings.load().log_format))
+    form = form or Settings.load().log_format
+    handler.setFormatter(TerminalFormatter() if form == "human" and draws_colours(sys.stderr) else formatter(form))
     logging.basicConfig(level=level.upper(), handlers=[handler])
+    if jobs or (jobs is None and (level == "debug" or sys.stderr.isatty())):
+        JOBS.setLevel(logging.INFO)
+
+
+def logs_as_asked(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options of a worker's log to a command, which is called with the log set up."""
+
+    @click.option(
+        "--log-level", type=click.Choice(LEVELS), default="info", show_default=True, help="What to log on stderr."
+    )
+    @click.option(
+        "--log-format", type=click.Choice(LOG_FORMATS), help="How to log it. [default: LEASEHOLD_LOG_FORMAT, or human]"
+    )
+    @click.option(
+        "--log-jobs/--no-log-jobs", default=None,
+        help="Log the start and the end of each job. [default: on a terminal, and at debug]",
+    )  # fmt: skip
+    @click.option(
+        "--log-errors", type=click.Choice(LOG_ERRORS),
+        help="How much of a job's error to log; less where errors hold data. [default: LEASEHOLD_LOG_ERRORS, or "
+        "traceback]",
+    )  # fmt: skip
+    @wraps(command)
+    def logging_command(
+        *args: Any,
+        log_level: str,
+        log_format: str | None,
+        log_jobs: bool | None,
+        log_errors: str | None,
+        **options: Any,
+    ) -> None:
+        set_up_logging(log_level, log_format, log_jobs)
+        # A keeper process logs in the same form.
+        os.environ.update({"LEASEHOLD_LOG_FORMAT": log_format} if log_format else {})
+        os.environ.update({"LEASEHOLD_LOG_ERRORS": log_errors} if log_errors else {})
+        command(*args, **options)
+
+    return logging_command
 
 
 def log_in_thread() -> Callable[[], bool]:
@@ -72,6 +125,28 @@ def log_in_thread() -> Callable[[], bool]:
         return not ending.is_alive()
 
     return end
+
+
+def draws_colours(stream: TextIO) -> bool:
+    """Whether a stream is a terminal that draws colours, and its user has not set NO_COLOR (https://no-color.org)."""
+    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+class TerminalFormatter(HumanFormatter):
+    """The time of day, the level and the name of the event in colour, and the message of an event as a sentence."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        at = datetime.fromtimestamp(record.created).strftime("%H:%M:%S.%f")[:-3]
+        parts = getattr(record, PARTS, None)
+        text = record.getMessage()
+        if parts is not None and parts[0] not in OUTCOMES:
+            text = f"{line(*parts)} {_DIM}{LOG_EVENTS[parts[0]].message}{_PLAIN}"
+        name, space, rest = text.partition(" ")
+        colour = _COLOURS.get(record.levelno, "")
+        text = f"{_DIM}{at}{_PLAIN} {colour}{record.levelname:<7}{_PLAIN} {_BOLD}{name}{_PLAIN}{space}{rest}"
+        if record.exc_info:
+            text += f"\n{self.formatException(record.exc_info)}"
+        return text
 
 
 class _Unformatted(QueueHandler):

@@ -20,11 +20,12 @@ class LogEvent(NamedTuple):
 
 # The line for people has no message, because it would only repeat the name.
 OUTCOMES: Final[Mapping[str, LogEvent]] = {
-    "completed": LogEvent(DEBUG, "The job completed."),
+    "started": LogEvent(INFO, "An attempt began.", "only with `--log-jobs`, as the next line"),
+    "completed": LogEvent(INFO, "The job completed.", "`seconds`: how long its attempt took"),
     "retried": LogEvent(INFO, "The attempt failed; the job runs again.", "`delay_ms`: the time until then"),
-    "failed": LogEvent(WARNING, "The job failed for good."),
+    "failed": LogEvent(ERROR, "The job failed for good.", "`see`: the command that shows more"),
     "broken": LogEvent(
-        WARNING,
+        ERROR,
         "The job cannot be handled; it is kept in the state broken.",
         "`error=Crashed`: it killed its workers or processes too often; the worker that maintains the queue logs this",
     ),
@@ -34,9 +35,13 @@ OUTCOMES: Final[Mapping[str, LogEvent]] = {
     "unroutable": LogEvent(
         DEBUG,
         "This worker has no handler for the task; the job waits for a worker that has one.",
-        "a warning once for each task; another program's raw payload stays in its queue",
+        "a warning once for each task, with what the app has (`known`); a raw payload of another program stays queued",
     ),
-    "traceback": LogEvent(DEBUG, "The error of the line before.", "the only event with several lines"),
+    "traceback": LogEvent(
+        ERROR,
+        "The traceback of the line before.",
+        "debug after other events than `failed` and `broken`; has several lines",
+    ),
 }
 
 WORKER: Final[Mapping[str, LogEvent]] = {
@@ -112,6 +117,10 @@ WORKER: Final[Mapping[str, LogEvent]] = {
     ),
     "processes_restored": LogEvent(WARNING, "Job processes start again."),
     "worker_started": LogEvent(INFO, "The worker claims jobs."),
+    "queue_paused": LogEvent(WARNING, "The queue is paused: none of its jobs starts before `leasehold resume QUEUE`."),
+    "queue_unknown": LogEvent(
+        INFO, "Nothing was enqueued to this queue lately.", "the producers may use another name, URL or namespace"
+    ),
     "worker_paused": LogEvent(INFO, "The worker was asked to start no jobs; running jobs continue."),
     "worker_resumed": LogEvent(INFO, "The worker starts jobs again."),
     "worker_draining": LogEvent(

@@ -6,7 +6,7 @@ import math
 import re
 import unicodedata
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, Literal, TypeAlias, get_args
 
 from leasehold.core import limits
 from leasehold.core.errors import InvalidArgument, invalid
@@ -17,6 +17,8 @@ MAX_UNIQUE_KEY: Final = 200
 
 _NAMESPACE = re.compile(rf"[A-Za-z0-9_.:-]{{1,{limits.MAX_NAME}}}")
 LOG_FORMATS = ("human", "json")
+ErrorDetail: TypeAlias = Literal["traceback", "message", "type"]
+LOG_ERRORS: Final[tuple[ErrorDetail, ...]] = get_args(ErrorDetail)
 _TASK = re.compile(rf"(?!-){_NAMESPACE.pattern}")
 _CHARACTERS = f"1 to {limits.MAX_NAME} letters, digits or any of _ . : -"
 _UNICODE = "text that UTF-8 can encode (no lone surrogates)"
@@ -137,6 +139,15 @@ def log_format(value: object, field: str = "log_format") -> str:
     if text not in LOG_FORMATS:
         raise invalid(field, f"one of {', '.join(LOG_FORMATS)}", shown(text))
     return text
+
+
+def log_errors(value: object, field: str = "log_errors") -> ErrorDetail:
+    """Return how much of an error the log shows."""
+    text = _text(value, field)
+    for known in LOG_ERRORS:
+        if text == known:
+            return known
+    raise invalid(field, f"one of {', '.join(LOG_ERRORS)}", shown(text))
 
 
 def _run_at_ms(value: object) -> int:

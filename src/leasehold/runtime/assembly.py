@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from leasehold.core import limits
 from leasehold.core.engine import Feature
 from leasehold.core.events import Listener
+from leasehold.core.names import ErrorDetail
 from leasehold.core.task import TaskSpec
 from leasehold.runtime.canceller import Canceller
 from leasehold.runtime.claimer import Claimer
@@ -52,6 +53,7 @@ class WorkerSettings:
     launch       how a job process is started, for tasks that run in one
     durable      how many replicas must have the outcomes of jobs
     max_payload  jobs with more bytes end in `broken` and are not decoded; None: no limit
+    log_errors   how much of a job's error is logged
     """
 
     queues: Sequence[str]
@@ -65,6 +67,7 @@ class WorkerSettings:
     launch: Launch | None = None
     durable: int = 0
     max_payload: int | None = None
+    log_errors: ErrorDetail = "traceback"
 
 
 class Parts:
@@ -91,7 +94,7 @@ class Parts:
             settle=lambda held, outcome: self.executor.answer(held, outcome),
         )
         self.hooks = Hooks(services, env.limits) if routes.have_hooks() else None
-        self.settler = Settler(context, self.hooks, settings.durable)
+        self.settler = Settler(context, self.hooks, settings.durable, settings.log_errors)
         self.executor = Executor(context, self.settler, services, settings.launch)
         if self.executor.pool is not None:
             self.executor.pool.guarded_by(keeper.guard)

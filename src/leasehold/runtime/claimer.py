@@ -229,7 +229,10 @@ class Claimer:
                 self._settler.put(held, Unroutable())
                 record = lease.record
                 if self._logged.is_new(f"{record.queue} {record.task}"):
-                    log_event("unroutable", logging.WARNING, queue=record.queue, task=record.task, id=record.id)
+                    about = {"queue": record.queue, "task": record.task, "id": record.id}
+                    log_event(
+                        "unroutable", logging.WARNING, **about, known=self._routes.known(record.queue, record.task)
+                    )
         if asked_at <= self._intake.kept.lapsed_before:
             self._executor.release_doubtful()
         self._executor.dispatch()

@@ -15,7 +15,7 @@ from leasehold.runtime.isolation.child import Launch
 from leasehold.runtime.isolation.pool import ProcessPool
 from leasehold.runtime.jobs.held import Batch, Held, Outcomes, Runner
 from leasehold.runtime.jobs.job import Job, JobServices
-from leasehold.runtime.log import log_event
+from leasehold.runtime.log import log_event, logs_jobs, started
 from leasehold.runtime.settler import Settler
 
 PROCESS: Final = RunIn.PROCESS
@@ -72,6 +72,8 @@ class Executor:
         if self._events is not None:
             for held in run.members:
                 self._events.started(held)
+        for held in run.members if logs_jobs() else ():
+            started(held.lease)
         run.prepare([Job(held, self._services) for held in run.members], runner, now)
         runner.start(run)
 

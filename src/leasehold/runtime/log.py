@@ -1,7 +1,7 @@
 """The worker's log: one line for each event, `event key=value`, also for ids with line breaks.
 
-A failed attempt is logged with the type of the error and the place in the user's code. The error's text and traceback
-may contain data, so they are logged at debug only, where the traceback has several lines.
+A failed attempt is logged with the error's type and message and the place in the user's code, and a job that failed for
+good with the traceback, without local variables. Less is logged where errors may contain data: see `ErrorDetail`.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import re
+import shlex
 from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import takewhile
@@ -16,10 +17,15 @@ from typing import Any, Final
 
 from leasehold.core.job import Dropped, ErrorInfo, Lease
 from leasehold.core.logfmt import PARTS, line, log_line
+from leasehold.core.names import ErrorDetail
 from leasehold.core.outcome import Broken, Cancelled, Completed, Crashed, Failed, Outcome, Released, Retried, Unroutable
 from leasehold.runtime.errors import describe
 
 LOGGER = logging.getLogger("leasehold.worker")
+JOBS: Final = logging.getLogger("leasehold.jobs")
+"""One line for each start and each good end of a job. Off unless its level is set: there may be 10,000 a second."""
+if JOBS.level == logging.NOTSET:
+    JOBS.setLevel(logging.WARNING)
 DROPS_EVERY_S: Final = 10.0
 """How long after a line about dropped entries the next one may follow."""
 DROPS_NAMED: Final = 5
@@ -101,42 +107,61 @@ def callback_failed(
     info = describe(error)
     at = source_location(info.traceback) or _first_line(function)
     log_event("callback_failed", level, kind=kind, **fields, error=info.type, at=at)
-    _traceback(info, fields)
+    _traceback(info, fields, logging.DEBUG)
 
 
-def ended(lease: Lease, outcome: Outcome) -> None:
-    """Log how an attempt ended."""
+def logs_jobs() -> bool:
+    """Whether starts and good ends are logged."""
+    return JOBS.isEnabledFor(logging.INFO)
+
+
+def started(lease: Lease) -> None:
+    _of("started", lease, {"attempt": lease.attempt}, JOBS)
+
+
+def ended(lease: Lease, outcome: Outcome, seconds: float | None = None, errors: ErrorDetail = "traceback") -> None:
+    """Log how an attempt ended. `seconds`: how long it took, if it is known. `errors`: how much of an error to show."""
     match outcome:
-        case Completed() | Released() | Unroutable() | Cancelled():  # first, as it is the common case
+        case Completed() | Cancelled():  # first, as it is the common case
+            if logs_jobs():
+                _of(type(outcome).__name__.lower(), lease, {"seconds": seconds}, JOBS)
+        case Released() | Unroutable():
             if LOGGER.isEnabledFor(logging.DEBUG):
                 _of(type(outcome).__name__.lower(), lease)
         case Retried(error, delay_ms):
-            _error("retried", lease, error, delay_ms)
-        case Failed(error):
-            _error("failed", lease, error)
-        case Broken(error):
-            _error("broken", lease, error)
+            _error("retried", lease, error, errors, {"delay_ms": delay_ms})
+            if errors == "traceback":
+                _traceback(error, _names_of(lease), logging.DEBUG)
+        case Failed(error) | Broken(error):
+            record = lease.record
+            see = shlex.join(["leasehold", "job", record.queue, record.id])
+            _error(type(outcome).__name__.lower(), lease, error, errors, {"see": see})
+            if errors == "traceback":
+                _traceback(error, _names_of(lease), logging.ERROR)
         case Crashed():
             _of("crashed", lease)
 
 
-def _of(name: str, lease: Lease, **fields: object) -> None:
+def _names_of(lease: Lease) -> dict[str, object]:
+    return {"queue": lease.record.queue, "id": lease.record.id}
+
+
+def _of(name: str, lease: Lease, fields: dict[str, object] | None = None, logger: logging.Logger = LOGGER) -> None:
     record = lease.record
-    log_event(name, queue=record.queue, task=record.task, id=record.id, **fields)
+    log_line(logger, name, None, {"queue": record.queue, "task": record.task, "id": record.id, **(fields or {})})
 
 
-def _error(name: str, lease: Lease, error: ErrorInfo, delay_ms: int | None = None) -> None:
-    at = source_location(error.traceback)
-    _of(name, lease, attempt=lease.attempt, error=error.type, at=at, delay_ms=delay_ms)
-    _traceback(error, {"queue": lease.record.queue, "id": lease.record.id})
+def _error(name: str, lease: Lease, error: ErrorInfo, errors: ErrorDetail, fields: dict[str, object]) -> None:
+    message = None if errors == "type" else error.message or None
+    about = {"attempt": lease.attempt, "error": error.type, "error_message": message}
+    _of(name, lease, {**about, "at": source_location(error.traceback), **fields})
 
 
-def _traceback(error: ErrorInfo, fields: dict[str, object]) -> None:
-    if LOGGER.isEnabledFor(logging.DEBUG):
-        text = error.traceback or f"{error.type}: {error.message}"
-        lines = "".join(f"\n  | {_printable(one)}" for one in text.splitlines())
-        parts = ("traceback", fields | {TRACEBACK: text})
-        LOGGER.debug("%s%s", line("traceback", fields), lines, extra={PARTS: parts})
+def _traceback(error: ErrorInfo, fields: dict[str, object], level: int) -> None:
+    if error.traceback and LOGGER.isEnabledFor(level):
+        lines = "".join(f"\n  | {_printable(one)}" for one in error.traceback.splitlines())
+        parts = ("traceback", fields | {TRACEBACK: error.traceback})
+        LOGGER.log(level, "%s%s", line("traceback", fields), lines, extra={PARTS: parts})
 
 
 def source_location(traceback: str) -> str | None:

@@ -10,12 +10,13 @@ from typing import Final, TypeAlias
 from leasehold.core import limits
 from leasehold.core.errors import RedisError, ReplyError, Unreachable
 from leasehold.core.job import Lease, LeaseRef
+from leasehold.core.names import ErrorDetail
 from leasehold.core.outcome import Broken, Completed, Failed, Outcome, Released, Retried
 from leasehold.core.steps import durably
 from leasehold.runtime.context import WorkerContext
 from leasehold.runtime.handlers.hooks import Hooks
 from leasehold.runtime.jobs.held import Held
-from leasehold.runtime.log import Once, brief, ended, log_event, source_location
+from leasehold.runtime.log import Once, brief, ended, log_event, logs_jobs, source_location
 from leasehold.runtime.loops import redis_pauses
 from leasehold.runtime.ports import Env
 
@@ -59,7 +60,13 @@ class Settler:
     worker claims nothing of that queue. The other queues continue.
     """
 
-    def __init__(self, context: WorkerContext, hooks: Hooks | None = None, replicas: int = 0) -> None:
+    def __init__(
+        self,
+        context: WorkerContext,
+        hooks: Hooks | None = None,
+        replicas: int = 0,
+        errors: ErrorDetail = "traceback",
+    ) -> None:
         self._engine = context.engine
         self._driver = context.driver
         self._env = context.env
@@ -72,6 +79,7 @@ class Settler:
         """Outcomes of leases that settle together, by queue and group, until all members have one."""
         self._wake = asyncio.Event()
         self._replicas = replicas
+        self._errors: ErrorDetail = errors
         self._too_few = Once()
         self._settled = asyncio.Event()
         self._settled.set()
@@ -84,8 +92,8 @@ class Settler:
             record = held.lease.record
             log_event("handler_overran", ended=True, queue=record.queue, task=record.task, id=record.id)
             return
-        if self._events is not None:
-            self._events.ending(held)
+        if self._events is not None or logs_jobs():
+            held.end_at(self._env.clock())
         queue, group = held.lease.record.queue, held.lease.group
         if group:
             self._groups.setdefault((queue, group), []).append((held, outcome))
@@ -183,7 +191,7 @@ class Settler:
             if not was_held:
                 self._report_lost(held, outcome)
             else:
-                ended(held.lease, outcome)
+                ended(held.lease, outcome, held.seconds, self._errors)
                 if self._events is not None:
                     self._events.ended(held, outcome)
                 if self._hooks is not None:

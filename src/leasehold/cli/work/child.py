@@ -19,6 +19,7 @@ from leasehold.app.preflight import Inspection, log
 from leasehold.app.run import Finished, WorkerOptions, inspect_redis, queues_of, run_worker
 from leasehold.cli.errors import Exit, UserError, safe
 from leasehold.cli.loader import load
+from leasehold.cli.work.banner import show_banner
 from leasehold.cli.work.launch import launch
 from leasehold.cli.work.weights import current_spelling
 from leasehold.core import limits
@@ -40,8 +41,13 @@ _STDERR: Final = 2
 _MAX_NAMES: Final = 10
 
 
-def run_child(name: str, options: WorkerOptions, *, parent: int, url: str | None, allow_eviction: bool) -> None:
-    """Run the worker of the app `name` to its end. `parent`: the descriptor of the socket to the parent process."""
+def run_child(
+    name: str, options: WorkerOptions, *, parent: int, url: str | None, allow_eviction: bool, banner: bool
+) -> None:
+    """Run the worker of the app `name` to its end. `parent`: the descriptor of the socket to the parent process.
+
+    `banner`: on a terminal, first show what the worker serves.
+    """
     # The parent decides what the end of the terminal means. Not SIG_IGN: what handlers start would inherit it.
     signal.signal(signal.SIGHUP, lambda *_: None)
     socket = ParentSocket(parent)
@@ -51,6 +57,8 @@ def run_child(name: str, options: WorkerOptions, *, parent: int, url: str | None
     if url is not None and app.settings.url != url:
         raise UserError(f"{name} sets the URL of its Redis, so --url cannot. Leave out one of the two.")
     _check_queues(app, options.queues, options.weights)
+    if banner and sys.stderr.isatty():
+        show_banner(name, app, options.queues or queues_of(app), options.concurrency)
     # Whatever loop the app prefers is for its own code.
     try:
         with asyncio.Runner(loop_factory=HandlerLoop) as runner:

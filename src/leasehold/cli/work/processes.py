@@ -34,8 +34,16 @@ def run_parent(config: ParentConfig) -> int:
 
 
 def worker_command(arguments: Sequence[str]) -> Callable[[int], Sequence[str]]:
-    """Return the command line of a worker process, given the descriptor of the socket to its parent."""
-    return lambda descriptor: command_of("leasehold", "worker", f"--parent={descriptor}", *arguments)
+    """Return the command line of a worker process, given the descriptor of the socket to its parent.
+
+    The first process shows the banner.
+    """
+    first = ["--banner"]
+
+    def command(descriptor: int) -> Sequence[str]:
+        return command_of("leasehold", "worker", f"--parent={descriptor}", *(first.pop() for _ in first[:]), *arguments)
+
+    return command
 
 
 def arguments_of(context: click.Context, leave_out: frozenset[str]) -> list[str]:

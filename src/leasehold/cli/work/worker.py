@@ -10,20 +10,18 @@ import click
 
 from leasehold.cli.completion import queue_names
 from leasehold.cli.errors import Exit
-from leasehold.cli.logs import set_up_logging
+from leasehold.cli.logs import logs_as_asked
 from leasehold.cli.work.processes import arguments_of, run_parent, worker_command
 from leasehold.cli.work.weights import parse_weights
 from leasehold.core import limits
-from leasehold.core.names import LOG_FORMATS
 from leasehold.processes.health import HealthOutputs
 from leasehold.processes.slots import ParentConfig
 from leasehold.redis.url import Target
 
-LEVELS: Final = ("debug", "info", "warning", "error")
 MAX_PROCESSES: Final = 256
 MAX_RECYCLE_JOBS: Final = 1_000_000_000
 MAX_RECYCLE_MB: Final = 1_048_576
-_OF_PARENT: Final = frozenset({"processes", "reload", "health_file", "health_port", "parent"})
+_OF_PARENT: Final = frozenset({"processes", "reload", "health_file", "health_port", "parent", "banner"})
 """Options that the parent does not pass on to its worker processes."""
 
 
@@ -76,12 +74,8 @@ _OF_PARENT: Final = frozenset({"processes", "reload", "health_file", "health_por
 )  # fmt: skip
 @click.option("--parent", type=int, hidden=True)  # the descriptor of the socket to the parent of this worker process
 @click.option("--url", help="The URL of Redis, for an app without one. LEASEHOLD_URL does not show in `ps`.")
-@click.option(
-    "--log-level", type=click.Choice(LEVELS), default="info", show_default=True, help="What to log on stderr."
-)
-@click.option(
-    "--log-format", type=click.Choice(LOG_FORMATS), help="How to log it. [default: LEASEHOLD_LOG_FORMAT, or human]"
-)
+@logs_as_asked
+@click.option("--banner", is_flag=True, hidden=True)  # of the first worker process
 @click.option(
     "--allow-eviction", is_flag=True, help="Start also on a Redis that may evict jobs when its memory is full."
 )
@@ -102,8 +96,7 @@ def worker(
     health_port: str | None,
     parent: int | None,
     url: str | None,
-    log_level: str,
-    log_format: str | None,
+    banner: bool,
     allow_eviction: bool,
 ) -> None:
     """Run the jobs of an app until a signal stops it.
@@ -124,9 +117,6 @@ def worker(
     stopped hard. A handler that does not end then ends with its process. Threads, child processes and exit hooks of
     handlers have 2 seconds.
     """
-    set_up_logging(log_level, log_format)
-    if log_format is not None:
-        os.environ["LEASEHOLD_LOG_FORMAT"] = log_format  # a keeper process logs in the same form
     logging.getLogger("asyncio").setLevel(logging.INFO)  # its debug lines are not about jobs
     names, own = tuple(dict.fromkeys(queues)), parse_weights(weights)
     if url is not None:
@@ -141,5 +131,5 @@ def worker(
     from leasehold.cli.work.child import run_child
 
     options = WorkerOptions(names, concurrency, burst, grace, own, max_jobs, max_memory)
-    run_child(app, options, parent=parent, url=url, allow_eviction=allow_eviction)
+    run_child(app, options, parent=parent, url=url, allow_eviction=allow_eviction, banner=banner)
     context.exit(Exit.OK)

@@ -14,6 +14,7 @@ def _never(*_: Any) -> Any:
     raise LeaseholdError("an unroutable job was run: this is a bug in Leasehold")
 
 
+NAMES_SHOWN: Final = 10
 UNROUTABLE: Final = TaskSpec(None, "", _never, is_async=False, encode_result=_never)
 """Stands for a task that this worker does not know."""
 
@@ -41,6 +42,12 @@ class Routes:
         size = f"The payload has {len(record.payload):,} bytes, the limit of this worker is {most:,}."
         return ErrorInfo("PayloadTooLarge", f"{size} Raise `max_payload` where it runs, and retry the job.")
 
+    def known(self, queue: str, task: str | None) -> str:
+        """What this worker has in place of a task, or of a queue's handler, that is missing."""
+        if task is None:
+            return f"no @app.handler({queue!r}); handlers of: {_first(self._handlers)}"
+        return f"no such task in the app: is its module imported? Tasks: {_first(self._tasks)}"
+
     def offered(self, processes: bool) -> tuple[list[str], list[str]]:
         """The tasks, and the queues with handlers, whose parked jobs can run here. `processes`: include those
         that run in job processes."""
@@ -52,6 +59,14 @@ class Routes:
 
     def have_hooks(self) -> bool:
         return any(spec.on_failure is not None for spec in self._specs)
+
+
+def _first(names: Iterable[str]) -> str:
+    known = sorted(names)
+    return (
+        ", ".join(known[:NAMES_SHOWN]) + (f" and {len(known) - NAMES_SHOWN} more" if known[NAMES_SHOWN:] else "")
+        or "none"
+    )
 
 
 def _offered(specs: Mapping[str, TaskSpec], processes: bool) -> list[str]:

@@ -68,7 +68,7 @@ class Run:
     began: bool = field(init=False, default=False)
     started_at: float = field(init=False, default=0.0)
     ended_at: float = field(init=False, default=0.0)
-    """Set only for listeners."""
+    """When its outcome was known. Set only for listeners and for a log of all jobs."""
     ends_at: float = field(init=False, default=math.inf)
     """For a batch, not later than the earliest deadline in it."""
     give_up_at: float = field(init=False, default=math.inf)
@@ -175,6 +175,11 @@ class Held(Run):
         self.ends_at = self.extended_to = ends_at
         if self.batch is not None:
             self.batch.ends_by(min(self.batch.ends_at, ends_at))
+
+    @property
+    def seconds(self) -> float | None:
+        """How long the attempt took; None: it was never started, or is not measured."""
+        return max(0.0, self.ended_at - self.started_at) if self.started_at and self.ended_at else None
 
     @property
     def ref(self) -> LeaseRef:

@@ -83,10 +83,6 @@ class EventDispatcher:
             queued = None if ms is None else max(0.0, self._wall() - ms / limits.SECOND)
             self._put(events.Started(**self._of(held.lease), waited=waited, queued=queued))
 
-    def ending(self, held: Held) -> None:
-        """Note when the attempt ended: before its outcome is sent to Redis."""
-        held.end_at(self._env.clock())
-
     def ended(self, held: Held, outcome: Outcome) -> None:
         """The outcome is in Redis."""
         kind = _OF_OUTCOME[type(outcome)]
@@ -174,9 +170,9 @@ class EventDispatcher:
 
     def _seconds(self, held: Held) -> float:
         """How long the attempt took, or has taken so far; 0 if it was never started."""
-        if not held.started_at:
-            return 0.0
-        return max(0.0, (held.ended_at or self._env.clock()) - held.started_at)
+        if held.seconds is None:
+            return max(0.0, self._env.clock() - held.started_at) if held.started_at else 0.0
+        return held.seconds
 
     def _put(self, one: Event) -> None:
         if not self._listeners[type(one)]:
