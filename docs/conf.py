@@ -12,7 +12,7 @@ import site_pages  # noqa: E402 - found by the line above
 from leasehold import __version__  # noqa: E402
 
 project = "Leasehold"
-author = "The Leasehold authors"
+author = copyright = "The Leasehold authors"
 release = version = __version__
 html_title = "Leasehold"
 language = "en"

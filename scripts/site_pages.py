@@ -7,8 +7,10 @@ import re
 import shutil
 import textwrap
 from collections.abc import Iterator
+from contextlib import suppress
+from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -19,6 +21,8 @@ CAPTION = re.compile(r"^:caption: (?P<name>.+)$", re.MULTILINE)
 TREE = re.compile(r"^:::\{toctree\}\n(?P<options>(?::.*\n)*)(?P<pages>(?:.+\n)*?):::$", re.MULTILINE)
 
 INCLUDED = {"index.md": "README.md", "CHANGELOG.md": "CHANGELOG.md", "CONTRIBUTING.md": "CONTRIBUTING.md"}
+CONTENTS_DEPTH = 2
+"""Pages, and the pages below them."""
 NOT_CALLED = {"Control", "HeldJob", "Inspect", "Job", "JobHandle", "Queue", "Task", "TaskCall"}
 OPTION_NAME = r"`\w+`(?:(?:,| and) `\w+`)*: "
 OPTION = re.compile(rf"(?<=[.)]) (?={OPTION_NAME})")
@@ -29,6 +33,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("source-read", link_pages_above)
     app.connect("autodoc-process-docstring", mark_code)
     app.connect("autodoc-process-signature", without_constructor)
+    app.connect("html-page-context", shorten_contents, priority=400)  # before the theme's
     app.connect("build-finished", write_llms)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 
@@ -36,6 +41,12 @@ def setup(app: Sphinx) -> dict[str, bool]:
 def link_pages_above(app: Sphinx, page: str, content: list[str]) -> None:
     up = "../" * page.count("/")
     content[0] = ABOVE.sub(lambda match: f"]({up}{match[1]}.md", content[0])
+
+
+def shorten_contents(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: object) -> None:
+    """Let the theme make the table of contents from pages alone. With all headings it is 40 % of the build."""
+    make = context["toctree"]
+    context["toctree"] = lambda **options: make(**options | {"maxdepth": CONTENTS_DEPTH})
 
 
 def without_constructor(
@@ -50,69 +61,43 @@ def mark_code(app: Sphinx, what: str, name: str, value: object, options: object,
     if what not in ("module", "class", "exception", "function", "method", "attribute", "property", "data"):
         return
     marked: list[str] = []
-    in_code = False
-    for paragraph in paragraphs(lines):
-        was_in_code, in_code = in_code, is_code(paragraph)
-        if in_code and not was_in_code:
-            marked += [".. code-block:: python", ""]
-        marked += [*(f"   {line}" for line in dedented(paragraph)), ""] if in_code else [*listed(paragraph), ""]
+    for example, run in groupby(paragraphs(lines), key=is_code):
+        if example:
+            code = textwrap.dedent("\n\n".join(run))
+            marked += [".. code-block:: python", "", *textwrap.indent(code, "   ").split("\n"), ""]
+        else:
+            marked += [line for paragraph in run for line in (*listed(paragraph), "")]
     lines[:] = marked
 
 
-def listed(paragraph: list[str]) -> list[str]:
-    """Return the paragraph with its options, "`name`: what it is.", as a list, and what it raises below."""
-    text = " ".join(paragraph)
-    if text.startswith(("- ", ">>>")):
-        return paragraph
-    about, *raises = RAISES.split(text, maxsplit=1)
+def paragraphs(lines: list[str]) -> Iterator[str]:
+    for has_text, block in groupby(lines, key=bool):
+        if has_text:
+            yield "\n".join(block)
+
+
+def is_code(paragraph: str) -> bool:
+    """Return whether a paragraph is an example: indented, or Python. Prose ends with a full stop: it does not parse."""
+    if paragraph.startswith((" ", ">>>")):
+        return paragraph.startswith(" ")
+    for source in (paragraph, f"async def _():\n{textwrap.indent(paragraph, '    ')}"):
+        with suppress(SyntaxError):
+            ast.parse(source)
+            return True
+    return False
+
+
+def listed(paragraph: str) -> list[str]:
+    """Return a paragraph with its options, "`name`: what it is.", as a list, and what it raises below."""
+    if paragraph.startswith(("- ", ">>>")):
+        return paragraph.split("\n")
+    about, *raises = RAISES.split(paragraph.replace("\n", " "), maxsplit=1)
     first, *options = OPTION.split(about)
-    if first.startswith("`") and re.match(OPTION_NAME, first):
+    if re.match(OPTION_NAME, first):
         first, options = "", [first, *options]
     if len(options) < 2:
         return [about, "", *raises]
     return [first, "", *(f"- {option}" for option in options), "", *raises]
-
-
-def paragraphs(lines: list[str]) -> Iterator[list[str]]:
-    """Yield runs of lines: prose up to a blank line, and indented blocks with their blank lines."""
-    block: list[str] = []
-    for line in lines:
-        indented = line.startswith("    ")
-        if block and ((not line and not is_indented(block)) or (line and indented != is_indented(block))):
-            yield trimmed(block)
-            block = []
-        if line or block:
-            block.append(line)
-    if block:
-        yield trimmed(block)
-
-
-def trimmed(block: list[str]) -> list[str]:
-    return block if block[-1] else trimmed(block[:-1])
-
-
-def is_indented(block: list[str]) -> bool:
-    return block[0].startswith("    ")
-
-
-def dedented(block: list[str]) -> list[str]:
-    return textwrap.dedent("\n".join(block)).split("\n")
-
-
-def is_code(block: list[str]) -> bool:
-    if is_indented(block):
-        return True
-    text = "\n".join(block)
-    if not re.search(r"[(=]", text) or text.startswith(">>>"):
-        return False
-    try:
-        ast.parse(text)
-    except SyntaxError:
-        try:
-            ast.parse(f"async def _():\n{textwrap.indent(text, '    ')}")
-        except SyntaxError:
-            return False
-    return True
 
 
 def write_llms(app: Sphinx, error: Exception | None) -> None:
