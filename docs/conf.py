@@ -39,6 +39,7 @@ add_module_names = False
 highlight_language = "python"
 
 html_theme = "furo"
+pygments_dark_style = "github-dark"
 html_theme_options = {
     "top_of_page_buttons": ["view"],
     "light_css_variables": {"color-brand-primary": "#0b6e4f", "color-brand-content": "#0b6e4f"},

@@ -111,7 +111,8 @@ def write_llms(app: Sphinx, error: Exception | None) -> None:
     for section in TREE.finditer((docs / "index.md").read_text()):
         caption = CAPTION.search(section["options"])
         assert caption, "a table of contents in docs/index.md has no caption"
-        rows = [row(app, docs, page) for page in section["pages"].split()]
+        pages = [page for top in section["pages"].split() for page in (top, *app.env.toctree_includes.get(top, ()))]
+        rows = [row(app, docs, page) for page in pages]
         parts.append(f"## {caption['name']}\n\n" + "\n".join(rows))
     (Path(app.outdir) / "llms.txt").write_text("\n\n".join(parts) + "\n", encoding="utf-8")
 
@@ -120,16 +121,15 @@ def row(app: Sphinx, docs: Path, page: str) -> str:
     text = (docs / f"{page}.md").read_text(encoding="utf-8")
     title = app.env.titles[page].astext()
     about = first_sentence(text)
-    return f"- [{title}]({app.config.html_baseurl}_sources/{page}.md)" + (f": {about}" if about else "")
+    place = f"{page}.html" if "{eval-rst}" in text else f"_sources/{page}.md"  # docstrings are only in the HTML
+    return f"- [{title}]({app.config.html_baseurl}{place})" + (f": {about}" if about else "")
 
 
 def first_sentence(page: str) -> str:
     """Return the first sentence below the title, on one line; empty if the page starts with something else."""
     below = re.sub(r"\A# .*\n", "", page.lstrip())
     paragraph = " ".join(below.strip().partition("\n\n")[0].split())
-    if not re.match(r"[A-Z`]", paragraph):
+    if re.match(r"[-#<|:~]|```|\d", paragraph):
         return ""
-    sentence = re.split(r"(?<=[.:])\s+(?=[A-Z])", paragraph)[0].rstrip(":")
-    if sentence.startswith("```"):
-        return ""
+    sentence = re.split(r"(?<=[.:])\s+(?=[A-Z`(\[])", paragraph)[0].rstrip(":")
     return re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", sentence)
