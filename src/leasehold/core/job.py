@@ -20,11 +20,11 @@ from leasehold.core.shape import PLAIN, Conflict, Progress, QueueSettings, Shape
 class State(StrEnum):
     """The state of a job. A job in one of the last four has ended; its record stays until it expires.
 
-    scheduled   waits for its time: delayed, or between two attempts
-    ready       waits for a worker
-    active      held by a worker
-    unroutable  parked: no worker offers its task
-    completed, failed, broken, cancelled
+    - `scheduled`: waits for its time: delayed, or between two attempts
+    - `ready`: waits for a worker
+    - `active`: held by a worker
+    - `unroutable`: parked, because no worker offers its task
+    - `completed`, `failed`, `broken`, `cancelled`: ended
     """
 
     SCHEDULED = "scheduled"
@@ -38,6 +38,7 @@ class State(StrEnum):
 
     @property
     def ended(self) -> bool:
+        """True for `completed`, `failed`, `broken` and `cancelled`."""
         return self in ENDS
 
 
@@ -196,7 +197,12 @@ class ErrorInfo:
 
 @dataclass(frozen=True, slots=True)
 class JobView:
-    """A job as the inspector shows it. Times are milliseconds since 1970 by Redis' clock, None if unknown."""
+    """A job as the inspector shows it. Times are milliseconds since 1970 by Redis' clock, None if unknown.
+
+    `payload` and `result`: JSON, or the bytes of a raw payload; `JobHandle.result` decodes a result. `due_ms`: when a
+    scheduled job becomes ready. `started_ms`: when its worker claimed it. `worker` and `token`: of the last claim.
+    `expires_ms`: when the record of an ended job is deleted. `error`: of the last failed attempt.
+    """
 
     id: str
     queue: str

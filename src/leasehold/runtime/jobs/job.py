@@ -62,10 +62,12 @@ class Job:
 
     @property
     def id(self) -> str:
+        """The job's id, the same in each attempt."""
         return self._held.lease.record.id
 
     @property
     def queue(self) -> str:
+        """The name of the queue that it was claimed from."""
         return self._held.lease.record.queue
 
     @property
@@ -75,10 +77,12 @@ class Job:
 
     @property
     def payload(self) -> bytes:
+        """The bytes of a raw payload; for a task, its encoded arguments."""
         return self._held.lease.record.payload
 
     @property
     def lane(self) -> str | None:
+        """The job's lane; None without one."""
         return self._held.lease.record.shape.lane
 
     @property
@@ -88,6 +92,7 @@ class Job:
 
     @property
     def failures(self) -> int:
+        """How many earlier attempts failed."""
         return self._held.lease.failures
 
     @property
