@@ -17,7 +17,7 @@ release = version = __version__
 html_title = "Leasehold"
 language = "en"
 
-extensions = ["myst_parser", "sphinx.ext.autodoc"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx_copybutton"]
 root_doc = "index"
 exclude_patterns = ["_static"]
 nitpicky = False
