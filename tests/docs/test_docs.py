@@ -134,3 +134,11 @@ def test_every_relative_link_leads_somewhere() -> None:
     for page in PAGES:
         for target in re.findall(r"\]\((?!https?://|#)([^)#]+)", page.read_text()):
             assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_every_row_of_a_table_has_the_cells_of_its_header() -> None:
+    for page in PAGES:
+        prose = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+        for table in re.findall(r"(?:^\|.*\n)+", prose, re.MULTILINE):
+            cells = {len(re.split(r"(?<!\\)\|", row)) for row in table.splitlines()}
+            assert len(cells) == 1, f"{page.name}: {table[:200]} (a | in a cell is written \\|)"
