@@ -24,6 +24,8 @@ INCLUDED = {"index.md": "README.md", "CHANGELOG.md": "CHANGELOG.md", "CONTRIBUTI
 CONTENTS_DEPTH = 2
 """Pages, and the pages below them."""
 NOT_CALLED = {"Control", "HeldJob", "Inspect", "Job", "JobHandle", "Queue", "Task", "TaskCall"}
+MARKUP = re.compile(r"(`[^`]*`(?!\w))|([*_|\\`])")
+"""Names in backticks, and the characters that mean something to Sphinx, but not in the docstrings of the house."""
 OPTION_NAME = r"`\w+`(?:(?:,| and) `\w+`)*: "
 OPTION = re.compile(rf"(?<=[.)]) (?={OPTION_NAME})")
 RAISES = re.compile(r"(?<=[.)]) (?=(?:Otherwise r|R)aises )")
@@ -89,9 +91,12 @@ def is_code(paragraph: str) -> bool:
 
 def listed(paragraph: str) -> list[str]:
     """Return a paragraph with its options, "`name`: what it is.", as a list, and what it raises below."""
-    if paragraph.startswith(("- ", ">>>")):
+    if paragraph.startswith(">>>"):
         return paragraph.split("\n")
-    about, *raises = RAISES.split(paragraph.replace("\n", " "), maxsplit=1)
+    text = MARKUP.sub(lambda match: match[1] or f"\\{match[2]}", paragraph)
+    if text.startswith("- "):
+        return text.split("\n")
+    about, *raises = RAISES.split(text.replace("\n", " "), maxsplit=1)
     first, *options = OPTION.split(about)
     if re.match(OPTION_NAME, first):
         first, options = "", [first, *options]

@@ -23,3 +23,9 @@ def test_what_is_not_here_yet_is_not_here():
     assert {"Cron", "schedule", "limits"} <= missing
     here = {*leasehold.__all__, *TaskOptions.__annotations__, *UsingOptions.__annotations__}
     assert missing & here == set()
+
+
+def test_the_list_of_guides_has_every_guide():
+    guides = DOCS / "howto"
+    listed = re.findall(r"\]\((\S+\.md)\)", (guides / "README.md").read_text())
+    assert sorted(listed) == sorted(page.name for page in guides.glob("*.md") if page.name != "README.md")
