@@ -1,11 +1,13 @@
 """The pages name what is public. `make site` checks links and the table of contents."""
 
+import inspect
 import re
 from pathlib import Path
 
 import leasehold
 from leasehold.app.policy import TaskOptions
 from leasehold.client.options import UsingOptions
+from scripts.site_pages import first_sentence, mark_code
 
 DOCS = Path(__file__).parents[2] / "docs"
 API = DOCS / "reference" / "api"
@@ -29,3 +31,35 @@ def test_the_list_of_guides_has_every_guide():
     guides = DOCS / "howto"
     listed = re.findall(r"\]\((\S+\.md)\)", (guides / "README.md").read_text())
     assert sorted(listed) == sorted(page.name for page in guides.glob("*.md") if page.name != "README.md")
+
+
+def as_on_the_site(docstring):
+    lines = inspect.cleandoc(docstring).split("\n")
+    mark_code(None, "function", "f", None, None, lines)
+    return re.sub(r"\n{2,}", "\n\n", "\n".join(lines))
+
+
+def test_examples_of_docstrings_become_code_and_stay_whole():
+    shown = as_on_the_site("""Send a*b.
+
+        class A:
+            x = 1
+
+            y = 2
+
+    And more.
+    """)
+    assert shown == (
+        "Send a\\*b.\n\n.. code-block:: python\n\n   class A:\n       x = 1\n\n       y = 2\n\nAnd more.\n"
+    )
+    assert ".. code-block:: python\n\n   app.close()" in as_on_the_site("Close.\n\napp.close()")
+
+
+def test_options_become_a_list_and_errors_a_line():
+    shown = as_on_the_site("Send. `a`: the first, or `c`. `b` and `c`: others. Raises `Lost` if it is lost.")
+    assert shown == "Send.\n\n- `a`: the first, or `c`.\n- `b` and `c`: others.\n\nRaises `Lost` if it is lost.\n"
+
+
+def test_llms_txt_has_the_first_sentence_of_a_page():
+    assert first_sentence("# Lanes\n\nA [lane](lanes.md) is\nordered. It waits.") == "A lane is ordered."
+    assert first_sentence("# Lanes\n\n```sh\nleasehold\n```") == ""
