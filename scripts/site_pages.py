@@ -23,7 +23,7 @@ TREE = re.compile(r"^:::\{toctree\}\n(?P<options>(?::.*\n)*)(?P<pages>(?:.+\n)*?
 INCLUDED = {"index.md": "README.md", "CHANGELOG.md": "CHANGELOG.md", "CONTRIBUTING.md": "CONTRIBUTING.md"}
 CONTENTS_DEPTH = 2
 """Pages, and the pages below them."""
-NOT_CALLED = {"Control", "HeldJob", "Inspect", "Job", "JobHandle", "Queue", "Task", "TaskCall"}
+NOT_CALLED = {"Control", "HeldJob", "Inspect", "Job", "JobHandle", "Outgoing", "Queue", "Task", "TaskCall"}
 MARKUP = re.compile(r"(`[^`]*`(?!\w))|([*_|\\`])")
 """Names in backticks, and the characters that mean something to Sphinx, but not in the docstrings of the house."""
 OPTION_NAME = r"`\w+`(?:(?:,| and) `\w+`)*: "

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from leasehold.app.tasks import Task as Task
     from leasehold.client.call import TaskCall as TaskCall
     from leasehold.client.handle import JobHandle as JobHandle
+    from leasehold.client.outgoing import Outgoing as Outgoing
     from leasehold.client.queue import HeldJob as HeldJob
     from leasehold.client.queue import Queue as Queue
     from leasehold.client.unique import Debounce as Debounce
@@ -104,6 +105,7 @@ _HOMES = {
     "app.tasks": "Task",
     "client.call": "TaskCall",
     "client.handle": "JobHandle",
+    "client.outgoing": "Outgoing",
     "client.queue": "HeldJob Queue",
     "client.unique": "Debounce Throttle Unique",
     "core.backoff": "Backoff",

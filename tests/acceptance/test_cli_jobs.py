@@ -146,12 +146,16 @@ def test_what_users_wrote_does_not_move_the_cursor(app, run):
     assert r"payload     \x1b[2Jx" in out
 
 
-def test_a_payload_is_shown_when_asked_for_and_not_too_much_of_it(app, run):
-    app.queue("emails").enqueue(b"x" * 5 + b"y" * 20_000 + b"end", id="long")
-    assert "20,008 bytes (--payload shows them)" in run("job", "emails", "long")[0]
-    out, _ = run("job", "emails", "long", "--payload")
+def test_a_payload_and_headers_are_shown_when_asked_for_and_not_too_much(app, run):
+    headers = {"tenant": "7", "trace": "00-4bf9\nstate     failed"}
+    app.queue("emails").enqueue(b"x" * 5 + b"y" * 20_000 + b"end", id="long", headers=headers)
+    out, _ = run("job", "emails", "long")
+    assert "20,008 bytes (--payload shows them)" in out
+    assert re.search(r"^headers +2 \(--headers shows them\)$", out, re.M)
+    out, _ = run("job", "emails", "long", "--payload", "--headers")
+    assert re.search(r"^headers +tenant: 7\n +trace: 00-4bf9\n +state     failed$", out, re.M)
     assert "xxxxxyyyy" in out
     assert "... (11,816 bytes more; --json has all)" in out
     assert len(out) < 10_000
-    assert "payload" not in json.loads(run("job", "emails", "long", "--json")[0])
+    assert not json.loads(run("job", "emails", "long", "--json")[0]).keys() & {"payload", "headers"}
     assert json.loads(run("job", "emails", "long", "--payload", "--json")[0])["payload"].endswith("yyyend")

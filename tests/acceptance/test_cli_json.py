@@ -39,7 +39,7 @@ RUNS: Final = {
     "info q --lane user:7": "`info QUEUE --lane NAME",
     "jobs q": "`jobs QUEUE`",
     "jobs q --state ready --limit 1": "`jobs QUEUE`",
-    "job q failed --payload": "",
+    "job q failed --payload --headers": "",
     "job q done --payload": "",
     "job q nobody": "",
     "enqueue --queue q --payload x --id new": "`enqueue`",
@@ -86,7 +86,9 @@ def world(server: RedisServer) -> Iterator[World]:
     """A queue with a job for every key that a job may have, and a worker."""
     driver = SyncDriver(server.url)
     world = World(NATIVE, server, driver)
-    world.put("failed", "done", "held", task="t", payload=b"[[1],{}]", timeout_ms=30_000, retries=3)
+    world.put(
+        "failed", "done", "held", task="t", payload=b"[[1],{}]", timeout_ms=30_000, retries=3, headers={"tenant": "7"}
+    )
     failed, done, held = world.take()
     world.settle_each([failed, done], Failed(BOOM), Completed(b"42", 60_000))
     world.run(world.engine.progress(held, Progress(1, 2, "half")))

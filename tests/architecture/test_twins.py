@@ -23,6 +23,7 @@ NO_TRAFFIC = {
     "Control": set(),
     "Leasehold": {
         "engine",
+        "enqueue_middleware",
         "handler",
         "handlers",
         "layers",

@@ -126,6 +126,7 @@ def test_what_a_protocol_lacks_is_refused_by_name():
         (Feature.TASKS, NewJob("q", "a", b"1", task="t")),
         (Feature.TIMEOUT, NewJob("q", "a", b"1", timeout_ms=0)),
         (Feature.RETRIES, NewJob("q", "a", b"1", retries=0)),
+        (Feature.HEADERS, NewJob("q", "a", b"1", headers={"a": ""})),
         (Feature.LANES, NewJob("q", "a", b"1", shape=Shape("L"))),
         (Feature.LANE_POLICIES, NewJob("q", "a", b"1", shape=Shape(lane_limit=2))),
         (Feature.PRIORITIES, NewJob("q", "a", b"1", shape=Shape(priority=1))),

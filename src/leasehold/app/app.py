@@ -26,11 +26,13 @@ from leasehold.client.connections import Connections, Runner
 from leasehold.client.control import Control
 from leasehold.client.inspect import Inspect
 from leasehold.client.options import NO_TIMEOUT_MS, NONE_GIVEN, OF_SHAPE
+from leasehold.client.outgoing import EnqueueMiddleware
 from leasehold.client.queue import Queue
 from leasehold.core import names
 from leasehold.core.engine import Feature, FullEngine
 from leasehold.core.errors import InvalidArgument, invalid
 from leasehold.core.events import Event, Listener
+from leasehold.core.functions import is_async
 from leasehold.core.place import Place, RunsIn
 from leasehold.core.task import TaskSpec
 from leasehold.protocols.registry import parse_protocol
@@ -50,6 +52,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 E = TypeVar("E", bound=Event)
 E2 = TypeVar("E2", bound=Event)
+BeforeEnqueue = TypeVar("BeforeEnqueue", bound=EnqueueMiddleware)
 AsyncLayer = TypeVar("AsyncLayer", bound="AsyncMiddleware")
 SyncLayer = TypeVar("SyncLayer", bound="SyncMiddleware")
 
@@ -110,7 +113,10 @@ class Leasehold:
         )
         engine = _engine(protocol, self.settings)
         check_url(self.settings.url, is_given=url is not None)
-        self._client = Client(self.settings, engine, runner or Connections(self.settings))
+        self._enqueue_middleware: list[EnqueueMiddleware] = []
+        self._client = Client(
+            self.settings, engine, runner or Connections(self.settings), middleware=self._enqueue_middleware
+        )
         self._tasks: dict[str, Task[Any, Any, Any]] = {}
         self._handlers: dict[str, RawHandler] = {}
         self._defaults = Defaults(defaults)
@@ -315,6 +321,23 @@ class Leasehold:
         """
         layer = takes(function, "@app.middleware", "the jobs", "the next call")
         room_for(self._middleware, MAX_MIDDLEWARE, "functions of middleware").append(layer)
+        return function
+
+    def enqueue_middleware(self, function: BeforeEnqueue, /) -> BeforeEnqueue:
+        """Call a function with each job that this app is about to enqueue. It may set the job's headers.
+
+            @app.enqueue_middleware
+            def pass_tenant(job: Outgoing) -> None:
+                job.headers.setdefault("tenant", tenant.get())
+
+        Called once for each job, in the order of registration, also for async methods: it is not async, and does no
+        I/O. Its error is raised to the caller, and nothing is enqueued. Raises `InvalidArgument`.
+        """
+        layer = takes(function, "@app.enqueue_middleware", "the job")
+        if is_async(layer):
+            name = getattr(layer, "__qualname__", type(layer).__qualname__)
+            raise invalid("@app.enqueue_middleware", "a function that is not async", name)
+        room_for(self._enqueue_middleware, MAX_MIDDLEWARE, "functions of enqueue middleware").append(layer)
         return function
 
     @property

@@ -90,6 +90,7 @@ class Task(Generic[P, R, C]):
             thumbnail.using(id="cat", timeout=5, retries=0).enqueue("cat.png")
             thumbnail.using(lane="user:42").enqueue("cat.png")
             thumbnail.using(priority=5, unique=True).enqueue("cat.png")
+            thumbnail.using(headers={"tenant": "7"}).enqueue("cat.png")
 
         `id`: the job's id; while a job with it exists, a second one is refused. `queue`: another queue. `delay`:
         seconds or a `timedelta`. `run_after`: a `datetime` with a time zone. `timeout` and `retries`: as in
@@ -99,7 +100,8 @@ class Task(Generic[P, R, C]):
         `priority`: -100 to 100, higher first; not with a lane. `unique`: refuse a second job with the same key until
         this one has ended; `True`: with the same arguments. See `Unique`, `Debounce` and `Throttle`. `persistent`: the
         job runs again whenever the function returns, until it is cancelled, discarded or raises `Fail`; failures are
-        retried without a limit. Its unique key must last until it ends.
+        retried without a limit. Its unique key must last until it ends. `headers`: texts by name that travel with the
+        job, at most 4 KiB; the handler reads `current_job().headers`. They replace those set before; {} removes them.
         None keeps an option, except for `timeout` (no limit), `lane` (no lane) and `unique` (not unique). Raises
         `InvalidArgument` for a wrong option, and for options that contradict each other.
         """

@@ -132,5 +132,5 @@ def _show_lane(app: Leasehold, queue: str, name: str, as_json: bool) -> None:
     table = jobs.job_table(page.jobs, now_ms, title, "No jobs wait in it.").without("lane", "state")
     if not as_json:
         click.echo(f"{lanes.describe(queue, view, now_ms)}\n")
-    waiting = [jobs.to_json(one, content=False) for one in page.jobs]
+    waiting = [jobs.to_json(one) for one in page.jobs]
     answer(as_json, {"lane": view, "jobs": waiting, "total": page.total}, [table])

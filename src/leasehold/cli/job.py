@@ -22,31 +22,35 @@ from leasehold.core.engine import Feature
 @click.argument("job_id")
 @click.option("watched", "--watch", is_flag=True, help="Follow the job until it has ended.")
 @click.option("--payload", is_flag=True, help="Show the payload and the result, too.")
+@click.option("--headers", is_flag=True, help="Show the headers, too.")
 @reaching()
-def job(queue: str, job_id: str, watched: bool, payload: bool, app: Leasehold, as_json: bool) -> Exit:
+def job(queue: str, job_id: str, watched: bool, payload: bool, headers: bool, app: Leasehold, as_json: bool) -> Exit:
     """Show one job: its progress, times, error.
 
     \b
     leasehold job QUEUE JOB_ID             as it is now, in any state
     leasehold job QUEUE JOB_ID --payload   with its payload and its result
+    leasehold job QUEUE JOB_ID --headers   with its headers
     leasehold job QUEUE JOB_ID --watch     until it has ended
 
-    Nothing is changed. Payloads and results are shown only when asked for, and of long ones the beginning; --json has
-    them whole. In a pipe, --watch writes a line for each change.
+    Nothing is changed. Payloads, results and headers are shown only when asked for, and of long payloads and results
+    the beginning; --json has them whole. A job that completed has no payload and no headers. In a pipe, --watch writes
+    a line for each change.
 
     Exit status: 0 done; 1 there is no such job, the job that was watched did not complete, or Redis could not be
     reached; 2 the command line or a setting is wrong.
     """
+    parts = jobs.Parts(content=payload, headers=headers)
     if watched:
         if without(app, Feature.RESULTS):
             raise UserError(
                 f"--watch: the protocol {app.engine.name!r} keeps no record of a job that completed, so its end cannot "
                 "be seen. Without --watch, the command shows the job as long as it is there."
             )
-        return watch(app, queue, job_id, content=payload, as_json=as_json)
+        return watch(app, queue, job_id, parts=parts, as_json=as_json)
     view = known_job(app, queue, job_id, {"queue": queue, "id": job_id, "state": None} if as_json else None)
     if as_json:
-        click.echo(dump(jobs.to_json(view, content=payload)))
+        click.echo(dump(jobs.to_json(view, parts)))
     else:
-        click.echo(jobs.describe(view, time.time() * limits.SECOND, content=payload))
+        click.echo(jobs.describe(view, time.time() * limits.SECOND, parts))
     return Exit.OK

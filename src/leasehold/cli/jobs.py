@@ -102,7 +102,7 @@ def jobs(
         "queue": queue,
         "lane": lane,
         "offset": offset or 0,
-        "jobs": [to_json(view, content=False) for one in found for view in one.jobs],
+        "jobs": [to_json(view) for one in found for view in one.jobs],
         "totals": {one.state.value: one.total for one in found},
         "more": [one.state.value for one in found if one.next],
         "next": {one.state.value: one.next for one in found if one.next},

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rich.console import Group
 
 
-def watch(app: Leasehold, queue: str, job_id: str, *, content: bool, as_json: bool) -> Exit:
+def watch(app: Leasehold, queue: str, job_id: str, *, parts: jobs.Parts, as_json: bool) -> Exit:
     """Show a job until it has ended. Returns OK if it completed, FAILED otherwise.
 
     Raises `JobNotFound`, also if the job is gone and has no record.
@@ -33,13 +33,13 @@ def watch(app: Leasehold, queue: str, job_id: str, *, content: bool, as_json: bo
     last: JobView | None = None
     for last in _drawn(views) if live else views:
         if as_json:
-            click.echo(json.dumps(jobs.to_json(last, content=content)))
+            click.echo(json.dumps(jobs.to_json(last, parts)))
         elif not live:
             click.echo(_line(last))
     if last is None:
         raise JobNotFound(f"There is no job {job_id!r} in queue {queue!r}, or its record has expired.")
     if live:
-        click.echo(jobs.describe(last, _now_ms(), content=content))
+        click.echo(jobs.describe(last, _now_ms(), parts))
     if not last.state.ended:
         raise JobNotFound(f"Job {job_id!r} is no longer in queue {queue!r}, and no record says how it ended.")
     return Exit.OK if last.state is State.COMPLETED else Exit.FAILED
@@ -77,7 +77,7 @@ def _picture(view: JobView) -> Group:
         # The traceback of an earlier attempt would push the news off the screen.
         view = replace(view, error=replace(view.error, traceback=""))
     # Text, not markup: names and texts of jobs may contain brackets.
-    text = Text(jobs.describe(view, _now_ms(), content=False))
+    text = Text(jobs.describe(view, _now_ms()))
     progress = view.progress
     if progress is None or not progress.total or not 0 <= progress.current <= progress.total:
         return Group(text)

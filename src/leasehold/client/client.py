@@ -5,10 +5,11 @@ from __future__ import annotations
 import inspect
 import os
 from binascii import b2a_base64
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar
 
+from leasehold.client.outgoing import EnqueueMiddleware, after_middleware
 from leasehold.client.unique import keyed
 from leasehold.core import limits, names
 from leasehold.core.engine import Feature
@@ -41,13 +42,19 @@ class Client:
     """Runs the steps of the engine, and builds jobs that the engine supports."""
 
     def __init__(
-        self, settings: Settings, engine: FullEngine, runner: Runner, new_id: Callable[[], str] = new_id
+        self,
+        settings: Settings,
+        engine: FullEngine,
+        runner: Runner,
+        new_id: Callable[[], str] = new_id,
+        middleware: Sequence[EnqueueMiddleware] = (),
     ) -> None:
         self.settings = settings
         self.engine = engine
         self.runner = runner
         self.run, self.arun = runner.run, runner.arun
         self._new_id = new_id
+        self._middleware = middleware
         self._passed: Options | None = None
 
     def replicas(self, asked: int | None) -> int:
@@ -71,8 +78,9 @@ class Client:
     ) -> NewJob:
         """Build a job to enqueue. `timeout_ms`: the task's or handler's, for options without a timeout.
 
-        `arguments` returns a payload's canonical bytes: the same however the call was written. Sends nothing. Raises
-        `InvalidArgument` (options that contradict each other), `PayloadTooLarge` and `UnsupportedFeature`.
+        `arguments` returns a payload's canonical bytes: the same however the call was written. Sends nothing.
+        Raises `InvalidArgument` (options that contradict each other), `PayloadTooLarge` and `UnsupportedFeature`, and
+        what enqueue middleware raises.
         """
         if len(payload) > self.settings.payload_limit:
             raise PayloadTooLarge(len(payload), self.settings.payload_limit)
@@ -87,7 +95,7 @@ class Client:
         elif timeout_ms == limits.DEFAULT_TIMEOUT_MS or Feature.TIMEOUT not in self.engine.features:
             timeout_ms = None
         rule = keyed(options.unique, task, lambda: arguments(payload)) if options.unique else None
-        return NewJob(
+        job = NewJob(
             queue=options.queue or queue,
             id=options.id or self._new_id(),
             payload=payload,
@@ -98,7 +106,13 @@ class Client:
             retries=options.retries,
             own_id=options.id is not None,
             shape=_shape(options, rule),
+            headers=options.headers or None,
         )
+        if self._middleware:
+            job = after_middleware(self._middleware, job)
+            if job.headers:
+                self.require(Feature.HEADERS)
+        return job
 
     def _require_all(self, options: Options) -> None:
         if options.delayed:
@@ -109,6 +123,8 @@ class Client:
             self.require(Feature.RETRIES)
         if options.timeout_ms is not None:
             self.require(Feature.TIMEOUT)
+        if options.headers:
+            self.require(Feature.HEADERS)
         if options.lane:
             self.require(Feature.LANES)
         if options.priority:

@@ -36,6 +36,7 @@ class ManyOptions(ShapeOptions, total=False):
     timeout: float | timedelta | None
     retries: int | None
     durable: int | None
+    headers: Mapping[str, str] | None
 
 
 class JobOptions(ManyOptions, total=False):
@@ -65,7 +66,7 @@ class Options:
     """The options of one job, checked. None: not given.
 
     `delay_ms` and `run_at_ms` are set together: 0 and a time, or a number and None. `timeout_ms` 0: no limit. `lane` ""
-    and `unique` False: none, even if the task has one.
+    and `unique` False: none, even if the task has one; so do empty `headers`.
     """
 
     id: str | None = None
@@ -80,6 +81,7 @@ class Options:
     priority: int | None = None
     unique: UniqueRule | Literal[False] | None = None
     persistent: bool | None = None
+    headers: Mapping[str, str] | None = None
 
     def using(self, known: frozenset[str], /, **options: Unpack[UsingOptions]) -> Options:
         """Return these options with some of them changed. `known`: the names that are allowed here.
@@ -108,6 +110,7 @@ class Options:
             priority=defaults.priority if self.priority is None else self.priority,
             unique=defaults.unique if self.unique is None else self.unique,
             persistent=defaults.persistent if self.persistent is None else self.persistent,
+            headers=defaults.headers if self.headers is None else self.headers,
         )
 
     def check(self) -> Options:
@@ -176,6 +179,8 @@ def _checked(options: UsingOptions) -> dict[str, Any]:
         if not isinstance(persistent, bool):
             raise invalid("persistent", "True or False", type(persistent).__name__)
         changes["persistent"] = persistent
+    if (headers := options.get("headers")) is not None:
+        changes["headers"] = names.headers(headers)
     return changes
 
 

@@ -41,11 +41,11 @@ class HeldJob:
     """A job on a manual lease. True in a condition. `with` completes it at the end, or releases it after an error.
 
     `task`: the task's name, None for a raw payload. `attempt` counts from 1: earlier failures and crashes, plus this
-    attempt. `token`: the fencing token, new with every claim of the job. `settled`: whether `complete`, `retry`, `fail`
-    or `release` was called with this job, even if it returned False.
+    attempt. `token`: the fencing token, new with every claim of the job. `headers`: see `Task.using`. `settled`:
+    whether `complete`, `retry`, `fail` or `release` was called with this job, even if it returned False.
     """
 
-    __slots__ = ("_queue", "attempt", "id", "lease", "payload", "queue", "settled", "task", "token")
+    __slots__ = ("_queue", "attempt", "headers", "id", "lease", "payload", "queue", "settled", "task", "token")
 
     def __init__(self, queue: Queue, lease: Lease) -> None:
         self._queue = queue
@@ -53,6 +53,7 @@ class HeldJob:
         self.id, self.queue = lease.record.id, lease.record.queue
         self.task: str | None = lease.record.task
         self.payload: bytes = lease.record.payload
+        self.headers: Mapping[str, str] = lease.record.headers or {}
         self.attempt = lease.attempt
         self.token: Token = lease.token
         self.settled = False

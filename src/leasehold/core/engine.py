@@ -80,6 +80,7 @@ class Feature(StrEnum):
     MAX_LENGTH = "max_length"
     PROGRESS = "progress"
     QUIET = "quiet"
+    HEADERS = "headers"
 
 
 class Trait(StrEnum):
@@ -282,10 +283,8 @@ class Engine(Protocol):
         ...
 
     def note_request(self, worker: str, queue: str, message: bytes) -> Steps[bool]:
-        """Note a request of another client for the jobs of this worker, as `cancel` does. False: for none of them.
-
-        Heartbeats report it until the jobs have ended.
-        """
+        """Note a request of another client for the jobs of this worker, as `cancel` does, for their next heartbeat.
+        False: for none of them."""
         ...
 
     def result(self, queue: str, id: str) -> Steps[JobView | None]:

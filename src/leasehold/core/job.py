@@ -50,7 +50,7 @@ class NewJob(Struct, frozen=True, gc=False):
 
     `delay_ms` counts from the enqueue by Redis' clock; `run_at_ms` is a time since 1970; at most one of them is set.
     `timeout_ms` and `retries` None: the task's own, where the job runs; `timeout_ms` 0: no limit. `own_id`: the caller
-    chose the id, so a job with it may exist.
+    chose the id, so a job with it may exist. `headers` None: it has none.
     """
 
     queue: str
@@ -63,6 +63,7 @@ class NewJob(Struct, frozen=True, gc=False):
     retries: int | None = None
     own_id: bool = False
     shape: Shape = PLAIN
+    headers: Mapping[str, str] | None = None
 
 
 class Enqueued(Struct, frozen=True, gc=False):
@@ -86,7 +87,7 @@ class JobRecord(Struct, frozen=True, gc=False):
 
     `timeout_ms` and `retries` None: the task's own, where the job runs; `timeout_ms` 0: no limit. `malformed`: why the
     bytes in Redis are not a record of Leasehold, else empty; `payload` then has all the bytes. `delayed`: it was
-    enqueued for a later time.
+    enqueued for a later time. `headers` None: it has none.
     """
 
     id: str
@@ -99,6 +100,7 @@ class JobRecord(Struct, frozen=True, gc=False):
     malformed: str = ""
     shape: Shape = PLAIN
     delayed: bool = False
+    headers: Mapping[str, str] | None = None
 
 
 Token: TypeAlias = int | str
@@ -228,6 +230,8 @@ class JobView:
     """The reason of a cancel request that arrived while the job ran (perhaps empty); None: no request."""
     waits: str | None = None
     """For a ready job: why it may have to wait although workers are idle."""
+    headers: Mapping[str, str] | None = None
+    """None: it has none. They are not kept after the job has completed."""
 
 
 @dataclass(frozen=True, slots=True)

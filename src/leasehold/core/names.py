@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Final, Literal, TypeAlias, get_args
 
@@ -14,6 +15,9 @@ from leasehold.core.text import cut
 
 MAX_UNIQUE_KEY: Final = 200
 """The most characters of a unique key."""
+
+MAX_HEADERS: Final = 4 * 1024
+"""The most bytes of the names and the texts of a job's headers."""
 
 _NAMESPACE = re.compile(rf"[A-Za-z0-9_.:-]{{1,{limits.MAX_NAME}}}")
 LOG_FORMATS = ("human", "json")
@@ -77,6 +81,29 @@ def _label(value: object, field: str, most: int) -> str:
     if any(_unprintable(char) for char in text):
         raise invalid(field, "text without control characters", shown(text))
     return text
+
+
+def headers(value: object, field: str = "headers") -> dict[str, str]:
+    """Return headers: text to text, names without control characters, at most `MAX_HEADERS` bytes together."""
+    if not isinstance(value, Mapping):
+        raise invalid(field, 'text by name, such as {"tenant": "7"}', type(value).__name__)
+    label = f"{field}: name"
+    checked = {_label(name, label, limits.MAX_NAME): _header(name, text, field) for name, text in value.items()}
+    size = sum(len(name.encode()) + len(text.encode()) for name, text in checked.items())
+    if size > MAX_HEADERS:
+        raise invalid(field, f"at most {MAX_HEADERS:,} bytes, names included", f"{size:,} bytes")
+    return checked
+
+
+def _header(name: object, text: object, field: str) -> str:
+    # The text may be a secret: the message names the header, and shows only the type.
+    if not isinstance(text, str):
+        raise invalid(f"{field}: {shown(name)}", "a str", type(text).__name__)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise invalid(f"{field}: {shown(name)}", _UNICODE, "other text") from None
+    return str(text)
 
 
 def known_id(value: object, field: str = "id") -> str:

@@ -36,6 +36,7 @@ NAMES: Final[Mapping[Feature, str]] = {
     Feature.MAX_LENGTH: "a maximum length",
     Feature.PROGRESS: "progress of jobs",
     Feature.QUIET: "quiet workers",
+    Feature.HEADERS: "headers",
 }
 """How errors and the table of protocols name a feature."""
 
@@ -80,6 +81,8 @@ def features_of(job: NewJob) -> Iterator[Feature]:
         yield Feature.TIMEOUT
     if job.retries is not None:
         yield Feature.RETRIES
+    if job.headers:
+        yield Feature.HEADERS
     shape = job.shape
     if shape is PLAIN:
         return

@@ -24,16 +24,20 @@ TASKS = st.none() | st.from_regex(r"[A-Za-z0-9_.:][A-Za-z0-9_.:-]{0,20}", fullma
     task=TASKS,
     timeout_ms=st.none() | st.integers(0, 604_800_000),
     retries=st.none() | st.integers(0, 10_000),
+    headers=st.none() | st.dictionaries(st.text(), st.text(), min_size=1, max_size=3),
 )
-@example(payload=b'{"leasehold":1}', task=None, timeout_ms=None, retries=None)
-@example(payload=b'{"leasehold":1,"task":"x","args":[],"kwargs":{}}', task=None, timeout_ms=None, retries=None)
-@example(payload=b' {"leasehold":', task=None, timeout_ms=None, retries=None)
-@example(payload=b'[[1, 2.50, 1e400], {"a" : "\\u00e9"}]', task="t", timeout_ms=None, retries=None)
-@example(payload=b"[[],{}] x", task="t", timeout_ms=5, retries=0)
-def test_what_goes_in_comes_out(payload, task, timeout_ms, retries) -> None:
-    job = NewJob("q", "id", payload, task=task, timeout_ms=timeout_ms, retries=retries)
+@example(payload=b'{"leasehold":1}', task=None, timeout_ms=None, retries=None, headers=None)
+@example(
+    payload=b'{"leasehold":1,"task":"x","args":[],"kwargs":{}}', task=None, timeout_ms=None, retries=None, headers=None
+)
+@example(payload=b' {"leasehold":', task=None, timeout_ms=None, retries=None, headers=None)
+@example(payload=b'[[1, 2.50, 1e400], {"a" : "\\u00e9"}]', task="t", timeout_ms=None, retries=None, headers=None)
+@example(payload=b"[[],{}] x", task="t", timeout_ms=5, retries=0, headers=None)
+def test_what_goes_in_comes_out(payload, task, timeout_ms, retries, headers) -> None:
+    job = NewJob("q", "id", payload, task=task, timeout_ms=timeout_ms, retries=retries, headers=headers)
     record = read_record("q", b"id", write_data(job))
     assert (record.task, record.timeout_ms, record.retries, record.malformed) == (task, timeout_ms, retries, "")
+    assert record.headers == headers
     try:
         json.loads(payload)
     except ValueError:
@@ -90,6 +94,7 @@ def test_the_call_of_a_task_is_one_object() -> None:
         b'{"leasehold":1,"task":"os.system; x"}',
         b'{"leasehold":1,"task":"' + b"x" * 10_000 + b'"}',
         b'{"leasehold":1,"timeout_ms":-1,"task":"t"}',
+        b'{"leasehold":1,"headers":{"a":1},"text":"x"}',
         b'{"leasehold":1,"retries":99999999,"text":"x"}',
         b'{"leasehold":99999999999999999999,"task":"t"}',
         b'{"leasehold":1,"task":"t","text":5}',

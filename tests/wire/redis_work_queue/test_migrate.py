@@ -58,7 +58,9 @@ def test_what_waits_moves_in_its_order_and_what_is_held_stays(bench: Bench) -> N
 
 
 def test_a_job_moves_as_it_is(bench: Bench) -> None:
-    bench.put("a", data=b'[["cat.png"],{}]', task="shop.thumbnail", timeout_ms=5_000, retries=7)
+    bench.put(
+        "a", data=b'[["cat.png"],{}]', task="shop.thumbnail", timeout_ms=5_000, retries=7, headers={"tenant": "7"}
+    )
     bench.foreign_add("b", b"\x00\xff")
     migrate(bench)
     a, b = bench.run(NATIVE.lease("n", ["images"], 5)).leases
@@ -68,6 +70,7 @@ def test_a_job_moves_as_it_is(bench: Bench) -> None:
         5_000,
         7,
     )
+    assert a.record.headers == {"tenant": "7"}
     assert (b.record.task, b.record.payload) == (None, b"\x00\xff")
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
 from leasehold.cli.errors import masked
@@ -21,8 +21,19 @@ _TIMES: Final = ("enqueued", "due", "started", "ended", "expires")
 _COUNTS: Final = ("failures", "crashes")
 
 
-def describe(view: JobView, now_ms: float, *, content: bool) -> str:
-    """Format all facts of a job, one in each line, the traceback last. `content`: with payload and result."""
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What is shown only when asked for. `content`: payload and result."""
+
+    content: bool = False
+    headers: bool = False
+
+
+_NONE: Final = Parts()
+
+
+def describe(view: JobView, now_ms: float, parts: Parts = _NONE) -> str:
+    """Format all facts of a job, one in each line, the traceback last."""
     shape, error = view.shape, view.error
     lane = shape.lane
     if lane is not None and shape.lane_limit != 1:
@@ -43,8 +54,9 @@ def describe(view: JobView, now_ms: float, *, content: bool) -> str:
         ("worker", view.worker),
         ("token", None if view.token is None else str(view.token)),
         *((name, time_of(getattr(view, f"{name}_ms"), now_ms)) for name in _TIMES),
-        ("payload", _content(view.payload, content)),
-        ("result", _content(view.result or None, content)),
+        ("headers", _headers_text(view.headers, parts.headers) if view.headers else None),
+        ("payload", _content(view.payload, parts.content)),
+        ("result", _content(view.result or None, parts.content)),
         ("error", masked(error_text(error)) if error else None),
     ]
     text = facts(known)
@@ -80,8 +92,8 @@ def error_text(error: ErrorInfo) -> str:
     return ": ".join(filter(None, (error.type, error.message)))
 
 
-def to_json(view: JobView, *, content: bool) -> dict[str, Any]:
-    """Return a job with the names of the fields of its view. `content`: with payload and result, as text."""
+def to_json(view: JobView, parts: Parts = _NONE) -> dict[str, Any]:
+    """Return a job with the names of the fields of its view, and the payload and the result as text."""
     progress, shape = view.progress, view.shape
     return {
         "id": view.id,
@@ -101,7 +113,8 @@ def to_json(view: JobView, *, content: bool) -> dict[str, Any]:
         "cancelling": view.cancelling,
         "waits": view.waits,
         "error": view.error and asdict(view.error),
-        **({"payload": _text(view.payload), "result": _text(view.result)} if content else {}),
+        **({"payload": _text(view.payload), "result": _text(view.result)} if parts.content else {}),
+        **({"headers": dict(view.headers or {})} if parts.headers else {}),
     }
 
 
@@ -123,6 +136,12 @@ def _share(progress: Progress) -> str:
 def _when(view: JobView, now_ms: float) -> str:
     at = view.ended_ms or view.started_ms or view.due_ms or view.enqueued_ms
     return "-" if at is None else distance(at, now_ms)
+
+
+def _headers_text(headers: Mapping[str, str], shown: bool) -> str:
+    if not shown:
+        return f"{len(headers):,} (--headers shows them)"
+    return "\n".join(f"{name}: {masked(text)}" for name, text in headers.items())
 
 
 def _content(data: bytes | None, shown: bool) -> str | None:

@@ -47,6 +47,7 @@ class HworkerEngine(ScriptedEngine, HworkerController, Unsupported):
             Feature.RECORDS,
             Feature.UNROUTABLE,
             Feature.EXTEND,
+            Feature.HEADERS,
         }
     )
     traits: ClassVar[frozenset[Trait]] = frozenset(

@@ -49,4 +49,5 @@ def _job(queue: str, id: bytes, data: bytes) -> NewJob:
         timeout_ms=record.timeout_ms,
         retries=record.retries,
         own_id=True,
+        headers=record.headers,
     )

@@ -68,6 +68,7 @@ def read_view(queue: str, row: list[Any], alone_from: int) -> JobView:
         State(state.decode()),
         task=record.task,
         payload=record.payload,
+        headers=record.headers,
         timeout_ms=record.timeout_ms,
         failures=failures,
         crashes=crashes,

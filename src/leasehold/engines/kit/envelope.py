@@ -4,10 +4,11 @@ A raw payload is the data, as it is. The call of a task is JSON that other clien
 
     {"leasehold":1,"task":"shop.thumbnail","args":["cat.png"],"kwargs":{"size":64}}
 
-with `timeout_ms` and `retries` where the job has its own. `text` or `base64` stand for a payload that is no call. A raw
-payload is wrapped in this way only when it has a timeout or retries of its own, or when it would be taken for such an
-envelope. What has a version (a whole number) but no task, text or base64 is other data, and left as it is. Data that
-begins like an envelope but is not JSON was an envelope that is cut short: it is malformed, and never a raw payload.
+with `timeout_ms`, `retries` and `headers` (an object of texts) where the job has its own. `text` or `base64` stand for
+a payload that is no call. A raw payload is wrapped in this way only when it has a timeout, retries or headers of its
+own, or when it would be taken for such an envelope. What has a version (a whole number) but no task, text or base64 is
+other data, and left as it is. Data that begins like an envelope but is not JSON was an envelope that is cut short: it
+is malformed, and never a raw payload.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ class _Envelope(msgspec.Struct):
     task: str | None = None
     timeout_ms: int | None = None
     retries: int | None = None
+    headers: dict[str, str] | None = None
     args: msgspec.Raw = msgspec.Raw(b"[]")
     kwargs: msgspec.Raw = msgspec.Raw(b"{}")
     text: str | None = None
@@ -62,13 +64,16 @@ _decode_call = msgspec.json.Decoder(tuple[msgspec.Raw, msgspec.Raw]).decode
 def write_data(job: NewJob | JobRecord) -> bytes:
     """The data of this job."""
     payload = job.payload
-    if job.task is None and job.timeout_ms is None and job.retries is None and not _is_envelope(payload):
+    bare = job.task is None and job.timeout_ms is None and job.retries is None and not job.headers
+    if bare and not _is_envelope(payload):
         return payload
     words = ['{"leasehold":1']
     if job.timeout_ms is not None:
         words.append(f'"timeout_ms":{job.timeout_ms}')
     if job.retries is not None:
         words.append(f'"retries":{job.retries}')
+    if job.headers:
+        words.append(f'"headers":{_json(dict(job.headers))}')
     if job.task is not None:
         words.append(f'"task":{_json(job.task)}')
     return ",".join(words).encode() + b"," + _body(payload, job.task is not None) + b"}"
@@ -102,7 +107,7 @@ def _record(id: str, queue: str, envelope: _Envelope, data: bytes) -> JobRecord:
         raise ValueError("its task has no name that a task can have")
     timeout_ms = _within(envelope.timeout_ms, limits.MAX_TIMEOUT_MS, "timeout_ms")
     retries = _within(envelope.retries, limits.MAX_RETRIES, "retries")
-    return JobRecord(id, queue, envelope.task, payload, 0, timeout_ms, retries)
+    return JobRecord(id, queue, envelope.task, payload, 0, timeout_ms, retries, headers=envelope.headers or None)
 
 
 @lru_cache(maxsize=256)
@@ -160,5 +165,5 @@ def _within(number: int | None, most: int, field: str) -> int | None:
     return number
 
 
-def _json(text: str) -> str:
-    return _encode_json(text).decode()
+def _json(value: str | dict[str, str]) -> str:
+    return _encode_json(value).decode()

@@ -1,6 +1,7 @@
 """How a job, its history and its end are written as text, and read back. Lua reads the first lines only.
 
-record   <enqueued_ns> <task or *>[ t=<timeout_ms>][ r=<retries>][ d=1][ <shape>]\\n<payload> (enqueued_ns: by Lua)
+record   <enqueued_ns> <task or *>[ h=<headers>][ t=<timeout_ms>][ r=<retries>][ d=1][ <shape>]\\n<payload>
+         (enqueued_ns: by Lua; headers: as the query of a URL)
 shape    [p=<priority>][ l=<lane>][ n=<lane limit>][ u=<mode>:<unique key>][ k=1]      (k: persistent)
 tries    <failures> <crashes>[ <crashes that only it can have caused>][\\n<error>]
 claim    <token> <claimed_ms> <slots; h: by hand; x<ms>, y<ms>: it runs alone for this time>[ <shape>]
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from typing import Any, Final
+from urllib.parse import parse_qsl, urlencode
 
 from leasehold.core import limits
 from leasehold.core.job import ErrorInfo, JobRecord, JobView, NewJob, State
@@ -25,6 +27,8 @@ from leasehold.engines.native.keys import decoded, encoded
 def write_record(job: NewJob) -> bytes:
     """The record of a new job, but for its time, which Redis' clock gives."""
     head = job.task or RAW
+    if job.headers:
+        head += f" h={urlencode(job.headers)}"
     if job.timeout_ms is not None:
         head += f" t={job.timeout_ms}"
     if job.retries is not None:
@@ -36,6 +40,7 @@ def write_record(job: NewJob) -> bytes:
     return head.encode() + b"\n" + job.payload
 
 
+_HEADERS: Final = b" h="
 _MODES: Final = {Until.STARTED: "s", Until.ENDED: "e", Until.WINDOW: "w"}
 _UNTILS: Final = {mode: until for until, mode in _MODES.items()}
 
@@ -76,14 +81,26 @@ def read_record(queue: str, id: bytes, raw: bytes) -> JobRecord:
     head, newline, payload = raw.partition(b"\n")
     enqueued, _, words = head.partition(b" ")
     name = as_text(id)
+    headers = None
+    if _HEADERS in words:
+        words, headers = _read_headers(words)
     try:
         if not newline or not words:
             raise ValueError
         task, timeout_ms, retries, shape, delayed = _read_words(words)
         enqueued_ms = int(enqueued) // 1_000_000
-        return JobRecord(name, queue, task, payload, enqueued_ms, timeout_ms, retries, shape=shape, delayed=delayed)
+        return JobRecord(
+            name, queue, task, payload, enqueued_ms, timeout_ms, retries, shape=shape, delayed=delayed, headers=headers
+        )
     except ValueError:
         return JobRecord(name, queue, None, raw, 0, malformed="the job's record does not begin as a record does")
+
+
+def _read_headers(words: bytes) -> tuple[bytes, dict[str, str]]:
+    """Split the headers off: they differ from job to job, so that `_read_words` would keep each line for nothing."""
+    before, _, rest = words.partition(_HEADERS)
+    text, space, after = rest.partition(b" ")
+    return before + space + after, dict(parse_qsl(as_text(text), keep_blank_values=True))
 
 
 @lru_cache(maxsize=HEADS_KEPT)
@@ -155,6 +172,7 @@ def read_view(queue: str, state: State, id: bytes, row: list[Any], alone_from: i
         progress=read_progress(progress),
         cancelling=message_of(cancelling) if cancelling else None,
         waits=waits,
+        headers=record.headers if record else None,
     )
 
 
@@ -197,4 +215,5 @@ def _read_end(queue: str, state: State, id: bytes, record: JobRecord | None, end
         result=body if completed else None,
         error=None if completed else read_error(body),
         shape=record.shape,
+        headers=record.headers,
     )

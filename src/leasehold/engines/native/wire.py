@@ -39,8 +39,9 @@ def too_long(queue: str, error: ReplyError) -> QueueFull:
 def new_part(position: int, job: NewJob) -> Part:
     """id record due rule, as lua/enqueue.lua takes them."""
     due = _due(job)
-    args = (as_bytes(job.id), write_record(job), due, _rule(job))
-    return Part(position, args, len(job.payload), 1 + (due != "") + weight_of(job.shape))
+    record = write_record(job)
+    args = (as_bytes(job.id), record, due, _rule(job))
+    return Part(position, args, len(record), 1 + (due != "") + weight_of(job.shape))
 
 
 def enqueue_script(chunk: list[Part]) -> str:

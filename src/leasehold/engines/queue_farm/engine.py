@@ -40,6 +40,7 @@ class QueueFarmEngine(QueueFarmInspector, QueueFarmController, ScriptedEngine, U
             Feature.COUNTS,
             Feature.RECORDS,
             Feature.EXTEND,
+            Feature.HEADERS,
             Feature.LANES,
         }
     )

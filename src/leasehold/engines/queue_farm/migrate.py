@@ -53,5 +53,6 @@ def _job(queue: str, row: list[Any]) -> NewJob:
         timeout_ms=record.timeout_ms,
         retries=record.retries,
         own_id=True,
+        headers=record.headers,
         shape=record.shape,
     )

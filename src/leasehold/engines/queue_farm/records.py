@@ -58,6 +58,7 @@ def read_record(queue: str, row: list[Any]) -> JobRecord:
         None if _RETRIES.encode() in own or most is None else max(0, most - 1),
         malformed,
         Shape(lane=as_text(lane)),
+        headers=record.headers,
     )
 
 
@@ -83,6 +84,7 @@ def read_view(queue: str, row: list[Any], alone_from: int) -> JobView:
         error=read_error(error) if error else None,
         shape=record.shape,
         timeout_ms=record.timeout_ms,
+        headers=record.headers,
         waits=why_it_waits(int(row[17]), alone_from, as_text(row[18]) or None) if state == b"ready" else None,
     )
 

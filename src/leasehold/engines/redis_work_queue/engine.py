@@ -56,6 +56,7 @@ class RedisWorkQueueEngine(ScriptedEngine, RedisWorkQueueInspector, RedisWorkQue
             Feature.RECORDS,
             Feature.UNROUTABLE,
             Feature.EXTEND,
+            Feature.HEADERS,
         }
     )
     traits: ClassVar[frozenset[Trait]] = frozenset(

@@ -48,4 +48,5 @@ def _job(record: JobRecord) -> NewJob:
         timeout_ms=record.timeout_ms,
         retries=record.retries,
         own_id=True,
+        headers=record.headers,
     )

@@ -51,5 +51,6 @@ def _job(queue: str, id: str, task: bytes) -> NewJob:
         timeout_ms=record.timeout_ms,
         retries=record.retries,
         own_id=True,
+        headers=record.headers,
         shape=record.shape,
     )

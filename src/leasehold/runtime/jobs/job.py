@@ -6,10 +6,11 @@ import asyncio
 import contextlib
 import math
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from leasehold.core import limits
@@ -79,6 +80,11 @@ class Job:
     def payload(self) -> bytes:
         """The bytes of a raw payload; for a task, its encoded arguments."""
         return self._held.lease.record.payload
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """The texts that the producer sent along, by name: `using(headers=...)` and enqueue middleware."""
+        return MappingProxyType(self._held.lease.record.headers or {})
 
     @property
     def lane(self) -> str | None:
