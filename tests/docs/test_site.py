@@ -3,6 +3,7 @@
 import inspect
 import re
 from pathlib import Path
+from typing import Any
 
 import leasehold
 from leasehold.app.policy import TaskOptions
@@ -35,8 +36,9 @@ def test_the_list_of_guides_has_every_guide():
 
 def as_on_the_site(docstring):
     lines = inspect.cleandoc(docstring).split("\n")
-    mark_code(None, "function", "f", None, None, lines)
-    return re.sub(r"\n{2,}", "\n\n", "\n".join(lines))
+    app: Any = None
+    mark_code(app, "function", "f", None, None, lines)
+    return re.sub(r"\n{2,}", "\n\n", "\n".join(lines)).rstrip() + "\n"
 
 
 def test_examples_of_docstrings_become_code_and_stay_whole():
