@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from leasehold.core.engine import HeartbeatReply
-from leasehold.core.outcome import Completed, Retried
+from leasehold.core.outcome import Completed, Retried, Unroutable
 from leasehold.runtime.ports import ROUND_MOST
 from tests.runtime.fakes import Gate, Rig, gated, task
 from tests.support.fakes import FakeEngine
@@ -28,6 +28,16 @@ async def test_a_group_is_settled_in_one_call_when_all_have_ended():
         gates["c"].open.set()
         await rig.settled(4)
     assert engine.batches == [1, 3]
+
+
+async def test_a_group_whose_first_job_has_no_handler_is_settled_in_one_call():
+    engine = FakeEngine(group="g")
+    engine.add("a", task="unknown")
+    engine.add("b", "c", task="t")
+    async with Rig(lambda: None, engine=engine) as rig:
+        await rig.settled(3)
+    assert engine.batches == [3]
+    assert [type(one.outcome) for one in engine.settled] == [Unroutable, Completed, Completed]
 
 
 async def test_a_group_that_fails_in_part_is_settled_in_one_call():

@@ -9,12 +9,13 @@ from typing import Final, TypeAlias
 from leasehold.core import limits
 from leasehold.core.errors import RedisError, is_away
 from leasehold.core.job import Lease, Leased, Refused, together
-from leasehold.core.outcome import Broken, Released, Unroutable
+from leasehold.core.outcome import Broken, Outcome, Released, Unroutable
 from leasehold.core.steps import Steps, WaitLost
 from leasehold.core.waiting import Lead
 from leasehold.runtime.context import WorkerContext
 from leasehold.runtime.executor import Executor
 from leasehold.runtime.handlers.routes import UNROUTABLE, Routes
+from leasehold.runtime.jobs.held import Held
 from leasehold.runtime.jobs.suspects import Suspects
 from leasehold.runtime.log import Drops, Once, log_event
 from leasehold.runtime.round_robin import WeightedRoundRobin
@@ -215,6 +216,7 @@ class Claimer:
         """Take leases in, settle those that cannot run here, and start those for which a slot is free. `asked_at`: when
         the claim was sent."""
         now, events = self._env.clock(), self._context.events
+        cannot_run: list[tuple[Held, Outcome]] = []
         for lease in leases:
             refusal = self._routes.refusal(lease)
             spec = None if refusal else self._routes.route(lease)
@@ -224,15 +226,17 @@ class Claimer:
             if events is not None:
                 events.claimed(lease)
             if refusal:
-                self._settler.put(held, Broken(refusal))
+                cannot_run.append((held, Broken(refusal)))
             elif spec is None:
-                self._settler.put(held, Unroutable())
+                cannot_run.append((held, Unroutable()))
                 record = lease.record
                 if self._logged.is_new(f"{record.queue} {record.task}"):
                     about = {"queue": record.queue, "task": record.task, "id": record.id}
                     log_event(
                         "unroutable", logging.WARNING, **about, known=self._routes.known(record.queue, record.task)
                     )
+        for held, outcome in cannot_run:  # those that settle together must all be known first
+            self._settler.put(held, outcome)
         if asked_at <= self._intake.kept.lapsed_before:
             self._executor.release_doubtful()
         self._executor.dispatch()

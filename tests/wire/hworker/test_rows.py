@@ -16,7 +16,7 @@ FALSE = b"false"
 def test_h1_the_phantom_of_an_idle_original_is_neither_run_nor_filed(bench: Bench) -> None:
     assert bench.original.pop() is None
     assert set(bench.progress()) == {FALSE}
-    bench.maintain()
+    assert bench.maintain().reclaimed == 0
     assert bench.progress() == {}
     bench.original.pop()
     assert bench.another(ahead_s=1_000).monitor() == [FALSE]

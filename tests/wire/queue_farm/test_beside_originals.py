@@ -309,8 +309,60 @@ def test_f6_a_lane_of_an_original_with_the_name_of_a_key_stops_no_other(world: W
     assert look(world) == []
 
 
-def test_data_that_is_no_json_is_malformed(world: World, original: Original) -> None:
-    original.push("L", "{no json")
+@pytest.mark.parametrize("most", ["three", "", "0", "NaN", None])
+def test_a_number_of_attempts_that_is_none_means_the_default_of_the_original(
+    world: World, original: Original, most: str | None
+) -> None:
+    id = original.push("L")
+    world.command("HDEL", f"{BASE}:job:{id}", "maxAttempts")
+    if most is not None:
+        world.command("HSET", f"{BASE}:job:{id}", "maxAttempts", most)
+    world.put_in("other", "b")
+    world.pass_time(FIND_MS + 1)
+    for _ in range(3):
+        (lease,) = [one for one in world.take(10) if one.record.id == id]
+        world.settle(lease, Retried(BOOM))
+    world.leave()
+    assert world.take_ids() == ["b"]
+    assert world.state(id) is State.FAILED
+
+
+@pytest.mark.parametrize("attempts", ["x", "1.5", "-3", "1e300"])
+def test_attempts_that_are_no_whole_number_hinder_no_lane(world: World, original: Original, attempts: str) -> None:
+    id = original.push("L")
+    world.command("HSET", f"{BASE}:job:{id}", "attempts", attempts)
+    world.put_in("other", "b")
+    world.pass_time(FIND_MS + 1)
+    leases = world.take(10)
+    assert {lease.record.id for lease in leases} == {id, "b"}
+    world.finish(*leases)
+    world.audit()
+
+
+def test_json_of_node_may_have_half_of_a_surrogate_pair(world: World, original: Original) -> None:
+    original.push("L", '{"text":"\\ud83d"}')
+    world.pass_time(FIND_MS + 1)
+    assert not world.take_one().record.malformed
+
+
+@pytest.mark.garbage
+def test_a_lane_with_data_of_another_program_is_parked_and_runs_when_that_is_gone(
+    world: World, original: Original
+) -> None:
+    world.command("SET", f"{BASE}:queue:L", "no list")
+    world.command("SADD", f"{BASE}:active", "L")
+    assert look(world) == []
+    assert world.run(world.engine.queue("q")).parked_lanes == 1
+    world.command("DEL", f"{BASE}:queue:L")
+    id = original.push("L")
+    world.maintain()
+    assert look(world) == [id]
+    assert world.run(world.engine.queue("q")).parked_lanes == 0
+
+
+@pytest.mark.parametrize("data", ["{no json", "NaN", "[" * 5_000])
+def test_data_that_is_no_json_is_malformed(world: World, original: Original, data: str) -> None:
+    original.push("L", data)
     world.pass_time(FIND_MS + 1)
     assert world.take_one().record.malformed
 

@@ -86,7 +86,7 @@ def events_of(server: RedisServer, manager: Manager) -> Seen:
     """Push jobs that end in each way. Returns the events of a worker."""
     ids = [manager.push("a", {"n": 1}), manager.push("a", {"n": 2})]
     ids += [manager.push("fails", "f", max_attempts=2), manager.push("invalid", 0), manager.push("gone", 0)]
-    server.command("HSET", f"queue-farm:job:{ids[3]}", "data", "{no json")
+    server.command("HSET", f"queue-farm:job:{ids[3]}", "data", "NaN")
     server.command("DEL", f"queue-farm:job:{ids[4]}")
     manager.close()
     boom = ValueError("boom")
@@ -96,7 +96,7 @@ def events_of(server: RedisServer, manager: Manager) -> Seen:
         ("finish", "a", ids[:2], [{"n": 1}, {"n": 2}]),
         ("handler-error", "fails", [ids[2]], str(boom), ["f"]),
         ("handler-error", "fails", [ids[2]], str(boom), ["f"]),
-        ("invalid-data", "invalid", [ids[3]], ["{no json"], "Jobs data could not be decoded"),
+        ("invalid-data", "invalid", [ids[3]], ["NaN"], "Jobs data could not be decoded"),
         ("retry-limit", "fails", [ids[2]], ['"f"'], "Jobs reached retry limit"),
         ("start", "a", ids[:2], [{"n": 1}, {"n": 2}]),
         ("start", "fails", [ids[2]], ["f"]),

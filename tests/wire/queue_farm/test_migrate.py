@@ -103,6 +103,21 @@ def test_a_job_moves_as_it_is(world: World) -> None:
     assert drained(world) == {}
 
 
+def test_what_has_finished_does_not_move_and_the_lane_without_a_name_stays(world: World) -> None:
+    theirs = Original(world, keeps=True)
+    done, id = theirs.push("L"), theirs.push("L")
+    theirs.take("L")
+    theirs.finish("L")
+    theirs.fail("L")  # late: the job waits again
+    nameless = theirs.push("")
+    assert migrate(world) == 1
+    assert drained(world) == {"L": [id]}
+    assert not world.command("EXISTS", f"{BASE}:job:{done}")
+    assert world.command("LRANGE", f"{BASE}:queue:", 0, -1) == [nameless.encode()]
+    world.pass_time(HOLD_MS + 100)
+    assert world.take_ids() == [nameless]
+
+
 def test_a_full_target_returns_all_to_their_places(world: World) -> None:
     world.put_in("L", *"abcde", own_id=True)
     world.run(NATIVE.configure("images", max_length=3))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
+import time
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -25,6 +26,7 @@ from leasehold.core import events, limits, names
 from leasehold.core.errors import InvalidArgument
 from leasehold.engines.queue_farm.keys import DEFAULT_QUEUE
 from leasehold.engines.queue_farm.wire import DELETED, FarmDropped
+from leasehold.runtime.handlers.routes import MALFORMED
 from leasehold.runtime.jobs.job import Job
 from leasehold.runtime.shutdown import ExitStatus
 from leasehold.runtime.worker import Worker as RuntimeWorker
@@ -114,7 +116,8 @@ class _Runs(Base):
             return
         view = await self._connections.arun(self._engine.job(event.queue, event.id))
         data = (view.payload or b"").decode("utf-8", "replace") if view else ""
-        await self._emit_end(RETRY_LIMIT if not data or _is_json(data) else INVALID_DATA, event.lane, event.id, data)
+        ended = INVALID_DATA if event.error_type == MALFORMED else RETRY_LIMIT
+        await self._emit_end(ended, event.lane, event.id, data)
 
     def _job_dropped(self, job: FarmDropped) -> None:
         if self._loop is None or not self._emitter.has(DELETED_ERROR, RETRY_LIMIT):
@@ -166,6 +169,7 @@ class _Runs(Base):
 
     async def _watch(self, until_empty: bool) -> None:
         """Emit `all-empty` and `no-active-queues`; with `until_empty`, stop when no queue has jobs."""
+        emit_at = 0.0
         try:
             while True:
                 activity = await self._connections.arun(self._engine.activity())
@@ -176,7 +180,8 @@ class _Runs(Base):
                     if until_empty:
                         break
                     pause_ms = self._no_active_ms
-                elif activity.lanes and not activity.ready and is_idle:
+                elif activity.lanes and not activity.ready and is_idle and time.monotonic() >= emit_at:
+                    emit_at = time.monotonic() + self._all_empty_ms / limits.SECOND
                     await self._emitter.emit(ALL_EMPTY)
                 await asyncio.sleep(min(pause_ms / limits.SECOND, DRAIN_S) if until_empty else pause_ms / limits.SECOND)
         finally:
@@ -234,11 +239,3 @@ class AsyncWorker(_Runs, AsyncManager):
 
 def _batch_of(jobs: list[Job]) -> tuple[str, list[str], list[Any]]:
     return jobs[0].lane or "", [job.id for job in jobs], [json.loads(job.payload) for job in jobs]
-
-
-def _is_json(data: str) -> bool:
-    try:
-        json.loads(data)
-    except ValueError:
-        return False
-    return True

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from leasehold.core import limits
-from leasehold.core.job import JobView, Page, State
+from leasehold.core.job import JobView, Page, QueueView, State
 from leasehold.core.shape import LanePage, LaneState, LaneView
 from leasehold.core.steps import Command, Steps
 from leasehold.engines.kit.encoding import as_bytes, as_text, number_of
@@ -41,6 +41,10 @@ class QueueFarmInspector(WorkersInspector):
         if (yield Command(("EXISTS", f"{self.namespace}:active"))):
             found.add(DEFAULT_QUEUE)
         return sorted(found)
+
+    def queue(self, name: str) -> Steps[QueueView]:
+        view = yield from super().queue(name)
+        return replace(view, parked_lanes=(yield Command(("HLEN", f"{self.prefix(name)}:parked"))))
 
     def activity(self, queue: str = DEFAULT_QUEUE) -> Steps[Activity]:
         """How many lanes have jobs."""

@@ -6,6 +6,7 @@ JSON is wrapped in such an envelope, for original workers would end it.
 
 from __future__ import annotations
 
+import json
 from typing import Any, Final
 
 from msgspec import structs
@@ -45,7 +46,7 @@ def read_record(queue: str, row: list[Any]) -> JobRecord:
     _, id, data, _, _, queued, timeout, attempts, own, lane = row[:10]
     record = read_envelope(queue, id, data)
     malformed = record.malformed
-    if record.task is None and not malformed and not is_json(data):
+    if record.task is None and not malformed and not is_json(data) and not _is_json_of_node(data):
         malformed = "The data is not JSON."
     most = _whole(attempts)
     return JobRecord(
@@ -60,6 +61,19 @@ def read_record(queue: str, row: list[Any]) -> JobRecord:
         Shape(lane=as_text(lane)),
         headers=record.headers,
     )
+
+
+def _is_json_of_node(data: bytes) -> bool:
+    """Whether Node reads the data: its JSON may have half of a surrogate pair, as in text that was cut."""
+
+    def refuse(constant: str) -> None:
+        raise ValueError(constant)
+
+    try:
+        json.loads(data, parse_constant=refuse)
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def read_view(queue: str, row: list[Any], alone_from: int) -> JobView:

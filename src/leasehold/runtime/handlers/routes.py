@@ -14,6 +14,8 @@ def _never(*_: Any) -> Any:
     raise LeaseholdError("an unroutable job was run: this is a bug in Leasehold")
 
 
+MALFORMED: Final = "Malformed"
+"""The type of the error of a job whose bytes are not those of a job."""
 NAMES_SHOWN: Final = 10
 UNROUTABLE: Final = TaskSpec(None, "", _never, is_async=False, encode_result=_never)
 """Stands for a task that this worker does not know."""
@@ -36,7 +38,7 @@ class Routes:
         """Why a job must not run here; None: it may. Its payload is not decoded."""
         record, most = lease.record, self._max_payload
         if record.malformed:
-            return ErrorInfo("Malformed", record.malformed)
+            return ErrorInfo(MALFORMED, record.malformed)
         if most is None or len(record.payload) <= most or self.route(lease) is None:
             return None
         size = f"The payload has {len(record.payload):,} bytes, the limit of this worker is {most:,}."

@@ -43,7 +43,7 @@ local rows, claimed, dropped, bytes, token = {}, {}, {}, 0, math.max(micros, ton
 
 -- Whether a job can run. If not, it ends here, as with an original worker.
 local function fit(lane, id, job, rest_of)
-  if job and not job.finishAt and (string.find(job['leasehold:own'] or '', 'r', 1, true) or not job.maxAttempts or job.deliveries < tonumber(job.maxAttempts)) then
+  if job and not job.finishAt and (string.find(job['leasehold:own'] or '', 'r', 1, true) or job.deliveries < most_starts(job)) then
     return true
   end
   call('LREM', queue_key(lane), -1, id)
@@ -104,8 +104,8 @@ local function take(lane)
         room = 1 -- a suspect is in no batch
       end
       task, bytes = task_of(job.data), bytes + #job.data
+      job.attempts = count_start(id, job)
       call('RPOPLPUSH', queue_key(lane), active_key(lane))
-      job.attempts = call('HINCRBY', job_key(id), 'attempts', 1)
       job.deliveries = job.attempts
       call('HSET', job_key(id), 'attemptAt', digits(time), 'workerId', worker, 'leasehold:lane', lane)
       batch[#batch + 1], rows[#rows + 1] = id, { id, job }

@@ -5,7 +5,7 @@
 -- have elsewhere...}
 -- Invariant: a job is in its lane or in `moving` (name, destination, time, then id and row of each), never in both or in none. While
 -- `moving` holds a move, that one is the answer, so sending it again is harmless. Meanwhile Leasehold workers claim nothing. A job that
--- has been deleted is dropped; one whose id no job can have elsewhere goes to the end of its lane. At least one job is taken.
+-- was deleted or has finished is dropped; the lane without a name stays, as no lane elsewhere can have none; one whose id no job can have elsewhere goes to the end of its lane. At least one job is taken.
 --@include begin find
 local config, move, to = cjson.decode(ARGV[1]), ARGV[2], ARGV[3]
 local limit, bytes, id_most = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
@@ -31,8 +31,8 @@ local function take(lane)
     if job and #rows > 0 and #job.data > bytes then return false end
     looked = looked + 1
     call('LREM', queue_key(lane), -1, id)
-    if not job then
-      call('DEL', job_key(id))
+    if not job or job.finishAt then
+      if config.keep == 0 then call('DEL', job_key(id)) end
     elseif id == '' or #id > id_most or string.sub(id, 1, 1) == '@' then
       call('LPUSH', queue_key(lane), id)
       unfit[#unfit + 1] = id
@@ -47,7 +47,7 @@ end
 
 for _, lane in ipairs(call('SRANDMEMBER', wire('active'), @LANES_MOST@)) do
   local waiting, active = lengths_of(lane)
-  if waiting and waiting > 0 and active == 0 then
+  if lane ~= '' and waiting and waiting > 0 and active == 0 then
     local goes_on = take(lane)
     place(config, time, lane)
     if not goes_on then break end

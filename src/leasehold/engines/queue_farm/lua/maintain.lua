@@ -24,7 +24,8 @@ local offered, unparked = {}, 0
 for i = 4, #ARGV do offered['task ' .. ARGV[i]] = true end
 local parked = call('HGETALL', key('parked'))
 for i = 1, #parked, 2 do
-  if offered[parked[i + 1]] and unparked < limit then
+  local mended = parked[i + 1] == 'spoiled' and lengths_of(parked[i])
+  if (offered[parked[i + 1]] or mended) and unparked < limit then
     call('HDEL', key('parked'), parked[i])
     place(config, time, parked[i])
     unparked = unparked + 1

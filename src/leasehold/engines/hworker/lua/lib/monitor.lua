@@ -3,12 +3,12 @@
 -- through `progress` in pages; `observed` has the entries of the last pass, `observing` those of this one.
 --@include jobs
 
--- Return a job to the list that has been in progress for too long. True: it was returned, or dropped.
+-- Return a job to the list that has been in progress for too long. Answers whether it was returned.
 local function check_entry(config, time, data, value)
   if data == 'false' then
     call('HDEL', progress, data) -- the original's idle worker writes it
     call('HINCRBY', key('meta'), 'phantoms', 1)
-    return true
+    return false
   end
   local job = job_of(id_of(data))
   if job and job.d == data and job.v == value then return false end

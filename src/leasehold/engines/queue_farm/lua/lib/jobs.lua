@@ -18,7 +18,24 @@ local function job_of(id)
   job.crashes = tonumber(job['leasehold:crashes']) or 0
   job.doubtful = job.crashes - (tonumber(job['leasehold:known']) or 0)
   job.deliveries = tonumber(job.attempts) or 0
+  if not (job.deliveries >= 0 and job.deliveries <= 2 ^ 53) then job.deliveries = 0 end
   return job
+end
+
+-- How often a job may be started. As with the original, what is no number, or 0, means its default.
+local function most_starts(job)
+  local most = tonumber(job.maxAttempts)
+  return most and most == most and most ~= 0 and most or @DEFAULT_ATTEMPTS@
+end
+
+-- Count a start. Another program may have left an attribute that is no whole number.
+local function count_start(id, job)
+  local attempts = redis.pcall('HINCRBY', job_key(id), 'attempts', 1)
+  if type(attempts) ~= 'number' or attempts < 1 then
+    attempts = math.max(0, math.floor(job.deliveries)) + 1
+    call('HSET', job_key(id), 'attempts', digits(attempts))
+  end
+  return attempts
 end
 
 -- The fields that Python reads. `lane`: where it was found, if that is known.
