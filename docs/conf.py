@@ -47,6 +47,7 @@ html_theme_options = {
 }
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_search_scorer = str(ROOT / "docs" / "_static" / "scorer.js")
 html_baseurl = os.environ.get("READTHEDOCS_CANONICAL_URL", "")
 # "View source" shows the Markdown of the page; llms.txt lists the same files.
 html_copy_source = True
