@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from leasehold import Leasehold, Outgoing
-from leasehold.app.app import MAX_MIDDLEWARE
+from leasehold.app.hooks import MAX_MIDDLEWARE
 from leasehold.core.engine import Feature
 from leasehold.core.errors import InvalidArgument, UnsupportedFeature
 from leasehold.core.names import MAX_HEADERS

@@ -9,7 +9,7 @@ import pytest
 
 import leasehold
 from leasehold import Backoff, Leasehold, TaskDefaults, events
-from leasehold.app.app import MAX_LISTENERS, MAX_MIDDLEWARE
+from leasehold.app.hooks import MAX_LISTENERS, MAX_MIDDLEWARE
 from leasehold.core import limits
 from leasehold.core.backoff import OwnBackoff
 from leasehold.core.errors import InvalidArgument, JobFailed

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, ParamSpec, Protocol, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, Self, TypeVar, overload
 
 from leasehold.app.handlers import RawHandler, batch_rule, check_parameter, checked_function
+from leasehold.app.hooks import LifespanFunction, WithHooks
 from leasehold.app.policy import (
     OF_RUN,
     OF_TASK,
@@ -15,10 +16,7 @@ from leasehold.app.policy import (
     RunOptions,
     TaskDefaults,
     TaskOptions,
-    checked_kinds,
-    room_for,
     rules_of,
-    takes,
 )
 from leasehold.app.tasks import Task, default_name
 from leasehold.client.client import Client
@@ -26,13 +24,10 @@ from leasehold.client.connections import Connections, Runner
 from leasehold.client.control import Control
 from leasehold.client.inspect import Inspect
 from leasehold.client.options import NO_TIMEOUT_MS, NONE_GIVEN, OF_SHAPE
-from leasehold.client.outgoing import EnqueueMiddleware
 from leasehold.client.queue import Queue
 from leasehold.core import names
 from leasehold.core.engine import Feature, FullEngine
 from leasehold.core.errors import InvalidArgument, invalid
-from leasehold.core.events import Event, Listener
-from leasehold.core.functions import is_async
 from leasehold.core.place import Place, RunsIn
 from leasehold.core.task import TaskSpec
 from leasehold.protocols.registry import parse_protocol
@@ -43,18 +38,8 @@ if TYPE_CHECKING:
     from datetime import timedelta
     from typing import Unpack
 
-    from leasehold.runtime.handlers.middleware import AsyncMiddleware, Middleware, SyncMiddleware
-
-MAX_LISTENERS: Final = 100
-MAX_MIDDLEWARE: Final = 50
-
 P = ParamSpec("P")
 R = TypeVar("R")
-E = TypeVar("E", bound=Event)
-E2 = TypeVar("E2", bound=Event)
-BeforeEnqueue = TypeVar("BeforeEnqueue", bound=EnqueueMiddleware)
-AsyncLayer = TypeVar("AsyncLayer", bound="AsyncMiddleware")
-SyncLayer = TypeVar("SyncLayer", bound="SyncMiddleware")
 
 DEFAULT_QUEUE = "default"
 
@@ -68,7 +53,7 @@ class TaskDecorator(Protocol):
     def __call__(self, function: Callable[P, R], /) -> Task[P, R, R]: ...
 
 
-class Leasehold:
+class Leasehold(WithHooks):
     """A work queue on Redis. It connects at the first call that needs Redis.
 
         app = Leasehold()                                    # LEASEHOLD_URL, then REDIS_URL, then localhost
@@ -83,8 +68,10 @@ class Leasehold:
     `RedisWorkQueue(prefix="jobs")` or as text, "redis-work-queue:jobs"; `Native()` by default. `max_payload`: the
     largest encoded payload in bytes. `patience`: for how many seconds a call is retried before it raises `Unreachable`.
     `durable`: how many replicas must have each enqueued job and each outcome. `defaults`: the defaults of tasks and
-    handlers. Arguments left out come from the environment, see `leasehold.settings`. Threads and event loops can share
-    an app. Raises `InvalidArgument` and `NotConfigured` (a URL that cannot be read).
+    handlers. `lifespan`: a function of the app that makes a context manager around each worker process, as with
+    `contextlib.asynccontextmanager`; see `on_startup`. Arguments left out come from the environment, see
+    `leasehold.settings`. Threads and event loops can share an app. Raises `InvalidArgument` and `NotConfigured` (a URL
+    that cannot be read).
     """
 
     def __init__(
@@ -100,7 +87,9 @@ class Leasehold:
         durable: int | None = None,
         runner: Runner | None = None,
         defaults: TaskDefaults | None = None,
+        lifespan: LifespanFunction | None = None,
     ) -> None:
+        super().__init__(lifespan)
         self.settings = Settings.load(
             url=url,
             namespace=namespace,
@@ -113,15 +102,12 @@ class Leasehold:
         )
         engine = _engine(protocol, self.settings)
         check_url(self.settings.url, is_given=url is not None)
-        self._enqueue_middleware: list[EnqueueMiddleware] = []
         self._client = Client(
             self.settings, engine, runner or Connections(self.settings), middleware=self._enqueue_middleware
         )
         self._tasks: dict[str, Task[Any, Any, Any]] = {}
         self._handlers: dict[str, RawHandler] = {}
         self._defaults = Defaults(defaults)
-        self._listeners: list[Listener] = []
-        self._middleware: list[Middleware] = []
         self.inspect = Inspect(self._client)
         self.control = Control(self._client, self._tasks)
 
@@ -272,83 +258,6 @@ class Leasehold:
         `InvalidArgument`.
         """
         self._defaults.set(self._queue_name(queue), rules_of(options))
-
-    @overload
-    def on(self, kind: type[E], /) -> Callable[[Callable[[E], R]], Callable[[E], R]]: ...
-    @overload
-    def on(self, kind: type[E], other: type[E2], /) -> Callable[[Callable[[E | E2], R]], Callable[[E | E2], R]]: ...
-    @overload
-    def on(self, *kinds: type[Event]) -> Callable[[Callable[[Any], R]], Callable[[Any], R]]: ...
-    def on(self, *kinds: type[Event]) -> Any:
-        """Call a function or an async function with every event of these kinds, in this app's workers.
-
-            @app.on(events.Failed, events.Broken)
-            async def page_me(event: events.Failed | events.Broken) -> None:
-                await page(f"job {event.id} of {event.queue}: {event.error_type}")
-
-        It is called on the worker's event loop, beside the jobs: a function that is not async must be quick. Its errors
-        are logged, once for each kind of error. Up to 10,000 events wait for it; further ones are dropped. Register it
-        before the worker starts. Raises `InvalidArgument`.
-        """
-        checked_kinds(kinds)
-
-        def register(function: Callable[[Any], R]) -> Callable[[Any], R]:
-            listener = Listener(kinds, takes(function, "@app.on", "the event"))
-            room_for(self._listeners, MAX_LISTENERS, "listeners").append(listener)
-            return function
-
-        return register
-
-    @overload
-    def middleware(self, function: AsyncLayer, /) -> AsyncLayer: ...
-    @overload
-    def middleware(self, function: SyncLayer, /) -> SyncLayer: ...
-    def middleware(self, function: Any, /) -> Any:
-        """Wrap a function around every handler that this app's workers call. The first middleware is the outermost.
-
-            @app.middleware
-            async def timed(jobs: Sequence[Job], call_next: CallNext) -> object:
-                began = time.perf_counter()
-                try:
-                    return await call_next()
-                finally:
-                    print(jobs[0].queue, time.perf_counter() - began)
-
-        `jobs`: the job of the call, or the jobs of its batch. Its return value is the handler's result; its error is
-        the handler's error. Async middleware runs on the event loop, around every handler; other middleware runs in the
-        handler's thread, around handlers that are not async. The handler sees the context variables that it sets.
-        Register it before the worker starts. Raises `InvalidArgument`.
-        """
-        layer = takes(function, "@app.middleware", "the jobs", "the next call")
-        room_for(self._middleware, MAX_MIDDLEWARE, "functions of middleware").append(layer)
-        return function
-
-    def enqueue_middleware(self, function: BeforeEnqueue, /) -> BeforeEnqueue:
-        """Call a function with each job that this app is about to enqueue. It may set the job's headers.
-
-            @app.enqueue_middleware
-            def pass_tenant(job: Outgoing) -> None:
-                job.headers.setdefault("tenant", tenant.get())
-
-        Called once for each job, in the order of registration, also for async methods: it is not async, and does no
-        I/O. Its error is raised to the caller, and nothing is enqueued. Raises `InvalidArgument`.
-        """
-        layer = takes(function, "@app.enqueue_middleware", "the job")
-        if is_async(layer):
-            name = getattr(layer, "__qualname__", type(layer).__qualname__)
-            raise invalid("@app.enqueue_middleware", "a function that is not async", name)
-        room_for(self._enqueue_middleware, MAX_MIDDLEWARE, "functions of enqueue middleware").append(layer)
-        return function
-
-    @property
-    def listeners(self) -> tuple[Listener, ...]:
-        """The listeners registered with `on`."""
-        return tuple(self._listeners)
-
-    @property
-    def layers(self) -> tuple[Middleware, ...]:
-        """The middleware registered with `middleware`, the outermost first."""
-        return tuple(self._middleware)
 
     def queue(self, name: str) -> Queue:
         """Return a queue, to enqueue raw payloads or lease jobs. Sends nothing.

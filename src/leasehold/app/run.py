@@ -131,7 +131,11 @@ async def run_worker(
         reporting = asyncio.create_task(_report(worker, keeper))
         status = ExitStatus.FAILED
         try:
+            lifespan = app.lifespan()
+            await lifespan.begin()
             status = await worker.run()
+            if status is not ExitStatus.HARD:
+                await lifespan.end()
         finally:
             finished = Finished(status, worker.retiring is not None)
             ended(finished)

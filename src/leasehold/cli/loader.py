@@ -53,7 +53,7 @@ def load(target: str) -> Leasehold:
                 f"{target} is a function that needs arguments; expected a Leasehold, or one without."
             ) from None
         must = "return"
-        with _blaming(f"{target} could not make the app."):
+        with blaming(f"{target} could not make the app."):
             found = found()
     if isinstance(found, Leasehold):
         return found
@@ -68,7 +68,7 @@ def _attribute(module: ModuleType, path: str) -> Any:
     """Return the attribute of the module at this path, which may have dots."""
     found: Any = module
     for word in path.split("."):
-        with _blaming(f"{module.__name__}:{path} could not be read."):
+        with blaming(f"{module.__name__}:{path} could not be read."):
             try:
                 found = getattr(found, word)
             except AttributeError as error:
@@ -83,7 +83,7 @@ def _import(name: str) -> ModuleType:
     here = os.getcwd()
     if here not in sys.path:
         sys.path.insert(0, here)
-    with _blaming(f"The module {name!r} could not be imported."):
+    with blaming(f"The module {name!r} could not be imported."):
         try:
             return importlib.import_module(name)
         except ModuleNotFoundError as error:
@@ -93,7 +93,7 @@ def _import(name: str) -> ModuleType:
 
 
 @contextmanager
-def _blaming(failed: str) -> Iterator[None]:
+def blaming(failed: str) -> Iterator[None]:
     """Turn an error of the user's code into a `UserError`. A wrong environment variable is not its fault."""
     try:
         yield

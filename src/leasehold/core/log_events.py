@@ -117,6 +117,9 @@ WORKER: Final[Mapping[str, LogEvent]] = {
     ),
     "processes_restored": LogEvent(WARNING, "Job processes start again."),
     "worker_started": LogEvent(INFO, "The worker claims jobs."),
+    "lifespan_failed": LogEvent(
+        ERROR, "The end of the app's lifespan raised an error, or took too long; the worker has ended all the same."
+    ),
     "queue_paused": LogEvent(WARNING, "The queue is paused: none of its jobs starts before `leasehold resume QUEUE`."),
     "queue_unknown": LogEvent(
         INFO, "Nothing was enqueued to this queue lately.", "the producers may use another name, URL or namespace"

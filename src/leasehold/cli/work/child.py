@@ -18,13 +18,14 @@ from typing import TYPE_CHECKING, Final
 from leasehold.app.preflight import Inspection, log
 from leasehold.app.run import Finished, WorkerOptions, inspect_redis, queues_of, run_worker
 from leasehold.cli.errors import Exit, UserError, safe
-from leasehold.cli.loader import load
+from leasehold.cli.loader import blaming, load
 from leasehold.cli.work.banner import show_banner
 from leasehold.cli.work.launch import launch
 from leasehold.cli.work.weights import current_spelling
 from leasehold.core import limits
 from leasehold.processes.link import ParentSocket
 from leasehold.runtime.handlers.loop import HandlerLoop
+from leasehold.runtime.lifespan import LifespanFailed
 from leasehold.runtime.log import brief, log_event
 from leasehold.runtime.shutdown import ExitStatus
 from leasehold.runtime.signals import on_signals
@@ -157,6 +158,9 @@ async def _work(app: Leasehold, options: WorkerOptions, allow_eviction: bool, pa
     log(found)
     try:
         finished = await run_worker(app, options, parent, _ended)
+    except LifespanFailed as failed:
+        with blaming(str(failed)):
+            raise failed.__cause__ or failed from None
     except asyncio.CancelledError:  # by a handler: nobody else has this task. The log has told of it
         finished = Finished(ExitStatus.FAILED)
     status = _exit_of(finished)

@@ -46,7 +46,7 @@ def main(words: Sequence[str]) -> None:
     except UserError as error:
         tell(error.format_message())
         sys.exit(FAILED)
-    serve(channel, app.specs, app.layers)
+    serve(channel, app.specs, app.layers, app.lifespan)
 
 
 if __name__ == "__main__":

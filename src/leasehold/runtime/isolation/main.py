@@ -31,6 +31,7 @@ from leasehold.runtime.isolation.channel import WorkerChannel
 from leasehold.runtime.isolation.messages import Done, Ready, RunJob
 from leasehold.runtime.jobs.held import Batch, Held, Outcomes, Phase
 from leasehold.runtime.jobs.job import Job, JobServices
+from leasehold.runtime.lifespan import Lifespan
 
 _PAGES: Final = Path("/proc/self/statm")
 
@@ -52,8 +53,9 @@ class JobRunner:
         self._number = 0
         channel.cancel = self._cancel
 
-    def run(self) -> None:
+    def run(self, lifespan: Lifespan) -> None:
         with asyncio.Runner(loop_factory=HandlerLoop) as runner:
+            runner.run(lifespan.begin())
             loop = runner.get_loop()
             services = JobServices(
                 loop, time.monotonic, random.random, self._extend, self._progress, _no_batch, self._extend_now
@@ -64,6 +66,7 @@ class JobRunner:
                 self._own.end_clone()
                 self._reset()
                 self._channel.done(Done(order.number, outcome))
+            runner.run(lifespan.end())
 
     def _run_job(self, order: RunJob, services: JobServices, runner: asyncio.Runner) -> Outcome:
         lease, now = order.lease, time.monotonic()
@@ -176,11 +179,14 @@ def memory_limit(extra: int) -> Iterator[None]:
 
 
 def serve(
-    channel: WorkerChannel, specs: Callable[[], Iterable[TaskSpec]], middleware: Sequence[Middleware] = ()
+    channel: WorkerChannel,
+    specs: Callable[[], Iterable[TaskSpec]],
+    middleware: Sequence[Middleware] = (),
+    lifespan: Callable[[], Lifespan] = Lifespan,
 ) -> None:
     """Resolve the tasks and run the jobs of the channel to its end. An error outside of handlers ends this process."""
     try:
-        JobRunner(channel, specs(), middleware).run()
+        JobRunner(channel, specs(), middleware).run(lifespan())
     except BaseException:
         import traceback
 
