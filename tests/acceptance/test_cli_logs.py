@@ -82,7 +82,7 @@ def test_starts_and_ends_where_they_are_wanted(leasehold, redis_url, tmp_path, w
     )
     with Leasehold(redis_url) as app:
         id = app.task(name="fine.fine")(lambda: None).enqueue().id
-    options = ["--log-jobs"] if wanted else []
+    options = ["--log-jobs"] if wanted else ["--no-log-jobs", "--log-level=debug"]
     run = leasehold("worker", "fine:app", "--burst", *options, url=redis_url).end()
     assert (f"started queue=default task=fine.fine id={id} attempt=1" in run.err) is wanted
     assert (f"completed queue=default task=fine.fine id={id} seconds=0.0" in run.err) is wanted

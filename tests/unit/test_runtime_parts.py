@@ -219,8 +219,9 @@ class TestHowAnAttemptEnded:
         assert ("Expecting" in record.getMessage()) is (detail == "message")
 
     def test_a_job_that_failed_is_logged_with_the_traceback(self, caplog, error):
-        ended(self.LEASE, Failed(replace(error, traceback=error.traceback + "\n\x1b[2Jfailed queue=q")))
+        ended(self.LEASE, Failed(replace(error, traceback=error.traceback + "\n\x1b[2Jfailed redis://me:hidden@host")))
         text = caplog.records[1].getMessage()
+        assert "hidden" not in text
         assert text.startswith("traceback queue=q id=id\n  | ")
         assert "JSONDecodeError: Expecting value" in text
         assert all(one.startswith("  | ") for one in text.splitlines()[1:])

@@ -13,11 +13,12 @@ import click
 
 from leasehold.app.app import Leasehold
 from leasehold.app.preflight import Finding, Inspection, Level, failed, inspection, layouts
-from leasehold.cli.errors import Exit, masked, visible
+from leasehold.cli.errors import Exit, visible
 from leasehold.cli.output.text import dump
 from leasehold.cli.reach import reaching
 from leasehold.client.connections import Connections
 from leasehold.core.errors import RedisError
+from leasehold.core.text import masked
 from leasehold.protocols.registry import rights_of
 from leasehold.redis.url import Target
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import errno
 import os
-import re
 import sys
 import unicodedata
 from collections.abc import Iterable
@@ -15,10 +14,9 @@ from typing import Final
 import click
 
 from leasehold.core.errors import InvalidArgument, LeaseholdError, NotConfigured
+from leasehold.core.text import masked
 from leasehold.processes.status import Status
 
-_CREDENTIALS: Final = re.compile(r"(?<=://)(?!\[user:password@\]host:6379/0(?:[\s,]|$))\S*@")
-"""Greedy: a password may contain an @. The example URL in Leasehold's own texts stays unchanged."""
 _UNWRITABLE: Final = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 """Errors of the output that are no bug of Leasehold."""
 
@@ -101,11 +99,6 @@ def safe(text: str) -> str:
     'no answer from redis://***@example.org/0'
     """
     return visible(masked(text))
-
-
-def masked(text: str) -> str:
-    """Return the text without credentials of URLs. For texts that may quote a URL; names are shown unchanged."""
-    return _CREDENTIALS.sub("***@", text)
 
 
 def visible(text: str) -> str:

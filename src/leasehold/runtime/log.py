@@ -19,6 +19,7 @@ from leasehold.core.job import Dropped, ErrorInfo, Lease
 from leasehold.core.logfmt import PARTS, line, log_line
 from leasehold.core.names import ErrorDetail
 from leasehold.core.outcome import Broken, Cancelled, Completed, Crashed, Failed, Outcome, Released, Retried, Unroutable
+from leasehold.core.text import masked
 from leasehold.runtime.errors import describe
 
 LOGGER = logging.getLogger("leasehold.worker")
@@ -152,15 +153,16 @@ def _of(name: str, lease: Lease, fields: dict[str, object] | None = None, logger
 
 
 def _error(name: str, lease: Lease, error: ErrorInfo, errors: ErrorDetail, fields: dict[str, object]) -> None:
-    message = None if errors == "type" else error.message or None
+    message = None if errors == "type" else masked(error.message) or None
     about = {"attempt": lease.attempt, "error": error.type, "error_message": message}
     _of(name, lease, {**about, "at": source_location(error.traceback), **fields})
 
 
 def _traceback(error: ErrorInfo, fields: dict[str, object], level: int) -> None:
     if error.traceback and LOGGER.isEnabledFor(level):
-        lines = "".join(f"\n  | {_printable(one)}" for one in error.traceback.splitlines())
-        parts = ("traceback", fields | {TRACEBACK: error.traceback})
+        text = masked(error.traceback)
+        lines = "".join(f"\n  | {_printable(one)}" for one in text.splitlines())
+        parts = ("traceback", fields | {TRACEBACK: text})
         LOGGER.log(level, "%s%s", line("traceback", fields), lines, extra={PARTS: parts})
 
 

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
-from leasehold.cli.errors import masked
 from leasehold.cli.output.tables import Table
 from leasehold.cli.output.text import ago, amount, distance, facts, indented, percent, time_of
 from leasehold.core.job import ErrorInfo, JobView
 from leasehold.core.shape import Progress, UniqueRule, Until
+from leasehold.core.text import masked
 
 JOBS_SHOWN: Final = 20
 """Jobs of each state that `leasehold jobs` shows by default."""

@@ -58,7 +58,7 @@ def arguments_of(context: click.Context, leave_out: frozenset[str]) -> list[str]
         if not isinstance(param, click.Option):
             plain.append(str(value))
         elif param.is_flag:
-            words.append(max(param.opts, key=len))
+            words.append(max(param.opts if value else param.secondary_opts, key=len))
         else:
             words += [f"{max(param.opts, key=len)}={one}" for one in (value if param.multiple else [value])]
     return [*words, "--", *plain]
