@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from leasehold.client.unique import Throttle as Throttle
     from leasehold.client.unique import Unique as Unique
     from leasehold.core.backoff import Backoff as Backoff
+    from leasehold.core.conversion import Codec as Codec
     from leasehold.core.engine import Feature as Feature
     from leasehold.core.errors import AccessDenied as AccessDenied
     from leasehold.core.errors import DuplicateJob as DuplicateJob
@@ -109,6 +110,7 @@ _HOMES = {
     "client.queue": "HeldJob Queue",
     "client.unique": "Debounce Throttle Unique",
     "core.backoff": "Backoff",
+    "core.conversion": "Codec",
     "core.engine": "Feature",
     "core.errors": _ERRORS,
     "core.job": "ErrorInfo JobView Page QueueView State WorkerView",

@@ -15,7 +15,7 @@ import pytest
 from msgspec import structs
 
 import leasehold as product
-from leasehold import Leasehold, State, Unique
+from leasehold import Job, Leasehold, State, Unique
 from leasehold.client.queue import HeldJob
 from leasehold.testing.server import RedisServer
 from tests.support.native import dump, timeless
@@ -129,6 +129,10 @@ REFUSED: dict[str, Acts] = {
     "an argument that does not fit its annotation": lambda s: [
         lambda value=value: s.store.enqueue(1, value) for value in ("1", None, 1.5, b"1", [1])
     ],
+    "a task with an argument of a class that nothing encodes": lambda s: [
+        lambda kind=kind: s.app.task(name="shop.own")(taking(kind)) for kind in (Own, list[Own])
+    ],
+    "a task with a parameter for the `Job`": lambda s: [lambda: s.app.task(name="shop.job")(taking(Job))],
     "a task whose argument may be text or a UUID, or text or a path": lambda s: [
         lambda kind=kind: s.app.task(name="shop.either")(taking(kind)) for kind in (str | UUID, Path | str)
     ],

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, Self, TypeVar, overload
 
-from leasehold.app.handlers import RawHandler, batch_rule, check_parameter, checked_function
+from leasehold.app.handlers import RawHandler, batch_rule, check_parameter, checked_function, refuse_job
 from leasehold.app.hooks import LifespanFunction, WithHooks
 from leasehold.app.policy import (
     OF_RUN,
@@ -26,11 +26,12 @@ from leasehold.client.inspect import Inspect
 from leasehold.client.options import NO_TIMEOUT_MS, NONE_GIVEN, OF_SHAPE
 from leasehold.client.queue import Queue
 from leasehold.core import names
+from leasehold.core.conversion import Codec, Conversion
 from leasehold.core.engine import Feature, FullEngine
-from leasehold.core.errors import InvalidArgument, invalid
+from leasehold.core.errors import InvalidArgument
 from leasehold.core.place import Place, RunsIn
 from leasehold.core.task import TaskSpec
-from leasehold.protocols.registry import parse_protocol
+from leasehold.protocols.registry import engine_for
 from leasehold.protocols.spec import WireProtocol
 from leasehold.settings import Settings, check_url
 
@@ -69,9 +70,9 @@ class Leasehold(WithHooks):
     largest encoded payload in bytes. `patience`: for how many seconds a call is retried before it raises `Unreachable`.
     `durable`: how many replicas must have each enqueued job and each outcome. `defaults`: the defaults of tasks and
     handlers. `lifespan`: a function of the app that makes a context manager around each worker process, as with
-    `contextlib.asynccontextmanager`; see `on_startup`. Arguments left out come from the environment, see
-    `leasehold.settings`. Threads and event loops can share an app. Raises `InvalidArgument` and `NotConfigured` (a URL
-    that cannot be read).
+    `contextlib.asynccontextmanager`; see `on_startup`. `codecs`: how arguments and results of other types travel, see
+    `Codec`. Arguments left out come from the environment, see `leasehold.settings`. Threads and event loops can share
+    an app. Raises `InvalidArgument` and `NotConfigured` (a URL that cannot be read).
     """
 
     def __init__(
@@ -88,6 +89,7 @@ class Leasehold(WithHooks):
         runner: Runner | None = None,
         defaults: TaskDefaults | None = None,
         lifespan: LifespanFunction | None = None,
+        codecs: Sequence[Codec] | None = None,
     ) -> None:
         super().__init__(lifespan)
         self.settings = Settings.load(
@@ -100,10 +102,14 @@ class Leasehold(WithHooks):
             reply_timeout=reply_timeout,
             durable=durable,
         )
-        engine = _engine(protocol, self.settings)
+        engine = engine_for(self.settings.protocol if protocol is None else protocol, self.settings)
         check_url(self.settings.url, is_given=url is not None)
         self._client = Client(
-            self.settings, engine, runner or Connections(self.settings), middleware=self._enqueue_middleware
+            self.settings,
+            engine,
+            runner or Connections(self.settings),
+            middleware=self._enqueue_middleware,
+            conversion=Conversion(() if codecs is None else codecs),
         )
         self._tasks: dict[str, Task[Any, Any, Any]] = {}
         self._handlers: dict[str, RawHandler] = {}
@@ -193,6 +199,7 @@ class Leasehold(WithHooks):
 
         def register(function: Callable[..., Any]) -> Task[Any, Any, Any]:
             checked_function(function, "@app.task")
+            refuse_job(function)
             policy.place.check(function, "@app.task")
             chosen = given or default_name(function)
             if chosen in self._tasks:
@@ -243,7 +250,7 @@ class Leasehold(WithHooks):
             check_parameter(function, batched=rule is not None)
             if policy.queue in self._handlers:
                 raise InvalidArgument(f"Queue {policy.queue!r} already has a handler. A queue can have one.")
-            handler = self._handlers[policy.queue] = RawHandler(function, policy)
+            handler = self._handlers[policy.queue] = RawHandler(function, policy, self._client.conversion)
             return handler
 
         return register
@@ -297,12 +304,3 @@ class Leasehold(WithHooks):
         checked = names.queue_name(queue)
         self.engine.prefix(checked)
         return checked
-
-
-def _engine(protocol: object, settings: Settings) -> FullEngine:
-    chosen: Any = parse_protocol(settings.protocol) if protocol is None or isinstance(protocol, str) else protocol
-    if isinstance(chosen, type) or not callable(getattr(chosen, "engine", None)):
-        kind = chosen.__name__ if isinstance(chosen, type) else type(chosen).__name__
-        raise invalid("protocol", "one such as Native() or RedisWorkQueue(prefix=...)", kind)
-    engine: FullEngine = chosen.engine(settings)
-    return engine

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from leasehold.app.policy import Policy
 from leasehold.core import limits, names
+from leasehold.core.conversion import Conversion
 from leasehold.core.errors import InvalidArgument, invalid
 from leasehold.core.signature import Results
 from leasehold.core.task import BatchRule, TaskSpec
@@ -22,9 +23,9 @@ MAX_LINGER_MS: Final = limits.MINUTE
 class RawHandler:
     """The handler of a queue's raw payloads, made by `@app.handler`. Calling it calls the function."""
 
-    def __init__(self, function: Callable[..., Any], policy: Policy) -> None:
+    def __init__(self, function: Callable[..., Any], policy: Policy, conversion: Conversion) -> None:
         self._function = function
-        self._results = Results(f"the handler of queue {policy.queue!r}")
+        self._results = Results(f"the handler of queue {policy.queue!r}", conversion=conversion)
         self.policy = policy
         self.queue = policy.queue
         self.__name__ = getattr(function, "__name__", "handler")
@@ -49,6 +50,18 @@ def checked_function(function: Callable[..., Any], what: str) -> None:
         raise invalid(f"{what}: the handler", "a function or an async function", type(function).__name__)
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise invalid(f"{what}: the handler", "a function that returns", f"the generator {function.__qualname__}")
+
+
+def refuse_job(function: Callable[..., Any]) -> None:
+    """Refuse a task with a parameter for the job, which only raw handlers have."""
+    for name in inspect.signature(function).parameters:
+        # Looking closer imports the runtime, which a producer else does not need.
+        written = getattr(function, "__annotations__", {}).get(name)
+        if "Job" in str(written) and "one" in _kinds(function, name):
+            raise InvalidArgument(
+                f"@app.task: {function.__qualname__}({name}) must be an argument of a call, got a Job. Leave it out, "
+                "and call leasehold.current_job() in the task."
+            )
 
 
 _LISTS: Final = (list, tuple, abc.Sequence, abc.MutableSequence, abc.Collection, abc.Iterable, abc.Iterator)

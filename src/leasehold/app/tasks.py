@@ -65,11 +65,11 @@ class Task(Generic[P, R, C]):
 
     @cached_property
     def _signature(self) -> Signature:
-        return Signature(self.name, self.__wrapped__)
+        return Signature(self.name, self.__wrapped__, self._client.conversion)
 
     @cached_property
     def _results(self) -> Results:
-        return Results(f"task {self.name}", self._signature.returns)
+        return Results(f"task {self.name}", self._signature.returns, self._client.conversion)
 
     def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> C:
         result: C = self.__wrapped__(*args, **kwargs)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar
 from leasehold.client.outgoing import EnqueueMiddleware, after_middleware
 from leasehold.client.unique import keyed
 from leasehold.core import limits, names
+from leasehold.core.conversion import BUILT_IN, Conversion
 from leasehold.core.engine import Feature
 from leasehold.core.errors import PayloadTooLarge
 from leasehold.core.job import NewJob
@@ -48,6 +49,7 @@ class Client:
         runner: Runner,
         new_id: Callable[[], str] = new_id,
         middleware: Sequence[EnqueueMiddleware] = (),
+        conversion: Conversion = BUILT_IN,
     ) -> None:
         self.settings = settings
         self.engine = engine
@@ -55,6 +57,7 @@ class Client:
         self.run, self.arun = runner.run, runner.arun
         self._new_id = new_id
         self._middleware = middleware
+        self.conversion = conversion
         self._passed: Options | None = None
 
     def replicas(self, asked: int | None) -> int:

@@ -54,7 +54,7 @@ class JobHandle(Generic[R]):
         self.created = created
         self.conflict = conflict
         self._client = client
-        self._results = results or Results(f"job {id!r}")
+        self._results = results or Results(f"job {id!r}", conversion=client.conversion)
 
     def __repr__(self) -> str:
         return f"<JobHandle {self.id!r} of queue {self.queue!r}>"

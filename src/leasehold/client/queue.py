@@ -232,7 +232,9 @@ class Queue:
         `result` is kept for an hour, for callers that wait for it. Raises `PayloadInvalid` if it cannot be encoded.
         """
         self._check(job)
-        return self._settle(job, Completed(Results(f"job {job.id!r}").encode(result)))
+        return self._settle(
+            job, Completed(Results(f"job {job.id!r}", conversion=self._client.conversion).encode(result))
+        )
 
     acomplete = asynchronous(complete)
 

@@ -1,26 +1,21 @@
 """Payloads and results as JSON. Only values that survive a round trip are accepted.
 
 A task's payload is `[[positional...], {named...}]`. A value without an annotation may be None, bool, int, finite float,
-str, list, tuple (decoded as a list) or dict with str keys. Other types (bytes, set, datetime, UUID, Enum, Path,
-dataclass, ...) need an annotation that rebuilds them. When an object has a key twice, the last one counts: finding
+str, list, tuple (decoded as a list) or dict with str keys. Other types need an annotation that rebuilds them: see
+`conversion`. When an object has a key twice, the last one counts: finding
 duplicates would cost a second parser.
 """
 
 from __future__ import annotations
 
-import contextlib
-import dataclasses
 import math
 import re
-from datetime import datetime
 from itertools import accumulate
-from pathlib import PurePath
 from typing import Any, Final
 
 import msgspec
 
 from leasehold.core.errors import PayloadInvalid
-from leasehold.core.unions import Choice
 
 _ENCODER: Final = msgspec.json.Encoder()
 _DECODER: Final = msgspec.json.Decoder()
@@ -65,7 +60,7 @@ def write(plain: object) -> bytes:
     except UnicodeEncodeError:
         raise Misfit("it has text that is not Unicode (lone surrogates)") from None
     except (TypeError, ValueError, OverflowError, RecursionError) as exc:
-        raise Misfit(_reason(exc)) from None
+        raise Misfit(reason_of(exc)) from None
 
 
 def read(data: bytes) -> Any:
@@ -76,7 +71,7 @@ def read(data: bytes) -> Any:
     except UnicodeDecodeError:
         raise Misfit("it is not UTF-8") from None
     except (msgspec.MsgspecError, ValueError, OverflowError) as exc:
-        raise Misfit(_reason(exc)) from None
+        raise Misfit(reason_of(exc)) from None
 
 
 def encode_raw(payload: object) -> bytes:
@@ -109,7 +104,7 @@ def check_depth(data: bytes) -> None:
         return
     steps = _STRINGS.sub(b"", data).translate(_STEPS, _NO_BRACKETS)
     if max(accumulate(memoryview(steps).cast("b")), default=0) > MAX_JSON_DEPTH:
-        raise Misfit(_TOO_DEEP)
+        raise Misfit(TOO_DEEP)
 
 
 def is_json(data: bytes) -> bool:
@@ -134,7 +129,7 @@ def check_plain(value: Any, depth: int = MAX_JSON_DEPTH) -> None:
     if kind is not list and kind is not tuple and kind is not dict:
         raise Misfit(f"a {kind.__name__} survives the round trip only with an annotation")
     if depth == 0:
-        raise Misfit(_TOO_DEEP)
+        raise Misfit(TOO_DEEP)
     if kind is dict:
         for key in value:
             if type(key) is not str:
@@ -144,79 +139,7 @@ def check_plain(value: Any, depth: int = MAX_JSON_DEPTH) -> None:
         check_plain(item, depth - 1)
 
 
-def flatten(value: object) -> Any:
-    """Convert typed values (dataclass, datetime, ...) to plain data."""
-    try:
-        plain = msgspec.to_builtins(value, str_keys=True, enc_hook=_flatten_other)
-    except RecursionError:
-        raise Misfit(_TOO_DEEP) from None
-    except (TypeError, ValueError, OverflowError, NotImplementedError) as exc:
-        raise Misfit(_reason(exc)) from None
-    check_plain(plain)
-    return plain
-
-
-def rebuild(plain: object, annotation: Any) -> Any:
-    """Convert plain data to the type of the annotation."""
-    try:
-        return msgspec.convert(plain, annotation, str_keys=True, dec_hook=_rebuild_other)
-    except RecursionError:
-        raise Misfit(_TOO_DEEP) from None
-    except Exception as exc:
-        # Any error that a class of the user raises in its constructor is a misfit too.
-        raise Misfit(_reason(exc)) from None
-
-
-def alike(before: object, after: object) -> bool:
-    """Return whether a decoded value equals the original. A list equals a tuple; containers are compared inside."""
-    if isinstance(before, (list, tuple)) and isinstance(after, (list, tuple)):
-        return len(before) == len(after) and all(map(alike, before, after))
-    if isinstance(before, dict) and isinstance(after, dict):
-        # In order, as JSON keeps it. Looking keys up would need `==`, see `_same_moment`.
-        return alike(list(before.items()), list(after.items()))
-    if isinstance(before, (set, frozenset)) and isinstance(after, (set, frozenset)):
-        return before == after or alike(sorted(before, key=str), sorted(after, key=str))
-    if isinstance(before, datetime) and isinstance(after, datetime):
-        return _same_moment(before, after)
-    if type(after) is type(before):
-        if type(before).__eq__ is object.__eq__:
-            return True
-        names = _fields(before)
-        if names and all(alike(getattr(before, name), getattr(after, name)) for name in names):
-            return True
-    return bool(before == after)
-
-
-def _same_moment(before: datetime, after: datetime) -> bool:
-    # Not `==`: it is never true between two zones if the time is skipped or repeated in one of them.
-    zone, other = before.utcoffset(), after.utcoffset()
-    return zone == other and before.replace(tzinfo=None) == after.replace(tzinfo=None)
-
-
-def _fields(value: object) -> tuple[str, ...]:
-    """Return the field names of a struct or a dataclass; no names for any other value."""
-    if isinstance(value, msgspec.Struct):
-        return value.__struct_fields__
-    return tuple(field.name for field in dataclasses.fields(value)) if dataclasses.is_dataclass(value) else ()
-
-
-def _flatten_other(value: object) -> object:
-    if isinstance(value, PurePath):
-        return str(value)
-    raise Misfit(f"a {type(value).__name__} cannot be written as JSON")
-
-
-def _rebuild_other(kind: type, plain: object) -> object:
-    if isinstance(kind, Choice):
-        for alternative in kind.alternatives:
-            with contextlib.suppress(Misfit):
-                return rebuild(plain, alternative)
-    elif issubclass(kind, PurePath) and isinstance(plain, str):
-        return kind(plain)
-    raise Misfit(f"Expected `{kind.__name__}`, got `{type(plain).__name__}`")
-
-
-_TOO_DEEP = f"it nests deeper than {MAX_JSON_DEPTH} levels"
+TOO_DEEP = f"it nests deeper than {MAX_JSON_DEPTH} levels"
 _STRINGS = re.compile(rb'"(?:[^"\\]++|\\.?)*+"?', re.DOTALL)
 """JSON strings, including an unterminated one: the pattern always matches, so it never reads a byte twice."""
 _STEPS = bytes.maketrans(b"[{]}", b"\1\1\xff\xff")
@@ -238,7 +161,7 @@ _TELLS_NO_VALUE = (
 )
 
 
-def _reason(exc: Exception) -> str:
+def reason_of(exc: Exception) -> str:
     """Return the library's reason and place without any value of the payload: `Invalid enum value 'x'` has one."""
     if isinstance(exc, Misfit):
         return str(exc)

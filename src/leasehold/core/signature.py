@@ -15,7 +15,8 @@ from typing import Any
 import msgspec
 
 from leasehold.core import limits
-from leasehold.core.codec import Misfit, alike, check_plain, flatten, read, rebuild, write
+from leasehold.core.codec import Misfit, check_plain, read, write
+from leasehold.core.conversion import BUILT_IN, Conversion, alike
 from leasehold.core.errors import InvalidArgument, PayloadInvalid, invalid
 from leasehold.core.task import Arguments
 from leasehold.core.unions import rebuildable, written
@@ -36,6 +37,7 @@ class Parameter:
     name: str
     annotation: Any
     written: str
+    conversion: Conversion
 
     @property
     def kind(self) -> type | None:
@@ -50,8 +52,8 @@ class Parameter:
         if kind in _ANYTHING:
             check_plain(value)
             return value
-        plain = flatten(value)
-        if not alike(value, rebuild(plain, kind)):
+        plain = self.conversion.flatten(value)
+        if not alike(value, self.conversion.rebuild(plain, kind)):
             raise Misfit(f"a {type(value).__name__} would decode to a different value through {self.written}")
         return plain
 
@@ -59,7 +61,7 @@ class Parameter:
         kind = self.annotation
         if kind in _ANYTHING or (type(plain) is kind and kind in _SAME):
             return plain
-        return rebuild(plain, kind)
+        return self.conversion.rebuild(plain, kind)
 
 
 class Signature:
@@ -72,7 +74,7 @@ class Signature:
     Raises `InvalidArgument` if an annotation of the function cannot be resolved or used.
     """
 
-    def __init__(self, task: str, function: Callable[..., Any]) -> None:
+    def __init__(self, task: str, function: Callable[..., Any], conversion: Conversion = BUILT_IN) -> None:
         self.task = task
         self._signature = inspect.signature(function)
         hints = _hints(task, function)
@@ -83,7 +85,7 @@ class Signature:
         self._more_named: Parameter | None = None
         self._least = self._most = 0
         for name, parameter in self._signature.parameters.items():
-            self._place(parameter.kind, _slot(task, name, hints.get(name, Any)))
+            self._place(parameter.kind, _slot(task, name, hints.get(name, Any), conversion))
         self._count_positional()
         self._kinds = tuple(slot.kind for slot in self._positional)
         self._defaults = dict(self._plain_defaults())
@@ -194,14 +196,15 @@ class Signature:
 class Results:
     """Encodes and decodes the results of a task. The return annotation is used where it fits, and never enforced."""
 
-    def __init__(self, task: str, annotation: Any = inspect.Parameter.empty) -> None:
+    def __init__(self, task: str, annotation: Any = inspect.Parameter.empty, conversion: Conversion = BUILT_IN) -> None:
         self.task = task
+        self._conversion = conversion
         self.annotation = rebuildable(annotation)
 
     def encode(self, value: Any) -> bytes:
         """Encode a result. Raises `PayloadInvalid` if JSON cannot hold it, or if it is too large."""
         try:
-            data = write(flatten(value))
+            data = write(self._conversion.flatten(value))
         except Misfit as exc:
             raise PayloadInvalid(f"The result of {self.task} cannot be encoded: {exc}.") from None
         if len(data) > limits.MAX_RESULT:
@@ -224,7 +227,7 @@ class Results:
         if self.annotation in _ANYTHING or self.annotation is None:
             return plain
         try:
-            return rebuild(plain, self.annotation)
+            return self._conversion.rebuild(plain, self.annotation)
         except Misfit:
             return plain
 
@@ -247,19 +250,33 @@ def _hints(task: str, function: Callable[..., Any]) -> dict[str, Any]:
         ) from exc
 
 
-def _slot(task: str, name: str, annotation: Any) -> Parameter:
+def _slot(task: str, name: str, annotation: Any, conversion: Conversion) -> Parameter:
     if annotation in _ANYTHING:
-        return Parameter(name, annotation, written(annotation))
+        return Parameter(name, annotation, written(annotation), conversion)
     kind = rebuildable(annotation)
     try:
         msgspec.json.Decoder(kind)
     except Exception as exc:
         reason = str(exc).removesuffix(" is not supported")
-        raise invalid(
-            f"Task {task}: parameter {name!r}",
-            "of a type that JSON can hold without ambiguity",
-            written(annotation),
+        raise _refused(
+            task,
+            name,
+            annotation,
             f"{reason}. Use one of the types, or a parameter or a field for each. (In JSON str, bytes, UUID and Path "
             "are all text.)",
         ) from None
-    return Parameter(name, kind, written(annotation))
+    unknown = conversion.unknown(kind)
+    if unknown is not None:
+        raise _refused(
+            task,
+            name,
+            annotation,
+            f"Nothing encodes a {written(unknown)}. Enqueue what rebuilds it, such as an id or a path, or give the app "
+            f"a codec: Leasehold(codecs=[Codec({written(unknown)}, encode=..., decode=...)]).",
+        )
+    return Parameter(name, kind, written(annotation), conversion)
+
+
+def _refused(task: str, parameter: str, annotation: Any, why: str) -> InvalidArgument:
+    rule = "of a type that JSON can hold without ambiguity"
+    return invalid(f"Task {task}: parameter {parameter!r}", rule, written(annotation), why)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from leasehold.core import names
 from leasehold.core.engine import FullEngine
 from leasehold.core.errors import InvalidArgument, UnsupportedFeature, invalid
 from leasehold.protocols import hworker, native, queue_farm, redis_work_queue, worqr
-from leasehold.protocols.spec import EngineSpec, ProtocolEntry, Rights, WireProtocol
+from leasehold.protocols.spec import EngineSpec, ProtocolEntry, Rights, Settings, WireProtocol
 
 ENTRIES: Final = (native.ENTRY, redis_work_queue.ENTRY, hworker.ENTRY, queue_farm.ENTRY, worqr.ENTRY)
 """A new protocol is named here. The first one is the default."""
@@ -37,6 +37,16 @@ def parse_protocol(text: object) -> WireProtocol:
         rules = [f"{one.syntax} {one.hint}, as in {one.example}" if one.hint else one.syntax for one in words]
         raise invalid("protocol", ", or ".join(rules), names.shown(text))
     return found
+
+
+def engine_for(protocol: object, settings: Settings) -> FullEngine:
+    """The engine of a protocol, which is a value or text. Raises `InvalidArgument`."""
+    chosen: Any = parse_protocol(protocol) if isinstance(protocol, str) else protocol
+    if isinstance(chosen, type) or not callable(getattr(chosen, "engine", None)):
+        kind = chosen.__name__ if isinstance(chosen, type) else type(chosen).__name__
+        raise invalid("protocol", "one such as Native() or RedisWorkQueue(prefix=...)", kind)
+    engine: FullEngine = chosen.engine(settings)
+    return engine
 
 
 def choices(quote: str = "") -> str:
