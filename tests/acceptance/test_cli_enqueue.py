@@ -9,11 +9,12 @@ import pytest
 from leasehold import Leasehold, State
 
 JOBS = """
+from datetime import date
 from leasehold import Leasehold, Unique
 app = Leasehold({url})
 
 @app.task(queue="sums")
-def add(a: int, b: int = 0, *, name: str = "x") -> int:
+def add(a: int, b: int = 0, *, name: str = "x", on: date | None = None) -> int:
     return a + b
 
 @app.task(queue="sums", unique=Unique(on_conflict="existing"))
@@ -55,7 +56,7 @@ def pipe(app, tmp_path, redis_url):
     [
         (["[1, 2]"], [[1, 2], {}]),
         (['{"a": 1, "b": 2}'], [[], {"a": 1, "b": 2}]),
-        (["[1]", '{"name": "y"}'], [[1], {"name": "y"}]),
+        (["[1]", '{"on": "2026-12-24"}'], [[1], {"on": "2026-12-24"}]),
         (['{"name": "y"}', "[1]"], [[1], {"name": "y"}]),
     ],
 )

@@ -15,7 +15,9 @@ from leasehold.cli.output.tables import answer
 from leasehold.cli.reach import reaching, without
 from leasehold.client.handle import JobHandle
 from leasehold.core import limits
+from leasehold.core.codec import encode_json
 from leasehold.core.engine import Feature
+from leasehold.core.task import Arguments
 
 if TYPE_CHECKING:
     from leasehold.app.tasks import Task
@@ -86,8 +88,9 @@ def enqueue(
     chosen: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
     limit = app.settings.payload_limit
     if task is not None:
-        positional, named = arguments(args, limit)
-        handle: JobHandle[Any] = task_of(app, task).using(**chosen, queue=queue).enqueue(*positional, **named)
+        chosen_task = task_of(app, task)
+        positional, named = _rebuilt(chosen_task, *arguments(args, limit))
+        handle: JobHandle[Any] = chosen_task.using(**chosen, queue=queue).enqueue(*positional, **named)
     else:
         assert queue is not None and payload is not None, "see _check"  # noqa: PT018
         handle = app.queue(queue).enqueue(given(payload, limit), **chosen)
@@ -100,6 +103,13 @@ def enqueue(
     if not as_json:
         watch = "" if without(app, Feature.RESULTS) else " --watch"
         note(f"To follow it: leasehold job {quote(handle.queue)} {quote(handle.id)}{watch}")
+
+
+def _rebuilt(task: Task[Any, Any, Any], positional: list[Any], named: dict[str, Any]) -> Arguments:
+    """Convert arguments from JSON to the types of the task's parameters, as a worker does. Raises `PayloadInvalid`."""
+    decode = task.spec.decode
+    assert decode is not None, "only raw handlers have none"
+    return decode(encode_json((positional, named)))
 
 
 def task_of(app: Leasehold, name: str) -> Task[Any, Any, Any]:
