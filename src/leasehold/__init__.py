@@ -54,6 +54,8 @@ if TYPE_CHECKING:
     from leasehold.core.errors import ReplyError as ReplyError
     from leasehold.core.errors import ResultError as ResultError
     from leasehold.core.errors import ResultTimeout as ResultTimeout
+    from leasehold.core.errors import SyncOnLoop as SyncOnLoop
+    from leasehold.core.errors import SyncOnLoopWarning as SyncOnLoopWarning
     from leasehold.core.errors import Unreachable as Unreachable
     from leasehold.core.errors import UnsupportedFeature as UnsupportedFeature
     from leasehold.core.errors import WrongState as WrongState
@@ -97,7 +99,7 @@ if TYPE_CHECKING:
 _ERRORS = (
     "AccessDenied DuplicateJob InvalidArgument JobFailed JobNotFound LeaseholdError LeaseLost NewerLayout "
     "NotConfigured NotDurable NotUnique PayloadInvalid PayloadTooLarge QueueFull RedisError ReplyError ResultError "
-    "ResultTimeout Unreachable UnsupportedFeature WrongState"
+    "ResultTimeout SyncOnLoop SyncOnLoopWarning Unreachable UnsupportedFeature WrongState"
 )
 # The module of each public name. No other name can be loaded.
 _HOMES = {

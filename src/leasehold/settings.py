@@ -93,6 +93,12 @@ class Settings:
         "LEASEHOLD_DURABLE",
         read=int,
     )
+    sync_on_loop: str = _setting(
+        "warn",
+        "What a blocking call on a running event loop does: `warn` (once for each place in the code), `error`, or "
+        "`allow`. `result()` and `watch()` raise unless it is `allow`.",
+        "LEASEHOLD_SYNC_ON_LOOP",
+    )
     log_format: str = _setting(
         "human",
         "The log format of `leasehold worker`: `human` or `json`. Only for this command, as `--log-format` is.",
@@ -117,6 +123,7 @@ class Settings:
         names.duration_ms(self.connect_timeout, "connect_timeout", most_ms=limits.HOUR)
         names.duration_ms(self.reply_timeout, "reply_timeout", most_ms=MAX_REPLY_TIMEOUT_MS)
         names.count(self.durable, "durable", most=limits.MAX_DURABLE)
+        names.sync_on_loop(self.sync_on_loop)
         names.log_format(self.log_format)
         names.log_errors(self.log_errors)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, Self, TypeVar, overload
 
-from leasehold.app.handlers import RawHandler, batch_rule, check_parameter, checked_function, refuse_job
+from leasehold.app.handlers import RawHandler, batch_rule, check_parameter, checked_function, redefines, refuse_job
 from leasehold.app.hooks import LifespanFunction, WithHooks
 from leasehold.app.policy import (
     OF_RUN,
@@ -68,7 +68,8 @@ class Leasehold(WithHooks):
     Redis; apps with different namespaces do not see each other. `protocol`: the wire format, as
     `RedisWorkQueue(prefix="jobs")` or as text, "redis-work-queue:jobs"; `Native()` by default. `max_payload`: the
     largest encoded payload in bytes. `patience`: for how many seconds a call is retried before it raises `Unreachable`.
-    `durable`: how many replicas must have each enqueued job and each outcome. `defaults`: the defaults of tasks and
+    `durable`: how many replicas must have each enqueued job and each outcome. `sync_on_loop`: what a blocking call on a
+    running event loop does: "warn", "error" or "allow". `defaults`: the defaults of tasks and
     handlers. `lifespan`: a function of the app that makes a context manager around each worker process, as with
     `contextlib.asynccontextmanager`; see `on_startup`. `codecs`: how arguments and results of other types travel, see
     `Codec`. Arguments left out come from the environment, see `leasehold.settings`. Threads and event loops can share
@@ -86,6 +87,7 @@ class Leasehold(WithHooks):
         connect_timeout: float | None = None,
         reply_timeout: float | None = None,
         durable: int | None = None,
+        sync_on_loop: str | None = None,
         runner: Runner | None = None,
         defaults: TaskDefaults | None = None,
         lifespan: LifespanFunction | None = None,
@@ -101,6 +103,7 @@ class Leasehold(WithHooks):
             connect_timeout=connect_timeout,
             reply_timeout=reply_timeout,
             durable=durable,
+            sync_on_loop=sync_on_loop,
         )
         engine = engine_for(self.settings.protocol if protocol is None else protocol, self.settings)
         check_url(self.settings.url, is_given=url is not None)
@@ -202,7 +205,7 @@ class Leasehold(WithHooks):
             refuse_job(function)
             policy.place.check(function, "@app.task")
             chosen = given or default_name(function)
-            if chosen in self._tasks:
+            if chosen in self._tasks and not redefines(self._tasks[chosen].__wrapped__, function):
                 raise InvalidArgument(f"There already is a task {chosen!r}. Rename one of them with name=.")
             self._tasks[chosen] = Task(self._client, chosen, function, policy)
             return self._tasks[chosen]
@@ -248,7 +251,7 @@ class Leasehold(WithHooks):
             checked_function(function, "@app.handler")
             place.check(function, "@app.handler", rule)
             check_parameter(function, batched=rule is not None)
-            if policy.queue in self._handlers:
+            if policy.queue in self._handlers and not redefines(self._handlers[policy.queue].__wrapped__, function):
                 raise InvalidArgument(f"Queue {policy.queue!r} already has a handler. A queue can have one.")
             handler = self._handlers[policy.queue] = RawHandler(function, policy, self._client.conversion)
             return handler

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 import types
 import typing
 from collections import abc
@@ -50,6 +51,12 @@ def checked_function(function: Callable[..., Any], what: str) -> None:
         raise invalid(f"{what}: the handler", "a function or an async function", type(function).__name__)
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise invalid(f"{what}: the handler", "a function that returns", f"the generator {function.__qualname__}")
+
+
+def redefines(before: Callable[..., Any], function: Callable[..., Any]) -> bool:
+    """Return whether a cell of a notebook, or a line of the interactive shell, that defines a function is run again."""
+    same = before.__module__ == function.__module__ == "__main__" and before.__qualname__ == function.__qualname__
+    return same and not hasattr(sys.modules["__main__"], "__file__")
 
 
 def refuse_job(function: Callable[..., Any]) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 import os
+import sys
+import warnings
 from binascii import b2a_base64
 from collections.abc import Callable, Coroutine, Sequence
 from functools import wraps
@@ -14,7 +16,7 @@ from leasehold.client.unique import keyed
 from leasehold.core import limits, names
 from leasehold.core.conversion import BUILT_IN, Conversion
 from leasehold.core.engine import Feature
-from leasehold.core.errors import PayloadTooLarge
+from leasehold.core.errors import PayloadTooLarge, SyncOnLoop, SyncOnLoopWarning
 from leasehold.core.job import NewJob
 from leasehold.core.shape import PLAIN, Shape, UniqueRule
 from leasehold.core.steps import Steps
@@ -31,6 +33,12 @@ S = TypeVar("S")
 T = TypeVar("T")
 
 _NO_SIGNS: Final = bytes.maketrans(b"+/", b"ab")
+
+
+def a_loop_runs() -> bool:
+    """Whether an event loop runs in this thread. Does not load asyncio: blocking programs do without."""
+    events = sys.modules.get("asyncio.events")
+    return events is not None and events._get_running_loop() is not None
 
 
 def new_id() -> str:
@@ -63,6 +71,19 @@ class Client:
     def replicas(self, asked: int | None) -> int:
         """Return how many replicas must have a job: the option, or else the app's setting."""
         return self.settings.durable if asked is None else asked
+
+    def blocks_loop(self, name: str, *, waits: bool = False) -> None:
+        """A blocking method is called on a running event loop: warn, or raise `SyncOnLoop`, by the setting.
+
+        `waits`: it may wait for long, so that a warning is not enough.
+        """
+        policy = self.settings.sync_on_loop
+        if policy == "allow":
+            return
+        text = f"{name}() blocks the running event loop and everything on it. Use `await ....a{name}(...)`."
+        if waits or policy == "error":
+            raise SyncOnLoop(f"{text} Or allow it with Leasehold(sync_on_loop='allow').")
+        warnings.warn(text, SyncOnLoopWarning, stacklevel=3)
 
     def require(self, feature: Feature) -> None:
         """Refuse what the protocol does not support: raise `UnsupportedFeature`."""
@@ -148,10 +169,14 @@ def blocking(steps: Callable[Concatenate[S, P], Steps[T]]) -> Callable[Concatena
     So a method and its async version are written once. The signature names the answer: `Steps[bool]` becomes `bool`.
     """
 
+    name = steps.__name__
+
     @wraps(steps)
     def method(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        answer: T = self._client.run(steps(self, *args, **kwargs))
-        return answer
+        client: Client = self._client
+        if a_loop_runs():
+            client.blocks_loop(name)
+        return client.run(steps(self, *args, **kwargs))
 
     signature = inspect.signature(steps)
     returned = signature.return_annotation.removeprefix("Steps[").removesuffix("]")

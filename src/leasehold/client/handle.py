@@ -7,7 +7,7 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING, Final, Generic, TypeVar, cast
 
-from leasehold.client.client import asynchronous, blocking, seconds_or_none
+from leasehold.client.client import a_loop_runs, asynchronous, blocking, seconds_or_none
 from leasehold.client.unique import public_view
 from leasehold.core import limits, names
 from leasehold.core.codec import note_of
@@ -75,6 +75,8 @@ class JobHandle(Generic[R]):
         the state and the error), `JobNotFound` (also if the record has expired, see `result_ttl`), and `ResultError` if
         the job completed but its result could not be stored.
         """
+        if a_loop_runs():
+            self._client.blocks_loop("result", waits=True)
         view: JobView | None = None
         for view in self.watch(timeout):  # noqa: B007 - the last view counts
             pass
@@ -101,6 +103,8 @@ class JobHandle(Generic[R]):
         other changes, and those whose message is lost, arrive within 2 seconds. Views in between may be skipped.
         `timeout` in seconds, from this call to the end of the job. Raises `ResultTimeout` and `UnsupportedFeature`.
         """
+        if a_loop_runs():
+            self._client.blocks_loop("watch", waits=True)
         return self._views(self._waiting(timeout))
 
     def awatch(self, timeout: float | None = None) -> AsyncIterator[JobView]:

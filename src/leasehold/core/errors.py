@@ -16,6 +16,7 @@
     │   ├── WrongState                  one of Leasehold's keys holds data of another program
     │   ├── NewerLayout                 a newer release has written to this queue
     │   └── ReplyError                  any other error reply of Redis
+    ├── SyncOnLoop (RuntimeError)       a blocking call on a running event loop; nothing was sent
     ├── LeaseLost                       the lease expired or was revoked; the job runs elsewhere
     └── ResultError
         ├── ResultTimeout (TimeoutError)  the job did not end in time
@@ -87,6 +88,14 @@ class NotConfigured(LeaseholdError):
     """
 
     variable: str | None = None
+
+
+class SyncOnLoop(LeaseholdError, RuntimeError):
+    """A blocking call was made on a running event loop, which would stand still meanwhile. Nothing was sent."""
+
+
+class SyncOnLoopWarning(RuntimeWarning):
+    """A blocking call holds the running event loop up. Given once for each place in the code."""
 
 
 class DuplicateJob(LeaseholdError):

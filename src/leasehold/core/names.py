@@ -21,6 +21,7 @@ MAX_HEADERS: Final = 4 * 1024
 
 _NAMESPACE = re.compile(rf"[A-Za-z0-9_.:-]{{1,{limits.MAX_NAME}}}")
 LOG_FORMATS = ("human", "json")
+SYNC_ON_LOOP = ("warn", "error", "allow")
 ErrorDetail: TypeAlias = Literal["traceback", "message", "type"]
 LOG_ERRORS: Final[tuple[ErrorDetail, ...]] = get_args(ErrorDetail)
 _TASK = re.compile(rf"(?!-){_NAMESPACE.pattern}")
@@ -165,6 +166,14 @@ def log_format(value: object, field: str = "log_format") -> str:
     text = _text(value, field)
     if text not in LOG_FORMATS:
         raise invalid(field, f"one of {', '.join(LOG_FORMATS)}", shown(text))
+    return text
+
+
+def sync_on_loop(value: object, field: str = "sync_on_loop") -> str:
+    """Return what a blocking call on a running event loop does."""
+    text = _text(value, field)
+    if text not in SYNC_ON_LOOP:
+        raise invalid(field, f"one of {', '.join(SYNC_ON_LOOP)}", shown(text))
     return text
 
 

@@ -58,7 +58,7 @@ def test_a_light_clean_of_many_takes_short_steps(bench: Bench) -> None:
     assert (total.looked, total.requeued) == (MANY, MANY // 2)
     assert len(calls) <= 5 * MANY / 1_000
     assert bench.lengths() == (MANY // 2, MANY // 2)
-    assert slowest_ms(bench) < 500  # some milliseconds on a quiet machine; seconds if one step looked at all
+    assert slowest_ms(bench) < 2_000  # some milliseconds on a quiet machine; many seconds if one step looked at all
     assert bench.light().requeued == 0
 
 
@@ -76,7 +76,7 @@ def test_a_deep_clean_of_many_finds_the_few(bench: Bench) -> None:
     bench.command("SLOWLOG", "RESET")
     assert bench.deep().requeued == 50
     assert bench.lengths() == (MANY - 20_000 + 50, 20_000 - 50)
-    assert max(slowest, slowest_ms(bench)) < 500  # as above
+    assert max(slowest, slowest_ms(bench)) < 2_000  # as above
     assert bench.command("EXISTS", f"{P}:stray") == 0
 
 

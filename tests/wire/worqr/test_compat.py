@@ -119,15 +119,32 @@ def test_what_an_original_takes_away_is_reported(bench: Bench, start: Callable[.
 
 
 def test_a_dead_worker_is_failed_by_the_others(bench: Bench, start: Callable[..., Worqr]) -> None:
-    dead = bench.original("dead", "q")
-    dead.die()
+    bench.put("left")
+    bench.announce("dead")
+    bench.take(1, "dead")
+    bench.db.delete(f"{R}:workerTimers:dead")
     worqr = start("q", worker_id="mine", worker_timeout=60)
     assert worqr.cleanup_workers() == ["dead"]
     assert worqr.get_workers() == ["mine"]
+    process = worqr.dequeue("q")
+    assert process is not None
+    assert worqr.finish_process(process.id)
     worqr.enqueue("q", "a")
     assert worqr.dequeue("q") is not None
     assert worqr.fail_worker() == 1
     assert worqr.get_tasks("q") == ["a"]
+
+
+def test_a_dead_original_is_left_to_one_that_lives(bench: Bench, start: Callable[..., Worqr]) -> None:
+    """Only an original returns the tasks of a dead one, and only while that is listed."""
+    live, dead = bench.original("live", "q"), bench.original("dead", "q")
+    live.enqueue("q", "t")
+    assert dead.dequeue("q") is not None
+    dead.die()
+    worqr = start("q", worker_id="mine", worker_timeout=60)
+    assert worqr.cleanup_workers() == []
+    live.cleanup_workers()
+    assert worqr.get_tasks("q") == ["t"]
 
 
 def test_what_an_earlier_worker_of_the_id_left_returns(bench: Bench, start: Callable[..., Worqr]) -> None:

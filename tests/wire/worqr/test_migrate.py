@@ -14,7 +14,7 @@ from leasehold.engines.kit.moving import move_page
 from leasehold.engines.native import NativeEngine
 from leasehold.engines.worqr.migrate import EXPORT_MOST, Exporter
 from tests.support.stepping import Crashed, Session, send_with, step
-from tests.wire.worqr.bench import UNIQUE, Bench
+from tests.wire.worqr.bench import STRAY_MS, UNIQUE, Bench
 
 NATIVE = NativeEngine("shop")
 
@@ -98,3 +98,14 @@ def test_a_full_destination_leaves_the_queue_as_it_was(bench: Bench) -> None:
     with pytest.raises(QueueFull):
         page(bench)
     assert bench.waiting() == ["a", "b", "c"]
+
+
+def test_a_search_leaves_the_marker_of_a_task_that_a_cut_migration_holds(bench: Bench) -> None:
+    bench.put("t", shape=UNIQUE)
+    exporter = Exporter(bench.engine)
+    assert len(bench.run(exporter.export("q", "elsewhere", 10)).jobs) == 1
+    for _ in range(3):
+        bench.pass_time(STRAY_MS + 50)
+        bench.maintain()
+    assert bench.is_marked("t")
+    assert bench.put("t", shape=UNIQUE) == [False]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
+
 import pytest
 
+from leasehold.compat.worqr.raw import RawEngine
 from leasehold.core.errors import InvalidArgument
 from leasehold.core.job import NewJob, State
-from leasehold.core.outcome import Completed, Crashed, Released, Retried
+from leasehold.core.outcome import Completed, Crashed, Failed, Released, Retried
 from leasehold.engines.worqr import WorqrEngine
 from leasehold.protocols.registry import parse_protocol, rights_of
 from leasehold.testing.server import RedisServer
@@ -343,3 +346,38 @@ def test_queues_with_underscores_and_colons_do_not_mix(bench: Bench) -> None:
         assert lease.record.payload == name.encode()
         assert lease.record.id.rpartition("_")[0] == name
         assert bench.settle(lease)
+
+
+def test_w6_a_cancel_that_ends_nothing_leaves_the_marker(bench: Bench) -> None:
+    engine = RawEngine(R)
+    bench.put("t", shape=UNIQUE)
+    assert bench.run(engine.cancel_tasks("other", b"t")) == 0
+    assert bench.is_marked("t")
+    (lease,) = bench.take()
+    assert bench.settle(lease, Retried(BOOM, 60_000))
+    assert bench.run(engine.cancel_tasks("q", b"t")) == 1, "one that waits for its retry"
+    assert not bench.is_marked("t")
+    assert bench.waiting() == []
+    bench.audit()
+
+
+def test_the_other_of_two_equal_jobs_is_still_known_when_one_has_ended(bench: Bench) -> None:
+    bench.put("t")
+    bench.put("t")
+    first, second = bench.take()
+    name = hashlib.sha1(b"t", usedforsecurity=False).hexdigest()
+    assert bench.settle(second)
+    view = bench.run(bench.engine.job("q", name))
+    assert view is not None
+    assert (view.state, view.token) == (State.ACTIVE, first.token)
+    assert bench.settle(first)
+
+
+def test_a_discard_takes_the_waiting_job_that_is_shown_and_not_the_record_of_an_equal_one(bench: Bench) -> None:
+    bench.put("t")
+    assert bench.settle(bench.take()[0], Failed(BOOM))
+    bench.put("t")
+    name = hashlib.sha1(b"t", usedforsecurity=False).hexdigest()
+    assert bench.run(bench.engine.discard("q", name))
+    assert bench.waiting() == []
+    assert bench.run(bench.engine.queue("q")).counts[State.FAILED] == 1

@@ -186,7 +186,10 @@ class AsyncWorqr:
         return await self._driver.run(self._engine.fail(worker or self.worker_id))
 
     async def cleanup_workers(self) -> list[str]:
-        """Fail workers without a timer, and return what dead ones left behind."""
+        """Fail workers of Leasehold without a timer, and return what dead originals left behind.
+
+        While an original lives on a queue, its dead are left to it: the format does not name the owner of a process.
+        """
         silent = await self._driver.run(self._engine.silent_workers())
         for worker in silent:
             await self.fail_worker(worker)

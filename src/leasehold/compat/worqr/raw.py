@@ -53,17 +53,20 @@ class RawEngine(WorqrEngine):
         yield Command(("SREM", self._key("workingQueues", worker), queue))
 
     def fail(self, worker: str) -> Steps[int]:
-        """Return the tasks of a worker of Leasehold, and remove the worker. A worker of the original is only removed:
-        the format does not name the owner of its processes. They return when no original serves their queue any more.
-        """
+        """Return the tasks of a worker of Leasehold, and remove the worker."""
         queues = yield from self.members("workingQueues", worker)
         return (yield from self.leave(worker, queues))
 
     def silent_workers(self) -> Steps[list[str]]:
-        """Expiring workers without a timer."""
+        """Expiring workers of Leasehold without a timer.
+
+        A dead original is left to those that live: only they return its tasks, and only while it is listed. Without
+        them, `maintain` returns the tasks.
+        """
         silent = []
         for worker in (yield from self.members("expiringWorkers")):
-            if not (yield Command(("EXISTS", self._key("workerTimers", worker)))):
+            is_ours = yield Command(("ZSCORE", self._key("leasehold", "wire"), worker))
+            if is_ours and not (yield Command(("EXISTS", self._key("workerTimers", worker)))):
                 silent.append(worker)
         return silent
 

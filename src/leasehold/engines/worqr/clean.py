@@ -99,6 +99,10 @@ class Sweep:
                     return None
                 if cursor == b"0":
                     break
+            # What a migration holds and may return: a header, then an id and a task of each.
+            moving = yield Command(("LRANGE", f"{self._prefix(queue)}:moving", 0, -1))
+            if not note(moving[2::2]):
+                return None
             for pid in (yield Command(("SMEMBERS", f"{self.base}:workingProcesses:{queue}"))):
                 note((yield Command(("LRANGE", f"{self.base}:processes:{as_text(pid)}", 0, 0))))
         for pid in self.processes:

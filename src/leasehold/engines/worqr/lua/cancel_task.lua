@@ -3,7 +3,7 @@
 -- ARGV session number config limit body task md5
 -- Returns: `1 ` when more may wait, else `0 `, and how many ended
 -- Invariant: all workers get the message, those of originals too; a process of Leasehold has the request until it ends. Of the
--- processes, looks at MAX_GHOST_LOOK at most.
+-- processes, looks at MAX_GHOST_LOOK at most. The marker goes only with the last copy in this queue.
 --@include cancels remember
 local session, number, limit, body, task, md5 = ARGV[1], ARGV[2], tonumber(ARGV[4]), ARGV[5], ARGV[6], ARGV[7]
 local config = cjson.decode(ARGV[3])
@@ -11,6 +11,12 @@ local config = cjson.decode(ARGV[3])
 local time, micros = clock()
 local count, first = call('LREM', waiting, -limit, task), next_tokens(micros, limit)
 for n = 0, count - 1 do cancel_waiting(config, time, first + n, session, task, body) end
+local aside = pid_of(redis.sha1hex(task))
+local job = aside and job_of(aside)
+if job and (job.s == 'scheduled' or job.s == 'unroutable') then
+  cancel_aside(config, time, aside, job, body)
+  count = count + 1
+end
 local runs = false
 for _, pid in ipairs(call('SSCAN', working, 0, 'COUNT', @MAX_GHOST_LOOK@)[2]) do
   if call('LINDEX', process_key(pid), -1) == task then
@@ -19,6 +25,6 @@ for _, pid in ipairs(call('SSCAN', working, 0, 'COUNT', @MAX_GHOST_LOOK@)[2]) do
     if job and job.s == 'active' then ask(pid, job, body) end
   end
 end
-if not runs then free(md5) end
+if count > 0 and not runs then free(md5) end
 publish_cancel(task)
-return remember(session, number, (count == limit and '1 ' or '0 ') .. count)
+return remember(session, number, (count >= limit and '1 ' or '0 ') .. count)

@@ -9,11 +9,11 @@ local session, number, id, task, md5 = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[
 --@include transition
 local pid = pid_of(id)
 local job, done = pid and job_of(pid), false
-if job and job.s ~= 'active' then
-  forget(pid, job)
+if (not job or job.s ~= 'active') and redis.sha1hex(task) == id and call('LREM', waiting, -1, task) == 1 then
+  take_counts(id) -- as `jobs` shows it: what waits comes before a record of an identical job
   done = true
-elseif not job and redis.sha1hex(task) == id and call('LREM', waiting, -1, task) == 1 then
-  take_counts(id)
+elseif job and job.s ~= 'active' then
+  forget(pid, job)
   done = true
 end
 if done then free(md5) end

@@ -3,13 +3,13 @@
 -- ARGV name
 -- `name`: the sha1 of the bytes.
 -- Returns: a row as in lib/view, or nothing
--- Invariant: changes nothing. Of the processes of originals, looks at MAX_GHOST_LOOK at most.
+-- Invariant: changes nothing. Of the other processes, looks at MAX_GHOST_LOOK at most.
 --@include view
 local name = ARGV[1]
 local own = pid_of(name)
 if own then return row_of(own) or false end
 for _, pid in ipairs(call('SSCAN', working, 0, 'COUNT', @MAX_GHOST_LOOK@)[2]) do
-  local data = call('HEXISTS', key('jobs'), pid) == 0 and call('LINDEX', process_key(pid), -1)
+  local data = call('LINDEX', process_key(pid), -1)
   if data and redis.sha1hex(data) == name then return row_of(pid) end
 end
 return false
