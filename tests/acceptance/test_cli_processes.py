@@ -2,7 +2,10 @@
 
 import json
 import os
+import pty
 import signal
+import subprocess
+import sys
 
 import pytest
 
@@ -115,6 +118,19 @@ def test_a_stop_lets_jobs_finish_also_when_everybody_gets_the_signal(leasehold, 
         os.kill(pid, signal.SIGTERM)
     run.end()
     assert {job.result(timeout=0) for job in running} == set(pids(run))
+
+
+def test_the_end_of_its_terminal_stops_it(redis_url, tmp_path):
+    outside, inside = pty.openpty()
+    command = [sys.executable, "-m", "leasehold", "worker", "jobs:app", "--url", redis_url]
+    with subprocess.Popen(command, cwd=tmp_path, stdin=inside, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        assert any("worker_started" in line for line in iter(process.stderr.readline, ""))
+        os.close(inside)
+        os.close(outside)
+        process.send_signal(signal.SIGHUP)
+        assert "worker_stopped" in process.stderr.read()
+    assert process.returncode == 0
 
 
 def test_a_second_signal_stops_hard(leasehold, app, redis_url, tmp_path):

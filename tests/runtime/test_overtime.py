@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -15,6 +16,7 @@ from leasehold.core.outcome import Cancelled, Completed, Failed, Released, Retri
 from leasehold.core.shape import Shape
 from leasehold.core.task import BatchRule
 from leasehold.runtime import ExitStatus, current_job
+from leasehold.runtime.handlers.blocked import BLOCKED_S, LOOK_S
 from tests.runtime import fakes
 from tests.runtime.fakes import Gate, gated, task
 from tests.runtime.test_cancel import ask
@@ -335,3 +337,34 @@ async def test_what_an_async_handler_returns_after_its_time_does_not_count():
         assert isinstance(outcome, Failed)
         assert outcome.error.type == "Timeout"
     assert not any(isinstance(one.outcome, Completed) for one in rig.engine.settled)
+
+
+# ----------------------------------------------------------------------------------------------- a loop that is blocked
+
+
+async def test_a_blocked_loop_is_named_and_a_neighbour_that_overran_meanwhile_times_out(stubborn, caplog):
+    """Its thread ends while the loop is blocked, so the worker notices neither the timeout nor the end in time."""
+    ended = threading.Event()
+
+    def neighbour(*_: Any) -> str:
+        stubborn.in_thread()
+        ended.set()
+        return "too late"
+
+    async def block(*_: Any) -> None:
+        while not stubborn.begun:
+            time.sleep(0.01)
+        time.sleep(0.1)
+        stubborn.release.set()
+        ended.wait(10)
+        time.sleep(BLOCKED_S + 2 * LOOK_S)
+
+    slow, blocking = task(neighbour, name="slow", retries=0), task(block, name="block")
+    async with Rig(slow, more=[blocking]) as rig:
+        rig.engine.add("a", task="slow", timeout_ms=50)
+        rig.engine.add("b", task="block")
+        await rig.settled(2)
+        (outcome,) = rig.engine.outcomes("a")
+        assert isinstance(outcome, Failed)
+        assert outcome.error.type == "Timeout"
+        await logged(caplog, "loop_blocked queue=q task=block id=b at=")

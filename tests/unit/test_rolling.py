@@ -80,9 +80,9 @@ class Crew:
 @pytest.fixture
 async def crew(monkeypatch):
     """Two processes that are ready."""
+    monkeypatch.setattr(module, "has_terminal", lambda: False)
     crew = Crew(2)
     monkeypatch.setattr(WorkerProcess, "start", crew.start)
-    monkeypatch.setattr(module, "has_terminal", lambda: False)
     crew.running = running = asyncio.create_task(crew.parent.run())
     (await crew.next()).ready()
     (await crew.next()).ready()

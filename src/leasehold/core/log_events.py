@@ -70,6 +70,14 @@ WORKER: Final[Mapping[str, LogEvent]] = {
         "worker settles the job, or has lost it. `job=kept`: the lane of the job waits for the handler, and the keeper "
         "releases the job after a stop",
     ),
+    "loop_blocked": LogEvent(
+        WARNING,
+        "Code on the event loop did not return or await; the worker's async jobs, timeouts and cancellations waited. "
+        "Use a `def` handler or asyncio.to_thread.",
+        "`task`, `id`: the job whose handler it was; only `at` if a task that the handler made did it. `seconds`: for "
+        "how long, from one second on. `ended=False`: it still does, after 10, 20, 40, ... seconds. At most once a "
+        "minute for each place in the code",
+    ),
     "machine_reserved": LogEvent(
         INFO,
         "A suspect of a crash is to run alone; this worker claims nothing until then.",

@@ -48,6 +48,7 @@ class Parent:
         self._releases: set[asyncio.Task[None]] = set()
         """Release the jobs of processes that have ended."""
         self._drivers = KeeperDrivers()
+        self._has_terminal = has_terminal()  # here: once the terminal has ended, it is none
         self._level = logging.INFO if config.processes > 1 else logging.DEBUG
         """Of events that do not matter to a user with a single worker process."""
         self._tasks: set[asyncio.Task[None]] = set()
@@ -244,7 +245,7 @@ class Parent:
 
     def _signalled(self, number: signal.Signals) -> None:
         # The end of a terminal sends SIGHUP, too.
-        if number is signal.SIGHUP and not has_terminal():
+        if number is signal.SIGHUP and not self._has_terminal:
             if not self._stopping and not self._reloading:
                 obsolete = self._restart.request()
                 if obsolete is not None:  # it was never ready, so it has no job to finish

@@ -39,6 +39,7 @@ class Executor:
         caller = Caller(context.env.random, clock, may_start)
         self._tasks = LoopRunner(caller, self._finished, context.env.limits.cancel_ms / limits.SECOND)
         self._threads = ThreadRunner(caller, self._finished, inflight.slots, clock)
+        self.job_of = self._tasks.job_of
         self.pool: ProcessPool | None = None
         if launch is not None:
             self.pool = ProcessPool(

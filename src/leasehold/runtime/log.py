@@ -10,9 +10,11 @@ import logging
 import os
 import re
 import shlex
+from asyncio import Handle
 from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import takewhile
+from types import FrameType
 from typing import Any, Final
 
 from leasehold.core.job import Dropped, ErrorInfo, Lease
@@ -182,6 +184,16 @@ def source_location(traceback: str) -> str | None:
     if last["file"].startswith(_OURS):
         return None
     return f"{last['file']}:{last['line']} in {last['function']}"
+
+
+def frame_location(frame: FrameType | None) -> str | None:
+    """The innermost frame of the user's code in one turn of the event loop, as `file:line in function`."""
+    while frame is not None and frame.f_code is not Handle._run.__code__:
+        code = frame.f_code
+        if _users(code.co_filename):
+            return f"{code.co_filename}:{frame.f_lineno} in {code.co_name}"
+        frame = frame.f_back
+    return None
 
 
 def _first_line(function: Callable[..., Any]) -> str | None:

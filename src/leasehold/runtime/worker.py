@@ -17,6 +17,7 @@ from leasehold.core import limits
 from leasehold.core.engine import Engine
 from leasehold.runtime.assembly import Parts, UserCode, WorkerSettings
 from leasehold.runtime.context import WorkerContext
+from leasehold.runtime.handlers.blocked import LoopWatch
 from leasehold.runtime.handlers.loop import kept_running
 from leasehold.runtime.intake import Intake
 from leasehold.runtime.isolation.pool import require_launcher
@@ -147,6 +148,7 @@ class Worker:
                 self._ending = True
                 for task in self._loops:
                     task.cancel()
+                self._loop_watch.close()
                 self._parts.close()
 
     def _build(self) -> None:
@@ -158,9 +160,12 @@ class Worker:
         )
         self._parts = Parts(self._context, self._code, self._settings, self._turns, self._keeper)
         self._stuck_slots = StuckSlots(inflight, env.limits.stuck_slots_ms)
+        self._loop_watch = LoopWatch(inflight.running_since, self._parts.executor.job_of, env.clock)
 
     def _start_loops(self) -> None:
         parts = self._parts
+        if any(spec.is_async for spec in self._code.specs):
+            self._loop_watch.start()
         self._fetching = self._loop("fetch", parts.fetcher.run, lambda: self._context.intake.is_stopped)
         self._loop("settle", parts.settler.run)
         self._loop("watch", self._watch)
@@ -206,7 +211,9 @@ class Worker:
             # Without a keeper nothing is claimed, so a silent one must be noticed also when no job is held.
             if inflight.empty and self._context.intake.is_kept.is_set():
                 inflight.occupied.clear()
+                self._loop_watch.rest()
                 await inflight.occupied.wait()
+            self._loop_watch.turned()
             before = self._env.clock()
             await self._env.sleep(tick)
             now = self._env.clock()

@@ -87,7 +87,7 @@ class Caller:
         return False
 
     def _returned(self, run: Held | Batch, value: object) -> Outcomes:
-        if run.stop is Stop.TIMEOUT:  # what it returns after its timeout does not count
+        if run.is_late(self._clock()):  # what it returns after its timeout does not count
             return self._raised(run, TimeoutError())
         if type(run) is Held:
             return [(run, outcomes.outcome_of_return(run, value, self._random))]
@@ -112,7 +112,7 @@ class Caller:
         """None: the worker ended the handler, so the error does not count for the job."""
         if run.stop is Stop.LOST:
             return None
-        if run.stop is Stop.TIMEOUT:
+        if run.is_late(self._clock()):
             return outcomes.outcome_of_timeout(held, self._random)
         if run.stop is not None and held.cancelled is None:
             if held.persistent:

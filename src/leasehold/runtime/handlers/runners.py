@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextvars import copy_context
 from functools import partial
 
+from leasehold.core.job import Lease
 from leasehold.runtime.forks import ForkGuard
 from leasehold.runtime.handlers.invoke import Caller, Done
 from leasehold.runtime.handlers.threads import ThreadPool
@@ -29,6 +30,11 @@ class LoopRunner:
         # The current context may be that of a job that has just ended: each job starts from the worker's own.
         call = self._caller.on_loop(run, self._ended)
         self._tasks[run] = self._loop.create_task(call, context=self._context.copy())
+
+    def job_of(self, task: asyncio.Task[None]) -> Lease | None:
+        """The job whose handler is this task; of a batch the first. For any thread."""
+        run = next((run for run, one in list(self._tasks.items()) if one is task), None)
+        return run.members[0].lease if run is not None and run.members else None
 
     def stop(self, run: Held | Batch, why: Stop) -> None:
         task = self._tasks[run]

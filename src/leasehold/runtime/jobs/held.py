@@ -87,6 +87,10 @@ class Run:
         """Set when the attempt times out; infinite: never."""
         self.ends_at = at
 
+    def is_late(self, now: float) -> bool:
+        """Whether its time is over, whether or not the worker has noticed: a handler may have blocked the loop."""
+        return self.stop is Stop.TIMEOUT or (self.stop in (None, Stop.CANCEL) and now > self.ends_at)
+
     def request_stop(self, why: Stop) -> None:
         """Note why the worker ends the handler. The strongest reason counts."""
         if self.stop is None or why > self.stop:
@@ -250,6 +254,11 @@ class Batch(Run):
     def forget_jobs(self) -> None:
         """Drop what the handler got."""
         self.members = []
+
+    def is_late(self, now: float) -> bool:
+        if self.stop is not Stop.TIMEOUT and now > self.ends_at:  # the earliest may have been answered
+            self.ends_at = min((held.ends_at for held in self.open()), default=math.inf)
+        return Run.is_late(self, now)
 
     def open(self) -> Sequence[Held]:
         """The members whose outcome is not decided."""

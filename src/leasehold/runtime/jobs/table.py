@@ -206,6 +206,10 @@ class Inflight:
         know later ones."""
         return {held.ref: held.overdue_at for held in self._table.values() if held.claimed_at <= before}
 
+    def running_since(self) -> float | None:
+        """When the oldest running handler was started. For any thread."""
+        return min((run.started_at for run in list(self.running)), default=None)
+
     def ahead(self, now: float) -> int:
         """How many jobs to hold beyond the free slots, for the slots that run short jobs."""
         since = now - self._stuck_s

@@ -1,0 +1,101 @@
+"""Which code blocked the event loop, and for how long: by a clock of the test, looked at from within the block."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any
+
+import pytest
+
+from leasehold.core.job import JobRecord, Lease
+from leasehold.runtime.handlers.blocked import LoopWatch
+
+LEASE = Lease("w", 1, JobRecord("a", "q", "shop.send", b"", 0), 0, 0)
+
+
+class Bench:
+    """A watch without its thread. This test is the code that blocks the loop."""
+
+    def __init__(self, lease: Lease | None = LEASE) -> None:
+        self.now = 0.0
+        self.since: float | None = None
+        me = asyncio.current_task()
+
+        def job_of(task: asyncio.Task[Any]) -> Lease | None:
+            return lease if task is me else None
+
+        self.watch = LoopWatch(lambda: self.since, job_of, lambda: self.now)
+        self.watch.turned()
+
+    def look(self, *times: float) -> None:
+        for self.now in times:
+            self.watch.look()
+
+    def end(self) -> None:
+        self.watch.turned()
+        self.watch.look()
+
+
+@pytest.fixture(autouse=True)
+def _level(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING, "leasehold.worker")
+
+
+async def test_the_job_and_the_place_are_named_when_it_has_ended(caplog):
+    bench = Bench()
+    bench.look(0.9)
+    bench.end()
+    assert caplog.messages == []
+    bench.look(2.0, 4.0)
+    assert caplog.messages == []
+    bench.end()
+    (line,) = caplog.messages
+    assert line.startswith(f"loop_blocked queue=q task=shop.send id=a at='{__file__}:")
+    assert " in look' seconds=3.100 " in line
+
+
+async def test_the_first_job_after_a_rest_counts_from_its_start(caplog):
+    bench = Bench()
+    bench.watch.rest()
+    bench.look(100.0)
+    bench.since = 100.0
+    bench.look(101.0, 102.5)
+    bench.since = None
+    bench.look(102.5)
+    assert "seconds=2.500" in caplog.text
+
+
+async def test_one_that_lasts_is_logged_meanwhile_and_one_place_once_a_minute(caplog):
+    bench = Bench()
+    bench.look(*range(1, 25))
+    assert [line.split("seconds=")[1].split()[:2] for line in caplog.messages] == [
+        ["10.000", "ended=False"],
+        ["20.000", "ended=False"],
+    ]
+    bench.end()
+    bench.look(30.0)
+    bench.end()
+    assert len(caplog.messages) == 2
+    bench.now = 100.0
+    bench.watch.turned()
+    bench.look(101.0, 102.0)
+    bench.end()
+    assert len(caplog.messages) == 3
+
+
+async def test_a_task_of_the_handlers_own_is_known_by_its_place(caplog):
+    bench = Bench(lease=None)
+    bench.look(2.0)
+    bench.end()
+    assert "loop_blocked at=" in caplog.text
+
+
+async def test_a_slow_machine_is_no_block(caplog):
+    """The loop is late, and none of the user's code runs on it."""
+    bench = Bench(lease=None)
+    bench.now = 2.0
+    asyncio.get_running_loop().call_soon(bench.watch.look)
+    await asyncio.sleep(0)
+    bench.end()
+    assert caplog.messages == []
