@@ -61,6 +61,7 @@ def test_a_worker_that_waits_ends_when_it_is_told_to(leasehold, tmp_path, more):
 
 
 def test_a_burst_gives_up(leasehold, tmp_path):
-    run = leasehold("worker", "jobs:app", "--burst", url=f"unix://{tmp_path}/none.sock").end(expect=1)
-    assert "did not respond" in run.err
+    waiting = ("--burst", "--wait-for-redis=1.5")
+    run = leasehold("worker", "jobs:app", *waiting, url=f"unix://{tmp_path}/none.sock").end(expect=1)
+    assert "did not respond for 1.5 s" in run.err
     assert "redis_lost what=start" not in run.err

@@ -15,8 +15,8 @@ from leasehold.core.signals import Fail, Retry
 @pytest.mark.parametrize(
     "error",
     [
-        JobFailed("failed", "KeyError", "'a'", "trace"),
-        JobFailed("cancelled", "", "The job ended in cancelled."),
+        JobFailed("failed", "KeyError", "'a'", "trace", id="a", task="t"),
+        JobFailed("cancelled", "", ""),
         PayloadTooLarge(11, 10),
         ReplyError("ERR", "ERR whatever"),
         QueueFull("full"),
@@ -31,6 +31,11 @@ def test_a_copy_is_as_good_as_the_original(error: Exception) -> None:
     assert type(other) is type(error)
     assert str(other) == str(error)
     assert vars(other) == vars(error)
+
+
+def test_a_failure_names_the_job_and_its_task() -> None:
+    error = JobFailed("failed", "KeyError", "'a'", id="Zm9v", task="shop.send")
+    assert str(error) == "Job 'Zm9v' of shop.send ended in failed: KeyError: 'a'"
 
 
 def test_retry() -> None:

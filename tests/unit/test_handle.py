@@ -62,10 +62,12 @@ class TestResults:
             "'a'",
             "trace",
         )
+        assert (error.id, error.task) == ("id", None)
+        assert str(error) == f"Job 'id' ended in {state.value}: KeyError: 'a'"
 
     def test_an_end_without_an_error(self, app, engine):
         engine.views = [view(State.CANCELLED)]
-        with pytest.raises(JobFailed, match="cancelled"):
+        with pytest.raises(JobFailed, match=r"Job 'id' .*ended in cancelled\.$"):
             app.queue("q").job("id").result()
 
     def test_unknown(self, app, engine):

@@ -34,8 +34,6 @@ from leasehold.runtime.ports import Env
 from leasehold.runtime.shutdown import ExitStatus
 from leasehold.runtime.worker import Worker
 
-BURST_PATIENCE_MS: Final = 10_000
-"""How long a burst waits for Redis: both may be started together."""
 QUEUES_LOOKED_AT: Final = 100
 """Queues that a worker looks at when it starts: whether they are paused or unknown."""
 
@@ -71,19 +69,19 @@ class Finished:
     retired: bool = False
 
 
-async def inspect_redis(app: Leasehold, burst: bool) -> Inspection:
+async def inspect_redis(app: Leasehold, wait_s: float | None) -> Inspection:
     """Check Redis for a worker. While it does not respond, log why and try again.
 
-    Raises `AccessDenied`, and for a `burst` `Unreachable` after `BURST_PATIENCE_MS`.
+    Raises `AccessDenied`, and `Unreachable` after `wait_s` seconds; None: it tries without end.
     """
-    driver = _driver(app, BURST_PATIENCE_MS if burst else limits.START_PATIENCE_MS)
+    driver = _driver(app, limits.START_PATIENCE_MS if wait_s is None else round(wait_s * limits.SECOND))
     told = Once()
     try:
         while True:
             try:
                 return await driver.run(inspection(rights_of(app.engine)))
             except Unreachable as error:
-                if burst:
+                if wait_s is not None:
                     raise
                 if told.is_new(str(error)):
                     log_event("redis_lost", what="start", error=str(error))

@@ -228,10 +228,8 @@ class Waiting:
 def _failure(view: JobView) -> JobFailed:
     """Return the error for a job that ended without a result."""
     state, error = view.state.value, view.error
-    if error is None:
-        return JobFailed(state, "", f"The job ended in {state}.")
-    message = error.message if error.type else f"The job ended in {state}: {error.message}"
-    return JobFailed(state, error.type, message, error.traceback)
+    type, message, traceback = ("", "", "") if error is None else (error.type, error.message, error.traceback)
+    return JobFailed(state, type, message, traceback, id=view.id, task=view.task)
 
 
 def _over(view: JobView | None) -> bool:

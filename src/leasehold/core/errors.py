@@ -204,10 +204,26 @@ class JobNotFound(ResultError, LookupError):
 
 
 class JobFailed(ResultError):
-    """The job ended in `failed`, `broken` or `cancelled`. The other attributes give the error."""
+    """The job ended in `failed`, `broken` or `cancelled`. The other attributes give the error.
 
-    def __init__(self, state: str, error_type: str, error_message: str, traceback: str = "") -> None:
-        super().__init__(f"The job ended in {state}: {error_type}: {error_message}" if error_type else error_message)
+    `id` and `task`: of the job; `task` is None for a raw payload. `error_type` may be empty.
+    """
+
+    def __init__(
+        self,
+        state: str,
+        error_type: str,
+        error_message: str,
+        traceback: str = "",
+        *,
+        id: str = "",
+        task: str | None = None,
+    ) -> None:
+        job = (f"Job {id!r}" if id else "The job") + (f" of {task}" if task else "")
+        error = ": ".join(part for part in (error_type, error_message) if part)
+        super().__init__(f"{job} ended in {state}" + (f": {error}" if error else "."))
+        self.id = id
+        self.task = task
         self.state = state
         self.error_type = error_type
         self.error_message = error_message

@@ -12,7 +12,7 @@ import signal
 import sys
 import threading
 from collections.abc import Collection, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from leasehold.app.preflight import Inspection, log
@@ -42,13 +42,18 @@ _STDERR: Final = 2
 _MAX_NAMES: Final = 10
 
 
-def run_child(
-    name: str, options: WorkerOptions, *, parent: int, url: str | None, allow_eviction: bool, banner: bool
-) -> None:
-    """Run the worker of the app `name` to its end. `parent`: the descriptor of the socket to the parent process.
+@dataclass(frozen=True, slots=True)
+class Start:
+    """How a worker process starts. `banner`: on a terminal, it first shows what it serves. `wait_s`: for how many
+    seconds it waits for Redis; None: without end."""
 
-    `banner`: on a terminal, first show what the worker serves.
-    """
+    banner: bool = False
+    wait_s: float | None = None
+    allow_eviction: bool = False
+
+
+def run_child(name: str, options: WorkerOptions, start: Start, *, parent: int, url: str | None) -> None:
+    """Run the worker of the app `name` to its end. `parent`: the descriptor of the socket to the parent process."""
     # The parent decides what the end of the terminal means. Not SIG_IGN: what handlers start would inherit it.
     signal.signal(signal.SIGHUP, lambda *_: None)
     socket = ParentSocket(parent)
@@ -58,12 +63,12 @@ def run_child(
     if url is not None and app.settings.url != url:
         raise UserError(f"{name} sets the URL of its Redis, so --url cannot. Leave out one of the two.")
     _check_queues(app, options.queues, options.weights)
-    if banner and sys.stderr.isatty():
+    if start.banner and sys.stderr.isatty():
         show_banner(name, app, options.queues or queues_of(app), options.concurrency)
     # Whatever loop the app prefers is for its own code.
     try:
         with asyncio.Runner(loop_factory=HandlerLoop) as runner:
-            runner.run(_work(app, replace(options, launch=launch(name)), allow_eviction, socket))
+            runner.run(_work(app, replace(options, launch=launch(name)), start, socket))
     except OSError as error:
         if error.errno != errno.EBADF:
             raise
@@ -135,9 +140,9 @@ def _exit_of(finished: Finished) -> Exit:
     return Exit.RECYCLED if status is Exit.OK and finished.retired else status
 
 
-async def _inspected(app: Leasehold, burst: bool) -> Inspection | None:
+async def _inspected(app: Leasehold, wait_s: float | None) -> Inspection | None:
     """What can be said of its Redis. None: the worker was told to stop while it waited for that."""
-    looking = asyncio.ensure_future(inspect_redis(app, burst))
+    looking = asyncio.ensure_future(inspect_redis(app, wait_s))
     with on_signals(looking.cancel):
         await asyncio.wait({looking})
     if looking.cancelled():
@@ -146,13 +151,13 @@ async def _inspected(app: Leasehold, burst: bool) -> Inspection | None:
     return looking.result()
 
 
-async def _work(app: Leasehold, options: WorkerOptions, allow_eviction: bool, parent: ParentSocket) -> None:
+async def _work(app: Leasehold, options: WorkerOptions, start: Start, parent: ParentSocket) -> None:
     """Run the worker, and end the process at once if the worker did not end well."""
-    found = await _inspected(app, options.burst)
+    found = await _inspected(app, start.wait_s)
     if found is None:
         _ended(Finished(ExitStatus.OK))
         return
-    if refused := found.refusals(allow_eviction):
+    if refused := found.refusals(start.allow_eviction):
         hint = ["(--allow-eviction starts the worker all the same.)"] if not found.refusals(True) else []
         raise UserError("\n".join([*refused, *hint]))
     log(found)

@@ -18,6 +18,8 @@ from leasehold.processes.health import HealthOutputs
 from leasehold.processes.slots import ParentConfig
 from leasehold.redis.url import Target
 
+BURST_WAIT_S: Final = 10.0
+"""How long the start of a burst waits for Redis: both may be started together."""
 MAX_PROCESSES: Final = 256
 MAX_RECYCLE_JOBS: Final = 1_000_000_000
 MAX_RECYCLE_MB: Final = 1_048_576
@@ -77,6 +79,10 @@ _OF_PARENT: Final = frozenset({"processes", "reload", "health_file", "health_por
 @logs_as_asked
 @click.option("--banner", is_flag=True, hidden=True)  # of the first worker process
 @click.option(
+    "--wait-for-redis", type=click.FloatRange(0, limits.DAY / limits.SECOND), metavar="SECONDS",
+    help="How long the start waits for Redis. [default: without end; with --burst 10]",
+)  # fmt: skip
+@click.option(
     "--allow-eviction", is_flag=True, help="Start also on a Redis that may evict jobs when its memory is full."
 )
 @click.pass_context
@@ -97,6 +103,7 @@ def worker(
     parent: int | None,
     url: str | None,
     banner: bool,
+    wait_for_redis: float | None,
     allow_eviction: bool,
 ) -> None:
     """Run the jobs of an app until a signal stops it.
@@ -107,13 +114,13 @@ def worker(
     SIGTERM or Ctrl-C: the worker starts no more jobs, releases those that have not started, and gives running jobs
     --grace seconds. A second one stops hard: running jobs are released, and other workers run them again.
 
-    While Redis does not respond the worker waits, also at the start; with --burst for 10 seconds.
+    While Redis does not respond the worker waits, also at the start: see --wait-for-redis.
 
     This process is the parent of the worker processes. It does not load the app, replaces a process that dies, and
     keeps the leases of running jobs. SIGHUP: new processes take the places of the old, one after the other.
 
     Exit status: 0 stopped in good order, or nothing left to do (--burst); 1 Redis could not be reached at the start
-    (--burst), or a part of the worker could not be kept alive; 2 the command line, the app or a setting is wrong; 3
+    in time, or a part of the worker could not be kept alive; 2 the command line, the app or a setting is wrong; 3
     stopped hard. A handler that does not end then ends with its process. Threads, child processes and exit hooks of
     handlers have 2 seconds.
     """
@@ -128,8 +135,9 @@ def worker(
         context.exit(run_parent(ParentConfig(command, processes, grace, burst, watched, outlets)))
     # Here: the parent needs nothing of the app or of the worker, and stays small.
     from leasehold.app.run import WorkerOptions
-    from leasehold.cli.work.child import run_child
+    from leasehold.cli.work.child import Start, run_child
 
     options = WorkerOptions(names, concurrency, burst, grace, own, max_jobs, max_memory)
-    run_child(app, options, parent=parent, url=url, allow_eviction=allow_eviction, banner=banner)
+    wait_s = BURST_WAIT_S if burst and wait_for_redis is None else wait_for_redis
+    run_child(app, options, Start(banner, wait_s, allow_eviction), parent=parent, url=url)
     context.exit(Exit.OK)
