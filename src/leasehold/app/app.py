@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, overload
 
+from leasehold.app.earlier import Accepts, accepted_names, check_free
 from leasehold.app.handlers import RawHandler, batch_rule, check_parameter, checked_function, redefines, refuse_job
 from leasehold.app.hooks import LifespanFunction, WithHooks
 from leasehold.app.policy import (
@@ -18,7 +19,7 @@ from leasehold.app.policy import (
     TaskOptions,
     rules_of,
 )
-from leasehold.app.tasks import Task, default_name
+from leasehold.app.tasks import Task, TaskDecorator, default_name
 from leasehold.client.client import Client
 from leasehold.client.connections import Connections, Runner
 from leasehold.client.control import Control
@@ -43,15 +44,6 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 DEFAULT_QUEUE = "default"
-
-
-class TaskDecorator(Protocol):
-    """What `@app.task(...)` returns: makes a `Task` of a function or an async function."""
-
-    @overload
-    def __call__(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> Task[P, R, Coroutine[Any, Any, R]]: ...
-    @overload
-    def __call__(self, function: Callable[P, R], /) -> Task[P, R, R]: ...
 
 
 class Leasehold(WithHooks):
@@ -140,7 +132,7 @@ class Leasehold(WithHooks):
 
     def specs(self) -> tuple[TaskSpec, ...]:
         """Return all tasks and handlers. Raises `InvalidArgument` for annotations that cannot be resolved."""
-        tasks = (task.spec for task in self._tasks.values())
+        tasks = (spec for task in self._tasks.values() for spec in task.specs)
         return (*tasks, *(handler.spec for handler in self._handlers.values()))
 
     @overload
@@ -155,6 +147,7 @@ class Leasehold(WithHooks):
         *,
         name: str | None = None,
         queue: str = DEFAULT_QUEUE,
+        accepts: Accepts | None = None,
         run_in: RunsIn | None = None,
         max_memory: int | None = None,
         **options: Unpack[TaskOptions],
@@ -166,6 +159,7 @@ class Leasehold(WithHooks):
         *,
         name: str | None = None,
         queue: str = DEFAULT_QUEUE,
+        accepts: Accepts | None = None,
         run_in: RunsIn | None = None,
         max_memory: int | None = None,
         **options: Unpack[TaskOptions],
@@ -181,13 +175,14 @@ class Leasehold(WithHooks):
             @app.task(queue="watchers", persistent=True, unique=True)
             async def watch(shop: str) -> None: ...
 
-        `name`: the task's name in jobs, `module.function` by default; producers and workers must agree. `timeout`:
-        seconds for one attempt, None for no limit; by default an hour, and no limit for a persistent task. `retries`:
-        how many attempts after the first (3). `backoff`: the delay between attempts, a `Backoff` or a function of the
-        number of failures and the error that returns seconds. `retry_on` and `fail_on`: which errors are retried, and
-        which are not, which takes precedence; classes, or a function that returns True or False. `result_ttl`: how many
-        seconds the record of a completed job is kept (3,600), 0 for no record. `on_failure`: a function that is called
-        with the `Job` and an `ErrorInfo` after a job ended in `failed` or `broken`. Options left out fall back to
+        `name`: the task's name in jobs, `module.function` by default; producers and workers must agree. `accepts`: its
+        earlier names, whose jobs it runs as well, with a function for each earlier signature. `timeout`: seconds for
+        one attempt, None for no limit; by default an hour, and no limit for a persistent task. `retries`: how many
+        attempts after the first (3). `backoff`: the delay between attempts, a `Backoff` or a function of the number of
+        failures and the error that returns seconds. `retry_on` and `fail_on`: which errors are retried, and which are
+        not, which takes precedence; classes, or a function that returns True or False. `result_ttl`: how many seconds
+        the record of a completed job is kept (3,600), 0 for no record. `on_failure`: a function that is called with the
+        `Job` and an `ErrorInfo` after a job ended in `failed` or `broken`. Options left out fall back to
         `queue_defaults`, then to the app's `defaults`. `lane`, `lane_limit`, `priority`, `unique` and `persistent`:
         defaults of its jobs, see `Task.using`. `run_in`: "process" for a process that a timeout can kill; the default
         is a thread ("thread"), or the event loop ("loop") for an async function. `max_memory`: how many more megabytes
@@ -197,7 +192,14 @@ class Leasehold(WithHooks):
         own = rules_of(options, OF_RUN | OF_SHAPE | OF_TASK)
         shape: Any = {name: value for name, value in options.items() if name in OF_SHAPE}
         defaults = NONE_GIVEN.using(OF_SHAPE, **shape).check()
-        policy = Policy(self._queue_name(queue), own, self._defaults, defaults, Place.of(run_in, max_memory))
+        policy = Policy(
+            self._queue_name(queue),
+            own,
+            self._defaults,
+            defaults,
+            Place.of(run_in, max_memory),
+            earlier=accepted_names(accepts),
+        )
         given = None if name is None else names.task_name(name)
 
         def register(function: Callable[..., Any]) -> Task[Any, Any, Any]:
@@ -205,8 +207,8 @@ class Leasehold(WithHooks):
             refuse_job(function)
             policy.place.check(function, "@app.task")
             chosen = given or default_name(function)
-            if chosen in self._tasks and not redefines(self._tasks[chosen].__wrapped__, function):
-                raise InvalidArgument(f"There already is a task {chosen!r}. Rename one of them with name=.")
+            others = {name: one for name, one in self._tasks.items() if not redefines(one.__wrapped__, function)}
+            check_free(chosen, policy.earlier, {name: one.accepts for name, one in others.items()})
             self._tasks[chosen] = Task(self._client, chosen, function, policy)
             return self._tasks[chosen]
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypedDict, TypeVar
 
+from leasehold.app.earlier import Upgrade
 from leasehold.client.options import NO_TIMEOUT_MS, Options, ShapeOptions, check_names, timeout_on_wire
 from leasehold.core import limits, names
 from leasehold.core.backoff import Backoff, BackoffFunction, OwnBackoff
@@ -46,7 +47,7 @@ class TaskOptions(RunOptions, ShapeOptions, total=False):
     """The options of `@app.task` besides name, queue and `run_in`."""
 
 
-OF_TASK: Final = frozenset({"name", "queue", "run_in", "max_memory"})
+OF_TASK: Final = frozenset({"name", "queue", "accepts", "run_in", "max_memory"})
 """Options that only `@app.task` takes. They have no defaults."""
 OF_RUN: Final = frozenset(RunOptions.__annotations__)
 
@@ -128,8 +129,8 @@ class Defaults:
 class Policy:
     """How the jobs of a task or a handler are run.
 
-    `own`: its own options. `options`: the defaults of its jobs. The defaults of queue and app are read when they are
-    needed, because they may be set later.
+    `own`: its own options. `options`: the defaults of its jobs. `earlier`: the earlier names of a task. The defaults of
+    queue and app are read when they are needed, because they may be set later.
     """
 
     queue: str
@@ -138,6 +139,7 @@ class Policy:
     options: Options = field(default_factory=Options)
     place: Place = USUAL
     batch: BatchRule | None = None
+    earlier: Mapping[str, Upgrade | None] = field(default_factory=dict)
 
     def spec(
         self,

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from functools import cached_property
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any, Generic, NoReturn, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, ParamSpec, Protocol, TypeVar, overload
 
+from leasehold.app.earlier import Decode, decoders
 from leasehold.client.call import TaskCall
 from leasehold.client.client import asynchronous, blocking
 from leasehold.client.enqueue import enqueue_all, enqueue_one
@@ -31,6 +32,15 @@ R = TypeVar("R")
 C = TypeVar("C")
 
 
+class TaskDecorator(Protocol):
+    """What `@app.task(...)` returns: makes a `Task` of a function or an async function."""
+
+    @overload
+    def __call__(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> Task[P, R, Coroutine[Any, Any, R]]: ...
+    @overload
+    def __call__(self, function: Callable[P, R], /) -> Task[P, R, R]: ...
+
+
 class Task(Generic[P, R, C]):
     """A registered function, made by `@app.task`. Calling it calls the function.
 
@@ -52,7 +62,7 @@ class Task(Generic[P, R, C]):
         self._policy = policy
         self._set(NONE_GIVEN)
         try:
-            _ = self._signature
+            _ = self._decoders
         except InvalidArgument as exc:
             # The module may define the name further down: resolve it at the first use.
             if not isinstance(exc.__cause__, NameError):
@@ -68,6 +78,10 @@ class Task(Generic[P, R, C]):
         return Signature(self.name, self.__wrapped__, self._client.conversion)
 
     @cached_property
+    def _decoders(self) -> dict[str, Decode]:
+        return decoders(self._signature, self._policy.earlier)
+
+    @cached_property
     def _results(self) -> Results:
         return Results(f"task {self.name}", self._signature.returns, self._client.conversion)
 
@@ -81,7 +95,20 @@ class Task(Generic[P, R, C]):
     @property
     def spec(self) -> TaskSpec:
         """The task as the runtime sees it. Raises `InvalidArgument` if its annotations cannot be resolved."""
-        return self._policy.spec(self.name, self.__wrapped__, self._results.encode, self._signature.decode)
+        return self._spec(self.name)
+
+    @property
+    def specs(self) -> tuple[TaskSpec, ...]:
+        """`spec`, and one more for each earlier name."""
+        return tuple(map(self._spec, self._decoders))
+
+    @property
+    def accepts(self) -> Mapping[str, object]:
+        """The earlier names of the task."""
+        return self._policy.earlier
+
+    def _spec(self, name: str) -> TaskSpec:
+        return self._policy.spec(name, self.__wrapped__, self._results.encode, self._decoders[name])
 
     def using(self, **options: Unpack[UsingOptions]) -> Task[P, R, C]:
         """Return a copy of the task with these options for its jobs.

@@ -76,6 +76,7 @@ class Signature:
 
     def __init__(self, task: str, function: Callable[..., Any], conversion: Conversion = BUILT_IN) -> None:
         self.task = task
+        self.conversion = conversion
         self._signature = inspect.signature(function)
         hints = _hints(task, function)
         self.returns: Any = hints.get("return", inspect.Parameter.empty)
@@ -92,7 +93,7 @@ class Signature:
 
     def encode(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
         """Encode one call. Raises `PayloadInvalid`, which names the task and the parameter."""
-        self._check_call(args, kwargs, _hint)
+        self.check_call(args, kwargs, _hint)
         plain_args: Sequence[Any] = args
         if not self._fit(args):
             plain_args = [self._apply(Parameter.dump, self._nth(n), value) for n, value in enumerate(args)]
@@ -113,7 +114,7 @@ class Signature:
                 pass
             case _:
                 raise PayloadInvalid(f"Task {self.task}: the payload is not [[positional...], {{named...}}].")
-        self._check_call(args, kwargs)
+        self.check_call(args, kwargs, _changed)
         if not self._fit(args):
             args = [self._apply(Parameter.load, self._nth(n), value) for n, value in enumerate(args)]
         if kwargs:
@@ -166,9 +167,10 @@ class Signature:
         self._least = sum(each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD) for each in needed)
         self._most = len(self._positional) if self._more is None else sys.maxsize
 
-    def _check_call(
+    def check_call(
         self, args: Sequence[Any], kwargs: dict[str, Any], hint: Callable[[dict[str, Any]], str] = lambda _: ""
     ) -> None:
+        """Raise `PayloadInvalid` if the parameters do not take such a call. `hint`: advice, by the named arguments."""
         if not kwargs and self._least <= len(args) <= self._most:
             return  # the same answer as bind(), at a tenth of the cost
         try:
@@ -238,6 +240,10 @@ def _hint(kwargs: dict[str, Any]) -> str:
     if not options:
         return ""
     return f" Pass options of the job to using: .using({options[0]}=...).enqueue(...)."
+
+
+def _changed(_: dict[str, Any]) -> str:
+    return " If the task has changed since the job was enqueued, see accepts= of @app.task, and retry the job."
 
 
 def _hints(task: str, function: Callable[..., Any]) -> dict[str, Any]:
