@@ -369,6 +369,7 @@ def test_what_becomes_of_it(scene, leasehold, redis_url, tmp_path, line):
         ["enqueue", "jobs:app", "shop.store", "[1]", "--queue", "a/b"],
         ["enqueue", "--queue", "q", "--payload", "x", "--id", ""],
         ["enqueue", "--queue", "q", "--payload", "x", "--delay", "nan"],
+        ["enqueue", "--queue", "q", "--payload", "x", "--header", "tenant"],
         ["enqueue", "--queue", "q", "--payload", "x", "--lane", "a", "--priority", "1"],
         ["retry", "q", "parked", "--payload", "[[NaN],{}]", "--app", "jobs:app"],
         ["configure", "q", "--max-length", "-1"],

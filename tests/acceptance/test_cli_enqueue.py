@@ -84,9 +84,23 @@ def test_what_does_not_fit_is_not_enqueued(app, run):
 
 
 def test_the_options_of_a_job(app, run):
-    run("jobs:app", "jobs.add", "[1]", "--id", "one", "--queue", "other", "--lane", "l 1", "--unique", "k")
+    run(
+        "jobs:app",
+        "jobs.add",
+        "[1]",
+        "--id",
+        "one",
+        "--queue",
+        "other",
+        "--lane",
+        "l 1",
+        "--unique",
+        "k",
+        "--header",
+        "a=b=c",
+    )
     view = app.inspect.job("other", "one")
-    assert (view.shape.lane, view.shape.unique.key) == ("l 1", "k")
+    assert (view.shape.lane, view.shape.unique.key, view.headers) == ("l 1", "k", {"a": "b=c"})
     run("--queue", "emails", "--payload", "x", "--id", "two", "--delay", "60.5", "--priority", "-5")
     view = app.inspect.job("emails", "two")
     assert (view.state, view.shape.priority, view.due_ms - view.enqueued_ms) == (State.SCHEDULED, -5, 60_500)

@@ -34,6 +34,13 @@ def _check(*, app: str | None, task: str | None, queue: str | None, payload: str
         raise click.UsageError(f"Expected {missing}, or --queue and --payload for a raw payload.")
 
 
+def _headers(context: click.Context, option: click.Parameter, values: tuple[str, ...]) -> dict[str, str] | None:
+    pairs = [value.partition("=") for value in values]
+    if not all(equals for _, equals, _ in pairs):
+        raise click.BadParameter("Expected NAME=TEXT.")
+    return {name: text for name, _, text in pairs} or None
+
+
 @click.command()
 @click.argument("app", metavar="[MODULE:APP]", required=False)
 @click.argument("task", required=False)
@@ -54,6 +61,10 @@ def _check(*, app: str | None, task: str | None, queue: str | None, payload: str
 @click.option(
     "--priority", type=click.IntRange(limits.MIN_PRIORITY, limits.MAX_PRIORITY), metavar="N",
     help=f"{limits.MIN_PRIORITY} to {limits.MAX_PRIORITY}; higher priorities run first. [default: 0]",
+)  # fmt: skip
+@click.option(
+    "headers", "--header", metavar="NAME=TEXT", multiple=True, callback=_headers,
+    help="A text that travels with the job; may be repeated.",
 )  # fmt: skip
 @click.option("--unique", metavar="KEY", help="Refused while another job with this key has not ended.")
 @reaching(by_argument=True, check=_check)

@@ -41,6 +41,7 @@ def write_record(job: NewJob) -> bytes:
 
 
 _HEADERS: Final = b" h="
+_EQUALS: Final = ord("=")
 _MODES: Final = {Until.STARTED: "s", Until.ENDED: "e", Until.WINDOW: "w"}
 _UNTILS: Final = {mode: until for until, mode in _MODES.items()}
 
@@ -82,7 +83,7 @@ def read_record(queue: str, id: bytes, raw: bytes) -> JobRecord:
     enqueued, _, words = head.partition(b" ")
     name = as_text(id)
     headers = None
-    if _HEADERS in words:
+    if _EQUALS in words and words.find(_HEADERS) >= 0:  # most have no such word; looking for a byte costs little
         words, headers = _read_headers(words)
     try:
         if not newline or not words:
