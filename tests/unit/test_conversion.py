@@ -228,6 +228,15 @@ def test_a_type_that_nothing_encodes_is_refused_when_the_task_is_defined(annotat
     assert f"Leasehold(codecs=[Codec({named}, " in said
 
 
+def test_a_default_stands_for_a_type_that_nothing_encodes() -> None:
+    def task(number: int, session: Session | None = None) -> None: ...
+
+    found = Signature("t", task)
+    assert found.decode(found.encode((1,), {})) == ((1,), {})
+    with pytest.raises(PayloadInvalid, match="argument 'session': a Session cannot be written as JSON"):
+        found.encode((1, Session()), {})
+
+
 def test_two_models_in_one_union_are_refused_when_the_task_is_defined() -> None:
     with pytest.raises(InvalidArgument, match="must be of a type that JSON can hold without ambiguity"):
         signature(Order | Address)
