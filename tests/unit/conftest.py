@@ -21,3 +21,9 @@ def runner() -> FakeRunner:
 @pytest.fixture
 def app(engine: FakeEngine, runner: FakeRunner) -> Leasehold:
     return Leasehold("redis://nowhere.invalid", protocol=engine, runner=runner)
+
+
+@pytest.fixture(autouse=True)
+def blocking_calls_on_a_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Allowed: tests of a method and of its async version call both on one event loop."""
+    monkeypatch.setenv("LEASEHOLD_SYNC_ON_LOOP", "allow")

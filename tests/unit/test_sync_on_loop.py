@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from leasehold import InvalidArgument, Leasehold, SyncOnLoop, SyncOnLoopWarning
+from leasehold import InvalidArgument, Leasehold, Settings, SyncOnLoop, SyncOnLoopWarning
 
 
 class Runner:
@@ -22,7 +22,7 @@ class Runner:
         steps.close()
 
 
-def app_of(policy: str | None = None) -> Leasehold:
+def app_of(policy: str = "warn") -> Leasehold:
     runner: Any = Runner()
     return Leasehold(sync_on_loop=policy, runner=runner)
 
@@ -55,6 +55,7 @@ async def test_all_calls_are_refused_or_allowed_as_the_app_wants_it() -> None:
 
 
 def test_without_a_loop_there_is_no_warning() -> None:
+    assert Settings().sync_on_loop == "warn"
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         app_of().task(name="t")(lambda: None).enqueue()
