@@ -16,7 +16,7 @@ app = Leasehold(protocol=Hworker(name="printer", timeout=1))
 
 @app.handler("default")
 def page(job):
-    print("printing", job.payload.decode(), flush=True)
+    print(f"printing {job.payload.decode()}\n", end="", flush=True)
     if job.payload == b'"jam"':
         raise Fail("the paper jammed")
 
@@ -53,7 +53,7 @@ def test_a_worker_serves_a_pool_of_originals(app, db, leasehold, redis_url):
     assert failed.error is not None
     assert failed.error.message == "the paper jammed"
     assert app.control.retry("default", failed.id)
-    until(lambda: run.out.count('printing "jam"') == 2)
+    until(lambda: run.out.count('"jam"') == 2)
     run.signal(signal.SIGTERM).end()
 
 

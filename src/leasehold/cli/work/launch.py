@@ -41,6 +41,8 @@ def main(words: Sequence[str]) -> None:
     handler.setFormatter(formatter(form))
     logging.basicConfig(level=int(level), handlers=[handler])
     logging.getLogger("asyncio").setLevel(logging.INFO)  # as in the worker
+    # One job at a time: a sync handler below async middleware holds up no other job.
+    os.environ["LEASEHOLD_SYNC_ON_LOOP"] = "allow"
     try:
         app = load(target)
     except UserError as error:
