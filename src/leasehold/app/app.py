@@ -64,8 +64,10 @@ class Leasehold(WithHooks):
     running event loop does: "warn", "error" or "allow". `defaults`: the defaults of tasks and
     handlers. `lifespan`: a function of the app that makes a context manager around each worker process, as with
     `contextlib.asynccontextmanager`; see `on_startup`. `codecs`: how arguments and results of other types travel, see
-    `Codec`. Arguments left out come from the environment, see `leasehold.settings`. Threads and event loops can share
-    an app. Raises `InvalidArgument` and `NotConfigured` (a URL that cannot be read).
+    `Codec`.
+
+    Arguments left out come from the environment, see `leasehold.settings`. Threads and event loops can share an app.
+    Raises `InvalidArgument` and `NotConfigured` (a URL that cannot be read).
     """
 
     def __init__(
@@ -184,10 +186,9 @@ class Leasehold(WithHooks):
         the record of a completed job is kept (3,600), 0 for no record. `on_failure`: a function that is called with the
         `Job` and an `ErrorInfo` after a job ended in `failed` or `broken`. Options left out fall back to
         `queue_defaults`, then to the app's `defaults`. `lane`, `lane_limit`, `priority`, `unique` and `persistent`:
-        defaults of its jobs, see `Task.using`. `run_in`: "process" for a process that a timeout can kill; the default
-        is a thread ("thread"), or the event loop ("loop") for an async function. `max_memory`: how many more megabytes
-        a job process may use.
-        Raises `InvalidArgument`, also for a name that is taken and for annotations that JSON cannot hold.
+        defaults of its jobs, see `Task.using`. `run_in`: "process" (a timeout can kill it), "thread", or "loop" (async
+        functions). `max_memory`: how many more megabytes a job process may use. Raises `InvalidArgument`, also for a
+        name that is taken and for annotations that JSON cannot hold.
         """
         own = rules_of(options, OF_RUN | OF_SHAPE | OF_TASK)
         shape: Any = {name: value for name, value in options.items() if name in OF_SHAPE}
@@ -239,7 +240,9 @@ class Leasehold(WithHooks):
         function returns None (all are completed) or a list with one entry for each job: its result, or a `Retry` or
         `Fail`. An error applies to all jobs without an outcome so far. `linger`: how many seconds (0 to 60, 0 by
         default) a job waits for others to fill the batch. `one_lane`: a batch has only consecutive jobs of one lane, in
-        their order. The other options are those of `task`. Raises `InvalidArgument`, also if the queue already has a
+        their order.
+
+        The other options are those of `task`. Raises `InvalidArgument`, also if the queue already has a
         handler, or if the function's annotation is one job where it gets a list, or the other way round.
         """
         if callable(queue):

@@ -129,6 +129,7 @@ class Task(Generic[P, R, C]):
         job runs again whenever the function returns, until it is cancelled, discarded or raises `Fail`; failures are
         retried without a limit. Its unique key must last until it ends. `headers`: texts by name that travel with the
         job, at most 4 KiB; the handler reads `current_job().headers`. They replace those set before; {} removes them.
+
         None keeps an option, except for `timeout` (no limit), `lane` (no lane) and `unique` (not unique). Raises
         `InvalidArgument` for a wrong option, and for options that contradict each other.
         """

@@ -133,8 +133,10 @@ class QueueFull(RedisError):
 class NotDurable(RedisError):
     """The jobs are enqueued, but too few replicas had them in time: a failover now may lose them.
 
-    `ids`: the jobs. `replicas`: how many replicas had them. `wanted`: how many should. To be sure, enqueue the jobs
-    again with the same ids: existing jobs are not enqueued twice, and the call waits for the replicas again.
+    `ids`: the jobs. `replicas`: how many replicas had them. `wanted`: how many should.
+
+    To be sure, enqueue the jobs again with the same ids: existing jobs are not enqueued twice, and the call waits for
+    the replicas again.
     """
 
     def __init__(self, ids: tuple[str, ...], replicas: int, wanted: int, trouble: str = "") -> None:

@@ -32,7 +32,9 @@ class Hworker:
 
     `name`: the pool, which has one queue, `default`. Payloads are JSON. `timeout`: how many seconds a job of another
     client may be in progress before it runs again. `failed_queue_size`: how many failed jobs the pool keeps. Give both
-    the values of the other clients. What a job cannot hold (an id of your own, a delay, lanes, priorities, results,
+    the values of the other clients.
+
+    What a job cannot hold (an id of your own, a delay, lanes, priorities, results,
     unique keys) is refused with `UnsupportedFeature`. `config` has the other numbers of the engine. Raises
     `InvalidArgument` for a name that no pool can have, and for numbers out of range.
     """
