@@ -190,11 +190,17 @@ def together(answers: Sequence[Leased]) -> Leased:
 
 @dataclass(frozen=True, slots=True)
 class ErrorInfo:
-    """Why an attempt did not complete, as text. No object is ever rebuilt from it."""
+    """Why an attempt did not complete, as text. No object is ever rebuilt from it.
+
+    `attempt`: its number, from 1. `at_ms`: when it ended, in milliseconds since 1970 by Redis' clock. Both are None
+    where they are not known. Errors that differ only in these two are equal.
+    """
 
     type: str
     message: str
     traceback: str = ""
+    attempt: int | None = field(default=None, compare=False)
+    at_ms: int | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,6 +238,9 @@ class JobView:
     """For a ready job: why it may have to wait although workers are idle."""
     headers: Mapping[str, str] | None = None
     """None: it has none. They are not kept after the job has completed."""
+    earlier_errors: tuple[ErrorInfo, ...] = ()
+    """Of the failed attempts before that of `error`, the newest first: at most nine, and 32 KiB with `error`. Empty in
+    pages, and on wire formats that do not keep them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,6 +58,7 @@ def describe(view: JobView, now_ms: float, parts: Parts = _NONE) -> str:
         ("payload", _content(view.payload, parts.content)),
         ("result", _content(view.result or None, parts.content)),
         ("error", masked(error_text(error)) if error else None),
+        ("before", "\n".join(_earlier_text(one, now_ms) for one in view.earlier_errors) or None),
     ]
     text = facts(known)
     if error is not None and error.traceback:
@@ -92,6 +93,12 @@ def error_text(error: ErrorInfo) -> str:
     return ": ".join(filter(None, (error.type, error.message)))
 
 
+def _earlier_text(error: ErrorInfo, now_ms: float) -> str:
+    """Format the error of an earlier attempt in one line."""
+    when = "" if error.at_ms is None else f", {ago(now_ms - error.at_ms)} ago"
+    return f"attempt {error.attempt or '?'}{when}: {masked(error_text(error)).partition(chr(10))[0]}"
+
+
 def to_json(view: JobView, parts: Parts = _NONE) -> dict[str, Any]:
     """Return a job with the names of the fields of its view, and the payload and the result as text."""
     progress, shape = view.progress, view.shape
@@ -113,6 +120,7 @@ def to_json(view: JobView, parts: Parts = _NONE) -> dict[str, Any]:
         "cancelling": view.cancelling,
         "waits": view.waits,
         "error": view.error and asdict(view.error),
+        "earlier_errors": [asdict(error) for error in view.earlier_errors],
         **({"payload": _text(view.payload), "result": _text(view.result)} if parts.content else {}),
         **({"headers": dict(view.headers or {})} if parts.headers else {}),
     }

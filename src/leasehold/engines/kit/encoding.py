@@ -41,7 +41,14 @@ def read_error(raw: bytes) -> ErrorInfo | None:
         values = _decode_error(raw)
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return None
-    return ErrorInfo(values.get("type", ""), values.get("message", ""), values.get("traceback", ""))
+    attempt, at_ms = values.get("attempt", ""), values.get("at", "")
+    return ErrorInfo(
+        values.get("type", ""),
+        values.get("message", ""),
+        values.get("traceback", ""),
+        int(attempt) if attempt.isdecimal() else None,
+        int(at_ms) if at_ms.isdecimal() else None,
+    )
 
 
 def write_error(error: ErrorInfo) -> bytes:

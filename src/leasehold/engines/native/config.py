@@ -25,6 +25,11 @@ FOLLOW_LOOK: Final = 2_000
 WATCH_TTL_MS: Final = 10 * limits.SECOND
 """How long Redis remembers that a caller waits for a job's end. The caller renews it."""
 
+ERRORS_KEPT: Final = 10
+"""Errors of a job's failed attempts that its record keeps, with the newest."""
+ERRORS_BYTES: Final = 32 * 1024
+"""Bytes of these errors. The newest is kept in any case."""
+
 
 @dataclass(frozen=True, slots=True)
 class NativeConfig(EngineConfig):

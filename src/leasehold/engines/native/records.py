@@ -3,10 +3,11 @@
 record   <enqueued_ns> <task or *>[ h=<headers>][ t=<timeout_ms>][ r=<retries>][ d=1][ <shape>]\\n<payload>
          (enqueued_ns: by Lua; headers: as the query of a URL)
 shape    [p=<priority>][ l=<lane>][ n=<lane limit>][ u=<mode>:<unique key>][ k=1]      (k: persistent)
-tries    <failures> <crashes>[ <crashes that only it can have caused>][\\n<error>]
+tries    <failures> <crashes>[ <crashes that only it can have caused>][\\n<errors>]
 claim    <token> <claimed_ms> <slots; h: by hand; x<ms>, y<ms>: it runs alone for this time>[ <shape>]
-end      <state> <ended_ms> <expires_ms> <failures> <crashes> <token> <worker> <claimed_ms>\\n<head>\\n<result or error>
-error    JSON: {"type", "message", "traceback"}
+end      <state> <ended_ms> <expires_ms> <failures> <crashes> <token> <worker> <claimed_ms>\\n<head>\\n<result or
+         errors>
+errors   of the failed attempts, the newest first, one a line; JSON: {"attempt", "at", "type", "message", "traceback"}
 """
 
 from __future__ import annotations
@@ -131,11 +132,15 @@ def head_of(record: JobRecord) -> str:
     return f"{record.enqueued_ms}000000 {record.task or RAW}{_shape_words(record.shape)}"
 
 
-def read_tries(raw: bytes | None) -> tuple[int, int, int, ErrorInfo | None]:
-    """Failures, crashes, those of them that others may have caused, and the last error."""
-    head, _, error = (raw or b"").partition(b"\n")
+def read_tries(raw: bytes | None) -> tuple[int, int, int, list[ErrorInfo]]:
+    """Failures, crashes, those of them that others may have caused, and the errors, the newest first."""
+    head, _, errors = (raw or b"").partition(b"\n")
     failures, crashes, known = ([number_of(word) or 0 for word in head.split(b" ")] + [0, 0, 0])[:3]
-    return failures, crashes, crashes - known, read_error(error) if error else None
+    return failures, crashes, crashes - known, _read_errors(errors)
+
+
+def _read_errors(raw: bytes) -> list[ErrorInfo]:
+    return [error for line in raw.split(b"\n") if line and (error := read_error(line)) is not None]
 
 
 def read_view(queue: str, state: State, id: bytes, row: list[Any], alone_from: int) -> JobView:
@@ -148,7 +153,7 @@ def read_view(queue: str, state: State, id: bytes, row: list[Any], alone_from: i
     record = read_record(queue, id, raw) if raw else None
     if end:
         return _read_end(queue, state, id, record, end)
-    failures, crashes, doubtful, error = read_tries(tries)
+    failures, crashes, doubtful, errors = read_tries(tries)
     waits = None
     if state is State.READY:
         waits, worker = why_it_waits(doubtful, alone_from, as_text(worker) if worker else None), b""
@@ -168,7 +173,8 @@ def read_view(queue: str, state: State, id: bytes, row: list[Any], alone_from: i
         worker=as_text(worker) if worker else None,
         token=number_of(token),
         started_ms=number_of(claimed),
-        error=error,
+        error=errors[0] if errors else None,
+        earlier_errors=tuple(errors[1:]),
         shape=record.shape if record else PLAIN,
         progress=read_progress(progress),
         cancelling=message_of(cancelling) if cancelling else None,
@@ -199,6 +205,7 @@ def _read_end(queue: str, state: State, id: bytes, record: JobRecord | None, end
     if record is None:
         record = read_record(queue, id, head + b"\n")
     completed = state is State.COMPLETED
+    errors = [] if completed else _read_errors(body)
     return JobView(
         as_text(id),
         queue,
@@ -214,7 +221,8 @@ def _read_end(queue: str, state: State, id: bytes, record: JobRecord | None, end
         ended_ms=number_of(fields[1]),
         expires_ms=number_of(fields[2]),
         result=body if completed else None,
-        error=None if completed else read_error(body),
+        error=errors[0] if errors else None,
+        earlier_errors=tuple(errors[1:]),
         shape=record.shape,
         headers=record.headers,
     )

@@ -17,7 +17,9 @@ local function add(id, due, worker, claim)
     seen[id] = true
     local progress = claim ~= '' and call('HGET', key('progress'), id) or ''
     local asked = claim ~= '' and call('HGET', key('cancelling'), id) or ''
-    rows[#rows + 1] = { id, record, call('HGET', key('tries'), id) or '', due, worker, claim, '', progress, asked }
+    -- Of the errors only the newest: show has all.
+    local tries = string.match(call('HGET', key('tries'), id) or '', '^[^\n]*\n?[^\n]*')
+    rows[#rows + 1] = { id, record, tries, due, worker, claim, '', progress, asked }
   end
 end
 
@@ -137,6 +139,7 @@ elseif state == 'unroutable' then
 else
   read_set(state, key(state), true, function(id)
     local kept, ended = call('HGET', key('kept'), id) or '', call('HGET', key('ended'), id) or ''
+    if state ~= 'completed' then ended = string.match(ended, '^[^\n]*\n?[^\n]*\n?[^\n]*') end
     rows[#rows + 1] = { id, kept, '', '', '', '', ended, '', '' }
   end)
 end

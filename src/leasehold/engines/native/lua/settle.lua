@@ -48,9 +48,9 @@ local function complete(id, failures, crashes, token, claimed, ttl, head, body)
   end
 end
 
-local function retry(id, failures, crashes, doubtful, delay, body, shape)
-  call('HSET', key('tries'), id, blame.tries_text(failures + 1, crashes, doubtful) .. '\n' .. body)
-  note_size(#body)
+local function retry(id, failures, crashes, doubtful, delay, errors, shape)
+  call('HSET', key('tries'), id, blame.tries_text(failures + 1, crashes, doubtful) .. '\n' .. errors)
+  note_size(#errors)
   call('HINCRBY', key('meta'), 'retried', 1)
   if delay > 0 then
     local entry = due_entry(id, call('HGET', key('jobs'), id))
@@ -103,7 +103,8 @@ for n, id in ipairs(ids) do
       if shape ~= '' then shaped[id] = shape end
     elseif kind == 'r' then
       clear_notes({ id })
-      retry(id, failures, crashes, doubtful, tonumber(ms), body, shape)
+      local errors = with_earlier(dated(body, failures + crashes + 1, time), tries[n])
+      retry(id, failures, crashes, doubtful, tonumber(ms), errors, shape)
     elseif kind == 'l' or kind == 'k' then
       front[#front + 1] = { tonumber(token), id, claimed, worker, kind == 'k' and 'known', shape }
     elseif kind == 'u' then
@@ -112,7 +113,8 @@ for n, id in ipairs(ids) do
       call('SADD', key('unroutable'), tasks[n])
     else
       local failed = kind == 'f' and 1 or 0
-      end_badly(config, time, bad_ends[kind], id, failures + failed, crashes, token, worker, claimed, body)
+      local error = kind == 'x' and body or dated(body, failures + crashes + 1, time)
+      end_badly(config, time, bad_ends[kind], id, failures + failed, crashes, token, worker, claimed, error)
     end
   end
 end

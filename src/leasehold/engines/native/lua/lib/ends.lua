@@ -1,6 +1,6 @@
 -- lib ends: how a job ends. The end is written before the job is taken from where it was, so that an error between the two
 -- leaves it in both places rather than in none.
---@include forget laneends unique notes
+--@include forget laneends unique notes history
 
 -- Failures, crashes, and doubtful crashes, which another job beside it may have caused, from the text in `tries`.
 local function counted(text)
@@ -44,6 +44,7 @@ local function end_badly(config, time, state, id, failures, crashes, token, work
   local expires = blocks and @NEVER_MS@ or time + config.failed_ttl
   if record then call('HSET', key('kept'), id, record) end
   local line = end_line(state, time .. ' ' .. digits(expires), failures, crashes, token, worker, claimed)
+  if failures > 0 then body = with_earlier(body, call('HGET', key('tries'), id)) end
   call('HSET', key('ended'), id, line .. '\n\n' .. body)
   call('ZADD', key(state), expires, id)
   call('HDEL', key('jobs'), id)
