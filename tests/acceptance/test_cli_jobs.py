@@ -7,8 +7,9 @@ import pytest
 
 from leasehold import State
 from leasehold.cli.jobs import find_jobs
-from leasehold.cli.output.jobs import JOBS_SHOWN
+from leasehold.cli.output.jobs import JOBS_SHOWN, job_table
 from leasehold.core import limits
+from leasehold.core.job import ErrorInfo, JobView
 
 
 def rows(out):
@@ -159,3 +160,25 @@ def test_a_payload_and_headers_are_shown_when_asked_for_and_not_too_much(app, ru
     assert len(out) < 10_000
     assert not json.loads(run("job", "emails", "long", "--json")[0]).keys() & {"payload", "headers"}
     assert json.loads(run("job", "emails", "long", "--payload", "--json")[0])["payload"].endswith("yyyend")
+
+
+def test_a_job_is_found_without_its_queue(app, run):
+    app.queue("emails").enqueue(b"x", id="one")
+    app.queue("images").enqueue(b"x", id="two")
+    app.queue("emails").enqueue(b"x", id="both")
+    app.queue("images").enqueue(b"x", id="both")
+    assert "queue       images\n" in run("job", "two")[0]
+    assert json.loads(run("job", "one", "--json")[0])["queue"] == "emails"
+    assert "in any queue" in run("job", "three", expect=1)[1]
+    assert "'emails', 'images'. Name one before the job." in run("job", "both", expect=2)[1]
+
+
+@pytest.mark.parametrize("width", [60, 80, 200])
+def test_a_narrow_terminal_cuts_messages_and_states_it(width):
+    error = ErrorInfo("ConnectionError", "smtp.example.org does not answer, " + "whatever it was asked " * 3)
+    views = [JobView("AnCj0WBNtPUkrr", "default", State.FAILED, task="shop.send", failures=4, error=error)]
+    table = job_table(views, 0.0, "title", "empty").fitted(width)
+    (row,) = table.rows
+    assert row["message"].startswith("smtp.example.org ")
+    assert (row["message"].endswith("..."), "leasehold job JOB_ID" in table.below) == ((width < 200,) * 2)
+    assert width < 80 or table._drawn_width() <= width

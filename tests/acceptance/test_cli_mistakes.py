@@ -219,7 +219,7 @@ def test_to_look_makes_no_embedded_redis(command, tmp_path, path):
         ("jobs q --limit 0", ["--limit"]),
         ("jobs q --limit 1001", ["--limit", "1000"]),
         ("jobs a/b", ["queue must be", "'a/b'"]),
-        ("job q", ["JOB_ID"]),
+        ("job", ["Missing argument"]),
         ("retry q", ["JOB_ID and --all"]),
         ("retry q id --all", ["JOB_ID and --all"]),
         ("retry q --all", ["--all and --state"]),

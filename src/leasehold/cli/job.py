@@ -11,27 +11,30 @@ from leasehold.cli.completion import queue_names
 from leasehold.cli.errors import Exit, UserError
 from leasehold.cli.output import jobs
 from leasehold.cli.output.text import dump
-from leasehold.cli.reach import known_job, reaching, without
+from leasehold.cli.reach import known_job, queue_of, reaching, without
 from leasehold.cli.watch import watch
 from leasehold.core import limits
 from leasehold.core.engine import Feature
 
 
 @click.command()
-@click.argument("queue", shell_complete=queue_names)
-@click.argument("job_id")
+@click.argument("queue", shell_complete=queue_names, metavar="[QUEUE]")
+@click.argument("job_id", required=False, metavar="JOB_ID")
 @click.option("watched", "--watch", is_flag=True, help="Follow the job until it has ended.")
 @click.option("--payload", is_flag=True, help="Show the payload and the result, too.")
 @click.option("--headers", is_flag=True, help="Show the headers, too.")
 @reaching()
-def job(queue: str, job_id: str, watched: bool, payload: bool, headers: bool, app: Leasehold, as_json: bool) -> Exit:
+def job(
+    queue: str, job_id: str | None, watched: bool, payload: bool, headers: bool, app: Leasehold, as_json: bool
+) -> Exit:
     """Show one job: its progress, times, error.
 
     \b
-    leasehold job QUEUE JOB_ID             as it is now, in any state
-    leasehold job QUEUE JOB_ID --payload   with its payload and its result
-    leasehold job QUEUE JOB_ID --headers   with its headers
-    leasehold job QUEUE JOB_ID --watch     until it has ended
+    leasehold job JOB_ID             as it is now, in any state and any queue
+    leasehold job QUEUE JOB_ID       the same, if you know its queue
+    leasehold job JOB_ID --payload   with its payload and its result
+    leasehold job JOB_ID --headers   with its headers
+    leasehold job JOB_ID --watch     until it has ended
 
     Nothing is changed. Payloads, results and headers are shown only when asked for, and of long payloads and results
     the beginning; --json has them whole. A job that completed has no payload and no headers. In a pipe, --watch writes
@@ -40,6 +43,9 @@ def job(queue: str, job_id: str, watched: bool, payload: bool, headers: bool, ap
     Exit status: 0 done; 1 there is no such job, the job that was watched did not complete, or Redis could not be
     reached; 2 the command line or a setting is wrong.
     """
+    if job_id is None:
+        job_id = queue
+        queue = queue_of(app, job_id, {"queue": None, "id": job_id, "state": None} if as_json else None)
     parts = jobs.Parts(content=payload, headers=headers)
     if watched:
         if without(app, Feature.RESULTS):

@@ -15,11 +15,13 @@ from leasehold.cli.loader import load
 from leasehold.cli.output.text import dump
 from leasehold.core import limits
 from leasehold.core.engine import Feature
-from leasehold.core.errors import JobNotFound
+from leasehold.core.errors import JobNotFound, RedisError, Unreachable
 from leasehold.core.job import JobView
 from leasehold.protocols.registry import DEFAULT, choices, entry_of
 from leasehold.redis.url import Target
 
+QUEUES_LOOKED: Final = 1_000
+"""Queues in which a job without a queue is searched."""
 F = TypeVar("F", bound=Callable[..., Any])
 
 _SETTINGS: Final = ("url", "namespace", "protocol")
@@ -105,6 +107,29 @@ def known_job(app: Leasehold, queue: str, job_id: str, document: dict[str, Any] 
         note_unknown(app, queue)
         raise JobNotFound(f"There is no job {job_id!r} in queue {queue!r}, or its record has expired.")
     return view
+
+
+def queue_of(app: Leasehold, job_id: str, document: dict[str, Any] | None = None) -> str:
+    """Return the queue that has a record of this job. Raises `JobNotFound`, and `UserError` if several have one.
+
+    `document`: what is printed as JSON if there is no such job.
+    """
+    found: list[str] = []
+    for queue in sorted(app.inspect.queues())[:QUEUES_LOOKED]:
+        try:
+            if app.inspect.job(queue, job_id) is not None:
+                found.append(queue)
+        except Unreachable:
+            raise
+        except RedisError as error:  # as when another program has a key of this queue
+            note(f"Queue {queue!r} was left out: {error}")
+    if len(found) > 1:
+        raise UserError(f"Job {job_id!r} is in the queues {', '.join(map(repr, found))}. Name one before the job.")
+    if not found:
+        if document is not None:
+            click.echo(dump(document))
+        raise JobNotFound(f"There is no job {job_id!r} in any queue, or its record has expired.")
+    return found[0]
 
 
 def note_unknown(app: Leasehold, queue: str) -> None:

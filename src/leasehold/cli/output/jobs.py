@@ -85,8 +85,11 @@ def job_table(jobs: Sequence[JobView], now_ms: float, title: str, empty: str) ->
         for view in jobs
     )
     table = Table(title, rows, (*_COUNTS, "priority", "progress", "when"), empty)
-    spare = (tuple(name for name in table.only("0") if name in _COUNTS), ("message",), ("crashes",), ("failures",))
-    return replace(table, spare=spare).without_empty("lane", "priority", "progress", "cancelling", "error", "message")
+    spare = (tuple(name for name in table.only("0") if name in _COUNTS), ("crashes",), ("failures",), ("when",))
+    cut_note = "Messages are cut at ...: `leasehold job JOB_ID` shows all of one."
+    return replace(table, spare=spare, cut="message", cut_note=cut_note).without_empty(
+        "lane", "priority", "progress", "cancelling", "error", "message"
+    )
 
 
 def error_text(error: ErrorInfo) -> str:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 _FIRST: Final = 24
 _OTHERS: Final = 8
+CUT_LEAST: Final = 20
+"""Columns that a text has at least, however narrow the terminal is."""
 
 Row: TypeAlias = dict[str, str]
 """The text of each column, in order. All rows of a table have the same columns."""
@@ -28,7 +30,8 @@ class Table:
 
     `right`: the columns of numbers and times, which are aligned to the right. `lists`: the columns with words separated
     by commas; a terminal breaks lines at these only. `spare`: groups of columns that a narrow terminal leaves out, the
-    first group first. `below`: a line below the table, on a terminal.
+    first group first. `below`: a line below the table, on a terminal. `cut`: the column whose texts a terminal cuts to
+    the width that is left; `cut_note`: what it then writes below.
     """
 
     title: str
@@ -38,6 +41,8 @@ class Table:
     spare: tuple[tuple[str, ...], ...] = ()
     lists: Collection[str] = ()
     below: str = ""
+    cut: str = ""
+    cut_note: str = ""
 
     @property
     def head(self) -> tuple[str, ...]:
@@ -69,11 +74,29 @@ class Table:
         spaced = (row | {name: row[name].replace(",", ", ") for name in self.lists if name in row} for row in self.rows)
         table = replace(self, rows=tuple(spaced))
         for names in self.spare:
-            # Drawn, a column has a space on both sides and one behind it, and the table has one beside it.
-            if sum(max(len(name), table.width_of(name)) + 3 for name in table.head) + 1 <= width:
+            if table._drawn_width() <= width:
                 break
             table = table.without(*names)
-        return table
+        return table._cut_to(width) if self.cut in table.head else table
+
+    def _drawn_width(self) -> int:
+        """Return how wide it is drawn, with the column that is cut at its least."""
+        # Drawn, a column has a space on both sides and one behind it, and the table has one beside it.
+        columns = {name: self.width_of(name) for name in self.head}
+        if self.cut in columns:
+            columns[self.cut] = min(columns[self.cut], CUT_LEAST)
+        return sum(max(len(name), size) + 3 for name, size in columns.items()) + 1
+
+    def _cut_to(self, width: int) -> Table:
+        most = CUT_LEAST + max(0, width - self._drawn_width())
+        if self.width_of(self.cut) <= most:
+            return self
+        rows = tuple(row | {self.cut: _shortened(visible(row[self.cut]), most)} for row in self.rows)
+        return replace(self, rows=rows, below=self.below or self.cut_note)
+
+
+def _shortened(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
 def answer(as_json: bool, document: object, shown: str | Sequence[Table] | None) -> None:
