@@ -9,6 +9,9 @@ from pathlib import Path
 import pytest
 
 from leasehold import State
+from leasehold.core.job import ErrorInfo
+from leasehold.core.outcome import Failed
+from leasehold.redis.sync import SyncDriver
 
 JOBS = """
 from leasehold import Leasehold
@@ -161,9 +164,9 @@ def test_all_failed_ones(app, run):
     views = app.inspect.page("emails", "ready").jobs
     assert [view.id for view in views] == ids[:100]
     shown = json.loads(run("retry", "emails", "--all", "--state", "failed", "--limit", "6", "--yes", "--json")[0])
-    assert shown == {"queue": "emails", "state": "failed", "retried": 6, "left": 4}
+    assert shown == {"queue": "emails", "state": "failed", "found": 6, "retried": 6, "left": 4}
     shown = json.loads(run("retry", "emails", "--all", "--state", "failed", "--yes", "--json")[0])
-    assert shown == {"queue": "emails", "state": "failed", "retried": 4, "left": 0}
+    assert shown == {"queue": "emails", "state": "failed", "found": 4, "retried": 4, "left": 0}
     out, err = run("retry", "emails", "--all", "--state", "failed", "--yes", expect=1)
     assert (out, err) == ("", "Error: Queue 'emails' has no failed job; there is nothing to retry.\n")
 
@@ -218,3 +221,54 @@ def test_purge_asks_at_a_terminal(app, ask, answer, status, left):
     ended, asked, _ = ask(answer, "purge", "emails", "--state", "failed")
     assert "Remove 1 failed job of queue 'emails' for good?" in asked
     assert (ended, app.inspect.queue("emails").counts[State.FAILED]) == (status, left)
+
+
+@pytest.fixture
+def two_queues(app, redis_url):
+    """Failed jobs in two queues, with two types of errors."""
+    driver = SyncDriver(redis_url)
+    for queue, id, error in (
+        ("emails", "timeout", "requests.exceptions.ReadTimeout"),
+        ("images", "other", "requests.exceptions.ReadTimeout"),
+        ("images", "value", "ValueError"),
+    ):
+        app.queue(queue).enqueue(b"x", id=id)
+        (lease,) = driver.run(app.engine.lease("w", (queue,), 1)).leases
+        assert driver.run(app.engine.settle([(lease, Failed(ErrorInfo(error, "it broke")))])) == [True]
+    driver.close()
+
+
+def test_all_with_one_error_in_all_queues(app, run, two_queues):
+    words = ("retry", "--all", "--state", "failed", "--error", "ReadTimeout")
+    out, _ = run(*words, "--dry-run")
+    assert [line.split()[:2] for line in out.splitlines()] == [
+        ["job", "queue"],
+        ["timeout", "emails"],
+        ["other", "images"],
+    ]
+    assert app.inspect.queue("images").counts[State.FAILED] == 2
+    assert run(*words, "--yes")[0] == "All queues: 2 jobs retried.\n"
+    assert [view.id for view in app.inspect.page("images", "failed").jobs] == ["value"]
+    assert "nothing to retry" in run(*words, "--yes", expect=1)[1]
+
+
+def test_one_is_found_without_its_queue(app, run, two_queues):
+    assert "Job 'value' of queue 'images' waits for a worker" in run("retry", "value")[0]
+    assert "in any queue" in run("retry", "nobody", expect=1)[1]
+
+
+@pytest.mark.parametrize(
+    ("options", "ids"),
+    [
+        (["--error", "ValueError"], {"value"}),
+        (["--error", "requests.exceptions.ReadTimeout"], {"timeout", "other"}),
+        (["--newer-than", "1h"], {"timeout", "other", "value"}),
+        (["--older-than", "1h"], set()),
+        (["--task", "shop.send"], set()),
+    ],
+)
+def test_jobs_of_all_queues_that_are_selected(run, two_queues, options, ids):
+    shown = json.loads(run("jobs", "--state", "failed", "--json", *options)[0])
+    assert {one["id"] for one in shown["jobs"]} == ids
+    assert shown["queue"] is None
+    assert json.loads(run("jobs", "images", "--json", *options)[0])["totals"]["failed"] == len(ids - {"timeout"})

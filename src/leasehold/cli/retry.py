@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from dataclasses import dataclass
 from typing import Final
 
 import click
@@ -10,9 +12,11 @@ from leasehold.app.app import Leasehold
 from leasehold.cli.completion import queue_names
 from leasehold.cli.errors import NotDone, note
 from leasehold.cli.input import edited, given, sure
+from leasehold.cli.output.jobs import job_table
 from leasehold.cli.output.tables import answer
 from leasehold.cli.output.text import jobs_text
-from leasehold.cli.reach import known_job, note_unknown, reaching
+from leasehold.cli.reach import known_job, note_unknown, queue_of, reaching
+from leasehold.cli.selection import LOOK_MOST, Selection, queues_meant, selected, selecting
 from leasehold.core import limits
 from leasehold.core.engine import Feature
 from leasehold.core.errors import InvalidArgument
@@ -33,7 +37,7 @@ _OTHERS: Final = {
 
 
 @click.command()
-@click.argument("queue", shell_complete=queue_names)
+@click.argument("queue", required=False, shell_complete=queue_names)
 @click.argument("job_id", required=False)
 @click.option("--payload", metavar="TEXT", help="The job's new payload. `-`: read it from stdin.")
 @click.option("edit", "--edit", is_flag=True, help="Edit the payload in $VISUAL or $EDITOR.")
@@ -43,16 +47,20 @@ _OTHERS: Final = {
     "--limit", type=click.IntRange(1, MANY_MAX), default=MANY_MAX, metavar="N", show_default=True,
     help="With --all: at most N jobs; of ended jobs those that ended first.",
 )  # fmt: skip
+@selecting
+@click.option("--dry-run", is_flag=True, help="With --all: only show the jobs.")
 @click.option("--yes", is_flag=True, help="With --all: do not ask for confirmation.")
 @reaching()
 def retry(
-    queue: str,
+    queue: str | None,
     job_id: str | None,
     payload: str | None,
     edit: bool,
     everything: bool,
     state: str | None,
     limit: int,
+    selection: Selection,
+    dry_run: bool,
     yes: bool,
     app: Leasehold,
     as_json: bool,
@@ -60,10 +68,14 @@ def retry(
     """Retry a job now, with its attempt counters reset; optionally with another payload.
 
     \b
-    leasehold retry QUEUE JOB_ID
+    leasehold retry JOB_ID
     leasehold retry QUEUE JOB_ID --edit --app shop:app
     leasehold retry QUEUE JOB_ID --payload '[["dog.png"], {"size": 64}]'
     leasehold retry QUEUE --all --state failed
+    leasehold retry --all --state failed --error ConnectionError --dry-run
+
+    Without QUEUE it is searched for, and --all means all queues. A selection (--task, --error, --older-than,
+    --newer-than) looks through the 10,000 newest jobs of each queue.
 
     For jobs that are failed, broken, cancelled, scheduled or unroutable. The payload of a task's job is JSON,
     [[positional...], {named...}], as `leasehold job --payload` shows it; with --app the task's signature and type
@@ -72,8 +84,12 @@ def retry(
     Exit status: 0 done; 1 there was nothing to retry, some jobs could not be retried, or Redis could not be reached; 2
     the command line, the payload or a setting is wrong.
     """
+    if job_id is None and not everything:
+        queue, job_id = None, queue
     if everything == (job_id is not None):
-        raise click.UsageError("Expected one of JOB_ID and --all after the queue.")
+        raise click.UsageError("Expected one of JOB_ID and --all.")
+    if not everything and (selection or dry_run):
+        raise click.UsageError("--task, --error, --older-than, --newer-than and --dry-run go with --all.")
     if everything != (state is not None):
         raise click.UsageError("--all and --state go together, as in `leasehold retry QUEUE --all --state failed`.")
     if payload is not None and edit:
@@ -81,8 +97,11 @@ def retry(
     if everything and (payload is not None or edit):
         raise click.UsageError("A new payload goes with JOB_ID, not with --all.")
     if state is not None:
-        _retry_all(app, queue, State(state), limit, yes, as_json)
+        _retry_all(app, queue, _found(app, queue, State(state), limit, selection), dry_run, yes, as_json)
     elif job_id is not None:
+        if queue is None:
+            nothing = {"queue": None, "job": job_id, "retried": False, "payload_changed": False}
+            queue = queue_of(app, job_id, nothing if as_json else None)
         _retry_one(app, queue, job_id, payload, edit, as_json)
 
 
@@ -126,38 +145,80 @@ def _check_state(view: JobView) -> None:
         raise NotDone(f"Job {view.id!r} of queue {view.queue!r} {_OTHERS[view.state]}. Nothing was changed.")
 
 
-def _retry_all(app: Leasehold, queue: str, state: State, limit: int, yes: bool, as_json: bool) -> None:
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """Jobs to retry, in their order. `total`: how many there are with those beyond `--limit`. `is_whole`: no jobs were
+    left out of the search."""
+
+    state: State
+    jobs: tuple[JobView, ...]
+    total: int
+    what: str
+    is_whole: bool = True
+
+
+def _retry_all(app: Leasehold, queue: str | None, found: _Found, dry_run: bool, yes: bool, as_json: bool) -> None:
     # Listed before the first retry, so that a job that fails again at once is not retried twice.
-    ids, total = _ids(app, queue, state, limit)
-    question = f"Retry {len(ids):,} of the {total:,} {state} jobs of queue {queue!r}?"
-    why = f"--all retries every {state} job of the queue, {total:,} at present"
-    sure(question if ids else "", yes=yes, why=why, undone="Nothing was retried.")
-    done = sum(app.control.retry(queue, job_id) for job_id in ids)
-    document = {"queue": queue, "state": state.value, "retried": done, "left": total - done}
-    answer(as_json, document, f"Queue {queue!r}: {jobs_text(done)} retried." if ids else None)
-    if not ids:
-        note_unknown(app, queue)
-        raise NotDone(f"Queue {queue!r} has no {state.value} job; there is nothing to retry.")
-    if len(ids) < total:
-        note(f"There were {total:,}. Run it again for the others.")
-    if done < len(ids):
+    count, where = len(found.jobs), "all queues" if queue is None else f"queue {queue!r}"
+    if not dry_run:
+        question = f"Retry {count:,} of the {found.total:,} {found.what} of {where}?"
+        why = f"--all retries every {found.what.removesuffix('s')} of {where}, {found.total:,} at present"
+        sure(question if count else "", yes=yes, why=why, undone="Nothing was retried.")
+    done = 0 if dry_run else sum(app.control.retry(view.queue, view.id) for view in found.jobs)
+    document = {"queue": queue, "state": found.state.value, "found": count, "retried": done, "left": found.total - done}
+    start = "All queues" if queue is None else f"Queue {queue!r}"
+    text = f"{start}: {jobs_text(done)} retried."
+    title = f"{where}: {jobs_text(count)} would be retried"
+    table = job_table(found.jobs, time.time() * limits.SECOND, title, "", queues=queue is None)
+    answer(as_json, document, ([table] if dry_run else text) if count else None)
+    if not found.is_whole:
+        note(f"Only the {LOOK_MOST:,} newest jobs of each queue were looked through.")
+    if not count:
+        if queue is not None:
+            note_unknown(app, queue)
+        none = "No queue has a" if queue is None else f"{start} has no"
+        raise NotDone(f"{none} {found.what.removesuffix('s')}; there is nothing to retry.")
+    if count < found.total:
+        note(f"There were {found.total:,}. Run it again for the others.")
+    if not dry_run and done < count:
         raise NotDone(
-            f"{jobs_text(len(ids) - done)} of queue {queue!r} could not be retried: no longer {state.value}, or "
-            "another job has the unique key, or the id, now."
+            f"{jobs_text(count - done)} of {where} could not be retried: no longer {found.state.value}, or another job "
+            "has the unique key, or the id, now."
         )
 
 
-def _ids(app: Leasehold, queue: str, state: State, limit: int) -> tuple[list[str], int]:
+def _found(app: Leasehold, queue: str | None, state: State, limit: int, selection: Selection) -> _Found:
+    """Find the jobs to retry: of ended ones those that ended first."""
+    jobs: list[JobView] = []
+    total, is_whole = 0, True
+    for name in queues_meant(app, queue):
+        if selection:
+            views, has_all = selected(app, name, state, selection)
+            views = views[::-1] if state.ended else views
+            count, is_whole = len(views), is_whole and has_all
+        else:
+            views, count = _first(app, name, state, limit - len(jobs))
+        jobs += views
+        total += count
+    what = f"selected {state.value} jobs" if selection else f"{state.value} jobs"
+    return _Found(state, tuple(jobs[:limit]), total, what, is_whole)
+
+
+def _total(app: Leasehold, queue: str, state: State) -> int:
+    return app.inspect.page(queue, state, 0, 1).total
+
+
+def _first(app: Leasehold, queue: str, state: State, limit: int) -> tuple[list[JobView], int]:
     """Return the jobs to retry in their run order; ended jobs are listed newest first, so these are reversed."""
-    total = app.inspect.page(queue, state, 0, 1).total
-    count = min(total, limit)
+    total = _total(app, queue, state)
+    count = max(0, min(total, limit))
     start = total - count if state.ended else 0
-    ids: list[str] = []
+    jobs: list[JobView] = []
     after: str | None = None
-    while len(ids) < count:
-        page = app.inspect.page(queue, state, start, min(limits.PAGE_MAX, count - len(ids)), after=after)
-        ids += (view.id for view in page.jobs)
+    while len(jobs) < count:
+        page = app.inspect.page(queue, state, start, min(limits.PAGE_MAX, count - len(jobs)), after=after)
+        jobs += page.jobs
         start, after = 0, page.next
         if after is None:
             break
-    return (ids[::-1] if state.ended else ids), total
+    return (jobs[::-1] if state.ended else jobs), total

@@ -66,11 +66,13 @@ def describe(view: JobView, now_ms: float, parts: Parts = _NONE) -> str:
     return text
 
 
-def job_table(jobs: Sequence[JobView], now_ms: float, title: str, empty: str) -> Table:
-    """Show jobs. `when`: the end of jobs that have ended, the start of active ones, else their due or enqueue time."""
+def job_table(jobs: Sequence[JobView], now_ms: float, title: str, empty: str, *, queues: bool = False) -> Table:
+    """Show jobs, with `queues` those of several. `when`: the end of jobs that have ended, the start of active ones,
+    else their due or enqueue time."""
     rows = tuple(
         {
             "job": view.id,
+            **({"queue": view.queue} if queues else {}),
             "state": view.state.value,
             "task": view.task or "-",
             "lane": view.shape.lane or "",
