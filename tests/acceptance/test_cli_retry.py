@@ -272,3 +272,17 @@ def test_jobs_of_all_queues_that_are_selected(run, two_queues, options, ids):
     assert {one["id"] for one in shown["jobs"]} == ids
     assert shown["queue"] is None
     assert json.loads(run("jobs", "images", "--json", *options)[0])["totals"]["failed"] == len(ids - {"timeout"})
+
+
+def test_a_purge_of_what_is_selected(app, run, two_queues):
+    out, _ = run("purge", "images", "--state", "failed", "--error", "ValueError", "--older-than", "0s", "--yes")
+    assert out == "Queue 'images': 1 job removed from failed.\n"
+    assert [view.id for view in app.inspect.page("images", "failed").jobs] == ["other"]
+
+
+@pytest.mark.parametrize("name", ["cancel", "discard"])
+def test_other_commands_find_a_job_without_its_queue(app, run, name):
+    app.queue("emails").enqueue(b"x", id="one")
+    run(name, "one")
+    assert app.inspect.queue("emails").counts[State.READY] == 0
+    assert "in any queue" in run(name, "nobody", expect=1)[1]

@@ -13,7 +13,7 @@ from leasehold.cli.errors import NotDone, note
 from leasehold.cli.input import sure
 from leasehold.cli.output.tables import answer
 from leasehold.cli.output.text import jobs_text
-from leasehold.cli.reach import known_job, note_unknown, reaching, without
+from leasehold.cli.reach import known_job, note_unknown, queue_of, reaching, without
 from leasehold.core.engine import Feature
 from leasehold.core.job import State
 from leasehold.core.shape import CancelAnswer, CancelCount
@@ -22,7 +22,7 @@ _WAITING: Final = (State.READY, State.SCHEDULED, State.UNROUTABLE)
 
 
 @click.command()
-@click.argument("queue", shell_complete=queue_names)
+@click.argument("queue", shell_complete=queue_names, metavar="[QUEUE]")
 @click.argument("job_id", required=False)
 @click.option("--lane", metavar="NAME", help="Cancel all jobs of this lane that have not ended.")
 @click.option("everything", "--all", is_flag=True, help="Cancel all jobs of the queue that have not ended.")
@@ -42,6 +42,7 @@ def cancel(
     """Cancel a job, the jobs of a lane, or all jobs of a queue.
 
     \b
+    leasehold cancel JOB_ID
     leasehold cancel QUEUE JOB_ID
     leasehold cancel QUEUE --lane NAME
     leasehold cancel QUEUE --all
@@ -53,6 +54,9 @@ def cancel(
     Exit status: 0 jobs were cancelled or asked to end; 1 there was nothing to cancel, or Redis could not be reached; 2
     the command line or a setting is wrong.
     """
+    if job_id is None and lane is None and not everything:
+        job_id = queue
+        queue = queue_of(app, job_id, {"queue": None, "job": job_id, "answer": "nothing"} if as_json else None)
     if sum([job_id is not None, lane is not None, everything]) != 1:
         raise click.UsageError("Expected one of JOB_ID, --lane NAME and --all after the queue.")
     if job_id is not None:

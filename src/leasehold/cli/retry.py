@@ -16,7 +16,7 @@ from leasehold.cli.output.jobs import job_table
 from leasehold.cli.output.tables import answer
 from leasehold.cli.output.text import jobs_text
 from leasehold.cli.reach import known_job, note_unknown, queue_of, reaching
-from leasehold.cli.selection import LOOK_MOST, Selection, queues_meant, selected, selecting
+from leasehold.cli.selection import LOOK_NOTE, Selection, queues_meant, selected, selecting
 from leasehold.core import limits
 from leasehold.core.engine import Feature
 from leasehold.core.errors import InvalidArgument
@@ -75,7 +75,7 @@ def retry(
     leasehold retry --all --state failed --error ConnectionError --dry-run
 
     Without QUEUE it is searched for, and --all means all queues. A selection (--task, --error, --older-than,
-    --newer-than) looks through the 10,000 newest jobs of each queue.
+    --newer-than) looks through 10,000 jobs of each queue.
 
     For jobs that are failed, broken, cancelled, scheduled or unroutable. The payload of a task's job is JSON,
     [[positional...], {named...}], as `leasehold job --payload` shows it; with --app the task's signature and type
@@ -170,9 +170,9 @@ def _retry_all(app: Leasehold, queue: str | None, found: _Found, dry_run: bool, 
     text = f"{start}: {jobs_text(done)} retried."
     title = f"{where}: {jobs_text(count)} would be retried"
     table = job_table(found.jobs, time.time() * limits.SECOND, title, "", queues=queue is None)
-    answer(as_json, document, ([table] if dry_run else text) if count else None)
+    answer(as_json, document, ([table.without("state")] if dry_run else text) if count else None)
     if not found.is_whole:
-        note(f"Only the {LOOK_MOST:,} newest jobs of each queue were looked through.")
+        note(LOOK_NOTE)
     if not count:
         if queue is not None:
             note_unknown(app, queue)

@@ -16,7 +16,10 @@ from leasehold.core import limits
 from leasehold.core.job import JobView, State
 
 LOOK_MOST: Final = 10_000
-"""Jobs of one state of one queue that a search reads, the newest of ended ones."""
+"""Jobs of one state of one queue that a search reads: of ended ones the newest, or with --older-than the oldest."""
+LOOK_NOTE: Final = (
+    f"Only {LOOK_MOST:,} jobs of a queue were looked through: the newest, or the oldest with --older-than."
+)
 _UNITS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 _AGE: Final = re.compile(r"(\d{1,6})([smhd])")
 
@@ -101,11 +104,14 @@ def selected(app: Leasehold, queue: str, state: State, selection: Selection) -> 
     """Return the selected jobs in one state, in the order of its pages, and whether all jobs were looked through."""
     now_ms = time.time() * limits.SECOND
     found: list[JobView] = []
-    looked, after = 0, None
+    start = 0
+    if selection.older_than is not None and state.ended:
+        start = min(max(0, app.inspect.page(queue, state, 0, 1).total - LOOK_MOST), limits.PAGE_OFFSET_MAX)
+    is_whole, looked, after = start == 0, 0, None
     while looked < LOOK_MOST:
-        page = app.inspect.page(queue, state, after=after)
+        page = app.inspect.page(queue, state, start, after=after)
         found += (view for view in page.jobs if selection.has(view, now_ms))
-        looked, after = looked + len(page.jobs), page.next
+        start, looked, after = 0, looked + len(page.jobs), page.next
         if after is None:
-            return found, True
+            return found, is_whole
     return found, False
