@@ -16,7 +16,7 @@ app = Leasehold(protocol=Hworker(name="printer", timeout=1))
 
 @app.handler("default")
 def page(job):
-    print(f"printing {job.payload.decode()}\n", end="", flush=True)
+    print(f"printing {job.payload.decode()}\\n", end="", flush=True)
     if job.payload == b'"jam"':
         raise Fail("the paper jammed")
 
