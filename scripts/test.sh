@@ -1,6 +1,7 @@
 #!/bin/sh
 # Run the tests: sh scripts/test.sh BIN [pytest arguments]. Without arguments all of them, in three processes per core: some
-# keep a core busy, but most wait, for leases to lapse and for workers to start.
+# keep a core busy, but most wait, for leases to lapse and for workers to start. Tests that fail then run once more, one at a
+# time. A defect fails again. A test that passes alone could not stand the load: its name is printed, and it needs a mend.
 set -eu
 bin=$1
 shift
@@ -8,6 +9,13 @@ if [ $# -gt 0 ]; then
     exec "$bin/python" -m pytest "$@"
 fi
 cores=$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
+cache=$(mktemp -d)
+trap 'rm -rf "$cache"' EXIT
+status=0
 # Hypothesis's plugin would read all modules in each process, to find numbers for tests that one of them runs.
-exec "$bin/python" -m pytest -q -p no:cacheprovider -p no:hypothesispytest \
-    --numprocesses "${LEASEHOLD_TEST_PROCESSES:-$((3 * cores))}" --dist worksteal --durations 25
+"$bin/python" -m pytest -q -p no:hypothesispytest -o "cache_dir=$cache" \
+    --numprocesses "${LEASEHOLD_TEST_PROCESSES:-$((3 * cores))}" --dist worksteal --durations 25 || status=$?
+[ "$status" -eq 1 ] || exit "$status"
+printf '\nOnce more, one at a time:\n'
+"$bin/python" -m pytest -v -p no:hypothesispytest -o "cache_dir=$cache" --last-failed --last-failed-no-failures none --maxfail 1
+printf '\nThese passed alone, but not beside the others: they are flaky.\n'

@@ -23,7 +23,7 @@ from tests.support.forkserver import Child, Forkserver
 from tests.support.processes import children, workers
 
 SOURCE = Path(__file__).parents[2] / "src"
-LIMIT_S = 60.0
+LIMIT_S = 150.0
 _PROGRAMS = {"dev", "demo"}
 
 

@@ -129,8 +129,8 @@ def test_a_payload_above_the_limit_runs_once_the_limit_is_raised(app, server, le
 def test_a_spoilt_queue_leaves_the_others_alone_and_comes_back(app, store, server, leasehold, redis_url):
     server.command("SET", "{leasehold:spoilt}:ready", "x")
     run = leasehold("worker", "jobs:app", "-q", "spoilt", "-q", "q", url=redis_url).wait_for("{leasehold:spoilt}")
-    assert [store.enqueue(n).result(timeout=20) for n in range(3)] == [[0, 1], [1, 1], [2, 1]]
+    assert [store.enqueue(n).result(timeout=120) for n in range(3)] == [[0, 1], [1, 1], [2, 1]]
     assert server.command("GET", "{leasehold:spoilt}:ready") == b"x"
     server.command("DEL", "{leasehold:spoilt}:ready")
-    assert app.queue("spoilt").enqueue(b"four").result(timeout=20) == 4
+    assert app.queue("spoilt").enqueue(b"four").result(timeout=120) == 4
     run.signal(signal.SIGTERM).end()

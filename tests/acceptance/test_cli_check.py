@@ -160,11 +160,11 @@ def test_a_user_with_just_the_rights_that_are_granted(run, make_server, leasehol
     worker = leasehold("worker", "jobs:app", "--processes", "2", url=url).wait_for("worker_started")
     with Leasehold(url, durable=0) as app:
         wait = app.queue("default").enqueue(b"wait", lane="l")
-        assert app.queue("default").enqueue(b"x", unique="k", priority=5).result(timeout=30) == 1
+        assert app.queue("default").enqueue(b"x", unique="k", priority=5).result(timeout=120) == 1
         worker.wait_for("waiting", "out")
         assert app.control.cancel("default", wait.id)
         with pytest.raises(JobFailed):
-            wait.result(timeout=30)
+            wait.result(timeout=120)
         assert app.inspect.workers()
     for command in (["info"], ["info", "default"], ["jobs", "default"], ["job", "default", wait.id]):
         leasehold(*command, url=url).end()

@@ -59,5 +59,5 @@ def test_the_script_is_one_that_the_shell_reads(command, shell):
     assert "_LEASEHOLD_COMPLETE" in script
     program = shutil.which(shell)
     if program is not None:
-        check = subprocess.run([program, "-n"], input=script, text=True, capture_output=True, timeout=20)
+        check = subprocess.run([program, "-n"], input=script, text=True, capture_output=True, timeout=120)
         assert (check.returncode, check.stderr) == (0, "")

@@ -42,7 +42,7 @@ def version(redis_url):
         @app.task(name="jobs.version")
         def version() -> int: ...
 
-        yield lambda: version.enqueue().result(timeout=30)
+        yield lambda: version.enqueue().result(timeout=120)
 
 
 def test_reload_follows_the_code_and_waits_where_it_is_broken(leasehold, version, redis_url, tmp_path):
@@ -84,7 +84,7 @@ def test_dev_brings_a_redis_of_its_own_that_survives_reloads(leasehold, tmp_path
     run = leasehold("dev", "jobs:app").wait_for("LEASEHOLD_URL=embedded:.leasehold/redis")
     ready(run, 1)
     assert (tmp_path / ".leasehold" / ".gitignore").read_text().endswith("*\n")
-    program = "from jobs import version; print(version.enqueue().result(timeout=30))"
+    program = "from jobs import version; print(version.enqueue().result(timeout=120))"
     environment = {**os.environ, "PYTHONPATH": str(SOURCE), "LEASEHOLD_URL": "embedded:.leasehold/redis"}
 
     def enqueue() -> str:

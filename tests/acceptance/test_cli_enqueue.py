@@ -45,7 +45,7 @@ def pipe(app, tmp_path, redis_url):
 
     def pipe(data, *args):
         command = [sys.executable, "-m", "leasehold", "enqueue", *args, "--url", redis_url]
-        ended = subprocess.run(command, input=data, capture_output=True, cwd=tmp_path, timeout=20)
+        ended = subprocess.run(command, input=data, capture_output=True, cwd=tmp_path, timeout=120)
         return ended.returncode, ended.stderr.decode()
 
     return pipe
@@ -129,7 +129,7 @@ def test_from_stdin(app, pipe):
 
 def test_a_terminal_is_no_stdin(app, terminal, redis_url):
     command = [sys.executable, "-m", "leasehold", "enqueue", "--queue", "emails", "--payload", "-", "--url", redis_url]
-    ended = subprocess.run(command, stdin=terminal.inside, capture_output=True, timeout=20)
+    ended = subprocess.run(command, stdin=terminal.inside, capture_output=True, timeout=120)
     assert ended.returncode == 2
     assert b"that is the terminal" in ended.stderr
 

@@ -98,7 +98,7 @@ def test_a_queue_that_redis_refuses_hides_no_other(leasehold, app, redis_url, se
 def test_output_that_nobody_can_read(app, redis_url, output, status, says):
     command = f"{sys.executable} -m leasehold info --namespace shop {output}"
     environment = {**os.environ, "LEASEHOLD_URL": redis_url}
-    done = subprocess.run(command, shell=True, env=environment, stderr=subprocess.PIPE, text=True, timeout=60)
+    done = subprocess.run(command, shell=True, env=environment, stderr=subprocess.PIPE, text=True, timeout=120)
     assert (done.returncode, done.stderr[: len(says)]) == (status, says)
     assert "Traceback" not in done.stderr
 

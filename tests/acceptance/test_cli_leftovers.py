@@ -97,7 +97,7 @@ def end_child(folder: Path) -> None:
 def test_the_process_of_a_stopped_worker_ends(leasehold, redis_url, tmp_path, leave, what, stop):
     job = leave(what)
     run = leasehold("worker", "jobs:app", *(["--burst"] if stop == "burst" else []), url=redis_url)
-    job.result(timeout=30)
+    job.result(timeout=120)
     if stop == "signal":
         run.signal(signal.SIGTERM)
     run.process.wait(60)

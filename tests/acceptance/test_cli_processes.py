@@ -48,7 +48,7 @@ def test_processes_are_workers_like_any_other_and_end_with_their_supervisor(leas
     shown = json.loads(leasehold("info", "--json", url=redis_url).end().out)["workers"]
     assert {worker["pid"] for worker in shown} == set(pids(run))
     assert {worker["concurrency"] for worker in shown} == {3}
-    assert app.tasks["jobs.where"].enqueue().result(timeout=20) in pids(run)
+    assert app.tasks["jobs.where"].enqueue().result(timeout=120) in pids(run)
     run.signal(signal.SIGTERM).end()
     assert all(gone(pid) for pid in pids(run))
     assert set(written(tmp_path / "imported")) == set(pids(run))  # and not the supervisor
@@ -63,7 +63,7 @@ def test_a_killed_process_is_replaced_and_its_job_runs_again(leasehold, app, red
     run.wait_for(f"worker_process_ended slot=0 child={victim} how=SIGKILL")
     run.wait_for("worker_died")
     ready(run, 2)
-    assert job.result(timeout=20) == pids(run)[1]
+    assert job.result(timeout=120) == pids(run)[1]
     assert (view(app, job).crashes, view(app, job).failures) == (1, 0)
     run.signal(signal.SIGTERM).end()
 
@@ -86,7 +86,7 @@ def test_poison_ends_in_broken_and_the_others_go_on(leasehold, app, redis_url, t
     good = [app.tasks["jobs.where"].enqueue() for _ in range(20)]
     until(lambda: view(app, poison).state is State.BROKEN)
     for job in good:
-        job.result(timeout=20)
+        job.result(timeout=120)
         assert view(app, job).failures == 0
     assert run.process.poll() is None
     run.signal(signal.SIGTERM).end()
@@ -167,7 +167,7 @@ def test_processes_end_in_order_when_their_supervisor_dies(leasehold, app, redis
     until(lambda: written(tmp_path / "sleeping"))
     children = pids(run)
     run.signal(signal.SIGKILL)
-    assert job.result(timeout=20) in children
+    assert job.result(timeout=120) in children
     until(lambda: all(gone(pid) for pid in children))
     assert view(app, job).crashes == 0
     assert "parent_lost" in run.err
@@ -180,9 +180,9 @@ def test_sighup_replaces_one_after_the_other_and_loses_nothing(leasehold, app, r
     until(lambda: written(tmp_path / "sleeping"))
     run.signal(signal.SIGHUP)
     ready(run, 4)
-    assert running.result(timeout=20) in old
+    assert running.result(timeout=120) in old
     until(lambda: all(gone(pid) for pid in old))
-    assert app.tasks["jobs.where"].enqueue().result(timeout=20) in set(pids(run)) - old
+    assert app.tasks["jobs.where"].enqueue().result(timeout=120) in set(pids(run)) - old
     assert view(app, running).crashes == 0
     run.signal(signal.SIGTERM).end()
 
@@ -191,7 +191,7 @@ def test_a_rolling_restart_stops_at_a_process_that_does_not_start(leasehold, app
     run = ready(leasehold("worker", "jobs:app", "--processes", "2", url=redis_url), 2)
     (tmp_path / "jobs.py").write_text("raise RuntimeError('a bad deploy')")
     run.signal(signal.SIGHUP).wait_for("restart_failed")
-    assert app.tasks["jobs.where"].enqueue().result(timeout=20) in pids(run)
+    assert app.tasks["jobs.where"].enqueue().result(timeout=120) in pids(run)
     run.signal(signal.SIGTERM).end()
 
 

@@ -80,9 +80,9 @@ def test_those_that_only_raise_or_meddle_leave_the_process_alone(leasehold, app,
     for how, job in villains.items():
         until(partial(has_ended, app, job))
         assert (how, view(app, job).state, view(app, job).crashes) == (how, ENDS[how], 0)
-    assert neighbour.result(timeout=20) == worker
+    assert neighbour.result(timeout=120) == worker
     assert view(app, neighbour).crashes == 0
-    assert app.tasks["jobs.sleep"].enqueue(0.0).result(timeout=20) == worker
+    assert app.tasks["jobs.sleep"].enqueue(0.0).result(timeout=120) == worker
     run.signal(signal.SIGTERM).end()
 
 
@@ -94,7 +94,7 @@ def test_those_that_take_the_process_with_them_are_counted_and_end_in_broken(lea
     until(lambda: view(app, poison).crashes >= 1)
     neighbours = [app.tasks["jobs.sleep"].enqueue(0.5) for _ in range(10)]
     for job in neighbours:
-        assert job.result(timeout=40) in pids(run)
+        assert job.result(timeout=120) in pids(run)
         assert view(app, job).failures == 0
     until(lambda: view(app, poison).state is State.BROKEN)
     assert run.process.poll() is None

@@ -48,11 +48,11 @@ def test_after_so_many_jobs_the_next_process_goes_on(leasehold, app, redis_url):
 def test_a_process_that_has_grown_is_replaced(leasehold, app, redis_url):
     run = ready(leasehold("worker", "jobs:app", "--log-level=debug", "--max-memory", "300", url=redis_url), 1)
     job = app.tasks["jobs.leak"].enqueue(400)
-    assert job.result(timeout=20) == pids(run)[0]
+    assert job.result(timeout=120) == pids(run)[0]
     # What it holds is looked at while something runs.
     app.tasks["jobs.sleep"].enqueue(1.5)
     ready(run, 2)
-    assert app.tasks["jobs.where"].enqueue().result(timeout=20) == pids(run)[1]
+    assert app.tasks["jobs.where"].enqueue().result(timeout=120) == pids(run)[1]
     run.signal(signal.SIGTERM).end()
 
 
@@ -64,10 +64,10 @@ def test_the_next_process_works_while_the_last_job_of_the_old_goes_on(leasehold,
     ready(run, 1)
     long = app.tasks["jobs.sleep"].enqueue(6.0)
     until(lambda: written(tmp_path / "sleeping"))
-    app.tasks["jobs.where"].enqueue().result(timeout=20)
+    app.tasks["jobs.where"].enqueue().result(timeout=120)
     ready(run, 2)
-    assert app.tasks["jobs.where"].enqueue().result(timeout=20) == pids(run)[1]
-    assert long.result(timeout=20) == pids(run)[0]
+    assert app.tasks["jobs.where"].enqueue().result(timeout=120) == pids(run)[1]
+    assert long.result(timeout=120) == pids(run)[0]
     assert (view(app, long).failures, view(app, long).crashes) == (0, 0)
     run.wait_for(f"worker_process_ended slot=0 child={pids(run)[0]} how='status 4'")
     run.signal(signal.SIGTERM).end()

@@ -37,7 +37,7 @@ def test_a_worker_waits_for_a_redis_that_starts_later_and_says_why(leasehold, pr
     run = leasehold("worker", "jobs:app", *more, url=private_server.url)
     run.wait_for("redis_lost").wait_for("redis_lost what=start").wait_for("there was no connection")
     private_server.start()
-    assert add.enqueue(1, 2).result(timeout=60) == 3
+    assert add.enqueue(1, 2).result(timeout=120) == 3
     run.signal(signal.SIGTERM).end()
     assert run.err.count("redis_lost what=start") == 1
 
@@ -50,7 +50,7 @@ def test_a_worker_waits_for_a_redis_that_is_silent(leasehold, private_server, ad
         assert "did not respond" in run.err
     finally:
         private_server.resume()
-    assert job.result(timeout=60) == 3
+    assert job.result(timeout=120) == 3
     run.signal(signal.SIGTERM).end()
 
 

@@ -109,10 +109,10 @@ def test_queues_with_weights_are_served(leasehold, app, redis_url):
 def test_a_paused_queue_waits_and_the_others_go_on(command, app, worker, redis_url):
     command("pause", "critical", url=redis_url).end()
     waits = app.tasks["jobs.add"].enqueue(1, 2)
-    assert app.tasks["jobs.odd"].enqueue().result(timeout=20) == "odd"
+    assert app.tasks["jobs.odd"].enqueue().result(timeout=120) == "odd"
     assert waits.state() is State.READY
     command("resume", "critical", url=redis_url).end()
-    assert waits.result(timeout=20) == 3
+    assert waits.result(timeout=120) == 3
 
 
 def test_a_quiet_worker_starts_nothing_new(command, app, worker, redis_url):
@@ -123,7 +123,7 @@ def test_a_quiet_worker_starts_nothing_new(command, app, worker, redis_url):
     assert out == f"Worker '{name}' starts no more jobs. To undo: leasehold quiet {name} --undo\n"
     until(lambda: app.inspect.workers()[0].quiet)
     waits = app.tasks["jobs.add"].enqueue(1, 2)
-    running.result(timeout=20)
+    running.result(timeout=120)
     assert waits.state() is State.READY
 
     def shown() -> list[str]:
@@ -133,7 +133,7 @@ def test_a_quiet_worker_starts_nothing_new(command, app, worker, redis_url):
     until(lambda: shown() == ["state", "quiet"])  # a worker that gets no time of the machine is missing
     out = command("quiet", name, "--undo", "--json", url=redis_url).end().out
     assert json.loads(out) == {"worker": name, "quiet": False}
-    assert waits.result(timeout=20) == 3
+    assert waits.result(timeout=120) == 3
 
 
 def test_a_quiet_worker_keeps_its_persistent_jobs(leasehold, app, redis_url, tmp_path):
@@ -151,7 +151,7 @@ def test_a_quiet_worker_keeps_its_persistent_jobs(leasehold, app, redis_url, tmp
     second = leasehold(*command, url=redis_url).wait_for("worker_started")
     # What is new goes to the other worker, and the first one goes on with its bot.
     before = job.refresh()
-    assert add.enqueue(1, 2).result(timeout=20) == 3
+    assert add.enqueue(1, 2).result(timeout=120) == 3
     until(lambda: job.refresh().progress.current > before.progress.current)
     assert (job.refresh().worker, job.refresh().token, "stopped" in first.out) == (name, before.token, False)
     # Only its end moves the bot.

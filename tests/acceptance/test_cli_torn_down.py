@@ -41,6 +41,6 @@ def test_its_job_counts_a_crash_and_runs_again(leasehold, redis_url, jobs, how):
         def tear_down(how: str) -> int: ...
 
         run = leasehold("worker", "jobs:app", url=redis_url)
-        assert tear_down.enqueue(how).result(timeout=60) == 1
+        assert tear_down.enqueue(how).result(timeout=120) == 1
     run.signal(signal.SIGTERM)
     run.end()

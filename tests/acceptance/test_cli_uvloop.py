@@ -50,7 +50,7 @@ def test_jobs_run_and_loops_of_their_own_are_those_of_uvloop(leasehold, redis_ur
 
         waiting = [task.enqueue() for task in (on_loop, in_thread, in_process)]
         run = leasehold("worker", "jobs:app", *more, url=redis_url)
-        assert [job.result(timeout=60) for job in waiting] == [
+        assert [job.result(timeout=120) for job in waiting] == [
             "leasehold.runtime.handlers.loop",
             "uvloop",
             "leasehold.runtime.handlers.loop",

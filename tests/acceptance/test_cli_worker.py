@@ -176,7 +176,7 @@ def test_the_jobs_of_a_killed_worker_run_again_within_seconds(leasehold, app, re
     view = app.inspect.job("slow", job.id)
     assert view is not None
     assert (view.failures, view.crashes) == (0, 1)
-    assert job.result(timeout=50) == other.worker
+    assert job.result(timeout=120) == other.worker
 
 
 def test_a_replica_is_refused(leasehold, make_server):

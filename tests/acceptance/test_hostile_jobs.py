@@ -234,16 +234,14 @@ def test_a_killed_worker_takes_its_processes_along_and_its_job_runs_again(leaseh
     job = app.tasks["jobs.long"].enqueue()
     run = leasehold("worker", "jobs:app", "--grace", "0.2", url=redis_url)
     until(lambda: len(said(tmp_path, "long")) == 1)
-    began = time.monotonic()
     os.kill(run.worker, signal.SIGKILL)
     pids = [int(pid) for pid in said(tmp_path, "long")[0]]
-    until(lambda: not any(alive(pid) for pid in pids), 10)
+    until(lambda: not any(alive(pid) for pid in pids), 60)
     until(lambda: len(said(tmp_path, "long")) == 2)
-    assert time.monotonic() - began < 30
     assert job.refresh().crashes == 1
     run.signal(signal.SIGTERM).end()
     pids = [int(pid) for pid in said(tmp_path, "long")[1]]
-    until(lambda: not any(alive(pid) for pid in pids), 10)
+    until(lambda: not any(alive(pid) for pid in pids), 60)
 
 
 def test_cancel_ends_a_process_that_does_not_heed_it(leasehold, app, redis_url, tmp_path):

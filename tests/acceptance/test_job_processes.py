@@ -138,7 +138,7 @@ def test_when_the_app_cannot_be_loaded_there_its_jobs_are_parked_and_the_others_
     job = app.tasks["sulky.work"].enqueue(4)
     run = leasehold("worker", "sulky:app", url=redis_url)
     run.wait_for("parked=1")
-    assert app.tasks["sulky.other"].enqueue(7).result(timeout=60) == 108
+    assert app.tasks["sulky.other"].enqueue(7).result(timeout=120) == 108
     run.signal(signal.SIGTERM).end()
     assert "RuntimeError: not here" in run.err
     view = job.refresh()
@@ -190,7 +190,7 @@ def test_one_that_holds_the_gil_is_dead_before_its_job_runs_again(leasehold, app
             os.kill(worker, signal.SIGKILL)
         run.wait_for("worker_died")
         leasehold("worker", "jobs:app", "-c", "2", "--queue", "default", url=redis_url)
-        job.result(timeout=60)
+        job.result(timeout=120)
         assert said(tmp_path)["again"] == ["alone"]
         view = job.refresh()
         assert view.crashes == 1

@@ -87,10 +87,10 @@ def test_workers_wait_and_resume_and_one_that_starts_meanwhile_says_why_it_waits
         assert not ended(started), started.err
 
         snapshots.succeed()
-        assert first.result(timeout=60) == "first"
+        assert first.result(timeout=120) == "first"
         (tmp_path / "second").touch()
         running.signal(signal.SIGTERM).end()
-        assert wait_for.enqueue("second").result(timeout=60) == "second", "by the other one"
+        assert wait_for.enqueue("second").result(timeout=120) == "second", "by the other one"
         started.wait_for("redis_restored what=heartbeat").signal(signal.SIGTERM).end()
 
 

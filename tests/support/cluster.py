@@ -15,7 +15,7 @@ from leasehold.testing.server import RedisServer
 NODES: Final = 3
 SLOTS: Final = 16_384
 PORTS_TRIED: Final = 100
-_READY_S: Final = 30.0
+_READY_S: Final = 90.0
 
 
 @contextmanager

@@ -7,7 +7,7 @@ import subprocess
 import time
 from pathlib import Path
 
-LIMIT_S = 20.0
+LIMIT_S = 90.0
 
 
 def children(pid: int) -> list[int]:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-LIMIT_S: Final = 60.0
+LIMIT_S: Final = 150.0
 
 
 def until(condition: Callable[[], object], seconds: float = LIMIT_S) -> None:

@@ -233,7 +233,7 @@ class World:
         self.pass_time(GRACE_MS + 50, queue)
         return first + self.maintain(queue=queue).reclaimed
 
-    def until(self, condition: Callable[[], T], seconds: float = 60.0) -> T:
+    def until(self, condition: Callable[[], T], seconds: float = 120.0) -> T:
         """Ask until the answer is true, with a deadline."""
         end = time.monotonic() + seconds
         while not (answer := condition()):
