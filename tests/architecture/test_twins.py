@@ -8,19 +8,21 @@ import pytest
 
 from leasehold.app.app import Leasehold
 from leasehold.app.tasks import Task
+from leasehold.app.testing import Testing
 from leasehold.client.control import Control
 from leasehold.client.handle import JobHandle
 from leasehold.client.inspect import Inspect
 from leasehold.client.queue import Queue
 
-CLASSES: tuple[type, ...] = (Task, Queue, JobHandle, Inspect, Control, Leasehold)
+CLASSES: tuple[type, ...] = (Task, Queue, JobHandle, Inspect, Control, Leasehold, Testing)
 
 NO_TRAFFIC = {
-    "Task": {"call", "job", "using", "spec"},
+    "Task": {"call", "job", "using", "spec", "decode"},
     "Queue": {"job"},
     "JobHandle": set(),
     "Inspect": set(),
     "Control": set(),
+    "Testing": {"on_redis"},
     "Leasehold": {
         "engine",
         "enqueue_middleware",
@@ -35,6 +37,7 @@ NO_TRAFFIC = {
         "specs",
         "task",
         "tasks",
+        "testing",
     },
 }
 # An object that can be awaited as well as entered has a type of its own, and so has what `async for` takes.

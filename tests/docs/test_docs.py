@@ -93,6 +93,7 @@ def test_every_block_of_the_page_runs(page: Path, tmp_path: Path, redis_url: str
         "LEASEHOLD_NAMESPACE": re.sub(r"\W", "-", page.stem),
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
         "PYTHONWARNINGS": "error",
+        "PYTEST_ADDOPTS": "-o asyncio_default_fixture_loop_scope=function",  # without it pytest-asyncio warns
     }
     for number, block in enumerate(blocks_of(page)):
         if block.file:

@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from datetime import timedelta
     from typing import Unpack
 
+    from leasehold.app.testing import Testing
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -88,7 +90,7 @@ class Leasehold(WithHooks):
         codecs: Sequence[Codec] | None = None,
     ) -> None:
         super().__init__(lifespan)
-        self.settings = Settings.load(
+        settings = Settings.load(
             url=url,
             namespace=namespace,
             protocol=protocol if isinstance(protocol, str) else getattr(protocol, "text", None),
@@ -99,12 +101,14 @@ class Leasehold(WithHooks):
             durable=durable,
             sync_on_loop=sync_on_loop,
         )
-        engine = engine_for(self.settings.protocol if protocol is None else protocol, self.settings)
-        check_url(self.settings.url, is_given=url is not None)
+        self.protocol: WireProtocol | str = settings.protocol if protocol is None else protocol
+        """The wire protocol, as it was given."""
+        engine = engine_for(self.protocol, settings)
+        check_url(settings.url, is_given=url is not None)
         self._client = Client(
-            self.settings,
+            settings,
             engine,
-            runner or Connections(self.settings),
+            runner or Connections(settings),
             middleware=self._enqueue_middleware,
             conversion=Conversion(() if codecs is None else codecs),
         )
@@ -116,6 +120,11 @@ class Leasehold(WithHooks):
 
     def __repr__(self) -> str:
         return f"<Leasehold namespace={self.settings.namespace!r} protocol={self.engine.name!r}>"
+
+    @property
+    def settings(self) -> Settings:
+        """The settings: arguments, then the environment, then the defaults."""
+        return self._client.settings
 
     @property
     def engine(self) -> FullEngine:
@@ -286,6 +295,19 @@ class Leasehold(WithHooks):
             return NO_TIMEOUT_MS if handler is None else handler.policy.own.get("timeout_ms", NO_TIMEOUT_MS)
 
         return Queue(self._client, checked, persistent_timeout_ms)
+
+    def testing(self) -> Testing:
+        """Return what tests need: run due jobs in this process, move their times, look for enqueued calls.
+
+        def test_signup(leasehold_app):
+            jobs = leasehold_app(app)               # app.testing(), on a Redis of the test
+            signup("ada@example.org")
+            jobs.assert_enqueued(welcome, email="ada@example.org")
+            jobs.drain()
+        """
+        from leasehold.app.testing import Testing
+
+        return Testing(self, self._client)
 
     def close(self) -> None:
         """Close the connections of blocking code. The app can be used again: it then reconnects."""

@@ -19,7 +19,7 @@ from leasehold.core.errors import InvalidArgument, invalid
 from leasehold.core.job import NewJob
 from leasehold.core.signature import Results, Signature
 from leasehold.core.steps import Steps
-from leasehold.core.task import TaskSpec
+from leasehold.core.task import Arguments, TaskSpec
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -82,7 +82,8 @@ class Task(Generic[P, R, C]):
         return decoders(self._signature, self._policy.earlier)
 
     @cached_property
-    def _results(self) -> Results:
+    def results(self) -> Results:
+        """How its results are encoded and decoded."""
         return Results(f"task {self.name}", self._signature.returns, self._client.conversion)
 
     def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> C:
@@ -107,8 +108,12 @@ class Task(Generic[P, R, C]):
         """The earlier names of the task."""
         return self._policy.earlier
 
+    def decode(self, payload: bytes) -> Arguments:
+        """Decode the arguments of a job of this task. Raises `PayloadInvalid`."""
+        return self._signature.decode(payload)
+
     def _spec(self, name: str) -> TaskSpec:
-        return self._policy.spec(name, self.__wrapped__, self._results.encode, self._decoders[name])
+        return self._policy.spec(name, self.__wrapped__, self.results.encode, self._decoders[name])
 
     def using(self, **options: Unpack[UsingOptions]) -> Task[P, R, C]:
         """Return a copy of the task with these options for its jobs.
@@ -157,7 +162,7 @@ class Task(Generic[P, R, C]):
         `QueueFull` and the errors of Redis.
         """
         job = self._new_job(self.call(*args, **kwargs), self._all_options)
-        return enqueue_one(self._client, job, self._results, self._all_options.durable)
+        return enqueue_one(self._client, job, self.results, self._all_options.durable)
 
     aenqueue = asynchronous(enqueue)
 
@@ -189,7 +194,7 @@ class Task(Generic[P, R, C]):
             jobs.append(self._new_job(call, options, usual_ms if options is self._all_options else None))
             if options.durable is not None:
                 durable.append(options.durable)
-        return enqueue_all(self._client, jobs, self._results, max(durable, default=None))
+        return enqueue_all(self._client, jobs, self.results, max(durable, default=None))
 
     aenqueue_many = asynchronous(enqueue_many)
 
@@ -198,7 +203,7 @@ class Task(Generic[P, R, C]):
 
         thumbnail.job(request.args["id"]).result(timeout=0)
         """
-        return JobHandle(self._client, self.queue, names.known_id(id), results=self._results)
+        return JobHandle(self._client, self.queue, names.known_id(id), results=self.results)
 
     def _options_of(self, call: object) -> Options:
         """Return the options of a call of this task. Most calls have those of the task."""

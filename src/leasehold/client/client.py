@@ -59,14 +59,18 @@ class Client:
         middleware: Sequence[EnqueueMiddleware] = (),
         conversion: Conversion = BUILT_IN,
     ) -> None:
-        self.settings = settings
-        self.engine = engine
-        self.runner = runner
-        self.run, self.arun = runner.run, runner.arun
+        self.use(settings, engine, runner)
         self._new_id = new_id
         self._middleware = middleware
         self.conversion = conversion
         self._passed: Options | None = None
+
+    def use(self, settings: Settings, engine: FullEngine, runner: Runner) -> None:
+        """Use this Redis and engine from now on. Tests replace them for a while."""
+        self.settings = settings
+        self.engine = engine
+        self.runner = runner
+        self.run, self.arun = runner.run, runner.arun
 
     def replicas(self, asked: int | None) -> int:
         """Return how many replicas must have a job: the option, or else the app's setting."""

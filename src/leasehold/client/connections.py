@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, suppress
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from leasehold.core import limits
@@ -12,6 +12,7 @@ from leasehold.settings import DEFAULT_URL, Settings
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
+    from collections.abc import AsyncGenerator
 
     from leasehold.redis.aio import AsyncDriver
     from leasehold.redis.sync import SyncDriver
@@ -46,7 +47,7 @@ class Connections:
         self._lock = threading.Lock()
         self._sync: SyncDriver | None = None
         # A weak dictionary would keep closed loops, because each driver references its loop. They are removed below.
-        self._async: dict[AbstractEventLoop, AsyncDriver] = {}
+        self._async: dict[AbstractEventLoop, tuple[AsyncDriver, AsyncGenerator[None]]] = {}
 
     def run(self, steps: Steps[T]) -> T:
         return self._driver().run(steps)
@@ -74,9 +75,9 @@ class Connections:
         here = get_running_loop()
         with self._lock:
             over = [loop for loop in self._async if loop is here or loop.is_closed()]
-            drivers = [self._async.pop(loop) for loop in over]
-        for driver in drivers:
-            await driver.close()
+            drivers = {loop: self._async.pop(loop) for loop in over}
+        for loop, (driver, closer) in drivers.items():
+            await (closer.aclose() if loop is here else driver.close())
         self.close()
 
     def _driver(self) -> SyncDriver:
@@ -93,15 +94,34 @@ class Connections:
         from asyncio import get_running_loop
 
         loop = get_running_loop()
-        driver = self._async.get(loop)
-        if driver is None:
+        kept = self._async.get(loop)
+        if kept is None:
             from leasehold.redis.aio import AsyncDriver
 
             with self._lock:
                 for closed in [other for other in self._async if other.is_closed()]:
                     del self._async[closed]
-                driver = self._async[loop] = AsyncDriver(self._settings.url, **driver_options(self._settings))
-        return driver
+                driver = AsyncDriver(self._settings.url, **driver_options(self._settings))
+                kept = self._async[loop] = driver, _closes_with_loop(driver)
+        return kept[0]
+
+
+def _closes_with_loop(driver: AsyncDriver) -> AsyncGenerator[None]:
+    """Close the driver when its loop ends: `asyncio.run` closes the async generators that have begun on it.
+
+    Else each program that does not call `aclose` would leave sockets open, which `python -W error` reports.
+    """
+
+    async def closer() -> AsyncGenerator[None]:
+        try:
+            yield
+        finally:
+            await driver.close()
+
+    begun = closer()
+    with suppress(StopIteration):
+        begun.__anext__().send(None)
+    return begun
 
 
 def driver_options(settings: Settings, patience_ms: int | None = None) -> dict[str, Any]:

@@ -36,7 +36,6 @@ class Control:
 
     def __init__(self, client: Client, tasks: Mapping[str, RegisteredTask]) -> None:
         self._client = client
-        self._engine = client.engine
         self._tasks = tasks
 
     @blocking
@@ -54,14 +53,14 @@ class Control:
         """
         queue, id = names.queue_name(queue), names.known_id(id)
         if payload is None:
-            return (yield from self._engine.retry(queue, id))
-        view = yield from self._engine.job(queue, id)
+            return (yield from self._client.engine.retry(queue, id))
+        view = yield from self._client.engine.job(queue, id)
         if view is None:
             return False
         data = encode_raw(payload) if view.task is None else self._arguments(view.task, payload)
         if len(data) > self._client.settings.payload_limit:
             raise PayloadTooLarge(len(data), self._client.settings.payload_limit)
-        return (yield from self._engine.retry(queue, id, data))
+        return (yield from self._client.engine.retry(queue, id, data))
 
     aretry = asynchronous(retry)
 
@@ -71,7 +70,7 @@ class Control:
 
         app.control.discard("images", job.id)
         """
-        return self._engine.discard(names.queue_name(queue), names.known_id(id))
+        return self._client.engine.discard(names.queue_name(queue), names.known_id(id))
 
     adiscard = asynchronous(discard)
 
@@ -85,7 +84,7 @@ class Control:
         (no such job, or it has ended), which is false in a condition. `reason` is kept with the job, cut to 8 KiB.
         Raises `InvalidArgument`.
         """
-        return self._engine.cancel(names.queue_name(queue), names.known_id(id), names.reason(reason))
+        return self._client.engine.cancel(names.queue_name(queue), names.known_id(id), names.reason(reason))
 
     acancel = asynchronous(cancel)
 
@@ -96,7 +95,7 @@ class Control:
         app.control.cancel_lane("images", "user:42").cancelled
         """
         self._client.require(Feature.LANES)
-        return self._engine.cancel_all(names.queue_name(queue), names.lane_name(lane), names.reason(reason))
+        return self._client.engine.cancel_all(names.queue_name(queue), names.lane_name(lane), names.reason(reason))
 
     acancel_lane = asynchronous(cancel_lane)
 
@@ -106,7 +105,7 @@ class Control:
 
         app.control.cancel_all("images", reason="the shop is closed").requested
         """
-        return self._engine.cancel_all(names.queue_name(queue), None, names.reason(reason))
+        return self._client.engine.cancel_all(names.queue_name(queue), None, names.reason(reason))
 
     acancel_all = asynchronous(cancel_all)
 
@@ -119,7 +118,7 @@ class Control:
         wanted = state_of(state)
         if wanted is State.ACTIVE:
             raise invalid("state", "a state other than 'active'", "'active'", "Workers hold these jobs.")
-        return self._engine.purge(names.queue_name(queue), wanted)
+        return self._client.engine.purge(names.queue_name(queue), wanted)
 
     apurge = asynchronous(purge)
 
@@ -130,7 +129,7 @@ class Control:
         app.control.pause("images")
         """
         self._client.require(Feature.PAUSE)
-        return self._engine.configure(names.queue_name(queue), paused=True)
+        return self._client.engine.configure(names.queue_name(queue), paused=True)
 
     apause = asynchronous(pause)
 
@@ -141,7 +140,7 @@ class Control:
         app.control.resume("images")
         """
         self._client.require(Feature.PAUSE)
-        return self._engine.configure(names.queue_name(queue), paused=False)
+        return self._client.engine.configure(names.queue_name(queue), paused=False)
 
     aresume = asynchronous(resume)
 
@@ -167,7 +166,7 @@ class Control:
             if lane_failure not in tuple(LaneFailure):
                 raise invalid("lane_failure", f"one of {', '.join(LaneFailure)}", names.shown(lane_failure))
             policy = LaneFailure(lane_failure)
-        return self._engine.configure(names.queue_name(queue), max_length=max_length, lane_failure=policy)
+        return self._client.engine.configure(names.queue_name(queue), max_length=max_length, lane_failure=policy)
 
     aconfigure = asynchronous(configure)
 
@@ -178,7 +177,7 @@ class Control:
         app.control.park_lane("images", "user:42")
         """
         self._client.require(Feature.LANES)
-        return self._engine.park_lane(names.queue_name(queue), names.lane_name(lane))
+        return self._client.engine.park_lane(names.queue_name(queue), names.lane_name(lane))
 
     apark_lane = asynchronous(park_lane)
 
@@ -189,7 +188,7 @@ class Control:
         app.control.resume_lane("images", "user:42")
         """
         self._client.require(Feature.LANES)
-        return self._engine.resume_lane(names.queue_name(queue), names.lane_name(lane))
+        return self._client.engine.resume_lane(names.queue_name(queue), names.lane_name(lane))
 
     aresume_lane = asynchronous(resume_lane)
 
@@ -201,7 +200,7 @@ class Control:
             app.control.quiet(worker.id)
         """
         self._client.require(Feature.QUIET)
-        return self._engine.quiet(names.known_id(worker, "worker"), True)
+        return self._client.engine.quiet(names.known_id(worker, "worker"), True)
 
     aquiet = asynchronous(quiet)
 
@@ -209,7 +208,7 @@ class Control:
     def unquiet(self, worker: str) -> Steps[bool]:
         """Let a quiet worker start jobs again. Returns False if there is no such worker."""
         self._client.require(Feature.QUIET)
-        return self._engine.quiet(names.known_id(worker, "worker"), False)
+        return self._client.engine.quiet(names.known_id(worker, "worker"), False)
 
     aunquiet = asynchronous(unquiet)
 

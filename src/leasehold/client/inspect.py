@@ -32,22 +32,21 @@ class Inspect:
 
     def __init__(self, client: Client) -> None:
         self._client = client
-        self._engine = client.engine
 
     @blocking
     def queues(self) -> Steps[list[str]]:
         """Return the names of the queues that exist."""
-        return self._engine.queues()
+        return self._client.engine.queues()
 
     aqueues = asynchronous(queues)
 
     @blocking
     def queue(self, name: str) -> Steps[QueueView]:
         """Return a queue: how many jobs are in each state, and how many events of each kind there were."""
-        view = yield from self._engine.queue(names.queue_name(name))
+        view = yield from self._client.engine.queue(names.queue_name(name))
         if not view.counts[State.READY]:
             return view
-        first = yield from self._engine.page(name, State.READY, limit=1)
+        first = yield from self._client.engine.page(name, State.READY, limit=1)
         return replace(view, oldest_ms=first.jobs[0].enqueued_ms if first.jobs else None)
 
     aqueue = asynchronous(queue)
@@ -55,7 +54,7 @@ class Inspect:
     @blocking
     def job(self, queue: str, id: str) -> Steps[JobView | None]:
         """Return one job; None if there is no record of it."""
-        return with_public_view(self._engine.job(names.queue_name(queue), names.known_id(id)))
+        return with_public_view(self._client.engine.job(names.queue_name(queue), names.known_id(id)))
 
     ajob = asynchronous(job)
 
@@ -95,7 +94,7 @@ class Inspect:
             names.lane_name(lane)
             if wanted is not State.READY:
                 raise invalid("state", "'ready' with lane=", repr(wanted.value))
-        page = yield from self._engine.page(names.queue_name(queue), wanted, offset, limit, lane, after)
+        page = yield from self._client.engine.page(names.queue_name(queue), wanted, offset, limit, lane, after)
         return replace(page, jobs=tuple(map(public_view, page.jobs)))
 
     apage = asynchronous(page)
@@ -107,7 +106,7 @@ class Inspect:
         app.inspect.lane("images", "user:42").waiting
         """
         self._client.require(Feature.LANES)
-        return self._engine.lane(names.queue_name(queue), names.lane_name(lane))
+        return self._client.engine.lane(names.queue_name(queue), names.lane_name(lane))
 
     alane = asynchronous(lane)
 
@@ -127,7 +126,7 @@ class Inspect:
             raise invalid("state", f"one of {', '.join(_LISTED)}", names.shown(state))
         names.count(cursor, "cursor", most=_MOST_CURSOR)
         names.count(limit, "limit", least=1, most=limits.PAGE_MAX)
-        return self._engine.lanes(names.queue_name(queue), LaneState(state), cursor, limit)
+        return self._client.engine.lanes(names.queue_name(queue), LaneState(state), cursor, limit)
 
     alanes = asynchronous(lanes)
 
@@ -137,7 +136,7 @@ class Inspect:
 
         app.inspect.settings("images").paused
         """
-        return self._engine.settings(names.queue_name(queue))
+        return self._client.engine.settings(names.queue_name(queue))
 
     asettings = asynchronous(settings)
 
@@ -151,7 +150,7 @@ class Inspect:
         worker's clock. `wait` or `run` is None if there were no such jobs, or no worker lives.
         """
         names.queue_name(queue)
-        workers = yield from self._engine.workers()
+        workers = yield from self._client.engine.workers()
         return latency_of(worker.times[queue] for worker in workers if queue in worker.times)
 
     alatency = asynchronous(latency)
@@ -159,7 +158,7 @@ class Inspect:
     @blocking
     def workers(self) -> Steps[list[WorkerView]]:
         """Return the workers that sent a heartbeat lately."""
-        return self._engine.workers()
+        return self._client.engine.workers()
 
     aworkers = asynchronous(workers)
 

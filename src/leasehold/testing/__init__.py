@@ -1,1 +1,24 @@
-"""Helpers for tests: Redis servers to start, stop, freeze and kill."""
+"""For the tests of users: what `app.testing()` returns, a pytest plugin, and real Redis servers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from leasehold.app.drain import Drained
+    from leasehold.app.testing import Testing
+
+__all__ = ["Drained", "Testing"]
+
+
+def __getattr__(name: str) -> Any:
+    # On first use: pytest imports this package wherever the plugin is installed.
+    if name == "Drained":
+        from leasehold.app.drain import Drained
+
+        return Drained
+    if name == "Testing":
+        from leasehold.app.testing import Testing
+
+        return Testing
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

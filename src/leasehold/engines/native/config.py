@@ -25,6 +25,8 @@ FOLLOW_LOOK: Final = 2_000
 WATCH_TTL_MS: Final = 10 * limits.SECOND
 """How long Redis remembers that a caller waits for a job's end. The caller renews it."""
 
+ADVANCE_MOST: Final = 10_000
+"""Entries of a key whose times a test moves."""
 ERRORS_KEPT: Final = 10
 """Errors of a job's failed attempts that its record keeps, with the newest."""
 ERRORS_BYTES: Final = 32 * 1024

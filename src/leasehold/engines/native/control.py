@@ -109,6 +109,9 @@ class NativeController(Scripted):
     def resume_lane(self, queue: str, lane: str) -> Steps[bool]:
         return (yield from self._act("park", queue, encoded(lane), 0)) == b"1"
 
+    def advance(self, queue: str, ms: int) -> Steps[None]:
+        yield from self._act("advance", queue, ms)
+
     def quiet(self, worker: str, quiet: bool = True) -> Steps[bool]:
         nonce: Nonce = yield Draw()
         args: tuple[Arg, ...] = (nonce.session, nonce.number, worker, int(quiet), QUIET_TTL_MS)

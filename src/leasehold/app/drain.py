@@ -1,0 +1,194 @@
+"""Runs due jobs one after another, in a test: each is claimed and settled by the engine, and called as in a worker."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections import Counter
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, Final
+
+from leasehold.app.attempts import Action, AppCode, Attempts
+from leasehold.core import limits
+from leasehold.core.errors import InvalidArgument, JobFailed
+from leasehold.core.job import JobRecord, Lease
+from leasehold.core.outcome import Broken, Completed, Failed, Outcome, Retried, Unroutable
+from leasehold.core.signals import JobCancelled, Retry
+from leasehold.core.steps import Steps
+
+if TYPE_CHECKING:
+    from leasehold.client.call import TaskCall
+    from leasehold.client.client import Client
+
+LEASE_MS: Final = limits.HOUR
+"""How long a handler in a test may take before its job returns to the queue."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drained:
+    """How many attempts ended in each way.
+
+    assert app.testing().drain() == Drained(completed=3)
+    """
+
+    completed: int = 0
+    retried: int = 0
+    failed: int = 0
+    broken: int = 0
+    cancelled: int = 0
+    unroutable: int = 0
+
+
+class Drain:
+    """The rules of one drain. Its generators yield actions: `app.testing` executes them, blocking or on a loop.
+
+    Jobs run one at a time, and each is settled before the next one starts.
+    """
+
+    def __init__(self, app: AppCode, client: Client, *, limit: int = 1, raises: bool = True) -> None:
+        self._app = app
+        self._client = client
+        self._limit = limit
+        self._raises = raises
+        self._ran = 0
+        self._counts: Counter[str] = Counter()
+        self._attempts = Attempts(app, client)
+        self._kept: list[tuple[Lease, Outcome]] = []
+        """Persistent jobs whose handlers returned. They are ready again at once, so they are settled at the end."""
+        self._parked: set[tuple[str, str]] = set()
+        """Jobs that this app cannot run."""
+
+    async def begin(self) -> None:
+        """Begin the app's lifespan, on the loop that runs its async code."""
+        await self._attempts.begin()
+
+    async def end(self) -> None:
+        """Settle the persistent jobs, and end the lifespan."""
+        try:
+            if self._kept:
+                await self._client.arun(self._client.engine.settle(self._kept))
+        finally:
+            await self._attempts.end()
+
+    def actions(self) -> Generator[Action, Any, Drained]:
+        """Run jobs until a look at all queues finds none."""
+        found = True
+        while found:
+            found = False
+            for queue in (yield self._queues()):
+                while leases := (yield self._claim(queue)):
+                    if not (yield from self._run(leases)):
+                        break
+                    found = True
+        return Drained(**self._counts)
+
+    def call(self, call: TaskCall[Any]) -> Generator[Action, Any, bytes]:
+        """Run one call without Redis, and return its encoded result. Raises what the handler raises."""
+        task = self._app.tasks.get(call.task)
+        if task is None:
+            raise InvalidArgument(f"The call is of task {call.task}, which this app does not have.")
+        now_ms, headers = round(time.time() * limits.SECOND), call.options.headers or None
+        record = JobRecord("immediate", task.queue, task.name, call.payload, now_ms, headers=headers)
+        lease = Lease("immediate", 1, record, 0, 0)
+        spec = self._attempts.routes.route(lease)
+        assert spec is not None
+        [(_, outcome)] = yield from self._attempts.run([lease], spec)
+        if isinstance(outcome, Completed):
+            return outcome.result
+        raise self._attempts.errors[0] if self._attempts.errors else _failure(lease, outcome)
+
+    def _queues(self) -> Steps[list[str]]:
+        known = yield from self._client.engine.queues()
+        queues = list(dict.fromkeys([*(spec.queue for spec in self._app.specs()), *sorted(known)]))
+        tasks, raw_queues = self._attempts.routes.offered(True)
+        yield from self._client.engine.maintain(queues, tasks, raw_queues=raw_queues)
+        return queues
+
+    def _claim(self, queue: str) -> Steps[tuple[Lease, ...]]:
+        """Claim one job, or the jobs of one batch. One call may not get past cancelled jobs, so it repeats."""
+        rule = self._attempts.routes.batch_rules().get(queue)
+        size = 1 if rule is None else rule.size
+        of_lane = {queue: size} if rule is not None and rule.one_lane else None
+        worker = f"hand-{secrets.token_hex(8)}"
+        for _ in range(limits.LEASE_LOOKS):
+            leased = yield from self._client.engine.lease(worker, [queue], size, LEASE_MS, size, of_lane)
+            if leased.leases or leased.next_ms != 0:
+                return leased.leases
+        return ()
+
+    def _run(self, leases: Sequence[Lease]) -> Generator[Action, Any, bool]:
+        """Run the jobs of one claim. False: this app can run none of them, and has seen them before."""
+        routes, batch, is_new = self._attempts.routes, [], False
+        for lease in leases:
+            spec, record = routes.route(lease), lease.record
+            refusal = routes.refusal(lease)
+            if refusal is None and spec is None:
+                is_new = is_new or (record.queue, record.id) not in self._parked
+                self._parked.add((record.queue, record.id))
+                yield from self._settle([(lease, Unroutable())])
+                continue
+            is_new = True
+            self._count(lease)
+            if refusal is not None:
+                yield from self._settle([(lease, Broken(refusal))])
+                self._raise([(lease, Broken(refusal))], ())
+            elif spec is not None and spec.batch is not None and not record.shape.persistent:
+                batch.append(lease)
+            else:
+                yield from self._run_together([lease])
+        if batch:
+            yield from self._run_together(batch)
+        return is_new
+
+    def _count(self, lease: Lease) -> None:
+        self._ran += 1
+        if self._ran > self._limit:
+            raise AssertionError(
+                f"drain() has run {self._limit:,} jobs, and more are due, the next in queue {lease.record.queue!r}. "
+                "Does a task enqueue itself? Or pass a higher limit."
+            )
+
+    def _run_together(self, leases: Sequence[Lease]) -> Generator[Action, Any, None]:
+        spec = self._attempts.routes.route(leases[0])
+        assert spec is not None
+        outcomes = yield from self._attempts.run(leases, spec)
+        yield from self._settle([(held.lease, outcome) for held, outcome in outcomes])
+        yield from self._attempts.report(outcomes)
+        self._raise([(held.lease, outcome) for held, outcome in outcomes], self._attempts.errors)
+
+    def _settle(self, settlements: Sequence[tuple[Lease, Outcome]]) -> Generator[Action, Any, None]:
+        now: list[tuple[Lease, Outcome]] = []
+        for lease, outcome in settlements:
+            name = type(outcome).__name__.lower()
+            if name in _COUNTED:
+                self._counts[name] += 1
+            rests = lease.record.shape.persistent and isinstance(outcome, Completed)
+            (self._kept if rests else now).append((lease, outcome))
+        if now:
+            yield self._client.engine.settle(now)
+
+    def _raise(self, settled: Sequence[tuple[Lease, Outcome]], raised: Sequence[BaseException]) -> None:
+        """Raise what the handler raised, unless it asked for a retry or for its cancellation."""
+        errors = [error for error in raised if not isinstance(error, asyncio.CancelledError)]
+        for error in errors:
+            if not isinstance(error, Exception):  # Ctrl-C, or pytest.fail
+                raise error
+            if self._raises and not isinstance(error, (Retry, JobCancelled)):
+                raise error
+        for lease, outcome in settled if self._raises and not errors else ():
+            timed_out = isinstance(outcome, Retried) and outcome.error.type == "Timeout"
+            if timed_out or isinstance(outcome, (Failed, Broken)):
+                raise _failure(lease, outcome)
+
+
+_COUNTED: Final = frozenset(field.name for field in fields(Drained))
+
+
+def _failure(lease: Lease, outcome: Outcome) -> JobFailed:
+    error = outcome.error if isinstance(outcome, (Failed, Broken, Retried)) else None
+    state, record = type(outcome).__name__.lower(), lease.record
+    if error is None:
+        return JobFailed(state, "", "", id=record.id, task=record.task)
+    return JobFailed(state, error.type, error.message, error.traceback, id=record.id, task=record.task)

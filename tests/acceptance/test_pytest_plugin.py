@@ -1,0 +1,79 @@
+"""The pytest plugin in a project of a user: sync and async tests, warnings as errors, its own Redis."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+JOBS = """
+from leasehold import Leasehold
+
+app = Leasehold("redis://127.0.0.1:1", namespace="production")
+sent = []
+
+@app.task
+def welcome(email: str) -> None:
+    sent.append(email)
+
+@app.task
+async def greet(email: str) -> str:
+    await welcome.aenqueue(email)
+    return email.upper()
+"""
+TESTS = """
+import anyio
+import pytest
+from jobs import app, greet, sent, welcome
+from leasehold import State
+
+@pytest.fixture
+def jobs(leasehold_app):
+    sent.clear()
+    return leasehold_app(app)
+
+def test_a_job_runs(jobs):
+    job = greet.enqueue("ada")
+    jobs.assert_enqueued(greet, email="ada")
+    assert jobs.drain().completed == 2
+    assert (sent, job.result(timeout=0)) == (["ada"], "ADA")
+
+def test_every_test_begins_without_jobs(jobs):
+    assert app.inspect.queues() == []
+    welcome.enqueue("left behind")
+
+@pytest.mark.asyncio
+async def test_a_job_runs_on_the_loop_of_pytest_asyncio(jobs):
+    job = await greet.aenqueue("bob")
+    await jobs.aassert_enqueued(greet, email="bob")
+    assert (await jobs.adrain()).completed == 2
+    assert await job.astate() is State.COMPLETED
+
+@pytest.mark.anyio
+async def test_a_job_runs_on_the_loop_of_anyio(jobs):
+    await greet.aenqueue("eve")
+    await jobs.adrain()
+    assert sent == ["eve"]
+
+@pytest.fixture
+def anyio_backend():
+    return "asyncio"
+
+def test_the_app_has_its_own_settings_again():
+    assert app.settings.url == "redis://127.0.0.1:1"
+    assert app.settings.namespace == "production"
+"""
+
+
+def test_the_tests_of_a_project_pass_with_warnings_as_errors(tmp_path: Path) -> None:
+    (tmp_path / "jobs.py").write_text(JOBS)
+    (tmp_path / "test_jobs.py").write_text(TESTS)
+    (tmp_path / "pytest.ini").write_text("[pytest]\nasyncio_default_fixture_loop_scope = function\n")
+    command = [sys.executable, "-m", "pytest", "-q", "-W", "error", "-p", "no:cacheprovider"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "5 passed" in done.stdout
+
+
+def test_importing_the_plugin_loads_nothing_of_leasehold_that_works(tmp_path: Path) -> None:
+    program = "import sys, leasehold.testing.plugin as p; print('redis' in sys.modules, 'leasehold.app' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, cwd=tmp_path)
+    assert done.stdout.split() == ["False", "False"], done.stderr

@@ -1,0 +1,267 @@
+"""`app.testing()`: due jobs run in the test's process, times move, and enqueued calls are found."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from datetime import date
+
+import pytest
+
+from leasehold import (
+    Backoff,
+    Debounce,
+    Fail,
+    Hworker,
+    Job,
+    JobFailed,
+    Leasehold,
+    Retry,
+    State,
+    Throttle,
+    current_job,
+    events,
+)
+from leasehold.app.drain import Drained
+from leasehold.core.errors import InvalidArgument, SyncOnLoop, UnsupportedFeature
+
+NOW = Backoff(base=60)
+
+
+@pytest.fixture
+def app(redis_url: str) -> Iterator[Leasehold]:
+    with Leasehold(redis_url, namespace="tested") as app:
+        yield app
+
+
+def test_a_drain_runs_what_is_due_and_what_it_enqueues(app):
+    ran: list[object] = []
+
+    @app.task(name="first")
+    def first(number: int) -> None:
+        ran.append(("first", number, threading.current_thread() is threading.main_thread()))
+        second.enqueue(number)
+
+    @app.task(name="second", queue="other")
+    async def second(number: int) -> None:
+        job = current_job()
+        ran.append(("second", number, job and job.task))
+
+    first.enqueue(1)
+    second.using(delay=60).enqueue(2)
+    assert app.testing().drain() == Drained(completed=2)
+    assert ran == [("first", 1, True), ("second", 1, "second")]
+    assert app.testing().drain() == Drained()
+
+
+async def test_an_async_drain_runs_on_the_loop_of_the_test(app):
+    loops: list[object] = []
+
+    @app.task(name="here")
+    async def here() -> int:
+        loops.append(asyncio.get_running_loop())
+        return 7
+
+    @app.task(name="in_a_thread")
+    def in_a_thread() -> None:
+        here.enqueue()
+
+    job = await in_a_thread.aenqueue()
+    assert await app.testing().adrain() == Drained(completed=2)
+    assert loops == [asyncio.get_running_loop()]
+    assert await job.astate() is State.COMPLETED
+    with pytest.raises(SyncOnLoop, match="await"):
+        app.testing().drain()
+    await app.aclose()
+
+
+def test_the_error_of_a_handler_is_raised_after_its_job_is_settled(app):
+    @app.task(name="breaks", retries=1, backoff=NOW)
+    def breaks() -> None:
+        raise ConnectionError("no mail server")
+
+    job = breaks.enqueue()
+    with pytest.raises(ConnectionError, match="no mail server"):
+        app.testing().drain()
+    assert job.state() is State.SCHEDULED
+    app.testing().advance(minutes=2)
+    assert app.testing().drain(raises=False) == Drained(failed=1)
+    assert job.refresh().failures == 2
+
+
+def test_a_retry_is_no_error_and_a_failure_is(app):
+    @app.task(name="again")
+    def again() -> None:
+        raise Retry(delay=30)
+
+    @app.task(name="fails")
+    def fails() -> object:
+        return Fail("no such customer")
+
+    again.enqueue()
+    assert app.testing().drain() == Drained(retried=1)
+    job = fails.enqueue()
+    with pytest.raises(JobFailed, match="no such customer"):
+        app.testing().drain()
+    assert job.state() is State.FAILED
+
+
+def test_a_handler_that_takes_too_long_times_out(app):
+    @app.task(name="slow", timeout=0.05, retries=0)
+    async def slow() -> None:
+        await asyncio.sleep(60)
+
+    job = slow.enqueue()
+    with pytest.raises(JobFailed, match="Timeout"):
+        app.testing().drain()
+    assert job.state() is State.FAILED
+
+
+def test_lifespan_middleware_listeners_and_hooks_take_part(app):
+    seen: list[str] = []
+    app.on_startup(lambda: seen.append("begins"))
+    app.on_shutdown(lambda: seen.append("ends"))
+
+    @app.middleware
+    async def around(jobs, call_next):
+        seen.append("around")
+        return await call_next()
+
+    @app.on(events.Ended)
+    def ended(event):
+        seen.append(type(event).__name__)
+
+    @app.task(name="fails", retries=0, on_failure=lambda job, error: seen.append(f"hook {error.type}"))
+    def fails() -> None:
+        raise ValueError
+
+    fails.enqueue()
+    assert app.testing().drain(raises=False) == Drained(failed=1)
+    assert seen == ["begins", "around", "Failed", "hook ValueError", "ends"]
+
+
+def test_a_batch_handler_gets_a_batch(app):
+    sizes: list[int] = []
+
+    @app.handler("events", batch=3)
+    def store(jobs: list[Job]) -> None:
+        sizes.append(len(jobs))
+        jobs[0].complete()
+
+    app.queue("events").enqueue_many([b"1", b"2", b"3", b"4"])
+    assert app.testing().drain() == Drained(completed=4)
+    assert sizes == [3, 1]
+
+
+def test_a_persistent_job_runs_once_and_is_ready_again(app):
+    ran: list[int] = []
+
+    @app.task(name="watch", persistent=True)
+    def watch() -> None:
+        ran.append(1)
+
+    job = watch.enqueue()
+    assert app.testing().drain() == Drained(completed=1)
+    assert (ran, job.state()) == ([1], State.READY)
+
+
+def test_a_task_that_enqueues_itself_ends_at_the_limit(app):
+    @app.task(name="forever")
+    def forever() -> None:
+        forever.enqueue()
+
+    forever.enqueue()
+    with pytest.raises(AssertionError, match="has run 20 jobs"):
+        app.testing().drain(limit=20)
+
+
+def test_jobs_of_unknown_tasks_are_parked_and_do_not_stop_the_others(app, redis_url):
+    with Leasehold(redis_url, namespace="tested") as other:
+        unknown = other.task(name="unknown")(lambda: None)
+        job = unknown.enqueue()
+    known = app.task(name="known")(lambda: None)
+    known.enqueue()
+    assert app.testing().drain() == Drained(completed=1, unroutable=1)
+    assert app.inspect.job("default", job.id).state is State.UNROUTABLE
+
+
+def test_time_passes_for_delays_windows_and_records(app):
+    task = app.task(name="task", result_ttl=60)(lambda: None)
+    jobs = app.testing()
+    late = task.using(delay=3600).enqueue()
+    once = task.using(unique=Throttle(600)).enqueue()
+    assert jobs.drain() == Drained(completed=1)
+    assert not task.using(unique=Throttle(600)).enqueue().created
+    jobs.advance(minutes=11)
+    assert jobs.drain() == Drained()
+    assert once.state() is None
+    assert task.using(unique=Throttle(600)).enqueue().created
+    jobs.advance(minutes=50)
+    assert jobs.drain() == Drained(completed=2)
+    assert late.state() is State.COMPLETED
+
+
+def test_a_debounced_job_runs_after_its_wait(app):
+    task = app.task(name="task")(lambda: None)
+    for _ in range(3):
+        task.using(unique=Debounce(30)).enqueue()
+    jobs = app.testing()
+    assert jobs.drain() == Drained()
+    jobs.advance(seconds=31)
+    assert jobs.drain() == Drained(completed=1)
+
+
+def test_enqueued_calls_are_found_by_their_arguments(app):
+    @app.task(name="welcome")
+    def welcome(email: str, on: date = date(2026, 1, 1)) -> None: ...
+
+    jobs = app.testing()
+    welcome.enqueue("ada@example.org")
+    welcome.using(delay=60, lane="a").enqueue(email="bob@example.org", on=date(2026, 2, 3))
+    welcome.using(lane="b").enqueue("b1")
+    welcome.using(lane="b").enqueue("b2")
+    assert len(jobs.enqueued(welcome)) == 4
+    assert jobs.assert_enqueued(welcome, email="ada@example.org", on=date(2026, 1, 1)).state is State.READY
+    assert jobs.assert_enqueued(welcome, on=date(2026, 2, 3)).state is State.SCHEDULED
+    assert jobs.assert_enqueued(welcome, email="b2").shape.lane == "b"
+    with pytest.raises(AssertionError, match=r"welcome\(email='eve'\).*email='ada@example.org'"):
+        jobs.assert_enqueued(welcome, email="eve")
+    with pytest.raises(InvalidArgument, match="no parameter 'mail'"):
+        jobs.enqueued(welcome, mail="eve")
+
+
+def test_an_immediate_call_travels_without_redis(app):
+    @app.task(name="next_day")
+    def next_day(day: date) -> date:
+        job = current_job()
+        assert job is not None
+        assert job.headers == {"tenant": "7"}
+        return date.fromordinal(day.toordinal() + 1)
+
+    @app.task(name="breaks")
+    async def breaks() -> None:
+        raise Retry("later")
+
+    with Leasehold("redis://127.0.0.1:1", namespace="none") as nowhere:
+        task = nowhere.task(name="next_day")(next_day.__wrapped__)
+        call = task.using(headers={"tenant": "7"}).call(date(2026, 12, 31))
+        assert nowhere.testing().immediate(call) == date(2027, 1, 1)
+    with pytest.raises(Retry):
+        app.testing().immediate(breaks.call())
+
+
+def test_other_wire_formats_drain_too_but_their_times_do_not_move(redis_url):
+    with Leasehold(redis_url, protocol=Hworker(name="printer")) as app:
+        ran: list[int] = []
+
+        @app.task(name="add")
+        def add(number: int) -> None:
+            ran.append(number)
+
+        add.enqueue(1)
+        add.enqueue(2)
+        assert app.testing().drain() == Drained(completed=2)
+        assert sorted(ran) == [1, 2]
+        with pytest.raises(UnsupportedFeature, match="hworker"):
+            app.testing().advance(hours=1)
