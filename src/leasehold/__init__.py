@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from leasehold.app.tasks import Task as Task
     from leasehold.client.call import TaskCall as TaskCall
     from leasehold.client.handle import JobHandle as JobHandle
+    from leasehold.client.large import FileStore as FileStore
     from leasehold.client.outgoing import Outgoing as Outgoing
     from leasehold.client.queue import HeldJob as HeldJob
     from leasehold.client.queue import Queue as Queue
@@ -81,6 +82,7 @@ if TYPE_CHECKING:
     from leasehold.core.signals import Fail as Fail
     from leasehold.core.signals import JobCancelled as JobCancelled
     from leasehold.core.signals import Retry as Retry
+    from leasehold.core.stores import PayloadStore as PayloadStore
     from leasehold.protocols.hworker import Hworker as Hworker
     from leasehold.protocols.native import Native as Native
     from leasehold.protocols.queue_farm import QueueFarm as QueueFarm
@@ -108,6 +110,7 @@ _HOMES = {
     "app.tasks": "Task",
     "client.call": "TaskCall",
     "client.handle": "JobHandle",
+    "client.large": "FileStore",
     "client.outgoing": "Outgoing",
     "client.queue": "HeldJob Queue",
     "client.unique": "Debounce Throttle Unique",
@@ -121,6 +124,7 @@ _HOMES = {
         "CancelAnswer CancelCount Conflict LaneFailure LanePage LaneState LaneView Progress QueueSettings Shape"
     ),
     "core.signals": "Fail JobCancelled Retry",
+    "core.stores": "PayloadStore",
     "protocols.hworker": "Hworker",
     "protocols.native": "Native",
     "protocols.queue_farm": "QueueFarm",

@@ -24,6 +24,7 @@ NO_TRAFFIC = {
     "Control": set(),
     "Testing": {"on_redis"},
     "Leasehold": {
+        "clean_payloads",
         "engine",
         "enqueue_middleware",
         "handler",

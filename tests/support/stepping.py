@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any, TypeAlias, TypeVar
 
 from leasehold.core.errors import LeaseholdError, ReplyError
-from leasehold.core.steps import Command, Draw, Invoke, Nonce, Reply, Steps
+from leasehold.core.steps import Command, Draw, Invoke, Nonce, Reply, Steps, Work
 from leasehold.redis.sync import SyncDriver
 
 T = TypeVar("T")
@@ -70,6 +70,7 @@ def step(steps: Steps[T], session: Session, send: Send, fate: Fate) -> T:
             if isinstance(call, Draw):
                 call = steps.send(session.draw())
                 continue
+            assert not isinstance(call, Work)
             number += 1
             try:
                 reply = fate(number, call, send)

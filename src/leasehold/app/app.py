@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, overload
@@ -24,9 +25,10 @@ from leasehold.client.client import Client
 from leasehold.client.connections import Connections, Runner
 from leasehold.client.control import Control
 from leasehold.client.inspect import Inspect
+from leasehold.client.large import checked_store
 from leasehold.client.options import NO_TIMEOUT_MS, NONE_GIVEN, OF_SHAPE
 from leasehold.client.queue import Queue
-from leasehold.core import names
+from leasehold.core import limits, names
 from leasehold.core.conversion import Codec, Conversion
 from leasehold.core.engine import Feature, FullEngine
 from leasehold.core.errors import InvalidArgument
@@ -41,6 +43,8 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from leasehold.app.testing import Testing
+    from leasehold.core.stores import PayloadStore
+    from leasehold.runtime.stored import StoredPayloads
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -66,7 +70,7 @@ class Leasehold(WithHooks):
     running event loop does: "warn", "error" or "allow". `defaults`: the defaults of tasks and
     handlers. `lifespan`: a function of the app that makes a context manager around each worker process, as with
     `contextlib.asynccontextmanager`; see `on_startup`. `codecs`: how arguments and results of other types travel, see
-    `Codec`.
+    `Codec`. `large`: where payloads above `max_payload` go, as `FileStore("/srv/payloads")`; else they are refused.
 
     Arguments left out come from the environment, see `leasehold.settings`. Threads and event loops can share an app.
     Raises `InvalidArgument` and `NotConfigured` (a URL that cannot be read).
@@ -88,6 +92,7 @@ class Leasehold(WithHooks):
         defaults: TaskDefaults | None = None,
         lifespan: LifespanFunction | None = None,
         codecs: Sequence[Codec] | None = None,
+        large: PayloadStore | None = None,
     ) -> None:
         super().__init__(lifespan)
         settings = Settings.load(
@@ -111,6 +116,7 @@ class Leasehold(WithHooks):
             runner or Connections(settings),
             middleware=self._enqueue_middleware,
             conversion=Conversion(() if codecs is None else codecs),
+            large=checked_store(large),
         )
         self._tasks: dict[str, Task[Any, Any, Any]] = {}
         self._handlers: dict[str, RawHandler] = {}
@@ -120,6 +126,13 @@ class Leasehold(WithHooks):
 
     def __repr__(self) -> str:
         return f"<Leasehold namespace={self.settings.namespace!r} protocol={self.engine.name!r}>"
+
+    @property
+    def payloads(self) -> StoredPayloads | None:
+        """What reads the large payloads of this app's jobs; None without a store. For workers."""
+        from leasehold.runtime.stored import StoredPayloads
+
+        return None if self._client.large.store is None else StoredPayloads(self._client.large.store)
 
     @property
     def settings(self) -> Settings:
@@ -295,6 +308,21 @@ class Leasehold(WithHooks):
             return NO_TIMEOUT_MS if handler is None else handler.policy.own.get("timeout_ms", NO_TIMEOUT_MS)
 
         return Queue(self._client, checked, persistent_timeout_ms)
+
+    def clean_payloads(self, older_than: float | timedelta = 86_400) -> dict[str, int]:
+        """Delete the large payloads that no job names, `older_than` seconds after they were stored.
+
+            app.clean_payloads()        # {"deleted": 3, "used": 12, "unknown": 0}
+
+        Jobs delete their payloads when they complete; what crashes, discarded and expired jobs left is deleted here.
+        Returns how many payloads were deleted, are in use, and belong to queues that this Redis does not know, which
+        stay. Raises `InvalidArgument` for an app without `large`, and what the store raises.
+        """
+        age_ms = names.duration_ms(older_than, "older_than", least_ms=0, most_ms=limits.MAX_DELAY_MS)
+        counts = Counter({"deleted": 0, "used": 0, "unknown": 0})
+        client = self._client
+        counts.update(client.large.clean(client.engine, client.run, client.settings.namespace, age_ms / limits.SECOND))
+        return dict(counts)
 
     def testing(self) -> Testing:
         """Return what tests need: run due jobs in this process, move their times, look for enqueued calls.

@@ -9,13 +9,14 @@ import secrets
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeAlias
 
 from leasehold.core import limits
 from leasehold.core.engine import Feature
 from leasehold.core.functions import is_async
 from leasehold.core.job import ErrorInfo, Lease
-from leasehold.core.outcome import Broken, Failed, Outcome
+from leasehold.core.outcome import Broken, Completed, Failed, Outcome
 from leasehold.core.shape import Progress
 from leasehold.core.steps import Steps
 from leasehold.core.task import TaskSpec
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from leasehold.protocols.spec import WireProtocol
     from leasehold.runtime.handlers.middleware import Middleware
     from leasehold.runtime.lifespan import Lifespan
+    from leasehold.runtime.stored import StoredPayloads
     from leasehold.settings import Settings
 
 
@@ -52,6 +54,8 @@ class AppCode(Protocol):
     def layers(self) -> tuple[Middleware, ...]: ...
     def specs(self) -> tuple[TaskSpec, ...]: ...
     def lifespan(self) -> Lifespan: ...
+    @property
+    def payloads(self) -> StoredPayloads | None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +88,7 @@ class Attempts:
         self._layers = Layers(app.layers, slots=1)
         specs = [self._noting(self._layers.around(spec)) for spec in app.specs()]
         self.routes = Routes(specs, app.settings.payload_limit)
-        self._caller = Caller(random.random, env.clock)
+        self._caller = Caller(random.random, env.clock, payloads=app.payloads)
         self._services = JobServices(
             asyncio.get_running_loop(),
             env.clock,
@@ -133,6 +137,8 @@ class Attempts:
         """After the settlement: call listeners and `on_failure`."""
         for held, outcome in outcomes:
             self._events.ended(held, outcome)
+            if self._app.payloads is not None and isinstance(outcome, Completed):
+                yield UserCall(partial(self._app.payloads.delete, held), on_loop=False)
         yield UserCall(self._events.flushed, on_loop=True)
         for held, outcome in outcomes:
             hook = held.spec.on_failure

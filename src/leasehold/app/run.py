@@ -122,7 +122,7 @@ async def run_worker(
             log_errors=names.log_errors(app.settings.log_errors),
         )
         await _report_queues(app, driver, settings.queues)
-        code = UserCode(app.specs(), app.listeners, app.layers)
+        code = UserCode(app.specs(), app.listeners, app.layers, app.payloads)
         worker = Worker(app.engine, driver, code, settings, keeper=keeper, env=Env(machine=_machine_of(app)))
         workers.append(worker)
         created(worker)

@@ -26,19 +26,21 @@ MARGIN_MS: Final = 100
 
 
 @click.command()
-@click.argument("queue", shell_complete=queue_names)
+@click.argument("queue", required=False, shell_complete=queue_names)
 @click.option("--deep", is_flag=True, help="Also check all items for those that are in no list.")
 @click.option(
     "--grace", type=click.FloatRange(0, limits.DAY / limits.SECOND), metavar="SECONDS",
     help="How long an item must be without a lease; 0: return it at first sight. [default: that of the protocol, 5]",
 )  # fmt: skip
+@click.option("--payloads", is_flag=True, help="Instead delete large payloads that no job names, after a day.")
 @reaching()
-def clean(queue: str, deep: bool, grace: float | None, app: Leasehold, as_json: bool) -> None:
-    """Return the items of dead workers to a queue of redis-work-queue.
+def clean(queue: str | None, deep: bool, grace: float | None, payloads: bool, app: Leasehold, as_json: bool) -> None:
+    """Return the items of dead workers to a queue of redis-work-queue, or delete unused large payloads.
 
     \b
     leasehold clean default --protocol redis-work-queue:jobs
     leasehold clean default --deep --protocol redis-work-queue:jobs
+    leasehold clean --payloads --app shop:app
 
     For queues without a Leasehold worker; Leasehold workers do this by themselves. Run it about every minute, and with
     --deep every ten. If there are items without a lease, the command waits for the grace and looks again: those that
@@ -46,8 +48,17 @@ def clean(queue: str, deep: bool, grace: float | None, app: Leasehold, as_json: 
     item are dropped. The steps are short and do not block Redis, however long the lists are. Several runs at a time are
     safe.
 
+    With --payloads: for an app with Leasehold(large=...). A job deletes its payload when it completes. This command
+    deletes those that crashes, discarded and expired jobs left, a day after they were stored. Run it once a day.
+    Payloads of queues that this Redis does not know stay.
+
     Exit status: 0 done; 1 Redis could not be reached; 2 the command line or a setting is wrong.
     """
+    if payloads:
+        _clean_payloads(app, as_json)
+        return
+    if queue is None:
+        raise click.UsageError("Missing argument 'QUEUE', or the option --payloads.")
     make = entry_of(app.engine).cleaning
     if make is None:
         raise lacking(app, "leasehold clean", [one for one in ENTRIES if one.cleaning is not None])
@@ -69,6 +80,14 @@ def clean(queue: str, deep: bool, grace: float | None, app: Leasehold, as_json: 
     if left := app.inspect.queue(queue).counts.get(State.ACTIVE, 0):
         note(f"Leased, or without a lease only since the last look: {jobs_text(left)}.")
     note_unknown(app, queue)
+
+
+def _clean_payloads(app: Leasehold, as_json: bool) -> None:
+    counts = app.clean_payloads()
+    text = f"Payloads: {counts['deleted']:,} deleted, {counts['used']:,} in use."
+    answer(as_json, counts, text)
+    if counts["unknown"] and not as_json:
+        note(f"{counts['unknown']:,} belong to queues that this Redis does not know. They stay.")
 
 
 def lacking(app: Leasehold, command: str, entries: list[ProtocolEntry]) -> UserError:

@@ -11,12 +11,13 @@ from collections.abc import Callable, Coroutine, Sequence
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar
 
+from leasehold.client.large import LargePayloads
 from leasehold.client.outgoing import EnqueueMiddleware, after_middleware
 from leasehold.client.unique import keyed
 from leasehold.core import limits, names
 from leasehold.core.conversion import BUILT_IN, Conversion
 from leasehold.core.engine import Feature
-from leasehold.core.errors import PayloadTooLarge, SyncOnLoop, SyncOnLoopWarning
+from leasehold.core.errors import SyncOnLoop, SyncOnLoopWarning
 from leasehold.core.job import NewJob
 from leasehold.core.shape import PLAIN, Shape, UniqueRule
 from leasehold.core.steps import Steps
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from leasehold.client.connections import Runner
     from leasehold.client.options import Options
     from leasehold.core.engine import FullEngine
+    from leasehold.core.stores import PayloadStore
     from leasehold.settings import Settings
 
 P = ParamSpec("P")
@@ -58,11 +60,13 @@ class Client:
         new_id: Callable[[], str] = new_id,
         middleware: Sequence[EnqueueMiddleware] = (),
         conversion: Conversion = BUILT_IN,
+        large: PayloadStore | None = None,
     ) -> None:
         self.use(settings, engine, runner)
         self._new_id = new_id
         self._middleware = middleware
         self.conversion = conversion
+        self.large = LargePayloads(large)
         self._passed: Options | None = None
 
     def use(self, settings: Settings, engine: FullEngine, runner: Runner) -> None:
@@ -110,8 +114,6 @@ class Client:
         Raises `InvalidArgument` (options that contradict each other), `PayloadTooLarge` and `UnsupportedFeature`, and
         what enqueue middleware raises.
         """
-        if len(payload) > self.settings.payload_limit:
-            raise PayloadTooLarge(len(payload), self.settings.payload_limit)
         if task is not None:
             self.require(Feature.TASKS)
         if options is not self._passed:  # most jobs have the same options as the previous job
@@ -136,6 +138,9 @@ class Client:
             shape=_shape(options, rule),
             headers=options.headers or None,
         )
+        if len(payload) > self.settings.payload_limit:
+            self.large.check(job, self.settings.payload_limit)
+            self.require(Feature.HEADERS)
         if self._middleware:
             job = after_middleware(self._middleware, job)
             if job.headers:

@@ -11,10 +11,11 @@ from leasehold.client.inspect import state_of
 from leasehold.core import limits, names
 from leasehold.core.codec import encode_raw
 from leasehold.core.engine import Feature
-from leasehold.core.errors import PayloadTooLarge, invalid
+from leasehold.core.errors import InvalidArgument, PayloadTooLarge, invalid
 from leasehold.core.job import State
 from leasehold.core.shape import CancelAnswer, CancelCount, LaneFailure, QueueSettings
 from leasehold.core.steps import Steps
+from leasehold.core.stores import key_of
 from leasehold.core.task import TaskSpec
 
 if TYPE_CHECKING:
@@ -57,6 +58,8 @@ class Control:
         view = yield from self._client.engine.job(queue, id)
         if view is None:
             return False
+        if key_of(view.headers) is not None:
+            raise InvalidArgument(f"The payload of job {id!r} is in a store and cannot be replaced. Retry it as it is.")
         data = encode_raw(payload) if view.task is None else self._arguments(view.task, payload)
         if len(data) > self._client.settings.payload_limit:
             raise PayloadTooLarge(len(data), self._client.settings.payload_limit)

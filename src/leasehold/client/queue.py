@@ -331,6 +331,8 @@ class Queue:
             if gone := leased.dropped:
                 about = (self.name, len(gone), gone[0].id, gone[0].reason)
                 _log.warning("queue %r: %d entries were dropped, the first is %r: %s", *about)
+            if leased.leases:
+                leased = yield from self._client.large.read(self._client.engine, leased)
             if leased.leases or leased.next_ms != 0:
                 break
         return leased

@@ -11,6 +11,7 @@ from typing import Final, Literal, TypeAlias, get_args
 
 from leasehold.core import limits
 from leasehold.core.errors import InvalidArgument, invalid
+from leasehold.core.stores import PAYLOAD_HEADER
 from leasehold.core.text import cut
 
 MAX_UNIQUE_KEY: Final = 200
@@ -89,6 +90,8 @@ def headers(value: object, field: str = "headers") -> dict[str, str]:
     if not isinstance(value, Mapping):
         raise invalid(field, 'text by name, such as {"tenant": "7"}', type(value).__name__)
     label = f"{field}: name"
+    if PAYLOAD_HEADER in value:
+        raise invalid(label, "another name: Leasehold uses this one", repr(PAYLOAD_HEADER))
     checked = {_label(name, label, limits.MAX_NAME): _header(name, text, field) for name, text in value.items()}
     size = sum(len(name.encode()) + len(text.encode()) for name, text in checked.items())
     if size > MAX_HEADERS:

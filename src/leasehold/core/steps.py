@@ -12,7 +12,7 @@ writes carries a `Nonce` and remembers its answer.
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator
 from dataclasses import dataclass, field
 from hashlib import sha1
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
@@ -88,6 +88,13 @@ class Draw:
     """Ask the driver for a new `Nonce`. Sends nothing."""
 
 
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Blocking work of the client between two calls. A driver does it at once; on an event loop in a thread."""
+
+    function: Callable[[], Any]
+
+
 class Watcher(Protocol):
     """Is notified when Redis stops responding, and when it responds again. Its methods neither wait nor raise."""
 
@@ -98,7 +105,7 @@ class Watcher(Protocol):
     def redis_back(self) -> None: ...
 
 
-Call: TypeAlias = Command | Invoke | Draw
+Call: TypeAlias = Command | Invoke | Draw | Work
 
 T = TypeVar("T")
 Steps: TypeAlias = Generator[Call, Any, T]

@@ -19,7 +19,7 @@ import os
 from typing import Any, TypeVar
 
 from leasehold.core.errors import InvalidArgument
-from leasehold.core.steps import Steps, Watcher
+from leasehold.core.steps import Steps, Watcher, Work
 from leasehold.redis.attempt import Retrying
 from leasehold.redis.link import AsyncLink
 from leasehold.redis.pubsub import AsyncSubscription, PubSub
@@ -88,6 +88,9 @@ class AsyncDriver(Retrying[AsyncLink]):
             for link in idle:
                 await link.connection.disconnect()
             self._connector.close()
+
+    async def _work(self, work: Work) -> Any:
+        return await asyncio.to_thread(work.function)
 
     def _check_home(self) -> None:
         self._check_open()

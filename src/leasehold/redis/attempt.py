@@ -11,12 +11,12 @@ import random
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from leasehold.core import limits
 from leasehold.core.backoff import RetryBudget
 from leasehold.core.errors import InvalidArgument, LeaseholdError, Unreachable
-from leasehold.core.steps import Command, Draw, Durable, Invoke, Reply, Steps, WaitLost
+from leasehold.core.steps import Command, Draw, Durable, Invoke, Reply, Steps, WaitLost, Work
 from leasehold.redis import replies
 from leasehold.redis.availability import Availability
 from leasehold.redis.connector import Connector
@@ -110,8 +110,14 @@ class Retrying(Generic[L]):
             if session is not None:
                 self._sessions.give(session)
 
-    async def _call(self, call: Command | Invoke) -> Reply:
+    async def _work(self, work: Work) -> Any:
+        """Do blocking work of the client."""
+        return work.function()
+
+    async def _call(self, call: Command | Invoke | Work) -> Reply:
         self._check_open()
+        if isinstance(call, Work):
+            return await self._work(call)
         data = packed(call)
         timeout = time_for(call, data, self._reply_timeout)
         led = isinstance(call, Invoke) and call.lead is not None

@@ -28,16 +28,18 @@ from leasehold.runtime.ports import Keeper
 from leasehold.runtime.reporter import Reporter
 from leasehold.runtime.round_robin import WeightedRoundRobin
 from leasehold.runtime.settler import Settler
+from leasehold.runtime.stored import StoredPayloads
 from leasehold.runtime.subscriber import Subscriber
 
 
 @dataclass(frozen=True, slots=True)
 class UserCode:
-    """The user's tasks and handlers, event listeners, and middleware, the outermost first."""
+    """The user's tasks and handlers, event listeners, middleware, the outermost first, and store of payloads."""
 
     specs: Sequence[TaskSpec]
     listeners: Sequence[Listener] = ()
     middleware: Sequence[Middleware] = ()
+    payloads: StoredPayloads | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,11 +11,13 @@ from leasehold.runtime.loops import MonitoredDriver
 from leasehold.runtime.observe.dispatcher import EventDispatcher
 from leasehold.runtime.observe.latency import Latencies
 from leasehold.runtime.ports import Env
+from leasehold.runtime.stored import StoredPayloads
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerContext:
-    """One worker: its id and queues, the way to Redis, and the jobs that it holds. `events`: None without listeners."""
+    """One worker: its id and queues, the way to Redis, and the jobs that it holds. `events`: None without listeners.
+    `payloads`: None without a store of large ones."""
 
     worker: str
     queues: tuple[str, ...]
@@ -26,3 +28,4 @@ class WorkerContext:
     intake: Intake
     events: EventDispatcher | None = None
     latencies: Latencies = field(default_factory=Latencies)
+    payloads: StoredPayloads | None = None

@@ -36,7 +36,7 @@ class Executor:
         self._may_start = may_start = context.intake.kept.may_start
         self._settler = settler
         self._services = services
-        caller = Caller(context.env.random, clock, may_start)
+        caller = Caller(context.env.random, clock, may_start, context.payloads)
         self._tasks = LoopRunner(caller, self._finished, context.env.limits.cancel_ms / limits.SECOND)
         self._threads = ThreadRunner(caller, self._finished, inflight.slots, clock)
         self.job_of = self._tasks.job_of

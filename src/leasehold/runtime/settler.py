@@ -73,6 +73,7 @@ class Settler:
         self._events = context.events
         self._inflight = context.inflight
         self._hooks = hooks
+        self._payloads = context.payloads
         self._outboxes: dict[str, Outbox] = {}
         """Of the queues with outcomes that are not settled."""
         self._groups: dict[tuple[str, str], list[Item]] = {}
@@ -196,6 +197,8 @@ class Settler:
                     self._events.ended(held, outcome)
                 if self._hooks is not None:
                     self._hooks.ended(held, outcome)
+                if self._payloads is not None and type(outcome) is Completed:
+                    self._payloads.completed(held)
             self._inflight.gone(held)
         if self._doubtful:
             self._doubtful.difference_update([held.ref for held, _ in batch])

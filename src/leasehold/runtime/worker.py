@@ -156,7 +156,15 @@ class Worker:
         inflight = Inflight(self._settings.concurrency, env.limits.stuck_ms)
         intake = Intake(self._keeper, Kept(lease_s, env.lease_clock), frozenset(self.queues), env)
         self._context = WorkerContext(
-            self.id, self.queues, self._engine, self._link, env, inflight, intake, self._events
+            self.id,
+            self.queues,
+            self._engine,
+            self._link,
+            env,
+            inflight,
+            intake,
+            self._events,
+            payloads=self._code.payloads,
         )
         self._parts = Parts(self._context, self._code, self._settings, self._turns, self._keeper)
         self._stuck_slots = StuckSlots(inflight, env.limits.stuck_slots_ms)

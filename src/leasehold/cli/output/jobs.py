@@ -10,6 +10,7 @@ from leasehold.cli.output.tables import Table
 from leasehold.cli.output.text import ago, amount, distance, facts, indented, percent, time_of
 from leasehold.core.job import ErrorInfo, JobView
 from leasehold.core.shape import Progress, UniqueRule, Until
+from leasehold.core.stores import key_of
 from leasehold.core.text import masked
 
 JOBS_SHOWN: Final = 20
@@ -55,7 +56,7 @@ def describe(view: JobView, now_ms: float, parts: Parts = _NONE) -> str:
         ("token", None if view.token is None else str(view.token)),
         *((name, time_of(getattr(view, f"{name}_ms"), now_ms)) for name in _TIMES),
         ("headers", _headers_text(view.headers, parts.headers) if view.headers else None),
-        ("payload", _content(view.payload, parts.content)),
+        ("payload", key_of(view.headers) or _content(view.payload, parts.content)),
         ("result", _content(view.result or None, parts.content)),
         ("error", masked(error_text(error)) if error else None),
         ("before", "\n".join(_earlier_text(one, now_ms) for one in view.earlier_errors) or None),

@@ -48,7 +48,7 @@ def main(words: Sequence[str]) -> None:
     except UserError as error:
         tell(error.format_message())
         sys.exit(FAILED)
-    serve(channel, app.specs, app.layers, app.lifespan)
+    serve(channel, app.specs, app.layers, app.lifespan, app.payloads)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from typing import Any, Final, TypeVar
 from leasehold.compat.redis_work_queue.cluster import client_for, is_cluster
 from leasehold.compat.redis_work_queue.groups import Groups
 from leasehold.core.errors import LeaseholdError
-from leasehold.core.steps import Call, Command, Draw, Nonce, Steps
+from leasehold.core.steps import Call, Command, Draw, Nonce, Steps, Work
 from leasehold.redis import replies
 from leasehold.redis.replies import Action
 from leasehold.redis.sessions import MAX_FREE, Session
@@ -170,6 +170,7 @@ async def exchange(nonces: Nonces, execute: Execute, steps: Steps[T], key: Key |
                 last, again = again or session.draw(), None
                 call = steps.send(last)
                 continue
+            assert not isinstance(call, Work), "clients yield it, engines do not"
             try:
                 try:
                     if isinstance(call, Command):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from asyncio import CancelledError, current_task
+from asyncio import CancelledError, current_task, to_thread
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
@@ -14,6 +14,7 @@ from leasehold.runtime.jobs import outcomes
 from leasehold.runtime.jobs.batches import outcomes_of_answers
 from leasehold.runtime.jobs.held import Batch, Held, Outcomes, Stop
 from leasehold.runtime.jobs.job import enter
+from leasehold.runtime.stored import StoredPayloads, has_stored
 from leasehold.runtime.waits import catch_up
 
 LOOKS: Final = 10
@@ -30,10 +31,12 @@ class Caller:
         random: outcomes.Random,
         clock: Callable[[], float],
         may_start: Callable[[Held], bool] = lambda held: True,
+        payloads: StoredPayloads | None = None,
     ) -> None:
         self._random = random
         self._clock = clock
         self._may_start = may_start
+        self._payloads = payloads or StoredPayloads()
 
     async def on_loop(self, run: Held | Batch, done: Done) -> None:
         """Call the handler, then `done` with the outcomes."""
@@ -41,6 +44,16 @@ class Caller:
         if not self._may_begin(run) and not await self._may_begin_soon(run):
             done(run, _released(run), self._clock())
             return
+        unread: Outcomes = []
+        if has_stored(run):
+            try:
+                unread = await to_thread(self._payloads.load, run, self._random)
+            except BaseException as error:
+                done(run, self._raised(run, error, on_loop=True), self._clock())
+                return
+            if not _keep_read(run, unread):
+                done(run, unread, self._clock())
+                return
         try:
             arguments, named = _arguments(run)
         except BaseException as error:  # a decoder is user code too
@@ -52,12 +65,18 @@ class Caller:
             except BaseException as error:  # SystemExit and friends end the attempt, not the worker
                 decided = self._raised(run, error, on_loop=True)
         # Here rather than in a caller that awaits this: one coroutine less for every job.
-        done(run, decided, self._clock())
+        done(run, decided + unread if unread else decided, self._clock())
 
     def in_thread(self, run: Held | Batch) -> Outcomes:
         run.begin()
         if not self._may_begin(run) and not self._may_begin_later(run):
             return _released(run)
+        if not has_stored(run):
+            return self._call(run)
+        unread = self._payloads.load(run, self._random)
+        return self._call(run) + unread if _keep_read(run, unread) else unread
+
+    def _call(self, run: Held | Batch) -> Outcomes:
         try:
             arguments, named = _arguments(run)
         except BaseException as error:
@@ -137,6 +156,15 @@ def _arguments(run: Held | Batch) -> Arguments:
         enter(run.job)
         return ((run.job,), {}) if decode is None else decode(run.lease.record.payload)
     return ([held.job for held in run.members],), {}
+
+
+def _keep_read(run: Held | Batch, unread: Outcomes) -> bool:
+    """Leave the jobs without a payload out of a batch. False: no job is left."""
+    if type(run) is Held:
+        return not unread
+    assert isinstance(run, Batch)
+    run.leave_out([held for held, _ in unread])
+    return bool(run.members)
 
 
 def _released(run: Held | Batch) -> Outcomes:

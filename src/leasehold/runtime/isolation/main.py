@@ -32,6 +32,7 @@ from leasehold.runtime.isolation.messages import Done, Ready, RunJob
 from leasehold.runtime.jobs.held import Batch, Held, Outcomes, Phase
 from leasehold.runtime.jobs.job import Job, JobServices
 from leasehold.runtime.lifespan import Lifespan
+from leasehold.runtime.stored import StoredPayloads
 
 _PAGES: Final = Path("/proc/self/statm")
 
@@ -39,14 +40,20 @@ _PAGES: Final = Path("/proc/self/statm")
 class JobRunner:
     """Runs the jobs of one channel. `run` returns when no more jobs follow."""
 
-    def __init__(self, channel: WorkerChannel, specs: Iterable[TaskSpec], middleware: Sequence[Middleware]) -> None:
+    def __init__(
+        self,
+        channel: WorkerChannel,
+        specs: Iterable[TaskSpec],
+        middleware: Sequence[Middleware],
+        payloads: StoredPayloads | None = None,
+    ) -> None:
         self._routes = Routes(map(Layers(middleware).around, specs))
         self._channel = channel
         self._own = ForkGuard()
         self._context = copy_context()
         self._recursion = sys.getrecursionlimit()
         self._outcomes: Outcomes = []
-        self._caller = Caller(random.random, time.monotonic)
+        self._caller = Caller(random.random, time.monotonic, payloads=payloads)
         self._lock = threading.Lock()
         self._held: Held | None = None
         self._task: asyncio.Task[None] | None = None
@@ -183,10 +190,11 @@ def serve(
     specs: Callable[[], Iterable[TaskSpec]],
     middleware: Sequence[Middleware] = (),
     lifespan: Callable[[], Lifespan] = Lifespan,
+    payloads: StoredPayloads | None = None,
 ) -> None:
     """Resolve the tasks and run the jobs of the channel to its end. An error outside of handlers ends this process."""
     try:
-        JobRunner(channel, specs(), middleware).run(lifespan())
+        JobRunner(channel, specs(), middleware, payloads).run(lifespan())
     except BaseException:
         import traceback
 

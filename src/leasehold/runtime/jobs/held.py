@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from enum import Enum, IntEnum
 from typing import Any, Final, Protocol, TypeAlias, final
 
+from msgspec import structs
+
 from leasehold.core import limits
 from leasehold.core.job import Lease, LeaseRef, Token
 from leasehold.core.outcome import Cancelled, Outcome
@@ -170,6 +172,10 @@ class Held(Run):
     def end_at(self, now: float) -> None:
         self.ended_at = now
 
+    def read_payload(self, payload: bytes) -> None:
+        """Replace the payload in Redis by that of the store."""
+        self.lease = structs.replace(self.lease, record=structs.replace(self.lease.record, payload=payload))
+
     def request_cancel(self, reason: str) -> None:
         self.cancelled = reason
 
@@ -254,6 +260,10 @@ class Batch(Run):
     def forget_jobs(self) -> None:
         """Drop what the handler got."""
         self.members = []
+
+    def leave_out(self, held: Sequence[Held]) -> None:
+        """Run without these members: their outcomes are decided."""
+        self.members = [one for one in self.members if one not in held]
 
     def is_late(self, now: float) -> bool:
         if self.stop is not Stop.TIMEOUT and now > self.ends_at:  # the earliest may have been answered

@@ -18,6 +18,7 @@ from leasehold.core.errors import InvalidArgument, invalid
 from leasehold.core.job import Token
 from leasehold.core.shape import Progress, progress_of
 from leasehold.core.signals import Fail, JobCancelled, Retry
+from leasehold.core.stores import visible
 from leasehold.runtime.jobs import outcomes
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ class Job:
     @property
     def headers(self) -> Mapping[str, str]:
         """The texts that the producer sent along, by name: `using(headers=...)` and enqueue middleware."""
-        return MappingProxyType(self._held.lease.record.headers or {})
+        return MappingProxyType(visible(self._held.lease.record.headers))
 
     @property
     def lane(self) -> str | None:

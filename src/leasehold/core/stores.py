@@ -1,0 +1,54 @@
+"""Large payloads in a store of the user: what a store must do, and how a job names its payload there."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Final, Protocol, runtime_checkable
+from urllib.parse import quote, unquote
+
+PAYLOAD_HEADER: Final = "leasehold-payload"
+"""The header of a job whose payload is in the store: its key there."""
+
+
+@runtime_checkable
+class PayloadStore(Protocol):
+    """Keeps payloads that are too large for Redis: for `Leasehold(large=...)`. Four methods, which may block.
+
+    class Bucket:
+        def put(self, key: str, data: bytes) -> None: s3.put_object(Bucket="jobs", Key=key, Body=data)
+        def get(self, key: str) -> bytes: ...      # raises KeyError if there is none
+        def delete(self, key: str) -> None: ...    # no error if there is none
+        def old(self, before: datetime) -> Iterable[str]: ...
+
+    Threads call them, also several at once; in async programs never the one of the event loop. `put` returns when the
+    data is safe. A key has letters, digits, and `_.-~%/`, at most 2,000 characters. `old`: the keys that were put
+    before a time (UTC), for `leasehold clean --payloads`.
+    """
+
+    def put(self, key: str, data: bytes, /) -> None: ...
+    def get(self, key: str, /) -> bytes: ...
+    def delete(self, key: str, /) -> None: ...
+    def old(self, before: datetime, /) -> Iterable[str]: ...
+
+
+def new_key(namespace: str, queue: str, id: str) -> str:
+    """Return a key that no other payload has: a repeated id does not replace the payload of the first job."""
+    return "/".join(quote(part, safe="") for part in (namespace, queue, id, secrets.token_hex(8)))
+
+
+def job_of(namespace: str, key: str) -> tuple[str, str] | None:
+    """Return the queue and the id in a key; None: it is not one of this namespace."""
+    parts = [unquote(part) for part in key.split("/")]
+    return (parts[1], parts[2]) if len(parts) == 4 and parts[0] == namespace else None
+
+
+def key_of(headers: Mapping[str, str] | None) -> str | None:
+    """Return where the payload of a job with these headers is; None: in Redis."""
+    return None if headers is None else headers.get(PAYLOAD_HEADER)
+
+
+def visible(headers: Mapping[str, str] | None) -> dict[str, str]:
+    """Return the headers that the producer has set."""
+    return {name: text for name, text in (headers or {}).items() if name != PAYLOAD_HEADER}
