@@ -10,7 +10,7 @@ from urllib.parse import quote
 import msgspec
 
 from leasehold.core.engine import Feature
-from leasehold.core.waiting import Lead
+from leasehold.core.waiting import Lead, Poll
 from leasehold.engines.hworker import HworkerEngine
 from leasehold.engines.kit.acl import Rules
 from leasehold.testing.server import RedisServer
@@ -67,7 +67,7 @@ class Pools(HworkerEngine):
     def pool_of(self, queue: str) -> str:
         return f"{self.pool}/{quote(queue, safe='', errors='surrogateescape')}"
 
-    def wait(self, worker: str, queues: Sequence[str], timeout_ms: int) -> Lead:
+    def wait(self, worker: str, queues: Sequence[str], timeout_ms: int) -> Lead | Poll:
         return super().wait(worker, queues, timeout_ms if len(queues) == 1 else min(timeout_ms, SLICE_MS))
 
     def rules(self) -> Rules:

@@ -98,6 +98,8 @@ class Trait(StrEnum):
     """One job wakes one of the workers that wait."""
     PARKED_RAW = "parked_raw"
     """Raw payloads without a handler become `unroutable`, as tasks do."""
+    PASSED_RAW = "passed_raw"
+    """Raw payloads without a handler keep their places, and the worker looks for its tasks behind them."""
     SUSPECT_COUNT = "suspect_count"
     """The inspector counts the suspects that wait."""
     RETRY_DELAY = "retry_delay"

@@ -12,6 +12,7 @@ import pytest
 from leasehold.core.job import Lease, NewJob, State
 from leasehold.core.outcome import Broken, Cancelled, Completed, Crashed, Failed, Outcome, Released, Retried, Unroutable
 from leasehold.core.steps import Command, Invoke, Reply, Steps
+from leasehold.core.waiting import Lead
 from tests.support import hworker as layout
 from tests.support.stepping import Crashed as ProcessCrashed
 from tests.support.stepping import Send, Session, attempt, send_with, step
@@ -55,9 +56,22 @@ def act(name: str, *args: Any, **options: Any) -> Callable[[Scene], Steps[Any]]:
     return lambda scene: getattr(scene.engine, name)(*args, **options)
 
 
+def leave_raw(scene: Scene) -> Steps[Any]:
+    """`w2` has no handler for d and e."""
+    return scene.engine.settle([(lease, Unroutable()) for lease in scene.bench.take(2, "w2")])
+
+
+def claim_behind(scene: Scene) -> Steps[Any]:
+    scene.bench.run(leave_raw(scene))
+    scene.bench.run(scene.engine.enqueue([NewJob("q", "behind", b"[[],{}]", "t")]))
+    return scene.engine.lease("w2", ["q"], 9)
+
+
 OPERATIONS: dict[str, tuple[Callable[[Scene], Steps[Any]], str]] = {
     "enqueue": (lambda scene: scene.engine.enqueue([NewJob("q", id, b"1") for id in ("new", "new2")]), ""),
     "claim": (lambda scene: scene.engine.lease("w2", ["q"], 9), ""),
+    "claim behind raw payloads": (claim_behind, ""),
+    "leave raw payloads to others": (leave_raw, ""),
     "complete": (settle(a=DONE, b=DONE, c=DONE), "a b c"),
     "retry later and now": (settle(a=Retried(BOOM, delay_ms=5_000), b=Retried(BOOM)), ""),
     "all ends": (settle(a=Failed(BOOM), b=Broken(BOOM), c=Cancelled("")), "a b c"),
@@ -133,7 +147,7 @@ def test_a_call_that_is_sent_again_changes_nothing(scene: Scene, name: str) -> N
         reply = send(call)
         before = timeless()
         again = send(call)
-        if name == "claim":
+        if name.startswith("claim"):
             assert again[1] == reply[1]
         elif name not in ("maintain", "heartbeat"):
             assert again == reply
@@ -148,6 +162,7 @@ def test_a_call_that_is_sent_again_changes_nothing(scene: Scene, name: str) -> N
 def test_a_wait_whose_claim_is_lost_leaves_its_job_to_others(bench: Bench, executed: bool) -> None:
     bench.put("a", "b")
     wait = bench.engine.wait("w", ["q"], 1_000)
+    assert isinstance(wait, Lead)
 
     def commands() -> Steps[Any]:
         return (yield wait.command)

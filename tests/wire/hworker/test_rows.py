@@ -7,7 +7,8 @@ import json
 import pytest
 
 from leasehold.core.job import ErrorInfo, State
-from leasehold.core.outcome import Broken, Completed, Failed, Released, Retried
+from leasehold.core.outcome import Broken, Completed, Failed, Released, Retried, Unroutable
+from leasehold.core.waiting import Lead, Poll
 from tests.wire.hworker.bench import BOOM, GRACE_MS, LEASE_MS, TIMEOUT_MS, Bench, ids_of
 
 FALSE = b"false"
@@ -390,3 +391,39 @@ def test_the_front_for_jobs_of_the_dead_and_the_back_for_retries(bench: Bench) -
     bench.pass_time(TIMEOUT_MS + 1)
     bench.maintain()
     assert [json.loads(job)[0] for job in bench.waiting()] == ["b", "c", "d", "a"]
+
+
+def test_a_call_of_another_program_is_found_behind_raw_payloads(bench: Bench) -> None:
+    bench.original.push(b'["r1", {"raw": 1}]')
+    [raw] = bench.take()
+    assert bench.settle(raw, Unroutable())
+    bench.original.push(b'[ "t1" , { "task" : "t", "leasehold" : 1 , "args" : [9007199254740993] } ]')
+    [lease] = bench.take()
+    assert lease.record.task == "t"
+    assert bench.waiting() == [b'["r1", {"raw": 1}]']
+    assert not bench.take()
+    assert isinstance(bench.engine.wait("ours", ["q"], 500), Poll), "a wait for the list would take the raw payload"
+    assert bench.original.pop() == b'["r1", {"raw": 1}]'
+    assert not bench.take()
+    assert isinstance(bench.engine.wait("ours", ["q"], 500), Lead)
+
+
+def test_a_raw_payload_that_a_wait_took_returns_to_its_place(bench: Bench) -> None:
+    jobs = [b'["r1",1]', b'["r2",2]', b'["r3",3]']
+    for job in jobs:
+        bench.original.push(job)
+    assert bench.settle(bench.take(1)[0], Unroutable())
+    for _ in range(2):
+        bench.db.lmove(bench.original.jobs, f"{bench.engine.prefix('q')}:taken", "RIGHT", "LEFT")
+    assert not bench.take()
+    assert bench.waiting() == jobs
+
+
+def test_what_waits_took_for_workers_that_died_returns_in_its_order(bench: Bench) -> None:
+    jobs = [b'["r1",1]', b'["r2",2]', b'["r3",3]']
+    for job in jobs:
+        bench.original.push(job)
+    for _ in range(2):
+        bench.db.lmove(bench.original.jobs, f"{bench.engine.prefix('q')}:taken", "RIGHT", "LEFT")
+    bench.maintain()
+    assert bench.waiting() == jobs

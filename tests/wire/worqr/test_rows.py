@@ -9,7 +9,7 @@ import pytest
 from leasehold.compat.worqr.raw import RawEngine
 from leasehold.core.errors import InvalidArgument
 from leasehold.core.job import NewJob, State
-from leasehold.core.outcome import Completed, Crashed, Failed, Released, Retried
+from leasehold.core.outcome import Completed, Crashed, Failed, Released, Retried, Unroutable
 from leasehold.engines.worqr import WorqrEngine
 from leasehold.protocols.registry import parse_protocol, rights_of
 from leasehold.testing.server import RedisServer
@@ -381,3 +381,14 @@ def test_a_discard_takes_the_waiting_job_that_is_shown_and_not_the_record_of_an_
     assert bench.run(bench.engine.discard("q", name))
     assert bench.waiting() == []
     assert bench.run(bench.engine.queue("q")).counts[State.FAILED] == 1
+
+
+def test_a_call_of_another_program_is_found_behind_raw_tasks(bench: Bench) -> None:
+    original = bench.original("original", "q")
+    original.enqueue("q", "raw")
+    [raw] = bench.take()
+    assert bench.settle(raw, Unroutable())
+    original.enqueue("q", '{ "task" : "t", "leasehold" : 1 , "args" : [9007199254740993] }')
+    [lease] = bench.take()
+    assert lease.record.task == "t"
+    assert bench.waiting() == ["raw"]

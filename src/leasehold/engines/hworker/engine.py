@@ -10,7 +10,7 @@ from leasehold.core.engine import Feature, Maintained, Trait
 from leasehold.core.job import Dropped, Enqueued, Lease, NewJob
 from leasehold.core.outcome import Outcome
 from leasehold.core.steps import Arg, Command, Steps
-from leasehold.core.waiting import Lead
+from leasehold.core.waiting import Lead, Poll
 from leasehold.engines.hworker.config import HworkerConfig
 from leasehold.engines.hworker.control import HworkerController
 from leasehold.engines.hworker.inspect import NAME
@@ -51,7 +51,14 @@ class HworkerEngine(ScriptedEngine, HworkerController, Unsupported):
         }
     )
     traits: ClassVar[frozenset[Trait]] = frozenset(
-        {Trait.KEPT_WAKE, Trait.PUBLIC_KEYS, Trait.RETRY_DELAY, Trait.SUSPECTS, Trait.UNLANED}
+        {
+            Trait.KEPT_WAKE,
+            Trait.PASSED_RAW,
+            Trait.PUBLIC_KEYS,
+            Trait.RETRY_DELAY,
+            Trait.SUSPECTS,
+            Trait.UNLANED,
+        }
     )
     scripts = SCRIPTS
     layout = LAYOUT
@@ -60,6 +67,7 @@ class HworkerEngine(ScriptedEngine, HworkerController, Unsupported):
         self.pool = check_name(pool)
         self.config = config or HworkerConfig()
         super().__init__(self.config.timing, self.config.as_argument())
+        self._behind: set[tuple[str, str]] = set()
 
     def pool_of(self, queue: str) -> str:
         """The name of the pool, as originals know it. Raises `InvalidArgument` for a queue other than `default`."""
@@ -98,9 +106,21 @@ class HworkerEngine(ScriptedEngine, HworkerController, Unsupported):
         body = b"" if kind == "c" else body  # no result has a place here
         return Part(position, (as_bytes(lease.record.id), lease.token, kind, ms, task, body), len(body))
 
-    def wait(self, worker: str, queues: Sequence[str], timeout_ms: int) -> Lead:
-        """Take a job out of the list, and claim it: workers of the original ask every 10 ms. See decision 0021."""
+    def _note_claim(self, worker: str, queue: str, notes: Sequence[int]) -> None:
+        """Whether the next job is a raw payload that this worker leaves to others."""
+        if any(notes):  # none when the claim was sent again
+            self._behind.add((worker, queue))
+        else:
+            self._behind.discard((worker, queue))
+
+    def wait(self, worker: str, queues: Sequence[str], timeout_ms: int) -> Lead | Poll:
+        """Take a job out of the list, and claim it: workers of the original ask every 10 ms. See decision 0021.
+
+        Behind raw payloads for which it has no handler, a worker pauses instead: the wait would take one of them.
+        """
         queue = queues[0]
+        if (worker, queue) in self._behind:
+            return Poll(min(timeout_ms, limits.SECOND))
         block_ms = max(limits.MIN_WAIT_MS, min(timeout_ms, self.timing.lease_ms // 2))
         jobs, taken = f"{JOBS}{self.pool_of(queue)}", f"{self.prefix(queue)}:taken"
         words = ("BLMOVE", jobs, taken, "RIGHT", "LEFT", f"{block_ms / limits.SECOND:.3f}")

@@ -82,6 +82,9 @@ class ScriptedEngine(Scripted):
         """An entry of the queue that was no job, in the reply of the script `claim`."""
         return Dropped(queue, as_text(entry), "listed as ready, but there is no such job")
 
+    def _note_claim(self, worker: str, queue: str, notes: Sequence[int]) -> None:
+        """What the script `claim` of an engine answers beyond that of others."""
+
     @abstractmethod
     def _tidy(self, queue: str, tasks: Sequence[str], limit: int) -> Steps[Maintained]:
         """Maintain one queue."""
@@ -174,7 +177,8 @@ class ScriptedEngine(Scripted):
         who: tuple[Arg, ...] = (nonce.session, nonce.number, self._config, as_bytes(worker), limit)
         kind = str(slots) if lease_ms is None else "h"
         args = (*who, lease_ms or self.timing.lease_ms, kind, alone.value, of_lane)
-        next_ms, rows, lost, how = yield self._call("claim", queue, args)
+        next_ms, rows, lost, how, *notes = yield self._call("claim", queue, args)
+        self._note_claim(worker, queue, notes)
         leases = [self._lease(worker, queue, row, max(0, how)) for row in rows]
         dropped = [self._dropped(queue, entry) for entry in lost]
         return Leased(tuple(leases), tuple(dropped), (), known(next_ms), queue if how == RESERVED else None)

@@ -43,7 +43,7 @@ class NativeEngine(ScriptedEngine, NativeInspector, NativeController):
 
     name: ClassVar[str] = "native"
     features: ClassVar[frozenset[Feature]] = frozenset(Feature)
-    traits: ClassVar[frozenset[Trait]] = frozenset(Trait) - {Trait.GROUPS}
+    traits: ClassVar[frozenset[Trait]] = frozenset(Trait) - {Trait.GROUPS, Trait.PASSED_RAW}
     scripts = SCRIPTS
     layout = LAYOUT
     _new_part = staticmethod(new_part)

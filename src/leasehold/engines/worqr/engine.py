@@ -58,7 +58,7 @@ class WorqrEngine(ScriptedEngine, WorqrController, Unsupported):
         }
     )
     traits: ClassVar[frozenset[Trait]] = frozenset(
-        {Trait.PUBLIC_KEYS, Trait.RETRY_DELAY, Trait.SUSPECTS, Trait.UNLANED}
+        {Trait.PASSED_RAW, Trait.PUBLIC_KEYS, Trait.RETRY_DELAY, Trait.SUSPECTS, Trait.UNLANED}
     )
     scripts = SCRIPTS
     layout = LAYOUT

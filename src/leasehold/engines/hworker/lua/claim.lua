@@ -3,11 +3,12 @@
 -- ARGV session number config worker limit lease_ms kind alone of_lane
 -- `kind`: how many jobs the worker runs at one time, or h, a lease by hand. `alone`: whether the worker could run a job alone:
 -- now, beside (suspects that have run for long), soon, or no. `of_lane` is not used.
--- Returns: {ms until more is due or -1, {id, bytes, token, failures, crashes}..., {dropped entry...}, how}. `how` above 0: the job
--- runs alone, and the worker claims nothing beside it for `how` ms; -1: a job waits until this worker can run it alone; else 0.
+-- Returns: {ms until more is due or -1, {id, bytes, token, failures, crashes}..., {dropped entry...}, how, behind}. `how` above 0: the job
+-- runs alone, and the worker claims nothing beside it for `how` ms; -1: a job waits until this worker can run it alone; else 0. `behind` 1:
+-- the next job is a raw payload that the worker leaves to others, so a wait for the list would end at once.
 -- Invariant: a claimed job is in `progress` and in no list. `progress` has no bytes for two jobs: a copy of a job that is in
 -- progress, or kept beside, gets an id of its own. Else one entry would stand for both, and the end of one would lose the other.
---@include duework remember claimed suspects
+--@include duework remember claimed suspects passing
 local session, number, worker, limit = ARGV[1], ARGV[2], ARGV[4], tonumber(ARGV[5])
 local config, lease_ms, kind, alone = cjson.decode(ARGV[3]), tonumber(ARGV[6]), ARGV[7], ARGV[8]
 local by_hand = tonumber(kind) == nil
@@ -33,15 +34,11 @@ end
 -- Dead workers still hold earlier jobs than those that came back: the next calls release them.
 if rest then limit = 0 end
 
-local rows, answer, dropped, passed, bytes, looked, first = {}, {}, {}, {}, 0, 0, nil
+local rows, answer, dropped, bytes, looked, first = {}, {}, {}, 0, 0, nil
 local tried = call('EXISTS', key('attempts')) == 1
-local passing = not by_hand and call('GET', key('passing:' .. worker))
-local PASSED_MOST = 50
+local passing, pause_ms = not by_hand and call('EXISTS', key('passing:' .. worker)) == 1, nil
 
 --@include apart
--- Whether this worker has passed on raw jobs that it has no handler for, and this is another one.
-local function is_passed_by(data) return passing and not string.find(data, '"leasehold":', 1, true) end
-
 -- The job under an id that no other job has. Nil: it has to wait until a job with these bytes, which are no pair, has ended.
 local function unmistakable(data, id, token)
   local other = job_of(id)
@@ -82,12 +79,7 @@ local function take(data)
   end
   local id = id_of(data)
   local counts = tried and counts_of(id) or { f = 0, c = 0, u = 0 }
-  local list, own_kind
-  if is_passed_by(data) then
-    list = passed
-  else
-    list, own_kind = list_of_suspect(counts.u)
-  end
+  local list, own_kind = list_of_suspect(counts.u)
   if list then
     list[#list + 1] = data
     return
@@ -104,31 +96,44 @@ local function take(data)
 end
 
 local waited = call('LLEN', taken)
-while #rows < limit and how == 0 and looked < limit + @MAX_LOOK@ and #passed < PASSED_MOST do
+if passing then
+  -- What a wait took may be a raw payload: it is again where it was.
+  for _ = 1, math.min(waited, @MAX_LOOK@) do call('LMOVE', taken, waiting, 'LEFT', 'RIGHT') end
+  waited = 0
+end
+
+-- The next job and its list; nil when there is none, or none that this worker can run.
+local function next_job()
   local source = waited > 0 and taken or waiting
   local data = call('LINDEX', source, -1)
+  if passing and data and is_left(worker, data) then
+    pause_ms = look_behind(worker, time, limit - #rows)
+    data = call('LINDEX', source, -1)
+    if is_left(worker, data) then
+      pause_ms = pause_ms or LOOK_MS
+      return nil
+    end
+  end
+  return data, source
+end
+
+while #rows < limit and how == 0 and looked < limit + @MAX_LOOK@ do
+  local data, source = next_job()
   if not data or #rows > 0 and bytes + #data > @CLAIM_BYTES@ then break end
   looked, bytes, waited = looked + 1, bytes + #data, waited - 1
   call('RPOP', source)
   take(data)
-end
-
--- The worker claims again at once until it has looked through the whole list once since its last job ended. Then it waits.
-local further = #passed == 0
-if #passed > 0 then
-  call('LPUSH', waiting, unpack(passed))
-  local since = tonumber(passing) + #passed
-  call('SET', key('passing:' .. worker), since, 'KEEPTTL')
-  further = since < call('LLEN', waiting)
 end
 return_suspects()
 if #rows > 0 then
   call('ZADD', key('holders'), time + lease_ms, worker)
   call('ZREM', key('suspects'), worker)
 end
-if limit > 0 and #rows < limit and #deferred + #lonely == 0 and looked > 0 and further and call('EXISTS', waiting) == 1 then
+if pause_ms then
+  next_ms = next_ms < 0 and pause_ms or math.min(next_ms, pause_ms)
+elseif limit > 0 and #rows < limit and #deferred + #lonely == 0 and looked > 0 and call('EXISTS', waiting) == 1 then
   next_ms = 0
 end
 if #dropped > 0 then call('HINCRBY', key('meta'), 'phantoms', #dropped) end
 remember(session, number, cmsgpack.pack(answer))
-return { next_ms, rows, dropped, how }
+return { next_ms, rows, dropped, how, pause_ms and 1 or 0 }

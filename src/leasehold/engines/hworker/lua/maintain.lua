@@ -12,7 +12,7 @@ local time = clock()
 local promoted, reclaimed, _, rest = run_due(config, time, limit)
 if newer_layout then return newer_layout_error() end
 -- A wait whose claim was lost, or another worker's that is just about to claim: both find the job in the list.
-for _ = 1, math.min(limit, call('LLEN', taken)) do call('LMOVE', taken, waiting, 'RIGHT', 'RIGHT') end
+for _ = 1, math.min(limit, call('LLEN', taken)) do call('LMOVE', taken, waiting, 'LEFT', 'RIGHT') end
 local returned = observe(config, time, limit)
 local pruned, more = 0, promoted >= limit or reclaimed >= limit or returned >= limit or rest
 adopt(config, time)

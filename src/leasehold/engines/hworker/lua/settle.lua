@@ -3,14 +3,14 @@
 -- ARGV session number config worker (id token kind ms task body)...
 -- kind: c completed, r retry, l released, k crashed, u unroutable, f failed, b broken, x cancelled. ms: the delay of a retry.
 -- Returns: a string of one character for each settlement: 1 settled, 0 lost.
--- Invariant: a settled job has left `progress`, but for a retry with a delay. It is nowhere (c), in the list (l and k at the right
+-- Invariant: a settled job has left `progress`, but for a retry with a delay. It is nowhere (c), in the list (l, k and u of a raw payload at the right
 -- end; r without delay at the left end), with the originals' failed or broken jobs, or in a record beside the wire.
---@include back remember
+--@include back remember passing
 local session, number, worker = ARGV[1], ARGV[2], ARGV[4]
 local config = cjson.decode(ARGV[3])
 --@include transition
 local time = clock()
-local letters, front, retried = {}, {}, {}
+local letters, front, retried, raw = {}, {}, {}, {}
 local ENDS = { f = 'failed', b = 'broken', x = 'cancelled' }
 
 -- Until a retry is due it stays in `progress` with the time at which it is due: no monitor takes a job that starts later.
@@ -30,12 +30,6 @@ local function park(id, job, task)
   call('SADD', key('unroutable'), task)
 end
 
--- Leave a raw job to other workers, and pass it by from now on.
-local function leave_to_others(id, job)
-  call('SET', key('passing:' .. worker), '0', 'PX', @ANSWER_TTL_MS@)
-  give_back('LPUSH', id, job)
-end
-
 local function settle(id, job, kind, ms, task, body)
   if kind == 'c' then
     remove(id, job)
@@ -45,7 +39,9 @@ local function settle(id, job, kind, ms, task, body)
     call('HINCRBY', key('meta'), 'retried', 1)
     retried[#retried + 1] = { id, job, ms }
   elseif kind == 'u' and task == '*' then
-    leave_to_others(id, job)
+    keep_counts(id, job)
+    remove(id, job)
+    raw[#raw + 1] = { job.n, job.d }
   elseif kind == 'u' then
     park(id, job, task)
   else
@@ -79,9 +75,8 @@ for n = #retried, 1, -1 do
     give_back('LPUSH', id, job)
   end
 end
+return_raw(worker, raw)
 table.sort(front, by_token)
 requeue(config, time, front)
 retire(worker)
--- Its jobs may have enqueued more, behind all jobs that it passed by: it looks through the list once again.
-if call('EXISTS', key('passing:' .. worker)) == 1 then call('SET', key('passing:' .. worker), '0', 'KEEPTTL') end
 return remember(session, number, table.concat(letters))

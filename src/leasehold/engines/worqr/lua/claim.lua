@@ -7,7 +7,7 @@
 -- runs alone, and the worker claims nothing beside it for `how` ms; -1: a job waits until this worker can run it alone; else 0.
 -- Invariant: a claimed task is in `processes:<pid>` and in no queue, its process is in `workingProcesses`, and its worker is one
 -- of `workers` with a timer. A worker whose timer expired claims nothing until its heartbeat has found what it lost.
---@include duework remember claimed suspects
+--@include duework remember claimed suspects passing
 local session, number, worker, limit = ARGV[1], ARGV[2], ARGV[4], tonumber(ARGV[5])
 local config, lease_ms, kind, alone = cjson.decode(ARGV[3]), tonumber(ARGV[6]), ARGV[7], ARGV[8]
 local by_hand = tonumber(kind) == nil
@@ -37,15 +37,24 @@ end
 -- Dead workers still hold earlier jobs than those that came back: the next calls release them.
 if rest then limit = 0 end
 
-local rows, answer, passed, bytes, looked = {}, {}, {}, 0, 0
+local rows, answer, bytes, looked, first = {}, {}, 0, 0, nil
 local tried = call('EXISTS', key('attempts')) == 1
-local passing = not by_hand and call('GET', key('passing:' .. worker))
-local first, most_bytes = nil, @CLAIM_BYTES@
-local PASSED_MOST = 50
+local passing, pause_ms = not by_hand and call('EXISTS', key('passing:' .. worker)) == 1, nil
 
 --@include apart
--- Whether this worker has passed on raw tasks that it has no handler for, and this is another one.
-local function is_passed_by(data) return passing and string.sub(data, 1, 13) ~= '{"leasehold":' end
+-- The next task; nil when there is none, or none that this worker can run.
+local function next_task()
+  local data = call('LINDEX', waiting, -1)
+  if passing and data and is_left(worker, data) then
+    pause_ms = look_behind(worker, time, limit - #rows)
+    data = call('LINDEX', waiting, -1)
+    if is_left(worker, data) then
+      pause_ms = pause_ms or LOOK_MS
+      return nil
+    end
+  end
+  return data
+end
 
 -- Move the task at the right end into a process.
 local function take(data, name, counts, own_kind)
@@ -68,18 +77,13 @@ local function take(data, name, counts, own_kind)
 end
 
 local NONE = { f = 0, c = 0, u = 0 }
-while #rows < limit and how == 0 and looked < limit + @MAX_LOOK@ and #passed < PASSED_MOST do
-  local data = call('LINDEX', waiting, -1)
-  if not data or #rows > 0 and bytes + #data > most_bytes then break end
+while #rows < limit and how == 0 and looked < limit + @MAX_LOOK@ do
+  local data = next_task()
+  if not data or #rows > 0 and bytes + #data > @CLAIM_BYTES@ then break end
   looked, bytes = looked + 1, bytes + #data
   local name = redis.sha1hex(data)
   local counts = tried and take_counts(name) or NONE
-  local list, own_kind
-  if is_passed_by(data) then
-    list = passed
-  else
-    list, own_kind = list_of_suspect(counts.u)
-  end
+  local list, own_kind = list_of_suspect(counts.u)
   if list then
     list[#list + 1] = call('RPOP', waiting)
     keep_counts(time, { h = name, f = counts.f, c = counts.c, u = counts.u, e = counts.e })
@@ -89,20 +93,14 @@ while #rows < limit and how == 0 and looked < limit + @MAX_LOOK@ and #passed < P
   end
 end
 
--- The worker claims again at once until it has looked through the whole queue once since its last job ended. Then it waits.
-local further = #passed == 0
-if #passed > 0 then
-  call('LPUSH', waiting, unpack(passed))
-  local since = tonumber(passing) + #passed
-  call('SET', key('passing:' .. worker), since, 'KEEPTTL')
-  further = since < call('LLEN', waiting)
-end
 return_suspects()
 if #rows > 0 then
   call('ZADD', key('holders'), time + lease_ms, worker)
   call('ZREM', key('suspects'), worker)
 end
-if limit > 0 and #rows < limit and #deferred + #lonely == 0 and looked > 0 and further and call('EXISTS', waiting) == 1 then
+if pause_ms then
+  next_ms = next_ms < 0 and pause_ms or math.min(next_ms, pause_ms)
+elseif limit > 0 and #rows < limit and #deferred + #lonely == 0 and looked > 0 and call('EXISTS', waiting) == 1 then
   next_ms = 0
 end
 remember(session, number, cmsgpack.pack(answer))

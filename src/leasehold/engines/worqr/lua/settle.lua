@@ -4,16 +4,15 @@
 -- kind: c completed, p a round of a persistent job, r retry, l released, k crashed, u unroutable, f failed, b broken, x cancelled.
 -- ms: the delay of a retry. body: an error, or the result as JSON. md5: of the task, for its marker.
 -- Returns: a string of one character for each settlement: 1 settled, 0 lost.
--- Invariant: a settled process has left `processes` and `workingProcesses`. Its task is nowhere (c), in the queue (l and k at the
+-- Invariant: a settled process has left `processes` and `workingProcesses`. Its task is nowhere (c), in the queue (l, k and u of a raw task at the
 -- right end; r without delay and p at the left end), or in a record beside the wire. The marker of a task that ended is gone.
---@include back remember
+--@include back remember passing
 local session, number, worker = ARGV[1], ARGV[2], ARGV[4]
 local config = cjson.decode(ARGV[3])
 --@include transition
 local time = clock()
-local letters, front, retried, woken = {}, {}, {}, 0
+local letters, front, retried, raw, woken = {}, {}, {}, {}, 0
 local ENDS = { f = 'failed', b = 'broken', x = 'cancelled' }
-local REST_MS = 10000
 
 local function publish_done(task, body)
   local message = '{"workerId":' .. cjson.encode(wire_id(worker)) .. ',"task":' .. cjson.encode(task)
@@ -50,12 +49,6 @@ local function park(pid, job, data, task)
   call('SADD', key('unroutable'), task)
 end
 
--- Leave a raw task to other workers, and pass it by from now on.
-local function leave_to_others(pid, job, data)
-  call('SET', key('passing:' .. worker), '0', 'PX', @ANSWER_TTL_MS@)
-  to_the_end(pid, job, data)
-end
-
 local function settle(pid, job, data, kind, ms, task, body, md5)
   if job.x and (kind == 'p' or kind == 'r' or kind == 'u') then
     finish(config, time, pid, job, data, 'cancelled', job.x)
@@ -71,7 +64,11 @@ local function settle(pid, job, data, kind, ms, task, body, md5)
     call('HINCRBY', key('meta'), 'retried', 1)
     retried[#retried + 1] = { pid, job, data, ms }
   elseif kind == 'u' and task == '*' then
-    leave_to_others(pid, job, data)
+    keep_counts(time, job)
+    forget(pid, job)
+    end_process(pid)
+    raw[#raw + 1] = { job.n, data }
+    woken = woken + 1
   elseif kind == 'u' then
     park(pid, job, data, task)
   else
@@ -106,11 +103,10 @@ for n = #retried, 1, -1 do
     to_the_end(pid, job, data)
   end
 end
+return_raw(worker, raw)
 table.sort(front, by_token)
 requeue(config, time, front)
 wake(woken)
 retire(worker)
 if by_hand and call('EXISTS', key('held:' .. worker)) == 0 then disappear(wire_id(worker)) end
--- Its jobs may have enqueued more, behind all tasks that it passed by: it looks through the queue once again.
-if call('EXISTS', key('passing:' .. worker)) == 1 then call('SET', key('passing:' .. worker), '0', 'KEEPTTL') end
 return remember(session, number, table.concat(letters))

@@ -11,6 +11,9 @@ local function id_of(data)
   return id and #id <= ID_MOST and id or redis.sha1hex(data)
 end
 
+-- Where the envelope of a task is in a decoded job.
+local function envelope_in(value) return type(value) == 'table' and value[2] end
+
 -- The same job with an id of its own. Nil for bytes that are no pair.
 local function renamed(data, salt)
   local head, _, rest = string.match(data, PAIR)
