@@ -86,7 +86,7 @@ def test_an_idle_look_costs_a_handful_of_commands_however_many_payloads_wait(wor
     pass_by(world)
     world.lease()
     pausing = world.calls_of(world.engine.lease("w", ["q"], 10, of_lane={}))
-    world.command("HDEL", world.key("passing:w"), "due")
+    world.pass_time(SECOND_MS)
     looking = world.calls_of(world.engine.lease("w", ["q"], 10, of_lane={}))
     assert pausing < 40
     assert looking < pausing + 30
@@ -97,7 +97,7 @@ def test_jobs_behind_more_payloads_than_one_look_reads_are_found(world: World) -
     put_tasks(world, "t1", "t2")
     pass_by(world)
     assert not world.take()
-    world.command("HDEL", world.key("passing:w"), "due")
+    world.pass_time(SECOND_MS)
     assert world.take_ids() == ["t1", "t2"]
     assert world.ids(State.READY)[:2] == ["r0", "r1"]
 

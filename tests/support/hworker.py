@@ -47,6 +47,9 @@ for _, place in ipairs({ 'observed', 'observing' }) do
     redis.call('HSET', key(place), seen[i], string.format('%.0f', since - ms) .. rest)
   end
 end
+for _, place in ipairs(redis.call('KEYS', key('passing:*'))) do
+  if redis.call('HEXISTS', place, 'due') == 1 then redis.call('HINCRBY', place, 'due', -ms) end
+end
 return 1
 """
 SLICE_MS: Final = 100

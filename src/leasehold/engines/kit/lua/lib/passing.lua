@@ -29,7 +29,8 @@ local function return_raw(worker, raw)
     local data = call('LINDEX', waiting, -1)
     local token = data and before[redis.sha1hex(data)]
     if not token then break end
-    raw[#raw + 1] = { token, call('RPOP', waiting) }
+    call('LREM', waiting, -1, data)
+    raw[#raw + 1] = { token, data }
   end
   table.sort(raw, function(a, b) return a[1] > b[1] end)
   for n, one in ipairs(raw) do
