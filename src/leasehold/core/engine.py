@@ -98,7 +98,7 @@ class Trait(StrEnum):
     """One job wakes one of the workers that wait."""
     PARKED_RAW = "parked_raw"
     PASSED_RAW = "passed_raw"
-    """Raw payloads without a handler become `unroutable`, as tasks do; or they keep their places, and workers look behind."""
+    """Raw payloads without a handler become `unroutable`, as tasks do; or workers look behind them."""
     SUSPECT_COUNT = "suspect_count"
     """The inspector counts the suspects that wait."""
     RETRY_DELAY = "retry_delay"
