@@ -154,13 +154,17 @@ class Hworker:
 
     def close(self) -> None:
         """Close the connections."""
-        self._client.close()
-        self.app.close()
+        try:
+            self._client.close()
+        finally:
+            self.app.close()
 
     async def aclose(self) -> None:
         """Async version of `close`."""
-        await self._client.aclose()
-        await self.app.aclose()
+        try:
+            await self._client.aclose()
+        finally:
+            await self.app.aclose()
 
     def _handler(self, function: Function) -> Callable[[Job], Any]:
         if inspect.iscoroutinefunction(function):

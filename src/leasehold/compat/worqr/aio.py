@@ -8,27 +8,30 @@ import logging
 import os
 import socket
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AsyncExitStack, suppress
 from types import TracebackType
-from typing import Final, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self, TypeVar
 
+from leasehold.compat.worqr.listeners import Event, Listener, Listeners, LoopListeners
 from leasehold.compat.worqr.raw import RawEngine, encoded
 from leasehold.core import limits
 from leasehold.core.errors import InvalidArgument, LeaseholdError
 from leasehold.core.job import Lease, NewJob, WorkerView
 from leasehold.core.outcome import Completed, Outcome, Released
 from leasehold.core.shape import DIGEST, PLAIN, Shape, UniqueRule
+from leasehold.core.steps import Steps
 from leasehold.engines.kit.encoding import as_text
 from leasehold.engines.worqr.config import WorqrConfig
 from leasehold.redis.aio import AsyncDriver
 from leasehold.redis.pubsub import AsyncSubscription
 
-Listener = Callable[[str, str], object]
-"""Called with the event and its message: see `AsyncWorqr.on`."""
+T = TypeVar("T")
 _UNIQUE: Final = Shape(unique=UniqueRule(DIGEST))
 _LOOK_S: Final = 5.0
 """How often a worker looks for work of which no message arrived."""
+CLOSE_S: Final = 5.0
+"""How long `close` tries to return the tasks. Without Redis they return when the leases expire."""
 _log: Final = logging.getLogger("leasehold")
 
 
@@ -63,10 +66,13 @@ class AsyncWorqr:
         self._cleanup_s = worker_cleanup_interval
         self._queues: set[str] = set()
         self._held: dict[str, Lease] = {}
-        self._listeners: dict[str, list[Listener]] = {}
+        self._listeners = self._make_listeners()
         self._tasks: list[asyncio.Task[None]] = []
         self._subscribed: dict[str, tuple[AsyncExitStack, list[asyncio.Task[None]]]] = {}
-        self._started_ms: int | None = None
+        self._calls: set[asyncio.Task[Any]] = set()
+        self._is_started = self._is_closed = False
+        self._asked: set[str] = set()
+        """The processes whose cancel request was passed to the listeners: heartbeats repeat it."""
         self._unknown: set[str] = set()
         """What the last heartbeat found in the name of this worker that it does not know: perhaps a reply was lost."""
 
@@ -86,59 +92,59 @@ class AsyncWorqr:
             raise InvalidArgument("unique must be False for a list of tasks. Enqueue each on its own.")
         shape = _UNIQUE if unique else PLAIN
         jobs = [NewJob(queue, "", task, shape=shape) for task in encoded(tasks)]
-        return all(answer.created for answer in await self._driver.run(self._engine.enqueue(jobs)))
+        return all(answer.created for answer in await self._run(self._engine.enqueue(jobs)))
 
     async def cancel_tasks(self, queue: str, task: str) -> int:
         """Remove all equal tasks that wait; workers that run one get the event `cancel`. Answers how many waited."""
-        return await self._driver.run(self._engine.cancel_tasks(queue, *encoded(task)))
+        return await self._run(self._engine.cancel_tasks(queue, *encoded(task)))
 
     async def delete_queue(self, queue: str) -> int:
         """Remove all tasks that wait, and their markers."""
-        return await self._driver.run(self._engine.delete_queue(queue))
+        return await self._run(self._engine.delete_queue(queue))
 
     async def peek_queue(self, queue: str) -> str | None:
         """The task that is served next."""
-        task = await self._driver.run(self._engine.peek(queue))
+        task = await self._run(self._engine.peek(queue))
         return None if task is None else as_text(task)
 
     async def count_queue(self, queue: str) -> int:
-        return await self._driver.run(self._engine.count(queue))
+        return await self._run(self._engine.count(queue))
 
     async def get_tasks(self, queue: str) -> list[str]:
         """The tasks that wait, in the order in which they are served."""
-        return [as_text(task) for task in await self._driver.run(self._engine.tasks(queue))]
+        return [as_text(task) for task in await self._run(self._engine.tasks(queue))]
 
     async def get_queues(self) -> list[str]:
         """The queues in which tasks wait."""
-        return await self._driver.run(self._engine.names("queues"))
+        return await self._run(self._engine.names("queues"))
 
     async def get_workers(self) -> list[str]:
-        return await self._driver.run(self._engine.members("workers"))
+        return await self._run(self._engine.members("workers"))
 
     async def get_working_queues(self, worker: str | None = None) -> list[str]:
         """The queues that a worker serves; by default this one."""
-        return await self._driver.run(self._engine.members("workingQueues", worker or self.worker_id))
+        return await self._run(self._engine.members("workingQueues", worker or self.worker_id))
 
     async def get_matching_processes(self, task: str) -> list[str]:
         """The processes that run this task, of all workers."""
-        return await self._driver.run(self._engine.matching_processes(*encoded(task)))
+        return await self._run(self._engine.matching_processes(*encoded(task)))
 
     # Workers.
 
     async def start_worker(self) -> None:
         """Announce this worker, and keep it and what it holds alive from now on."""
-        if self._started_ms is None:
-            self._started_ms = 0
+        if not self._is_started:
             await self._announce()
-            self._tasks = [asyncio.create_task(self._beat()), asyncio.create_task(self._clean())]
+            self._is_started = True
+            self._tasks += [asyncio.create_task(self._beat()), asyncio.create_task(self._clean())]
 
     async def start_work(self, queue: str) -> None:
         """Serve a queue: its events arrive, also `work` for tasks that wait already."""
-        if self._started_ms is None:
+        if not self._is_started:
             raise InvalidArgument("start_work: call start_worker first.")
         if queue not in self._queues:
             # An earlier worker of this id may have left tasks.
-            await self._driver.run(self._engine.leave(self.worker_id, [queue]))
+            await self._run(self._engine.leave(self.worker_id, [queue]))
             self._queues.add(queue)
         await self._announce()
         if queue not in self._subscribed:
@@ -149,7 +155,7 @@ class AsyncWorqr:
                 ]
                 tasks = [asyncio.create_task(self._listen(queue, event, messages)) for event, messages in listening]
                 self._subscribed[queue] = opened.pop_all(), tasks
-        await self._driver.run(self._engine.start_work(queue))
+        await self._run(self._engine.start_work(queue))
 
     async def stop_work(self, queue: str) -> None:
         """Serve a queue no longer. The tasks of it that this worker holds return to its front."""
@@ -157,13 +163,13 @@ class AsyncWorqr:
         await self._unsubscribe(queue)
         held = [lease for lease in self._held.values() if lease.record.queue == queue]
         await self._settle(held, Released())
-        await self._driver.run(self._engine.stop_work(self.worker_id, queue))
+        await self._run(self._engine.stop_work(self.worker_id, queue))
 
     async def dequeue(self, queue: str) -> Process | None:
         """Take the next task of a queue that this worker serves; None: there is none."""
         if queue not in self._queues:
             return None
-        leased = await self._driver.run(self._engine.lease(self.worker_id, [queue], 1))
+        leased = await self._run(self._engine.lease(self.worker_id, [queue], 1))
         for lease in leased.leases:
             self._held[lease.record.id] = lease
             return Process(lease.record.id, as_text(lease.record.payload))
@@ -183,18 +189,18 @@ class AsyncWorqr:
         """Return the tasks of a worker of Leasehold, and remove the worker; by default this one. Answers how many."""
         if worker is None or worker == self.worker_id:
             self._held.clear()
-        return await self._driver.run(self._engine.fail(worker or self.worker_id))
+        return await self._run(self._engine.fail(worker or self.worker_id))
 
     async def cleanup_workers(self) -> list[str]:
         """Fail workers of Leasehold without a timer, and return what dead originals left behind.
 
         While an original lives on a queue, its dead are left to it: the format does not name the owner of a process.
         """
-        silent = await self._driver.run(self._engine.silent_workers())
+        silent = await self._run(self._engine.silent_workers())
         for worker in silent:
             await self.fail_worker(worker)
         if self._queues:
-            await self._driver.run(self._engine.maintain(sorted(self._queues), []))
+            await self._run(self._engine.maintain(sorted(self._queues), []))
         return silent
 
     def on(self, queue: str, listener: Listener) -> None:
@@ -205,24 +211,59 @@ class AsyncWorqr:
         - `cancel`: the task to end
         - `delete`: empty
         - `lost`: the id of a process that another client took away. Stop its work.
+
+        Listeners are called one after the other. They may use this client, and close it. An error is logged.
         """
-        self._listeners.setdefault(queue, []).append(listener)
+        self._check_open()
+        self._listeners.add(queue, listener)
 
     async def close(self) -> None:
-        """Stop the worker: its tasks return, and it is removed. The object cannot be used again."""
-        await _end(self._tasks)
-        for queue in list(self._subscribed):
-            await self._unsubscribe(queue)
+        """Stop the worker: its tasks return, and it is removed. The object cannot be used again.
+
+        Other calls under way raise `InvalidArgument`. When Redis does not answer, the tasks return as those of a dead
+        worker do.
+        """
+        if self._is_closed:
+            return
+        self._is_closed = True
+        await _end([*self._tasks, *self._calls])
+        await self._listeners.end()
         try:
-            if self._started_ms is not None:
-                await self._driver.run(self._engine.leave(self.worker_id, sorted(self._queues)))
+            async with asyncio.timeout(CLOSE_S):
+                for queue in list(self._subscribed):
+                    await self._unsubscribe(queue)
+                if self._is_started:
+                    await self._driver.run(self._engine.leave(self.worker_id, sorted(self._queues)))
+        except (LeaseholdError, TimeoutError) as error:
+            _log.warning("worker_not_removed worker=%s error=%s", self.worker_id, type(error).__name__)
         finally:
             await self._driver.close()
 
     # What runs beside.
 
+    def _make_listeners(self) -> Listeners:
+        return LoopListeners()
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise InvalidArgument("This client was closed. Make a new one.")
+
+    async def _run(self, steps: Steps[T]) -> T:
+        """Run steps, until the client is closed."""
+        self._check_open()
+        call = asyncio.create_task(self._driver.run(steps))
+        self._calls.add(call)
+        call.add_done_callback(self._calls.discard)
+        try:
+            return await call
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if self._is_closed and not (task is not None and task.cancelling()):
+                self._check_open()
+            raise
+
     async def _settle(self, leases: Sequence[Lease], outcome: Outcome) -> bool:
-        answers = await self._driver.run(self._engine.settle([(lease, outcome) for lease in leases]))
+        answers = await self._run(self._engine.settle([(lease, outcome) for lease in leases]))
         for lease in leases:
             self._held.pop(lease.record.id, None)
         return all(answers)
@@ -230,7 +271,7 @@ class AsyncWorqr:
     async def _announce(self) -> None:
         queues = tuple(sorted(self._queues))
         view = WorkerView(self.worker_id, queues, socket.gethostname(), os.getpid(), 0, 0, limits.MAX_HELD)
-        await self._driver.run(self._engine.announce(view))
+        await self._run(self._engine.announce(view))
 
     async def _beat(self) -> None:
         while True:
@@ -238,16 +279,18 @@ class AsyncWorqr:
                 await self._announce()
                 refs = [lease.ref for lease in self._held.values()]
                 queues = sorted(self._queues | {ref.queue for ref in refs})
-                reply = await self._driver.run(self._engine.heartbeat(self.worker_id, queues, refs))
+                reply = await self._run(self._engine.heartbeat(self.worker_id, queues, refs))
                 unknown = [lease for lease in reply.orphaned if lease.record.id not in self._held]
                 lost = [lease for lease in unknown if lease.record.id in self._unknown]
                 self._unknown = {lease.record.id for lease in unknown}
-                await self._driver.run(self._engine.settle([(lease, Released()) for lease in lost]))
+                await self._run(self._engine.settle([(lease, Released()) for lease in lost]))
                 for ref in reply.lost:
                     if self._held.pop(ref.id, None) is not None:
                         self._emit(ref.queue, "lost", ref.id)
+                self._asked &= self._held.keys()
                 for asked in reply.cancelled:
-                    if asked.ref.id in self._held:
+                    if asked.ref.id in self._held and asked.ref.id not in self._asked:
+                        self._asked.add(asked.ref.id)
                         self._emit(asked.ref.queue, "cancel", as_text(self._held[asked.ref.id].record.payload))
             await asyncio.sleep(self._engine.timing.beat_ms / limits.SECOND)
 
@@ -274,15 +317,10 @@ class AsyncWorqr:
         await opened.aclose()
 
     def _emit(self, queue: str, event: str, message: str) -> None:
-        for listener in self._listeners.get(queue, ()):
-            try:
-                listener(event, message)
-            except Exception as error:
-                # The message may be a task, which belongs in no log.
-                _log.error("listener_failed queue=%s event=%s error=%s", queue, event, type(error).__name__)
+        self._listeners.put(Event(queue, event, message))
 
 
-async def _end(tasks: Sequence[asyncio.Task[None]]) -> None:
+async def _end(tasks: Sequence[asyncio.Task[Any]]) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)

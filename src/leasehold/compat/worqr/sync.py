@@ -5,22 +5,30 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Coroutine, Sequence
+from concurrent.futures import CancelledError
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from leasehold.compat.worqr.aio import AsyncWorqr, Listener, Process
+from leasehold.compat.worqr.aio import AsyncWorqr, Process
+from leasehold.compat.worqr.listeners import Listener, ThreadListeners
+from leasehold.core.errors import InvalidArgument
 
 T = TypeVar("T")
 
 
 class Worqr:
-    """The queues of worqr: see `AsyncWorqr`, whose methods it has. Listeners are called on its thread."""
+    """The queues of worqr: see `AsyncWorqr`, whose methods it has. Listeners are called on a thread of their own, one
+    after the other, and may use the client. Safe for threads."""
 
     def __init__(self, url: str = "redis://localhost:6379/0", **options: Any) -> None:
-        self._worqr = AsyncWorqr(url, **options)
+        self._listeners = ThreadListeners()
+        self._worqr = _OnThread(self._listeners, url, **options)
         self._loop = asyncio.new_event_loop()
+        self._lock = threading.Lock()
+        self._is_closed = False
         self._thread = threading.Thread(target=self._loop.run_forever, name="leasehold worqr", daemon=True)
         self._thread.start()
+        self._listeners.start()
 
     def __enter__(self) -> Self:
         return self
@@ -89,15 +97,54 @@ class Worqr:
         return self._run(self._worqr.cleanup_workers())
 
     def on(self, queue: str, listener: Listener) -> None:
-        self._loop.call_soon_threadsafe(self._worqr.on, queue, listener)
+        self._worqr.on(queue, listener)
 
     def close(self) -> None:
+        with self._lock:
+            if self._is_closed:
+                return
+            self._is_closed = True
+            closing = asyncio.run_coroutine_threadsafe(self._close(), self._loop)
         try:
-            self._run(self._worqr.close())
+            closing.result()
         finally:
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()
             self._loop.close()
+            self._listeners.close()
+
+    async def _close(self) -> None:
+        try:
+            await self._worqr.close()
+        finally:
+            others = asyncio.all_tasks() - {asyncio.current_task()}
+            for task in others:
+                task.cancel()
+            await asyncio.gather(*others, return_exceptions=True)
 
     def _run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
+        with self._lock:
+            if not self._is_closed:
+                call = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+            else:
+                coroutine.close()
+                raise _closed()
+        try:
+            return call.result()
+        except CancelledError:
+            raise _closed() from None
+
+
+class _OnThread(AsyncWorqr):
+    """The client on the loop of another one, which has the listeners."""
+
+    def __init__(self, listeners: ThreadListeners, url: str, **options: Any) -> None:
+        self._on_thread = listeners
+        super().__init__(url, **options)
+
+    def _make_listeners(self) -> ThreadListeners:
+        return self._on_thread
+
+
+def _closed() -> InvalidArgument:
+    return InvalidArgument("This client was closed. Make a new one.")
