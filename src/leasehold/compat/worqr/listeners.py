@@ -117,7 +117,7 @@ class ThreadListeners(Listeners):
     def close(self) -> None:
         """Call no more listeners. Waits for the one that runs, unless it is the caller."""
         self._is_closed = True
-        with suppress(queue.Full):  # the thread looks after each event
+        with suppress(queue.Full):  # the thread checks before each listener
             self._events.put_nowait(None)
         if threading.current_thread() is not self._thread:
             self._thread.join(JOIN_S)
