@@ -47,7 +47,7 @@ for _, place in ipairs({ 'observed', 'observing' }) do
     redis.call('HSET', key(place), seen[i], string.format('%.0f', since - ms) .. rest)
   end
 end
-for _, place in ipairs(redis.call('KEYS', key('passing:*'))) do
+for _, place in ipairs(redis.call('SCAN', 0, 'MATCH', key('passing:*'), 'COUNT', 10000)[2]) do
   if redis.call('HEXISTS', place, 'due') == 1 then redis.call('HINCRBY', place, 'due', -ms) end
 end
 return 1

@@ -34,7 +34,7 @@ for i = 1, #jobs, 2 do
   for _, field in ipairs({ 't', 'ended', 'expires' }) do job[field] = job[field] and job[field] - ms end
   redis.call('HSET', key('jobs'), jobs[i], cmsgpack.pack(job))
 end
-for _, place in ipairs(redis.call('KEYS', key('passing:*'))) do
+for _, place in ipairs(redis.call('SCAN', 0, 'MATCH', key('passing:*'), 'COUNT', 10000)[2]) do
   if redis.call('HEXISTS', place, 'due') == 1 then redis.call('HINCRBY', place, 'due', -ms) end
 end
 return 1

@@ -13,7 +13,7 @@ from contextlib import AsyncExitStack, suppress
 from types import TracebackType
 from typing import Any, Final, NamedTuple, Self, TypeVar
 
-from leasehold.compat.worqr.listeners import Event, Listener, Listeners, LoopListeners
+from leasehold.compat.worqr.listeners import Listener, Listeners, LoopListeners
 from leasehold.compat.worqr.raw import RawEngine, encoded
 from leasehold.core import limits
 from leasehold.core.errors import InvalidArgument, LeaseholdError
@@ -317,7 +317,7 @@ class AsyncWorqr:
         await opened.aclose()
 
     def _emit(self, queue: str, event: str, message: str) -> None:
-        self._listeners.put(Event(queue, event, message))
+        self._listeners.emit(queue, event, message)
 
 
 async def _end(tasks: Sequence[asyncio.Task[Any]]) -> None:

@@ -24,9 +24,12 @@ _log: Final = logging.getLogger("leasehold")
 
 
 class Event(NamedTuple):
+    """`listeners`: those of the queue when the event came."""
+
     queue: str
     name: str
     message: str
+    listeners: tuple[Listener, ...]
 
 
 class Listeners(ABC):
@@ -38,12 +41,14 @@ class Listeners(ABC):
     def add(self, queue: str, listener: Listener) -> None:
         self._by_queue.setdefault(queue, []).append(listener)
 
-    def of(self, queue: str) -> tuple[Listener, ...]:
-        return tuple(self._by_queue.get(queue, ()))
+    def emit(self, queue: str, name: str, message: str) -> None:
+        """Have the listeners called. Returns before that."""
+        if listeners := tuple(self._by_queue.get(queue, ())):
+            self._put(Event(queue, name, message, listeners))
 
     @abstractmethod
-    def put(self, event: Event) -> None:
-        """Have the listeners called. Returns before that."""
+    def _put(self, event: Event) -> None:
+        """Keep the event until its turn comes."""
 
     @abstractmethod
     async def end(self) -> None:
@@ -58,7 +63,7 @@ class LoopListeners(Listeners):
         self._events: asyncio.Queue[Event] = asyncio.Queue(EVENTS_MOST)
         self._task: asyncio.Task[None] | None = None
 
-    def put(self, event: Event) -> None:
+    def _put(self, event: Event) -> None:
         if self._task is None:
             self._task = asyncio.create_task(self._call())
         try:
@@ -76,7 +81,7 @@ class LoopListeners(Listeners):
     async def _call(self) -> None:
         while True:
             event = await self._events.get()
-            for listener in self.of(event.queue):
+            for listener in event.listeners:
                 try:
                     answer = listener(event.name, event.message)
                     if inspect.isawaitable(answer):
@@ -105,7 +110,7 @@ class ThreadListeners(Listeners):
     def start(self) -> None:
         self._thread.start()
 
-    def put(self, event: Event) -> None:
+    def _put(self, event: Event) -> None:
         try:
             self._events.put_nowait(event)
         except queue.Full:
@@ -124,7 +129,7 @@ class ThreadListeners(Listeners):
 
     def _call(self) -> None:
         while (event := self._events.get()) is not None:
-            for listener in self.of(event.queue):
+            for listener in event.listeners:
                 if self._is_closed:
                     return
                 try:

@@ -75,36 +75,45 @@ class Sweep:
             yield Invoke(SCRIPTS["markers"], (f"{self.base}:leasehold",), (self.config.stray_ms, *page))
 
     def _tasks(self) -> Steps[set[str] | None]:
-        """The MD5 of all tasks; None: there are too many. Tasks move from queues to processes, so queues come first."""
+        """The MD5 of all tasks; None: there are too many.
+
+        Tasks move from a queue to processes, from there to records, and back: so these are read before the queues, and
+        once more behind them.
+        """
         known: set[str] = set()
-
-        def note(tasks: Iterable[bytes]) -> bool:
-            known.update(map(md5_of, tasks))
-            return len(known) <= SWEEP_TASKS_MOST
-
         listed = yield Command(("ZRANGE", f"{self.base}:leasehold:queues", 0, -1))
-        for queue in sorted(filter(None, self.queues | set(map(as_text, listed)))):
-            for start in range(0, SWEEP_TASKS_MOST + SWEEP_PAGE, SWEEP_PAGE):
-                # From the right end, where tasks leave: those that come in on the left do not move the places.
-                span = (-start - SWEEP_PAGE, -start - 1)
-                tasks = yield Command(("LRANGE", f"{self.base}:queues:{queue}", *span))
-                if not note(tasks):
-                    return None
-                if len(tasks) < SWEEP_PAGE:
-                    break
-            cursor = b"0"
-            for _ in range(SWEEP_TASKS_MOST):
-                cursor, tasks = yield Invoke(SCRIPTS["aside"], (self._prefix(queue),), (cursor, SWEEP_PAGE))
-                if not note(tasks):
-                    return None
-                if cursor == b"0":
-                    break
-            # What a migration holds and may return: a header, then an id and a task of each.
-            moving = yield Command(("LRANGE", f"{self._prefix(queue)}:moving", 0, -1))
-            if not note(moving[2::2]):
-                return None
-            for pid in (yield Command(("SMEMBERS", f"{self.base}:workingProcesses:{queue}"))):
-                note((yield Command(("LRANGE", f"{self.base}:processes:{as_text(pid)}", 0, 0))))
+        queues = sorted(filter(None, self.queues | set(map(as_text, listed))))
+        for read in (self._held, self._waiting, self._held):
+            for queue in queues:
+                yield from read(queue, known)
         for pid in self.processes:
-            note((yield Command(("LRANGE", f"{self.base}:processes:{as_text(pid)}", 0, 0))))
+            _note(known, (yield Command(("LRANGE", f"{self.base}:processes:{as_text(pid)}", 0, 0))))
         return known if len(known) <= SWEEP_TASKS_MOST else None
+
+    def _waiting(self, queue: str, known: set[str]) -> Steps[None]:
+        """Those of a queue, from the left end: tasks that come in there are behind, and those that leave on the right
+        do not move the others."""
+        for start in range(0, SWEEP_TASKS_MOST + SWEEP_PAGE, SWEEP_PAGE):
+            tasks = yield Command(("LRANGE", f"{self.base}:queues:{queue}", start, start + SWEEP_PAGE - 1))
+            _note(known, tasks)
+            if len(tasks) < SWEEP_PAGE:
+                break
+
+    def _held(self, queue: str, known: set[str]) -> Steps[None]:
+        """Those that run or are aside; that a migration holds and may return; or whose markers are left to `unmark`."""
+        prefix = self._prefix(queue)
+        for pid in (yield Command(("SMEMBERS", f"{self.base}:workingProcesses:{queue}"))):
+            _note(known, (yield Command(("LRANGE", f"{self.base}:processes:{as_text(pid)}", 0, 0))))
+        cursor = b"0"
+        for _ in range(SWEEP_TASKS_MOST):
+            cursor, tasks = yield Invoke(SCRIPTS["aside"], (prefix,), (cursor, SWEEP_PAGE))
+            _note(known, tasks)
+            if cursor == b"0" or len(known) > SWEEP_TASKS_MOST:
+                break
+        # A header, then an id and a task of each.
+        _note(known, (yield Command(("LRANGE", f"{prefix}:moving", 0, -1)))[2::2])
+        _note(known, (yield Command(("LRANGE", f"{prefix}:removed", 0, SWEEP_TASKS_MOST))))
+
+
+def _note(known: set[str], tasks: Iterable[bytes]) -> None:
+    known.update(map(md5_of, tasks))

@@ -27,15 +27,16 @@ class WorqrController(WorqrInspector):
     _config: str
 
     def retry(self, queue: str, id: str, payload: bytes | None = None) -> Steps[bool]:
-        task = b""
+        row = yield from self._ask("show", queue, as_bytes(id))
+        if not row:
+            return False
+        own = task = row[2]
         if payload is not None:
-            row = yield from self._ask("show", queue, as_bytes(id))
-            if not row:
-                return False
-            record = read_task(queue, id, row[2])
+            record = read_task(queue, id, own)
             check_job(NAME, {Feature.BYTES}, NewJob(queue, "", payload, record.task))
             task = write_task(structs.replace(record, payload=payload, malformed=""))
-        return (yield from self._act("retry", queue, as_bytes(id), int(payload is not None), task)) == b"1"
+        args: tuple[Arg, ...] = (int(payload is not None), task, md5_of(own), md5_of(task))
+        return (yield from self._act("retry", queue, as_bytes(id), *args)) == b"1"
 
     def discard(self, queue: str, id: str) -> Steps[bool]:
         task = yield from self._task(queue, id)
@@ -67,7 +68,9 @@ class WorqrController(WorqrInspector):
             return 0
         if state is State.READY:
             return (yield from self._take_out(queue, b""))
-        return (yield from self._in_rounds("purge", queue, self._config, state.value, b""))
+        purged = yield from self._in_rounds("purge", queue, self._config, state.value, b"")
+        yield from self._unmark(queue)
+        return purged
 
     def _task(self, queue: str, id: str) -> Steps[bytes]:
         """The bytes of a job; empty for none."""
@@ -75,15 +78,19 @@ class WorqrController(WorqrInspector):
         return row[2] if row else b""
 
     def _take_out(self, queue: str, body: bytes) -> Steps[int]:
-        """Remove or cancel all tasks that wait, then their markers. If the caller dies before, a sweep finds them."""
+        """Remove or cancel all tasks that wait, then their markers. If the caller dies before, maintenance does."""
         taken = yield from self._in_rounds("take_out", queue, self._config, limits.MAX_BATCH, body)
+        yield from self._unmark(queue)
+        return taken
+
+    def _unmark(self, queue: str) -> Steps[None]:
+        """Remove the markers of tasks that scripts removed."""
         removed = f"{self.prefix(queue)}:removed"
         for _ in range(limits.PURGE_ROUNDS):
             tasks: list[bytes] = yield Command(("LRANGE", removed, -UNMARK_PAGE, -1))
             if not tasks:
                 break
-            yield from self._act("unmark", queue, *map(md5_of, reversed(tasks)))
-        return taken
+            yield from self._act("unmark", queue, *(arg for task in reversed(tasks) for arg in (md5_of(task), task)))
 
     def _ask_all(self, queue: str, body: bytes, first: bool) -> Steps[int]:
         cursor, asked = b"0", 0

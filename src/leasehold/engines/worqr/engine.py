@@ -91,7 +91,7 @@ class WorqrEngine(ScriptedEngine, WorqrController, Unsupported):
         record = read_task(queue, as_text(pid), task)
         if (md5 := md5_of(task)) != md5_of_record(record):
             if len(self._md5s) >= FOREIGN_FORMS_MOST:
-                self._md5s.clear()  # the sweep finds their markers
+                del self._md5s[next(iter(self._md5s))]  # the oldest one; the sweep finds its marker
             self._md5s[record.id] = md5
         return Lease(worker, int(token), record, failures, crashes, alone_ms)
 
@@ -102,7 +102,7 @@ class WorqrEngine(ScriptedEngine, WorqrController, Unsupported):
         if kind == "c" and record.shape.persistent:
             kind, body = "p", b""
         task = record.task or RAW if kind == "u" else ""
-        md5 = self._md5s.pop(record.id, "") or md5_of_record(record)
+        md5 = self._md5s.get(record.id, "") or md5_of_record(record)
         return Part(position, (as_bytes(record.id), lease.token, kind, ms, task, body, md5), len(body))
 
     def wait(self, worker: str, queues: Sequence[str], timeout_ms: int) -> Listen:
@@ -118,7 +118,9 @@ class WorqrEngine(ScriptedEngine, WorqrController, Unsupported):
 
     def _tidy(self, queue: str, tasks: Sequence[str], limit: int) -> Steps[Maintained]:
         args: tuple[Arg, ...] = (self._config, limit, META_TTL_MS, *tasks)
-        promoted, reclaimed, pruned, unparked, more = yield from self._ask("maintain", queue, *args)
+        promoted, reclaimed, pruned, unparked, more, removed = yield from self._ask("maintain", queue, *args)
+        if removed:
+            yield from self._unmark(queue)
         reclaimed += yield from return_processes(self.prefix(queue), self._config)
         yield from self._search()
         return Maintained(promoted, reclaimed, pruned, unparked, more == 1)

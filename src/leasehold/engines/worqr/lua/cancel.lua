@@ -21,12 +21,10 @@ elseif foreign then
   publish_cancel(foreign)
   answer = '2'
 elseif job and (job.s == 'scheduled' or job.s == 'unroutable') then
-  cancel_aside(config, time, pid, job, body)
-  free(md5)
+  cancel_aside(config, time, pid, job, body, md5)
   answer = '1'
 elseif (not job or job.s ~= 'active') and redis.sha1hex(task) == id and call('LREM', waiting, -1, task) == 1 then
-  cancel_waiting(config, time, next_tokens(micros, 1), session, task, body)
-  free(md5)
+  cancel_waiting(config, time, next_tokens(micros, 1), session, task, body, free_last(task, md5))
   answer = '1'
 end
 return remember(session, number, answer)

@@ -10,21 +10,19 @@ local config = cjson.decode(ARGV[3])
 --@include transition
 local time, micros = clock()
 local count, first = call('LREM', waiting, -limit, task), next_tokens(micros, limit)
-for n = 0, count - 1 do cancel_waiting(config, time, first + n, session, task, body) end
+local marked = count > 0 and free_last(task, md5) or nil
+for n = 0, count - 1 do cancel_waiting(config, time, first + n, session, task, body, marked) end
 local aside = pid_of(redis.sha1hex(task))
 local job = aside and job_of(aside)
 if job and (job.s == 'scheduled' or job.s == 'unroutable') then
-  cancel_aside(config, time, aside, job, body)
+  cancel_aside(config, time, aside, job, body, md5)
   count = count + 1
 end
-local runs = false
 for _, pid in ipairs(call('SSCAN', working, 0, 'COUNT', @MAX_GHOST_LOOK@)[2]) do
   if call('LINDEX', process_key(pid), -1) == task then
     local job = job_of(pid)
-    runs = true
     if job and job.s == 'active' then ask(pid, job, body) end
   end
 end
-if count > 0 and not runs then free(md5) end
 publish_cancel(task)
 return remember(session, number, (count >= limit and '1 ' or '0 ') .. count)

@@ -12,9 +12,11 @@ local job, done = pid and job_of(pid), false
 if (not job or job.s ~= 'active') and redis.sha1hex(task) == id and call('LREM', waiting, -1, task) == 1 then
   take_counts(id) -- as `jobs` shows it: what waits comes before a record of an identical job
   done = true
+  free_last(task, md5)
 elseif job and job.s ~= 'active' then
+  local ended = job.s ~= 'scheduled' and job.s ~= 'unroutable'
   forget(pid, job)
+  if not ended then free_last(job.d, md5) end -- that of an ended task is another one's
   done = true
 end
-if done then free(md5) end
 return remember(session, number, done and '1' or '0')

@@ -4,7 +4,7 @@
 -- Returns: 1, or 0 when this move has ended before
 -- Invariant: `letters` has one for each task: 1 it arrived, and its marker is gone; 0 it was refused, and goes to the left end of the
 -- queue, out of the way of the others; b the whole move was refused, and is again at the right end. Sending it again is harmless.
---@include jobs
+--@include uniques
 local move, letters = ARGV[1], ARGV[2]
 allow_when_full()
 check_types()
@@ -14,7 +14,7 @@ local returned = 0
 for n = #letters, 1, -1 do
   local letter, task = string.sub(letters, n, n), kept[2 * n + 1]
   if letter == '1' then
-    free(ARGV[n + 2])
+    free_last(task, ARGV[n + 2])
   else
     call(letter == 'b' and 'RPUSH' or 'LPUSH', waiting, task)
     returned = returned + 1

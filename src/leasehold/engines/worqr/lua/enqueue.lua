@@ -16,7 +16,10 @@ for i = 3, #ARGV, 2 do
   else
     letters[#letters + 1] = '1'
     added[#added + 1] = task
-    if md5 ~= '' then call('ZREM', shared_key('markers'), md5) end
+    if md5 ~= '' then
+      call('ZREM', shared_key('markers'), md5)
+      call('LREM', key('removed'), 0, task)
+    end
   end
 end
 if #added > 0 then call('LPUSH', waiting, unpack(added)) end

@@ -1,7 +1,7 @@
 -- maintain: do the work that is due, forget old records, and bring back parked jobs of the tasks that are offered here.
 -- KEYS[1] prefix
 -- ARGV config limit meta_ttl_ms task...
--- Returns: {promoted, reclaimed, pruned, unparked, 1 when a limit was reached}
+-- Returns: {promoted, reclaimed, pruned, unparked, 1 when a limit was reached, how many removed tasks wait for `unmark`}
 -- Invariant: at most `limit` jobs of each kind are moved. Sending it again is harmless.
 --@include duework
 local config, limit, meta_ttl_ms = cjson.decode(ARGV[1]), tonumber(ARGV[2]), ARGV[3]
@@ -42,4 +42,4 @@ if call('EXISTS', key('unroutable')) == 1 then
 end
 -- The counters of an unused queue are forgotten in the end.
 call('PEXPIRE', key('meta'), meta_ttl_ms)
-return { promoted, reclaimed, pruned, unparked, more and 1 or 0 }
+return { promoted, reclaimed, pruned, unparked, more and 1 or 0, call('LLEN', key('removed')) }

@@ -3,7 +3,7 @@
 -- ARGV session number config state body
 -- `body`: of the record of a cancelled job; '' removes.
 -- Returns: `1 ` when there are more, else `0 `, and how many were taken
--- Invariant: at most MAX_BATCH in one call. Markers of unique tasks are found by the sweep.
+-- Invariant: at most MAX_BATCH in one call. Those that had not ended are in `removed`, for their markers.
 --@include cancels remember
 local session, number, state, body = ARGV[1], ARGV[2], ARGV[4], ARGV[5]
 local config = cjson.decode(ARGV[3])
@@ -19,6 +19,7 @@ for _, set in ipairs(sets) do
     if not job then
       call('ZREM', set, pid)
     elseif body == '' then
+      if state == 'scheduled' or state == 'unroutable' then leave_to_unmark(job.d) end
       forget(pid, job)
     else
       cancel_aside(config, time, pid, job, body)

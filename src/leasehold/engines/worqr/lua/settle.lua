@@ -51,8 +51,8 @@ end
 
 local function settle(pid, job, data, kind, ms, task, body, md5)
   if job.x and (kind == 'p' or kind == 'r' or kind == 'u') then
+    job.m = free(md5)
     finish(config, time, pid, job, data, 'cancelled', job.x)
-    free(md5)
   elseif kind == 'c' then
     complete(pid, job, data, body, md5)
   elseif kind == 'p' then
@@ -73,8 +73,8 @@ local function settle(pid, job, data, kind, ms, task, body, md5)
     park(pid, job, data, task)
   else
     job.f = job.f + (kind == 'f' and 1 or 0)
+    job.m = free(md5)
     finish(config, time, pid, job, data, ENDS[kind], body)
-    free(md5)
   end
 end
 

@@ -1,6 +1,6 @@
 -- lib back: processes that were not settled come back to the right end of the queue, where tasks are served, in the order of
 -- their claims. (The original puts them to the other end.)
---@include jobs retire crash
+--@include uniques retire crash
 
 local function by_token(a, b) return a[2].n > b[2].n end
 
@@ -45,12 +45,10 @@ local function requeue(config, time, entries)
     else
       count = count + 1
       local is_over = how and count_crash(config, time, job, how)
-      if job.x then
-        finish(config, time, pid, job, data, 'cancelled', job.x)
-        free(entry[4])
-      elseif is_over then
-        finish(config, time, pid, job, data, 'broken', crash_body(job.c))
-        free(entry[4])
+      if job.x or is_over then
+        job.m = free(entry[4])
+        if not entry[4] then leave_to_unmark(data) end
+        finish(config, time, pid, job, data, job.x and 'cancelled' or 'broken', job.x or crash_body(job.c))
       else
         local list = job.u >= config.alone and lonely or back
         list[#list + 1] = { pid, job, data }

@@ -1,6 +1,6 @@
 -- lib jobs: what is kept beside the wire. `jobs` has one record for each process of Leasehold and for each job that is aside:
 -- s state; w worker; n token; t time of the claim; k kind of the claim; f failures; c crashes; u doubtful crashes; e last error;
--- x body of a cancel request; h sha1 of the bytes; p persistent; d the bytes, unless the process has them; due, ended, expires, task.
+-- x body of a cancel request; h sha1 of the bytes; p persistent; m it had its marker when it ended; d the bytes, unless the process has them; due, ended, expires, task.
 --@include types wire
 local COPIES_MOST, COUNTS_MOST = 20, 10000
 local PERSISTENT = '{"leasehold":1,"persistent":true,'
@@ -79,8 +79,9 @@ local function end_process(pid)
   call('SREM', working, pid)
 end
 
+-- Remove a marker. Answers 1 when it was there, else nil.
 local function free(md5)
-  if md5 and md5 ~= '' then call('DEL', marker_key(md5)) end
+  return md5 and md5 ~= '' and call('DEL', marker_key(md5)) == 1 and 1 or nil
 end
 
 -- A process id as originals make it: the queue and a UUID. It belongs to one claim, and is never used again. It begins with the
