@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterator
+from decimal import Decimal
 from typing import Any
 
 import msgspec
@@ -146,3 +147,20 @@ def test_mistakes_are_refused(server: RedisServer) -> None:
         make(server).worker(burst=True)
     with pytest.raises(InvalidArgument, match="name"):
         Hworker("", server.url)
+
+
+def test_numbers_that_no_float_can_hold_keep_their_value(server: RedisServer, original: Original) -> None:
+    pool = make(server, type=Any)
+    ran: list[Any] = []
+    pool.job(ran.append)
+    original.push(b'["big",[1e400,-1E+999,9007199254740993,0.5]]')
+    assert pool.jobs() == [[Decimal("1e400"), Decimal("-1e999"), 9007199254740993, 0.5]]
+    pool.worker(burst=True)
+    assert ran == [[Decimal("1e400"), Decimal("-1e999"), 9007199254740993, 0.5]]
+    assert pool.broken() == []
+
+
+def test_a_phantom_is_no_broken_job(server: RedisServer, original: Original) -> None:
+    original.db.hset(original.broken, b"false", b'"2026-01-01T00:00:00Z"')
+    original.db.hset(original.broken, b"[", b'"2026-01-01T00:00:00Z"')
+    assert make(server).broken() == [(b"[", "2026-01-01T00:00:00Z")]

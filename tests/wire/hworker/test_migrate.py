@@ -102,3 +102,11 @@ def test_a_migration_that_dies_at_any_call_goes_on(bench: Bench, k: int, execute
     migrate(bench)
     assert len(drained(bench)) == 5
     assert bench.counts() == {}
+
+
+def test_phantoms_of_originals_stay_behind(bench: Bench) -> None:
+    for value in (b"false", b'["a",1]', b"false", b'["b",2]', b"false"):
+        bench.original.push(value)
+    migrate(bench)
+    assert drained(bench) == [1, 2]
+    assert bench.waiting() == []

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 
 import pytest
 
 from leasehold.core.job import ErrorInfo, State
 from leasehold.core.outcome import Broken, Completed, Failed, Released, Retried, Unroutable
+from leasehold.core.shape import CancelAnswer
 from leasehold.core.waiting import Lead, Poll
 from tests.wire.hworker.bench import BOOM, GRACE_MS, LEASE_MS, TIMEOUT_MS, Bench, ids_of
 
@@ -427,3 +429,50 @@ def test_what_waits_took_for_workers_that_died_returns_in_its_order(bench: Bench
         bench.db.lmove(bench.original.jobs, f"{bench.engine.prefix('q')}:taken", "RIGHT", "LEFT")
     bench.maintain()
     assert bench.waiting() == jobs
+
+
+class TestPhantoms:
+    """H1 in all orders: an idle original wrote `false`, its monitor returned it, its worker filed it."""
+
+    def test_one_that_waits_is_not_shown_and_ends_in_no_record(self, bench: Bench) -> None:
+        id = hashlib.sha1(FALSE, usedforsecurity=False).hexdigest()
+        bench.original.push(FALSE)
+        assert bench.run(bench.engine.page("q", State.READY)).jobs == ()
+        assert bench.run(bench.engine.job("q", id)) is None
+        assert bench.run(bench.engine.cancel("q", id)) is CancelAnswer.NOTHING
+        assert not bench.run(bench.engine.discard("q", id))
+        bench.put("a")
+        assert bench.run(bench.engine.cancel_all("q")).cancelled == 1
+        bench.original.push(FALSE)
+        assert bench.run(bench.engine.purge("q", State.READY)) == 0
+        assert bench.counts() == {"cancelled": 1}
+        assert bench.waiting() == []
+
+    def test_one_that_an_original_filed_under_broken_goes(self, bench: Bench) -> None:
+        bench.original.pop()
+        bench.another(ahead_s=1_000).monitor()
+        job = bench.original.pop()
+        assert job == FALSE
+        bench.original.decode(job)
+        assert bench.db.hexists(bench.original.broken, FALSE)
+        bench.original.push(b"[broken")
+        [lease] = bench.take()
+        assert bench.settle(lease, Broken(BOOM))
+        bench.maintain()
+        assert [job.payload for job in bench.run(bench.engine.page("q", State.BROKEN)).jobs] == [b"[broken"]
+        assert not bench.db.hexists(bench.original.broken, FALSE)
+        assert bench.counts() == {"broken": 1}
+
+    def test_a_worker_that_leaves_raw_payloads_drops_it(self, bench: Bench) -> None:
+        bench.original.push(b'["r1",1]')
+        assert bench.settle(bench.take()[0], Unroutable())
+        bench.db.rpush(bench.original.jobs, FALSE)
+        leased = bench.run(bench.engine.lease("ours", ["q"], 5))
+        assert [entry.id for entry in leased.dropped] == ["false"]
+        assert bench.waiting() == [b'["r1",1]']
+
+    def test_one_that_a_wait_took_is_dropped(self, bench: Bench) -> None:
+        bench.original.push(FALSE)
+        bench.db.lmove(bench.original.jobs, f"{bench.engine.prefix('q')}:taken", "RIGHT", "LEFT")
+        assert bench.take() == []
+        assert bench.counts() == {}

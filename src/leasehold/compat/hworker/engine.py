@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import uuid
+from decimal import Decimal
 from typing import Any, Final
 
 import msgspec
@@ -19,6 +21,8 @@ from leasehold.engines.kit.encoding import as_text
 
 PAGE: Final = 500
 """Entries that one call reads."""
+PHANTOM: Final = b"false"
+"""What an idle worker of the original writes and another one files under broken. It is no job."""
 _LISTS = {"jobs": (JOBS, -1), "failed": (FAILED, 1)}
 """The key of a list, and the end at which it is read first."""
 
@@ -28,7 +32,7 @@ class TypedEngine(HworkerEngine):
 
     def __init__(self, pool: str, config: HworkerConfig, kind: Any) -> None:
         super().__init__(pool, config)
-        self._decode = msgspec.json.Decoder(kind).decode
+        self._decode = msgspec.json.Decoder(kind, float_hook=_number).decode
 
     def value_in(self, payload: bytes) -> Any:
         """The value of a job. Raises `ValueError` when it has another type."""
@@ -75,6 +79,7 @@ class TypedEngine(HworkerEngine):
         while len(found) < most:
             following, page = yield Command(("HSCAN", f"{BROKEN}{self.pool}", cursor, "COUNT", PAGE))
             found.update(zip(page[::2], (as_text(at).strip('"') for at in page[1::2]), strict=True))
+            found.pop(PHANTOM, None)
             cursor = as_text(following)
             if cursor == "0":
                 break
@@ -83,3 +88,9 @@ class TypedEngine(HworkerEngine):
     def destroy(self) -> Steps[None]:
         """Remove the keys of the pool."""
         yield from self._act("destroy", DEFAULT_QUEUE)
+
+
+def _number(text: str) -> float | Decimal:
+    """A number of a value without a type. Haskell has numbers that a float cannot hold."""
+    value = float(text)
+    return value if math.isfinite(value) else Decimal(text)

@@ -73,8 +73,8 @@ end
 
 -- Decide about the job that was taken out of the list.
 local function take(data)
-  if data == 'false' then
-    dropped[#dropped + 1] = data -- the original's idle worker and its monitor make it
+  if data == PHANTOM then
+    dropped[#dropped + 1] = data
     return
   end
   local id = id_of(data)
@@ -106,7 +106,7 @@ end
 local function next_job()
   local source = waited > 0 and taken or waiting
   local data = call('LINDEX', source, -1)
-  if passing and data and is_left(worker, data) then
+  if passing and data and data ~= PHANTOM and is_left(worker, data) then
     pause_ms = look_behind(worker, time, limit - #rows)
     data = call('LINDEX', source, -1)
     if is_left(worker, data) then
@@ -134,6 +134,6 @@ if pause_ms then
 elseif limit > 0 and #rows < limit and #deferred + #lonely == 0 and looked > 0 and call('EXISTS', waiting) == 1 then
   next_ms = 0
 end
-if #dropped > 0 then call('HINCRBY', key('meta'), 'phantoms', #dropped) end
+if #dropped > 0 then count_phantoms(#dropped) end
 remember(session, number, cmsgpack.pack(answer))
 return { next_ms, rows, dropped, how, pause_ms and 1 or 0 }

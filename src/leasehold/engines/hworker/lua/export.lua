@@ -8,12 +8,24 @@
 local move, to, limit, bytes = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 allow_when_full()
 check_types()
+
+-- The next job; up to `limit` phantoms in front of it go.
+local function next_job()
+  local data = call('LINDEX', waiting, -1)
+  for _ = 1, data == PHANTOM and limit or 0 do
+    if data ~= PHANTOM then break end
+    call('RPOP', waiting)
+    data = call('LINDEX', waiting, -1)
+  end
+  return data
+end
+
 local time = clock()
 if call('EXISTS', key('moving')) == 0 and call('EXISTS', waiting) == 1 then
   call('RPUSH', key('moving'), cmsgpack.pack({ move, to, time }))
   local there = {}
   for n = 0, limit - 1 do
-    local data = call('LINDEX', waiting, -1)
+    local data = next_job()
     if not data or n > 0 and #data > bytes then break end
     bytes = bytes - #data
     -- Of two jobs with one id the later one moves under the hash of its bytes and its place.

@@ -23,7 +23,9 @@ local function read_list()
   local passed = cursor.place ~= '' and passed_in_list(waiting, -1, mark_of) or 0
   read_place(size, passed, function(from, count)
     local found = call('LRANGE', waiting, -from - count, -from - 1)
-    for n = #found, 1, -1 do rows[#rows + 1] = waiting_row(found[n]) end
+    for n = #found, 1, -1 do
+      if found[n] ~= PHANTOM then rows[#rows + 1] = waiting_row(found[n]) end
+    end
     return { 'list', digits(size - from - count), mark_of(found[1]), found[1] }
   end)
 end
@@ -32,7 +34,7 @@ local function read_progress()
   local found, fields = call('HSCAN', progress, 0, 'COUNT', @MAX_GHOST_LOOK@)[2], {}
   for n = 1, #found, 2 do
     local job = job_of(id_of(found[n]))
-    if found[n] ~= 'false' and not (job and job.s == 'scheduled' and job.d == found[n]) then fields[#fields + 1] = found[n] end
+    if found[n] ~= PHANTOM and not (job and job.s == 'scheduled' and job.d == found[n]) then fields[#fields + 1] = found[n] end
   end
   read_sorted('active', fields, function(data)
     local id = id_of(data)

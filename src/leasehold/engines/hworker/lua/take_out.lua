@@ -9,17 +9,17 @@ local session, number, limit, body = ARGV[1], ARGV[2], tonumber(ARGV[4]), ARGV[5
 local config = cjson.decode(ARGV[3])
 --@include transition
 local time = clock()
-local count = 0
-while count < limit do
+local looked, count = 0, 0
+while looked < limit do
   local data = call('RPOP', waiting)
   if not data then break end
   local id = id_of(data)
   local counts = counts_of(id)
   call('HDEL', key('attempts'), id)
-  if body ~= '' then
+  if body ~= '' and data ~= PHANTOM then
     if job_of(id) then id = redis.sha1hex(data) end
     finish(config, time, id, { d = data, w = '', n = 0, t = time, k = '', f = counts.f, c = counts.c, u = counts.u }, 'cancelled', body)
   end
-  count = count + 1
+  looked, count = looked + 1, count + (data == PHANTOM and 0 or 1)
 end
-return remember(session, number, (count == limit and '1 ' or '0 ') .. count)
+return remember(session, number, (looked == limit and '1 ' or '0 ') .. count)

@@ -35,6 +35,15 @@ local function adopt_failed(config, time)
   end
 end
 
+-- An original's worker files a phantom under broken.
+local function remove_phantom()
+  if call('HDEL', broken_hash, PHANTOM) == 0 then return end
+  local id = id_of(PHANTOM)
+  local job = job_of(id)
+  if job then forget(id, job) end
+  count_phantoms(1)
+end
+
 -- Look at up to ADOPT_MOST jobs in each of the two places. Of many broken ones each call looks at some.
 local function adopt(config, time)
   local newest = call('LINDEX', failed_list, 0)
@@ -42,6 +51,7 @@ local function adopt(config, time)
     adopt_failed(config, time)
     know_newest(newest)
   end
+  remove_phantom()
   if call('HLEN', broken_hash) ~= call('ZCARD', key('broken')) then
     local page = call('HSCAN', broken_hash, call('HGET', key('meta'), 'adopting') or '0', 'COUNT', ADOPT_MOST)
     call('HSET', key('meta'), 'adopting', page[1])

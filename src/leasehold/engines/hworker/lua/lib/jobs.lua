@@ -3,7 +3,10 @@
 -- f failures; c crashes; u doubtful crashes; e last error; ended, expires, task.
 --@include types stamps
 local COUNTS_MOST, ID_MOST, NEAR = 10000, 255, 1000
+local PHANTOM = 'false' -- an idle worker of the original writes it, and its monitor takes it for a job
 local PAIR = '^(%s*%[%s*")([^"\\%c]+)("%s*,.*)$'
+
+local function count_phantoms(number) call('HINCRBY', key('meta'), 'phantoms', number) end
 
 -- The id of a job: the first member of the pair. Bytes that are no such pair are named by their hash.
 local function id_of(data)

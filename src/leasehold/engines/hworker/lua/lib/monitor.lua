@@ -5,9 +5,9 @@
 
 -- Return a job to the list that has been in progress for too long. Answers whether it was returned.
 local function check_entry(config, time, data, value)
-  if data == 'false' then
-    call('HDEL', progress, data) -- the original's idle worker writes it
-    call('HINCRBY', key('meta'), 'phantoms', 1)
+  if data == PHANTOM then
+    call('HDEL', progress, data)
+    count_phantoms(1)
     return false
   end
   local job = job_of(id_of(data))
