@@ -105,9 +105,10 @@ def events_of(server: RedisServer, manager: Manager) -> Seen:
 
 
 def plain(seen: Seen) -> Seen:
-    """Events in an order of their own, with errors as texts."""
+    """Events in an order of their own, with errors as texts. Between two attempts all queues may be empty once more."""
     texts = [tuple(str(arg) if isinstance(arg, Exception) else arg for arg in event) for event in seen]
-    return sorted(texts, key=str)
+    once = [text for n, text in enumerate(texts) if text != ("all-empty",) or text not in texts[:n]]
+    return sorted(once, key=str)
 
 
 def test_a_worker_drains_all_queues_and_emits_the_events(server: RedisServer) -> None:
