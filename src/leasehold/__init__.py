@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from leasehold.client.outgoing import Outgoing as Outgoing
     from leasehold.client.queue import HeldJob as HeldJob
     from leasehold.client.queue import Queue as Queue
+    from leasehold.client.schedule import Schedule as Schedule
     from leasehold.client.unique import Debounce as Debounce
     from leasehold.client.unique import Throttle as Throttle
     from leasehold.client.unique import Unique as Unique
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from leasehold.core.engine import Feature as Feature
     from leasehold.core.errors import AccessDenied as AccessDenied
     from leasehold.core.errors import DuplicateJob as DuplicateJob
+    from leasehold.core.errors import DuplicateSchedule as DuplicateSchedule
     from leasehold.core.errors import InvalidArgument as InvalidArgument
     from leasehold.core.errors import JobFailed as JobFailed
     from leasehold.core.errors import JobNotFound as JobNotFound
@@ -55,6 +57,7 @@ if TYPE_CHECKING:
     from leasehold.core.errors import ReplyError as ReplyError
     from leasehold.core.errors import ResultError as ResultError
     from leasehold.core.errors import ResultTimeout as ResultTimeout
+    from leasehold.core.errors import ScheduleNotFound as ScheduleNotFound
     from leasehold.core.errors import SyncOnLoop as SyncOnLoop
     from leasehold.core.errors import SyncOnLoopWarning as SyncOnLoopWarning
     from leasehold.core.errors import Unreachable as Unreachable
@@ -69,6 +72,9 @@ if TYPE_CHECKING:
     from leasehold.core.latency import Latency as Latency
     from leasehold.core.latency import Percentiles as Percentiles
     from leasehold.core.latency import Times as Times
+    from leasehold.core.schedule import CatchUp as CatchUp
+    from leasehold.core.schedule import Overlap as Overlap
+    from leasehold.core.schedule import ScheduleView as ScheduleView
     from leasehold.core.shape import CancelAnswer as CancelAnswer
     from leasehold.core.shape import CancelCount as CancelCount
     from leasehold.core.shape import Conflict as Conflict
@@ -83,6 +89,8 @@ if TYPE_CHECKING:
     from leasehold.core.signals import JobCancelled as JobCancelled
     from leasehold.core.signals import Retry as Retry
     from leasehold.core.stores import PayloadStore as PayloadStore
+    from leasehold.core.when import Cron as Cron
+    from leasehold.core.when import Every as Every
     from leasehold.protocols.hworker import Hworker as Hworker
     from leasehold.protocols.native import Native as Native
     from leasehold.protocols.queue_farm import QueueFarm as QueueFarm
@@ -99,9 +107,9 @@ if TYPE_CHECKING:
     from leasehold.settings import Settings as Settings
 
 _ERRORS = (
-    "AccessDenied DuplicateJob InvalidArgument JobFailed JobNotFound LeaseholdError LeaseLost NewerLayout "
-    "NotConfigured NotDurable NotUnique PayloadInvalid PayloadTooLarge QueueFull RedisError ReplyError ResultError "
-    "ResultTimeout SyncOnLoop SyncOnLoopWarning Unreachable UnsupportedFeature WrongState"
+    "AccessDenied DuplicateJob DuplicateSchedule InvalidArgument JobFailed JobNotFound LeaseholdError LeaseLost "
+    "NewerLayout NotConfigured NotDurable NotUnique PayloadInvalid PayloadTooLarge QueueFull RedisError ReplyError "
+    "ResultError ResultTimeout ScheduleNotFound SyncOnLoop SyncOnLoopWarning Unreachable UnsupportedFeature WrongState"
 )
 # The module of each public name. No other name can be loaded.
 _HOMES = {
@@ -113,6 +121,7 @@ _HOMES = {
     "client.large": "FileStore",
     "client.outgoing": "Outgoing",
     "client.queue": "HeldJob Queue",
+    "client.schedule": "Schedule",
     "client.unique": "Debounce Throttle Unique",
     "core.backoff": "Backoff",
     "core.conversion": "Codec",
@@ -120,11 +129,13 @@ _HOMES = {
     "core.errors": _ERRORS,
     "core.job": "ErrorInfo JobView Page QueueView State WorkerView",
     "core.latency": "Latency Percentiles Times",
+    "core.schedule": "CatchUp Overlap ScheduleView",
     "core.shape": (
         "CancelAnswer CancelCount Conflict LaneFailure LanePage LaneState LaneView Progress QueueSettings Shape"
     ),
     "core.signals": "Fail JobCancelled Retry",
     "core.stores": "PayloadStore",
+    "core.when": "Cron Every",
     "protocols.hworker": "Hworker",
     "protocols.native": "Native",
     "protocols.queue_farm": "QueueFarm",

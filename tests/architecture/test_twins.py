@@ -13,16 +13,18 @@ from leasehold.client.control import Control
 from leasehold.client.handle import JobHandle
 from leasehold.client.inspect import Inspect
 from leasehold.client.queue import Queue
+from leasehold.client.schedules import Schedules
 
-CLASSES: tuple[type, ...] = (Task, Queue, JobHandle, Inspect, Control, Leasehold, Testing)
+CLASSES: tuple[type, ...] = (Task, Queue, JobHandle, Inspect, Control, Schedules, Leasehold, Testing)
 
 NO_TRAFFIC = {
-    "Task": {"call", "job", "using", "spec", "decode"},
+    "Task": {"call", "job", "using", "spec", "decode", "template"},
     "Queue": {"job"},
     "JobHandle": set(),
     "Inspect": set(),
     "Control": set(),
     "Testing": {"on_redis"},
+    "Schedules": set(),
     "Leasehold": {
         "clean_payloads",
         "engine",

@@ -76,7 +76,9 @@ class Audit:
             if suffix in (b"watched", b"poison") or suffix.startswith(b"call:"):
                 if key.ttl_ms < 0:
                     wrong.append(f"{suffix!r} has no time to live")
-            elif suffix not in plain and not suffix.startswith((b"held:", b"unroutable:", b"lane:", b"ready:")):
+            elif suffix not in plain and not suffix.startswith(
+                (b"held:", b"unroutable:", b"lane:", b"ready:", b"announced:")
+            ):
                 wrong.append(f"{suffix!r} is no key of the layout")
         return wrong
 

@@ -69,6 +69,19 @@ end
 for _, field in ipairs({ 'seen', 'amnesty', 'before' }) do
   if redis.call('HEXISTS', prefix .. ':meta', field) == 1 then redis.call('HINCRBY', prefix .. ':meta', field, -ms) end
 end
+for _, name in ipairs(redis.call('KEYS', prefix .. ':announced:*')) do
+  for _, member in ipairs(redis.call('ZRANGE', name, 0, -1)) do redis.call('ZINCRBY', name, -ms, member) end
+end
+for _, name in ipairs(redis.call('ZRANGE', prefix .. ':due', 0, -1)) do
+  redis.call('ZINCRBY', prefix .. ':due', -ms, name)
+end
+local ticks = redis.call('HGETALL', prefix .. ':ticks')
+for i = 1, #ticks, 2 do
+  local planned, fire, rest = string.match(ticks[i + 1], '^(%d+) (%d+)(.*)$')
+  if planned and planned ~= '0' then
+    redis.call('HSET', prefix .. ':ticks', ticks[i], text(planned - ms) .. ' ' .. text(fire - ms) .. rest)
+  end
+end
 local ended = redis.call('HGETALL', prefix .. ':ended')
 for i = 1, #ended, 2 do
   local state, at, expires, rest = string.match(ended[i + 1], '^(%S+) (%d+) (%d+)(.*)$')
@@ -114,8 +127,9 @@ def timeless(found: Dump) -> Dump:
             b"workers",
             b"quiet",
             b"windows",
+            b"due",
             *ENDS,
-        ):
+        ) or suffix.startswith(b"announced:"):
             value = set(value)
         masked[name] = value
     return {name: value for name, value in masked.items() if value}

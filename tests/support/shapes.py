@@ -13,7 +13,8 @@ import msgspec
 from leasehold.engines.kit.config import NEVER_MS
 
 SHAPE_KEYS: Final = frozenset(
-    b"turns lanes limits busy parked blocked priorities unique windows again cancelling progress holds".split()
+    b"turns lanes limits busy parked blocked priorities unique windows again cancelling progress holds"
+    b" schedules ticks due".split()
 )
 
 
@@ -33,7 +34,7 @@ class Key:
 
 def shape_faults(found: Mapping[bytes, Key]) -> list[str]:
     """`found`: the keys of one queue by suffix."""
-    return [*_Lanes(found).faults(), *_levels(found), *_uniques(found), *_notes(found)]
+    return [*_Lanes(found).faults(), *_levels(found), *_uniques(found), *_notes(found), *_schedules(found)]
 
 
 def _value(found: Mapping[bytes, Key], suffix: bytes, empty: Any) -> Any:
@@ -164,3 +165,19 @@ def _notes(found: Mapping[bytes, Key]) -> list[str]:
         for id in _value(found, note, {})
         if id not in held
     ]
+
+
+def _schedules(found: Mapping[bytes, Key]) -> list[str]:
+    """Each schedule has a state; it is listed as due exactly while it has a next tick and is not paused."""
+    definitions, ticks = _value(found, b"schedules", {}), _value(found, b"ticks", {})
+    due = _value(found, b"due", {})
+    wrong = [f"schedule {name!r} has a definition or a state, not both" for name in definitions.keys() ^ ticks.keys()]
+    active = set()
+    for name, state in ticks.items():
+        planned, *_, paused = state.partition(b"\n")[0].split(b" ")
+        active |= {name} if planned != b"0" and paused == b"0" else set()
+    wrong += [f"schedule {name!r} is due or not, wrongly" for name in active ^ set(due)]
+    for source, members in _named(found, b"announced:").items():
+        if not set(members) - {b"@last", b"@since"}:
+            wrong.append(f"source {source!r} is noted without a schedule")
+    return wrong

@@ -21,6 +21,7 @@ from leasehold.app.policy import (
     rules_of,
 )
 from leasehold.app.tasks import Task, TaskDecorator, default_name
+from leasehold.client.call import TaskCall
 from leasehold.client.client import Client
 from leasehold.client.connections import Connections, Runner
 from leasehold.client.control import Control
@@ -28,10 +29,12 @@ from leasehold.client.inspect import Inspect
 from leasehold.client.large import checked_store
 from leasehold.client.options import NO_TIMEOUT_MS, NONE_GIVEN, OF_SHAPE
 from leasehold.client.queue import Queue
+from leasehold.client.schedules import Schedules
 from leasehold.core import limits, names
 from leasehold.core.conversion import Codec, Conversion
 from leasehold.core.engine import Feature, FullEngine
-from leasehold.core.errors import InvalidArgument
+from leasehold.core.errors import InvalidArgument, invalid
+from leasehold.core.job import NewJob
 from leasehold.core.place import Place, RunsIn
 from leasehold.core.task import TaskSpec
 from leasehold.protocols.registry import engine_for
@@ -123,6 +126,7 @@ class Leasehold(WithHooks):
         self._defaults = Defaults(defaults)
         self.inspect = Inspect(self._client)
         self.control = Control(self._client, self._tasks)
+        self.schedules = Schedules(self._client, self._template)
 
     def __repr__(self) -> str:
         return f"<Leasehold namespace={self.settings.namespace!r} protocol={self.engine.name!r}>"
@@ -356,6 +360,12 @@ class Leasehold(WithHooks):
 
     async def __aexit__(self, *error: object) -> None:
         await self.aclose()
+
+    def _template(self, call: TaskCall[Any]) -> NewJob:
+        """Return the job of a call of one of the tasks, as schedules enqueue it."""
+        if call.task not in self._tasks:
+            raise invalid("job", "a call of a task of this app, or a raw payload", f"a call of {call.task}")
+        return self._tasks[call.task].template(call)
 
     def _queue_name(self, queue: object) -> str:
         """Check a queue's name, also for the keys of the protocol in use."""

@@ -205,6 +205,18 @@ class Task(Generic[P, R, C]):
         """
         return JobHandle(self._client, self.queue, names.known_id(id), results=self.results)
 
+    def template(self, call: TaskCall[Any]) -> NewJob:
+        """Return the job that a call becomes, as schedules enqueue it: without enqueue middleware. Sends nothing."""
+        options = self._options_of(call).check()
+        return self._client.template(
+            self._policy.queue,
+            call.payload,
+            options,
+            task=self.name,
+            timeout_ms=self._policy.wire_timeout_ms(options),
+            arguments=self._signature.identity,
+        )
+
     def _options_of(self, call: object) -> Options:
         """Return the options of a call of this task. Most calls have those of the task."""
         if not isinstance(call, TaskCall) or call.task != self.name:

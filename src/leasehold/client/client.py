@@ -17,7 +17,7 @@ from leasehold.client.unique import keyed
 from leasehold.core import limits, names
 from leasehold.core.conversion import BUILT_IN, Conversion
 from leasehold.core.engine import Feature
-from leasehold.core.errors import SyncOnLoop, SyncOnLoopWarning
+from leasehold.core.errors import PayloadTooLarge, SyncOnLoop, SyncOnLoopWarning
 from leasehold.core.job import NewJob
 from leasehold.core.shape import PLAIN, Shape, UniqueRule
 from leasehold.core.steps import Steps
@@ -63,7 +63,7 @@ class Client:
         large: PayloadStore | None = None,
     ) -> None:
         self.use(settings, engine, runner)
-        self._new_id = new_id
+        self.new_id = new_id
         self._middleware = middleware
         self.conversion = conversion
         self.large = LargePayloads(large)
@@ -114,6 +114,43 @@ class Client:
         Raises `InvalidArgument` (options that contradict each other), `PayloadTooLarge` and `UnsupportedFeature`, and
         what enqueue middleware raises.
         """
+        job = self._built(queue, payload, options, task, timeout_ms, arguments)
+        if len(payload) > self.settings.payload_limit:
+            self.large.check(job, self.settings.payload_limit)
+            self.require(Feature.HEADERS)
+        if self._middleware:
+            job = after_middleware(self._middleware, job)
+            if job.headers:
+                self.require(Feature.HEADERS)
+        return job
+
+    def template(
+        self,
+        queue: str,
+        payload: bytes,
+        options: Options,
+        *,
+        task: str | None = None,
+        timeout_ms: int | None = None,
+        arguments: Callable[[bytes], bytes] = bytes,
+    ) -> NewJob:
+        """Build the job of a schedule: enqueue middleware does not see it, and a store cannot take its payload.
+
+        Otherwise like `job`.
+        """
+        if len(payload) > self.settings.payload_limit:
+            raise PayloadTooLarge(len(payload), self.settings.payload_limit)
+        return self._built(queue, payload, options, task, timeout_ms, arguments)
+
+    def _built(
+        self,
+        queue: str,
+        payload: bytes,
+        options: Options,
+        task: str | None,
+        timeout_ms: int | None,
+        arguments: Callable[[bytes], bytes],
+    ) -> NewJob:
         if task is not None:
             self.require(Feature.TASKS)
         if options is not self._passed:  # most jobs have the same options as the previous job
@@ -125,9 +162,9 @@ class Client:
         elif timeout_ms == limits.DEFAULT_TIMEOUT_MS or Feature.TIMEOUT not in self.engine.features:
             timeout_ms = None
         rule = keyed(options.unique, task, lambda: arguments(payload)) if options.unique else None
-        job = NewJob(
+        return NewJob(
             queue=options.queue or queue,
-            id=options.id or self._new_id(),
+            id=options.id or self.new_id(),
             payload=payload,
             task=task,
             delay_ms=options.delay_ms or (0 if rule is None else rule.wait_ms),
@@ -138,14 +175,6 @@ class Client:
             shape=_shape(options, rule),
             headers=options.headers or None,
         )
-        if len(payload) > self.settings.payload_limit:
-            self.large.check(job, self.settings.payload_limit)
-            self.require(Feature.HEADERS)
-        if self._middleware:
-            job = after_middleware(self._middleware, job)
-            if job.headers:
-                self.require(Feature.HEADERS)
-        return job
 
     def _require_all(self, options: Options) -> None:
         if options.delayed:

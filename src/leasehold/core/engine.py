@@ -16,8 +16,11 @@ from enum import StrEnum
 from typing import Final, Protocol
 
 from leasehold.core import limits
+from leasehold.core.features import Feature as Feature
+from leasehold.core.features import Trait as Trait
 from leasehold.core.job import Enqueued, JobView, Lease, Leased, LeaseRef, NewJob, Page, QueueView, State, WorkerView
 from leasehold.core.outcome import Outcome
+from leasehold.core.schedule import ScheduleEngine
 from leasehold.core.shape import (
     CancelAnswer,
     CancelCount,
@@ -43,74 +46,6 @@ PRESENCE_MS: Final = 10_000
 """How often a worker shows itself to the inspector."""
 STEADY_MS: Final = 15 * limits.SECOND
 """A job that has run for longer is not blamed for a death that follows the start of another job."""
-
-
-class Feature(StrEnum):
-    """What a wire format can hold. An engine refuses a feature that it does not declare, and never ignores it."""
-
-    DELAY = "delay"
-    IDS = "ids"
-    """A job has one id from its enqueue to its end. In formats without ids, see `Enqueued.id` and `Lease`."""
-    OWN_ID = "own_id"
-    TASKS = "tasks"
-    BYTES = "bytes"
-    """A raw payload may be any bytes. Without this it is UTF-8 text, and without `TEXT` JSON."""
-    TEXT = "text"
-    RESULTS = "results"
-    TIMEOUT = "timeout"
-    RETRIES = "retries"
-    COUNTS = "counts"
-    """Failures and crashes are counted, apart."""
-    RECORDS = "records"
-    """Failed and broken jobs are kept."""
-    UNROUTABLE = "unroutable"
-    EXTEND = "extend"
-    LANES = "lanes"
-    LANE_POLICIES = "lane_policies"
-    """A lane may run several jobs at a time, and a failed job may block or park its lane."""
-    PRIORITIES = "priorities"
-    UNIQUE = "unique"
-    """Jobs that are unique by their task and arguments until they have ended; a second one is rejected."""
-    UNIQUE_KEYS = "unique_keys"
-    """All other uniqueness: keys, windows, and other answers to a second job."""
-    CANCEL = "cancel"
-    """Running jobs can be asked to end; waiting ones can be cancelled without this."""
-    PERSISTENT = "persistent"
-    PAUSE = "pause"
-    MAX_LENGTH = "max_length"
-    PROGRESS = "progress"
-    QUIET = "quiet"
-    HEADERS = "headers"
-
-
-class Trait(StrEnum):
-    """What a wire format does that no caller asks for. The conformance tests and the table of protocols take it."""
-
-    PUBLIC_KEYS = "public_keys"
-    """Other programs read its keys, so that a snapshot compares them."""
-    ENQUEUE_TIME = "enqueue_time"
-    """A job keeps the time of its enqueue."""
-    GROUPS = "groups"
-    """Jobs that are claimed as a batch of one lane end together: see `Lease.group`."""
-    KEPT_WAKE = "kept_wake"
-    """A worker that begins to wait after a job came is woken for it."""
-    SINGLE_WAKE = "single_wake"
-    """One job wakes one of the workers that wait."""
-    PARKED_RAW = "parked_raw"
-    PASSED_RAW = "passed_raw"
-    """Raw payloads without a handler become `unroutable`, as tasks do; or workers look behind them."""
-    SUSPECT_COUNT = "suspect_count"
-    """The inspector counts the suspects that wait."""
-    RETRY_DELAY = "retry_delay"
-    """A retry waits for its delay; without this it runs at once."""
-    UNLANED = "unlaned"
-    """A job needs no lane."""
-    SEPARATE_ENDS = "separate_ends"
-    """Jobs that are claimed as a batch of one lane end one by one."""
-    SUSPECTS = "suspects"
-    """Jobs that were running when several workers died run with few others, or alone."""
-    POISON_NEWS = "poison_news"
-    """Maintenance reports jobs that ended in `broken`, once."""
 
 
 class Alone(StrEnum):
@@ -170,7 +105,8 @@ class Maintained:
     """How many jobs one round of maintenance moved. `more`: the limit was reached, call again soon.
 
     `poisoned`: jobs that ended in `broken` since the last call, because they crashed too often; each is named once, and
-    not at all when the answer is lost. `next_ms`: in how many milliseconds the next round should be; -1 for no wish.
+    not at all when the answer is lost. `next_ms`: how long until the next round should be; -1 for no wish. `tick_ms`:
+    until a schedule of the queues is due; None: they have no schedules.
     """
 
     promoted: int = 0
@@ -180,9 +116,10 @@ class Maintained:
     more: bool = False
     poisoned: tuple[JobView, ...] = ()
     next_ms: int = -1
+    tick_ms: int | None = None
 
 
-class Engine(Protocol):
+class Engine(ScheduleEngine, Protocol):
     """The operations of producers and workers on one wire format."""
 
     @property

@@ -8,6 +8,8 @@
     ├── NotConfigured                   a setting, an extra or a URL is missing or wrong
     ├── DuplicateJob                    a job with this id exists; nothing was enqueued
     │   └── NotUnique                   another job has the unique key; nothing was enqueued
+    ├── DuplicateSchedule               the queue has a schedule of this name; nothing was changed
+    ├── ScheduleNotFound (LookupError)  the queue has no schedule of this name
     ├── RedisError
     │   ├── Unreachable                 no reply in time; the change may or may not have happened
     │   ├── QueueFull                   Redis or the queue is at its limit; nothing was enqueued
@@ -109,6 +111,24 @@ class NotUnique(DuplicateJob):
         super().__init__(f"Queue {queue!r} has job {other!r} with the same unique key; nothing was enqueued.")
         self.queue = queue
         self.other = other
+
+
+class DuplicateSchedule(LeaseholdError):
+    """The queue has a schedule of this name already. Nothing was changed. `queue` and `name`: of the schedule."""
+
+    def __init__(self, queue: str, name: str) -> None:
+        super().__init__(f"Queue {queue!r} has a schedule {name!r} already; nothing was changed. Update or remove it.")
+        self.queue = queue
+        self.name = name
+
+
+class ScheduleNotFound(LeaseholdError, LookupError):
+    """The queue has no schedule of this name. `queue` and `name`: as they were given."""
+
+    def __init__(self, queue: str, name: str) -> None:
+        super().__init__(f"Queue {queue!r} has no schedule {name!r}. `leasehold schedules` lists all.")
+        self.queue = queue
+        self.name = name
 
 
 class RedisError(LeaseholdError):

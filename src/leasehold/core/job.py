@@ -50,7 +50,8 @@ class NewJob(Struct, frozen=True, gc=False):
 
     `delay_ms` counts from the enqueue by Redis' clock; `run_at_ms` is a time since 1970; at most one of them is set.
     `timeout_ms` and `retries` None: the task's own, where the job runs; `timeout_ms` 0: no limit. `own_id`: the caller
-    chose the id, so a job with it may exist. `headers` None: it has none.
+    chose the id, so a job with it may exist. `headers` None: it has none. `scheduled_ms`: the planned time of the tick
+    of a schedule; None: it is no schedule's job.
     """
 
     queue: str
@@ -64,6 +65,7 @@ class NewJob(Struct, frozen=True, gc=False):
     own_id: bool = False
     shape: Shape = PLAIN
     headers: Mapping[str, str] | None = None
+    scheduled_ms: int | None = None
 
 
 class Enqueued(Struct, frozen=True, gc=False):
@@ -87,7 +89,7 @@ class JobRecord(Struct, frozen=True, gc=False):
 
     `timeout_ms` and `retries` None: the task's own, where the job runs; `timeout_ms` 0: no limit. `malformed`: why the
     bytes in Redis are not a record of Leasehold, else empty; `payload` then has all the bytes. `delayed`: it was
-    enqueued for a later time. `headers` None: it has none.
+    enqueued for a later time. `headers` None: it has none. `scheduled_ms`: see `NewJob`.
     """
 
     id: str
@@ -101,6 +103,7 @@ class JobRecord(Struct, frozen=True, gc=False):
     shape: Shape = PLAIN
     delayed: bool = False
     headers: Mapping[str, str] | None = None
+    scheduled_ms: int | None = None
 
 
 Token: TypeAlias = int | str

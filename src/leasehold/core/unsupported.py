@@ -37,6 +37,7 @@ NAMES: Final[Mapping[Feature, str]] = {
     Feature.PROGRESS: "progress of jobs",
     Feature.QUIET: "quiet workers",
     Feature.HEADERS: "headers",
+    Feature.SCHEDULES: "schedules",
 }
 """How errors and the table of protocols name a feature."""
 

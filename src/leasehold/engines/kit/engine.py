@@ -254,7 +254,7 @@ class ScriptedEngine(Scripted):
         raw_queues: Collection[str] = (),
     ) -> Steps[Maintained]:
         promoted = reclaimed = pruned = unparked = 0
-        more, next_ms = False, -1
+        more, next_ms, tick_ms = False, -1, None
         poisoned: list[JobView] = []
         failures = Failures()
         for queue in queues:
@@ -269,8 +269,9 @@ class ScriptedEngine(Scripted):
                 more = more or done.more
                 poisoned += done.poisoned
                 next_ms = min((ms for ms in (next_ms, done.next_ms) if ms >= 0), default=-1)
+                tick_ms = sooner(tick_ms, done.tick_ms)
         failures.end()
-        return Maintained(promoted, reclaimed, pruned, unparked, more, tuple(poisoned), next_ms)
+        return Maintained(promoted, reclaimed, pruned, unparked, more, tuple(poisoned), next_ms, tick_ms)
 
     def announce(self, worker: WorkerView) -> Steps[bool]:
         lasting = (PRESENCE_TTL_MS, META_TTL_MS)

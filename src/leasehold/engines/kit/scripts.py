@@ -2,7 +2,8 @@
 
 An operation or library is the engine's own file, or else the one that all engines share: lua/<name>.lua and
 lua/lib/<name>.lua, first of the engine's package, then of this one. A line `--@include a b` is replaced by the
-libraries a and b, where they are not there yet; a library may include those that it needs. `@NAME@` becomes what
+libraries a and b, where they are not there yet; a library may include those that it needs. A name that is no library
+is that of an operation, with which another one ends. `@NAME@` becomes what
 the engine gives by that name: a word, or a number of its config.py. Lines of comments become empty: a pipeline
 sends the text of a script, and error messages name its lines. Data reaches a script through KEYS and ARGV only,
 never through its text.
@@ -39,9 +40,13 @@ def load(package: str, words: Mapping[str, str | int], names: Iterable[str] = ()
     def read(path: str) -> str:
         return next(folder / path for folder in folders if (folder / path).is_file()).read_text()
 
+    @cache
+    def known(path: str) -> bool:
+        return any((folder / path).is_file() for folder in folders)
+
     found = (file.name for folder in folders for file in folder.iterdir())
     names = names or sorted({name.removesuffix(".lua") for name in found if name.endswith(".lua")})
-    return {name: Script(name, _assemble(name, read, words)) for name in names}
+    return {name: Script(name, _assemble(name, read, known, words)) for name in names}
 
 
 def numbers_of(*modules: ModuleType) -> dict[str, str | int]:
@@ -50,7 +55,9 @@ def numbers_of(*modules: ModuleType) -> dict[str, str | int]:
     return {name: value for name, value in pairs if name.isupper() and isinstance(value, int)}
 
 
-def _assemble(name: str, read: Callable[[str], str], words: Mapping[str, str | int]) -> str:
+def _assemble(
+    name: str, read: Callable[[str], str], known: Callable[[str], bool], words: Mapping[str, str | int]
+) -> str:
     """The full text of an operation: its libraries in place, words and numbers filled in."""
     there: set[str] = set()
 
@@ -59,7 +66,7 @@ def _assemble(name: str, read: Callable[[str], str], words: Mapping[str, str | i
         for lib in match[1].split():
             if lib not in there:
                 there.add(lib)
-                found += expand(f"lib/{lib}.lua")
+                found += expand(f"lib/{lib}.lua" if known(f"lib/{lib}.lua") else f"{lib}.lua")
         return found
 
     def expand(path: str) -> str:

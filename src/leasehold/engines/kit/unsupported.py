@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 from leasehold.core import limits
 from leasehold.core.engine import Feature
-from leasehold.core.job import JobView, Lease
+from leasehold.core.job import JobView, Lease, NewJob
+from leasehold.core.schedule import (
+    Announced,
+    DueSchedules,
+    SchedulePage,
+    ScheduleSpec,
+    StoredSchedule,
+    Tick,
+    Ticked,
+)
 from leasehold.core.shape import LaneFailure, LanePage, LaneState, LaneView, Progress, QueueSettings
 from leasehold.core.steps import Draw, Steps
 from leasehold.core.unsupported import unsupported
@@ -48,6 +58,38 @@ class Unsupported:
 
     def progress(self, lease: Lease, progress: Progress) -> Steps[bool]:
         raise unsupported(self.name, Feature.PROGRESS)
+
+    def announce_schedules(self, queue: str, source: str, digests: Mapping[str, str]) -> Steps[Announced]:
+        raise unsupported(self.name, Feature.SCHEDULES)
+
+    def put_schedule(
+        self, spec: ScheduleSpec, digest: str, expected: str, planned_ms: int, fire_ms: int
+    ) -> Steps[bool]:
+        raise unsupported(self.name, Feature.SCHEDULES)
+
+    def due_schedules(self, queue: str, limit: int) -> Steps[DueSchedules]:
+        raise unsupported(self.name, Feature.SCHEDULES)
+
+    def tick(self, queue: str, tick: Tick) -> Steps[Ticked]:
+        raise unsupported(self.name, Feature.SCHEDULES)
+
+    def trigger(self, queue: str, name: str, job: NewJob) -> Steps[Ticked]:
+        raise unsupported(self.name, Feature.SCHEDULES)
+
+    def schedule(self, queue: str, name: str) -> Steps[tuple[int, StoredSchedule | None]]:
+        raise unsupported(self.name, Feature.SCHEDULES)
+
+    def schedule_page(self, queue: str, cursor: int = 0) -> Steps[SchedulePage]:
+        raise unsupported(self.name, Feature.SCHEDULES)
+
+    def pause_schedule(self, queue: str, name: str, reason: str) -> Steps[bool]:
+        raise unsupported(self.name, Feature.SCHEDULES)
+
+    def resume_schedule(self, queue: str, name: str, digest: str, planned_ms: int, fire_ms: int) -> Steps[bool]:
+        raise unsupported(self.name, Feature.SCHEDULES)
+
+    def remove_schedule(self, queue: str, name: str) -> Steps[bool]:
+        raise unsupported(self.name, Feature.SCHEDULES)
 
     def result(self, queue: str, id: str) -> Steps[JobView | None]:
         raise unsupported(self.name, Feature.RESULTS)

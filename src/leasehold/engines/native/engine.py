@@ -12,15 +12,15 @@ from leasehold.core.job import Enqueued, JobView, Lease, NewJob, State
 from leasehold.core.shape import Progress
 from leasehold.core.steps import Arg, Command, Invoke, Reply, Steps
 from leasehold.core.waiting import Wake
-from leasehold.engines.kit.chunks import Part, args_of
+from leasehold.engines.kit.chunks import Part, args_of, known
 from leasehold.engines.kit.config import META_TTL_MS
 from leasehold.engines.kit.encoding import as_bytes, as_text
-from leasehold.engines.kit.engine import ScriptedEngine
 from leasehold.engines.native.config import WATCH_TTL_MS, NativeConfig
 from leasehold.engines.native.control import NativeController
 from leasehold.engines.native.inspect import NativeInspector
 from leasehold.engines.native.keys import namespace_prefix, queue_prefix
 from leasehold.engines.native.records import read_record, write_progress
+from leasehold.engines.native.schedules import NativeScheduler
 from leasehold.engines.native.scripts import IMPORTS, LAYOUT, SCRIPTS
 from leasehold.engines.native.wire import (
     TOO_LONG,
@@ -34,7 +34,7 @@ from leasehold.engines.native.wire import (
 __all__ = ["NativeConfig", "NativeEngine"]
 
 
-class NativeEngine(ScriptedEngine, NativeInspector, NativeController):
+class NativeEngine(NativeScheduler, NativeInspector, NativeController):
     """Leasehold's own wire format: engine, inspector and controller of one namespace.
 
     engine = NativeEngine("shop")
@@ -102,13 +102,13 @@ class NativeEngine(ScriptedEngine, NativeInspector, NativeController):
 
     def _tidy(self, queue: str, tasks: Sequence[str], limit: int) -> Steps[Maintained]:
         reply = yield from self._ask("maintain", queue, self._config, limit, META_TTL_MS, *tasks)
-        promoted, reclaimed, pruned, unparked, more, poison = reply
+        promoted, reclaimed, pruned, unparked, more, poison, tick_ms = reply
         poisoned = []
         for raw_id in poison:
             view = yield from self.job(queue, as_text(raw_id))
             if view is not None and view.state is State.BROKEN:
                 poisoned.append(view)
-        return Maintained(promoted, reclaimed, pruned, unparked, more == 1, tuple(poisoned))
+        return Maintained(promoted, reclaimed, pruned, unparked, more == 1, tuple(poisoned), tick_ms=known(tick_ms))
 
     def result(self, queue: str, id: str) -> Steps[JobView | None]:
         raw_id = as_bytes(id)

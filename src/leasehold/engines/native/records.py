@@ -1,7 +1,7 @@
 """How a job, its history and its end are written as text, and read back. Lua reads the first lines only.
 
-record   <enqueued_ns> <task or *>[ h=<headers>][ t=<timeout_ms>][ r=<retries>][ d=1][ <shape>]\\n<payload>
-         (enqueued_ns: by Lua; headers: as the query of a URL)
+record   <enqueued_ns> <task or *>[ h=<headers>][ t=<timeout_ms>][ r=<retries>][ d=1][ s=<planned_ms>][ <shape>]
+         \\n<payload> (enqueued_ns: by Lua; headers: as the query of a URL; planned_ms: of a schedule's tick)
 shape    [p=<priority>][ l=<lane>][ n=<lane limit>][ u=<mode>:<unique key>][ k=1]      (k: persistent)
 tries    <failures> <crashes>[ <crashes that only it can have caused>][\\n<errors>]
 claim    <token> <claimed_ms> <slots; h: by hand; x<ms>, y<ms>: it runs alone for this time>[ <shape>]
@@ -36,12 +36,15 @@ def write_record(job: NewJob) -> bytes:
         head += f" r={job.retries}"
     if job.delay_ms or job.run_at_ms is not None:
         head += " d=1"
+    if job.scheduled_ms is not None:
+        head += f" s={job.scheduled_ms}"
     if job.shape is not PLAIN:
         head += _shape_words(job.shape)
     return head.encode() + b"\n" + job.payload
 
 
 _HEADERS: Final = b" h="
+_SCHEDULED: Final = b" s="
 _EQUALS: Final = ord("=")
 _MODES: Final = {Until.STARTED: "s", Until.ENDED: "e", Until.WINDOW: "w"}
 _UNTILS: Final = {mode: until for until, mode in _MODES.items()}
@@ -83,16 +86,19 @@ def read_record(queue: str, id: bytes, raw: bytes) -> JobRecord:
     head, newline, payload = raw.partition(b"\n")
     enqueued, _, words = head.partition(b" ")
     name = as_text(id)
-    headers = None
-    if _EQUALS in words and words.find(_HEADERS) >= 0:  # most have no such word; looking for a byte costs little
-        words, headers = _read_headers(words)
+    headers = scheduled_ms = None
+    if _EQUALS in words:  # most have no such word; looking for a byte costs little
+        if words.find(_HEADERS) >= 0:
+            words, headers = _read_headers(words)
+        if words.find(_SCHEDULED) >= 0:
+            words, scheduled_ms = _read_scheduled(words)
     try:
         if not newline or not words:
             raise ValueError
         task, timeout_ms, retries, shape, delayed = _read_words(words)
         enqueued_ms = int(enqueued) // 1_000_000
         return JobRecord(
-            name, queue, task, payload, enqueued_ms, timeout_ms, retries, shape=shape, delayed=delayed, headers=headers
+            name, queue, task, payload, enqueued_ms, timeout_ms, retries, "", shape, delayed, headers, scheduled_ms
         )
     except ValueError:
         return JobRecord(name, queue, None, raw, 0, malformed="the job's record does not begin as a record does")
@@ -103,6 +109,13 @@ def _read_headers(words: bytes) -> tuple[bytes, dict[str, str]]:
     before, _, rest = words.partition(_HEADERS)
     text, space, after = rest.partition(b" ")
     return before + space + after, dict(parse_qsl(as_text(text), keep_blank_values=True))
+
+
+def _read_scheduled(words: bytes) -> tuple[bytes, int | None]:
+    """Split the planned time of a schedule's tick off, which differs from tick to tick."""
+    before, _, rest = words.partition(_SCHEDULED)
+    text, space, after = rest.partition(b" ")
+    return before + space + after, number_of(text)
 
 
 @lru_cache(maxsize=HEADS_KEPT)

@@ -88,6 +88,15 @@ class Job:
         return MappingProxyType(visible(self._held.lease.record.headers))
 
     @property
+    def scheduled_for(self) -> datetime | None:
+        """The planned time of a schedule's tick (UTC), however late it runs; None if no schedule enqueued the job.
+
+        report(day=current_job().scheduled_for.date())
+        """
+        ms = self._held.lease.record.scheduled_ms
+        return None if ms is None else datetime.fromtimestamp(ms / limits.SECOND, UTC)
+
+    @property
     def lane(self) -> str | None:
         """The job's lane; None without one."""
         return self._held.lease.record.shape.lane

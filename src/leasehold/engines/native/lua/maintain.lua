@@ -2,9 +2,9 @@
 -- KEYS[1] prefix
 -- ARGV config limit meta_ttl_ms task...
 -- Returns: {promoted, reclaimed, pruned, unparked, 1 when a limit was reached, {id...} that ended in broken since the last
--- time, because they took down what ran them}
+-- time, because they took down what ran them, ms until a schedule is due or -1}
 -- Invariant: at most `limit` jobs of each kind are moved. Sending it again is harmless by nature.
---@include begin types back duework large
+--@include begin types back duework large schedules
 local config, limit, meta_ttl_ms = cjson.decode(ARGV[1]), tonumber(ARGV[2]), ARGV[3]
 allow_when_full()
 check_types()
@@ -56,4 +56,5 @@ if call('EXISTS', key('jobs')) == 0 then call('HDEL', key('meta'), 'large') end
 -- The counters of an unused queue are forgotten in the end.
 call('PEXPIRE', key('meta'), meta_ttl_ms)
 local poison = redis.pcall('LPOP', key('poison'), @POISON_MAX@)
-return { promoted, reclaimed, pruned, unparked, more and 1 or 0, poison and not poison.err and poison or {} }
+poison = poison and not poison.err and poison or {}
+return { promoted, reclaimed, pruned, unparked, more and 1 or 0, poison, schedules.wait(time) }

@@ -12,7 +12,7 @@ local state, detail, record = find(id)
 local function edit(record)
   if not edited then return record end
   local line, words = string.match(record, '^(%d+ [^ \n]+([^\n]*))\n')
-  words = string.gsub(string.gsub(words or '?', ' [trdpn]=%-?%d+', ''), ' [hluk]=[^ ]+', '')
+  words = string.gsub(string.gsub(words or '?', ' [trdspn]=%-?%d+', ''), ' [hluk]=[^ ]+', '')
   return (words == '' and line or digits(clock()) .. '000000 *') .. '\n' .. payload
 end
 

@@ -1,0 +1,68 @@
+-- lib schedules: `schedules` has name → `<digest> <source>` newline definition, `ticks` name → the state, a line and the
+-- reason of a pause: `<planned> <fire> <runs> <skipped> <missed> <last planned> <ran> <last id> <paused>`; `due` name →
+-- when its tick is due. `announced:<source>` has `<name> <digest>` → when a worker announced it last, and `@last` and
+-- `@since`: the last announcement, and the first one without a pause.
+local schedules = {}
+local STATE = { 'planned', 'fire', 'runs', 'skipped', 'missed', 'last_planned', 'ran', 'last', 'paused' }
+
+-- Raise an error if another program's data is at one of the keys, before anything is written.
+function schedules.check_types()
+  call('HLEN', key('schedules'))
+  call('HLEN', key('ticks'))
+  call('ZCARD', key('due'))
+end
+
+-- The digest of a definition and its source; nil: there is no such schedule.
+function schedules.owner_of(name)
+  return string.match(call('HGET', key('schedules'), name) or '', '^(%S+) ([^\n]+)\n')
+end
+
+-- The state as a table. Without one, that of a new schedule.
+function schedules.state_of(name)
+  local line, reason = string.match(call('HGET', key('ticks'), name) or '', '^([^\n]*)\n?(.*)$')
+  local words, state = {}, { reason = reason }
+  for word in string.gmatch(line, '%S+') do words[#words + 1] = word end
+  for n, field in ipairs(STATE) do state[field] = words[n] or (field == 'last' and '-' or '0') end
+  return state
+end
+
+-- Write the state, and list the schedule as due if it has a next tick and is not paused.
+function schedules.write(name, state)
+  local words = {}
+  for n, field in ipairs(STATE) do words[n] = state[field] end
+  local line = table.concat(words, ' ')
+  call('HSET', key('ticks'), name, state.reason == '' and line or line .. '\n' .. state.reason)
+  if state.planned == '0' or state.paused ~= '0' then
+    call('ZREM', key('due'), name)
+  else
+    call('ZADD', key('due'), state.fire, name)
+  end
+end
+
+function schedules.count(state, field, more) state[field] = digits(tonumber(state[field]) + more) end
+
+-- Delete the announcements of a source if only its two times are left.
+function schedules.forget_source(announced)
+  local times = 0
+  for _, member in ipairs({ '@last', '@since' }) do
+    times = times + (call('ZSCORE', announced, member) and 1 or 0)
+  end
+  if call('ZCARD', announced) <= times then call('DEL', announced) end
+end
+
+function schedules.remove(name, digest, source)
+  call('HDEL', key('schedules'), name)
+  call('HDEL', key('ticks'), name)
+  call('ZREM', key('due'), name)
+  if source == '-' then return end
+  local announced = key('announced:' .. source)
+  call('ZREM', announced, name .. ' ' .. digest)
+  schedules.forget_source(announced)
+end
+
+-- How many ms until the next tick of the queue; -1: it has no schedule. Without a next tick, a day.
+function schedules.wait(time)
+  if call('EXISTS', key('schedules')) == 0 then return -1 end
+  local fire = call('ZRANGE', key('due'), 0, 0, 'WITHSCORES')[2]
+  return fire and math.max(0, tonumber(fire) - time) or @DAY@
+end

@@ -1,0 +1,14 @@
+-- schedule_remove: remove a schedule. Its jobs stay.
+-- KEYS[1] prefix
+-- ARGV session number name
+-- Returns: 1, or 0 when there is no such schedule.
+-- Invariant: nothing of the schedule is left.
+--@include begin remember schedules
+local session, number, name = ARGV[1], ARGV[2], ARGV[3]
+allow_when_full()
+--@include once
+schedules.check_types()
+local digest, source = schedules.owner_of(name)
+if not digest then return remember(session, number, '0') end
+schedules.remove(name, digest, source)
+return remember(session, number, '1')

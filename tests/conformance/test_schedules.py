@@ -1,0 +1,330 @@
+"""Schedules in Redis: a tick has one job at most, also if many workers try; policies; sources that come and go."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from msgspec.structs import replace as replaced
+
+from leasehold.core import limits
+from leasehold.core.engine import Feature
+from leasehold.core.errors import QueueFull
+from leasehold.core.job import State
+from leasehold.core.schedule import CatchUp, Overlap, Ticked
+from leasehold.core.shape import Shape, UniqueRule
+from leasehold.engines.kit.config import PRESENCE_TTL_MS
+from tests.support.schedules import STEP, announce, deploy, digest_of, due, now_of, put, spec, stored, tick, tick_of
+from tests.support.world import World
+
+pytestmark = pytest.mark.needs(Feature.SCHEDULES)
+
+
+def test_a_due_tick_becomes_a_job_that_knows_its_planned_time(world: World) -> None:
+    planned = now_of(world) - 1_000
+    assert put(world, spec(headers={"a": "b"}, timeout_ms=5_000, retries=2), planned)
+    assert due(world) == ["s"]
+    assert tick(world, "a") is Ticked.ENQUEUED
+    record = world.take_one().record
+    assert (record.id, record.payload, record.scheduled_ms, record.task) == ("a", b"p", planned, None)
+    assert (record.headers, record.timeout_ms, record.retries) == ({"a": "b"}, 5_000, 2)
+    state = stored(world).state
+    assert (state.planned_ms, state.runs, state.missed, state.last_id) == (planned // STEP * STEP + STEP, 1, 0, "a")
+    assert state.last_planned_ms == planned
+    world.audit()
+
+
+def test_a_schedule_is_added_once(world: World) -> None:
+    planned = now_of(world) + 60_000
+    assert put(world, spec(), planned)
+    assert not put(world, spec(payload=b"other"), planned)
+    assert stored(world).spec == spec()
+    assert put(world, spec(payload=b"other"), planned, digest_of(spec()))
+    assert stored(world).spec == spec(payload=b"other")
+    assert not put(world, spec(), planned, digest_of(spec()))
+
+
+def test_of_two_workers_that_saw_the_same_tick_one_enqueues_it(world: World) -> None:
+    put(world, spec(), now_of(world) - 1_000)
+    found, now = stored(world), now_of(world)
+    answers = [world.run(world.engine.tick("q", tick_of(found, now, id))) for id in ("a", "b", "c")]
+    assert answers == [Ticked.ENQUEUED, Ticked.STALE, Ticked.STALE]
+    assert world.drain() == ["a"]
+
+
+def test_a_worker_whose_clock_is_ahead_enqueues_nothing(world: World) -> None:
+    put(world, spec(), now_of(world) + 300_000)
+    assert due(world) == []
+    ahead = tick_of(stored(world), now_of(world) + 600_000, "a")
+    assert world.run(world.engine.tick("q", ahead)) is Ticked.EARLY
+    assert world.counts() == {}
+
+
+def test_a_tick_after_the_planned_one_is_early_too(world: World) -> None:
+    put(world, spec(catch_up=CatchUp.ALL), now_of(world) - 1_000)
+    later = replace(tick_of(stored(world), now_of(world), "a"), run_fire_ms=now_of(world) + 300_000)
+    assert world.run(world.engine.tick("q", later)) is Ticked.EARLY
+    assert stored(world).state.runs == 0
+
+
+def test_a_schedule_with_another_definition_is_not_moved_on(world: World) -> None:
+    put(world, spec(), now_of(world) - 1_000)
+    old = tick_of(stored(world), now_of(world), "a")
+    put(world, spec(payload=b"new"), now_of(world) - 1_000, digest_of(spec()))
+    assert world.run(world.engine.tick("q", old)) is Ticked.STALE
+    assert world.counts() == {}
+
+
+def test_a_schedule_that_one_worker_reads_is_kept_from_others_for_a_while(world: World) -> None:
+    put(world, spec(), now_of(world) - 1_000)
+    first = world.run(world.engine.due_schedules("q", 100))
+    assert [one.name for one in first.schedules] == ["s"]
+    again = world.run(world.engine.due_schedules("q", 100))
+    assert again.schedules == ()
+    assert again.next_ms <= 1_000
+    world.until(lambda: due(world) == ["s"])  # the first worker has died
+
+
+def test_due_schedules_come_in_order_and_limited(world: World) -> None:
+    now = now_of(world)
+    for n in range(5):
+        put(world, spec(f"s{n}"), now - 1_000 * n - 1_000)
+    assert [one.name for one in world.run(world.engine.due_schedules("q", 2)).schedules] == ["s4", "s3"]
+    assert due(world) == ["s2", "s1", "s0"]
+
+
+@pytest.mark.parametrize(
+    ("catch_up", "planned", "missed"),
+    [(CatchUp.ONE, [5], 4), (CatchUp.ALL, [1, 2, 3, 4, 5], 0), (CatchUp.SKIP, [5], 4)],
+)
+def test_missed_ticks(world: World, catch_up: CatchUp, planned: list[int], missed: int) -> None:
+    """Five ticks are due; `skip` runs only the last, which is less than a minute late."""
+    begin = now_of(world) // STEP * STEP - 4 * STEP
+    put(world, spec(catch_up=catch_up, overlap=Overlap.ALLOW), begin)
+    ran: list[int] = []
+    while stored(world).state.planned_ms <= now_of(world):
+        assert tick(world, f"j{len(ran)}") is Ticked.ENQUEUED
+        ran.append(world.take_one().record.scheduled_ms or 0)
+    expected = [begin + (n - 1) * STEP for n in planned]
+    if ran[-1] == expected[-1] + STEP:  # a minute began meanwhile
+        pytest.skip("the minute ended during the test")
+    assert ran == expected
+    assert stored(world).state.missed == missed
+
+
+def test_ticks_beyond_the_window_are_left_out_and_counted(world: World) -> None:
+    now = now_of(world)
+    hour = spec(catch_up=CatchUp.ALL, overlap=Overlap.ALLOW)
+    hour = replaced(hour, every_ms=limits.HOUR, window_ms=90 * limits.MINUTE)
+    begin = now // limits.HOUR * limits.HOUR - 5 * limits.HOUR
+    put(world, hour, begin)
+    answers: list[Ticked] = []
+    while stored(world).state.planned_ms <= now:
+        answers.append(tick(world, f"j{len(answers)}"))
+    state = stored(world).state
+    assert answers[0] is Ticked.MOVED
+    assert state.missed + state.runs == 6
+    assert state.runs in (1, 2)
+
+
+def test_overlap_skip_leaves_a_tick_out_while_the_previous_job_has_not_ended(world: World) -> None:
+    put(world, spec(), now_of(world) - 1_000)
+    assert tick(world, "a") is Ticked.ENQUEUED
+    lease = world.take_one()
+    world.pass_time(STEP)
+    assert tick(world, "b") is Ticked.SKIPPED
+    assert stored(world).state.skipped == 1
+    world.settle(lease)
+    world.pass_time(STEP)
+    assert tick(world, "c") is Ticked.ENQUEUED
+    assert world.drain() == ["c"]
+
+
+def test_overlap_cancel_ends_a_job_that_waits_and_asks_the_worker_of_one_that_runs(world: World) -> None:
+    put(world, spec(overlap=Overlap.CANCEL), now_of(world) - 1_000)
+    assert tick(world, "a") is Ticked.ENQUEUED
+    world.pass_time(STEP)
+    assert tick(world, "b") is Ticked.ENQUEUED
+    assert world.state("a") is State.CANCELLED
+    lease = world.take_one()
+    world.pass_time(STEP)
+    assert tick(world, "c") is Ticked.ENQUEUED
+    assert world.view("b").cancelling is not None
+    world.settle(lease)
+    assert world.drain() == ["c"]
+
+
+def test_jobs_have_lanes_priorities_and_unique_keys(world: World) -> None:
+    now = now_of(world) - 1_000
+    put(world, spec("lane", shape=Shape(lane="l")), now)
+    put(world, spec("high", shape=Shape(priority=5)), now)
+    put(world, spec("only", shape=Shape(unique=UniqueRule("k:x")), overlap=Overlap.ALLOW), now)
+    assert [tick(world, name, name) for name in ("lane", "high", "only")] == [Ticked.ENQUEUED] * 3
+    assert world.in_lane("l") == ["lane"]
+    world.pass_time(STEP)
+    assert tick(world, "another", "only") is Ticked.JOINED
+    assert stored(world, "only").state.last_id == "only"
+    assert world.take_ids(1) == ["high"]
+    world.audit()
+
+
+def test_a_full_queue_refuses_a_tick_and_changes_nothing(world: World) -> None:
+    world.put("x")
+    world.configure(max_length=1)
+    put(world, spec(), now_of(world) - 1_000)
+    before = world.dump()
+    with pytest.raises(QueueFull):
+        tick(world, "a")
+    assert world.dump() == before
+    world.drain()
+    assert tick(world, "a") is Ticked.ENQUEUED
+
+
+def test_a_pause_stops_the_ticks_and_keeps_its_reason(world: World) -> None:
+    put(world, spec(), now_of(world) - 1_000)
+    one = tick_of(stored(world), now_of(world), "a")
+    assert world.run(world.engine.pause_schedule("q", "s", "disk\nfull"))
+    assert due(world) == []
+    assert world.run(world.engine.tick("q", one)) is Ticked.STALE
+    state = stored(world).state
+    assert state.reason == "disk\nfull"
+    assert state.paused_ms > 0
+    # A new definition does not resume it.
+    put(world, spec(payload=b"x"), now_of(world) - 500, digest_of(spec()))
+    assert due(world) == []
+    planned = now_of(world) - 100
+    digest = digest_of(spec(payload=b"x"))
+    assert not world.run(world.engine.resume_schedule("q", "s", "other", planned, planned))
+    assert world.run(world.engine.resume_schedule("q", "s", digest, planned, planned))
+    assert stored(world).state.paused_ms == 0
+    assert tick(world, "a") is Ticked.ENQUEUED
+    assert not world.run(world.engine.pause_schedule("q", "none", ""))
+
+
+def test_trigger_enqueues_now_and_keeps_the_next_tick(world: World) -> None:
+    planned = now_of(world) + 60_000
+    put(world, spec(), planned)
+    assert world.run(world.engine.trigger("q", "s", spec().job("a", 5))) is Ticked.ENQUEUED
+    assert world.take_one().record.scheduled_ms == 5
+    state = stored(world).state
+    assert (state.planned_ms, state.last_id, state.runs) == (planned, "a", 1)
+    assert world.run(world.engine.trigger("q", "none", spec().job("b", 5))) is Ticked.STALE
+
+
+def test_a_schedule_without_a_next_tick_stays_listed(world: World) -> None:
+    now = now_of(world)
+    put(world, spec(end_ms=now), now - 1_000)
+    tick(world, "a")
+    assert stored(world).state.planned_ms == 0
+    assert due(world) == []
+    world.audit()
+
+
+def test_remove_leaves_nothing(world: World) -> None:
+    before = world.left()
+    put(world, spec(), now_of(world) + 60_000)
+    deploy(world, spec("code"))
+    assert world.run(world.engine.remove_schedule("q", "s"))
+    assert world.run(world.engine.remove_schedule("q", "code"))
+    assert not world.run(world.engine.remove_schedule("q", "s"))
+    assert {name for name in world.left() if not name.startswith(b"call:")} == before
+
+
+def test_pages_have_every_schedule_once(world: World) -> None:
+    planned = now_of(world) + 60_000
+    for n in range(250):
+        put(world, spec(f"s {n}/ü"), planned)
+    names, cursor = [], 0
+    for _ in range(1_000):
+        page = world.run(world.engine.schedule_page("q", cursor))
+        names += [one.name for one in page.schedules]
+        cursor = page.cursor
+        if not cursor:
+            break
+    assert sorted(names) == sorted(f"s {n}/ü" for n in range(250))
+
+
+def test_maintenance_answers_when_the_next_tick_is(world: World) -> None:
+    assert world.maintain().tick_ms is None
+    put(world, spec(), now_of(world) + 60_000)
+    tick_ms = world.maintain().tick_ms
+    assert tick_ms is not None
+    assert 0 < tick_ms <= 60_000
+    world.run(world.engine.pause_schedule("q", "s", ""))
+    assert world.maintain().tick_ms is not None
+
+
+# Schedules in code.
+
+
+def test_code_adds_its_schedules_once(world: World) -> None:
+    assert [wanted.name for wanted in deploy(world, spec("a"), spec("b")).wanted] == ["a", "b"]
+    assert deploy(world, spec("a"), spec("b")).wanted == ()
+    assert stored(world, "a").spec == spec("a", source="m:app")
+
+
+def test_a_schedule_ends_when_no_worker_of_its_source_announces_it(world: World) -> None:
+    put(world, spec("user"), now_of(world) + 60_000)
+    deploy(world, spec("a"), spec("b"))
+    for _ in range(4):
+        world.pass_time(PRESENCE_TTL_MS // 2)
+        reply = deploy(world, spec("a"))
+        if reply.ended:
+            break
+    assert reply.ended == ("b",)
+    assert world.run(world.engine.schedule("q", "b"))[1] is None
+    assert stored(world, "a").spec is not None
+    assert stored(world, "user").spec is not None
+    world.audit()
+
+
+def test_other_workers_do_not_end_it(world: World) -> None:
+    deploy(world, spec("a"))
+    for _ in range(4):
+        world.pass_time(PRESENCE_TTL_MS // 2 + 1)
+        assert announce(world, source="other:app").ended == ()
+    assert stored(world, "a").spec is not None
+
+
+def test_after_an_absence_of_its_workers_a_schedule_has_time_to_be_announced(world: World) -> None:
+    deploy(world, spec("a"), spec("b"))
+    world.pass_time(100 * PRESENCE_TTL_MS)
+    assert deploy(world, spec("a")).ended == ()
+    deploy(world, spec("a"), spec("b"))
+    world.pass_time(PRESENCE_TTL_MS - 1_000)
+    assert deploy(world, spec("a"), spec("b")).ended == ()
+
+
+def test_a_name_of_another_source_or_of_a_user_is_refused(world: World) -> None:
+    put(world, spec("user"), now_of(world) + 60_000)
+    deploy(world, spec("code"))
+    reply = announce(world, spec("user"), spec("code"), source="other:app")
+    assert reply.refused == ("user", "code")
+    assert reply.wanted == ()
+
+
+def test_of_two_versions_of_the_code_the_later_one_stays(world: World) -> None:
+    old, new = spec("a"), spec("a", payload=b"new")
+    deploy(world, old)
+    assert len(deploy(world, new).wanted) == 1
+    for _ in range(3):
+        assert deploy(world, old).wanted == ()
+        assert deploy(world, new).wanted == ()
+        world.pass_time(10_000)
+    assert stored(world, "a").spec == replaced(new, source="m:app")
+    # The old version returns, as after a rollback: the new one is gone.
+    world.pass_time(2 * PRESENCE_TTL_MS)
+    assert len(deploy(world, old).wanted) == 1
+    assert stored(world, "a").spec == replaced(old, source="m:app")
+
+
+def test_a_new_definition_takes_over_a_tick_that_is_due(world: World) -> None:
+    begin = now_of(world) // STEP * STEP
+    old, new = spec("a"), spec("a", payload=b"new")
+    put(world, replaced(old, source="m:app"), begin)
+    deploy(world, new)
+    assert stored(world, "a").state.planned_ms == begin
+    assert tick(world, "j", "a") is Ticked.ENQUEUED
+    # The tick has run: no version runs it again.
+    deploy(world, spec("a", payload=b"newest"))
+    assert stored(world, "a").state.planned_ms > begin
