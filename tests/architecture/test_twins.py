@@ -18,7 +18,7 @@ from leasehold.client.schedules import Schedules
 CLASSES: tuple[type, ...] = (Task, Queue, JobHandle, Inspect, Control, Schedules, Leasehold, Testing)
 
 NO_TRAFFIC = {
-    "Task": {"call", "job", "using", "spec", "decode", "template"},
+    "Task": {"call", "job", "using", "scheduled", "spec", "template", "decode"},
     "Queue": {"job"},
     "JobHandle": set(),
     "Inspect": set(),
@@ -37,6 +37,7 @@ NO_TRAFFIC = {
         "on",
         "queue",
         "queue_defaults",
+        "scheduled",
         "specs",
         "task",
         "tasks",

@@ -6,8 +6,8 @@ from typing import Any, Final
 
 from msgspec.structs import replace as replaced
 
-from leasehold.client.schedule import digest_of
 from leasehold.core import limits, rules
+from leasehold.core.rules import digest_of
 from leasehold.core.schedule import Announced, ScheduleSpec, StoredSchedule, Tick, Ticked
 from tests.support.world import World
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, overload
 
@@ -29,6 +29,7 @@ from leasehold.client.inspect import Inspect
 from leasehold.client.large import checked_store
 from leasehold.client.options import NO_TIMEOUT_MS, NONE_GIVEN, OF_SHAPE
 from leasehold.client.queue import Queue
+from leasehold.client.schedule import Schedule, schedules_of
 from leasehold.client.schedules import Schedules
 from leasehold.core import limits, names
 from leasehold.core.conversion import Codec, Conversion
@@ -36,6 +37,7 @@ from leasehold.core.engine import Feature, FullEngine
 from leasehold.core.errors import InvalidArgument, invalid
 from leasehold.core.job import NewJob
 from leasehold.core.place import Place, RunsIn
+from leasehold.core.schedule import ScheduleSpec
 from leasehold.core.task import TaskSpec
 from leasehold.protocols.registry import engine_for
 from leasehold.protocols.spec import WireProtocol
@@ -194,14 +196,11 @@ class Leasehold(WithHooks):
     ) -> Any:
         """Register a function or an async function as a task.
 
-            @app.task
-            def tidy() -> None: ...
-
             @app.task(queue="images", timeout=30, retries=5, backoff=Backoff(base=5))
             async def thumbnail(path: str, size: int = 128) -> str: ...
 
-            @app.task(queue="watchers", persistent=True, unique=True)
-            async def watch(shop: str) -> None: ...
+            @app.task(queue="reports", schedule=Cron("0 9 * * mon-fri", tz="Europe/Berlin"))
+            def report() -> None: ...
 
         `name`: the task's name in jobs, `module.function` by default; producers and workers must agree. `accepts`: its
         earlier names, whose jobs it runs as well, with a function for each earlier signature. `timeout`: seconds for
@@ -213,8 +212,8 @@ class Leasehold(WithHooks):
         `Job` and an `ErrorInfo` after a job ended in `failed` or `broken`. Options left out fall back to
         `queue_defaults`, then to the app's `defaults`. `lane`, `lane_limit`, `priority`, `unique` and `persistent`:
         defaults of its jobs, see `Task.using`. `run_in`: "process" (a timeout can kill it), "thread", or "loop" (async
-        functions). `max_memory`: how many more megabytes a job process may use. Raises `InvalidArgument`, also for a
-        name that is taken and for annotations that JSON cannot hold.
+        functions). `max_memory`: how many more megabytes a job process may use. `schedule`: when it runs by itself, a
+        `Cron`, an `Every`, a `Schedule`, or a list. Raises `InvalidArgument`, also for annotations unfit for JSON.
         """
         own = rules_of(options, OF_RUN | OF_SHAPE | OF_TASK)
         shape: Any = {name: value for name, value in options.items() if name in OF_SHAPE}
@@ -226,6 +225,7 @@ class Leasehold(WithHooks):
             defaults,
             Place.of(run_in, max_memory),
             earlier=accepted_names(accepts),
+            schedules=self._schedules_of(options.get("schedule")),
         )
         given = None if name is None else names.task_name(name)
 
@@ -360,6 +360,22 @@ class Leasehold(WithHooks):
 
     async def __aexit__(self, *error: object) -> None:
         await self.aclose()
+
+    def scheduled(self, source: str, queues: Collection[str]) -> tuple[ScheduleSpec, ...]:
+        """Return the definitions of all schedules in code on these queues. Raises `InvalidArgument` for a name that
+        two of them have."""
+        found: dict[tuple[str, str], ScheduleSpec] = {}
+        for spec in (spec for task in self._tasks.values() for spec in task.scheduled(source)):
+            if (spec.queue, spec.name) in found:
+                raise InvalidArgument(f"Two schedules of queue {spec.queue!r} are called {spec.name!r}: rename one.")
+            found[spec.queue, spec.name] = spec
+        return tuple(spec for spec in found.values() if spec.queue in queues)
+
+    def _schedules_of(self, value: object) -> tuple[Schedule, ...]:
+        found = schedules_of(value)
+        if found:
+            self._client.require(Feature.SCHEDULES)
+        return found
 
     def _template(self, call: TaskCall[Any]) -> NewJob:
         """Return the job of a call of one of the tasks, as schedules enqueue it."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypedDict, TypeVar
 
 from leasehold.app.earlier import Upgrade
 from leasehold.client.options import NO_TIMEOUT_MS, Options, ShapeOptions, check_names, timeout_on_wire
+from leasehold.client.schedule import Schedule, ScheduleOption
 from leasehold.core import limits, names
 from leasehold.core.backoff import Backoff, BackoffFunction, OwnBackoff
 from leasehold.core.errors import InvalidArgument, invalid
@@ -46,8 +47,10 @@ class RunOptions(TypedDict, total=False):
 class TaskOptions(RunOptions, ShapeOptions, total=False):
     """The options of `@app.task` besides name, queue and `run_in`."""
 
+    schedule: ScheduleOption
 
-OF_TASK: Final = frozenset({"name", "queue", "accepts", "run_in", "max_memory"})
+
+OF_TASK: Final = frozenset({"name", "queue", "accepts", "run_in", "max_memory", "schedule"})
 """Options that only `@app.task` takes. They have no defaults."""
 OF_RUN: Final = frozenset(RunOptions.__annotations__)
 
@@ -140,6 +143,7 @@ class Policy:
     place: Place = USUAL
     batch: BatchRule | None = None
     earlier: Mapping[str, Upgrade | None] = field(default_factory=dict)
+    schedules: tuple[Schedule, ...] = ()
 
     def spec(
         self,

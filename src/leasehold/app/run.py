@@ -14,6 +14,7 @@ from typing import Final
 
 from leasehold.app.app import Leasehold
 from leasehold.app.preflight import Inspection, inspection
+from leasehold.client.client import new_id
 from leasehold.client.connections import driver_options
 from leasehold.core import limits, names
 from leasehold.core.engine import Feature
@@ -44,7 +45,8 @@ class WorkerOptions:
 
     `grace` is in seconds. `max_jobs`, `max_memory` (MB): when the worker is recycled; `Finished.retired` is then True.
     A burst also ends while persistent jobs, which never complete, occupy every slot. `launch`: how a process for jobs
-    is started, for tasks with `run_in="process"`. `signals`: stop on SIGINT and SIGTERM.
+    is started, for tasks with `run_in="process"`. `signals`: stop on SIGINT and SIGTERM. `source`: the name of the app,
+    `MODULE:APP`, to which the schedules of its code belong; empty: the module of the first task that has one.
     """
 
     queues: tuple[str, ...] = ()
@@ -56,6 +58,7 @@ class WorkerOptions:
     max_memory: int | None = None
     launch: Launch | None = None
     signals: bool = True
+    source: str = ""
 
     def __post_init__(self) -> None:
         names.duration_ms(self.grace, "grace", least_ms=0, most_ms=limits.DAY)  # the command lets NaN pass
@@ -120,9 +123,12 @@ async def run_worker(
             durable=app.settings.durable,
             max_payload=_max_payload(app),
             log_errors=names.log_errors(app.settings.log_errors),
+            source=options.source or _source_of(app),
+            new_id=new_id,
         )
         await _report_queues(app, driver, settings.queues)
-        code = UserCode(app.specs(), app.listeners, app.layers, app.payloads)
+        schedules = app.scheduled(settings.source, settings.queues)
+        code = UserCode(app.specs(), app.listeners, app.layers, app.payloads, schedules)
         worker = Worker(app.engine, driver, code, settings, keeper=keeper, env=Env(machine=_machine_of(app)))
         workers.append(worker)
         created(worker)
@@ -142,6 +148,11 @@ async def run_worker(
     finally:
         await driver.close()
         await app.aclose()
+
+
+def _source_of(app: Leasehold) -> str:
+    """Return a name for an app that has none: the module of the first task with a schedule; empty: there is none."""
+    return next((task.__module__ for task in app.tasks.values() if task.has_schedules), "")
 
 
 async def _report_queues(app: Leasehold, driver: AsyncDriver, queues: Sequence[str]) -> None:

@@ -14,9 +14,11 @@ from leasehold.client.client import asynchronous, blocking
 from leasehold.client.enqueue import enqueue_all, enqueue_one
 from leasehold.client.handle import JobHandle
 from leasehold.client.options import NONE_GIVEN, OF_USING, Options, UsingOptions
+from leasehold.client.schedule import spec_of
 from leasehold.core import names
 from leasehold.core.errors import InvalidArgument, invalid
 from leasehold.core.job import NewJob
+from leasehold.core.schedule import ScheduleSpec
 from leasehold.core.signature import Results, Signature
 from leasehold.core.steps import Steps
 from leasehold.core.task import Arguments, TaskSpec
@@ -62,7 +64,7 @@ class Task(Generic[P, R, C]):
         self._policy = policy
         self._set(NONE_GIVEN)
         try:
-            _ = self._decoders
+            _ = self._decoders, self.scheduled("")
         except InvalidArgument as exc:
             # The module may define the name further down: resolve it at the first use.
             if not isinstance(exc.__cause__, NameError):
@@ -216,6 +218,20 @@ class Task(Generic[P, R, C]):
             timeout_ms=self._policy.wire_timeout_ms(options),
             arguments=self._signature.identity,
         )
+
+    @property
+    def has_schedules(self) -> bool:
+        """Whether the task runs by itself."""
+        return bool(self._policy.schedules)
+
+    def scheduled(self, source: str) -> tuple[ScheduleSpec, ...]:
+        """Return the definitions of its schedules, for the app `source`. Raises `InvalidArgument`, `PayloadInvalid`."""
+        found = []
+        for schedule in self._policy.schedules:
+            task = self.using(**schedule.using)
+            job = task.template(task.call(*schedule.args, **schedule.kwargs))
+            found.append(spec_of(schedule.name or self.name, schedule.when, schedule.policies, job, source))
+        return tuple(found)
 
     def _options_of(self, call: object) -> Options:
         """Return the options of a call of this task. Most calls have those of the task."""

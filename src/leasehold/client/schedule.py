@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta
-from hashlib import blake2b
-from typing import Any, Final, Literal, TypedDict
+from typing import Any, Final, Literal, TypeAlias, TypedDict
 
 from msgspec.structs import replace as replaced
 
@@ -14,7 +13,7 @@ from leasehold.client.options import OF_USING, UsingOptions, check_names
 from leasehold.core import limits, names, rules
 from leasehold.core.errors import InvalidArgument, invalid
 from leasehold.core.job import NewJob
-from leasehold.core.schedule import CatchUp, Overlap, ScheduleSpec, ScheduleView, StoredSchedule, encode_spec
+from leasehold.core.schedule import CatchUp, Overlap, ScheduleSpec, ScheduleView, StoredSchedule
 from leasehold.core.shape import Shape
 from leasehold.core.when import Cron, Every, When, from_ms, moment
 
@@ -26,7 +25,6 @@ WINDOW_MS: Final = limits.HOUR
 """How late a tick may run, unless the schedule has its own."""
 MAX_WINDOW_MS: Final = 365 * limits.DAY
 MAX_JITTER_MS: Final = limits.DAY
-_DIGEST_BYTES: Final = 8
 _NOT_HERE: Final = ("id", "queue", "delay", "run_after", "durable")
 
 
@@ -144,6 +142,10 @@ class Schedule:
         return Policies.of(options)
 
 
+ScheduleOption: TypeAlias = Cron | Every | Schedule | Sequence[Cron | Every | Schedule] | None
+"""The values of the option `schedule`."""
+
+
 def schedules_of(value: object) -> tuple[Schedule, ...]:
     """Return what `@app.task(schedule=...)` was given. Raises `InvalidArgument`."""
     if value is None:
@@ -222,11 +224,6 @@ def with_when(spec: ScheduleSpec, when: When, policies: Policies) -> ScheduleSpe
 def policies_of(spec: ScheduleSpec) -> Policies:
     """Return the policies of a definition."""
     return Policies(**{one.name: getattr(spec, one.name) for one in fields(Policies)})
-
-
-def digest_of(spec: ScheduleSpec) -> str:
-    """Name a definition: two that differ have different digests."""
-    return blake2b(encode_spec(spec), digest_size=_DIGEST_BYTES).hexdigest()
 
 
 def view_of(queue: str, stored: StoredSchedule) -> ScheduleView | None:

@@ -21,7 +21,6 @@ from leasehold.client.schedule import (
     checked,
     checked_using,
     checked_when,
-    digest_of,
     policies_of,
     schedule_name,
     spec_of,
@@ -265,7 +264,7 @@ class Schedules:
     ) -> Steps[bool]:
         first_ms = rules.first(spec, now_ms, planned_ms, last_planned_ms)
         fire_ms = rules.fire_of(spec, first_ms)
-        return self._client.engine.put_schedule(spec, digest_of(spec), expected, first_ms, fire_ms)
+        return self._client.engine.put_schedule(spec, rules.digest_of(spec), expected, first_ms, fire_ms)
 
     def _stored(self, queue: str, name: str) -> Steps[tuple[int, StoredSchedule]]:
         now_ms, stored = yield from self._client.engine.schedule(names.queue_name(queue), schedule_name(name))

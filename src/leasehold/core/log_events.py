@@ -176,6 +176,20 @@ WORKER: Final[Mapping[str, LogEvent]] = {
     "queue_maintained": LogEvent(
         INFO, "Jobs of dead workers were returned to the queue, or parked jobs are ready again."
     ),
+    "schedule_stored": LogEvent(INFO, "A schedule of the code is new, or has changed."),
+    "schedule_ended": LogEvent(INFO, "The schedule has ended: no worker of its app has it in its code any more."),
+    "schedule_refused": LogEvent(
+        WARNING,
+        "The schedule cannot be kept or moved on; the worker tries again.",
+        "`error`: another app or a user has a schedule of this name, the queue is full, or this machine cannot read "
+        "the definition. Once for each schedule and error",
+    ),
+    "ticks_left_out": LogEvent(
+        WARNING,
+        "Ticks of the schedule have no job.",
+        "`late`: how many came while nothing could run them (`catch_up`). `overlap`: 1 if the previous job has not "
+        "ended; info, if that is all",
+    ),
     "check_failed": LogEvent(
         WARNING,
         "A check at the start found a problem; the worker starts. See leasehold check.",

@@ -9,7 +9,7 @@ from itertools import islice, takewhile
 from typing import Final
 
 from leasehold.core import limits
-from leasehold.core.schedule import NO_MORE, CatchUp, ScheduleSpec
+from leasehold.core.schedule import NO_MORE, CatchUp, ScheduleSpec, encode_spec
 from leasehold.core.when import Every
 
 SKIP_WINDOW_MS: Final = limits.MINUTE
@@ -38,6 +38,11 @@ def fire_of(spec: ScheduleSpec, planned_ms: int) -> int:
         return planned_ms
     text = f"{spec.queue}\0{spec.name}\0{planned_ms}".encode()
     return planned_ms + int.from_bytes(blake2b(text, digest_size=8).digest()) % spec.jitter_ms
+
+
+def digest_of(spec: ScheduleSpec) -> str:
+    """Name a definition: two that differ have different digests."""
+    return blake2b(encode_spec(spec), digest_size=8).hexdigest()
 
 
 def ticks(spec: ScheduleSpec, after_ms: int) -> Iterator[int]:

@@ -72,7 +72,7 @@ class Cron:
         return (_shown if follows_clock else _named)(expression, zone, ms)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Every:
     """Due at a fixed interval, counted from 1970 (UTC) or from the `start` of the schedule.
 
@@ -91,6 +91,12 @@ class Every:
 
     def __post_init__(self) -> None:
         _ = self.ms
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Every) and self.ms == other.ms
+
+    def __hash__(self) -> int:
+        return hash(self.ms)
 
     @property
     def ms(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -10,6 +11,7 @@ from leasehold.core import limits
 from leasehold.core.engine import Feature
 from leasehold.core.events import Listener
 from leasehold.core.names import ErrorDetail
+from leasehold.core.schedule import ScheduleSpec
 from leasehold.core.task import TaskSpec
 from leasehold.runtime.canceller import Canceller
 from leasehold.runtime.claimer import Claimer
@@ -27,6 +29,7 @@ from leasehold.runtime.maintainer import Maintainer
 from leasehold.runtime.ports import Keeper
 from leasehold.runtime.reporter import Reporter
 from leasehold.runtime.round_robin import WeightedRoundRobin
+from leasehold.runtime.scheduler import Scheduler
 from leasehold.runtime.settler import Settler
 from leasehold.runtime.stored import StoredPayloads
 from leasehold.runtime.subscriber import Subscriber
@@ -34,12 +37,13 @@ from leasehold.runtime.subscriber import Subscriber
 
 @dataclass(frozen=True, slots=True)
 class UserCode:
-    """The user's tasks and handlers, event listeners, middleware, the outermost first, and store of payloads."""
+    """The user's tasks and handlers, listeners, middleware (the outermost first), store of payloads, and schedules."""
 
     specs: Sequence[TaskSpec]
     listeners: Sequence[Listener] = ()
     middleware: Sequence[Middleware] = ()
     payloads: StoredPayloads | None = None
+    schedules: Sequence[ScheduleSpec] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +60,8 @@ class WorkerSettings:
     durable      how many replicas must have the outcomes of jobs
     max_payload  jobs with more bytes end in `broken` and are not decoded; None: no limit
     log_errors   how much of a job's error is logged
+    source       the app that the schedules of the code belong to; empty: they are not announced
+    new_id       draws the ids of the jobs of schedules
     """
 
     queues: Sequence[str]
@@ -70,6 +76,8 @@ class WorkerSettings:
     durable: int = 0
     max_payload: int | None = None
     log_errors: ErrorDetail = "traceback"
+    source: str = ""
+    new_id: Callable[[], str] = lambda: secrets.token_hex(7)
 
 
 class Parts:
@@ -105,7 +113,11 @@ class Parts:
         claimer = Claimer(context, self.executor, self.settler, suspects, routes, turns)
         self.fetcher = Fetcher(context, claimer, self.executor, self.settler, suspects, settings.burst)
         self.heartbeat = Heartbeat(context, keeper, self.canceller, self.executor, self.settler)
-        self.maintainer = Maintainer(context, suspects, lambda: routes.offered(self.executor.can_isolate))
+        self.scheduler = None
+        if Feature.SCHEDULES in context.engine.features:
+            self.scheduler = Scheduler(context, code.schedules, settings.source, settings.new_id)
+        noted = self.scheduler.note if self.scheduler is not None else lambda queue, tick_ms: None
+        self.maintainer = Maintainer(context, suspects, lambda: routes.offered(self.executor.can_isolate), noted)
         has_signals = context.engine.features & {Feature.CANCEL, Feature.QUIET}
         self.subscriber = Subscriber(context, self.canceller.cancel, self.maintainer.announce) if has_signals else None
 

@@ -30,6 +30,7 @@ class Maintainer:
     """Two loops: `run` maintains the queues, `present` announces this worker to the inspector.
 
     `offered`: the tasks, and the queues with handlers of raw payloads, whose parked jobs can be run here at present.
+    `ticks`: called with a queue and how many ms remain until one of its schedules is due; None: it has none.
     """
 
     def __init__(
@@ -37,6 +38,7 @@ class Maintainer:
         context: WorkerContext,
         suspects: Suspects,
         offered: Callable[[], tuple[Sequence[str], Collection[str]]],
+        ticks: Callable[[str, int | None], None],
     ) -> None:
         self._context = context
         self._engine = context.engine
@@ -46,6 +48,7 @@ class Maintainer:
         self._intake = context.intake
         self._suspects = suspects
         self._offered = offered
+        self._ticks = ticks
         self._announcing = asyncio.Lock()
         self._started_ms = _wall_ms()
 
@@ -82,6 +85,7 @@ class Maintainer:
             raw = frozenset(raw_queues) & {queue}
             done = await self._driver.run(self._engine.maintain((queue,), tasks, raw_queues=raw))
             unparked, next_ms = unparked + done.unparked, done.next_ms
+            self._ticks(queue, done.tick_ms)
             for view in done.poisoned:
                 self._report(view)
             if done.reclaimed or done.unparked:

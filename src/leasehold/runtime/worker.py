@@ -179,6 +179,9 @@ class Worker:
         self._loop("watch", self._watch)
         self._loop("maintain", parts.maintainer.run)
         self._loop("present", parts.maintainer.present)
+        if parts.scheduler is not None:
+            self._loop("ticks", parts.scheduler.run)
+            self._loop("schedules", parts.scheduler.present)
         self._loop("report", lambda: parts.reporter.run(parts.canceller.lose))
         if parts.subscriber is not None:
             self._loop("listen", parts.subscriber.run)

@@ -68,7 +68,7 @@ def run_child(name: str, options: WorkerOptions, start: Start, *, parent: int, u
     # Whatever loop the app prefers is for its own code.
     try:
         with asyncio.Runner(loop_factory=HandlerLoop) as runner:
-            runner.run(_work(app, replace(options, launch=launch(name)), start, socket))
+            runner.run(_work(app, replace(options, launch=launch(name), source=name), start, socket))
     except OSError as error:
         if error.errno != errno.EBADF:
             raise
