@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Iterator
-from datetime import date
+from datetime import date, datetime, timedelta
+from zoneinfo import ZoneInfo
 
 import pytest
 
 from leasehold import (
     Backoff,
+    Cron,
     Debounce,
+    Every,
     Fail,
     Hworker,
     Job,
@@ -200,6 +203,31 @@ def test_time_passes_for_delays_windows_and_records(app):
     jobs.advance(minutes=50)
     assert jobs.drain() == Drained(completed=2)
     assert late.state() is State.COMPLETED
+
+
+def test_ticks_of_schedules_come_as_time_passes(app):
+    planned: list[datetime | None] = []
+
+    @app.task(name="nightly", schedule=Cron("30 2 * * *", tz="Europe/Berlin"))
+    def nightly() -> None:
+        job = current_job()
+        assert job is not None
+        planned.append(job.scheduled_for)
+
+    ran: list[int] = []
+    poll = app.task(name="poll")(lambda: ran.append(1))
+    app.schedules.add("poll", poll.call(), Every(hours=8))
+    app.schedules.add("paused", poll.call(), Every(hours=8))
+    app.schedules.pause("default", "paused")
+    jobs = app.testing()
+    jobs.drain()
+    for _ in range(4):
+        jobs.advance(hours=12)
+        jobs.drain()
+    assert len(ran) in (6, 7)
+    first, second = [at.astimezone(ZoneInfo("Europe/Berlin")) for at in planned[:2] if at is not None]
+    assert second.date() - first.date() == timedelta(days=1)
+    assert (first.hour, second.hour) in ((2, 2), (3, 2), (2, 3))  # the clock may be set ahead
 
 
 def test_a_debounced_job_runs_after_its_wait(app):

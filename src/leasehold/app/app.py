@@ -126,6 +126,7 @@ class Leasehold(WithHooks):
         self._tasks: dict[str, Task[Any, Any, Any]] = {}
         self._handlers: dict[str, RawHandler] = {}
         self._defaults = Defaults(defaults)
+        self._testing: Testing | None = None
         self.inspect = Inspect(self._client)
         self.control = Control(self._client, self._tasks)
         self.schedules = Schedules(self._client, self._template)
@@ -339,7 +340,9 @@ class Leasehold(WithHooks):
         """
         from leasehold.app.testing import Testing
 
-        return Testing(self, self._client)
+        if self._testing is None:
+            self._testing = Testing(self, self._client)
+        return self._testing
 
     def close(self) -> None:
         """Close the connections of blocking code. The app can be used again: it then reconnects."""

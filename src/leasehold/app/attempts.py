@@ -6,7 +6,7 @@ import asyncio
 import math
 import random
 import secrets
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from leasehold.app.tasks import Task
     from leasehold.client.client import Client
     from leasehold.core.events import Listener
+    from leasehold.core.schedule import ScheduleSpec
     from leasehold.protocols.spec import WireProtocol
     from leasehold.runtime.handlers.middleware import Middleware
     from leasehold.runtime.lifespan import Lifespan
@@ -54,6 +55,7 @@ class AppCode(Protocol):
     def layers(self) -> tuple[Middleware, ...]: ...
     def specs(self) -> tuple[TaskSpec, ...]: ...
     def lifespan(self) -> Lifespan: ...
+    def scheduled(self, source: str, queues: Collection[str]) -> tuple[ScheduleSpec, ...]: ...
     @property
     def payloads(self) -> StoredPayloads | None: ...
 

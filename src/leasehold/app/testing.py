@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeVar, runtime_c
 
 from leasehold.app.attempts import Action, AppCode, UserCall
 from leasehold.app.drain import Drain, Drained
+from leasehold.app.ticks import SOURCE, pass_ticks
 from leasehold.client.call import TaskCall
 from leasehold.client.client import a_loop_runs, asynchronous, blocking
 from leasehold.client.connections import Connections
@@ -63,6 +64,8 @@ class Testing:
     def __init__(self, app: AppCode, client: Client) -> None:
         self._app = app
         self._client = client
+        self._ahead_ms = 0
+        """How far `advance` has moved. Schedules are by the calendar, so their times stay as they are."""
 
     def __repr__(self) -> str:
         return f"<Testing of {self._app!r}>"
@@ -83,6 +86,7 @@ class Testing:
         due, `JobFailed` for a timeout and for a payload that cannot be decoded, and the errors of Redis.
         """
         drain = Drain(self._app, self._client, limit=names.count(limit, "limit", least=1), raises=raises)
+        self._client.run(self._ticks())
         drained: Drained = self._run(drain, "drain", drain.actions)
         return drained
 
@@ -92,6 +96,7 @@ class Testing:
         await app.testing().adrain()
         """
         drain = Drain(self._app, self._client, limit=names.count(limit, "limit", least=1), raises=raises)
+        await self._client.arun(self._ticks())
         drained: Drained = await self._arun(drain, drain.actions)
         return drained
 
@@ -124,7 +129,8 @@ class Testing:
             jobs.drain()
 
         Moves delays, retries, windows of unique keys, and the lifetimes of records, by rewriting their times in Redis.
-        The clocks of Redis and of this process stay, so `time.time()` in a handler does not move. Raises
+        Enqueues a job for each tick of a schedule that comes in this time, those of the code included. The clocks of
+        Redis and of this process stay, so `time.time()` in a handler does not move. Raises
         `InvalidArgument`, and `UnsupportedFeature` on the wire formats of other systems.
         """
         span = timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
@@ -132,6 +138,8 @@ class Testing:
         engine = self._client.engine
         if not isinstance(engine, MovesTime):
             raise UnsupportedFeature(f"The protocol {engine.name} cannot move the times of its jobs.")
+        self._ahead_ms += ms
+        yield from self._ticks()
         for queue in (yield from engine.queues()):
             yield from engine.advance(queue, ms)
 
@@ -180,11 +188,17 @@ class Testing:
         before = client.settings, client.engine, client.runner
         settings = replace(client.settings, url=url, namespace=namespace, durable=0)
         client.use(settings, engine_for(self._app.protocol, settings), Connections(settings))
+        self._ahead_ms = 0
         try:
             yield self
         finally:
             client.runner.close()
             client.use(*before)
+            self._ahead_ms = 0
+
+    def _ticks(self) -> Steps[None]:
+        queues = {spec.queue for spec in self._app.specs()}
+        return pass_ticks(self._client, self._app.scheduled(SOURCE, queues), self._ahead_ms)
 
     # -------------------------------------------------------------------------------------------------------- driving
 

@@ -1,0 +1,63 @@
+"""Schedules in tests: those of the code are stored, and ticks come as a test lets time pass."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import islice, takewhile
+from typing import TYPE_CHECKING, Final
+
+from leasehold.core import limits, rules
+from leasehold.core.engine import Feature
+from leasehold.core.schedule import NO_MORE, ScheduleSpec, StoredSchedule
+from leasehold.core.steps import Steps
+
+if TYPE_CHECKING:
+    from leasehold.client.client import Client
+
+SOURCE: Final = "tests"
+"""The app that schedules of the code belong to, in a test."""
+TICKS_MOST: Final = 10_000
+"""Ticks of one schedule that one test lets pass at a time."""
+
+
+def pass_ticks(client: Client, specs: Iterable[ScheduleSpec], ahead_ms: int) -> Steps[None]:
+    """Enqueue the job of each tick up to `ahead_ms` from now. Before, store the schedules `specs` that Redis lacks.
+
+    Each tick comes, as if a worker had been there; neither `catch_up` nor `overlap` leaves one out. The planned time
+    of a schedule moves on to the first tick that has not come. Raises `AssertionError` for too many ticks.
+    """
+    engine = client.engine
+    if Feature.SCHEDULES not in engine.features:
+        return
+    for spec in specs:
+        now_ms, known = yield from engine.schedule(spec.queue, spec.name)
+        if known is None:
+            yield from _put(client, spec, "", rules.first(spec, now_ms))
+    for queue in (yield from engine.queues()):
+        cursor = 0
+        for _ in range(limits.PURGE_ROUNDS):
+            page = yield from engine.schedule_page(queue, cursor)
+            for stored in page.schedules:
+                yield from _pass(client, stored, page.now_ms + ahead_ms)
+            cursor = page.cursor
+            if not cursor:
+                break
+
+
+def _pass(client: Client, stored: StoredSchedule, until_ms: int) -> Steps[None]:
+    spec, state = stored.spec, stored.state
+    if spec is None or state.paused_ms or not NO_MORE < state.fire_ms <= until_ms:
+        return
+    found = (at for at in rules.ticks(spec, state.planned_ms - 1) if at >= state.planned_ms)
+    due = list(islice(takewhile(lambda at: rules.fire_of(spec, at) <= until_ms, found), TICKS_MOST + 1))
+    if len(due) > TICKS_MOST:
+        raise AssertionError(
+            f"Schedule {spec.name!r} has more than {TICKS_MOST:,} ticks in this time. Advance in steps."
+        )
+    if (yield from _put(client, spec, stored.digest, rules.following(spec, due[-1]))):
+        yield from client.engine.enqueue([spec.job(client.new_id(), at) for at in due])
+
+
+def _put(client: Client, spec: ScheduleSpec, expected: str, planned_ms: int) -> Steps[bool]:
+    fire_ms = rules.fire_of(spec, planned_ms)
+    return client.engine.put_schedule(spec, rules.digest_of(spec), expected, planned_ms, fire_ms)
