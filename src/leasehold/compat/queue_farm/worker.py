@@ -25,7 +25,7 @@ from leasehold.compat.queue_farm.manager import AsyncManager, Base, Manager
 from leasehold.core import events, limits, names
 from leasehold.core.errors import InvalidArgument
 from leasehold.engines.queue_farm.keys import DEFAULT_QUEUE
-from leasehold.engines.queue_farm.wire import DELETED, FarmDropped
+from leasehold.engines.queue_farm.wire import DELETED, SPOILED, FarmDropped
 from leasehold.runtime.handlers.routes import MALFORMED
 from leasehold.runtime.jobs.job import Job
 from leasehold.runtime.shutdown import ExitStatus
@@ -120,7 +120,7 @@ class _Runs(Base):
         await self._emit_end(ended, event.lane, event.id, data)
 
     def _job_dropped(self, job: FarmDropped) -> None:
-        if self._loop is None or not self._emitter.has(DELETED_ERROR, RETRY_LIMIT):
+        if self._loop is None or job.kind == SPOILED or not self._emitter.has(DELETED_ERROR, RETRY_LIMIT):
             return
         task = self._loop.create_task(self._emit_dropped(job))
         self._emitting.add(task)

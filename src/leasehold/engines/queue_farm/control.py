@@ -14,7 +14,7 @@ from leasehold.engines.kit.config import PURGE_MOST
 from leasehold.engines.kit.encoding import as_bytes, cancelled
 from leasehold.engines.queue_farm.keys import DEFAULT_QUEUE, check_lane
 from leasehold.engines.queue_farm.records import read_record, write_data
-from leasehold.engines.queue_farm.wire import NAME
+from leasehold.engines.queue_farm.wire import NAME, naming_key
 
 
 class QueueFarmController(Scripted):
@@ -28,7 +28,7 @@ class QueueFarmController(Scripted):
                 return False
             data = write_data(structs.replace(read_record(queue, row), payload=payload, malformed=""))
         args = (self._config, as_bytes(id), int(payload is not None), data)
-        return (yield from self._act("retry", queue, *args)) == b"1"
+        return (yield from naming_key(self._act("retry", queue, *args))) == b"1"
 
     def discard(self, queue: str, id: str) -> Steps[bool]:
         return (yield from self._act("discard", queue, self._config, as_bytes(id))) == b"1"

@@ -23,7 +23,7 @@ from leasehold.engines.queue_farm.inspect import QueueFarmInspector
 from leasehold.engines.queue_farm.keys import DEFAULT_QUEUE, OURS, check_namespace
 from leasehold.engines.queue_farm.records import read_record
 from leasehold.engines.queue_farm.scripts import LAYOUT, SCRIPTS
-from leasehold.engines.queue_farm.wire import NAME, REASONS, FarmDropped, new_part, outcome_part
+from leasehold.engines.queue_farm.wire import NAME, REASONS, FarmDropped, naming_key, new_part, outcome_part
 
 
 class QueueFarmEngine(QueueFarmInspector, QueueFarmController, ScriptedEngine, Unsupported):
@@ -74,7 +74,7 @@ class QueueFarmEngine(QueueFarmInspector, QueueFarmController, ScriptedEngine, U
     _outcome_part = staticmethod(outcome_part)
 
     def _add(self, jobs: Sequence[NewJob], queue: str, chunk: list[Part], room: int) -> Steps[Iterable[Enqueued]]:
-        reply = yield from self._act("enqueue", queue, self._config, self.manager, *args_of(chunk))
+        reply = yield from naming_key(self._act("enqueue", queue, self._config, self.manager, *args_of(chunk)))
         return (Enqueued(jobs[part.position].id, letter == ord("1")) for part, letter in zip(chunk, reply, strict=True))
 
     def _lease(self, worker: str, queue: str, row: list[Any], alone_ms: int) -> Lease:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
-from leasehold.core.errors import InvalidArgument
+from leasehold.core.errors import InvalidArgument, ReplyError, WrongState
 from leasehold.core.job import Dropped, Lease, NewJob
 from leasehold.core.outcome import Outcome
+from leasehold.core.steps import Steps
 from leasehold.engines.kit.chunks import Part
 from leasehold.engines.kit.encoding import RAW, as_bytes
 from leasehold.engines.kit.outcomes import encode_outcome
@@ -15,20 +16,40 @@ from leasehold.engines.queue_farm.keys import check_lane
 from leasehold.engines.queue_farm.records import numbers_of, write_data
 
 NAME: Final = "queue-farm"
+T = TypeVar("T")
+WRONG_KEY: Final = "LHKEY"
+"""The first word of the error of a script that found another program's data in place of a lane."""
 DELETED: Final = "deleted"
 RETRY_LIMIT: Final = "retry-limit"
+SPOILED: Final = "spoiled"
 REASONS: Final = {
     DELETED: "it was deleted, or has no data",
+    SPOILED: "the key holds data of another program, not a list: its lane is parked until the key is gone",
     RETRY_LIMIT: "it was started as often as it may be; see the failed jobs",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class FarmDropped(Dropped):
-    """A job that a claim ended. `kind`: `DELETED` or `RETRY_LIMIT`."""
+    """A job that a claim ended (`kind`: `DELETED` or `RETRY_LIMIT`), or the key of a lane that holds another program's
+    data (`SPOILED`)."""
 
     lane: str = ""
     kind: str = ""
+
+
+def naming_key(steps: Steps[T]) -> Steps[T]:
+    """Raise `WrongState` with the key where a script found another program's data in place of a lane."""
+    try:
+        return (yield from steps)
+    except ReplyError as error:
+        if error.prefix != WRONG_KEY:
+            raise
+        key = str(error).removeprefix(f"{WRONG_KEY} ")
+        raise WrongState(
+            f"The key {key!r} holds data of another program, not the list of a queue. Other queues are not affected. "
+            "Rename or delete the key, or use another namespace."
+        ) from error
 
 
 def new_part(position: int, job: NewJob) -> Part:

@@ -3,7 +3,7 @@
 -- ARGV session number config worker limit lease_ms kind alone of_lane
 -- `kind`: how many jobs the worker runs at one time; or h, a lease by hand. `of_lane`: most jobs of one lane, of one task.
 -- `alone`: whether the worker could run a job alone: now, beside (suspects that have run for long), soon, or no.
--- Returns: {ms until more is due or -1, row of a job..., {{id, lane, kind} of an entry that was no job to run...}, how}. `how` above 0: the
+-- Returns: {ms until more is due or -1, row of a job..., {{id, lane, kind} of an entry that was no job to run, or {key, lane, 'spoiled'}...}, how}. `how` above 0: the
 -- job runs alone, and the worker claims nothing beside it for `how` ms; -1: a job waits until this worker can run it alone; else 0.
 -- Invariant: a claimed job is in `active:<lane>`, in `held:<worker>` and its lane in `claims`; nothing else of the lane is active.
 --@include begin remember claimed find silence hold company
@@ -156,5 +156,6 @@ elseif left > skipped or #rows > 0 then
   wake_one()
 end
 if left > skipped and #rows < limit and how == 0 then next_ms = 0 end
+for _, entry in ipairs(spoiled) do dropped[#dropped + 1] = entry end
 remember(session, number, cmsgpack.pack(claimed))
 return { next_ms, rows, dropped, how }

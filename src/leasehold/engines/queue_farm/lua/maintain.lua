@@ -15,7 +15,7 @@ find_news(config, time)
 local pruned = 0
 for _, state in ipairs({ 'failed', 'broken', 'cancelled' }) do
   for _, id in ipairs(call('ZRANGEBYSCORE', key(state), '-inf', time, 'LIMIT', 0, limit - pruned)) do
-    forget_kept(id, kept_of(id))
+    forget_ended(state, id)
     count('trimmed_' .. state)
     pruned = pruned + 1
   end
@@ -35,6 +35,20 @@ end
 local gone = call('SDIFF', key('known'), wire('active'))
 for n = 1, math.min(#gone, limit) do
   if not call('HGET', key('claims'), gone[n]) then place(config, time, gone[n]) end
+end
+-- Batches whose worker holds nothing: another program damaged its leases. What is active there counts as an original client's.
+local page = call('HSCAN', key('claims'), string.match(call('HGET', key('meta'), 'claimed') or '', '^%d+$') or '0', 'COUNT', limit)
+if page[1] == '0' then
+  call('HDEL', key('meta'), 'claimed')
+else
+  call('HSET', key('meta'), 'claimed', page[1])
+end
+for n = 1, #page[2], 2 do
+  local batch = batch_of(page[2][n])
+  if not batch or call('EXISTS', key('held:' .. batch.worker)) == 0 then
+    call('HDEL', key('claims'), page[2][n])
+    place(config, time, page[2][n])
+  end
 end
 local swept = sweep_dropped(config, time, limit)
 if call('EXISTS', key('known'), key('kept')) > 0 then

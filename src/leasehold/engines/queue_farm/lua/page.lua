@@ -41,6 +41,9 @@ elseif state == 'active' then
   read_sorted('active', ids, function(id) show(view_of(id, of[id])) end)
 elseif state == 'failed' or state == 'broken' or state == 'cancelled' then
   total = call('ZCARD', key(state))
-  read_set(state, key(state), true, function(id) show(kept_row(id, kept_of(id))) end)
+  read_set(state, key(state), true, function(id)
+    local job = kept_of(id)
+    if job then show(kept_row(id, job)) end
+  end)
 end
 return { total, next_cursor(), rows }

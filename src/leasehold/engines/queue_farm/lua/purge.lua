@@ -28,7 +28,7 @@ end
 
 if state ~= 'ready' then
   for _, id in ipairs(call('ZRANGE', key(state), 0, most - 1)) do
-    forget_kept(id, kept_of(id))
+    forget_ended(state, id)
     gone = gone + 1
   end
 elseif only ~= '' then

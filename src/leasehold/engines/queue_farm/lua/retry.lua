@@ -9,8 +9,10 @@ local config = cjson.decode(ARGV[3])
 --@include transition
 local kept = kept_of(id)
 if not kept then return remember(session, number, '0') end
-forget_kept(id, kept)
 local lane = kept['leasehold:lane']
+if not lengths_of(lane) then return redis.error_reply('LHKEY ' .. spoiled_key(lane)) end
+call('HLEN', job_key(id))
+forget_kept(id, kept)
 local fields = { 'data', edited == '1' and data or kept.data }
 for _, field in ipairs({ 'queuedAt', 'timeout', 'maxAttempts', 'leasehold:own', 'leasehold:lane' }) do
   if kept[field] then fields[#fields + 1], fields[#fields + 2] = field, kept[field] end

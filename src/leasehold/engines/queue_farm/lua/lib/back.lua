@@ -3,9 +3,10 @@
 --@include jobs retire crash
 
 local function lease_of(worker, id)
-  local text = call('HGET', key('held:' .. worker), id)
-  if not text then return nil end
+  local text = redis.pcall('HGET', key('held:' .. worker), id)
+  if type(text) ~= 'string' then return nil end
   local token, claimed, kind, attempts, at, lane = string.match(text, '^(%d+) (%d+) (%w+) (%d+) (%d+) (.*)$')
+  if not token then return nil end
   return { token = token, claimed = claimed, kind = kind, attempts = attempts, at = tonumber(at), lane = lane, worker = worker, id = id }
 end
 
@@ -13,6 +14,7 @@ local function batch_of(lane)
   local text = call('HGET', key('claims'), lane)
   if not text then return nil end
   local token, fetched, claimed, size, worker = string.match(text, '^(%d+) (%d+) (%d+) (%d+) (.*)$')
+  if not token then return nil end
   return { token = token, fetched = fetched, claimed = claimed, size = tonumber(size), worker = worker, lane = lane }
 end
 
@@ -36,14 +38,18 @@ end
 
 -- The leases that a worker holds, by lane; those of a lane in the order of the lane.
 local function held_lanes(worker)
-  local lanes, order = {}, {}
-  for _, id in ipairs(call('HKEYS', key('held:' .. worker))) do
+  local lanes, order, ids = {}, {}, redis.pcall('HKEYS', key('held:' .. worker))
+  for _, id in ipairs(ids.err and {} or ids) do
     local lease = lease_of(worker, id)
-    if not lanes[lease.lane] then
-      lanes[lease.lane] = { token = lease.token, lane = lease.lane, worker = worker }
-      order[#order + 1] = lanes[lease.lane]
+    if not lease then
+      call('HDEL', key('held:' .. worker), id) -- another program wrote it
+    else
+      if not lanes[lease.lane] then
+        lanes[lease.lane] = { token = lease.token, lane = lease.lane, worker = worker }
+        order[#order + 1] = lanes[lease.lane]
+      end
+      table.insert(lanes[lease.lane], lease)
     end
-    table.insert(lanes[lease.lane], lease)
   end
   for _, leases in ipairs(order) do table.sort(leases, function(a, b) return a.at < b.at end) end
   table.sort(order, function(a, b) return tonumber(a.token) < tonumber(b.token) end)
@@ -57,7 +63,7 @@ local function standing(leases)
   if not batch or batch.token ~= leases.token or batch.worker ~= leases.worker then return nil end
   if redis.pcall('GET', fetch_key(leases.lane)) ~= batch.fetched then return nil end
   local active = {}
-  for _, id in ipairs(call('LRANGE', active_key(leases.lane), 0, -1)) do active[id] = true end
+  for _, id in ipairs(active_ids(leases.lane)) do active[id] = true end
   for _, lease in ipairs(leases) do
     local attempts = redis.pcall('HGET', job_key(lease.id), 'attempts')
     -- Without its hash the job was deleted while it ran, by an original client: it may end.

@@ -20,6 +20,20 @@ local function lengths_of(lane)
   return waiting, active
 end
 
+-- The lanes that this call found spoiled, by the key that holds another program's data.
+local spoiled = {}
+
+-- The key of a lane that holds another program's data.
+local function spoiled_key(lane)
+  return type(redis.pcall('LLEN', queue_key(lane))) == 'table' and queue_key(lane) or active_key(lane)
+end
+
+-- The ids of the active batch; none where another program's data is in its place.
+local function active_ids(lane)
+  local ids = redis.pcall('LRANGE', active_key(lane), 0, -1)
+  return ids.err and {} or ids
+end
+
 -- Whether a lane is closed to Leasehold workers: parked, or with a name whose keys are those of another lane.
 local function is_closed(lane)
   return call('HEXISTS', key('parked'), lane) == 1 or string.sub(lane, -8) == ':fetchAt'
@@ -27,7 +41,12 @@ end
 
 -- Let a lane take its turn: behind all others, or before them.
 local function add_turn(lane, front)
-  local turn = call('HINCRBY', key('meta'), front and 'front' or 'turn', front and -1 or 1)
+  local field, step = front and 'front' or 'turn', front and -1 or 1
+  local turn = redis.pcall('HINCRBY', key('meta'), field, step)
+  if type(turn) ~= 'number' then
+    call('HSET', key('meta'), field, step) -- another program wrote it
+    turn = step
+  end
   call('ZADD', key('ready'), turn, lane)
   wake_one()
 end
@@ -60,7 +79,7 @@ end
 local function place(config, time, lane, front)
   local waiting, active = lengths_of(lane)
   if not waiting then
-    call('HSET', key('parked'), lane, 'spoiled')
+    if call('HSET', key('parked'), lane, 'spoiled') == 1 then spoiled[#spoiled + 1] = { spoiled_key(lane), lane, 'spoiled' } end
     call('ZREM', key('ready'), lane)
     return false
   end

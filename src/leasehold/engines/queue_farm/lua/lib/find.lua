@@ -7,7 +7,7 @@ local function recheck(config, time, lane, text)
   local _, active = lengths_of(lane)
   if active and active > 0 then
     local now = redis.pcall('GET', fetch_key(lane))
-    if (type(now) == 'string' and now or '') ~= fetched or time < tonumber(seen) then
+    if not seen or (type(now) == 'string' and now or '') ~= fetched or time < tonumber(seen) then
       observe(config, time, lane)
       return
     end
@@ -24,7 +24,7 @@ end
 
 -- Whether it is time to look again, for all workers together.
 local function may_look(config, time)
-  local last = tonumber(call('HGET', key('meta'), 'found') or 0)
+  local last = tonumber(call('HGET', key('meta'), 'found') or nil) or 0
   return time < last or time - last >= config.find
 end
 
@@ -86,7 +86,7 @@ local function find_news(config, time)
   take_in(config, time, news)
   if foreign == 0 then return end
   -- The lanes of originals in pages: each call continues where the one before ended.
-  local cursor = call('HGET', key('meta'), 'cursor') or '0'
+  local cursor = string.match(call('HGET', key('meta'), 'cursor') or '', '^%d+$') or '0'
   local page = call('HSCAN', key('foreign'), cursor, 'COUNT', @FOREIGN_LOOK@)
   for i = 1, #page[2], 2 do recheck(config, time, page[2][i], page[2][i + 1]) end
   call('HSET', key('meta'), 'cursor', page[1])

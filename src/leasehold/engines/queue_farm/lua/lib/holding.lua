@@ -4,9 +4,9 @@
 -- Its leases as claims {claimed, kind, doubtful}.
 local function held_claims(worker)
   local claims = {}
-  for n, id in ipairs(call('HKEYS', key('held:' .. worker))) do
+  for _, id in ipairs(call('HKEYS', key('held:' .. worker))) do
     local lease, job = lease_of(worker, id), job_of(id)
-    claims[n] = { lease.claimed, lease.kind, job and job.doubtful or 0 }
+    if lease then claims[#claims + 1] = { lease.claimed, lease.kind, job and job.doubtful or 0 } end
   end
   return claims
 end

@@ -59,7 +59,9 @@ local KEPT = {
 local function kept_of(id)
   local text = call('HGET', key('kept'), id)
   if not text then return nil end
-  local values, job = cmsgpack.unpack(text), {}
+  local is_read, values = pcall(cmsgpack.unpack, text)
+  if not is_read or type(values) ~= 'table' then return nil end
+  local job = {}
   for n, field in ipairs(KEPT) do job[field] = values[n] ~= '' and values[n] or nil end
   return job
 end
@@ -83,6 +85,17 @@ local function forget_kept(id, job)
   if job.wire then
     call('DEL', job_key(id))
     call('LREM', wire(job.wire .. ':' .. job['leasehold:lane']), 0, id)
+  end
+end
+
+-- Forget what a state lists, also without a record that can be read.
+local function forget_ended(state, id)
+  local job = kept_of(id)
+  if job and job.state == state then
+    forget_kept(id, job)
+  else
+    call('ZREM', key(state), id)
+    if not job then call('HDEL', key('kept'), id) end
   end
 end
 
@@ -112,7 +125,7 @@ local function end_badly(config, time, how, id, job, lane, failures, body, who)
   end_on_wire(config, time, id, lane, WIRE_ENDS[how])
   local over = call('ZCARD', key(state)) - config.failed_max
   for _, oldest in ipairs(over > 0 and call('ZRANGE', key(state), 0, over - 1) or {}) do
-    forget_kept(oldest, kept_of(oldest))
+    forget_ended(state, oldest)
     count('trimmed_' .. state)
   end
 end

@@ -9,7 +9,7 @@ local function view_of(id, lane)
     return row_of('active', id, job, lease.lane, 1, { worker = job.workerId, token = lease.token, started = lease.claimed })
   end
   lane = lane or job['leasehold:lane']
-  if runs_elsewhere(job) and not (lane and call('LPOS', queue_key(lane), id)) then
+  if runs_elsewhere(job) and not (lane and lengths_of(lane) and call('LPOS', queue_key(lane), id)) then
     return row_of('active', id, job, lane, 1, { worker = job.workerId, started = job.attemptAt })
   end
   return row_of('ready', id, job, lane, 0, { busy = kept_busy(clock()) })
