@@ -62,13 +62,22 @@ def test_nothing_is_claimed_of_a_paused_queue(world: World) -> None:
     world.put("before")
     world.configure(paused=True)
     world.put("a")
-    world.put_at(5, "high")
     world.put_in("L", "laned")
     world.put("other", queue="r")
     assert world.take_ids(10, queues=("q", "r")) == ["other"]
-    assert world.counts() == {"ready": 4}
+    assert world.counts() == {"ready": 3}
     world.configure(paused=False)
-    assert sorted(world.drain()) == ["a", "before", "high", "laned"]
+    assert sorted(world.drain()) == ["a", "before", "laned"]
+
+
+@PAUSE
+@pytest.mark.needs(Feature.PRIORITIES)
+def test_nothing_is_claimed_of_a_higher_priority_in_a_paused_queue(world: World) -> None:
+    world.configure(paused=True)
+    world.put_at(5, "high")
+    assert world.take() == []
+    world.configure(paused=False)
+    assert world.drain() == ["high"]
 
 
 @PAUSE
@@ -84,6 +93,7 @@ def test_what_is_held_goes_on_in_a_paused_queue(world: World) -> None:
 
 
 @PAUSE
+@pytest.mark.needs(Feature.DELAY)
 def test_what_is_due_is_done_in_a_paused_queue(world: World) -> None:
     world.configure(paused=True)
     world.put("late", delay_ms=1_000)
@@ -91,6 +101,12 @@ def test_what_is_due_is_done_in_a_paused_queue(world: World) -> None:
     assert world.take() == []
     assert world.state("late") is State.READY
     world.configure(paused=False)
+    assert world.drain() == ["late"]
+
+
+@PAUSE
+def test_the_jobs_of_a_dead_worker_return_in_a_paused_queue(world: World) -> None:
+    world.put("a")
     world.take_one("dead")
     world.configure(paused=True)
     assert world.silence() == 1

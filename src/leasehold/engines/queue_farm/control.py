@@ -6,7 +6,7 @@ from msgspec import structs
 
 from leasehold.core.engine import Feature
 from leasehold.core.job import State
-from leasehold.core.shape import CancelAnswer, CancelCount
+from leasehold.core.shape import CancelAnswer, CancelCount, LaneFailure, QueueSettings
 from leasehold.core.steps import Steps
 from leasehold.core.unsupported import unsupported
 from leasehold.engines.kit.base import Scripted, check_purge
@@ -61,6 +61,21 @@ class QueueFarmController(Scripted):
     def _remove_all(self, queue: str, state: State, cancel: int, body: bytes, lane: str) -> Steps[int]:
         args = (self._config, state.value, PURGE_MOST, cancel, body, as_bytes(lane))
         return (yield from self._in_rounds("purge", queue, *args))
+
+    def configure(
+        self,
+        queue: str,
+        *,
+        max_length: int | None = None,
+        lane_failure: LaneFailure | None = None,
+        paused: bool | None = None,
+    ) -> Steps[QueueSettings]:
+        """Pausing holds for Leasehold workers: original ones do not know of it."""
+        for feature, value in ((Feature.MAX_LENGTH, max_length), (Feature.LANE_POLICIES, lane_failure)):
+            if value is not None:
+                raise unsupported(NAME, feature)
+        word = "" if paused is None else str(int(paused))
+        return QueueSettings(paused=(yield from self._act("configure", queue, word)) == b"1")
 
     def park_lane(self, queue: str, lane: str) -> Steps[bool]:
         return (yield from self._act("park", queue, self._config, as_bytes(lane), 1)) == b"1"

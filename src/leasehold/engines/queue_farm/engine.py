@@ -42,6 +42,7 @@ class QueueFarmEngine(QueueFarmInspector, QueueFarmController, ScriptedEngine, U
             Feature.EXTEND,
             Feature.HEADERS,
             Feature.LANES,
+            Feature.PAUSE,
         }
     )
     traits: ClassVar[frozenset[Trait]] = frozenset(

@@ -7,7 +7,7 @@ from typing import Any
 
 from leasehold.core import limits
 from leasehold.core.job import JobView, Page, QueueView, State
-from leasehold.core.shape import LanePage, LaneState, LaneView
+from leasehold.core.shape import LanePage, LaneState, LaneView, QueueSettings
 from leasehold.core.steps import Command, Steps
 from leasehold.engines.kit.encoding import as_bytes, as_text, number_of
 from leasehold.engines.kit.inspect import WorkersInspector
@@ -44,7 +44,9 @@ class QueueFarmInspector(WorkersInspector):
 
     def queue(self, name: str) -> Steps[QueueView]:
         view = yield from super().queue(name)
-        return replace(view, parked_lanes=(yield Command(("HLEN", f"{self.prefix(name)}:parked"))))
+        parked = yield Command(("HLEN", f"{self.prefix(name)}:parked"))
+        paused = yield Command(("HEXISTS", f"{self.prefix(name)}:meta", "paused"))
+        return replace(view, parked_lanes=parked, settings=QueueSettings(paused=paused == 1))
 
     def activity(self, queue: str = DEFAULT_QUEUE) -> Steps[Activity]:
         """How many lanes have jobs."""

@@ -33,7 +33,10 @@ local function nothing(next_ms)
 end
 if rest then return nothing(0) end
 find_news(config, time)
-if is_held_back(time) then return nothing(until_next(time, again)) end
+if is_held_back(time) then
+  if call('HEXISTS', key('meta'), 'paused') == 1 then call('DEL', key('wake')) end -- the end of the pause wakes
+  return nothing(until_next(time, again))
+end
 if call('ZCARD', key('holders')) >= @MAX_HOLDERS@ and not call('ZSCORE', key('holders'), worker) then
   return redis.error_reply('LHHOLDERS @MAX_HOLDERS@ workers and leases by hand hold jobs of this queue: that is the limit')
 end

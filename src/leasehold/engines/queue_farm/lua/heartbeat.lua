@@ -2,7 +2,7 @@
 -- KEYS[1] prefix
 -- ARGV config worker (id token)...
 -- Returns: {position of a lease that was lost...}, {{id, token, ms of its claim} that was not asked about...}, ms until
--- something is due or -1
+-- something is due or -1, {}, 1 when the worker holds something and the queue is paused
 -- Invariant: an original client never finds a batch stalled whose worker sends this in time. Sending it again is harmless.
 --@include begin find silence orphaned
 local config, worker = cjson.decode(ARGV[1]), ARGV[2]
@@ -32,4 +32,4 @@ for _, leases in ipairs(held_lanes(worker)) do
   for _, lease in ipairs(leases) do held[#held + 1] = { lease.id, lease.token, lease.claimed } end
 end
 local lost, orphaned = compare(time, held)
-return { lost, orphaned, until_next(time, again) }
+return { lost, orphaned, until_next(time, again), {}, #held > 0 and call('HEXISTS', key('meta'), 'paused') or 0 }
