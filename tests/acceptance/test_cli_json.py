@@ -25,6 +25,7 @@ from leasehold.core.shape import Progress
 from leasehold.redis.sync import SyncDriver
 from leasehold.testing.server import RedisServer
 from tests.support.engines import NATIVE
+from tests.support.schedules import now_of, put, spec
 from tests.support.world import BOOM, NAMESPACE, World
 
 SNAPSHOT: Final = Path(__file__).with_name("cli_json.txt")
@@ -52,6 +53,13 @@ RUNS: Final = {
     "pause q": "`pause`",
     "resume q": "`pause`",
     "configure q --max-length 100": "`configure`",
+    "schedules": "`schedules`",
+    "schedules q s": "`schedules`",
+    "schedules q s --pause --reason x": "`schedules QUEUE NAME",
+    "schedules q s --resume": "`schedules QUEUE NAME",
+    "schedules q s --trigger": "`schedules QUEUE NAME",
+    "schedules q s --remove": "`schedules QUEUE NAME",
+    "schedules q none --remove": "`schedules QUEUE NAME",
     "quiet w": "`quiet`",
     "quiet nobody": "`quiet`",
     "cancel q lane-2": "`cancel QUEUE JOB_ID`",
@@ -98,6 +106,7 @@ def world(server: RedisServer) -> Iterator[World]:
     world.put_at(5, "urgent")
     world.put("late", delay_ms=60_000)
     world.run(world.engine.announce(WorkerView("w", ("q",), "host", 1, 1, 1, 1)))
+    put(world, spec("s"), now_of(world) + 600_000)
     yield world
     driver.close()
 

@@ -32,6 +32,7 @@ COMMANDS: Final = {
     "pause": "Stop workers from starting jobs of a queue, or of one lane.",
     "resume": "Resume a paused queue, or parked lanes.",
     "configure": "Set the maximum length of a queue, and what a failed job does to its lane.",
+    "schedules": "List schedules with their next times, or pause, resume, trigger or remove one.",
     "quiet": "Let a worker finish its running jobs and start no others.",
     "clean": "Return the items of dead workers to a queue of redis-work-queue.",
     "monitor": "Return the jobs of dead workers to their queues, again and again, until a signal stops it.",
