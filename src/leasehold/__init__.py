@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from leasehold.client.call import TaskCall as TaskCall
     from leasehold.client.handle import JobHandle as JobHandle
     from leasehold.client.large import FileStore as FileStore
+    from leasehold.client.limit import Limit as Limit
     from leasehold.client.outgoing import Outgoing as Outgoing
     from leasehold.client.queue import HeldJob as HeldJob
     from leasehold.client.queue import Queue as Queue
@@ -72,6 +73,8 @@ if TYPE_CHECKING:
     from leasehold.core.latency import Latency as Latency
     from leasehold.core.latency import Percentiles as Percentiles
     from leasehold.core.latency import Times as Times
+    from leasehold.core.rates import LimitRule as LimitRule
+    from leasehold.core.rates import LimitView as LimitView
     from leasehold.core.schedule import CatchUp as CatchUp
     from leasehold.core.schedule import Overlap as Overlap
     from leasehold.core.schedule import ScheduleView as ScheduleView
@@ -87,6 +90,7 @@ if TYPE_CHECKING:
     from leasehold.core.shape import Shape as Shape
     from leasehold.core.signals import Fail as Fail
     from leasehold.core.signals import JobCancelled as JobCancelled
+    from leasehold.core.signals import RateLimited as RateLimited
     from leasehold.core.signals import Retry as Retry
     from leasehold.core.stores import PayloadStore as PayloadStore
     from leasehold.core.when import Cron as Cron
@@ -119,6 +123,7 @@ _HOMES = {
     "client.call": "TaskCall",
     "client.handle": "JobHandle",
     "client.large": "FileStore",
+    "client.limit": "Limit",
     "client.outgoing": "Outgoing",
     "client.queue": "HeldJob Queue",
     "client.schedule": "Schedule",
@@ -129,11 +134,12 @@ _HOMES = {
     "core.errors": _ERRORS,
     "core.job": "ErrorInfo JobView Page QueueView State WorkerView",
     "core.latency": "Latency Percentiles Times",
+    "core.rates": "LimitRule LimitView",
     "core.schedule": "CatchUp Overlap ScheduleView",
     "core.shape": (
         "CancelAnswer CancelCount Conflict LaneFailure LanePage LaneState LaneView Progress QueueSettings Shape"
     ),
-    "core.signals": "Fail JobCancelled Retry",
+    "core.signals": "Fail JobCancelled RateLimited Retry",
     "core.stores": "PayloadStore",
     "core.when": "Cron Every",
     "protocols.hworker": "Hworker",

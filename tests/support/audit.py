@@ -7,9 +7,11 @@ from collections import Counter
 from typing import Any, Final
 
 from leasehold.core.job import State
+from tests.support.gates import LIMIT_KEYS
 from tests.support.shapes import SHAPE_KEYS, Key, scheduled_id, shape_faults
 
 ENDS: Final = (b"completed", b"failed", b"broken", b"cancelled")
+_NAMED: Final = (b"held:", b"unroutable:", b"lane:", b"ready:", b"gate:", b"share:", b"announced:")
 FIXED: Final = frozenset({b"meta", b"settings"})
 """What a drained queue may leave behind without an end in time of its own: its counters, and what was set for it."""
 
@@ -70,15 +72,13 @@ class Audit:
             b"wake",
             b"unroutable",
         }
-        plain |= {b"ended", b"kept", *ENDS, *FIXED, *SHAPE_KEYS}
+        plain |= {b"ended", b"kept", *ENDS, *FIXED, *SHAPE_KEYS, *LIMIT_KEYS}
         wrong = []
         for suffix, key in self.found.items():
             if suffix in (b"watched", b"poison") or suffix.startswith(b"call:"):
                 if key.ttl_ms < 0:
                     wrong.append(f"{suffix!r} has no time to live")
-            elif suffix not in plain and not suffix.startswith(
-                (b"held:", b"unroutable:", b"lane:", b"ready:", b"announced:")
-            ):
+            elif suffix not in plain and not suffix.startswith(_NAMED):
                 wrong.append(f"{suffix!r} is no key of the layout")
         return wrong
 

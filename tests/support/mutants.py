@@ -158,15 +158,15 @@ _LANES: Final = (
     Mutant("parked-lane-runs", "call('HEXISTS', key('parked'), lane) == 1 or call('ZSCORE'", "call('ZSCORE'"),
     Mutant("held-lane-runs", " == 1 or call('ZSCORE', key('holds'), lane)", " == 1"),
     Mutant("lane-turns-twice", "if after and not before then", "if after then"),
-    Mutant("lane-turn-stays", "call('LREM', key('turns'), 1, lane)", ""),
+    Mutant("lane-turn-stays", "call('LREM', key('turns'), 1, share and '$' .. share or lane)", ""),
     Mutant("lane-returns-at-random", "return other and tonumber(other) <= rank", "return false"),
     Mutant("lane-hint-is-believed", "if hint and is_before(hint - 1) and not is_before(hint) then", "if hint then"),
     Mutant("turns-have-no-end", "math.min(goal - #jobs, 100 - turned)", "goal - #jobs", ("claim",)),
     Mutant("claim-reads-all", "  if has_large() then\n    wanted", "  if false then\n    wanted", ("claim",)),
     Mutant("large-is-not-noted", "if bytes > 2048 and", "if false and"),
     Mutant("spoilt-list-unnoticed", "checked[list] or call('LLEN', key(list))", "true"),
-    Mutant("spoilt-lane-has-no-turn", "if refused then call('LPUSH', key('turns'), lane) end", "", ("claim",)),
-    Mutant("lane-limit-stays", "== 0 and my.busy_of(lane) == 0 then\n      call('HDEL', key('limits'), lane)", "then"),
+    Mutant("spoilt-lane-has-no-turn", "if refused then turns.add(lane, true) end", "", ("claim",)),
+    Mutant("lane-limit-stays", "if not is_internal(lane) then call('HDEL', key('limits'), lane) end", ""),
     Mutant("lane-limit-forgotten", "call('HSET', key('limits'), lane, limit)", ""),
     Mutant("lane-counts-zero", "key('lanes'), lane, -1) <= 0 then", "key('lanes'), lane, -1) < 0 then"),
     Mutant("lane-count-grows", "if call('HSET', key('busy'), id, rank .. ' ' .. lane) == 1 then", "if true then"),
@@ -175,16 +175,18 @@ _LANES: Final = (
         "place(id, shape, call('HEXISTS', key('busy'), id) == 1)\n  end",
         "place(id, shape, false)\n  end",
     ),
-    Mutant("lane-goes-on-in-silence", "key('turns'), lane)\n      wake_one()", "key('turns'), lane)"),
+    Mutant("lane-goes-on-in-silence", "turns.add(lane, first)\n      wake_one()", "turns.add(lane, first)"),
     Mutant("due-shape-forgotten", "return id or entry, mark == '*'", "return id or entry, false"),
-    Mutant("batch-of-all-tasks", "task_of(record) ~= first or", "", ("claim",)),
-    Mutant("batch-with-suspects", "(task_of(record) ~= first or is_suspect)", "task_of(record) ~= first"),
-    Mutant("batch-beyond-limit", "limited == 1 and most or math.min(most, limited - busy)", "most", ("claim",)),
+    Mutant("batch-of-all-tasks", "task_of(record) ~= turn.task or", "", ("claim",)),
+    Mutant("batch-with-suspects", "(task_of(record) ~= turn.task or is_suspect)", "task_of(record) ~= turn.task"),
+    Mutant(
+        "batch-beyond-limit", "limited_to == 1 and most or math.min(most, limited_to - turn.busy)", "most", ("claim",)
+    ),
     Mutant("lanes-unfair", "call('RPUSH', key('turns'), unpack(on))", "call('LPUSH', key('turns'), unpack(on))"),
     Mutant("lanes-left-behind", "call('LPUSH', key('turns'), unpack(left))", "", ("claim",)),
     Mutant("lanes-before-all", "chosen[1] == '1'", "true", ("claim",)),
     Mutant("all-before-lanes", "chosen[1] == '1'", "false", ("claim",)),
-    Mutant("suspect-frees-its-lane", "        lanes.occupy(lane, id, rank or digits(token + 1))\n", "", ("claim",)),
+    Mutant("suspect-frees-its-lane", "    lanes.occupy(turn.lane, id, rank or digits(token + 1))\n", "", ("claim",)),
     Mutant("block-goes-on", "if rule == 'block' then", "if false then"),
     Mutant("block-expires", "blocks and 9999999999999 or ", ""),
     Mutant("block-for-ever", "unblock(id)\n    lane_ends.leave(shape, id)\n", "unblock(id)\n"),
@@ -296,7 +298,12 @@ _UNIQUE: Final = (
 _WISHES: Final = (
     Mutant("cancel-outlives-hold", "call('HDEL', key('cancelling'), unpack(ids))", ""),
     Mutant("progress-outlives-hold", "call('HDEL', key('progress'), unpack(ids))", ""),
-    Mutant("cancel-lost-by-retry", "(kind == 'r' or kind == 'u' or persists) and cancels[n]", "nil", ("settle",)),
+    Mutant(
+        "cancel-lost-by-retry",
+        "(kind == 'r' or kind == 'd' or kind == 'u' or persists) and cancels[n]",
+        "nil",
+        ("settle",),
+    ),
     Mutant("cancel-lost-by-crash", "local asked = cancels_asked(ids)", "local asked = {}"),
     Mutant("cancel-in-silence", "call('PUBLISH', signal .. detail, queue)", "", ("cancel",)),
     Mutant("beat-tells-no-wish", "asked[#asked + 1] = { id, tokens[id], body }", "", ("heartbeat",)),
@@ -317,7 +324,57 @@ _WISHES: Final = (
     ),
     Mutant("persistent-counts-on", "call('HDEL', key('tries'), id)\n  call('HINCRBY', key('meta'), 'rounds', 1)", ""),
 )
-MUTANTS: Final = _PLAIN + _LANES + _QUEUE + _UNIQUE + _WISHES
+_PLACES: Final = "if #placed > 0 then places.free(placed) end"
+_LIMITS: Final = (
+    Mutant("place-not-taken", "call('SADD', shared_key('places:' .. limit.name), unpack(", "tostring(unpack("),
+    Mutant("place-stays-after-the-end", _PLACES, "", ("settle",)),
+    Mutant("place-stays-after-death", _PLACES, "", ("claim", "heartbeat", "maintain", "leave")),
+    Mutant(
+        "place-without-lease",
+        "redis.pcall('SREM', shared_key('places:' .. limit.name),",
+        "redis.pcall('GET', 'x' ..",
+        ("settle",),
+    ),
+    Mutant("gate-stays-shut", "      open_lanes.open_all(name)\n", ""),
+    Mutant(
+        "only-own-gate-opens",
+        "my.open(queue, name)\n    end",
+        "if queue == prefix then my.open(queue, name) end\n    end",
+    ),
+    Mutant("rate-unwritten", "state.used_until = used\n        rates.write(name, state, time, micros)", ""),
+    Mutant("rate-stays-ahead", "state.used_until, state.is_cut = latest, true", "state.used_until = latest"),
+    Mutant("chance-is-lost", "    open_lanes.open(prefix, pass.name)\n", "", ("claim",)),
+    Mutant(
+        "room-is-left",
+        "limits.forget(name)\n          open_lanes.open(prefix, name)",
+        "limits.forget(name)",
+        ("claim",),
+    ),
+    Mutant("moment-is-lost", "if moment then my.note_moment(name, moment) end", ""),
+    Mutant("moment-of-the-next-is-lost", "gates.note_moment(name, moment)\n        end", "end", ("claim",)),
+    Mutant("newcomers-first", "if not entered and state.gated > 0 then return limit.name end", ""),
+    Mutant(
+        "parked-lane-keeps-its-chance", "if before and not after and has_limits() then passes.pass_on(lane) end", ""
+    ),
+    Mutant("change-opens-nothing", "limited = true\nopen_lanes.open_all(name)", "", ("set_limit",)),
+    Mutant("code-only", "tonumber(state.most) or limit.most", "limit.most"),
+    Mutant("cost-is-one", "math.min(limit.cost, most or limit.cost)", "1"),
+    Mutant(
+        "all-limits-but-the-first",
+        "if stops then return limit.name, (",
+        "if stops and limit == limits.of(word)[1] then return limit.name, (",
+    ),
+    Mutant("rest-is-forgotten", "if state.rests_until > time and", "if false and"),
+    Mutant("deferred-is-counted", "elseif kind == 'd' then", "elseif false then", ("settle",)),
+    Mutant("weight-is-one", "type(weight) == 'string' and tonumber(weight) or 1", "1", ("claim",)),
+    Mutant("share-has-two-turns", " == 1 and my.serving ~= key('share:' .. share) then", " == 1 then", ("claim",)),
+    Mutant(
+        "empty-lane-at-a-gate",
+        "if has_limits() then gates.leave(lane) end\n    end\n    if before",
+        "end\n    if before",
+    ),
+)
+MUTANTS: Final = _PLAIN + _LANES + _QUEUE + _UNIQUE + _WISHES + _LIMITS
 
 
 def apply(name: str) -> None:

@@ -7,6 +7,7 @@ from typing import Any, Final
 from leasehold.engines.native.keys import namespace_prefix, queue_prefix
 from leasehold.testing.server import RedisServer
 from tests.support.audit import ENDS, Audit
+from tests.support.gates import is_limit_key, limit_faults
 from tests.support.keyspace import keys
 from tests.support.shapes import Key
 
@@ -21,7 +22,9 @@ _SHIFT: Final = """
 redis.call('DEL', 'nothing') -- so that it runs at the memory limit as well
 local prefix, ms = KEYS[1], tonumber(ARGV[1])
 local function text(number) return string.format('%.0f', number) end
-for _, zset in ipairs({ 'holders', 'holds', 'scheduled', 'suspects', 'completed', 'failed', 'broken', 'cancelled' }) do
+for _, zset in ipairs({
+  'holders', 'holds', 'scheduled', 'suspects', 'completed', 'failed', 'broken', 'cancelled', 'moments',
+}) do
   local entries = redis.call('ZRANGE', prefix .. ':' .. zset, 0, -1)
   for _, member in ipairs(entries) do redis.call('ZINCRBY', prefix .. ':' .. zset, -ms, member) end
   if zset == 'holders' then
@@ -139,11 +142,13 @@ def audit(server: RedisServer, namespace: str) -> list[str]:
     """What is wrong with the keys: a job in two places or in none, a key without owner or time to live."""
     wrong: list[str] = []
     queues: dict[bytes, dict[bytes, Key]] = {}
+    common: dict[bytes, Key] = {}
     shared = namespace_prefix(namespace).encode() + b":"
     start = namespace_prefix(namespace).encode()[:-1] + b":"
     for name, key in keys(server).items():
         if name.startswith(shared):
-            if key.ttl_ms < 0:
+            common[name.removeprefix(shared)] = key
+            if key.ttl_ms < 0 and not is_limit_key(name.removeprefix(shared)):
                 wrong.append(f"{name!r} of the namespace has no time to live")
         elif name.startswith(start):
             prefix, _, suffix = name.partition(b"}:")
@@ -152,7 +157,7 @@ def audit(server: RedisServer, namespace: str) -> list[str]:
             wrong.append(f"{name!r} is no key of ours")
     for prefix, found in queues.items():
         wrong += [f"{prefix.decode()}: {what}" for what in Audit(found).run()]
-    return wrong
+    return wrong + limit_faults(queues, common)
 
 
 def places(server: RedisServer, namespace: str, queue: str) -> dict[bytes, list[str]]:

@@ -66,13 +66,16 @@ class _Lanes:
         return [*self._turns(), *self._busy(), *self._lists(), *self._held()]
 
     def _turns(self) -> list[str]:
-        turns = Counter(_value(self.found, b"turns", []))
+        entries = _value(self.found, b"turns", [])
+        turns = Counter(lane for lane in entries if not lane.startswith(b"$"))
+        turns.update(lane for lanes in _named(self.found, b"share:").values() for lane in lanes)
         due = {
             lane
             for lane in self.lists
             if self.counts.get(lane, 0) < self.limits.get(lane, 1)
             and lane not in self.parked
             and lane not in _value(self.found, b"holds", {})
+            and lane not in _value(self.found, b"gated", {})
         }
         wrong = [f"lane {lane!r} is {count} times among the turns" for lane, count in turns.items() if count > 1]
         wrong += [f"lane {lane!r} may go on and has no turn" for lane in due - set(turns)]

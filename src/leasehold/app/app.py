@@ -27,6 +27,8 @@ from leasehold.client.connections import Connections, Runner
 from leasehold.client.control import Control
 from leasehold.client.inspect import Inspect
 from leasehold.client.large import checked_store
+from leasehold.client.limit import LimitsOption, checked_limits
+from leasehold.client.limits import Limits
 from leasehold.client.options import NO_TIMEOUT_MS, NONE_GIVEN, OF_SHAPE
 from leasehold.client.queue import Queue
 from leasehold.client.schedule import Schedule, schedules_of
@@ -130,6 +132,7 @@ class Leasehold(WithHooks):
         self.inspect = Inspect(self._client)
         self.control = Control(self._client, self._tasks)
         self.schedules = Schedules(self._client, self._template)
+        self.limits = Limits(self._client)
 
     def __repr__(self) -> str:
         return f"<Leasehold namespace={self.settings.namespace!r} protocol={self.engine.name!r}>"
@@ -211,8 +214,8 @@ class Leasehold(WithHooks):
         not, which takes precedence; classes, or a function that returns True or False. `result_ttl`: how many seconds
         the record of a completed job is kept (3,600), 0 for no record. `on_failure`: a function that is called with the
         `Job` and an `ErrorInfo` after a job ended in `failed` or `broken`. Options left out fall back to
-        `queue_defaults`, then to the app's `defaults`. `lane`, `lane_limit`, `priority`, `unique` and `persistent`:
-        defaults of its jobs, see `Task.using`. `run_in`: "process" (a timeout can kill it), "thread", or "loop" (async
+        `queue_defaults`, then to the app's `defaults`. `lane`, `lane_limit`, `priority`, `unique`, `persistent`,
+        `limits`, `share`: see `Task.using`. `run_in`: "process" (a timeout can kill it), "thread", or "loop" (async
         functions). `max_memory`: how many more megabytes a job process may use. `schedule`: when it runs by itself, a
         `Cron`, an `Every`, a `Schedule`, or a list. Raises `InvalidArgument`, also for annotations unfit for JSON.
         """
@@ -290,15 +293,19 @@ class Leasehold(WithHooks):
 
         return register
 
-    def queue_defaults(self, queue: str, **options: Unpack[RunOptions]) -> None:
+    def queue_defaults(self, queue: str, *, limits: LimitsOption = None, **options: Unpack[RunOptions]) -> None:
         """Set the defaults for the tasks and the handler of a queue.
 
             app.queue_defaults("emails", timeout=10, retries=8, retry_on=(ConnectionError, TimeoutError))
 
         Call it before or after defining the tasks, but before a worker starts. A second call changes only the options
-        that it names. The queue of the task counts, also for a job that `using(queue=...)` sends elsewhere. Raises
-        `InvalidArgument`.
+        that it names. The queue of the task counts, also for a job that `using(queue=...)` sends elsewhere.
+
+        `limits`: a list of `Limit` for all jobs that this app enqueues to the queue, besides those of their tasks; such
+        jobs have no priority. Raises `InvalidArgument` and `UnsupportedFeature`.
         """
+        if limits is not None:
+            self._client.set_queue_limits(self._queue_name(queue), checked_limits(limits))
         self._defaults.set(self._queue_name(queue), rules_of(options))
 
     def queue(self, name: str) -> Queue:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from functools import cached_property
@@ -13,6 +14,7 @@ from leasehold.client.call import TaskCall
 from leasehold.client.client import asynchronous, blocking
 from leasehold.client.enqueue import enqueue_all, enqueue_one
 from leasehold.client.handle import JobHandle
+from leasehold.client.limit import check_fields
 from leasehold.client.options import NONE_GIVEN, OF_USING, Options, UsingOptions
 from leasehold.client.schedule import spec_of
 from leasehold.core import names
@@ -73,7 +75,16 @@ class Task(Generic[P, R, C]):
     def _set(self, options: Options) -> None:
         self._options = options
         self._all_options = options.over(self._policy.options).check()
+        self._check_limits(self._all_options)
         self.queue = options.queue or self._policy.queue
+
+    def _check_limits(self, options: Options) -> None:
+        """Refuse limits that the protocol lacks, and names that mention no argument of the function."""
+        templates = [*(one.name for one in options.limits or ()), options.share or ""]
+        if any(templates):
+            self._client.require_limits(options)
+            parameters = inspect.signature(self.__wrapped__).parameters
+            check_fields(templates, [*parameters], f"task {self.name}")
 
     @cached_property
     def _signature(self) -> Signature:
@@ -136,8 +147,11 @@ class Task(Generic[P, R, C]):
         job runs again whenever the function returns, until it is cancelled, discarded or raises `Fail`; failures are
         retried without a limit. Its unique key must last until it ends. `headers`: texts by name that travel with the
         job, at most 4 KiB; the handler reads `current_job().headers`. They replace those set before; {} removes them.
+        `limits`: a list of `Limit`; the job starts when all of them allow it; [] removes those of the task. `share`:
+        jobs of different shares of a queue are claimed in turns, as in "tenant:{tenant}"; not with a lane. Neither goes
+        with a priority.
 
-        None keeps an option, except for `timeout` (no limit), `lane` (no lane) and `unique` (not unique). Raises
+        None keeps an option, except for `timeout` (no limit), `lane`, `share` and `unique` (none). Raises
         `InvalidArgument` for a wrong option, and for options that contradict each other.
         """
         task: Task[P, R, C] = object.__new__(Task)

@@ -7,17 +7,19 @@ import os
 import sys
 import warnings
 from binascii import b2a_base64
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar
 
 from leasehold.client.large import LargePayloads
+from leasehold.client.limit import filled, rules_of_job
 from leasehold.client.outgoing import EnqueueMiddleware, after_middleware
 from leasehold.client.unique import keyed
 from leasehold.core import limits, names
+from leasehold.core.codec import decode_json
 from leasehold.core.conversion import BUILT_IN, Conversion
 from leasehold.core.engine import Feature
-from leasehold.core.errors import PayloadTooLarge, SyncOnLoop, SyncOnLoopWarning
+from leasehold.core.errors import InvalidArgument, PayloadTooLarge, SyncOnLoop, SyncOnLoopWarning
 from leasehold.core.job import NewJob
 from leasehold.core.shape import PLAIN, Shape, UniqueRule
 from leasehold.core.steps import Steps
@@ -25,6 +27,7 @@ from leasehold.core.unsupported import unsupported
 
 if TYPE_CHECKING:
     from leasehold.client.connections import Runner
+    from leasehold.client.limit import Limit
     from leasehold.client.options import Options
     from leasehold.core.engine import FullEngine
     from leasehold.core.stores import PayloadStore
@@ -68,6 +71,7 @@ class Client:
         self.conversion = conversion
         self.large = LargePayloads(large)
         self._passed: Options | None = None
+        self.queue_limits: dict[str, tuple[Limit, ...]] = {}
 
     def use(self, settings: Settings, engine: FullEngine, runner: Runner) -> None:
         """Use this Redis and engine from now on. Tests replace them for a while."""
@@ -161,6 +165,11 @@ class Client:
             timeout_ms = options.timeout_ms
         elif timeout_ms == limits.DEFAULT_TIMEOUT_MS or Feature.TIMEOUT not in self.engine.features:
             timeout_ms = None
+
+        def named() -> Mapping[str, Any]:
+            found: Mapping[str, Any] = {} if task is None else decode_json(arguments(payload))
+            return found
+
         rule = keyed(options.unique, task, lambda: arguments(payload)) if options.unique else None
         return NewJob(
             queue=options.queue or queue,
@@ -172,8 +181,32 @@ class Client:
             timeout_ms=timeout_ms,
             retries=options.retries,
             own_id=options.id is not None,
-            shape=_shape(options, rule),
+            shape=self._shape(options, rule, options.queue or queue, named),
             headers=options.headers or None,
+        )
+
+    def _shape(
+        self, options: Options, rule: UniqueRule | None, queue: str, named: Callable[[], Mapping[str, Any]]
+    ) -> Shape:
+        share, found = options.share, options.limits or ()
+        if self.queue_limits:
+            found = (*found, *self.queue_limits.get(queue, ()))
+        if found and options.priority:
+            raise InvalidArgument(
+                f"Queue {queue!r} has limits: its jobs start in the order of their enqueue, not by priority."
+            )
+        if rule is None and not (options.lane or options.priority or options.persistent or found or share):
+            return PLAIN
+        has_fields = any("{" in name for name in (share or "", *(one.name for one in found)))
+        arguments = named() if has_fields else {}
+        return Shape(
+            lane=options.lane or None,
+            lane_limit=options.lane_limit or 1,
+            priority=options.priority or 0,
+            unique=rule,
+            persistent=bool(options.persistent),
+            limits=rules_of_job(found, arguments) if found else (),
+            share=filled(share, arguments, "share") if share else None,
         )
 
     def _require_all(self, options: Options) -> None:
@@ -199,6 +232,20 @@ class Client:
                 self.require(Feature.DELAY)
         if options.persistent:
             self.require(Feature.PERSISTENT)
+        self.require_limits(options)
+
+    def set_queue_limits(self, queue: str, found: tuple[Limit, ...]) -> None:
+        """Set the limits of all jobs that are enqueued to a queue."""
+        if found:
+            self.require(Feature.LIMITS)
+        self.queue_limits[queue] = found
+
+    def require_limits(self, options: Options) -> None:
+        """Refuse limits and shares where they are defined, if the protocol lacks them."""
+        if options.limits:
+            self.require(Feature.LIMITS)
+        if options.share:
+            self.require(Feature.SHARES)
 
 
 def blocking(steps: Callable[Concatenate[S, P], Steps[T]]) -> Callable[Concatenate[S, P], T]:
@@ -243,15 +290,3 @@ def seconds_or_none(timeout: object, field: str = "timeout") -> float | None:
     if timeout is None:
         return None
     return names.duration_ms(timeout, field, least_ms=0, most_ms=limits.MAX_DELAY_MS) / limits.SECOND
-
-
-def _shape(options: Options, rule: UniqueRule | None) -> Shape:
-    if rule is None and not (options.lane or options.priority or options.persistent):
-        return PLAIN
-    return Shape(
-        lane=options.lane or None,
-        lane_limit=options.lane_limit or 1,
-        priority=options.priority or 0,
-        unique=rule,
-        persistent=bool(options.persistent),
-    )

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict
 
+from leasehold.client.limit import checked_limits, fields_of
 from leasehold.client.unique import rule_of
 from leasehold.core import limits, names
 from leasehold.core.errors import InvalidArgument, invalid
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from datetime import datetime, timedelta
     from typing import Unpack
 
+    from leasehold.client.limit import Limit, LimitsOption
     from leasehold.client.unique import UniqueOption
 
 
@@ -26,6 +28,8 @@ class ShapeOptions(TypedDict, total=False):
     priority: int | None
     unique: UniqueOption
     persistent: bool | None
+    limits: LimitsOption
+    share: str | None
 
 
 class ManyOptions(ShapeOptions, total=False):
@@ -66,7 +70,7 @@ class Options:
     """The options of one job, checked. None: not given.
 
     `delay_ms` and `run_at_ms` are set together: 0 and a time, or a number and None. `timeout_ms` 0: no limit. `lane` ""
-    and `unique` False: none, even if the task has one; so do empty `headers`.
+    and `unique` False: none, even if the task has one; so do empty `headers`, `limits` and an empty `share`.
     """
 
     id: str | None = None
@@ -82,6 +86,8 @@ class Options:
     unique: UniqueRule | Literal[False] | None = None
     persistent: bool | None = None
     headers: Mapping[str, str] | None = None
+    limits: tuple[Limit, ...] | None = None
+    share: str | None = None
 
     def using(self, known: frozenset[str], /, **options: Unpack[UsingOptions]) -> Options:
         """Return these options with some of them changed. `known`: the names that are allowed here.
@@ -111,6 +117,8 @@ class Options:
             unique=defaults.unique if self.unique is None else self.unique,
             persistent=defaults.persistent if self.persistent is None else self.persistent,
             headers=defaults.headers if self.headers is None else self.headers,
+            limits=defaults.limits if self.limits is None else self.limits,
+            share=defaults.share if self.share is None else self.share,
         )
 
     def check(self) -> Options:
@@ -122,11 +130,27 @@ class Options:
             )
         if self.lane_limit is not None and not self.lane:
             raise invalid("lane_limit", "given with lane=", f"{self.lane_limit} without a lane")
+        if self.priority:
+            self._check_order()
+        if self.share and self.lane:
+            raise InvalidArgument(
+                f"share {self.share!r} and lane {self.lane!r} cannot both be given: each lane has turns of its own. "
+                "Leave one of them out, with share=None or lane=None if the task has it."
+            )
         if self.unique and self.delayed:
             _check_no_delay(self.unique)
         if self.unique and self.persistent:
             _check_lasting(self.unique)
         return self
+
+    def _check_order(self) -> None:
+        for name, value in (("limits", self.limits), ("share", self.share)):
+            if value:
+                raise InvalidArgument(
+                    f"{name} and priority {self.priority} cannot both be given: such jobs start in the order of their "
+                    f"enqueue. Leave one of them out, with {name}={'[]' if name == 'limits' else 'None'} or priority=0 "
+                    "if the task has it."
+                )
 
     @property
     def delayed(self) -> bool:
@@ -179,6 +203,12 @@ def _checked(options: UsingOptions) -> dict[str, Any]:
         if not isinstance(persistent, bool):
             raise invalid("persistent", "True or False", type(persistent).__name__)
         changes["persistent"] = persistent
+    if (given := options.get("limits")) is not None:
+        changes["limits"] = checked_limits(given)
+    if "share" in options:
+        share = options["share"]
+        changes["share"] = "" if share is None else names.limit_name(share, "share")
+        fields_of(changes["share"], "share")
     if (headers := options.get("headers")) is not None:
         changes["headers"] = names.headers(headers)
     return changes

@@ -20,6 +20,7 @@ from leasehold.core.features import Feature as Feature
 from leasehold.core.features import Trait as Trait
 from leasehold.core.job import Enqueued, JobView, Lease, Leased, LeaseRef, NewJob, Page, QueueView, State, WorkerView
 from leasehold.core.outcome import Outcome
+from leasehold.core.rates import LimitEngine
 from leasehold.core.schedule import ScheduleEngine
 from leasehold.core.shape import (
     CancelAnswer,
@@ -160,8 +161,7 @@ class Engine(ScheduleEngine, Protocol):
         ...
 
     def wait(self, worker: str, queues: Sequence[str], timeout_ms: int) -> Wait:
-        """How this worker waits until one of the queues may have work, for at most `timeout_ms`. If it can wait for one
-        queue only, it is the first."""
+        """How this worker waits for at most `timeout_ms`. If it can wait for one queue only, it is the first."""
         ...
 
     def settle(self, settlements: Sequence[tuple[Lease, Outcome]]) -> Steps[list[bool]]:
@@ -221,8 +221,7 @@ class Engine(ScheduleEngine, Protocol):
         ...
 
     def note_request(self, worker: str, queue: str, message: bytes) -> Steps[bool]:
-        """Note a request of another client for the jobs of this worker, as `cancel` does, for their next heartbeat.
-        False: for none of them."""
+        """Note a request of another client for the worker's jobs, for its next heartbeat. False: for none of them."""
         ...
 
     def result(self, queue: str, id: str) -> Steps[JobView | None]:
@@ -237,7 +236,7 @@ class Engine(ScheduleEngine, Protocol):
         ...
 
 
-class FullEngine(Engine, Protocol):
+class FullEngine(Engine, LimitEngine, Protocol):
     """An engine that can also be inspected and controlled."""
 
     def prefix(self, queue: str) -> str:

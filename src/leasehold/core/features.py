@@ -42,6 +42,8 @@ class Feature(StrEnum):
     QUIET = "quiet"
     HEADERS = "headers"
     SCHEDULES = "schedules"
+    LIMITS = "limits"
+    SHARES = "shares"
 
 
 class Trait(StrEnum):

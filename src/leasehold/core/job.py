@@ -251,10 +251,11 @@ class QueueView:
     """A queue in numbers. `counts` has every state; `totals` counts events since the queue's counters began.
 
     `parked_lanes`: how many lanes are parked; `blocked_lanes`: how many a failed job blocks. The jobs of both count as
-    ready. `suspects`: ready jobs that crashed; a worker runs only a few of them together, or one alone. `reserved`: the
-    worker that runs one alone, or prepares to. `newer_layout`: the queue's layout version, if a newer release has
-    written it; workers of this release claim nothing from it. `oldest_ms`: when the job that is
-    next was enqueued; None: none waits, or the format has no such time.
+    ready. `limited`: ready jobs that wait for a limit (of more than 1,000 lanes, those of 1,000). `suspects`: ready
+    jobs that crashed; a worker runs only a few of them together, or one alone. `reserved`: the worker that runs one
+    alone, or prepares to. `newer_layout`: the queue's layout version, if a newer release has written it; workers of
+    this release claim nothing from it. `oldest_ms`: when the job that is next was enqueued; None: none waits, or the
+    format has no such time.
     """
 
     name: str
@@ -264,6 +265,7 @@ class QueueView:
     parked_lanes: int = 0
     blocked_lanes: int = 0
     suspects: int = 0
+    limited: int = 0
     reserved: str | None = None
     newer_layout: int | None = None
     oldest_ms: int | None = None

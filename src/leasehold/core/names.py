@@ -71,6 +71,11 @@ def lane_name(value: object, field: str = "lane") -> str:
     return _label(value, field, limits.MAX_NAME)
 
 
+def limit_name(value: object, field: str = "limit") -> str:
+    """Return the name of a limit or a share: 1 to 200 printable characters."""
+    return _label(value, field, limits.MAX_NAME)
+
+
 def unique_key(value: object, field: str = "unique") -> str:
     """Return a unique key: 1 to 200 printable characters."""
     return _label(value, field, MAX_UNIQUE_KEY)

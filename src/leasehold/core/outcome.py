@@ -21,10 +21,16 @@ class Completed(Struct, frozen=True, gc=False, tag=True):
 
 
 class Retried(Struct, frozen=True, gc=False, tag=True):
-    """The attempt failed; the job runs again after `delay_ms`. Counts as a failure."""
+    """The attempt failed; the job runs again after `delay_ms`. Counts as a failure, unless it is `deferred`.
+
+    `limit`: of a deferred job, the limit that rests for `delay_ms`: no job of it starts. If the job has that limit, it
+    returns to the front of its line. Engines without `Feature.LIMITS` count a deferred job as a failure.
+    """
 
     error: ErrorInfo
     delay_ms: int = 0
+    deferred: bool = False
+    limit: str | None = None
 
 
 class Failed(Struct, frozen=True, gc=False, tag=True):

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Final
 
 from leasehold.core.errors import invalid
+from leasehold.core.rates import LimitRule
 from leasehold.core.text import cut
 
 MAX_PROGRESS_TEXT: Final = 500
@@ -75,7 +76,8 @@ class Shape:
     """The place of a job in its queue. A job with a lane has no priority: a lane runs in order.
 
     `lane_limit`: how many jobs of the lane may run at a time; above one there is no order. The latest job's limit
-    counts. `persistent`: the job never completes; it runs again after its handler returns.
+    counts. `persistent`: the job never completes; it runs again after its handler returns. `limits`: it starts when all
+    of them allow it. `share`: the jobs of different shares are claimed in turns.
     """
 
     lane: str | None = None
@@ -83,6 +85,8 @@ class Shape:
     priority: int = 0
     unique: UniqueRule | None = None
     persistent: bool = False
+    limits: tuple[LimitRule, ...] = ()
+    share: str | None = None
 
 
 PLAIN = Shape()

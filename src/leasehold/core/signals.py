@@ -1,10 +1,11 @@
-"""The exceptions that a handler raises to choose its outcome: `Retry`, `Fail` and `JobCancelled`."""
+"""The exceptions that a handler raises to choose its outcome: `Retry`, `RateLimited`, `Fail` and
+`JobCancelled`."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from leasehold.core import limits, names
+from leasehold.core import limits, names, rates
 from leasehold.core.errors import invalid
 
 if TYPE_CHECKING:
@@ -30,6 +31,27 @@ class Retry(Exception):
         self.reason = reason
         if delay is not None:
             self.delay = names.duration_ms(delay, "delay", least_ms=0, most_ms=limits.MAX_DELAY_MS) / limits.SECOND
+
+
+class RateLimited(Exception):
+    """Raise or return this from a handler to run the job again later, without counting the attempt.
+
+        raise RateLimited(retry_after=30, limit="stripe")     # after a reply 429
+
+    `retry_after`: seconds or a `timedelta`, 0.001 s to a day. `limit`: the name of a limit, its braces filled: until
+    then no job of it starts, and this job is the first to start again. Without one only this job waits. Raises
+    `InvalidArgument`.
+    """
+
+    retry_after: float = 1.0
+    """In seconds."""
+    limit: str | None = None
+
+    def __init__(self, *, retry_after: float | timedelta, limit: str | None = None) -> None:
+        super().__init__("" if limit is None else limit)
+        most_ms = rates.MAX_REST_MS
+        self.retry_after = names.duration_ms(retry_after, "RateLimited: retry_after", most_ms=most_ms) / limits.SECOND
+        self.limit = None if limit is None else names.limit_name(limit, "RateLimited: limit")
 
 
 class Fail(Exception):

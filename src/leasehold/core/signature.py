@@ -26,7 +26,18 @@ _SAME: tuple[type, ...] = (str, int, bool, type(None))
 """A value of exactly such a type needs no conversion if the annotation is that type."""
 
 _TIMES = frozenset({"delay", "run_after", "timeout", "retries"})
-_OPTIONS = _TIMES | {"id", "queue", "lane", "lane_limit", "priority", "unique", "persistent", "headers"}
+_OPTIONS = _TIMES | {
+    "id",
+    "queue",
+    "lane",
+    "lane_limit",
+    "priority",
+    "unique",
+    "persistent",
+    "headers",
+    "limits",
+    "share",
+}
 """The options of `Task.using`."""
 
 

@@ -38,6 +38,8 @@ NAMES: Final[Mapping[Feature, str]] = {
     Feature.QUIET: "quiet workers",
     Feature.HEADERS: "headers",
     Feature.SCHEDULES: "schedules",
+    Feature.LIMITS: "limits of rate or concurrency",
+    Feature.SHARES: "fair shares",
 }
 """How errors and the table of protocols name a feature."""
 
@@ -99,3 +101,7 @@ def features_of(job: NewJob) -> Iterator[Feature]:
             yield Feature.UNIQUE_KEYS
     if shape.persistent:
         yield Feature.PERSISTENT
+    if shape.limits:
+        yield Feature.LIMITS
+    if shape.share is not None:
+        yield Feature.SHARES

@@ -55,7 +55,13 @@ def weight_of(shape: Shape) -> int:
     """What a shape adds to the weight of a job, by the commands that Redis runs for it."""
     if shape is PLAIN:  # most are
         return 0
-    return 4 * (shape.lane is not None) + 4 * (shape.unique is not None) + 2 * (shape.priority != 0)
+    return (
+        4 * (shape.lane is not None)
+        + 4 * (shape.unique is not None)
+        + 2 * (shape.priority != 0)
+        + 6 * len(shape.limits)
+        + 4 * (shape.share is not None)
+    )
 
 
 class Failures:

@@ -8,6 +8,7 @@ from typing import ClassVar
 from leasehold.core import limits
 from leasehold.core.engine import Feature
 from leasehold.core.job import JobView, Lease, NewJob
+from leasehold.core.rates import LimitPage, LimitView
 from leasehold.core.schedule import (
     Announced,
     DueSchedules,
@@ -52,6 +53,28 @@ class Unsupported:
             if value is not None:
                 raise unsupported(self.name, feature)
         return _nothing_set()
+
+    def limit(self, name: str) -> Steps[LimitView]:
+        raise unsupported(self.name, Feature.LIMITS)
+
+    def limit_names(self, cursor: str = "") -> Steps[LimitPage]:
+        raise unsupported(self.name, Feature.LIMITS)
+
+    def set_limit(
+        self,
+        name: str,
+        *,
+        concurrency: int | None = None,
+        interval_us: int | None = None,
+        burst: int | None = None,
+    ) -> Steps[None]:
+        raise unsupported(self.name, Feature.LIMITS)
+
+    def clear_limit(self, name: str) -> Steps[bool]:
+        raise unsupported(self.name, Feature.LIMITS)
+
+    def set_share(self, name: str, weight: int) -> Steps[None]:
+        raise unsupported(self.name, Feature.SHARES)
 
     def quiet(self, worker: str, quiet: bool = True) -> Steps[bool]:
         raise unsupported(self.name, Feature.QUIET)

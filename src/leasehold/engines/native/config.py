@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from leasehold.core import limits
+from leasehold.core import limits, rates
 from leasehold.engines.kit.config import EngineConfig
 
 HEADS_KEPT: Final = 256
@@ -31,6 +31,13 @@ KEEP_DUE_MS: Final = 1 * limits.SECOND
 """How long a schedule that is due is kept from other workers, after one of them has read it."""
 ENDED_MOST: Final = 100
 """Schedules of a source that one announcement ends."""
+MAX_GATES: Final = 1_000
+"""Queues in which one freed place of a limit lets jobs start, and lanes at gates that one call counts."""
+OPEN_MOST: Final = 100
+"""Lanes at the gate of a limit that one call looks at for one that may start a job."""
+REST_MOST_MS: Final = rates.MAX_REST_MS
+"""A rest that ends later was written by another clock."""
+
 ERRORS_KEPT: Final = 10
 """Errors of a job's failed attempts that its record keeps, with the newest."""
 ERRORS_BYTES: Final = 32 * 1024

@@ -112,6 +112,29 @@ class NativeController(Scripted):
     def advance(self, queue: str, ms: int) -> Steps[None]:
         yield from self._act("advance", queue, ms)
 
+    def set_limit(
+        self,
+        name: str,
+        *,
+        concurrency: int | None = None,
+        interval_us: int | None = None,
+        burst: int | None = None,
+    ) -> Steps[None]:
+        numbers = ("" if number is None else number for number in (concurrency, interval_us, burst))
+        yield from self._act_for_all("set_limit", encoded(name), 0, *numbers)
+
+    def clear_limit(self, name: str) -> Steps[bool]:
+        return (yield from self._act_for_all("set_limit", encoded(name), 1, "", "", "")) == b"1"
+
+    def set_share(self, name: str, weight: int) -> Steps[None]:
+        yield from self._act_for_all("set_share", encoded(name), weight)
+
+    def _act_for_all(self, script: str, *args: Arg) -> Steps[bytes]:
+        """A call about the namespace, under a nonce."""
+        nonce: Nonce = yield Draw()
+        reply: bytes = yield Invoke(SCRIPTS[script], (self.shared(),), (nonce.session, nonce.number, *args))
+        return reply
+
     def quiet(self, worker: str, quiet: bool = True) -> Steps[bool]:
         nonce: Nonce = yield Draw()
         args: tuple[Arg, ...] = (nonce.session, nonce.number, worker, int(quiet), QUIET_TTL_MS)

@@ -8,13 +8,14 @@ from typing import Any
 from leasehold.core import limits
 from leasehold.core.errors import InvalidArgument, invalid
 from leasehold.core.job import JobView, Page, QueueView, State, WorkerView
+from leasehold.core.rates import LimitPage, LimitView
 from leasehold.core.shape import LaneFailure, LanePage, LaneState, LaneView, QueueSettings
-from leasehold.core.steps import Steps
+from leasehold.core.steps import Arg, Invoke, Reply, Steps
 from leasehold.engines.kit.base import Scripted
-from leasehold.engines.kit.encoding import as_bytes, as_text, fields_of
+from leasehold.engines.kit.encoding import as_bytes, as_text, fields_of, number_of
 from leasehold.engines.kit.pages import check_page, read_cursor, write_cursor
 from leasehold.engines.native.config import NativeConfig
-from leasehold.engines.native.keys import decoded, encoded
+from leasehold.engines.native.keys import decoded, encoded, queue_of
 from leasehold.engines.native.records import read_view
 
 
@@ -27,7 +28,7 @@ class NativeInspector(Scripted):
         return read_view(queue, state, id, row, self.config.alone_from)
 
     def queue(self, name: str) -> Steps[QueueView]:
-        *common, settings, parked, blocked, suspects = yield from self._ask("counts", name)
+        *common, settings, parked, blocked, suspects, limited = yield from self._ask("counts", name)
         values = {field: as_text(value) for field, value in fields_of(settings).items()}
         return replace(
             self._counted(name, common),
@@ -35,6 +36,7 @@ class NativeInspector(Scripted):
             parked_lanes=parked,
             blocked_lanes=blocked,
             suspects=suspects,
+            limited=limited,
         )
 
     def job(self, queue: str, id: str) -> Steps[JobView | None]:
@@ -81,6 +83,29 @@ class NativeInspector(Scripted):
                 name = as_text(pairs[i])
                 active[name] = active.get(name, 0) + pairs[i + 1]
         return [replace(worker, active=active.get(worker.id, 0)) for worker in seen]
+
+    def limit(self, name: str) -> Steps[LimitView]:
+        return _read_limit(name, (yield from self._of_namespace("limit", encoded(name))))
+
+    def limit_names(self, cursor: str = "") -> Steps[LimitPage]:
+        place, _, after = (cursor or "limits 0").partition(" ")
+        if place not in ("limits", "waiting") or not after.isdigit():
+            raise invalid("cursor", "one of an earlier page, or empty", repr(cursor[:40]))
+        place, after, found = yield from self._of_namespace("limits", place, after, limits.PAGE_MAX)
+        names = tuple(decoded(as_text(name)) for name in found)
+        return LimitPage(names, f"{as_text(place)} {as_text(after)}" if place else "")
+
+    def _of_namespace(self, script: str, *args: Arg) -> Steps[Reply]:
+        return (yield Invoke(self.scripts[script], (self.shared(),), args))
+
+
+def _read_limit(name: str, reply: list[Any]) -> LimitView:
+    stored, state, active, waiting, now = reply
+    concurrency, interval, burst = (number_of(word) for word in (stored or b"::").split(b":"))
+    rests = number_of(state.partition(b" ")[2]) or 0
+    queues = [as_text(prefix) for prefix in waiting[::2]]
+    lanes = dict(zip(map(queue_of, queues), waiting[1::2], strict=True))
+    return LimitView(name, concurrency, interval, burst, active, lanes, rests if rests > now else None)
 
 
 def read_settings(values: dict[str, str]) -> QueueSettings:

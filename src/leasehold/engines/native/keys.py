@@ -18,6 +18,15 @@ def queue_prefix(namespace: str, queue: str) -> str:
     return f"{{{quote(namespace, safe='')}:{quote(queue, safe='')}}}"
 
 
+def queue_of(prefix: str) -> str:
+    """The queue of a prefix.
+
+    >>> queue_of("{leasehold:a%3Ab}")
+    'a:b'
+    """
+    return unquote(prefix.strip("{}").partition(":")[2])
+
+
 def encoded(name: str) -> str:
     """A lane or a unique key as it stands in keys and records: without spaces, separators and braces."""
     return quote(name, safe="")

@@ -2,7 +2,8 @@
 
 record   <enqueued_ns> <task or *>[ h=<headers>][ t=<timeout_ms>][ r=<retries>][ d=1][ s=<planned_ms>][ <shape>]
          \\n<payload> (enqueued_ns: by Lua; headers: as the query of a URL; planned_ms: of a schedule's tick)
-shape    [p=<priority>][ l=<lane>][ n=<lane limit>][ u=<mode>:<unique key>][ k=1]      (k: persistent)
+shape    [p=<priority>][ l=<lane>][ n=<lane limit>][ u=<mode>:<unique key>][ k=1][ m=<limits>][ g=<share>]
+         (k: persistent; limits: see lua/lib/limits.lua)
 tries    <failures> <crashes>[ <crashes that only it can have caused>][\\n<errors>]
 claim    <token> <claimed_ms> <slots; h: by hand; x<ms>, y<ms>: it runs alone for this time>[ <shape>]
 end      <state> <ended_ms> <expires_ms> <failures> <crashes> <token> <worker> <claimed_ms>\\n<head>\\n<result or
@@ -12,12 +13,14 @@ errors   of the failed attempts, the newest first, one a line; JSON: {"attempt",
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlencode
 
 from leasehold.core import limits
 from leasehold.core.job import ErrorInfo, JobRecord, JobView, NewJob, State
+from leasehold.core.rates import LimitRule
 from leasehold.core.shape import PLAIN, Progress, Shape, UniqueRule, Until
 from leasehold.engines.kit.encoding import RAW, as_text, message_of, number_of, read_error
 from leasehold.engines.kit.suspects import why_it_waits
@@ -47,6 +50,7 @@ _HEADERS: Final = b" h="
 _SCHEDULED: Final = b" s="
 _EQUALS: Final = ord("=")
 _MODES: Final = {Until.STARTED: "s", Until.ENDED: "e", Until.WINDOW: "w"}
+_SHAPE_WORDS: Final = frozenset("plnukmg")
 _UNTILS: Final = {mode: until for until, mode in _MODES.items()}
 
 
@@ -64,12 +68,28 @@ def _shape_words(shape: Shape) -> str:
         words += f" u={_MODES[shape.unique.until]}:{encoded(shape.unique.key)}"
     if shape.persistent:
         words += " k=1"
+    if shape.limits:
+        words += f" m={','.join(map(_limit_word, shape.limits))}"
+    if shape.share is not None:
+        words += f" g={encoded(shape.share)}"
     return words
+
+
+def _limit_word(rule: LimitRule) -> str:
+    """As lua/lib/limits.lua reads it."""
+    rate = f"{rule.interval_us}:{rule.burst}" if rule.interval_us is not None else ":"
+    return f"{encoded(rule.name)}:{rule.cost}:{rule.concurrency or ''}:{rate}"
+
+
+def _read_limit(word: str) -> LimitRule:
+    name, cost, concurrency, interval, burst = word.split(":")
+    most = int(concurrency) if concurrency else None
+    return LimitRule(decoded(name), int(cost), most, int(interval) if interval else None, int(burst or 1))
 
 
 def _read_shape(values: dict[str, str]) -> Shape:
     """The shape of a record. What an enqueue does on a conflict is not kept."""
-    if not values or not values.keys() & {"p", "l", "n", "u", "k"}:
+    if not values or not values.keys() & _SHAPE_WORDS:
         return PLAIN
     mode, _, key = values.get("u", "").partition(":")
     return Shape(
@@ -78,6 +98,8 @@ def _read_shape(values: dict[str, str]) -> Shape:
         priority=int(values.get("p", 0)),
         unique=UniqueRule(decoded(key), _UNTILS.get(mode, Until.ENDED)) if mode else None,
         persistent="k" in values,
+        limits=tuple(map(_read_limit, values["m"].split(","))) if "m" in values else (),
+        share=decoded(values["g"]) if "g" in values else None,
     )
 
 
@@ -162,7 +184,7 @@ def read_view(queue: str, state: State, id: bytes, row: list[Any], alone_from: i
     Empty where not applicable. `worker`: of a ready one, the one that a job of its queue is reserved for.
     `alone_from`: from how many crashes on a job runs alone.
     """
-    raw, tries, due, worker, claim, end, progress, cancelling = row
+    raw, tries, due, worker, claim, end, progress, cancelling, *more = row
     record = read_record(queue, id, raw) if raw else None
     if end:
         return _read_end(queue, state, id, record, end)
@@ -170,6 +192,7 @@ def read_view(queue: str, state: State, id: bytes, row: list[Any], alone_from: i
     waits = None
     if state is State.READY:
         waits, worker = why_it_waits(doubtful, alone_from, as_text(worker) if worker else None), b""
+        waits = _why_it_is_stopped(more[0]) or waits if more and more[0] else waits
     parts: list[bytes] = claim.split(b" ") if claim else []
     token, claimed, *_ = [*parts, b"", b""]
     return JobView(
@@ -194,6 +217,16 @@ def read_view(queue: str, state: State, id: bytes, row: list[Any], alone_from: i
         waits=waits,
         headers=record.headers if record else None,
     )
+
+
+def _why_it_is_stopped(stop: bytes) -> str:
+    """Why a job waits at a limit, as lua/lib/stopped.lua answers it."""
+    name, taken, moment = as_text(stop).split(" ")
+    waits = f"waits for limit {decoded(name)!r}"
+    at_ms = int(float(moment))
+    if at_ms:
+        return f"{waits}, which lets the next job start at {datetime.fromtimestamp(at_ms / 1000, UTC):%H:%M:%S} UTC"
+    return f"{waits}: jobs that run hold {int(taken):,} {'place' if taken == '1' else 'places'} of it"
 
 
 def write_progress(progress: Progress) -> bytes:

@@ -7,11 +7,12 @@ from typing import Final
 
 from leasehold.core.errors import QueueFull, ReplyError
 from leasehold.core.job import Enqueued, Lease, NewJob
-from leasehold.core.outcome import Outcome
+from leasehold.core.outcome import Outcome, Retried
 from leasehold.core.shape import PLAIN, Conflict, Until
 from leasehold.engines.kit.chunks import Part, weight_of
 from leasehold.engines.kit.encoding import as_bytes, as_text
 from leasehold.engines.kit.outcomes import encode_outcome
+from leasehold.engines.native.keys import encoded
 from leasehold.engines.native.records import head_of, write_record
 
 _LETTERS: Final = {
@@ -89,6 +90,8 @@ def outcome_part(position: int, lease: Lease, outcome: Outcome) -> Part:
     """id token kind ms head body, as lua/settle.lua takes them."""
     kind, ms, body = encode_outcome(outcome)
     head = head_of(lease.record) if kind == "c" else ""
+    if isinstance(outcome, Retried) and outcome.deferred:
+        kind, head, body = "d", encoded(outcome.limit or ""), b""
     size, weight = len(body), 1 + weight_of(lease.record.shape)
     if kind in _BAD_ENDS:
         size, weight = size + len(lease.record.payload), weight + _BAD_END_WEIGHT

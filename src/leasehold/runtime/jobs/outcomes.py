@@ -11,13 +11,13 @@ from collections.abc import Callable
 from types import CoroutineType
 from typing import Final
 
-from leasehold.core import limits
+from leasehold.core import limits, rates
 from leasehold.core.backoff import Backoff, OwnBackoff
 from leasehold.core.errors import PayloadInvalid
 from leasehold.core.job import ErrorInfo
 from leasehold.core.outcome import Broken, Cancelled, Completed, Failed, Outcome, Retried
 from leasehold.core.retries import RetryRule
-from leasehold.core.signals import Fail, JobCancelled, Retry
+from leasehold.core.signals import Fail, JobCancelled, RateLimited, Retry
 from leasehold.core.task import TaskSpec
 from leasehold.core.text import cut
 from leasehold.runtime.errors import describe as describe
@@ -25,7 +25,7 @@ from leasehold.runtime.jobs.held import Held
 from leasehold.runtime.log import callback_failed, log_event
 
 Random = Callable[[], float]
-_CHOICES: Final = (Retry, Fail, JobCancelled)
+_CHOICES: Final = (Retry, RateLimited, Fail, JobCancelled)
 
 
 def outcome_of_return(held: Held, value: object, random: Random) -> Outcome:
@@ -71,6 +71,10 @@ def outcome_of_error(held: Held, error: BaseException, random: Random, info: Err
     info = info or describe(error)
     if isinstance(error, Retry):
         return _again(held, error, info, random, error.delay)
+    if isinstance(error, RateLimited):
+        return Retried(
+            info, _rest_ms(error), deferred=True, limit=error.limit if isinstance(error.limit, str) else None
+        )
     if isinstance(error, Fail) or not _worth_it(held, error):
         return Failed(info)
     return _again(held, error, info, random)
@@ -118,6 +122,14 @@ def _again(held: Held, error: BaseException, info: ErrorInfo, random: Random, de
     else:
         delay_ms = _backoff_ms(held, error, random)
     return Retried(info, min(delay_ms, limits.MAX_DELAY_MS))
+
+
+def _rest_ms(error: RateLimited) -> int:
+    """As `RateLimited` has checked it, unless the attribute has been set since."""
+    seconds: object = error.retry_after
+    if not isinstance(seconds, (int, float)) or not math.isfinite(seconds):
+        return limits.SECOND
+    return min(max(1, round(seconds * limits.SECOND)), rates.MAX_REST_MS)
 
 
 def _backoff_ms(held: Held, error: BaseException, random: Random) -> int:

@@ -8,8 +8,8 @@
 -- job runs alone, and the worker claims nothing beside it for `how` ms; -1: a job waits until this worker can run it alone; else
 -- 0. An error when another program's data is in the place of the list whose turn it is.
 -- Invariant: a claimed job is in `held:<worker>` and no longer in line; its worker is in `holders`; its token is higher
--- than any before it; a lane has no more jobs held than its limit, or `of_lane`.
---@include begin types tokens remember claimed task back duework tombstones large suspects
+-- than any before it; a lane has no more jobs held than its limit, or `of_lane`; no limit of a job is exceeded.
+--@include begin types tokens remember claimed task back duework tombstones large starts suspects
 local session, number, worker = ARGV[1], ARGV[2], ARGV[4]
 local config = cjson.decode(ARGV[3])
 local limit, lease_ms, kind = tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7]
@@ -67,6 +67,7 @@ local function take(id, record, failures, crashes, alone_kind)
   if shape ~= '' then
     rest = rest .. ' ' .. shape
     if uniques.key_of(shape) == 's' then uniques.free_key(shape, id, false) end
+    if has_places(shape) then starts.note(shapes.word(shape, 'm'), text, time, micros) end
   end
   jobs[#jobs + 1] = { id, record, text, failures, crashes }
   claims[#claims + 1], claims[#claims + 2] = id, text .. rest
@@ -78,7 +79,7 @@ local function take_suspects()
   if not uses_features or #jobs >= limit or call('EXISTS', key('isolated')) == 0 then
     return false
   end
-  local who = { worker = worker, slots = tonumber(kind) or @MAX_HELD@, alone = #jobs > 0 and alone ~= 'no' and 'soon' or alone }
+  local who = { worker = worker, micros = micros, slots = tonumber(kind) or @MAX_HELD@, alone = #jobs > 0 and alone ~= 'no' and 'soon' or alone }
   local chosen, alone_kind
   chosen, how, alone_kind = suspects.choose(config, time, who, limit - #jobs)
   for _, one in ipairs(chosen) do
@@ -121,5 +122,11 @@ elseif waiting then
   next_ms = 0
 end
 if waiting and is_spent() then next_ms = 0 end
+if has_limits() and gates.soonest then
+  local ms = math.max(0, gates.soonest - time)
+  next_ms = next_ms < 0 and ms or math.min(next_ms, ms)
+  -- Another worker is to learn of the moment, as this one may be busy then.
+  if #jobs > 0 and #jobs >= limit then wake_one() end
+end
 remember(session, number, cmsgpack.pack(answer))
 return { next_ms, jobs, dropped, how }

@@ -2,7 +2,7 @@
 -- KEYS[1] prefix
 -- ARGV
 -- Returns: {scheduled, ready, active, unroutable, completed, failed, broken, cancelled, {name, total...}, '' or the worker that
--- takes nothing else for now, see lib/company, {setting, value...}, parked lanes, blocked lanes, suspects that wait}
+-- takes nothing else for now, see lib/company, {setting, value...}, parked lanes, blocked lanes, suspects that wait, jobs that wait for a limit}
 -- Invariant: changes nothing.
 --@include begin company
 local active, unroutable = 0, 0
@@ -17,6 +17,15 @@ local ready = call('LLEN', key('ready')) + call('LLEN', key('isolated')) + tonum
 for _, level in ipairs(call('ZRANGE', key('priorities'), 0, -1)) do
   ready = ready + call('LLEN', key('ready:' .. level))
 end
+-- The jobs of lanes at a gate.
+local function limited_jobs()
+  local count = 0
+  for i, lane in ipairs(call('HSCAN', key('gated'), '0', 'COUNT', @MAX_GATES@)[2]) do
+    if i % 2 == 1 then count = count + call('LLEN', key('lane:' .. lane)) end
+  end
+  return count
+end
+
 return {
   call('ZCARD', key('scheduled')) + call('HLEN', key('again')),
   math.max(0, ready - tonumber(meta[1] or 0)),
@@ -32,4 +41,5 @@ return {
   call('HLEN', key('parked')),
   call('HLEN', key('blocked')),
   call('LLEN', key('isolated')),
+  limited_jobs(),
 }

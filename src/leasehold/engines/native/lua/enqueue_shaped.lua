@@ -47,7 +47,7 @@ local lanes, order = {}, {}
 -- Give a waiting job the payload of another; it keeps its place, its shape and the time of its enqueue.
 local function rewrite(id, old, record)
   local first, payload = string.match(record, '^([^\n]*)\n(.*)$')
-  local shape, plain = shape_of(old), string.match(first, '^(.-) [plnuk]=') or first
+  local shape, plain = shape_of(old), string.match(first, '^(.-) [gklmnpu]=') or first
   local line = (string.match(old, '^%d+ ') or next_word() .. ' ') .. plain .. (shape == '' and '' or ' ' .. shape)
   call('HSET', key('jobs'), id, line .. '\n' .. payload)
 end
@@ -97,7 +97,7 @@ local function contend(id, record, shape, rule)
 end
 
 local function line_up(id, record, shape, at)
-  local lane = shapes.word(shape, 'l')
+  local lane = shapes.lane_of(shape)
   if at > time then
     local entry = due_entry(id, record)
     scheduled[#scheduled + 1] = at
@@ -125,6 +125,7 @@ for i = 4, #ARGV, 4 do
   local shape, letter, other, follows = shape_at[i] or '', nil, nil, false
   local own = string.sub(rule, 1, 1) == '1'
   note_size(#record)
+  note_limits(shape)
   if #rule > 1 and is_new(id, own) then
     letter, other, follows = contend(id, ARGV[i + 1], shape, rule)
   end

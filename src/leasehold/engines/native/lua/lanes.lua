@@ -7,6 +7,7 @@
 local state, cursor, limit = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local rows = {}
 local function add(lane)
+  if string.find(lane, '^[@$]') then return end
   local row = lane_row(lane)
   if row[7] == state then rows[#rows + 1] = row end
 end

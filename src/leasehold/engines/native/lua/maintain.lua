@@ -52,7 +52,10 @@ if call('EXISTS', key('unroutable')) == 1 and hold_left('', time) == 0 then
     end
   end
 end
-if call('EXISTS', key('jobs')) == 0 then call('HDEL', key('meta'), 'large') end
+if call('EXISTS', key('jobs')) == 0 then
+  call('HDEL', key('meta'), 'large')
+  if has_limits() and call('EXISTS', key('gated'), key('opened')) == 0 then call('HDEL', key('meta'), 'limited') end
+end
 -- The counters of an unused queue are forgotten in the end.
 call('PEXPIRE', key('meta'), meta_ttl_ms)
 local poison = redis.pcall('LPOP', key('poison'), @POISON_MAX@)

@@ -12,7 +12,7 @@ local state, detail, record = find(id)
 local function edit(record)
   if not edited then return record end
   local line, words = string.match(record, '^(%d+ [^ \n]+([^\n]*))\n')
-  words = string.gsub(string.gsub(words or '?', ' [trdspn]=%-?%d+', ''), ' [hluk]=[^ ]+', '')
+  words = string.gsub(string.gsub(words or '?', ' [trdspn]=%-?%d+', ''), ' [ghlmuk]=[^ ]+', '')
   return (words == '' and line or digits(clock()) .. '000000 *') .. '\n' .. payload
 end
 
@@ -40,6 +40,7 @@ if state == 'failed' or state == 'broken' or state == 'cancelled' then
   if not record or not take_key(shape) then return remember(session, number, '0') end
   call('HSET', key('jobs'), id, edit(record))
   note_size(#record + #payload)
+  note_limits(shape)
   lane_ends.unblock(id)
   line_up(shape)
   call('HDEL', key('ended'), id)

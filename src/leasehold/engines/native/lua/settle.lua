@@ -1,8 +1,8 @@
 -- settle: end leases of one worker, each with its own outcome. A lease that the worker has lost changes nothing.
 -- KEYS[1] prefix
 -- ARGV session number config worker (id token kind ms head body)...
--- kind: c completed, r retry, l released, k crashed, u unroutable, f failed, b broken, x cancelled. ms: how long the end of a
--- completed job is kept, or the delay of a retry.
+-- kind: c completed, r retry, d retry that does not count (head: the limit that rests meanwhile, or ''), l released, k crashed,
+-- u unroutable, f failed, b broken, x cancelled. ms: how long the end of a completed job is kept, or the delay of a retry.
 -- Returns: a string of one character for each settlement: 1 settled, 0 lease lost.
 -- Invariant: a settled job has left `held:<worker>` and is in exactly one of the ends, its lane, the list of its priority,
 -- `ready`, `isolated`, `scheduled`, `unroutable:*`. A job that is to be cancelled does not wait again.
@@ -11,7 +11,7 @@ local session, number, worker = ARGV[1], ARGV[2], ARGV[4]
 local config = cjson.decode(ARGV[3])
 local held_key = key('held:' .. worker)
 --@include transition
-local time = clock()
+local time, micros = clock()
 local ids = {}
 for i = 5, #ARGV, 6 do ids[#ids + 1] = ARGV[i] end
 local held = call('HMGET', held_key, unpack(ids))
@@ -28,7 +28,7 @@ for n, id in ipairs(ids) do
     call('ZCARD', key('unroutable:' .. tasks[n]))
   end
 end
-local answers, gone, front = {}, {}, {}
+local answers, gone, front, placed = {}, {}, {}, {}
 local ended, expiries, completed, shaped, woken = {}, {}, {}, {}, false
 
 -- Most ends are kept for the same time, so the text of their times is made once.
@@ -67,6 +67,20 @@ local function retry(id, failures, crashes, doubtful, delay, errors, shape)
   end
 end
 
+-- Let the limit of a job rest, which returns to the front. A job that does not have this limit waits for its time itself.
+local function defer(id, ms, name, shape, entry)
+  clear_notes({ id })
+  local names_it = name ~= '' and string.find(',' .. (shapes.word(shape, 'm') or ''), ',' .. name .. ':', 1, true)
+  if name ~= '' then places.rest(name, time, micros, ms) end
+  if names_it then
+    front[#front + 1] = entry
+    return
+  end
+  local waiting = due_entry(id, call('HGET', key('jobs'), id))
+  call('ZADD', key('scheduled'), time + ms, waiting)
+  woken = woken or call('ZRANGE', key('scheduled'), 0, 0)[1] == waiting
+end
+
 -- Put a persistent job, which is never completed, to the end of the queue with its counts reset.
 local function go_round(id, shape)
   call('HDEL', key('tries'), id)
@@ -81,6 +95,7 @@ for n, id in ipairs(ids) do
   local mine, claimed = string.match(held[n] or '', '^(%d+) (%d+)')
   local shape = shape_at[n] or ''
   answers[n] = 0
+  if mine == token and has_places(shape) then placed[#placed + 1] = { token, shape } end
   -- Two leases of one job can only come from a list that another program wrote to. The first end removes the record.
   if mine == token and call('HEXISTS', key('jobs'), id) == 0 then
     gone[#gone + 1] = id
@@ -92,7 +107,7 @@ for n, id in ipairs(ids) do
     woken = woken or doubtful >= config.isolate
     gone[#gone + 1] = id
     local persists = kind == 'c' and shape ~= '' and shapes.word(shape, 'k')
-    local asked = (kind == 'r' or kind == 'u' or persists) and cancels[n]
+    local asked = (kind == 'r' or kind == 'd' or kind == 'u' or persists) and cancels[n]
     if asked then
       end_badly(config, time, 'cancelled', id, failures, crashes, token, worker, claimed, asked)
     elseif persists then
@@ -105,6 +120,8 @@ for n, id in ipairs(ids) do
       clear_notes({ id })
       local errors = with_earlier(dated(body, failures + crashes + 1, time), tries[n])
       retry(id, failures, crashes, doubtful, tonumber(ms), errors, shape)
+    elseif kind == 'd' then
+      defer(id, tonumber(ms), head, shape, { tonumber(token), id, claimed, worker, false, shape })
     elseif kind == 'l' or kind == 'k' then
       front[#front + 1] = { tonumber(token), id, claimed, worker, kind == 'k' and 'known', shape }
     elseif kind == 'u' then
@@ -143,5 +160,6 @@ if #gone > 0 then
   call('HDEL', held_key, unpack(gone))
   retire(worker)
 end
+if #placed > 0 then places.free(placed) end
 if woken then wake_one() end
 return remember(session, number, table.concat(answers))

@@ -1,5 +1,5 @@
 -- lib back: leases that were not settled come back: to the front, in the order of their claims.
---@include wake unique notes ends retire blame
+--@include wake unique notes ends retire blame places
 
 -- Remember a job that ended while no worker saw it: the next worker that maintains the queue reports it. With pcall, as
 -- another program's key must not keep a job from its place.
@@ -15,8 +15,8 @@ local room, left = @BACK_MOST@, false
 -- Put a job to the front of its lane or its priority, or add it to `out` for one of the two lists that `requeue` writes. A
 -- suspect of a lane goes back into its lane: the claim in whose turn it is isolates it.
 local function line_up_again(config, id, shape, doubtful, out)
-  local lane = shape ~= '' and shapes.word(shape, 'l')
-  if doubtful >= config.isolate and not lane then
+  local lane = shape ~= '' and shapes.lane_of(shape)
+  if doubtful >= config.isolate and not (lane and not is_internal(lane)) then
     table.insert(out.isolated, doubtful >= config.alone and 1 or #out.isolated + 1, id)
   elseif lane or shape ~= '' and shapes.word(shape, 'p') then
     shapes.place(id, shape, true)
@@ -111,13 +111,15 @@ local function collect(entries, worker, crashed)
 end
 
 local function no_longer_held(entries)
-  local by_worker = {}
+  local by_worker, placed = {}, {}
   for _, entry in ipairs(entries) do
+    if has_places(entry[6]) then placed[#placed + 1] = { digits(entry[1]), entry[6] } end
     local ids = by_worker[entry[4]] or {}
     by_worker[entry[4]] = ids
     ids[#ids + 1] = entry[2]
   end
   for worker, ids in pairs(by_worker) do call('HDEL', key('held:' .. worker), unpack(ids)) end
+  if #placed > 0 then places.free(placed) end
 end
 
 -- Release these claims of these workers in one order, the latest first, up to the limit of a call. The rest is still held,

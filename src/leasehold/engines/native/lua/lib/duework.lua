@@ -41,5 +41,7 @@ local function run_due(config, time, limit, beating)
   local promoted = held_ms > 0 and 0 or promote(time, limit)
   local reclaimed, again, rest = reap(config, time, amnesty, before, limit)
   local due = held_ms > 0 and time + held_ms or call('ZRANGE', key('scheduled'), 0, 0, 'WITHSCORES')[2]
+  local moment = has_limits() and open_lanes.open_due(time, limit)
+  if moment then due = math.min(tonumber(due or moment), tonumber(moment)) end
   return promoted, reclaimed, until_next(time, again, due), rest
 end

@@ -53,6 +53,11 @@ local function take_out(id, state, found)
   if state == 'ready' and call('LREM', key('isolated'), 1, id) == 0 then
     call('HINCRBY', key('ghosts'), found, 1)
     call('HINCRBY', key('meta'), 'ghosts', 1)
+    -- The next job of its lane may have other limits.
+    local lane = has_limits() and string.match(found, '^@lane:([^@/]+)/')
+    if lane and lanes.entry_of(call('LINDEX', key('lane:' .. lane), 0) or '') == id then
+      lanes.change(lane, true, function() gates.leave(lane) end)
+    end
   elseif state == 'scheduled' then
     call('ZREM', key('scheduled'), found)
   elseif state == 'unroutable' then

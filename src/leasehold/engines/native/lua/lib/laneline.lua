@@ -1,8 +1,18 @@
 -- lib laneline: how jobs get into the line of their lane.
 --@include lanes
+
+-- Put these jobs at the end, or with `first` at the front, of an internal lane.
+local function put_internal(lane, ids, first)
+  lanes.change(lane, first, function()
+    call(first and 'LPUSH' or 'RPUSH', key('lane:' .. lane), unpack(ids))
+    call('HINCRBY', key('meta'), 'laned', #ids)
+  end)
+end
+
 local lane_line = setmetatable({ function(my)
   -- Put these jobs at the end of a lane, and set how many jobs of the lane may run.
   function my.append(lane, ids, limit)
+    if is_internal(lane) then return put_internal(lane, ids, false) end
     lanes.change(lane, false, function()
       if limit ~= 1 then
         call('HSET', key('limits'), lane, limit)
@@ -51,6 +61,8 @@ local lane_line = setmetatable({ function(my)
       end
       call('HINCRBY', key('meta'), 'laned', 1)
       lanes.vacate(lane, id)
+      -- The job now in front may have other limits than the one that waited at a gate.
+      if has_limits() then gates.leave(lane) end
     end)
   end
 end }, lazy)

@@ -12,3 +12,10 @@ local lazy = {
 
 -- Whether the queue may use lanes, priorities, unique keys, notes, settings, holds or isolation. `check_types` finds out.
 local uses_features = true
+
+-- Whether jobs of the queue may have limits: `meta.limited`. `check_types` finds out as well.
+local limited = nil
+local function has_limits()
+  if limited == nil then limited = call('HEXISTS', key('meta'), 'limited') == 1 end
+  return limited
+end

@@ -64,13 +64,15 @@ local function pop_lane(lane, limit)
   return ids, looked
 end
 
--- Up to `count` lanes in which jobs wait: lanes whose turn it is, else parked and busy lanes, page by page, from where the last
--- call stopped: `parked <cursor>` or `lanes <cursor>`. Answers the lanes and where to continue; '' at the end.
+-- Up to `count` lanes in which jobs wait: lanes whose turn it is, else lanes at a gate, parked and busy lanes, page by page, from
+-- where the last call stopped: `<hash> <cursor>`. Answers the lanes and where to continue; '' at the end.
 local function some_lanes(from, count)
-  local found = call('LRANGE', key('turns'), 0, count - 1)
+  local found = turns.in_turn(count)
   if #found > 0 then return found, from end
   local place, cursor = string.match(from, '^(%a+) (%d+)$')
-  for _, hash in ipairs(place == 'lanes' and { 'lanes' } or { 'parked', 'lanes' }) do
+  local hashes = { 'gated', 'parked', 'lanes' }
+  while place and hashes[1] ~= place do table.remove(hashes, 1) end
+  for _, hash in ipairs(hashes) do
     local page = call('HSCAN', key(hash), hash == place and cursor or '0', 'COUNT', @PAGE_MAX@)
     for i = 1, #page[2], 2 do
       if call('EXISTS', key('lane:' .. page[2][i])) == 1 then found[#found + 1] = page[2][i] end
@@ -90,7 +92,7 @@ local function pop_lanes(limit, from, taken)
   local found, on = some_lanes(from, limit)
   local ids, looked, check = {}, 0, taken > 0 and redis.pcall or call
   for _, lane in ipairs(found) do
-    if type(check('LLEN', key('lane:' .. lane))) ~= 'number' then return {}, 0, on == '' and 'parked 0' or on end
+    if type(check('LLEN', key('lane:' .. lane))) ~= 'number' then return {}, 0, on == '' and 'gated 0' or on end
   end
   for _, lane in ipairs(found) do
     if looked >= limit or looked > 0 and has_large() then break end

@@ -1,19 +1,34 @@
 -- lib shape: where a job waits. The words of a shape are the last ones of the first line of the record and of the claim:
--- p=<priority> l=<lane> n=<most jobs of the lane at one time> u=<mode>:<unique key> k=1 (persistent).
+-- p=<priority> l=<lane> n=<most jobs of the lane at one time> u=<mode>:<unique key> k=1 (persistent) m=<limits> g=<share>.
 --@include lazy
 
 -- The words of a record's shape; '' for a job that waits in `ready`.
 local function shape_of(record)
-  return string.match(record or '', '^[^\n]- ([plnuk]=[^\n]*)') or ''
+  return string.match(record or '', '^[^\n]- ([gklmnpu]=[^\n]*)') or ''
 end
 
 --@include due laneline
+
+-- Note that the queue has jobs with limits: see `has_limits`.
+local function note_limits(shape)
+  if not limited and shape ~= '' and string.find(' ' .. shape, ' m=', 1, true) then
+    limited = call('HSET', key('meta'), 'limited', '1') ~= nil
+  end
+end
+
 local shapes = setmetatable({ function(my)
   function my.word(shape, name) return string.match(' ' .. shape, ' ' .. name .. '=(%S+)') end
 
+  -- The lane in which a job waits: its own, or the internal one of its limits and its share; nil for none.
+  function my.lane_of(shape)
+    local own, common, share = my.word(shape, 'l'), my.word(shape, 'm'), my.word(shape, 'g')
+    if own or not common and not share then return own end
+    return '@' .. (common or '') .. (share and '@' .. share or '')
+  end
+
   -- The list of a job's lane or priority, else `ready`.
   function my.list_of(shape)
-    local lane, priority = my.word(shape, 'l'), my.word(shape, 'p')
+    local lane, priority = my.lane_of(shape), my.word(shape, 'p')
     return lane and 'lane:' .. lane or priority and 'ready:' .. priority or 'ready'
   end
 
@@ -27,8 +42,10 @@ local shapes = setmetatable({ function(my)
 
   -- Put a job into its list: at the end, or with `first` at the front.
   function my.place(id, shape, first)
-    local lane, priority = my.word(shape, 'l'), my.word(shape, 'p')
-    if lane and first then
+    local lane, priority = my.lane_of(shape), my.word(shape, 'p')
+    if lane and is_internal(lane) then
+      put_internal(lane, { id }, first)
+    elseif lane and first then
       lane_line.requeue(lane, id)
     elseif lane then
       lane_line.append(lane, { id }, tonumber(my.word(shape, 'n') or 1))

@@ -18,26 +18,26 @@ local suspects = setmetatable({ function(my)
     shapes.place(id, shape, true)
   end
 
-  -- The suspects that wait, as {id, failures, crashes, doubtful crashes}: those that run together, and those that run alone.
-  local function waiting(config)
+  -- The suspects that no limit stops, as {id, failures, crashes, doubtful crashes}: those that run together, and alone.
+  local function waiting(config, time, micros)
     local ids = call('LRANGE', key('isolated'), 0, @MAX_LOOK@ - 1)
-    local together, alone = {}, {}
+    local together, alone, entered = {}, {}, false
     for n, text in ipairs(call('HMGET', key('tries'), unpack(ids))) do
       local failures, crashes, doubtful = counted(text)
-      local list = doubtful < config.alone and together or alone
-      list[#list + 1] = { ids[n], failures, crashes, doubtful }
+      local list, stays = doubtful < config.alone and together or alone, has_limits()
+      if stays then stays, entered = starts.stops_suspect(ids[n], entered, time, micros) end
+      if not stays then list[#list + 1] = { ids[n], failures, crashes, doubtful } end
     end
     return together, alone
   end
 
-  -- Choose up to `room` suspects for a worker and take them out of the list, as {id, record, failures, crashes}. For one that
-  -- runs alone, answers also for how many ms nothing is claimed beside it, and the kind of its claim; -1: nothing else is
-  -- claimed here until one can run alone; else 0. `who.alone`: whether one could: now, beside (suspects that have run for
-  -- long), soon, or no. One that cannot run yet is reserved for this worker, unless another gets ready.
+  -- Choose up to `room` suspects and take them out of the list, as {id, record, failures, crashes}. For one that runs alone,
+  -- answers also for how many ms nothing is claimed beside it, and the kind of its claim; -1: nothing else is claimed here until
+  -- one can run alone; else 0. `who.alone`: see claim. One that cannot run yet is reserved for this worker, unless another is.
   local company = nil
   function my.choose(config, time, who, room)
     company = company or company_of(config, time, blame.held(config, time, who.worker))
-    local chosen, together, alone = {}, waiting(config)
+    local chosen, together, alone = {}, waiting(config, time, who.micros)
     local is_ready = (who.alone == 'now' or who.alone == 'beside') and not company.young
     if #alone > 0 and not is_ready and who.alone ~= 'no' and reserve(time, who.worker) then
       return {}, -1

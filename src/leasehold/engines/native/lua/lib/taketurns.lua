@@ -1,47 +1,107 @@
 -- lib taketurns: take jobs of lanes, lane by lane in their turns. A part of `claim`, for queues that use features.
 --@include takelist
 
+-- Whether a limit stops a job. Then its lane waits at the gate of the limit.
+local function is_stopped(turn, record)
+  local shape = has_limits() and shape_of(record) or ''
+  if not has_places(shape) then return false end
+  local name, moment = starts.stopped_by(shapes.word(shape, 'm'), turn.entered, time, micros)
+  if type(name) == 'table' then
+    refused = name
+  elseif name then
+    turn.stop, turn.moment = name, moment
+  end
+  turn.entered = true
+  return name ~= nil
+end
+
+-- Take the job of an entry, which has been popped, of the lane whose turn it is. Answers whether the turn may continue.
+local function take_entry(turn, entry)
+  local id, rank = lanes.entry_of(entry)
+  if is_tombstone(tombstone_name(turn.list, id)) then return true end
+  local record = call('HGET', key('jobs'), id)
+  local failures, crashes, doubtful = counted(has_tries and call('HGET', key('tries'), id))
+  local is_suspect = doubtful >= config.isolate
+  if not record or taken[id] then
+    dropped[#dropped + 1] = id
+    return true
+  end
+  local is_other = turn.task and (task_of(record) ~= turn.task or is_suspect)
+  if is_other or not is_suspect and is_stopped(turn, record) then
+    call('LPUSH', key(turn.list), entry)
+    turn.popped = turn.popped - 1
+    return false
+  end
+  if not turn.internal then
+    lanes.occupy(turn.lane, id, rank or digits(token + 1))
+    turn.busy = turn.busy + 1
+  end
+  if is_suspect then
+    call('RPUSH', key('isolated'), id)
+    return false
+  end
+  take(id, record, failures, crashes)
+  turn.task = task_of(record)
+  turn.taken = record
+  return true
+end
+
+-- The end of a turn under limits. An opened lane that has used nothing of its limit gives its chance to the next one.
+local function end_turn(turn)
+  local pass = turn.pass
+  if turn.stop then
+    limits.forget(turn.stop)
+    gates.shut(turn.lane, turn.stop, turn.moment, pass and not turn.taken and pass.since)
+  end
+  if not pass or turn.stop == pass.name then return end
+  local word = turn.taken and shapes.word(shape_of(turn.taken), 'm') or ''
+  if not string.find(',' .. word, ',' .. pass.name .. ':', 1, true) then
+    limits.forget(pass.name)
+    open_lanes.open(prefix, pass.name)
+  end
+end
+
 -- Take the next job of a lane, or up to `most` jobs of one task that follow each other. Answers whether the lane may continue.
 local function take_turn(lane, most)
-  local list, busy, limited = 'lane:' .. lane, lanes.busy_of(lane), lanes.limit_of(lane)
-  local first, goal, popped = nil, #jobs + (limited == 1 and most or math.min(most, limited - busy)), 0
-  while #jobs < goal and looked < limit + @MAX_LOOK@ and (popped == 0 or read < @MAX_CALL_BYTES@) do
-    local entry = ask('LPOP', list)
-    if not entry then
-      if refused then call('LPUSH', key('turns'), lane) end
-      break
-    end
-    looked, popped = looked + 1, popped + 1
-    local id, rank = lanes.entry_of(entry)
-    if not is_tombstone(tombstone_name(list, id)) then
-      local record = call('HGET', key('jobs'), id)
-      local failures, crashes, doubtful = counted(has_tries and call('HGET', key('tries'), id))
-      local is_suspect = doubtful >= config.isolate
-      if not record or taken[id] then
-        dropped[#dropped + 1] = id
-      elseif first and (task_of(record) ~= first or is_suspect) then
-        call('LPUSH', key(list), entry)
-        popped = popped - 1
-        break
-      else
-        lanes.occupy(lane, id, rank or digits(token + 1))
-        busy = busy + 1
-        if is_suspect then
-          call('RPUSH', key('isolated'), id)
-          break
-        end
-        take(id, record, failures, crashes)
-        first = task_of(record)
-      end
-    end
+  local turn = {
+    lane = lane, list = 'lane:' .. lane, internal = is_internal(lane), busy = lanes.busy_of(lane), popped = 0,
+    pass = has_limits() and passes.take(lane),
+  }
+  turn.entered = turn.pass ~= nil and turn.pass ~= false
+  local limited_to = lanes.limit_of(lane)
+  local goal = #jobs + (limited_to == 1 and most or math.min(most, limited_to - turn.busy))
+  while #jobs < goal and looked < limit + @MAX_LOOK@ and (turn.popped == 0 or read < @MAX_CALL_BYTES@) do
+    local entry = ask('LPOP', turn.list)
+    if not entry then break end
+    looked, turn.popped = looked + 1, turn.popped + 1
+    if not take_entry(turn, entry) then break end
   end
-  unlaned = unlaned + popped
-  if call('EXISTS', key(list)) == 1 then
-    return busy < limited and not refused
-  elseif busy == 0 then
+  unlaned = unlaned + turn.popped
+  if turn.pass or turn.stop then end_turn(turn) end
+  if turn.stop then return false end
+  if call('EXISTS', key(turn.list)) == 1 then
+    if refused then turns.add(lane, true) end
+    return turn.busy < limited_to and not refused
+  elseif turn.busy == 0 and not turn.internal then
     call('HDEL', key('limits'), lane)
   end
   return false
+end
+
+-- Let the lanes of a share take their turns: as many as its weight. Answers whether the share may continue.
+local function take_share(share, goal)
+  local list = 'share:' .. share
+  turns.serving = key(list)
+  local weight = redis.pcall('HGET', shared_key('shares'), share)
+  weight = type(weight) == 'string' and tonumber(weight) or 1
+  for _ = 1, math.min(weight, goal - #jobs) do
+    local lane = ask('LPOP', list)
+    if not lane then break end
+    if take_turn(lane, 1) then call('RPUSH', key(list), lane) end
+    if refused then break end
+  end
+  turns.serving = nil
+  return call('EXISTS', key(list)) == 1
 end
 
 -- Whether this claim looks at no further entry.
@@ -59,8 +119,11 @@ local function take_lanes(count)
     turned = turned + #popped
     local on, left = {}, {}
     for _, lane in ipairs(popped) do
+      local share = string.match(lane, '^%$(.*)$')
       if #jobs >= goal or has_looked_enough() then
         table.insert(left, 1, lane)
+      elseif share then
+        if take_share(share, goal) then on[#on + 1] = lane end
       elseif take_turn(lane, math.min(of_lane, goal - #jobs)) then
         on[#on + 1] = lane
       end

@@ -9,7 +9,8 @@ end
 local function check_types()
   -- Not with one ZINTER: it takes plain sets, too.
   check_all('ZCARD', { 'scheduled', 'holders', 'suspects', 'completed', 'failed', 'broken', 'cancelled' })
-  check_all('HLEN', { 'jobs', 'meta', 'ended', 'tries', 'kept', 'watched' })
+  check_all('HLEN', { 'jobs', 'ended', 'tries', 'kept', 'watched' })
+  limited = call('HEXISTS', key('meta'), 'limited') == 1
   check_all('LLEN', { 'ready', 'wake' })
   local there = call(
     'EXISTS', key('isolated'), key('turns'), key('priorities'), key('settings'), key('busy'), key('lanes'), key('limits'),
@@ -24,5 +25,10 @@ local function check_types()
     check_all('HLEN', {
       'settings', 'busy', 'lanes', 'limits', 'parked', 'unique', 'again', 'cancelling', 'progress', 'ghosts', 'blocked',
     })
+  end
+  if limited then
+    uses_features = true
+    check_all('HLEN', { 'gated', 'opened' })
+    check_all('ZCARD', { 'moments' })
   end
 end

@@ -1,0 +1,89 @@
+"""Limits of jobs: how many may start in a time, and how many may run at a time, as engines take them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from leasehold.core import limits
+from leasehold.core.steps import Steps
+
+MAX_REST_MS: Final = limits.DAY
+"""The longest time for which a handler can let a limit rest."""
+
+
+@dataclass(frozen=True, slots=True)
+class LimitRule:
+    """A limit of one job, with the numbers of its code. `name`: the key, its template filled.
+
+    `cost`: how much of the limit the job uses. `concurrency` None: any number may run. `interval_us`: the time between
+    two starts, in microseconds; None: any number may start. `burst`: how many may start at once.
+    """
+
+    name: str
+    cost: int = 1
+    concurrency: int | None = None
+    interval_us: int | None = None
+    burst: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class LimitView:
+    """A limit as Redis knows it.
+
+    `concurrency`, `interval_us` and `burst`: what is stored; None: the number of the code applies. `active`: places
+    that leases hold. `lanes`: how many lanes wait at the limit, by queue; a lane waits with all of its jobs.
+    `rests_ms`: until when no job starts, because a handler raised `RateLimited`; None: it does not rest.
+    """
+
+    name: str
+    concurrency: int | None = None
+    interval_us: int | None = None
+    burst: int | None = None
+    active: int = 0
+    lanes: dict[str, int] | None = None
+    rests_ms: int | None = None
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether Redis has numbers that replace those of the code."""
+        return any(number is not None for number in (self.concurrency, self.interval_us, self.burst))
+
+
+@dataclass(frozen=True, slots=True)
+class LimitPage:
+    """Some names of limits. `cursor`: where the next page begins; empty: this is the last page."""
+
+    names: tuple[str, ...]
+    cursor: str = ""
+
+
+class LimitEngine(Protocol):
+    """The operations of an engine on the limits and shares of its namespace."""
+
+    def limit(self, name: str) -> Steps[LimitView]:
+        """What Redis knows of a limit: stored numbers, and the jobs that it counts or stops."""
+        ...
+
+    def limit_names(self, cursor: str = "") -> Steps[LimitPage]:
+        """Names of limits that have stored numbers, or for which jobs wait."""
+        ...
+
+    def set_limit(
+        self,
+        name: str,
+        *,
+        concurrency: int | None = None,
+        interval_us: int | None = None,
+        burst: int | None = None,
+    ) -> Steps[None]:
+        """Store numbers of a limit, which replace those of the code at once; None leaves one unchanged."""
+        ...
+
+    def clear_limit(self, name: str) -> Steps[bool]:
+        """Remove the stored numbers of a limit: those of the code apply again. False: there were none."""
+        ...
+
+    def set_share(self, name: str, weight: int) -> Steps[None]:
+        """Store how many jobs of a share are claimed in one of its turns."""
+        ...

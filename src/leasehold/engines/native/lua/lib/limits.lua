@@ -1,0 +1,86 @@
+-- lib limits: what a limit allows. A job names its limits in the word `m` of its shape, with the numbers of its code:
+-- <name>:<cost>:<concurrency>:<interval in microseconds>:<burst>, with commas between. What is stored in the namespace's
+-- `limits` replaces these numbers. State: `limit:<name>`, the time until which a rate is used up (GCRA: one number) and until
+-- when the limit rests; `places:<name>`, one entry for each unit of a lease that is held: it names the lease.
+--@include gates
+local limits = setmetatable({ function(my)
+  local parsed, states = {}, {}
+
+  -- The limits in a word.
+  function my.of(word)
+    if not parsed[word] then
+      parsed[word] = {}
+      for name, cost, most, interval, burst in string.gmatch(word, '([^:,]+):(%d+):(%d*):(%d*):(%d*)') do
+        table.insert(parsed[word], {
+          name = name, cost = tonumber(cost), most = tonumber(most), interval = tonumber(interval), burst = tonumber(burst),
+        })
+      end
+    end
+    return parsed[word]
+  end
+
+  -- Read the state of a limit again when it is asked for next.
+  function my.forget(name) states[name] = nil end
+
+  -- The state of a limit; `refused`: an error, since another program's data is in the place of a key.
+  function my.state(name)
+    if states[name] then return states[name] end
+    local found = {
+      redis.pcall('HGET', shared_key('limits'), name),
+      redis.pcall('GET', shared_key('limit:' .. name)),
+      redis.pcall('SCARD', shared_key('places:' .. name)),
+      redis.pcall('ZCARD', key('gate:' .. name)),
+    }
+    local state = {}
+    for _, reply in ipairs(found) do
+      if type(reply) == 'table' and reply.err then return { refused = reply } end
+    end
+    state.most, state.interval, state.burst = string.match(found[1] or '', '^(%d*):(%d*):(%d*)$')
+    local used_until, rests_until = string.match(found[2] or '', '^(%d+) (%d+)$')
+    state.used_until, state.rests_until = tonumber(used_until or 0), tonumber(rests_until or 0)
+    state.taken, state.gated = found[3], found[4]
+    states[name] = state
+    return state
+  end
+
+  -- The numbers that apply to a limit of a job.
+  function my.numbers(limit, state)
+    local most = tonumber(state.most) or limit.most
+    return most, tonumber(state.interval) or limit.interval, tonumber(state.burst) or limit.burst or 1
+  end
+end }, lazy)
+
+-- What a limit allows at a time.
+local rates = setmetatable({ function(my)
+  -- Until when a rate is used up after a job of this cost has started, and until when it may be. A job that costs more than the
+  -- burst starts when all of the burst is free.
+  function my.used_after(limit, state, micros, cost)
+    local _, interval, burst = limits.numbers(limit, state)
+    if not interval then return nil end
+    local latest = micros + burst * interval
+    if state.used_until > latest then
+      -- It was written under other numbers, or by another clock.
+      state.used_until, state.is_cut = latest, true
+    end
+    return math.max(micros, state.used_until) + math.min(cost, burst) * interval, latest
+  end
+
+  -- Whether a limit stops a job of this cost, and the moment (in ms) from which on it does not; nil: when a lease ends.
+  function my.stops(limit, state, cost, time, micros)
+    if state.rests_until > time and state.rests_until <= time + @REST_MOST_MS@ then return true, state.rests_until end
+    local most = limits.numbers(limit, state)
+    if most and state.taken + math.min(cost, most) > most then return true, nil end
+    local used, latest = my.used_after(limit, state, micros, cost)
+    if used and used > latest then return true, math.ceil((micros + used - latest) / 1000) end
+    return false
+  end
+
+  -- Write until when a rate is used up and a limit rests.
+  function my.write(name, state, time, micros)
+    local ms = math.max(math.ceil((state.used_until - micros) / 1000), state.rests_until - time)
+    if ms > 0 then
+      local text = digits(state.used_until) .. ' ' .. digits(state.rests_until)
+      call('SET', shared_key('limit:' .. name), text, 'PX', digits(ms + 1000))
+    end
+  end
+end }, lazy)

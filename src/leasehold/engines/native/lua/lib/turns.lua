@@ -1,0 +1,41 @@
+-- lib turns: the order in which lanes are served. `turns` has lanes whose next job may be claimed, and shares that have such lanes.
+-- A lane whose name begins with `@` is internal: all jobs without a lane that have the same limits and the same share wait in
+-- it, and none of them occupies it.
+--@include lazy gates
+local function is_internal(lane) return string.byte(lane) == 64 end
+
+local turns = setmetatable({ function(my)
+  -- The share of an internal lane. The lanes of a share take their turns in `share:<share>`, and the share, as `$<share>`, in `turns`.
+  local function share_of(lane) return string.match(lane, '^@[^@]*@(.+)$') end
+
+  -- The lanes whose turn comes first, about `count` of them.
+  function my.in_turn(count)
+    local found = {}
+    for _, entry in ipairs(call('LRANGE', key('turns'), 0, count - 1)) do
+      local share = string.match(entry, '^%$(.*)$')
+      for _, lane in ipairs(share and call('LRANGE', key('share:' .. share), 0, count - 1) or { entry }) do
+        found[#found + 1] = lane
+      end
+    end
+    return found
+  end
+
+  -- Give a lane a turn: the next with `first`, else the last. `serving`: the list of the share whose turn it is at a claim.
+  function my.add(lane, first)
+    local share, push = share_of(lane), first and 'LPUSH' or 'RPUSH'
+    if not share then
+      call(push, key('turns'), lane)
+    elseif call(push, key('share:' .. share), lane) == 1 and my.serving ~= key('share:' .. share) then
+      call(push, key('turns'), '$' .. share)
+    end
+  end
+
+  function my.remove(lane)
+    local share = share_of(lane)
+    if share then
+      call('LREM', key('share:' .. share), 1, lane)
+      if call('EXISTS', key('share:' .. share)) == 1 then return end
+    end
+    call('LREM', key('turns'), 1, share and '$' .. share or lane)
+  end
+end }, lazy)

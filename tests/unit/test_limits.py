@@ -1,0 +1,221 @@
+"""Limits and shares as they are written in code; over an engine that only remembers."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from leasehold import InvalidArgument, Leasehold, Limit, LimitRule, RateLimited, UnsupportedFeature
+from leasehold.client.limit import MAX_LIMITS, interval_of
+from leasehold.core.job import JobRecord, Lease
+from leasehold.core.outcome import Retried
+from leasehold.core.rates import MAX_REST_MS
+from leasehold.core.shape import PLAIN, Shape
+from leasehold.runtime.jobs import outcomes
+from leasehold.runtime.jobs.held import Held
+from tests.runtime.fakes import task
+from tests.support.fakes import FakeEngine, FakeRunner, recorder
+
+STRIPE = Limit("stripe", per_second=10, burst=20)
+STRIPE_RULE = LimitRule("stripe", 1, None, 100_000, 20)
+
+
+@pytest.fixture
+def engine() -> FakeEngine:
+    return recorder()
+
+
+@pytest.fixture
+def app(engine: FakeEngine) -> Leasehold:
+    return Leasehold("redis://nowhere.invalid", protocol=engine, runner=FakeRunner())
+
+
+def charge(tenant: str, amount: int = 1, *, user: object = None) -> None: ...
+
+
+def last(engine: FakeEngine) -> Shape:
+    shape: Shape = engine.enqueued[-1].shape
+    return shape
+
+
+def test_the_rates_become_intervals():
+    assert interval_of(10, None, None) == 100_000
+    assert interval_of(3, None, None) == 333_334, "rounded up: never faster than the rate"
+    assert interval_of(None, 1, None) == 60_000_000
+    assert interval_of(None, None, 7) == 514_285_715
+    assert interval_of(None, None, None) is None
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "per_second, per_minute, per_hour or concurrency"),
+        ({"per_second": 0}, "Limit: per_second must be a whole number from 1"),
+        ({"per_minute": 1.5}, "Limit: per_minute must be a whole number"),
+        ({"per_hour": True}, "Limit: per_hour must be a whole number"),
+        ({"concurrency": 0}, "Limit: concurrency must be a whole number from 1"),
+        ({"per_second": 1, "per_minute": 60}, "one of per_second, per_minute, per_hour"),
+        ({"per_second": 1, "burst": 0}, "Limit: burst must be a whole number from 1"),
+        ({"concurrency": 1, "burst": 2}, "Limit: burst must be given with per_second"),
+        ({"concurrency": 4, "cost": 5}, "Limit: cost must be at most the concurrency"),
+        ({"per_second": 4, "cost": 2}, "Limit: cost must be at most the burst"),
+        ({"concurrency": 4, "cost": 0}, "Limit: cost must be a whole number from 1"),
+    ],
+)
+def test_a_limit_that_makes_no_sense_is_refused(options, message):
+    with pytest.raises(InvalidArgument, match=message):
+        Limit("name", **options)
+
+
+@pytest.mark.parametrize("name", ["", 7, "x\n", "x" * 201, "{", "{}", "{a.b}", "{a!r}", "{a:>3}", "{0}"])
+def test_a_name_is_text_in_which_braces_hold_arguments(name: Any):
+    with pytest.raises(InvalidArgument, match="Limit: name"):
+        Limit(name, concurrency=1)
+
+
+class TestTasks:
+    def test_limits_of_a_task_and_of_one_call(self, app, engine):
+        pay = app.task(limits=[STRIPE])(charge)
+        pay.enqueue("a")
+        assert last(engine) == Shape(limits=(STRIPE_RULE,))
+        pay.using(limits=[Limit("gpu", concurrency=4, cost=2)]).enqueue("a")
+        assert last(engine).limits == (LimitRule("gpu", 2, 4),)
+        pay.using(limits=[]).enqueue("a")
+        assert last(engine) is PLAIN
+
+    def test_names_are_filled_from_the_arguments_of_the_call(self, app, engine):
+        pay = app.task(limits=[Limit("tenant:{tenant}:{amount}", concurrency=3)])(charge)
+        pay.enqueue("a")
+        pay.enqueue(tenant="b", amount=2)
+        assert [job.shape.limits[0].name for job in engine.enqueued] == ["tenant:a:1", "tenant:b:2"]
+
+    def test_of_two_limits_with_the_same_name_the_first_counts(self, app, engine):
+        found = [Limit("{tenant}", concurrency=3), Limit("a", concurrency=1)]
+        app.task(limits=found)(charge).enqueue("a")
+        assert last(engine).limits == (LimitRule("a", 1, 3),)
+
+    def test_a_name_that_mentions_no_argument_is_refused_where_it_is_written(self, app):
+        with pytest.raises(InvalidArgument, match=r"arguments of task .*tenant, amount, user.*customer"):
+            app.task(limits=[Limit("customer:{customer}", concurrency=3)])(charge)
+        with pytest.raises(InvalidArgument, match="customer"):
+            app.task(charge).using(share="{customer}")
+
+    def test_an_argument_that_is_no_plain_value_is_refused(self, app, engine):
+        pay = app.task(limits=[Limit("user:{user}", concurrency=3)])(charge)
+        with pytest.raises(InvalidArgument, match="argument 'user' must be text, a number or a bool, got list"):
+            pay.enqueue("a", user=[1])
+        with pytest.raises(InvalidArgument, match="argument 'user'"):
+            pay.enqueue("a")
+        assert engine.enqueued == []
+
+    def test_shares(self, app, engine):
+        pay = app.task(share="tenant:{tenant}")(charge)
+        pay.enqueue("a")
+        assert last(engine) == Shape(share="tenant:a")
+        pay.using(share=None).enqueue("a")
+        assert last(engine) is PLAIN
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"limits": [STRIPE], "priority": 5}, "limits and priority 5 cannot both be given"),
+            ({"share": "a", "priority": 5}, "share and priority 5 cannot both be given"),
+            ({"share": "a", "lane": "b"}, "share 'a' and lane 'b' cannot both be given"),
+            ({"limits": STRIPE}, "limits must be a list"),
+            ({"limits": "stripe"}, "limits must be a list"),
+            ({"limits": ["stripe"]}, "limits must be a list"),
+            ({"limits": [STRIPE, STRIPE]}, "limits with different names"),
+            ({"limits": [Limit(str(n), concurrency=1) for n in range(MAX_LIMITS + 1)]}, "at most 8, got 9"),
+            ({"share": ""}, "share must be 1 to 200 characters"),
+        ],
+    )
+    def test_what_contradicts_itself_is_refused(self, app, options, message):
+        with pytest.raises(InvalidArgument, match=message):
+            app.task(**options)(charge)
+
+
+class TestQueues:
+    def test_limits_of_a_queue_are_added_to_those_of_its_jobs(self, app, engine):
+        app.queue_defaults("default", limits=[Limit("queue", concurrency=9)])
+        app.task(limits=[STRIPE])(charge).enqueue("a")
+        assert last(engine).limits == (STRIPE_RULE, LimitRule("queue", 1, 9))
+        app.queue("default").enqueue(b"raw")
+        assert last(engine).limits == (LimitRule("queue", 1, 9),)
+        app.queue("other").enqueue(b"raw")
+        assert last(engine) is PLAIN
+
+    def test_jobs_of_a_queue_with_limits_have_no_priority(self, app):
+        app.queue_defaults("default", limits=[STRIPE])
+        with pytest.raises(InvalidArgument, match="has limits"):
+            app.queue("default").enqueue(b"raw", priority=3)
+
+    def test_a_raw_payload_has_no_arguments(self, app):
+        with pytest.raises(InvalidArgument, match="needs the argument 'tenant'"):
+            app.queue("q").enqueue({"tenant": "a"}, limits=[Limit("{tenant}", concurrency=1)])
+
+
+@pytest.mark.parametrize("protocol", ["redis-work-queue:x", "queue-farm:x", "worqr:x", "hworker:x"])
+def test_other_protocols_refuse_limits_where_they_are_defined(protocol: str):
+    app = Leasehold("redis://nowhere.invalid", protocol=protocol)
+    with pytest.raises(UnsupportedFeature, match="limits of rate or concurrency"):
+        app.queue_defaults("default", limits=[STRIPE])
+    with pytest.raises(UnsupportedFeature, match="limits of rate or concurrency"):
+        app.task(limits=[STRIPE])(charge)
+    with pytest.raises(UnsupportedFeature, match="fair shares"):
+        app.task(share="a")(charge)
+    with pytest.raises(UnsupportedFeature):
+        app.limits.get("stripe")
+
+
+class TestStored:
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({}, "per_second, per_minute, per_hour, burst or concurrency"),
+            ({"concurrency": 0}, "concurrency must be a whole number from 1"),
+            ({"burst": 0}, "burst must be a whole number from 1"),
+            ({"per_second": 1, "per_hour": 1}, "one of per_second, per_minute, per_hour"),
+        ],
+    )
+    def test_bad_numbers_are_refused(self, app, options, message):
+        with pytest.raises(InvalidArgument, match=message):
+            app.limits.set("stripe", **options)
+
+    def test_bad_names_and_weights_are_refused(self, app):
+        for act in (app.limits.get, app.limits.clear):
+            with pytest.raises(InvalidArgument, match="name must be"):
+                act("")
+        with pytest.raises(InvalidArgument, match="weight must be a whole number from 1 to 100"):
+            app.limits.set_share("a", weight=0)
+
+
+class TestRateLimited:
+    @pytest.mark.parametrize("seconds", [0, -1, MAX_REST_MS, float("nan"), "30"])
+    def test_a_time_that_makes_no_sense_is_refused(self, seconds: Any):
+        with pytest.raises(InvalidArgument, match="retry_after"):
+            RateLimited(retry_after=seconds)
+
+    def test_a_name_is_checked(self):
+        with pytest.raises(InvalidArgument, match="RateLimited: limit"):
+            RateLimited(retry_after=1, limit="")
+
+    def test_the_outcome_is_a_retry_that_does_not_count(self):
+        error = RateLimited(retry_after=timedelta(seconds=30), limit="stripe")
+        outcome = outcomes.outcome_of_error(held(failures=9), error, lambda: 0.5)
+        assert isinstance(outcome, Retried)
+        assert (outcome.delay_ms, outcome.deferred, outcome.limit) == (30_000, True, "stripe")
+        assert outcomes.outcome_of_return(held(), error, lambda: 0.5) == outcome
+
+    def test_attributes_that_were_spoilt_do_no_harm(self):
+        error: Any = RateLimited(retry_after=1)
+        error.retry_after, error.limit = "soon", 7
+        outcome = outcomes.outcome_of_error(held(), error, lambda: 0.5)
+        assert isinstance(outcome, Retried)
+        assert (outcome.delay_ms, outcome.limit) == (1_000, None)
+
+
+def held(failures: int = 0) -> Held:
+    spec = task(lambda: None, retries=2)
+    return Held(Lease("w", 1, JobRecord("id", "q", "t", b"", 0), failures, 0), ("q", "id", 1), spec, 0.0)
