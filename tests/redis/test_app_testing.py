@@ -20,6 +20,7 @@ from leasehold import (
     Job,
     JobFailed,
     Leasehold,
+    Limit,
     Retry,
     State,
     Throttle,
@@ -228,6 +229,33 @@ def test_ticks_of_schedules_come_as_time_passes(app):
     first, second = [at.astimezone(ZoneInfo("Europe/Berlin")) for at in planned[:2] if at is not None]
     assert second.date() - first.date() == timedelta(days=1)
     assert (first.hour, second.hour) in ((2, 2), (3, 2), (2, 3))  # the clock may be set ahead
+
+
+def test_time_passes_for_limits(app):
+    hourly = app.task(name="hourly", limits=[Limit("mail", per_hour=1)])(lambda: None)
+    for _ in range(3):
+        hourly.enqueue()
+    jobs = app.testing()
+    assert jobs.drain() == Drained(completed=1)
+    jobs.advance(minutes=59)
+    assert jobs.drain() == Drained()
+    jobs.advance(minutes=2)
+    assert jobs.drain() == Drained(completed=1)
+    jobs.advance(hours=1)
+    assert jobs.drain() == Drained(completed=1)
+    jobs.advance(hours=1)
+    hourly.enqueue()
+    assert jobs.drain() == Drained(completed=1)
+
+
+def test_a_schedule_may_have_limits(app):
+    app.task(name="often", schedule=Every(minutes=10), limits=[Limit("api", per_hour=1)])(lambda: None)
+    jobs = app.testing()
+    jobs.drain()
+    jobs.advance(minutes=35)
+    assert jobs.drain().completed == 1
+    jobs.advance(minutes=61)
+    assert jobs.drain().completed == 1
 
 
 def test_a_debounced_job_runs_after_its_wait(app):

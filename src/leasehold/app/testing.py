@@ -47,6 +47,10 @@ class MovesTime(Protocol):
         """Move delays, windows of unique keys and the lifetimes of records `ms` towards the past."""
         ...
 
+    def advance_limits(self, ms: int) -> Steps[None]:
+        """Let rates and rests of limits end `ms` sooner."""
+        ...
+
 
 class Testing:
     """Runs and finds the jobs of an app in tests. Made by `app.testing()`; see also the fixture `leasehold_app`.
@@ -128,7 +132,7 @@ class Testing:
             jobs.advance(hours=1)
             jobs.drain()
 
-        Moves delays, retries, windows of unique keys, and the lifetimes of records, by rewriting their times in Redis.
+        Moves delays, retries, windows of unique keys, limits and the lifetimes of records by rewriting times in Redis.
         Enqueues a job for each tick of a schedule that comes in this time, those of the code included. The clocks of
         Redis and of this process stay, so `time.time()` in a handler does not move. Raises
         `InvalidArgument`, and `UnsupportedFeature` on the wire formats of other systems.
@@ -142,6 +146,7 @@ class Testing:
         yield from self._ticks()
         for queue in (yield from engine.queues()):
             yield from engine.advance(queue, ms)
+        yield from engine.advance_limits(ms)
 
     aadvance = asynchronous(advance)
 

@@ -7,7 +7,7 @@ from typing import Final
 from leasehold.core import limits, names
 from leasehold.core.job import State
 from leasehold.core.shape import CancelAnswer, CancelCount, LaneFailure, QueueSettings
-from leasehold.core.steps import Arg, Draw, Invoke, Nonce, Steps
+from leasehold.core.steps import Arg, Command, Draw, Invoke, Nonce, Steps
 from leasehold.engines.kit.base import Scripted, check_purge
 from leasehold.engines.kit.config import PURGE_MOST
 from leasehold.engines.kit.encoding import as_bytes, as_text, cancelled
@@ -111,6 +111,15 @@ class NativeController(Scripted):
 
     def advance(self, queue: str, ms: int) -> Steps[None]:
         yield from self._act("advance", queue, ms)
+
+    def advance_limits(self, ms: int) -> Steps[None]:
+        start, cursor = f"{self.shared()}:limit:", "0"
+        for _ in range(limits.PURGE_ROUNDS):
+            cursor, keys = yield Command(("SCAN", cursor, "MATCH", f"{start}*", "COUNT", PURGE_MOST))
+            if keys:
+                yield from self._act_for_all("advance_limits", ms, *(as_text(key).removeprefix(start) for key in keys))
+            if as_text(cursor) == "0":
+                break
 
     def set_limit(
         self,

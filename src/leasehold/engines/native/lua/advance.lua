@@ -7,7 +7,7 @@
 local session, number, ms = ARGV[1], ARGV[2], tonumber(ARGV[3])
 --@include transition
 local kept = { 'completed', 'failed', 'broken', 'cancelled' }
-local places = { 'scheduled', 'windows', unpack(kept) }
+local places = { 'scheduled', 'windows', 'moments', unpack(kept) }
 
 for _, name in ipairs(places) do
   if call('ZCARD', key(name)) > @ADVANCE_MOST@ then
@@ -37,7 +37,7 @@ for _, name in ipairs(places) do
     if at ~= blocked then call('ZADD', key(name), digits(at - ms), found[i]) end
     if name == 'windows' then
       move_window(found[i])
-    elseif name ~= 'scheduled' then
+    elseif name ~= 'scheduled' and name ~= 'moments' then
       move_end(found[i])
     end
   end
