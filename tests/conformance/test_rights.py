@@ -47,6 +47,14 @@ def test_nothing_is_lacking(world: World) -> None:
     assert not found.errors
 
 
+def test_the_check_changes_nothing(world: World) -> None:
+    world.put("held", "waits")
+    world.take(1)
+    before = world.dump()
+    world.run(inspection(rights_of(world.engine)))
+    assert world.dump() == before
+
+
 @pytest.mark.garbage
 @pytest.mark.parametrize("key", NEIGHBOURS)
 def test_the_keys_and_channels_of_neighbours_are_out_of_reach(world: World, key: str) -> None:

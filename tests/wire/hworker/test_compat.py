@@ -12,7 +12,10 @@ import msgspec
 import pytest
 
 from leasehold import InvalidArgument
+from leasehold.app.preflight import inspection
 from leasehold.compat.hworker import Failure, Hworker, Retry, Success
+from leasehold.protocols.registry import rights_of
+from leasehold.redis.sync import SyncDriver
 from leasehold.testing.server import RedisServer
 from tests.wire.hworker.original import Original
 
@@ -164,3 +167,19 @@ def test_a_phantom_is_no_broken_job(server: RedisServer, original: Original) -> 
     original.db.hset(original.broken, b"false", b'"2026-01-01T00:00:00Z"')
     original.db.hset(original.broken, b"[", b'"2026-01-01T00:00:00Z"')
     assert make(server).broken() == [(b"[", "2026-01-01T00:00:00Z")]
+
+
+@pytest.mark.every_server
+def test_the_check_of_a_starting_worker_touches_no_job(server: RedisServer, original: Original) -> None:
+    """Before Redis 7 it tries commands."""
+    pool = make(server, type=Any)
+    original.queue("waits")
+    original.db.hset(original.progress, b'["p",1]', b'"2026-01-01T00:00:00Z"')
+    original.db.hset(original.broken, b"[", b'"2026-01-01T00:00:00Z"')
+    original.db.lpush(original.failed, b'["f",1]')
+    before = {key: original.db.dump(key) for key in original.db.keys("*")}
+    driver = SyncDriver(server.url)
+    assert not driver.run(inspection(rights_of(pool.app.engine))).errors
+    driver.close()
+    assert {key: original.db.dump(key) for key in original.db.keys("*")} == before
+    pool.close()

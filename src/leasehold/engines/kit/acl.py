@@ -16,7 +16,7 @@ _ALWAYS: Final = ("client|setname", "eval", "evalsha", "info", "ping", "select",
 _SCRIPT: Final = Script(
     "rights",
     """
--- KEYS[1] a key that is not there
+-- KEYS[1] a key; one that is not there, if there are words: they are tried on it
 -- ARGV the words of commands, spaces between; `KEY` stands for the key
 -- Returns: the first words of those that this user may not run.
 local denied = {}
@@ -39,7 +39,7 @@ for i = 1, #ARGV do
     end
   end
 end
-if not redis.acl_check_cmd then
+if #ARGV > 0 and not redis.acl_check_cmd then
   redis.pcall('DEL', KEYS[1])
 end
 return denied
