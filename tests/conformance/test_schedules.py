@@ -68,9 +68,10 @@ def test_a_tick_after_the_planned_one_is_early_too(world: World) -> None:
 
 
 def test_a_schedule_with_another_definition_is_not_moved_on(world: World) -> None:
-    put(world, spec(), now_of(world) - 1_000)
+    planned = now_of(world) - 1_000
+    put(world, spec(), planned)
     old = tick_of(stored(world), now_of(world), "a")
-    put(world, spec(payload=b"new"), now_of(world) - 1_000, digest_of(spec()))
+    put(world, spec(payload=b"new"), planned, digest_of(spec()))
     assert world.run(world.engine.tick("q", old)) is Ticked.STALE
     assert world.counts() == {}
 
@@ -316,6 +317,23 @@ def test_of_two_versions_of_the_code_the_later_one_stays(world: World) -> None:
     world.pass_time(2 * PRESENCE_TTL_MS)
     assert len(deploy(world, old).wanted) == 1
     assert stored(world, "a").spec == replaced(old, source="m:app")
+
+
+def test_when_the_workers_of_the_new_version_end_the_old_version_returns_and_nothing_is_forgotten(world: World) -> None:
+    old, new = spec("a"), spec("a", payload=b"new")
+    deploy(world, old)
+    deploy(world, new)
+    world.run(world.engine.trigger("q", "a", spec().job("j", 5)))
+    wanted = 0
+    for _ in range(6):
+        world.pass_time(PRESENCE_TTL_MS // 2)
+        reply = deploy(world, old)
+        wanted += len(reply.wanted)
+        assert reply.ended == ()
+    assert wanted == 1
+    found = stored(world, "a")
+    assert found.spec == replaced(old, source="m:app")
+    assert found.state.runs == 1
 
 
 def test_a_new_definition_takes_over_a_tick_that_is_due(world: World) -> None:

@@ -18,6 +18,7 @@ from leasehold.redis.wire import SLOW_BYTES_PER_S
 from leasehold.settings import MAX_PATIENCE_MS, MAX_REPLY_TIMEOUT_MS
 from tests.faults.matrix import QUEUES, Operation, Scene, check_nothing_is_lost, comparable, recover, run, through
 from tests.faults.plain_operations import PLAIN_READING, PLAIN_WRITING, plain_scene
+from tests.faults.schedule_operations import SCHEDULE_READING, SCHEDULE_WRITING, schedule_scene
 from tests.faults.shape_operations import SHAPE_READING, SHAPE_WRITING
 from tests.faults.shape_scene import shape_scene
 from tests.support.stepping import Crashed, Send, Session, attempt, send_with, step
@@ -38,6 +39,7 @@ LONGEST_MS = MAX_PATIENCE_MS + 2 * (MAX_REPLY_TIMEOUT_MS + LARGEST_MS)
 SCENES = (
     (plain_scene, PLAIN_WRITING, PLAIN_READING),
     (shape_scene, SHAPE_WRITING, SHAPE_READING),
+    (schedule_scene, SCHEDULE_WRITING, SCHEDULE_READING),
 )
 
 
@@ -147,6 +149,7 @@ def test_a_copy_that_arrives_late_changes_nothing(scene: Scene, operation: Opera
     (call,) = late
     assert isinstance(call, Invoke)
     harmless = call.script.name in {"heartbeat", "maintain", "extend", "announce", "register", "progress"}
+    harmless = harmless or call.script.name == "schedule_announce"
     _, error = attempt(send_with(world.driver), call)
     assert error is None or error.prefix == "LHSTALE"
     if not harmless:

@@ -38,6 +38,25 @@ _FORGET: Final = "return (table.concat(answers)"
 _DOWN: Final = "function(a, b) return a[1] > b[1] end"
 _UP: Final = "function(a, b) return a[1] < b[1] end"
 
+_SCHEDULES: Final = (
+    Mutant("tick-without-planned", " or state.planned ~= expected", "", ("tick",)),
+    Mutant("tick-without-digest", "digest ~= ARGV[5] or ", "", ("tick",)),
+    Mutant("tick-of-a-paused-schedule", " or state.paused ~= '0')", ")", ("tick",)),
+    Mutant("tick-before-its-time", "run_fire > time or ", "", ("tick",)),
+    Mutant("tick-does-not-move-on", "state.planned, state.fire = ARGV[8], ARGV[9]", "", ("tick",)),
+    Mutant("tick-in-a-full-queue", "if most > 0 and have >= most then", "if false then", ("tick",)),
+    Mutant("due-is-not-kept", "call('ZADD', key('due'), time + keep_ms, name)", "", ("schedule_due",)),
+    Mutant("put-over-another", "if (old or '') ~= ARGV[5] or old", "if old", ("schedule_put",)),
+    Mutant(
+        "announce-flips-back",
+        "is_announced(member) and is_announced(",
+        "false and is_announced(",
+        ("schedule_announce",),
+    ),
+    Mutant("announce-ends-at-once", "if since <= past then", "if true then", ("schedule_announce",)),
+    Mutant("announce-ends-others", "and owner == source and not mine[name]", "", ("schedule_announce",)),
+)
+
 _PLAIN: Final = (
     Mutant("settle-without-token", "if mine == token then", "if mine then", ("settle",)),
     Mutant("extend-without-token", "if mine ~= token then", "if not mine then", ("extend",)),
@@ -374,7 +393,7 @@ _LIMITS: Final = (
         "end\n    if before",
     ),
 )
-MUTANTS: Final = _PLAIN + _LANES + _QUEUE + _UNIQUE + _WISHES + _LIMITS
+MUTANTS: Final = _PLAIN + _LANES + _QUEUE + _UNIQUE + _WISHES + _SCHEDULES + _LIMITS
 
 
 def apply(name: str) -> None:
