@@ -21,7 +21,8 @@ from leasehold.cli.demo.run import DemoReport
 from leasehold.cli.errors import Exit, run
 from leasehold.core.job import WorkerView
 from leasehold.core.outcome import Completed, Failed
-from leasehold.core.shape import Progress
+from leasehold.core.rates import LimitRule
+from leasehold.core.shape import Progress, Shape
 from leasehold.redis.sync import SyncDriver
 from leasehold.testing.server import RedisServer
 from tests.support.engines import NATIVE
@@ -60,6 +61,11 @@ RUNS: Final = {
     "schedules q s --trigger": "`schedules QUEUE NAME",
     "schedules q s --remove": "`schedules QUEUE NAME",
     "schedules q none --remove": "`schedules QUEUE NAME",
+    "limits": "`limits`",
+    "limits stripe --per-second 5": "`limits`",
+    "limits stripe --clear": "`limits`",
+    "limits stripe --clear ": "`limits`",
+    "limits tenant:7 --weight 3": "`limits NAME --weight`",
     "quiet w": "`quiet`",
     "quiet nobody": "`quiet`",
     "cancel q lane-2": "`cancel QUEUE JOB_ID`",
@@ -103,6 +109,9 @@ def world(server: RedisServer) -> Iterator[World]:
     world.cancel("held", "why")
     world.put_in("user:7", "lane-1", "lane-2")
     world.put_only("unique", "key")
+    gpu = Shape(limits=(LimitRule("gpu", concurrency=1),))
+    world.put("limited-1", "limited-2", shape=gpu, queue="gpu")
+    world.take(10, queues=("gpu",))
     world.put_at(5, "urgent")
     world.put("late", delay_ms=60_000)
     world.run(world.engine.announce(WorkerView("w", ("q",), "host", 1, 1, 1, 1)))

@@ -298,3 +298,50 @@ def test_all_limits_of_a_share_have_one_turn(world: World) -> None:
         put(world, LimitRule(f"user:{n}", concurrency=1), f"big{n}", share="big")
     put(world, (), "small0", "small1", share="small")
     assert world.take_ids(4) == ["big0", "small0", "big1", "small1"]
+
+
+def test_all_that_waits_for_limits_is_listed_page_by_page(world: World) -> None:
+    put(world, GPU, *"abcd")
+    put(world, (), "s1", "s2", share="small")
+    put(world, PAIR, "l1", "l2", lane="L")
+    put(world, PAIR, "x", "y", "z")
+    put(world, (), "t", share="other")
+    world.take(3)
+    waiting = {id for id in (*"abcd", "s1", "s2", "l1", *"xyz", "t") if world.view(id).state is State.READY}
+    shown: list[str] = []
+    after = None
+    for _ in range(40):
+        page = world.run(world.engine.page("q", State.READY, limit=2, after=after))
+        shown += [job.id for job in page.jobs]
+        after = page.next
+        if after is None:
+            break
+    assert len(shown) == len(set(shown))
+    assert set(shown) >= waiting - {"l1"}
+
+
+def test_many_keys_cost_a_claim_no_more_than_few(world: World) -> None:
+    costs = []
+    for count in (10, 1_000):
+        for n in range(count):
+            put(world, LimitRule(f"{count}:{n}", concurrency=1), f"{count}-{n}-a", f"{count}-{n}-b")
+        workers = (f"w{count}-{number}" for number in range(1_000))
+        while (leased := world.lease(100, next(workers))).leases or leased.next_ms == 0:
+            assert all(lease.record.id.endswith("a") for lease in leased.leases)
+        put(world, LimitRule(f"{count}:new", concurrency=1), f"{count}-new")
+        costs.append(world.calls_of(world.engine.lease(f"w{count}", ["q"], 1)))
+        costs.append(world.calls_of(world.engine.lease(f"v{count}", ["q"], 1)))
+    few, idle_few, many, idle_many = costs
+    assert many <= few + 2
+    assert idle_many <= idle_few + 2
+
+
+def test_jobs_without_limits_cost_no_more_beside_limits_of_another_queue(world: World) -> None:
+    world.put("first")
+    (lease,) = world.take()
+    alone = world.calls_of(world.engine.settle([(lease, Completed(b"", 0))]))
+    put(world, GPU, "a", "b", queue="r")
+    world.take(10, queues=("r",))
+    world.put("second")
+    (lease,) = world.take()
+    assert world.calls_of(world.engine.settle([(lease, Completed(b"", 0))])) == alone

@@ -33,6 +33,7 @@ COMMANDS: Final = {
     "resume": "Resume a paused queue, or parked lanes.",
     "configure": "Set the maximum length of a queue, and what a failed job does to its lane.",
     "schedules": "List schedules with their next times, or pause, resume, trigger or remove one.",
+    "limits": "Show limits, or change one for all workers at once.",
     "quiet": "Let a worker finish its running jobs and start no others.",
     "clean": "Return the items of dead workers to a queue of redis-work-queue.",
     "monitor": "Return the jobs of dead workers to their queues, again and again, until a signal stops it.",

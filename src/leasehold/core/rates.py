@@ -45,6 +45,20 @@ class LimitView:
     rests_ms: int | None = None
 
     @property
+    def rate(self) -> str | None:
+        """The stored rate in words, as in "5 per second"."""
+        if self.interval_us is None:
+            return None
+        rates = {"second": 1_000_000, "minute": 60_000_000, "hour": 3_600_000_000}
+        period = next((name for name, us in rates.items() if us >= self.interval_us), "hour")
+        count = rates[period] / self.interval_us
+        return (
+            f"{round(count):,} per {period}"
+            if abs(count - round(count)) < 0.01 * count
+            else f"{count:,.2f} per {period}"
+        )
+
+    @property
     def is_stored(self) -> bool:
         """Whether Redis has numbers that replace those of the code."""
         return any(number is not None for number in (self.concurrency, self.interval_us, self.burst))

@@ -22,7 +22,7 @@ QUEUES_SHOWN: Final = 1_000
 SILENT_MS: Final = 15_000
 """A worker that was last seen longer ago than this is shown as silent."""
 
-_SHARED: Final = ("parked_lanes", "blocked_lanes", "suspects", "reserved", "newer_layout")
+_SHARED: Final = ("parked_lanes", "blocked_lanes", "suspects", "limited", "reserved", "newer_layout")
 """The fields of a queue that are shown when they have a value."""
 
 
@@ -130,6 +130,8 @@ def settings_table(settings: QueueSettings, view: QueueView | None = None) -> Ta
         row |= {"parked_lanes": str(view.parked_lanes), "blocked_lanes": str(view.blocked_lanes)}
         if view.suspects:
             row |= {"suspects": str(view.suspects), "reserved": view.reserved or "none"}
+        if view.limited:
+            row["limited"] = str(view.limited)
         if view.newer_layout:
             row["newer_layout"] = str(view.newer_layout)
     return Table("Settings", (row,), {"max_length", *_SHARED} - {"reserved"})

@@ -31,8 +31,9 @@ local function is_passed(name)
   return passed[name] >= 0
 end
 
--- The next job of a lane, if it is not too far behind tombstones.
+-- The next job of a lane, if it is not too far behind tombstones. The jobs of internal lanes are shown later.
 local function head_of(from)
+  if string.find(from, '^[@$]') then return nil end
   for _, entry in ipairs(call('LRANGE', key('lane:' .. from), 0, limit)) do
     local id = lanes.entry_of(entry)
     if not is_passed(tombstone_name('lane:' .. from, id)) then return id end
@@ -84,14 +85,50 @@ local function read_list(list, busy)
   if at < size then more, left = true, 0 end
 end
 
+-- Internal lanes, in the order of their names, and lanes of users at a gate: of the first FOLLOW_LOOK of each.
+local function limited_lanes()
+  local internal, own, seen = {}, {}, {}
+  local function add_lane(lane)
+    if seen[lane] or string.find(lane, '^@!') then return end
+    seen[lane] = true
+    table.insert(string.byte(lane) == 64 and internal or own, lane)
+  end
+  for _, lane in ipairs(turns.in_turn(@FOLLOW_LOOK@)) do
+    if string.byte(lane) == 64 then add_lane(lane) end
+  end
+  for i, lane in ipairs(call('HSCAN', key('gated'), '0', 'COUNT', @FOLLOW_LOOK@)[2]) do
+    if i % 2 == 1 then add_lane(lane) end
+  end
+  table.sort(internal)
+  return internal, own
+end
+
+-- All jobs of internal lanes, and of a user's lane at a gate the next one.
+local function read_limited(busy)
+  local internal, own = limited_lanes()
+  for _, lane in ipairs(internal) do
+    if cursor.place ~= 'gated' and (string.sub(cursor.place, 1, 6) ~= 'lane:@' or 'lane:' .. lane >= cursor.place) then
+      read_list('lane:' .. lane, busy)
+    end
+  end
+  if left > 0 and not more then
+    read_sorted('gated', own, function(lane)
+      local id = head_of(lane)
+      if id then add(id, '', busy, '') end
+    end)
+  end
+end
+
 -- The lists of waiting jobs from the cursor on. That of a priority may have gone since.
 local function read_lists(busy)
   local function rank(list)
-    return list == 'isolated' and 1000 or list == 'turns' and -0.5 or tonumber(string.match(list, '^ready:(.*)$') or nil) or 0
+    if list == 'isolated' or list == 'turns' then return list == 'turns' and -0.5 or 1000 end
+    return (list == 'gated' or string.find(list, '^lane:')) and -0.6 or tonumber(string.match(list, '^ready:(.*)$') or nil) or 0
   end
   for _, list in ipairs(lines()) do
     list = list == '' and 'turns' or list
     if cursor.place == '' or rank(list) <= rank(cursor.place) then read_list(list, busy) end
+    if list == 'turns' and (cursor.place == '' or rank(cursor.place) >= -0.6) and not more then read_limited(busy) end
   end
 end
 
