@@ -16,6 +16,7 @@ from leasehold.core.job import NewJob
 from leasehold.core.steps import Command, Invoke, Reply
 from leasehold.redis.wire import SLOW_BYTES_PER_S
 from leasehold.settings import MAX_PATIENCE_MS, MAX_REPLY_TIMEOUT_MS
+from tests.faults.limit_operations import LIMIT_READING, LIMIT_WRITING, limit_scene
 from tests.faults.matrix import QUEUES, Operation, Scene, check_nothing_is_lost, comparable, recover, run, through
 from tests.faults.plain_operations import PLAIN_READING, PLAIN_WRITING, plain_scene
 from tests.faults.schedule_operations import SCHEDULE_READING, SCHEDULE_WRITING, schedule_scene
@@ -38,6 +39,7 @@ LONGEST_MS = MAX_PATIENCE_MS + 2 * (MAX_REPLY_TIMEOUT_MS + LARGEST_MS)
 
 SCENES = (
     (plain_scene, PLAIN_WRITING, PLAIN_READING),
+    (limit_scene, LIMIT_WRITING, LIMIT_READING),
     (shape_scene, SHAPE_WRITING, SHAPE_READING),
     (schedule_scene, SCHEDULE_WRITING, SCHEDULE_READING),
 )

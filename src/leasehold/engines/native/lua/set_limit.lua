@@ -4,7 +4,7 @@
 -- clear 1: remove what is stored. Of the numbers, an empty one leaves what is stored.
 -- Returns: 1, or 0 when there was nothing to remove.
 -- Invariant: every queue in which jobs wait for the limit tries one of them.
---@include begin remember lazy wake openlanes
+--@include begin remember lanes
 local session, number, name, clear = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 allow_when_full()
 --@include once
@@ -20,5 +20,6 @@ else
   call('HSET', key('limits'), name, table.concat(numbers, ':'))
 end
 limited = true
+has_limits()
 open_lanes.open_all(name)
 return remember(session, number, '1')

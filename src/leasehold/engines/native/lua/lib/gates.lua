@@ -1,16 +1,10 @@
 -- lib gates: lanes whose next job a limit stops. Such a lane waits in `gate:<limit>` by its arrival, is noted in `gated`, and is
 -- not in `turns`. `moments` has the limits of this queue that let a job start at a known time. The namespace notes in
 -- `gates:<limit>` which queues have such lanes, since a limit holds for all queues of a namespace on one node.
---@include lazy
 
-local namespace = '{' .. (string.match(prefix, '^{([^:}]*)') or '') .. '}:'
--- The key of something that all queues of the namespace share.
-local function shared_key(suffix) return namespace .. suffix end
-
--- See lib openlanes, which uses the lanes that use it.
-local open_lanes, passes
-
-local gates = setmetatable({ function(my)
+gates = {}
+do
+  local my = gates
   -- How many lanes this call has sent to a gate: those of one call keep their order.
   local arrivals = 0
 
@@ -58,4 +52,4 @@ local gates = setmetatable({ function(my)
     call('ZREM', key('gate:' .. name), lane)
     my.drop_empty(name)
   end
-end }, lazy)
+end

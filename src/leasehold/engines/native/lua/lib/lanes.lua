@@ -60,4 +60,4 @@ local lanes = setmetatable({ function(my)
     if before and not after and has_limits() then passes.pass_on(lane) end
   end
 end }, lazy)
---@include openlanes
+--@include limiting

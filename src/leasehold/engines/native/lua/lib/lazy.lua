@@ -13,9 +13,26 @@ local lazy = {
 -- Whether the queue may use lanes, priorities, unique keys, notes, settings, holds or isolation. `check_types` finds out.
 local uses_features = true
 
--- Whether jobs of the queue may have limits: `meta.limited`. `check_types` finds out as well.
-local limited = nil
+-- The key of something that all queues of the namespace share.
+local function shared_key(suffix) return '{' .. string.match(prefix, '^{([^:}]*)') .. '}:' .. suffix end
+
+-- Whether jobs of the queue may have limits: `meta.limited`. `check_types` finds out as well. The libs of limits are made when a
+-- call first learns that there are some: see lib limiting.
+local limited, make_limits = nil, nil
+local shapes, gates, limits, rates, open_lanes, passes, places
 local function has_limits()
   if limited == nil then limited = call('HEXISTS', key('meta'), 'limited') == 1 end
+  if limited and make_limits then
+    local make = make_limits
+    make_limits = nil
+    make()
+  end
   return limited
+end
+
+-- Whether the claim of a job with this shape holds places of limits.
+local function has_places(shape)
+  if shape == '' or not string.find(' ' .. shape, ' m=', 1, true) then return false end
+  limited = true
+  return has_limits()
 end

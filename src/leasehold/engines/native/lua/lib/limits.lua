@@ -2,8 +2,9 @@
 -- <name>:<cost>:<concurrency>:<interval in microseconds>:<burst>, with commas between. What is stored in the namespace's
 -- `limits` replaces these numbers. State: `limit:<name>`, the time until which a rate is used up (GCRA: one number) and until
 -- when the limit rests; `places:<name>`, one entry for each unit of a lease that is held: it names the lease.
---@include gates
-local limits = setmetatable({ function(my)
+limits = {}
+do
+  local my = limits
   local parsed, states = {}, {}
 
   -- The limits in a word.
@@ -48,10 +49,12 @@ local limits = setmetatable({ function(my)
     local most = tonumber(state.most) or limit.most
     return most, tonumber(state.interval) or limit.interval, tonumber(state.burst) or limit.burst or 1
   end
-end }, lazy)
+end
 
 -- What a limit allows at a time.
-local rates = setmetatable({ function(my)
+rates = {}
+do
+  local my = rates
   -- Until when a rate is used up after a job of this cost has started, and until when it may be. A job that costs more than the
   -- burst starts when all of the burst is free.
   function my.used_after(limit, state, micros, cost)
@@ -83,4 +86,4 @@ local rates = setmetatable({ function(my)
       call('SET', shared_key('limit:' .. name), text, 'PX', digits(ms + 1000))
     end
   end
-end }, lazy)
+end

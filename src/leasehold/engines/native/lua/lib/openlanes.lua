@@ -1,8 +1,9 @@
 -- lib openlanes: lanes that leave a gate. An opened lane goes to the front of `turns`, with a note in `opened`: it tries first,
 -- and keeps its place at the gate if it fails. One lane is opened at a time. If it takes a job and there is room for more, or if
 -- it takes none, the next one is opened, so no place stays free while a lane waits for it.
---@include gates lanes
-open_lanes = setmetatable({ function(my)
+open_lanes = {}
+do
+  local my = open_lanes
   -- Wake a worker of the queue whose keys are named now.
   local function wake(is_own)
     if is_own then
@@ -58,10 +59,12 @@ open_lanes = setmetatable({ function(my)
     end
     return call('ZRANGE', key('moments'), 0, 0, 'WITHSCORES')[2]
   end
-end }, lazy)
+end
 
 -- The notes of opened lanes.
-passes = setmetatable({ function(my)
+passes = {}
+do
+  local my = passes
   -- The note of a lane, which it loses: {since, name}, or nil.
   function my.take(lane)
     local since, name = string.match(call('HGET', key('opened'), lane) or '', '^(%S+) (.*)$')
@@ -75,4 +78,4 @@ passes = setmetatable({ function(my)
     local pass = my.take(lane)
     if pass then open_lanes.open(prefix, pass.name) end
   end
-end }, lazy)
+end

@@ -1,11 +1,8 @@
 -- lib places: the places that leases hold at their limits. An entry names its lease, so it can be removed once and no more: by the
 -- step that takes the claim out of `held:<worker>`.
---@include limits openlanes
-
--- Whether the claim of a job with this shape holds places.
-local function has_places(shape) return shape ~= '' and string.find(' ' .. shape, ' m=', 1, true) ~= nil end
-
-local places = setmetatable({ function(my)
+places = {}
+do
+  local my = places
   local function entries_of(limit, token, count)
     local entries = {}
     for n = 1, count do entries[n] = prefix .. ' ' .. token .. ' ' .. n end
@@ -44,4 +41,4 @@ local places = setmetatable({ function(my)
     state.rests_until = math.max(state.rests_until, time + ms)
     rates.write(name, state, time, micros)
   end
-end }, lazy)
+end

@@ -11,12 +11,10 @@ end
 
 -- Note that the queue has jobs with limits: see `has_limits`.
 local function note_limits(shape)
-  if not limited and shape ~= '' and string.find(' ' .. shape, ' m=', 1, true) then
-    limited = call('HSET', key('meta'), 'limited', '1') ~= nil
-  end
+  if not limited and has_places(shape) then call('HSET', key('meta'), 'limited', '1') end
 end
 
-local shapes = setmetatable({ function(my)
+shapes = setmetatable({ function(my)
   function my.word(shape, name) return string.match(' ' .. shape, ' ' .. name .. '=(%S+)') end
 
   -- The lane in which a job waits: its own, or the internal one of its limits and its share; nil for none.

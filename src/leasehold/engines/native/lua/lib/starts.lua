@@ -1,5 +1,5 @@
 -- lib starts: whether a job may start under its limits, and what its start uses of them. A part of `claim`.
---@include places
+--@include limiting
 local starts = setmetatable({ function(my)
   -- The limit that stops a job, and the moment from which on it does not (nil: when a lease ends); nil: it may start. `entered`:
   -- its lane was opened, or a job before it in this turn has started; other lanes wait behind those at the gate. An error

@@ -6,7 +6,7 @@
 local function stop_of(record)
   local shape = shape_of(record)
   local lane = shape ~= '' and shapes.lane_of(shape)
-  local name = lane and call('HGET', key('gated'), lane)
+  local name = lane and has_limits() and call('HGET', key('gated'), lane)
   if not name then return '' end
   local taken = call('SCARD', shared_key('places:' .. name))
   return name .. ' ' .. taken .. ' ' .. (call('ZSCORE', key('moments'), name) or '0')

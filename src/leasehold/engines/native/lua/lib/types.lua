@@ -10,7 +10,7 @@ local function check_types()
   -- Not with one ZINTER: it takes plain sets, too.
   check_all('ZCARD', { 'scheduled', 'holders', 'suspects', 'completed', 'failed', 'broken', 'cancelled' })
   check_all('HLEN', { 'jobs', 'ended', 'tries', 'kept', 'watched' })
-  limited = call('HEXISTS', key('meta'), 'limited') == 1
+  has_limits()
   check_all('LLEN', { 'ready', 'wake' })
   local there = call(
     'EXISTS', key('isolated'), key('turns'), key('priorities'), key('settings'), key('busy'), key('lanes'), key('limits'),
