@@ -11,6 +11,7 @@ from leasehold.core import limits
 from leasehold.core.engine import Feature
 from leasehold.core.errors import QueueFull
 from leasehold.core.job import State
+from leasehold.core.rates import LimitRule
 from leasehold.core.schedule import CatchUp, Overlap, Ticked
 from leasehold.core.shape import Shape, UniqueRule
 from leasehold.engines.kit.config import PRESENCE_TTL_MS
@@ -167,6 +168,20 @@ def test_jobs_have_lanes_priorities_and_unique_keys(world: World) -> None:
     assert stored(world, "only").state.last_id == "only"
     assert world.take_ids(1) == ["high"]
     world.audit()
+
+
+@pytest.mark.needs(Feature.LIMITS)
+def test_jobs_of_schedules_have_limits(world: World) -> None:
+    shape = Shape(limits=(LimitRule("one", concurrency=1),), share="a")
+    put(world, spec(shape=shape, overlap=Overlap.ALLOW), now_of(world) - 1_000)
+    assert stored(world).spec == spec(shape=shape, overlap=Overlap.ALLOW)
+    assert tick(world, "a") is Ticked.ENQUEUED
+    world.pass_time(STEP)
+    assert tick(world, "b") is Ticked.ENQUEUED
+    first = world.take_one()
+    assert world.take_ids() == []
+    assert world.settle(first)
+    assert world.drain() == ["b"]
 
 
 def test_a_full_queue_refuses_a_tick_and_changes_nothing(world: World) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -13,6 +14,7 @@ from leasehold.client.schedule import Policies, schedules_of, spec_of
 from leasehold.core import limits, rules
 from leasehold.core.errors import InvalidArgument
 from leasehold.core.job import NewJob
+from leasehold.core.rates import LimitRule
 from leasehold.core.rules import Decision, decide
 from leasehold.core.schedule import NO_MORE, CatchUp, Overlap, ScheduleSpec, decode_spec, encode_spec
 from leasehold.core.shape import Shape
@@ -189,6 +191,10 @@ def test_a_schedule_that_is_never_due_is_refused() -> None:
 def test_overlap_queue_is_a_lane() -> None:
     queued = Policies.of({"overlap": "queue"})
     assert spec_of("s", Every(minutes=1), queued, JOB).shape == Shape(lane="schedule:s")
+    limited = Shape(limits=(LimitRule("x", concurrency=1),), share="a", persistent=True)
+    job = NewJob("q", "i", b"p", shape=limited)
+    assert spec_of("s", Every(minutes=1), queued, job).shape == dataclasses.replace(limited, lane="schedule:s")
+    assert spec_of("s", Every(minutes=1), Policies(), job).shape == limited
     own = NewJob("q", "i", b"p", shape=Shape(lane="l"))
     assert spec_of("s", Every(minutes=1), queued, own).shape == Shape(lane="l")
     for shape in (Shape(priority=1), Shape(lane="l", lane_limit=2)):

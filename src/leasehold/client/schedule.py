@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, timedelta
 from typing import Any, Final, Literal, TypeAlias, TypedDict
 
@@ -267,15 +267,9 @@ def _shape(name: str, shape: Shape, overlap: Overlap) -> Shape:
     """The shape of a job: with `overlap="queue"` it has a lane, which runs one job at a time."""
     own = shape.lane is not None and shape.lane != LANE + name
     if overlap is not Overlap.QUEUE:
-        return shape if own or shape.lane is None else _without_lane(shape)
+        return shape if own else replace(shape, lane=None)
     if shape.priority:
         raise InvalidArgument('overlap="queue" cannot go with a priority: the jobs wait in a lane, in their order.')
     if own and shape.lane_limit > 1:
         raise InvalidArgument('overlap="queue" cannot go with lane_limit: jobs of the lane run at the same time.')
-    if shape.lane is not None:
-        return shape
-    return Shape(LANE + name, unique=shape.unique, persistent=shape.persistent)
-
-
-def _without_lane(shape: Shape) -> Shape:
-    return Shape(priority=shape.priority, unique=shape.unique, persistent=shape.persistent)
+    return shape if shape.lane is not None else replace(shape, lane=LANE + name)
