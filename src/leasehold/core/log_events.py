@@ -89,7 +89,7 @@ WORKER: Final[Mapping[str, LogEvent]] = {
     ),
     "entry_dropped": LogEvent(
         WARNING,
-        "Entries of the queue are not jobs; they were removed.",
+        "Entries of the queue are not jobs that can run; see the reason.",
         "`count`: how many since the last such line, at most one every 10 s. `ids`: the first of them",
     ),
     "result_dropped": LogEvent(
