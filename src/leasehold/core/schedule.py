@@ -264,7 +264,7 @@ class ScheduleEngine(Protocol):
         ...
 
     def due_schedules(self, queue: str, limit: int) -> Steps[DueSchedules]:
-        """Read up to `limit` schedules that are due, and keep them from other workers for a second."""
+        """Read up to `limit` schedules that are due, and keep them from other workers for half a second."""
         ...
 
     def tick(self, queue: str, tick: Tick) -> Steps[Ticked]:

@@ -16,10 +16,15 @@ from leasehold.runtime.context import WorkerContext
 from leasehold.runtime.log import Once, brief, log_event
 
 SPREAD_MS: Final = 50
-"""Workers ask for due ticks within this time of each other, so that one of them finds most ticks made."""
+"""A worker looks for due ticks up to this time after they are due. The time doubles with each look that finds none,
+because other workers were faster, so that of many workers only some look for each tick."""
+SPREAD_MOST_MS: Final = 300
+"""The longest of these times."""
+VAIN_MOST: Final = 10
+"""Looks without a due schedule that are counted."""
 ROUNDS_MAX: Final = 20
 """Reads of due schedules of a queue in a row. Then the other queues have their turn."""
-KEPT_MS: Final = 1_000
+KEPT_MS: Final = 500
 """How soon to look again after this worker could not make a tick."""
 NOTED_MAX: Final = 100
 """Schedules whose trouble is logged once each."""
@@ -45,6 +50,8 @@ class Scheduler:
         }
         self._due: dict[str, float] = {}
         """When to look for due schedules of a queue, by `Env.clock`. A queue without schedules is not here."""
+        self._vain = dict.fromkeys(context.queues, 0)
+        """How many looks in a row found no due schedule."""
         self._changed = asyncio.Event()
         self._troubles = Once(NOTED_MAX)
 
@@ -53,7 +60,8 @@ class Scheduler:
         if tick_ms is None:
             self._due.pop(queue, None)
             return
-        self._due[queue] = self._env.clock() + (tick_ms + self._env.random() * SPREAD_MS) / limits.SECOND
+        spread_ms = min(SPREAD_MS * 2.0 ** self._vain[queue], SPREAD_MOST_MS)
+        self._due[queue] = self._env.clock() + (tick_ms + self._env.random() * spread_ms) / limits.SECOND
         self._changed.set()
 
     async def run(self) -> None:
@@ -84,8 +92,12 @@ class Scheduler:
 
     async def _look(self, queue: str) -> None:
         """Make the ticks of a queue that are due."""
-        for _ in range(ROUNDS_MAX):
+        for round_ in range(ROUNDS_MAX):
             found = await self._context.driver.run(self._engine.due_schedules(queue, limits.PAGE_MAX))
+            if found.schedules:
+                self._vain[queue] = 0
+            elif not round_:
+                self._vain[queue] = min(self._vain[queue] + 1, VAIN_MOST)
             self.note(queue, found.next_ms)
             soonest = math.inf if found.next_ms is None else found.next_ms
             for stored in found.schedules:

@@ -27,7 +27,7 @@ WATCH_TTL_MS: Final = 10 * limits.SECOND
 
 ADVANCE_MOST: Final = 10_000
 """Entries of a key whose times a test moves."""
-KEEP_DUE_MS: Final = 1 * limits.SECOND
+KEEP_DUE_MS: Final = 500
 """How long a schedule that is due is kept from other workers, after one of them has read it."""
 ENDED_MOST: Final = 100
 """Schedules of a source that one announcement ends."""

@@ -1,0 +1,170 @@
+"""What schedules cost: a tick among few and many schedules, and how late ticks are with fifty workers.
+
+    python -m bench.ticks [--seconds 60]
+
+Starts a Redis of its own and prints a table in Markdown. The fifty workers are their schedulers and their maintenance
+on one event loop, each with a connection of its own, and some of them die and are replaced.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import random
+import sys
+import time
+from contextlib import closing
+from types import SimpleNamespace
+from typing import Any, Final, cast
+
+from leasehold.core import limits, rules
+from leasehold.core.job import NewJob
+from leasehold.core.outcome import Completed
+from leasehold.core.schedule import CatchUp, Overlap, ScheduleSpec, Tick
+from leasehold.engines.native import NativeEngine
+from leasehold.redis.aio import AsyncDriver
+from leasehold.redis.sync import SyncDriver
+from leasehold.runtime.context import WorkerContext
+from leasehold.runtime.ports import Env
+from leasehold.runtime.scheduler import Scheduler
+from leasehold.testing.server import RedisServer, available_binaries
+
+QUEUE: Final = "bench"
+FAR_MS: Final = 4_000_000_000_000
+WORKERS: Final = 50
+SCHEDULES: Final = 200
+TICKS: Final = 2_000
+SIZES: Final = (1_000, 100_000)
+
+
+def spec(name: str, **changes: Any) -> ScheduleSpec:
+    """A schedule of this bench."""
+    return ScheduleSpec(name=name, queue=QUEUE, window_ms=limits.HOUR, overlap=Overlap.ALLOW, **changes)
+
+
+def us_of(server: RedisServer, calls: int) -> float:
+    """Microseconds that Redis spent in one script, since the last reset."""
+    for line in server.command("INFO", "commandstats").decode().splitlines():
+        if line.startswith("cmdstat_evalsha:"):
+            return float(line.split("usec=")[1].split(",")[0]) / calls
+    return 0.0
+
+
+def cost_of_ticks(server: RedisServer, driver: SyncDriver, engine: NativeEngine) -> None:
+    """Print the time of Redis for a tick, and for an enqueue, beside this many idle schedules."""
+    sys.stdout.write(
+        "| idle schedules | µs of a tick | of due schedules | of an enqueue | of maintenance |\n|---|---|---|---|---|\n"
+    )
+    made = 0
+    for size in SIZES:
+        for n in range(made, size):
+            one = spec(f"idle {n}", every_ms=limits.MINUTE)
+            driver.run(engine.put_schedule(one, rules.digest_of(one), "", FAR_MS, FAR_MS))
+        made = size
+        busy = spec("busy", every_ms=1_000, catch_up=CatchUp.ALL)
+        digest = rules.digest_of(busy)
+        planned = int(time.time()) * 1000 - TICKS * 2_000
+        driver.run(engine.remove_schedule(QUEUE, "busy"))
+        driver.run(engine.put_schedule(busy, digest, "", planned, planned))
+        server.command("CONFIG", "RESETSTAT")
+        for n in range(TICKS):
+            job = busy.job(f"{size} {n}", planned)
+            tick = Tick("busy", digest, planned, job, planned, planned + 1_000, planned + 1_000)
+            driver.run(engine.tick(QUEUE, tick))
+            planned += 1_000
+        ticking = us_of(server, TICKS)
+        server.command("CONFIG", "RESETSTAT")
+        for _ in range(TICKS):
+            driver.run(engine.due_schedules(QUEUE, 1))
+        looking = us_of(server, TICKS)
+        server.command("CONFIG", "RESETSTAT")
+        for n in range(TICKS):
+            driver.run(engine.enqueue([NewJob(QUEUE, f"plain {size} {n}", b"p")]))
+        enqueueing = us_of(server, TICKS)
+        server.command("CONFIG", "RESETSTAT")
+        for _ in range(100):
+            driver.run(engine.maintain([QUEUE], ["t"]))
+        cells = (f"{size:,}", f"{ticking:.0f}", f"{looking:.0f}", f"{enqueueing:.0f}", f"{us_of(server, 100):.0f}")
+        sys.stdout.write(f"| {' | '.join(cells)} |\n")
+
+
+class Worker:
+    """The scheduler and the maintenance of one worker."""
+
+    def __init__(self, url: str, engine: NativeEngine) -> None:
+        self.driver = AsyncDriver(url)
+        shared = SimpleNamespace(engine=engine, driver=self.driver, env=Env(), queues=(QUEUE,))
+        self.engine = engine
+        self.scheduler = Scheduler(cast(WorkerContext, shared), (), "", lambda: f"{random.getrandbits(64):x}")
+        self.tasks = [asyncio.create_task(one) for one in (self.scheduler.run(), self.maintain())]
+
+    async def maintain(self) -> None:
+        while True:
+            done = await self.driver.run(self.engine.maintain([QUEUE], ["t"]))
+            self.scheduler.note(QUEUE, done.tick_ms)
+            await asyncio.sleep(5 * random.uniform(0.75, 1.25))  # noqa: S311
+
+    async def die(self) -> None:
+        for task in self.tasks:
+            task.cancel()
+        await asyncio.gather(*self.tasks, return_exceptions=True)
+        await self.driver.close()
+
+
+async def lateness(url: str, engine: NativeEngine, seconds: float) -> None:
+    """Print how long after their planned times ticks became jobs, and whether each became one."""
+    client = AsyncDriver(url)
+    now = int(time.time() * 1000)
+    for n in range(SCHEDULES):
+        one = spec(f"s{n}", every_ms=1_000 * (1 + n % 10), start_ms=now + 37 * n, catch_up=CatchUp.ALL)
+        first = rules.first(one, now)
+        await client.run(engine.put_schedule(one, rules.digest_of(one), "", first, first))
+    workers = [Worker(url, engine) for _ in range(WORKERS)]
+    late: list[int] = []
+    begin, deaths = time.monotonic(), 0
+    warm_ms = now + 10_000  # every worker has maintained once
+    while time.monotonic() < begin + seconds:
+        await asyncio.sleep(0.2)
+        if random.random() < 0.2:  # noqa: S311
+            position, deaths = random.randrange(WORKERS), deaths + 1  # noqa: S311
+            await workers[position].die()
+            workers[position] = Worker(url, engine)
+        while leases := (await client.run(engine.lease("consumer", [QUEUE], 200))).leases:
+            records = [lease.record for lease in leases]
+            late += [one.enqueued_ms - (one.scheduled_ms or 0) for one in records if (one.scheduled_ms or 0) > warm_ms]
+            await client.run(engine.settle([(lease, Completed(b"", 0)) for lease in leases]))
+    for worker in workers:
+        await worker.die()
+    late.sort()
+    runs = missed = 0
+    cursor = 0
+    while True:
+        page = await client.run(engine.schedule_page(QUEUE, cursor))
+        runs += sum(one.state.runs for one in page.schedules)
+        missed += sum(one.state.missed for one in page.schedules)
+        if not (cursor := page.cursor):
+            break
+    at = {part: late[min(len(late) - 1, int(len(late) * part))] for part in (0.5, 0.99, 0.999)}
+    sys.stdout.write(
+        f"\n{WORKERS} workers of which {deaths} died, {SCHEDULES} schedules, {runs:,} ticks, {missed} missed: late by "
+        f"{at[0.5]} ms (p50), {at[0.99]} ms (p99), {at[0.999]} ms (p99.9), {late[-1]} ms at most\n"
+    )
+    await client.close()
+
+
+def main() -> None:
+    """Print the figures."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=60)
+    seconds: float = parser.parse_args().seconds
+    *_, binary = available_binaries().values()
+    with RedisServer(binary, aof=False) as server:
+        engine = NativeEngine("bench")
+        with closing(SyncDriver(server.url)) as driver:
+            cost_of_ticks(server, driver, engine)
+        server.command("FLUSHALL")
+        asyncio.run(lateness(server.url, NativeEngine("bench"), seconds))
+
+
+if __name__ == "__main__":
+    main()
