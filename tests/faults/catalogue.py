@@ -5,9 +5,21 @@ from __future__ import annotations
 from typing import Final
 
 from tests.faults.harness.scenario import Pointer, Scenario
-from tests.faults.scenarios import clocks, deaths, failovers, inputs, inside, network, replies, reuse, server, zombies
+from tests.faults.scenarios import (
+    clocks,
+    deaths,
+    failovers,
+    inputs,
+    inside,
+    network,
+    replies,
+    reuse,
+    server,
+    ticks,
+    zombies,
+)
 
-_PARTS: Final = (deaths, zombies, reuse, replies, network, server, failovers, clocks, inside, inputs)
+_PARTS: Final = (deaths, zombies, reuse, replies, network, server, failovers, clocks, inside, inputs, ticks)
 SCENARIOS: Final[dict[str, Scenario]] = {one.name: one for part in _PARTS for one in part.ALL}
 
 LANES: Final = "S40"

@@ -40,6 +40,10 @@ class Clock:
         program.chmod(0o700)
         return str(program)
 
+    def environment(self) -> dict[str, str]:
+        """For another program than Redis that is to have this clock."""
+        return {"LD_PRELOAD": str(self._library), "FAULTS_CLOCK": str(self._file)}
+
     def set(self, seconds: float) -> None:
         """From now on Redis is so far ahead of the machine (below zero: behind)."""
         self._moved[:] = struct.pack("=q", round(seconds * 1_000_000))

@@ -38,6 +38,9 @@ STEP_IN_THREAD: Final = "step_in_thread"
 GATE: Final = "gate"
 BLOCK: Final = "block"
 BLOCK_IN_THREAD: Final = "block_in_thread"
+TICK: Final = "tick"
+TICKS: Final = "ticks"
+"""The queue of the jobs of schedules, which only workers of S70 serve, and the file in which they are written down."""
 MISDEED: Final = "misdeed"
 MISDEED_IN_THREAD: Final = "misdeed_in_thread"
 MISDEED_APART: Final = "misdeed_apart"
@@ -111,6 +114,15 @@ async def take(job: Job) -> None:
     diary().write(Event(Op.END, phase="ok", job=job.id, token=token, n=len(job.payload)))
 
 
+def tick(name: str) -> None:
+    """Write down the planned time of a tick and its job."""
+    job = current_job()
+    assert job is not None
+    assert job.scheduled_for is not None
+    with (Path(os.environ[FOLDER]) / TICKS).open("a") as file:
+        file.write(f"{name} {round(job.scheduled_for.timestamp() * 1000)} {job.id}\n")
+
+
 def begin(n: int, ms: int) -> tuple[Job, Callable[[str], None]]:
     """Write down that this attempt begins. Answers its job, and how to write down its end."""
     job = current_job()
@@ -157,6 +169,7 @@ def make_app(url: str | None = None) -> Leasehold:
     for task in (step, step_in_thread, gate, block, block_in_thread, misdeed, misdeed_in_thread):
         made.task(name=task.__name__, queue=QUEUE, retries=RETRIES, result_ttl=KEEP_S)(task)
     made.task(name=MISDEED_APART, queue=QUEUE, retries=RETRIES, result_ttl=KEEP_S, run_in="process")(misdeed_apart)
+    made.task(name=TICK, queue=QUEUE, retries=RETRIES, result_ttl=0)(tick)
     made.handler(RAW, retries=RETRIES, result_ttl=KEEP_S)(take)
     return made
 
