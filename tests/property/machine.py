@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from msgspec.structs import replace as replaced
 
 from leasehold.core.errors import QueueFull
 from leasehold.core.job import ENDS, Lease, LeaseRef, NewJob, State
 from leasehold.core.outcome import Completed, Outcome
+from leasehold.core.schedule import Overlap, ScheduleSpec, Tick, Ticked
 from leasehold.core.shape import LaneFailure, Progress, Shape
 from leasehold.core.steps import Command, Invoke, Reply, Steps
 from tests.property.agreement import agree
@@ -43,6 +45,9 @@ from tests.property.model import ALONE, QUANTUM_MS, Model
 from tests.property.model_lines import Job
 from tests.support.stepping import Send, Session, attempt, send_with, step
 from tests.support.world import World
+
+PLANNED_MS: Final = 1_000_000_000
+"""A time that has come."""
 
 
 class Machine(RuleBasedStateMachine):
@@ -120,6 +125,24 @@ class Machine(RuleBasedStateMachine):
             return
         answers = self.run(self.engine.enqueue(jobs))
         assert answers == model.enqueue(now, new)
+
+    @precondition(lambda self: not any(model.settings.max_length for model in self.models.values()))
+    @rule(queue=queues, shape=shapes, task=tasks, cancels=st.booleans())
+    def tick(self, queue: str, shape: Shape, task: str | None, cancels: bool) -> None:
+        """The tick of a schedule does what an enqueue of its job does."""
+        self.made += 1
+        overlap = Overlap.CANCEL if cancels else Overlap.SKIP  # it has no previous job
+        payload, id = b"%d" % self.made, f"n{self.made}"
+        spec = ScheduleSpec(name=id, queue=queue, every_ms=QUANTUM_MS, payload=payload, task=task, shape=shape)
+        spec = replaced(spec, timeout_ms=0, overlap=overlap)
+        self.run(self.engine.put_schedule(spec, "digest", "", PLANNED_MS, PLANNED_MS))
+        planned_ms = self.world.run(self.engine.schedule(queue, id))[1].state.planned_ms
+        one = Tick(id, "digest", planned_ms, spec.job(id, planned_ms), planned_ms, 0, 0, 0, overlap)
+        now = self.now
+        [added] = self.models[queue].enqueue(now, [(Job(id, payload, task, 0, shape), 0)])
+        assert self.run(self.engine.tick(queue, one)) is (Ticked.ENQUEUED if added.created else Ticked.JOINED)
+        assert self.run(self.engine.tick(queue, one)) is Ticked.STALE
+        assert self.run(self.engine.remove_schedule(queue, id))
 
     @rule(worker=workers, some=st.permutations(QUEUES), limit=st.integers(1, 4), of_lane=batches)
     def lease(self, worker: str, some: list[str], limit: int, of_lane: int) -> None:
