@@ -345,3 +345,14 @@ def test_jobs_without_limits_cost_no_more_beside_limits_of_another_queue(world: 
     world.put("second")
     (lease,) = world.take()
     assert world.calls_of(world.engine.settle([(lease, Completed(b"", 0))])) == alone
+
+
+def test_a_small_share_does_not_wait_for_a_big_one(world: World) -> None:
+    put(world, (), *(f"big{n}" for n in range(300)), share="big")
+    put(world, (), *(f"small{n}" for n in range(10)), share="small")
+    claimed: list[str] = []
+    while sum(id.startswith("small") for id in claimed) < 10:
+        leases = world.take(4)
+        claimed += ids_of(leases)
+        world.finish(*leases)
+    assert len(claimed) <= 2 * 10, "twice what it waits alone"

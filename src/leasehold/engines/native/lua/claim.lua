@@ -9,7 +9,7 @@
 -- 0. An error when another program's data is in the place of the list whose turn it is.
 -- Invariant: a claimed job is in `held:<worker>` and no longer in line; its worker is in `holders`; its token is higher
 -- than any before it; a lane has no more jobs held than its limit, or `of_lane`; no limit of a job is exceeded.
---@include begin types tokens remember claimed task back duework tombstones large starts suspects
+--@include begin types tokens remember claimed task back duework tombstones large suspects
 local session, number, worker = ARGV[1], ARGV[2], ARGV[4]
 local config = cjson.decode(ARGV[3])
 local limit, lease_ms, kind = tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7]

@@ -95,7 +95,7 @@ for n, id in ipairs(ids) do
   local mine, claimed = string.match(held[n] or '', '^(%d+) (%d+)')
   local shape = shape_at[n] or ''
   answers[n] = 0
-  if mine == token and has_places(shape) then placed[#placed + 1] = { token, shape } end
+  if shape ~= '' and mine == token and has_places(shape) then placed[#placed + 1] = { token, shape } end
   -- Two leases of one job can only come from a list that another program wrote to. The first end removes the record.
   if mine == token and call('HEXISTS', key('jobs'), id) == 0 then
     gone[#gone + 1] = id

@@ -19,7 +19,7 @@ local function shared_key(suffix) return '{' .. string.match(prefix, '^{([^:}]*)
 -- Whether jobs of the queue may have limits: `meta.limited`. `check_types` finds out as well. The libs of limits are made when a
 -- call first learns that there are some: see lib limiting.
 local limited, make_limits = nil, nil
-local shapes, gates, limits, rates, open_lanes, passes, places
+local shapes, gates, limits, rates, open_lanes, passes, places, starts
 local function has_limits()
   if limited == nil then limited = call('HEXISTS', key('meta'), 'limited') == 1 end
   if limited and make_limits then

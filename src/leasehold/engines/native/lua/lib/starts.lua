@@ -1,6 +1,7 @@
 -- lib starts: whether a job may start under its limits, and what its start uses of them. A part of `claim`.
---@include limiting
-local starts = setmetatable({ function(my)
+starts = {}
+do
+  local my = starts
   -- The limit that stops a job, and the moment from which on it does not (nil: when a lease ends); nil: it may start. `entered`:
   -- its lane was opened, or a job before it in this turn has started; other lanes wait behind those at the gate. An error
   -- instead of a name: another program's data is in the place of a key.
@@ -20,8 +21,7 @@ local starts = setmetatable({ function(my)
 
   -- Whether a limit stops a suspect. One claim takes one with limits (`entered`: there was one), since each uses of its limits
   -- what the next one may not. Answers also `entered` for the next one.
-  function my.stops_suspect(id, entered, time, micros)
-    local shape = shape_of(call('HGET', key('jobs'), id))
+  function my.stops_suspect(shape, entered, time, micros)
     if not has_places(shape) then return false, entered end
     local name, moment = my.stopped_by(shapes.word(shape, 'm'), true, time, micros)
     if type(name) == 'string' then gates.shut_suspects(name, moment) end
@@ -50,4 +50,4 @@ local starts = setmetatable({ function(my)
       end
     end
   end
-end }, lazy)
+end

@@ -25,7 +25,7 @@ local suspects = setmetatable({ function(my)
     for n, text in ipairs(call('HMGET', key('tries'), unpack(ids))) do
       local failures, crashes, doubtful = counted(text)
       local list, stays = doubtful < config.alone and together or alone, has_limits()
-      if stays then stays, entered = starts.stops_suspect(ids[n], entered, time, micros) end
+      if stays then stays, entered = starts.stops_suspect(shape_of(call('HGET', key('jobs'), ids[n])), entered, time, micros) end
       if not stays then list[#list + 1] = { ids[n], failures, crashes, doubtful } end
     end
     return together, alone

@@ -1,0 +1,78 @@
+"""`leasehold limits`, and where other commands name limits."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from leasehold import Leasehold, Limit
+from leasehold.cli import commands
+from leasehold.cli.errors import run
+
+GPU = Limit("gpu", concurrency=1)
+
+
+@pytest.fixture
+def app(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Leasehold]:
+    monkeypatch.setenv("LEASEHOLD_URL", redis_url)
+    with Leasehold(redis_url) as app:
+        yield app
+
+
+@pytest.fixture
+def cli(app: Leasehold, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, Any]]:
+    """Runs a command in this process: its status, and what it wrote, or with --json its document."""
+
+    def cli(*args: str) -> tuple[int, Any]:
+        status = run(commands, list(args))
+        text = capsys.readouterr()
+        return status, json.loads(text.out) if "--json" in args and text.out else text.out + text.err
+
+    return cli
+
+
+def test_a_limit_is_stored_shown_and_cleared(app, cli):
+    status, shown = cli("limits", "stripe", "--per-second", "5", "--concurrency", "2")
+    assert status == 0
+    assert "5 per second" in shown
+    assert app.limits.get("stripe").concurrency == 2
+    assert [limit.name for limit in app.limits.list()] == ["stripe"]
+    assert cli("limits", "--json")[1]["limits"][0]["interval_us"] == 200_000
+    assert cli("limits", "stripe", "--clear")[0] == 0
+    status, text = cli("limits", "stripe", "--clear")
+    assert (status, app.limits.list()) == (1, ())
+    assert "no stored numbers" in text
+
+
+def test_a_waiting_job_and_its_queue_name_the_limit(app, cli):
+    queue = app.queue("images")
+    for id in ("a", "b", "c"):
+        queue.enqueue(b"x", id=id, limits=[GPU])
+    assert queue.lease()
+    assert not queue.lease()
+    job = cli("job", "images", "b", "--json")[1]
+    assert job["waits"] == "waits for limit 'gpu': jobs that run hold 1 place of it"
+    assert [limit["name"] for limit in job["limits"]] == ["gpu"]
+    assert cli("info", "--json")[1]["queues"][0]["limited"] == 2
+    assert "limited=2" in cli("info")[1]
+    assert [job["id"] for job in cli("jobs", "images", "--state", "ready", "--json")[1]["jobs"]] == ["b", "c"]
+    assert cli("limits", "--json")[1]["limits"][0]["lanes"] == {"images": 1}
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["--per-second", "5"], "A change needs the name of the limit"),
+        (["stripe", "--per-second", "0"], "per_second must be a whole number from 1"),
+        (["stripe", "--clear", "--weight", "2"], "--clear and --weight do not go together"),
+        (["stripe", "--per-second", "1", "--per-hour", "1"], "one of per_second, per_minute, per_hour"),
+        (["stripe", "--weight", "101"], "weight must be a whole number from 1 to 100"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(cli, args, message):
+    status, text = cli("limits", *args)
+    assert status == 2
+    assert message in " ".join(text.split())
