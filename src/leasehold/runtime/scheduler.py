@@ -179,5 +179,5 @@ class Scheduler:
                 self.note(queue, int(max(0, min(known * limits.SECOND, fire_ms - reply.now_ms))))
 
     def _note_trouble(self, queue: str, name: str, error: LeaseholdError) -> None:
-        if self._troubles.is_new(f"{queue} {name} {error}"):
+        if self._troubles.is_new(f"{queue} {name} {type(error).__name__}"):
             log_event("schedule_refused", queue=queue, schedule=name, error=brief(error))

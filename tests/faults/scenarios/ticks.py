@@ -75,7 +75,7 @@ def judge(stage: Stage) -> None:
     for view in stage.app.schedules.list(jobs.TICKS):
         step = SCHEDULES[view.name] * limits.SECOND
         times = sorted(ran[view.name])
-        stage.expect(len(times) > 2, f"{view.name}: only {len(times)} ticks ran")
+        stage.expect(len(times) > 1, f"{view.name}: only {len(times)} ticks ran")
         stage.expect(times == list(range(times[0], times[-1] + 1, step)), f"{view.name}: a tick is missing")
         stage.expect(all(len(ids) == 1 for ids in ran[view.name].values()), f"{view.name}: a tick had two jobs")
         stage.expect(
