@@ -356,3 +356,46 @@ def test_a_small_share_does_not_wait_for_a_big_one(world: World) -> None:
         claimed += ids_of(leases)
         world.finish(*leases)
     assert len(claimed) <= 2 * 10, "twice what it waits alone"
+
+
+def test_a_lane_that_another_limit_stops_passes_its_chance_on(world: World) -> None:
+    put(world, GPU, "a")
+    put(world, PAIR, "p1", "p2")
+    leases = world.take()
+    assert ids_of(leases) == ["a", "p1", "p2"]
+    put(world, (GPU, PAIR), "b")
+    put(world, GPU, "x", lane="X")
+    assert world.take() == []
+    world.finish(leases[0])
+    assert world.take_ids() == ["x"], "b has no place of pair"
+
+
+def test_each_lane_at_a_rate_has_its_moment(world: World) -> None:
+    for lane in "ABCD":
+        put(world, LimitRule("api", interval_us=HOUR_US), lane.lower(), lane=lane)
+    for id in "abcd":
+        assert world.take_ids() == [id]
+        assert world.take() == []
+        pass_hour(world)
+
+
+def test_a_cheap_job_does_not_overtake_a_dear_one(world: World) -> None:
+    put(world, PAIR, "a")
+    (lease,) = world.take()
+    put(world, LimitRule("pair", cost=2, concurrency=2), "dear")
+    assert world.take() == []
+    put(world, PAIR, "cheap")
+    assert world.take() == []
+    world.finish(lease)
+    assert world.take_ids() == ["dear"]
+
+
+def test_a_lane_that_opens_in_the_turn_of_its_share_gives_it_no_second_turn(world: World) -> None:
+    for n in range(4):
+        put(world, (PAIR, LimitRule(f"user:{n}", concurrency=1)), f"{n}", share="s")
+    leases = world.take()
+    assert ids_of(leases) == ["0", "1"]
+    world.finish(*leases)
+    assert world.take_ids(1) == ["2"]
+    world.audit()
+    assert world.take_ids(1) == ["3"]
