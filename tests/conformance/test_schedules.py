@@ -227,6 +227,17 @@ def test_trigger_enqueues_now_and_keeps_the_next_tick(world: World) -> None:
     assert world.run(world.engine.trigger("q", "none", spec().job("b", 5))) is Ticked.STALE
 
 
+def test_an_id_of_a_user_with_spaces_does_not_stop_a_schedule(world: World) -> None:
+    now, only = now_of(world) - 1_000, Shape(unique=UniqueRule("k:x"))
+    put(world, spec("only", shape=only, overlap=Overlap.ALLOW), now)
+    world.put("nightly job 1", shape=only)
+    assert tick(world, "a", "only") is Ticked.JOINED
+    state = stored(world, "only").state
+    assert (state.last_id, state.paused_ms, state.runs) == (None, 0, 1)
+    world.pass_time(STEP)
+    assert tick(world, "b", "only") is Ticked.JOINED
+
+
 def test_a_schedule_without_a_next_tick_stays_listed(world: World) -> None:
     now = now_of(world)
     put(world, spec(end_ms=now), now - 1_000)

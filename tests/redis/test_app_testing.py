@@ -24,6 +24,7 @@ from leasehold import (
     Retry,
     State,
     Throttle,
+    Worqr,
     current_job,
     events,
 )
@@ -120,6 +121,55 @@ def test_a_handler_that_takes_too_long_times_out(app):
     with pytest.raises(JobFailed, match="Timeout"):
         app.testing().drain()
     assert job.state() is State.FAILED
+
+
+def test_a_handler_may_extend_its_time(app):
+    @app.task(name="extends", timeout=0.2, retries=0)
+    async def extends() -> str:
+        job = current_job()
+        assert job is not None
+        with pytest.raises(InvalidArgument, match="aextend"):
+            job.extend(30)
+        assert await job.aextend(30)
+        await asyncio.sleep(0.5)
+        return "in time"
+
+    job = extends.enqueue()
+    assert app.testing().drain() == Drained(completed=1)
+    assert job.result(timeout=0) == "in time"
+    with pytest.raises(JobFailed, match="Timeout"):
+        app.testing().immediate(app.task(name="slow", timeout=60)(_sleeps).using(timeout=0.05).call())
+
+
+async def _sleeps() -> None:
+    await asyncio.sleep(60)
+
+
+def test_jobs_that_an_error_kept_from_their_start_run_in_the_next_drain(app):
+    ran: list[int] = []
+    fails = app.task(name="fails", queue="mixed", retries=0, on_failure=lambda job, error: 1 / 0)(lambda: 1 / 0)
+
+    @app.handler("mixed", batch=2)
+    def raw(jobs: list[Job]) -> None:
+        ran.extend(int(job.payload) for job in jobs)
+
+    fails.enqueue()
+    app.queue("mixed").enqueue_many([b"1", b"2"])
+    with pytest.raises(ZeroDivisionError):
+        app.testing().drain()
+    assert app.testing().drain().completed == 2
+    assert ran == [1, 2]
+
+
+def test_a_raw_payload_without_a_handler_does_not_hold_a_drain_up(redis_url):
+    with Leasehold(redis_url, protocol=Worqr(prefix="worqr")) as app:
+        task = app.task(name="task", queue="q")(lambda: None)
+        app.queue("q").enqueue(b"raw")
+        task.enqueue()
+        app.testing().drain(limit=50, raises=False)
+        left = app.queue("q").lease()
+        assert left
+        assert left.payload == b"raw"
 
 
 def test_lifespan_middleware_listeners_and_hooks_take_part(app):

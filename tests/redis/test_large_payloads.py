@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from leasehold import (
     Leasehold,
     PayloadTooLarge,
     State,
+    UnsupportedFeature,
     current_job,
 )
 from leasehold.app.drain import Drained
@@ -157,6 +157,7 @@ def test_a_job_leased_by_hand_has_its_payload(redis_url, store):
         with queue.lease() as job:
             assert job is not None
             assert job.payload == (LARGE + "second").encode()
+        assert keys(store) == []
 
 
 def test_what_the_store_cannot_do_is_refused_before_anything_is_sent(redis_url, store):
@@ -188,10 +189,12 @@ def test_clean_deletes_what_no_job_names(redis_url, store, tmp_path):
         task = app.task(name="task")(lambda text: None)
         gone, kept = task.enqueue(LARGE), task.using(delay=3600).enqueue(LARGE)
         app.control.discard("default", gone.id)
-        store.put("large/elsewhere/id/0", b"of another Redis")
-        store.put("other/default/id/0", b"of another namespace")
+        store.put("%7Blarge%3Aelsewhere%7D/elsewhere/id/0", b"of another Redis")
+        store.put("%7Bother%3Adefault%7D/default/id/0", b"of another namespace")
+        with app_of(redis_url, store, protocol=Hworker(name="printer")) as pool:
+            pool.task(name="task")(lambda text: None).enqueue(LARGE)
         assert app.clean_payloads() == {"deleted": 0, "used": 0, "unknown": 0}
-        assert app.clean_payloads(older_than=0) == {"deleted": 1, "used": 1, "unknown": 2}
+        assert app.clean_payloads(older_than=0) == {"deleted": 1, "used": 1, "unknown": 3}
         app.testing().advance(hours=2)
         assert app.testing().drain() == Drained(completed=1)
         assert kept.state() is State.COMPLETED
@@ -205,10 +208,11 @@ def test_a_name_may_be_longer_than_that_of_a_file(tmp_path):
     store.put(key, b"newer")
     assert (keys(store), store.get(key)) == ([key], b"newer")
     (tmp_path / "ab").mkdir(exist_ok=True)
-    (tmp_path / "ab" / ".left-by-a-killed-writer").write_bytes(b"half")
-    time.sleep(0.01)
+    (tmp_path / "ab" / ".leasehold-left-by-a-killed-writer").write_bytes(b"half")
+    (tmp_path / ".env").write_bytes(b"of another program")
     assert keys(store) == [key]
-    assert not (tmp_path / "ab" / ".left-by-a-killed-writer").exists()
+    assert not (tmp_path / "ab" / ".leasehold-left-by-a-killed-writer").exists()
+    assert (tmp_path / ".env").exists()
     store.delete(key)
     store.delete(key)
     with pytest.raises(KeyError):
@@ -220,5 +224,9 @@ def test_formats_with_headers_carry_large_payloads_too(redis_url, store):
         lengths: list[int] = []
         task = app.task(name="task")(lambda text: lengths.append(len(text)))
         task.enqueue(LARGE)
+        assert app.testing().enqueued(task, text=LARGE)
         assert app.testing().drain() == Drained(completed=1)
         assert lengths == [5_000]
+        with pytest.raises(UnsupportedFeature, match="raw payload"):
+            app.queue("default").enqueue(f'"{LARGE}"')
+        assert keys(store) == []

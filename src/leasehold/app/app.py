@@ -333,7 +333,7 @@ class Leasehold(WithHooks):
         age_ms = names.duration_ms(older_than, "older_than", least_ms=0, most_ms=limits.MAX_DELAY_MS)
         counts = Counter({"deleted": 0, "used": 0, "unknown": 0})
         client = self._client
-        counts.update(client.large.clean(client.engine, client.run, client.settings.namespace, age_ms / limits.SECOND))
+        counts.update(client.large.clean(client.engine, client.run, age_ms / limits.SECOND))
         return dict(counts)
 
     def testing(self) -> Testing:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
 import random
 import secrets
@@ -25,6 +26,7 @@ from leasehold.runtime.handlers.middleware import Layers
 from leasehold.runtime.handlers.routes import Routes
 from leasehold.runtime.jobs.held import Batch, Held, Outcomes, Phase, Stop
 from leasehold.runtime.jobs.job import Job, JobServices, enter
+from leasehold.runtime.log import callback_failed
 from leasehold.runtime.observe.dispatcher import EventDispatcher
 from leasehold.runtime.ports import Env
 
@@ -58,6 +60,12 @@ class AppCode(Protocol):
     def scheduled(self, source: str, queues: Collection[str]) -> tuple[ScheduleSpec, ...]: ...
     @property
     def payloads(self) -> StoredPayloads | None: ...
+
+
+LOOK_S: Final = 0.5
+"""How often a drain checks whether a handler has extended its time."""
+IMMEDIATE: Final = "immediate"
+"""Stands for the worker of a call that Redis does not know."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +108,11 @@ class Attempts:
             self._answer,
             self._extend_now,
         )
+        # On the loop a worker refuses `job.extend()`, which would block it.
+        self._loop_services = replace(self._services, extend_now=None)
         self._events = EventDispatcher(app.listeners, f"test-{secrets.token_hex(4)}", env)
-        self._dispatching = asyncio.create_task(self._events.run())
         await self._lifespan.begin()
+        self._dispatching = asyncio.create_task(self._events.run())
 
     async def end(self) -> None:
         """End the lifespan."""
@@ -122,7 +132,8 @@ class Attempts:
             run.started_at = now
             for held in members:
                 held.batch = run
-        run.prepare([Job(held, self._services) for held in members], _NoRunner(), now)
+        services = self._loop_services if spec.is_async else self._services
+        run.prepare([Job(held, services) for held in members], _NoRunner(), now)
         for held in members:
             self._events.started(held)
         self.errors, self._answers = [], []
@@ -151,9 +162,10 @@ class Attempts:
     async def _on_loop(self, run: Held | Batch) -> Outcomes:
         decided: Outcomes = []
         task = asyncio.create_task(self._caller.on_loop(run, lambda _, outcomes, __: decided.extend(outcomes)))
-        left = run.ends_at - self._services.clock()
         try:
-            await asyncio.wait({task}, timeout=None if math.isinf(left) else left)
+            # The handler may extend its time meanwhile.
+            while not task.done() and (left := run.ends_at - self._services.clock()) > 0:
+                await asyncio.wait({task}, timeout=None if math.isinf(left) else min(left, LOOK_S))
             if not task.done():
                 run.request_stop(Stop.TIMEOUT)
         finally:
@@ -189,7 +201,7 @@ class Attempts:
         return True
 
     def _progress(self, held: Held, progress: Progress) -> None:
-        if Feature.PROGRESS in self._client.engine.features:
+        if Feature.PROGRESS in self._client.engine.features and held.lease.worker != IMMEDIATE:
             self._client.run(self._client.engine.progress(held.lease, progress))
 
     def _answer(self, held: Held, outcome: Outcome) -> None:
@@ -220,11 +232,21 @@ class _Hook:
 
     def called(self) -> None:
         enter(self.job)
-        self.function(self.job, self.error)
+        try:
+            self.function(self.job, self.error)
+        except Exception as error:
+            self._log(error)
 
     async def awaited(self) -> None:
         enter(self.job)
-        await self.function(self.job, self.error)
+        try:
+            await self.function(self.job, self.error)
+        except Exception as error:
+            self._log(error)
+
+    def _log(self, error: Exception) -> None:
+        about = {"queue": self.job.queue, "task": self.job.task, "id": self.job.id}
+        callback_failed("hook", error, self.function, logging.ERROR, **about)
 
 
 class _NoRunner:

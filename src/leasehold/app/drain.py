@@ -10,20 +10,17 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Final
 
-from leasehold.app.attempts import Action, AppCode, Attempts
+from leasehold.app.attempts import IMMEDIATE, Action, AppCode, Attempts
+from leasehold.client.call import TaskCall
 from leasehold.core import limits
-from leasehold.core.errors import InvalidArgument, JobFailed
+from leasehold.core.errors import InvalidArgument, JobFailed, invalid
 from leasehold.core.job import JobRecord, Lease
-from leasehold.core.outcome import Broken, Completed, Failed, Outcome, Retried, Unroutable
-from leasehold.core.signals import JobCancelled, Retry
+from leasehold.core.outcome import Broken, Completed, Crashed, Failed, Outcome, Retried, Unroutable
+from leasehold.core.signals import JobCancelled, RateLimited, Retry
 from leasehold.core.steps import Steps
 
 if TYPE_CHECKING:
-    from leasehold.client.call import TaskCall
     from leasehold.client.client import Client
-
-LEASE_MS: Final = limits.HOUR
-"""How long a handler in a test may take before its job returns to the queue."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +50,8 @@ class Drain:
         self._limit = limit
         self._raises = raises
         self._ran = 0
+        self._worker = f"test-{secrets.token_hex(8)}"
+        self._queues_seen: tuple[str, ...] = ()
         self._counts: Counter[str] = Counter()
         self._attempts = Attempts(app, client)
         self._kept: list[tuple[Lease, Outcome]] = []
@@ -65,10 +64,13 @@ class Drain:
         await self._attempts.begin()
 
     async def end(self) -> None:
-        """Settle the persistent jobs, and end the lifespan."""
+        """Settle the persistent jobs, release what has not started, and end the lifespan."""
+        engine = self._client.engine
         try:
             if self._kept:
-                await self._client.arun(self._client.engine.settle(self._kept))
+                await self._client.arun(engine.settle(self._kept))
+            if self._queues_seen:
+                await self._client.arun(engine.leave(self._worker, self._queues_seen))
         finally:
             await self._attempts.end()
 
@@ -86,24 +88,36 @@ class Drain:
 
     def call(self, call: TaskCall[Any]) -> Generator[Action, Any, bytes]:
         """Run one call without Redis, and return its encoded result. Raises what the handler raises."""
+        if not isinstance(call, TaskCall):
+            raise invalid("call", "a call of a task, as in add.call(1, 2)", type(call).__name__)
         task = self._app.tasks.get(call.task)
         if task is None:
             raise InvalidArgument(f"The call is of task {call.task}, which this app does not have.")
-        now_ms, headers = round(time.time() * limits.SECOND), call.options.headers or None
-        record = JobRecord("immediate", task.queue, task.name, call.payload, now_ms, headers=headers)
-        lease = Lease("immediate", 1, record, 0, 0)
+        now_ms, options = round(time.time() * limits.SECOND), call.options
+        record = JobRecord(
+            IMMEDIATE,
+            task.queue,
+            task.name,
+            call.payload,
+            now_ms,
+            timeout_ms=options.timeout_ms,
+            retries=options.retries,
+            headers=options.headers or None,
+        )
+        lease = Lease(IMMEDIATE, 1, record, 0, 0)
         spec = self._attempts.routes.route(lease)
         assert spec is not None
         [(_, outcome)] = yield from self._attempts.run([lease], spec)
         if isinstance(outcome, Completed):
             return outcome.result
-        raise self._attempts.errors[0] if self._attempts.errors else _failure(lease, outcome)
+        raise next(iter(_real(self._attempts.errors)), _failure(lease, outcome))
 
     def _queues(self) -> Steps[list[str]]:
         known = yield from self._client.engine.queues()
         queues = list(dict.fromkeys([*(spec.queue for spec in self._app.specs()), *sorted(known)]))
         tasks, raw_queues = self._attempts.routes.offered(True)
         yield from self._client.engine.maintain(queues, tasks, raw_queues=raw_queues)
+        self._queues_seen = tuple(queues)
         return queues
 
     def _claim(self, queue: str) -> Steps[tuple[Lease, ...]]:
@@ -111,9 +125,12 @@ class Drain:
         rule = self._attempts.routes.batch_rules().get(queue)
         size = 1 if rule is None else rule.size
         of_lane = {queue: size} if rule is not None and rule.one_lane else None
-        worker = f"hand-{secrets.token_hex(8)}"
+        engine = self._client.engine
+        if self._kept:
+            kept = [lease.ref for lease, _ in self._kept]
+            yield from engine.heartbeat(self._worker, list({ref.queue for ref in kept}), kept)
         for _ in range(limits.LEASE_LOOKS):
-            leased = yield from self._client.engine.lease(worker, [queue], size, LEASE_MS, size, of_lane)
+            leased = yield from engine.lease(self._worker, [queue], size, None, limits.MAX_HELD, of_lane)
             if leased.leases or leased.next_ms != 0:
                 return leased.leases
         return ()
@@ -128,6 +145,7 @@ class Drain:
                 is_new = is_new or (record.queue, record.id) not in self._parked
                 self._parked.add((record.queue, record.id))
                 yield from self._settle([(lease, Unroutable())])
+                self._count(lease)
                 continue
             is_new = True
             self._count(lease)
@@ -171,19 +189,25 @@ class Drain:
 
     def _raise(self, settled: Sequence[tuple[Lease, Outcome]], raised: Sequence[BaseException]) -> None:
         """Raise what the handler raised, unless it asked for a retry or for its cancellation."""
-        errors = [error for error in raised if not isinstance(error, asyncio.CancelledError)]
+        errors = _real(raised)
         for error in errors:
             if not isinstance(error, Exception):  # Ctrl-C, or pytest.fail
                 raise error
-            if self._raises and not isinstance(error, (Retry, JobCancelled)):
+            if self._raises and not isinstance(error, (Retry, RateLimited, JobCancelled)):
                 raise error
         for lease, outcome in settled if self._raises and not errors else ():
-            timed_out = isinstance(outcome, Retried) and outcome.error.type == "Timeout"
-            if timed_out or isinstance(outcome, (Failed, Broken)):
+            asked = isinstance(outcome, Retried) and outcome.error.type in _DEFERRED
+            if isinstance(outcome, (Retried, Failed, Broken, Crashed)) and not asked:
                 raise _failure(lease, outcome)
 
 
+_DEFERRED: Final = (Retry.__name__, RateLimited.__name__)
 _COUNTED: Final = frozenset(field.name for field in fields(Drained))
+
+
+def _real(errors: Sequence[BaseException]) -> list[BaseException]:
+    """The errors that handlers raised by themselves: a timeout ends a handler by a cancellation."""
+    return [error for error in errors if not isinstance(error, asyncio.CancelledError)]
 
 
 def _failure(lease: Lease, outcome: Outcome) -> JobFailed:

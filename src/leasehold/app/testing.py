@@ -13,26 +13,27 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeVar, runtime_c
 
 from leasehold.app.attempts import Action, AppCode, UserCall
 from leasehold.app.drain import Drain, Drained
+from leasehold.app.tasks import Task
 from leasehold.app.ticks import SOURCE, pass_ticks
 from leasehold.client.call import TaskCall
 from leasehold.client.client import a_loop_runs, asynchronous, blocking
 from leasehold.client.connections import Connections
 from leasehold.core import limits, names
 from leasehold.core.engine import Feature
-from leasehold.core.errors import InvalidArgument, PayloadInvalid, SyncOnLoop, UnsupportedFeature
+from leasehold.core.errors import InvalidArgument, PayloadInvalid, SyncOnLoop, UnsupportedFeature, invalid
 from leasehold.core.job import JobView, State
 from leasehold.core.shape import LaneState
 from leasehold.core.steps import Steps
 from leasehold.protocols.registry import engine_for
 
 if TYPE_CHECKING:
-    from leasehold.app.tasks import Task
     from leasehold.client.client import Client
 
 T = TypeVar("T")
 
 DRAIN_LIMIT: Final = 10_000
-"""Jobs that one drain runs."""
+"""Jobs that one drain runs by default."""
+DRAIN_MOST: Final = 10_000_000
 LOOK_LIMIT: Final = 10_000
 """Jobs that `enqueued` reads of a queue."""
 CALLS_SHOWN: Final = 10
@@ -87,9 +88,9 @@ class Testing:
 
         `raises`: raise the first error of a handler, after its job is settled as in a worker (retried or failed);
         `Retry` and `JobCancelled` are no errors. `limit`: how many jobs may run. Raises `AssertionError` if more are
-        due, `JobFailed` for a timeout and for a payload that cannot be decoded, and the errors of Redis.
+        due, `JobFailed` for a timeout, `PayloadInvalid` for a payload that does not fit, and the errors of Redis.
         """
-        drain = Drain(self._app, self._client, limit=names.count(limit, "limit", least=1), raises=raises)
+        drain = Drain(self._app, self._client, limit=_limit(limit), raises=raises)
         self._client.run(self._ticks())
         drained: Drained = self._run(drain, "drain", drain.actions)
         return drained
@@ -99,7 +100,7 @@ class Testing:
 
         await app.testing().adrain()
         """
-        drain = Drain(self._app, self._client, limit=names.count(limit, "limit", least=1), raises=raises)
+        drain = Drain(self._app, self._client, limit=_limit(limit), raises=raises)
         await self._client.arun(self._ticks())
         drained: Drained = await self._arun(drain, drain.actions)
         return drained
@@ -137,6 +138,8 @@ class Testing:
         Redis and of this process stay, so `time.time()` in a handler does not move. Raises
         `InvalidArgument`, and `UnsupportedFeature` on the wire formats of other systems.
         """
+        for part in (days, hours, minutes, seconds):
+            names.duration_ms(part, "the time", least_ms=0, most_ms=limits.MAX_DELAY_MS)
         span = timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
         ms = names.duration_ms(span, "the time", least_ms=1, most_ms=limits.MAX_DELAY_MS)
         engine = self._client.engine
@@ -257,14 +260,17 @@ class Testing:
     # ---------------------------------------------------------------------------------------------------- enqueued jobs
 
     def _find(self, task: Task[Any, Any, Any], arguments: dict[str, Any]) -> Steps[list[JobView]]:
+        if not isinstance(task, Task):
+            raise invalid("task", "a task of the app", names.shown(task))
         unknown = [name for name in arguments if name not in inspect.signature(task.__wrapped__).parameters]
         if unknown:
             raise InvalidArgument(f"Task {task.name} has no parameter {unknown[0]!r}.")
         engine, found = self._client.engine, {}
+        large = self._client.large
         for queue in (yield from engine.queues()):
             for view in (yield from self._waiting(queue)):
-                if view.task == task.name:
-                    found[queue, view.id] = view
+                if view.task == task.name or view.task in task.accepts:
+                    found[queue, view.id] = replace(view, payload=(yield from large.payload_of(view)))
         return [view for view in found.values() if _has(task, view, arguments)]
 
     def _waiting(self, queue: str) -> Steps[list[JobView]]:
@@ -295,6 +301,10 @@ class Testing:
             if after is None:
                 break
         return views
+
+
+def _limit(limit: object) -> int:
+    return names.count(limit, "limit", least=1, most=DRAIN_MOST)
 
 
 def _has(task: Task[Any, Any, Any], view: JobView, arguments: dict[str, Any]) -> bool:

@@ -35,7 +35,7 @@ COMMANDS: Final = {
     "schedules": "List schedules with their next times, or pause, resume, trigger or remove one.",
     "limits": "Show limits, or change one for all workers at once.",
     "quiet": "Let a worker finish its running jobs and start no others.",
-    "clean": "Return the items of dead workers to a queue of redis-work-queue.",
+    "clean": "Return the items of dead workers to a queue of redis-work-queue, or delete unused large payloads.",
     "monitor": "Return the jobs of dead workers to their queues, again and again, until a signal stops it.",
     "migrate": "Move waiting jobs from a queue of another protocol to the native one.",
     "check": "Check that Redis is configured safely for jobs, and explain how to fix it.",

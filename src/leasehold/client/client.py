@@ -120,7 +120,7 @@ class Client:
         """
         job = self._built(queue, payload, options, task, timeout_ms, arguments)
         if len(payload) > self.settings.payload_limit:
-            self.large.check(job, self.settings.payload_limit)
+            self.large.check(self.engine, job, self.settings.payload_limit)
             self.require(Feature.HEADERS)
         if self._middleware:
             job = after_middleware(self._middleware, job)

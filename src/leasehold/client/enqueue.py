@@ -67,7 +67,7 @@ def enqueue_all(
     """Enqueue many jobs. The handle has `created` False if its id existed, or another job has the unique key."""
     if not jobs:
         return []
-    jobs = yield from client.large.put(jobs, client.settings.payload_limit, client.settings.namespace)
+    jobs = yield from client.large.put(client.engine, jobs, client.settings.payload_limit)
     enqueued = yield from enqueue_durably(client.engine, jobs, client.replicas(durable))
     if client.large.store is not None:
         yield from client.large.remove(job for job, one in zip(jobs, enqueued, strict=True) if not one.created)

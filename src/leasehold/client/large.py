@@ -7,19 +7,21 @@ import os
 import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 from urllib.parse import quote, unquote
 
 from msgspec import structs
 
-from leasehold.core.errors import InvalidArgument, PayloadTooLarge, invalid
-from leasehold.core.job import ErrorInfo, Leased
-from leasehold.core.outcome import Broken
+from leasehold.core.engine import Feature
+from leasehold.core.errors import InvalidArgument, PayloadTooLarge, UnsupportedFeature, invalid
+from leasehold.core.job import ErrorInfo, JobView, Lease, Leased
+from leasehold.core.outcome import Broken, Released
 from leasehold.core.shape import Conflict
 from leasehold.core.steps import Steps, Work
 from leasehold.core.stores import PAYLOAD_HEADER, PayloadStore, job_of, key_of, new_key
@@ -35,6 +37,8 @@ MAX_STORED: Final = 2**30
 NO_ARGUMENTS: Final = b"[[],{}]"
 """What Redis has in place of arguments that are in the store."""
 _TAKES_OVER: Final = (Conflict.REPLACE, Conflict.RERUN, Conflict.POSTPONE)
+_BESIDE: Final = ".leasehold-"
+"""How the name of a file begins that is being written."""
 _PART: Final = 200
 """Characters of a key in one name of a directory or a file."""
 
@@ -58,7 +62,7 @@ class FileStore:
         """Write a payload. Raises `OSError`."""
         path = self._path(key)
         path.parent.mkdir(parents=True, exist_ok=True)
-        beside = path.with_name(f".{secrets.token_hex(8)}")
+        beside = path.with_name(f"{_BESIDE}{secrets.token_hex(8)}")
         try:
             with open(beside, "xb") as file:
                 file.write(data)
@@ -86,10 +90,12 @@ class FileStore:
         for folder, _, files in os.walk(self._directory):
             for name in files:
                 path = Path(folder, name)
+                if not name.startswith((_BESIDE, "%_")):
+                    continue
                 try:
                     if path.stat().st_mtime >= before.timestamp():
                         continue
-                    if name.startswith("."):
+                    if name.startswith(_BESIDE):
                         path.unlink()
                         continue
                 except FileNotFoundError:
@@ -133,9 +139,13 @@ class LargePayloads:
     def __init__(self, store: PayloadStore | None) -> None:
         self.store = store
 
-    def check(self, job: NewJob, most: int) -> None:
+    def check(self, engine: Engine, job: NewJob, most: int) -> None:
         """Refuse a payload above `most` bytes that the store cannot take, before anything is sent."""
         size = len(job.payload)
+        if self.store is not None and job.task is None and Feature.BYTES not in engine.features:
+            raise UnsupportedFeature(
+                f"The protocol {engine.name} has no place for the key of a large raw payload. Enqueue a call of a task."
+            )
         if self.store is None or size > MAX_STORED:
             raise PayloadTooLarge(size, most if self.store is None else MAX_STORED)
         if job.shape.unique is not None and job.shape.unique.conflict in _TAKES_OVER:
@@ -144,14 +154,14 @@ class LargePayloads:
                 "Use a unique key that rejects the job or keeps the existing one."
             )
 
-    def put(self, jobs: Sequence[NewJob], most: int, namespace: str) -> Steps[Sequence[NewJob]]:
+    def put(self, engine: FullEngine, jobs: Sequence[NewJob], most: int) -> Steps[Sequence[NewJob]]:
         """Write payloads above `most` bytes to the store. Return the jobs with their keys instead."""
         if self.store is None or all(len(job.payload) <= most for job in jobs):
             return jobs
         sent: list[NewJob] = []
         for job in jobs:
             if len(job.payload) > most:
-                key = new_key(namespace, job.queue, job.id)
+                key = new_key(engine.prefix(job.queue), job.queue, job.id)
                 yield Work(partial(self.store.put, key, job.payload))
                 headers = {**(job.headers or {}), PAYLOAD_HEADER: key}
                 job = structs.replace(job, payload=b"" if job.task is None else NO_ARGUMENTS, headers=headers)
@@ -165,13 +175,32 @@ class LargePayloads:
             if self.store is not None and key is not None:
                 yield Work(partial(self.store.delete, key))
 
+    def remove_read(self, lease: Lease) -> Steps[None]:
+        """Remove the payload of a job leased by hand that has completed. If that fails, `clean` does it later."""
+        key = key_of(lease.record.headers)
+        if self.store is not None and key is not None and not lease.record.shape.persistent:
+            yield Work(partial(_deleted, self.store, key))
+
+    def payload_of(self, view: JobView) -> Steps[bytes | None]:
+        """Return the payload of a job that waits; None if the store has none."""
+        key = key_of(view.headers)
+        if self.store is None or key is None:
+            return view.payload
+        data, error = yield Work(partial(_found, self.store, key))
+        if error is not None:
+            raise error
+        return cast(bytes | None, data)
+
     def read(self, engine: Engine, leased: Leased) -> Steps[Leased]:
         """Read the payload of a job leased by hand. A job without its payload ends in `broken`: look for the next."""
         [lease] = leased.leases
         key = key_of(lease.record.headers)
         if key is None:
             return leased
-        data = None if self.store is None else (yield Work(partial(_found, self.store, key)))
+        data, error = (None, None) if self.store is None else (yield Work(partial(_found, self.store, key)))
+        if error is not None:
+            yield from engine.settle([(lease, Released())])
+            raise error
         if data is None:
             reason = "this app has no store: Leasehold(large=...)" if self.store is None else f"the store has no {key}"
             yield from engine.settle([(lease, Broken(ErrorInfo("PayloadMissing", f"The payload: {reason}.")))])
@@ -179,21 +208,22 @@ class LargePayloads:
         read = structs.replace(lease, record=structs.replace(lease.record, payload=data))
         return replace(leased, leases=(read,))
 
-    def clean(self, engine: FullEngine, run: Run, namespace: str, age_s: float) -> Iterator[str]:
+    def clean(self, engine: FullEngine, run: Run, age_s: float) -> Iterator[str]:
         """Delete old payloads that no job names. Yields what became of each: "deleted", "used" or "unknown".
 
-        Unknown: its queue is not in this Redis, so that it may belong to another. Raises `InvalidArgument` without a
-        store.
+        Unknown: it is of another namespace or wire format, or its queue is not in this Redis. Raises `InvalidArgument`
+        without a store.
         """
         if self.store is None:
             raise InvalidArgument("The app has no store of large payloads: Leasehold(large=...).")
         queues = set(run(engine.queues()))
         for key in self.store.old(datetime.fromtimestamp(time.time() - age_s, UTC)):
-            found = job_of(namespace, key)
-            if found is None or found[0] not in queues:
+            found = job_of(key)
+            if found is None or found[1] not in queues or engine.prefix(found[1]) != found[0]:
                 yield "unknown"
                 continue
-            view = run(engine.job(*found))
+            _, queue, id = found
+            view = run(engine.job(queue, id))
             if view is not None and key_of(view.headers) == key:
                 yield "used"
             else:
@@ -201,8 +231,16 @@ class LargePayloads:
                 yield "deleted"
 
 
-def _found(store: PayloadStore, key: str) -> bytes | None:
+def _deleted(store: PayloadStore, key: str) -> None:
+    with suppress(Exception):
+        store.delete(key)
+
+
+def _found(store: PayloadStore, key: str) -> tuple[bytes | None, Exception | None]:
+    """The payload; None: there is none. Or the error of the store."""
     try:
-        return store.get(key)
+        return store.get(key), None
     except LookupError:
-        return None
+        return None, None
+    except Exception as error:
+        return None, error

@@ -9,12 +9,10 @@ from typing import Any, Final, TypeAlias
 
 from leasehold.core import names
 from leasehold.core.errors import InvalidArgument, invalid
-from leasehold.core.rates import LimitRule
+from leasehold.core.rates import MAX_COST, LimitRule
 
 MAX_LIMITS: Final = 8
 """The most limits of one job."""
-MAX_COST: Final = 1_000
-"""The most that a job can cost."""
 MAX_CONCURRENCY: Final = 100_000
 """The largest concurrency of a limit."""
 MAX_PER_SECOND: Final = 10_000

@@ -30,7 +30,6 @@ class Limits:
 
     def __init__(self, client: Client) -> None:
         self._client = client
-        self._engine = client.engine
 
     @blocking
     def set(
@@ -48,8 +47,8 @@ class Limits:
             app.limits.set("stripe", per_second=5)
             app.limits.set("tenant:7", concurrency=1)
 
-        `name`: as in the jobs, its braces filled. Numbers left out stay as they are. A number that is lower than the
-        cost of a job counts as that cost. Raises `InvalidArgument` and `UnsupportedFeature`.
+        `name`: as in the jobs, its braces filled. Numbers left out stay as they are. A job whose cost
+        is above a number starts when all of the limit is free. Raises `InvalidArgument` and `UnsupportedFeature`.
         """
         name = names.limit_name(name, "name")
         interval_us = interval_of(per_second, per_minute, per_hour)
@@ -61,8 +60,8 @@ class Limits:
             given = "per_second, per_minute, per_hour, burst or concurrency"
             raise invalid(f"limit {name!r}", f"given with {given}", "none of them")
         self._client.require(Feature.LIMITS)
-        yield from self._engine.set_limit(name, concurrency=concurrency, interval_us=interval_us, burst=burst)
-        return (yield from self._engine.limit(name))
+        yield from self._client.engine.set_limit(name, concurrency=concurrency, interval_us=interval_us, burst=burst)
+        return (yield from self._client.engine.limit(name))
 
     aset = asynchronous(set)
 
@@ -76,7 +75,7 @@ class Limits:
         """
         name = names.limit_name(name, "name")
         self._client.require(Feature.LIMITS)
-        return (yield from self._engine.limit(name))
+        return (yield from self._client.engine.limit(name))
 
     aget = asynchronous(get)
 
@@ -93,14 +92,14 @@ class Limits:
         found: dict[str, None] = {}
         cursor = ""
         for _ in range(PAGES_MOST):
-            page = yield from self._engine.limit_names(cursor)
+            page = yield from self._client.engine.limit_names(cursor)
             found.update(dict.fromkeys(page.names))
             cursor = page.cursor
             if not cursor or len(found) >= LISTED_MOST:
                 break
         views = []
         for name in sorted(found)[:LISTED_MOST]:
-            views.append((yield from self._engine.limit(name)))
+            views.append((yield from self._client.engine.limit(name)))
         return tuple(views)
 
     alist = asynchronous(list)
@@ -115,7 +114,7 @@ class Limits:
         """
         name = names.limit_name(name, "name")
         self._client.require(Feature.LIMITS)
-        return (yield from self._engine.clear_limit(name))
+        return (yield from self._client.engine.clear_limit(name))
 
     aclear = asynchronous(clear)
 
@@ -130,6 +129,6 @@ class Limits:
         name = names.limit_name(name, "name")
         weight = names.count(weight, "weight", least=1, most=bounds.MAX_WEIGHT)
         self._client.require(Feature.SHARES)
-        yield from self._engine.set_share(name, weight)
+        yield from self._client.engine.set_share(name, weight)
 
     aset_share = asynchronous(set_share)

@@ -232,9 +232,11 @@ class Queue:
         `result` is kept for an hour, for callers that wait for it. Raises `PayloadInvalid` if it cannot be encoded.
         """
         self._check(job)
-        return self._settle(
-            job, Completed(Results(f"job {job.id!r}", conversion=self._client.conversion).encode(result))
-        )
+        outcome = Completed(Results(f"job {job.id!r}", conversion=self._client.conversion).encode(result))
+        completed = yield from self._settle(job, outcome)
+        if completed:
+            yield from self._client.large.remove_read(job.lease)
+        return completed
 
     acomplete = asynchronous(complete)
 

@@ -216,7 +216,9 @@ def with_when(spec: ScheduleSpec, when: When, policies: Policies) -> ScheduleSpe
     given = {one.name: getattr(policies, one.name) for one in fields(policies)}
     shape = _shape(spec.name, spec.shape, policies.overlap)
     changed = replaced(spec, **{"cron": "", "tz": "UTC", **due}, **given, shape=shape)
-    if policies.end_ms is not None and not rules.following(changed, (policies.start_ms or 0) - 1):
+    if changed.every_ms and policies.jitter_ms > changed.every_ms:
+        raise invalid("jitter", "at most the interval, or ticks would pass each other", f"{policies.jitter_ms} ms")
+    if policies.end_ms is not None and next(rules.ticks(changed, (policies.start_ms or 0) - 1), None) is None:
         raise InvalidArgument(f"Schedule {spec.name!r} is never due between its start and its end.")
     return changed
 

@@ -30,7 +30,7 @@ from leasehold.client.schedule import (
 from leasehold.core import limits, names, rules
 from leasehold.core.codec import encode_raw
 from leasehold.core.engine import Feature
-from leasehold.core.errors import DuplicateSchedule, InvalidArgument, ScheduleNotFound, invalid
+from leasehold.core.errors import DuplicateSchedule, InvalidArgument, NotUnique, ScheduleNotFound, invalid
 from leasehold.core.job import NewJob
 from leasehold.core.schedule import NO_MORE, ScheduleSpec, ScheduleView, StoredSchedule, Ticked
 from leasehold.core.steps import Steps
@@ -113,6 +113,8 @@ class Schedules:
         """
         self._client.require(Feature.SCHEDULES)
         given = checked(options)
+        if using is not None and job is None:
+            raise InvalidArgument("using: give the job, too, whose options these are.")
         due = None if when is None else checked_when(when, "when")
         template = None if job is None else self._template(job, names.queue_name(queue), using)
         if template is not None and template.queue != queue:
@@ -189,6 +191,9 @@ class Schedules:
         answer = yield from self._client.engine.trigger(queue, name, job)
         if answer is Ticked.STALE:
             raise ScheduleNotFound(queue, name)
+        if answer is Ticked.JOINED:
+            _, stored = yield from self._stored(queue, name)
+            raise NotUnique(queue, stored.state.last_id or "(an id with spaces)")
         return JobHandle(self._client, queue, job.id, created=answer is Ticked.ENQUEUED)
 
     atrigger = asynchronous(trigger)

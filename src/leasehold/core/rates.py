@@ -8,6 +8,8 @@ from typing import Final, Protocol
 from leasehold.core import limits
 from leasehold.core.steps import Steps
 
+MAX_COST: Final = 1_000
+"""The most that one job uses of a limit."""
 MAX_REST_MS: Final = limits.DAY
 """The longest time for which a handler can let a limit rest."""
 

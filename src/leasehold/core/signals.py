@@ -39,7 +39,7 @@ class RateLimited(Exception):
         raise RateLimited(retry_after=30, limit="stripe")     # after a reply 429
 
     `retry_after`: seconds or a `timedelta`, 0.001 s to a day. `limit`: the name of a limit, its braces filled: until
-    then no job of it starts, and this job is the first to start again. Without one only this job waits. Raises
+    then no job of it starts, and this job stays in front of those like it. Without one only this job waits. Raises
     `InvalidArgument`.
     """
 

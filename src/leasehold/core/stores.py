@@ -33,15 +33,18 @@ class PayloadStore(Protocol):
     def old(self, before: datetime, /) -> Iterable[str]: ...
 
 
-def new_key(namespace: str, queue: str, id: str) -> str:
-    """Return a key that no other payload has: a repeated id does not replace the payload of the first job."""
-    return "/".join(quote(part, safe="") for part in (namespace, queue, id, secrets.token_hex(8)))
+def new_key(owner: str, queue: str, id: str) -> str:
+    """Return a key that no other payload has: a repeated id does not replace the payload of the first job.
+
+    `owner`: the prefix of the queue's keys in Redis, which differs between namespaces and wire formats.
+    """
+    return "/".join(quote(part, safe="") for part in (owner, queue, id, secrets.token_hex(8)))
 
 
-def job_of(namespace: str, key: str) -> tuple[str, str] | None:
-    """Return the queue and the id in a key; None: it is not one of this namespace."""
+def job_of(key: str) -> tuple[str, str, str] | None:
+    """Return the owner, the queue and the id in a key; None: it is no key of Leasehold."""
     parts = [unquote(part) for part in key.split("/")]
-    return (parts[1], parts[2]) if len(parts) == 4 and parts[0] == namespace else None
+    return (parts[0], parts[1], parts[2]) if len(parts) == 4 else None
 
 
 def key_of(headers: Mapping[str, str] | None) -> str | None:

@@ -35,6 +35,8 @@ MAX_GATES: Final = 1_000
 """Queues in which one freed place of a limit lets jobs start, and lanes at gates that one call counts."""
 OPEN_MOST: Final = 100
 """Lanes at the gate of a limit that one call looks at for one that may start a job."""
+COST_MOST: Final = rates.MAX_COST
+"""How far a job that costs more than a burst uses a rate up ahead of its time, in starts."""
 REST_MOST_MS: Final = rates.MAX_REST_MS
 """A rest that ends later was written by another clock."""
 

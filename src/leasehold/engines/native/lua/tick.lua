@@ -38,7 +38,9 @@ if runs then
   local mode, unique = uniques.key_of(shape)
   schedules.count(state, 'runs', 1)
   local rival = mode and overlap ~= 'cancel' and uniques.rival(unique, time)
-  state.last, state.ran = rival or id, digits(time)
+  local last = rival or id
+  -- A user's id may have spaces, which the state has no place for: then the schedule does not know its last job.
+  state.last, state.ran = string.find(last, '%s') and '-' or last, digits(time)
   state.last_planned = triggers and state.last_planned or string.match(record, '^[^\n]* s=(%d+)') or '0'
 end
 if not triggers then

@@ -60,12 +60,12 @@ do
   function my.used_after(limit, state, micros, cost)
     local _, interval, burst = limits.numbers(limit, state)
     if not interval then return nil end
-    local latest = micros + burst * interval
-    if state.used_until > latest then
+    local latest, most = micros + burst * interval, micros + (burst + @COST_MOST@) * interval
+    if state.used_until > most then
       -- It was written under other numbers, or by another clock.
-      state.used_until, state.is_cut = latest, true
+      state.used_until, state.is_cut = most, true
     end
-    return math.max(micros, state.used_until) + math.min(cost, burst) * interval, latest
+    return math.max(micros, state.used_until) + cost * interval, latest + math.max(0, cost - burst) * interval
   end
 
   -- Whether a limit stops a job of this cost, and the moment (in ms) from which on it does not; nil: when a lease ends.

@@ -3,17 +3,27 @@
 places = {}
 do
   local my = places
-  local function entries_of(limit, token, count)
+  local CHUNK = 20
+
+  local function entries_of(limit, token, last, first)
     local entries = {}
-    for n = 1, count do entries[n] = prefix .. ' ' .. token .. ' ' .. n end
+    for n = first or 1, last do entries[#entries + 1] = prefix .. ' ' .. token .. ' ' .. n end
     return entries
   end
 
   -- Take the places of a job that starts under this token.
   function my.take(limit, token, most)
-    local count = math.min(limit.cost, most or limit.cost)
+    local count = most and math.min(limit.cost, most) or 1
     call('SADD', shared_key('places:' .. limit.name), unpack(entries_of(limit, token, count)))
     return count
+  end
+
+  -- Remove the places of a lease: as many as it has, from the first one on.
+  local function remove(limit, token)
+    for first = 1, limit.cost, CHUNK do
+      local entries = entries_of(limit, token, math.min(limit.cost, first + CHUNK - 1), first)
+      if redis.pcall('SREM', shared_key('places:' .. limit.name), unpack(entries)) ~= #entries then return end
+    end
   end
 
   -- Free the places of claims {token, shape} that have ended, and open the gates of their limits.
@@ -21,7 +31,7 @@ do
     local freed, order = {}, {}
     for _, claim in ipairs(claims) do
       for _, limit in ipairs(limits.of(shapes.word(claim[2], 'm') or '')) do
-        redis.pcall('SREM', shared_key('places:' .. limit.name), unpack(entries_of(limit, claim[1], limit.cost)))
+        remove(limit, claim[1])
         if not freed[limit.name] then
           freed[limit.name] = true
           order[#order + 1] = limit.name
