@@ -32,7 +32,7 @@ def test_workers_and_their_job_processes_read_and_delete_large_payloads(leasehol
             app.task(name=f"jobs.{name}")(lambda text: len(text)).enqueue("x" * 5_000) for name in ("here", "apart")
         ]
         assert len(files(tmp_path / "payloads")) == 2
-        assert "leasehold/default/" in run("job", "default", jobs[0].id)[0]
+        assert f"/default/{jobs[0].id}/" in run("job", "default", jobs[0].id)[0]
         leasehold("worker", "jobs:app", "--burst", url=redis_url).end()
         assert [job.result(timeout=0) for job in jobs] == [5_000, 5_000]
         assert [job.state() for job in jobs] == [State.COMPLETED, State.COMPLETED]

@@ -361,7 +361,7 @@ _LIMITS: Final = (
         "if queue == prefix then my.open(queue, name) end\n    end",
     ),
     Mutant("rate-unwritten", "state.used_until = used\n        rates.write(name, state, time, micros)", ""),
-    Mutant("rate-stays-ahead", "state.used_until, state.is_cut = latest, true", "state.used_until = latest"),
+    Mutant("rate-stays-ahead", "state.used_until, state.is_cut = most, true", "state.used_until = most"),
     Mutant("chance-is-lost", "    open_lanes.open(prefix, pass.name)\n", "", ("claim",)),
     Mutant(
         "room-is-left",
@@ -377,7 +377,7 @@ _LIMITS: Final = (
     ),
     Mutant("change-opens-nothing", "has_limits()\nopen_lanes.open_all(name)", "", ("set_limit",)),
     Mutant("code-only", "tonumber(state.most) or limit.most", "limit.most"),
-    Mutant("cost-is-one", "math.min(limit.cost, most or limit.cost)", "1"),
+    Mutant("cost-is-one", "most and math.min(limit.cost, most) or 1", "1"),
     Mutant(
         "all-limits-but-the-first",
         "if stops then return limit.name, (",
