@@ -21,7 +21,6 @@ from leasehold.app.policy import (
     rules_of,
 )
 from leasehold.app.tasks import Task, TaskDecorator, default_name
-from leasehold.client.call import TaskCall
 from leasehold.client.client import Client
 from leasehold.client.connections import Connections, Runner
 from leasehold.client.control import Control
@@ -36,8 +35,7 @@ from leasehold.client.schedules import Schedules
 from leasehold.core import limits, names
 from leasehold.core.conversion import Codec, Conversion
 from leasehold.core.engine import Feature, FullEngine
-from leasehold.core.errors import InvalidArgument, invalid
-from leasehold.core.job import NewJob
+from leasehold.core.errors import InvalidArgument
 from leasehold.core.place import Place, RunsIn
 from leasehold.core.schedule import ScheduleSpec
 from leasehold.core.task import TaskSpec
@@ -128,10 +126,11 @@ class Leasehold(WithHooks):
         self._tasks: dict[str, Task[Any, Any, Any]] = {}
         self._handlers: dict[str, RawHandler] = {}
         self._defaults = Defaults(defaults)
-        self._testing: Testing | None = None
+        self._ahead = [0]
+        """How many ms `app.testing().advance` has moved."""
         self.inspect = Inspect(self._client)
         self.control = Control(self._client, self._tasks)
-        self.schedules = Schedules(self._client, self._template)
+        self.schedules = Schedules(self._client, self._tasks)
         self.limits = Limits(self._client)
 
     def __repr__(self) -> str:
@@ -347,9 +346,7 @@ class Leasehold(WithHooks):
         """
         from leasehold.app.testing import Testing
 
-        if self._testing is None:
-            self._testing = Testing(self, self._client)
-        return self._testing
+        return Testing(self, self._client, self._ahead)
 
     def close(self) -> None:
         """Close the connections of blocking code. The app can be used again: it then reconnects."""
@@ -386,12 +383,6 @@ class Leasehold(WithHooks):
         if found:
             self._client.require(Feature.SCHEDULES)
         return found
-
-    def _template(self, call: TaskCall[Any]) -> NewJob:
-        """Return the job of a call of one of the tasks, as schedules enqueue it."""
-        if call.task not in self._tasks:
-            raise invalid("job", "a call of a task of this app, or a raw payload", f"a call of {call.task}")
-        return self._tasks[call.task].template(call)
 
     def _queue_name(self, queue: object) -> str:
         """Check a queue's name, also for the keys of the protocol in use."""

@@ -66,10 +66,10 @@ class Testing:
 
     __test__ = False  # not a class of tests
 
-    def __init__(self, app: AppCode, client: Client) -> None:
+    def __init__(self, app: AppCode, client: Client, ahead: list[int]) -> None:
         self._app = app
         self._client = client
-        self._ahead_ms = 0
+        self._ahead = ahead
         """How far `advance` has moved. Schedules are by the calendar, so their times stay as they are."""
 
     def __repr__(self) -> str:
@@ -145,7 +145,7 @@ class Testing:
         engine = self._client.engine
         if not isinstance(engine, MovesTime):
             raise UnsupportedFeature(f"The protocol {engine.name} cannot move the times of its jobs.")
-        self._ahead_ms += ms
+        self._ahead[0] += ms
         yield from self._ticks()
         for queue in (yield from engine.queues()):
             yield from engine.advance(queue, ms)
@@ -196,17 +196,17 @@ class Testing:
         before = client.settings, client.engine, client.runner
         settings = replace(client.settings, url=url, namespace=namespace, durable=0)
         client.use(settings, engine_for(self._app.protocol, settings), Connections(settings))
-        self._ahead_ms = 0
+        self._ahead[0] = 0
         try:
             yield self
         finally:
             client.runner.close()
             client.use(*before)
-            self._ahead_ms = 0
+            self._ahead[0] = 0
 
     def _ticks(self) -> Steps[None]:
         queues = {spec.queue for spec in self._app.specs()}
-        return pass_ticks(self._client, self._app.scheduled(SOURCE, queues), self._ahead_ms)
+        return pass_ticks(self._client, self._app.scheduled(SOURCE, queues), self._ahead[0])
 
     # -------------------------------------------------------------------------------------------------------- driving
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import fields
 from datetime import datetime
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from msgspec.structs import replace
 
@@ -47,6 +47,14 @@ CHANGES_MOST: Final = 20
 """Attempts at a change while others change the same schedule."""
 
 
+class Templates(Protocol):
+    """A task of the app."""
+
+    def template(self, call: TaskCall[Any]) -> NewJob:
+        """Return the job of a call, as schedules enqueue it."""
+        ...
+
+
 class Schedules:
     """Adds, changes and lists schedules. Every method has an async version with an `a` before its name.
 
@@ -57,9 +65,9 @@ class Schedules:
     paused, triggered and removed here, and not changed; a removed one returns with the next worker that has it.
     """
 
-    def __init__(self, client: Client, job_of: Callable[[TaskCall[Any]], NewJob]) -> None:
+    def __init__(self, client: Client, tasks: Mapping[str, Templates]) -> None:
         self._client = client
-        self._job_of = job_of
+        self._tasks = tasks
 
     @blocking
     def add(
@@ -257,7 +265,9 @@ class Schedules:
         if isinstance(job, TaskCall):
             if using:
                 raise InvalidArgument("using: write the options at the call, as in report.using(priority=5).call().")
-            template = self._job_of(job)
+            if job.task not in self._tasks:
+                raise invalid("job", "a call of a task of this app, or a raw payload", f"a call of {job.task}")
+            template = self._tasks[job.task].template(job)
             return template if queue is None else replace(template, queue=names.queue_name(queue))
         if queue is None:
             raise InvalidArgument('A schedule of a raw payload needs its queue: add(..., queue="feeds").')
