@@ -166,7 +166,9 @@ def test_numbers_that_no_float_can_hold_keep_their_value(server: RedisServer, or
 def test_a_phantom_is_no_broken_job(server: RedisServer, original: Original) -> None:
     original.db.hset(original.broken, b"false", b'"2026-01-01T00:00:00Z"')
     original.db.hset(original.broken, b"[", b'"2026-01-01T00:00:00Z"')
-    assert make(server).broken() == [(b"[", "2026-01-01T00:00:00Z")]
+    pool = make(server)
+    assert pool.broken() == [(b"[", "2026-01-01T00:00:00Z")]
+    pool.close()
 
 
 @pytest.mark.every_server
