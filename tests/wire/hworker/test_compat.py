@@ -161,6 +161,7 @@ def test_numbers_that_no_float_can_hold_keep_their_value(server: RedisServer, or
     pool.worker(burst=True)
     assert ran == [[Decimal("1e400"), Decimal("-1e999"), 9007199254740993, 0.5]]
     assert pool.broken() == []
+    pool.close()
 
 
 def test_a_phantom_is_no_broken_job(server: RedisServer, original: Original) -> None:
