@@ -23,7 +23,7 @@ from bench.roster import ALL, Adapter, Facts, adapters
 from bench.speed import page, sections
 from bench.speed.gauges import fields, info
 from bench.speed.results import Described, Missing, Run, save, this_machine
-from bench.speed.rounds import PARTS, Findings, Plan, run_round, told
+from bench.speed.rounds import PARTS, Findings, Plan, run_round, swept, told
 from bench.speed.stage import Failed
 from bench.speed.tables import summary
 from leasehold.core.errors import LeaseholdError
@@ -88,13 +88,17 @@ def measure(wanted: Wanted, plan: Plan, cache: Path, name_of_run: str) -> Run:
         version = fields(info(server, "server"))["redis_version"]
         for number in range(plan.rounds + 1):
             run_round(number, peers, parts, server, plan, findings)
+    findings.end()
     said = {(one.peer, one.measure): one for one in findings.missing}
     gone = [Missing(name, one, reason) for name, reason in absent.items() for part in parts for one in part.measures]
     return Run(
         this_machine(version, (began, os.getloadavg()[0])),
         plan.rounds,
         plan.seconds,
-        tuple(Described(adapter.name, facts.title, facts.versions, facts.fast) for adapter, facts in peers),
+        tuple(
+            Described(adapter.name, facts.title, facts.versions, facts.fast, swept(findings, adapter.name, facts))
+            for adapter, facts in peers
+        ),
         tuple(findings.samples),
         (*said.values(), *gone),
     )

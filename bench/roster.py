@@ -16,8 +16,10 @@ from bench.environments import NODE, Pins, environment_for, packages_for
 
 PEERS: Final = Path(__file__).parent / "peers"
 NAMES: Final = ("leasehold", "rq", "saq", "arq", "dramatiq", "huey", "celery", "taskiq", "streaq")
-OTHERS: Final = ("redisworkqueue", "bullmq")
-"""Peers whose speed is measured, but not how they recover: the first waits for a clean that somebody must call."""
+OTHERS: Final = ("docket", "bullmqpy", "redisworkqueue", "bullmq")
+"""Peers whose speed is measured, but not how they recover."""
+FAST: Final = "fast"
+"""The variant with the settings for speed."""
 LOOPS: Final = ("bare", "batch")
 """No queues, but what any queue on redis-py could reach at most."""
 OURS: Final = ("leasehold", "wire", "dropin")
@@ -37,26 +39,28 @@ class Variant:
 
 @dataclass(frozen=True)
 class Facts:
-    """What an adapter says of its peer. `fast`: the settings of the variant that is measured for speed; `no_bulk`,
-    `no_single`: why many jobs, or one, cannot be put with one call."""
+    """What an adapter says of its peer. `fast`: the settings of the variant that is measured for speed; `sweep`: others
+    that are tried; `no_bulk`, `no_single`: why many jobs, or one, cannot be put with one call."""
 
     title: str
     kinds: tuple[str, ...]
     versions: dict[str, str]
     variants: tuple[Variant, ...]
     fast: str = ""
+    sweep: tuple[Variant, ...] = ()
     no_bulk: str = ""
     no_single: str = ""
 
 
 @dataclass(frozen=True)
 class Adapter:
-    """A peer that can be run: its name, the program of its environment (a Python, or where Node's packages are), and
-    the run that its processes belong to."""
+    """A peer that can be run: its name, the program of its environment (a Python, or where Node's packages are), the
+    run that its processes belong to, and the variant that is measured for speed."""
 
     name: str
     python: Path
     run: str = ""
+    fast: str = FAST
 
     def command(self, *words: str) -> list[str]:
         """The command line of the adapter. Its names are ours: nothing in it comes from data."""

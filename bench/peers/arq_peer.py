@@ -24,8 +24,8 @@ class WorkerSettings:
     functions: ClassVar = [mark, nothing]
     redis_settings = RedisSettings.from_dsn(contract.url())
     job_timeout = 30 if contract.variant() == "timeout" else 300
-    if contract.variant() == contract.FAST:
-        max_jobs = 100
+    if contract.is_fast():
+        max_jobs = 1_000 if contract.variant() == "fast-thousand" else 100
         poll_delay = 0.01
         keep_result = 0
 
@@ -50,7 +50,7 @@ def enqueue(kind: str, jobs: Iterable[Arguments], bulk: bool) -> None:
 
 
 def worker() -> list[str]:
-    fast = ["--custom-log-dict", "arq_peer.quiet"] if contract.variant() == contract.FAST else []
+    fast = ["--custom-log-dict", "arq_peer.quiet"] if contract.is_fast() else []
     return [contract.program("arq"), *fast, "arq_peer.WorkerSettings"]
 
 
@@ -65,4 +65,5 @@ PEER = Peer(
     enqueue=enqueue,
     worker=worker,
     fast="`max_jobs=100`, `poll_delay=0.01`, `keep_result=0`, no log of jobs",
+    sweep=(Variant("fast-thousand", "`max_jobs=1000`"),),
 )

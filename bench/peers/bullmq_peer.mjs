@@ -40,7 +40,8 @@ function work() {
 }
 
 async function put(queue, count, bulk) {
-  const data = ['', process.env.BENCH_TOKEN ?? '', 0]
+  const record = { user: 1729, name: 'thumbnail', size: [640, 480], crop: true, tags: ['a', 'b'], ratio: 1.5 }
+  const data = ['', process.env.BENCH_DICT === '1' ? record : (process.env.BENCH_TOKEN ?? ''), 0]
   if (!bulk) {
     for (let i = 0; i < count; i++) await queue.add('noop', data, options)
     return
@@ -73,7 +74,7 @@ async function main([command, kind, count, ...flags]) {
     const installed = (name) => JSON.parse(readFileSync(`${process.env.NODE_PATH}/${name}/package.json`)).version
     const versions = { bullmq: installed('bullmq'), ioredis: installed('ioredis') }
     const fast = '`concurrency: 100`, `removeOnComplete`, on Node'
-    const said = { title: 'BullMQ', kinds: ['async'], versions, variants: [], fast, no_bulk: '', no_single: '' }
+    const said = { title: 'BullMQ', kinds: ['async'], versions, variants: [], fast, sweep: [], no_bulk: '', no_single: '' }
     return console.log(JSON.stringify(said))
   }
   const queue = new Queue(QUEUE, { connection })

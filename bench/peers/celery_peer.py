@@ -9,7 +9,7 @@ from celery import Celery, group
 from contract import Arguments, Peer, Variant
 
 app = Celery("celery_peer", broker=contract.url())
-if contract.variant() == contract.FAST:
+if contract.is_fast():
     app.conf.worker_prefetch_multiplier = 32
     app.conf.task_ignore_result = True
 elif contract.variant() != "default":
@@ -39,11 +39,12 @@ def enqueue(kind: str, jobs: Iterable[Arguments], bulk: bool) -> None:
 
 
 def worker() -> list[str]:
-    fast = ["--pool", "solo", "--loglevel", "WARNING"]
+    pool = ["threads", "-c", "4"] if contract.variant() == "fast-threads" else ["solo"]
+    fast = ["--pool", *pool, "--loglevel", "WARNING"]
     fast += ["--without-gossip", "--without-mingle", "--without-heartbeat"]
     # Two workers of one host need names of their own.
     named = ["-n", f"{contract.worker_name()}@%h"]
-    more = fast if contract.variant() == contract.FAST else []
+    more = fast if contract.is_fast() else []
     return [contract.program("celery"), "-A", "celery_peer", "worker", *named, *more]
 
 
@@ -59,4 +60,5 @@ PEER = Peer(
     enqueue=enqueue,
     worker=worker,
     fast="`--pool solo`, `worker_prefetch_multiplier=32`, no gossip, mingle, heartbeat or results",
+    sweep=(Variant("fast-threads", "`--pool threads -c 4`"),),
 )

@@ -29,6 +29,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 URL = "BENCH_URL"
 VARIANT = "BENCH_VARIANT"
@@ -38,14 +39,17 @@ TOKEN = "BENCH_TOKEN"  # noqa: S105  (the name of a job, not a secret)
 SECONDS = "BENCH_SECONDS"
 COUNT = "BENCH_COUNT"
 KIND = "BENCH_KIND"
+DICT = "BENCH_DICT"
 FAST = "fast"
 """The variant with the settings that make the peer fast; crash recovery is watched with the others."""
 PING_GAP_S = (0.02, 0.06)
 PING_WAIT_S = 15.0
 KINDS = ("mark", "sync", "async")
 
-Arguments = tuple[str, str, float]
-"""Journal, token, seconds: of every job. A journal of "" is written to by nobody."""
+Arguments = tuple[str, Any, float]
+"""Journal, token, seconds: of every job. No job writes to the journal "". With `BENCH_DICT` the token is a dict."""
+RECORD = {"user": 1729, "name": "thumbnail", "size": [640, 480], "crop": True, "tags": ["a", "b"], "ratio": 1.5}
+"""About as long as a token, as JSON."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +65,8 @@ class Peer:
     """A queue as the benchmarks see it. `enqueue(kind, jobs, bulk)` returns when all are in Redis; without `bulk` it
     takes each of the jobs when the one before is there.
 
-    `fast`: what the variant of that name sets. `no_bulk`: why there is no call for many, `no_single`: for one.
+    `fast`: what the variant of that name sets. `sweep`: variants with other fast settings; the first round finds the
+    best one for each figure. `no_bulk`: why there is no call for many, `no_single`: for one.
     """
 
     title: str
@@ -71,6 +76,7 @@ class Peer:
     enqueue: Callable[[str, Iterable[Arguments], bool], None]
     worker: Callable[[], list[str]]
     fast: str
+    sweep: tuple[Variant, ...] = ()
     no_bulk: str = ""
     no_single: str = ""
 
@@ -83,6 +89,11 @@ def variant() -> str:
     return os.environ.get(VARIANT, "default")
 
 
+def is_fast() -> bool:
+    """Whether the variant is one of the fast ones."""
+    return variant().startswith(FAST)
+
+
 def worker_name() -> str:
     return os.environ.get(WORKER, "worker")
 
@@ -90,6 +101,11 @@ def worker_name() -> str:
 def kind() -> str:
     """What kind of jobs a worker will get, for those that want to know."""
     return os.environ.get(KIND, "async")
+
+
+def is_dict() -> bool:
+    """Whether the argument of a job is a dict."""
+    return os.environ.get(DICT) == "1"
 
 
 def counting() -> bool:
@@ -135,14 +151,14 @@ def _counted() -> None:
         note(os.environ[JOURNAL], "end", os.environ[TOKEN])
 
 
-def noop(journal: str, token: str, seconds: float) -> None:
+def noop(journal: str, token: Any, seconds: float) -> None:
     if _last:
         _counted()
     elif journal:
         note(journal, "end", token)
 
 
-async def anoop(journal: str, token: str, seconds: float) -> None:
+async def anoop(journal: str, token: Any, seconds: float) -> None:
     if _last:
         _counted()
     elif journal:
@@ -153,7 +169,7 @@ def jobs_of(kind: str, count: int) -> list[Arguments]:
     """What to enqueue: of `mark`, each names the journal."""
     journal, token = os.environ.get(JOURNAL, ""), os.environ.get(TOKEN, "")
     seconds = float(os.environ.get(SECONDS, "0"))
-    return [(journal if kind == "mark" else "", token, seconds)] * count
+    return [(journal if kind == "mark" else "", RECORD if is_dict() else token, seconds)] * count
 
 
 def pings(count: int, sent: list[float]) -> Iterator[Arguments]:
@@ -228,6 +244,7 @@ def facts(peer: Peer) -> dict[str, object]:
         "versions": {package: version(package) for package in peer.packages},
         "variants": [asdict(one) for one in peer.variants],
         "fast": peer.fast,
+        "sweep": [asdict(one) for one in peer.sweep],
         "no_bulk": peer.no_bulk,
         "no_single": peer.no_single,
     }

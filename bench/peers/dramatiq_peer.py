@@ -12,6 +12,7 @@ from dramatiq.brokers.redis import RedisBroker
 OPTIONS = {
     "default": {},
     "fast": {},
+    "fast-one": {},
     "prompt": {"heartbeat_timeout": 10_000, "maintenance_chance": 100_000},
 }
 broker = RedisBroker(url=contract.url(), **OPTIONS[contract.variant()])
@@ -39,7 +40,8 @@ def enqueue(kind: str, jobs: Iterable[Arguments], bulk: bool) -> None:
 
 
 def worker() -> list[str]:
-    fast = ["--processes", "1", "--threads", "8"] if contract.variant() == contract.FAST else []
+    threads = "1" if contract.variant() == "fast-one" else "8"
+    fast = ["--processes", "1", "--threads", threads] if contract.is_fast() else []
     return [contract.program("dramatiq"), *fast, "dramatiq_peer"]
 
 
@@ -54,4 +56,5 @@ PEER = Peer(
     enqueue=enqueue,
     worker=worker,
     fast="`--processes 1 --threads 8`",
+    sweep=(Variant("fast-one", "`--threads 1`"),),
 )

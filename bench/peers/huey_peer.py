@@ -8,7 +8,7 @@ import contract
 from contract import Arguments, Peer, Variant
 from huey import RedisHuey
 
-huey = RedisHuey("bench", url=contract.url(), results=contract.variant() != contract.FAST)
+huey = RedisHuey("bench", url=contract.url(), results=not contract.is_fast())
 
 
 @huey.task(retries=3)
@@ -28,7 +28,8 @@ def enqueue(kind: str, jobs: Iterable[Arguments], bulk: bool) -> None:
 
 
 def worker() -> list[str]:
-    fast = ["--workers", "4", "--quiet", "--no-periodic"] if contract.variant() == contract.FAST else []
+    threads = "1" if contract.variant() == "fast-one" else "4"
+    fast = ["--workers", threads, "--quiet", "--no-periodic"] if contract.is_fast() else []
     return [contract.program("huey_consumer"), "huey_peer.huey", *fast]
 
 
@@ -40,5 +41,6 @@ PEER = Peer(
     enqueue=enqueue,
     worker=worker,
     fast="`--workers 4` (threads), `results=False`, `--no-periodic --quiet`",
+    sweep=(Variant("fast-one", "`--workers 1`"),),
     no_bulk="has no call for many",
 )

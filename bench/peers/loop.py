@@ -2,14 +2,15 @@
 """A bare loop on redis-py: the least that claims jobs, runs them and ends them without losing one, and nothing more.
 
 Jobs lie as in Leasehold's layout: a list of ready ids, a hash of payloads, a hash of who holds what. One script adds
-jobs; another ends those of the call before, if their tokens are still theirs, claims the next, and remembers its
-answer, so that a call whose reply was lost can be sent again. No attempts, no leases, no errors, no records: what a
-queue with all of that costs is its distance from this.
+jobs; another ends those of the call before, if their token is still that call's, claims the next, and remembers its
+answer, so that a call whose reply was lost can be sent again. It decodes nothing. It has no attempts, leases, errors
+or records: the difference from it is what a queue with these costs.
 """
 
 from __future__ import annotations
 
 import itertools
+import json
 import sys
 from collections.abc import Iterable
 from typing import Any
@@ -32,27 +33,25 @@ return #ids
 """
 
 TURN = """
-local said = redis.call('GET', KEYS[5])
-if said then
-  local before = cmsgpack.unpack(said)
-  if before[1] == ARGV[2] then return before[2] end
-end
-for i = 3, #ARGV, 2 do
-  if redis.call('HGET', KEYS[3], ARGV[i]) == ARGV[i + 1] then
-    redis.call('HDEL', KEYS[3], ARGV[i])
-    redis.call('HDEL', KEYS[2], ARGV[i])
+if redis.call('HGET', KEYS[5], 'call') == ARGV[2] then return redis.call('HMGET', KEYS[5], 'token', 'ids') end
+local count = #ARGV - 3
+if count > 0 then
+  local held, ended = redis.call('HMGET', KEYS[3], unpack(ARGV, 4)), {}
+  for i = 1, count do
+    if held[i] == ARGV[3] then ended[#ended + 1] = ARGV[i + 3] end
+  end
+  if #ended > 0 then
+    redis.call('HDEL', KEYS[3], unpack(ended))
+    redis.call('HDEL', KEYS[2], unpack(ended))
   end
 end
-local ids, rows, kept = redis.call('LPOP', KEYS[1], ARGV[1]) or {}, {}, {}
-local token = redis.call('INCRBY', KEYS[6], #ids)
-for i, id in ipairs(ids) do
-  redis.call('HSET', KEYS[3], id, token)
-  rows[i] = {id, redis.call('HGET', KEYS[2], id), token}
-  kept[i] = {id, token}
-  token = token - 1
-end
-redis.call('SET', KEYS[5], cmsgpack.pack({ARGV[2], kept}), 'PX', 600000)
-return rows
+local ids = redis.call('LPOP', KEYS[1], ARGV[1])
+if not ids then return {} end
+local token, claims = redis.call('INCR', KEYS[6]), {}
+for i = 1, #ids do claims[2 * i - 1], claims[2 * i] = ids[i], token end
+redis.call('HSET', KEYS[3], unpack(claims))
+redis.call('HSET', KEYS[5], 'call', ARGV[2], 'token', token, 'ids', table.concat(ids, ' '))
+return {token, ids, redis.call('HMGET', KEYS[2], unpack(ids))}
 """
 
 
@@ -73,6 +72,8 @@ def put(jobs: Iterable[Arguments], size: int) -> None:
 def payload(job: Arguments) -> str:
     """The arguments, as JSON would have them."""
     journal, token, seconds = job
+    if contract.is_dict():
+        return json.dumps(job)
     return f'["{journal}","{token}",{seconds}]'
 
 
@@ -80,19 +81,22 @@ async def work(limit: int) -> None:
     """Claim and run, so many with a call, without end. An async job costs it one coroutine, a sync one a call."""
     redis = client()
     script, session, kind = redis.script_load(TURN), redis.client_id(), contract.kind()
-    ended: list[bytes | int] = []
+    ended: list[bytes | int] = [0]
     for turn in itertools.count():
-        rows = redis.evalsha(script, len(KEYS), *KEYS, limit, f"{session}-{turn}", *ended)
-        if not rows:
+        found = redis.evalsha(script, len(KEYS), *KEYS, limit, f"{session}-{turn}", *ended)
+        if not found:
             redis.blpop([WAKE], WAIT_S)
-        for _, raw, _ in rows:
+            ended = [0]
+            continue
+        token, ids, payloads = found
+        for raw in payloads:
             # While jobs are counted nobody reads what is in them; the others say in their token which they are.
             journal, name = ("", "") if contract.counting() else raw.decode().split('"')[1:4:2]
             if kind == "async":
                 await contract.anoop(journal, name, 0.0)
             else:
                 contract.noop(journal, name, 0.0)
-        ended = [part for id, _, token in rows for part in (id, token)]
+        ended = [token, *ids]
 
 
 def command(limit: int) -> list[str]:

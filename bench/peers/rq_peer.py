@@ -13,9 +13,10 @@ QUEUE = "bench"
 
 
 def enqueue(kind: str, jobs: Iterable[Arguments], bulk: bool) -> None:
-    queue = Queue(QUEUE, connection=Redis.from_url(contract.url()))
+    serializer = "json" if contract.variant() == "fast-json" else None
+    queue = Queue(QUEUE, connection=Redis.from_url(contract.url()), serializer=serializer)
     function = {"mark": contract.mark, "sync": contract.noop, "async": contract.anoop}[kind]
-    fast = contract.variant() == contract.FAST
+    fast = contract.is_fast()
     retry = Retry(max=3) if contract.variant() == "maintained" else None
     options = {"retry": retry, "result_ttl": 0 if fast else None}
     if bulk:
@@ -26,9 +27,10 @@ def enqueue(kind: str, jobs: Iterable[Arguments], bulk: bool) -> None:
 
 
 def worker() -> list[str]:
-    if contract.variant() == contract.FAST:
+    if contract.is_fast():
         fast = ["--worker-class", "rq.worker.SimpleWorker", "--quiet"]
-        return [contract.program("rq"), "worker", "--url", contract.url(), *fast, QUEUE]
+        json = ["--serializer", "json"] if contract.variant() == "fast-json" else []
+        return [contract.program("rq"), "worker", "--url", contract.url(), *fast, *json, QUEUE]
     often = ["--maintenance-interval", "30", "--worker-ttl", "45"] if contract.variant() == "maintained" else []
     return [contract.program("rq"), "worker", "--url", contract.url(), *often, QUEUE]
 
@@ -44,4 +46,5 @@ PEER = Peer(
     enqueue=enqueue,
     worker=worker,
     fast="`SimpleWorker` (no process for each job), `result_ttl=0`, `--quiet`",
+    sweep=(Variant("fast-json", "`--serializer json`"),),
 )

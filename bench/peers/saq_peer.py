@@ -16,6 +16,7 @@ OPTIONS = {
     "retries": {"retries": 3},
     "sweep": {"retries": 3},
     "fast": {"ttl": -1},
+    "fast-ten": {"ttl": -1},
 }
 
 
@@ -31,7 +32,7 @@ settings = {
     "queue": queue,
     "functions": [mark, nothing],
     **({"timers": {"sweep": 5}} if contract.variant() == "sweep" else {}),
-    **({"concurrency": 100} if contract.variant() == contract.FAST else {}),
+    **({"concurrency": 10 if contract.variant() == "fast-ten" else 100} if contract.is_fast() else {}),
 }
 
 
@@ -69,4 +70,5 @@ PEER = Peer(
     enqueue=enqueue,
     worker=worker,
     fast="`concurrency=100`, `ttl=-1` (no results)",
+    sweep=(Variant("fast-ten", "`concurrency=10`"),),
 )

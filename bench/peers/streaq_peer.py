@@ -9,7 +9,11 @@ import contract
 from contract import Arguments, Peer, Variant
 from streaq import Worker
 
-OPTIONS = {"idle": {"idle_timeout": 10}, contract.FAST: {"concurrency": 100, "prefetch": 100}}
+OPTIONS = {
+    "idle": {"idle_timeout": 10},
+    "fast": {"concurrency": 100, "prefetch": 100},
+    "fast-ten": {"concurrency": 10, "prefetch": 100},
+}
 worker_ = Worker(redis_url=contract.url(), **OPTIONS.get(contract.variant(), {}))
 
 
@@ -57,4 +61,5 @@ PEER = Peer(
     enqueue=enqueue,
     worker=worker,
     fast="`concurrency=100`, `prefetch=100`",
+    sweep=(Variant("fast-ten", "`concurrency=10`"),),
 )

@@ -9,7 +9,7 @@ import contract
 from contract import Arguments, Peer, Variant
 from taskiq_redis import ListQueueBroker, RedisStreamBroker
 
-if contract.variant() in ("list", contract.FAST):
+if contract.variant() == "list" or contract.is_fast():
     broker = ListQueueBroker(contract.url())
 elif contract.variant() == "idle":
     broker = RedisStreamBroker(contract.url(), idle_timeout=30_000)
@@ -49,8 +49,9 @@ def enqueue(kind: str, jobs: Iterable[Arguments], bulk: bool) -> None:
 
 
 def worker() -> list[str]:
-    fast = ["--workers", "1", "--max-async-tasks", "100", "--log-level", "WARNING"]
-    more = fast if contract.variant() == contract.FAST else []
+    slots = "10" if contract.variant() == "fast-ten" else "100"
+    fast = ["--workers", "1", "--max-async-tasks", slots, "--log-level", "WARNING"]
+    more = fast if contract.is_fast() else []
     return [contract.program("taskiq"), "worker", "taskiq_peer:broker", *more]
 
 
@@ -66,4 +67,5 @@ PEER = Peer(
     enqueue=enqueue,
     worker=worker,
     fast="`ListQueueBroker`, `--workers 1 --max-async-tasks 100`, uvloop, no results",
+    sweep=(Variant("fast-ten", "`--max-async-tasks 10`"),),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import contract
 from contract import Arguments, Peer
@@ -22,8 +23,13 @@ async def nothing(journal: str, token: str, seconds: float) -> None:
     await contract.anoop(journal, token, seconds)
 
 
+@app.task(queue="default")
+async def record(journal: str, record: dict[str, Any], seconds: float) -> None:
+    await contract.anoop(journal, record, seconds)
+
+
 def enqueue(kind: str, jobs: Iterable[Arguments], bulk: bool) -> None:
-    task = {"sync": sync, "async": nothing}[kind]
+    task = record if contract.is_dict() else {"sync": sync, "async": nothing}[kind]
     if bulk:
         task.enqueue_many(task.call(*job) for job in jobs)
     else:

@@ -37,6 +37,14 @@ def many(adapter: Adapter, facts: Facts, server: RedisServer, count: int) -> dic
         return {"enqueue_many": count / stage.put(kind_of(facts), count, bulk=True, warm=WARM)}
 
 
+def many_dicts(adapter: Adapter, facts: Facts, server: RedisServer, count: int) -> dict[str, float]:
+    """The same, with a dict instead of text."""
+    if facts.no_bulk:
+        raise Failed(facts.no_bulk)
+    with staged(adapter, server, kind_of(facts), is_dict=True) as stage:
+        return {"enqueue_dicts": count / stage.put(kind_of(facts), count, bulk=True, warm=WARM)}
+
+
 def memory(adapter: Adapter, facts: Facts, server: RedisServer, count: int) -> dict[str, float]:
     """Nobody is connected at either reading, so all that grew is jobs."""
     with staged(adapter, server, kind_of(facts)) as stage:

@@ -20,17 +20,26 @@ WARM: Final = 5
 REST_S: Final = 2.0
 
 
-def quiet(adapter: Adapter, facts: Facts, server: RedisServer, count: int, seconds: float) -> dict[str, float]:
+def quiet(
+    adapter: Adapter, facts: Facts, server: RedisServer, count: int, seconds: float
+) -> dict[str, float | list[float]]:
     """Both of one worker: first some jobs one at a time, then nothing for some seconds."""
     with staged(adapter, server, kind_of(facts)) as stage:
         worker = stage.workers.start()
-        found = latency(stage, kind_of(facts), count)
+        waits = latency(stage, kind_of(facts), count)
         time.sleep(REST_S)
-        return found | idle(stage, worker, seconds)[0]
+        return {"latency_p50": percentile(waits, 0.5), "latency_p99": waits, **idle(stage, worker, seconds)[0]}
 
 
-def latency(stage: Stage, kind: str, count: int) -> dict[str, float]:
-    """From just before the call that enqueues a job to the first line of its handler, in milliseconds."""
+def pick_up(adapter: Adapter, facts: Facts, server: RedisServer, count: int) -> dict[str, float]:
+    """The median alone, of a few jobs: to choose between settings."""
+    with staged(adapter, server, kind_of(facts)) as stage:
+        stage.workers.start()
+        return {"latency_p50": percentile(latency(stage, kind_of(facts), count), 0.5)}
+
+
+def latency(stage: Stage, kind: str, count: int) -> list[float]:
+    """From just before the call that enqueues a job to the first line of its handler, in milliseconds, of each job."""
     first_of_all = stage.ping(kind, 1)
     stage.wait("end", START_S, "p0")
     assert len(first_of_all) == 1
@@ -41,7 +50,7 @@ def latency(stage: Stage, kind: str, count: int) -> dict[str, float]:
         waits.append((stage.wait("end", START_S, f"p{number}").at - at) * 1e3)
     if min(waits) < 0:
         raise Failed("a job ran before it was put: the clocks of its processes do not agree")
-    return {"latency_p50": percentile(waits[WARM:], 0.5), "latency_p99": percentile(waits[WARM:], 0.99)}
+    return waits[WARM:]
 
 
 def idle(stage: Stage, worker: str, seconds: float) -> tuple[dict[str, float], Counter[str]]:

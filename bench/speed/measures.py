@@ -22,9 +22,12 @@ MEASURES: Final = (
     Measure("drain_async", "Drain, async handlers", "jobs/s", "more", "One worker process, jobs that do nothing."),
     Measure("drain_sync", "Drain, sync handlers", "jobs/s", "more", "The same with plain functions."),
     Measure("enqueue_one", "Enqueue one by one", "jobs/s", "more", "One producer, one call a job."),
-    Measure("enqueue_many", "Enqueue many", "jobs/s", "more", "One producer, the call for many."),
+    Measure("enqueue_many", "Enqueue many", "jobs/s", "more", "One producer, the call for many; the argument is text."),
+    Measure("enqueue_dicts", "Enqueue many, with a dict", "jobs/s", "more", "The same; the argument is a dict."),
     Measure("latency_p50", "Pick-up on an idle queue, p50", "ms", "less", "From the call to the handler's start.", 2),
-    Measure("latency_p99", "Pick-up on an idle queue, p99", "ms", "less", "The same, of 100 jobs the slowest.", 2),
+    Measure(
+        "latency_p99", "Pick-up on an idle queue, p99", "ms", "less", "The same; the p99 of the jobs of all rounds.", 2
+    ),
     Measure("commands_enqueue", "Redis commands per job, enqueue", "", "less", "Those inside of scripts too.", 1),
     Measure("commands_drain", "Redis commands per job, drain", "", "less", "Those inside of scripts too.", 1),
     Measure("server_enqueue", "Redis processor time per job, enqueue", "µs", "less", "One call a job.", 1),

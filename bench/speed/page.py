@@ -1,8 +1,9 @@
-"""The page, written from what was kept: everything between its marks, and the picture."""
+"""The pages, written from what was kept: everything between their marks, and the picture."""
 
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -15,10 +16,15 @@ from bench.speed.goals import Kept, table, verdicts
 from bench.speed.picture import bars
 from bench.speed.results import FOLDER, Run, described, load
 from bench.speed.rounds import told
-from bench.speed.tables import absent, measured, settings
+from bench.speed.tables import absent, better_peers, measured, settings
 from bench.speed.tables import table as measure_table
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "explanation" / "performance.md"
+"""For users."""
+GOALS: Final = Path(__file__).parents[1] / "GOALS.md"
+"""For those who work on Leasehold."""
+ON_GOALS: Final = ("flat",)
+"""Sections of the second page."""
 PICTURE: Final = PAGE.with_suffix(".png")
 DRAW: Final = Path(__file__).parent / "draw.py"
 BEGIN: Final = "<!-- figures: written by `make bench` -->"
@@ -33,10 +39,11 @@ def kept(folder: Path = FOLDER) -> Kept:
 def write(cache: Path) -> None:
     """Replace what stands between the marks, and draw the picture. Nothing is measured."""
     found = kept()
-    PAGE.write_text(written(PAGE.read_text(encoding="utf-8"), found), encoding="utf-8")
+    for page, text in ((PAGE, figures(found)), (GOALS, goals(found))):
+        page.write_text(written(page.read_text(encoding="utf-8"), text), encoding="utf-8")
     if found.run is not None:
         draw(found.run, cache)
-    told(f"written: {PAGE.name}, {PICTURE.name}")
+    told(f"written: {PAGE.name}, {PICTURE.name}, {GOALS.name}")
 
 
 def draw(run: Run, cache: Path) -> None:
@@ -46,23 +53,30 @@ def draw(run: Run, cache: Path) -> None:
     subprocess.run([str(python), str(DRAW), str(PICTURE)], input=given, check=True, timeout=DRAW_S)
 
 
-def written(page: str, found: Kept) -> str:
+def written(page: str, figures: str) -> str:
     before, begin, rest = page.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:
         raise ValueError(f"the page has no place for the figures: expected the lines {BEGIN!r} and {END!r}")
-    return f"{before}{BEGIN}\n\n{figures(found)}\n\n{END}{after}"
+    return f"{before}{BEGIN}\n\n{figures}\n\n{END}{after}"
 
 
 def figures(found: Kept) -> str:
-    parts = ["## Goals", table(verdicts(found))]
-    if found.run is not None:
-        parts += _compared(found.run)
+    parts = [] if found.run is None else _compared(found.run)
+    return "\n\n".join([*parts, *_sections(found, [name for name in sections.NAMES if name not in ON_GOALS])])
+
+
+def goals(found: Kept) -> str:
+    return "\n\n".join(["## Goals", table(verdicts(found)), *_sections(found, ON_GOALS)])
+
+
+def _sections(found: Kept, names: Sequence[str]) -> list[str]:
+    parts = []
     for section in sections.SECTIONS:
         value = getattr(found, section.name)
-        if value is not None:
+        if value is not None and section.name in names:
             parts += [f"## {section.title}", section.about, section.table(value), f"{described(value.machine)}."]
-    return "\n\n".join(parts)
+    return parts
 
 
 def _compared(run: Run) -> list[str]:
@@ -72,6 +86,7 @@ def _compared(run: Run) -> list[str]:
         f"{described(run.machine)}. Medians of {rounds}.",
         f"![Each queue as a ratio to the best peer]({PICTURE.name})",
     ]
+    parts += ["### Where another queue is better", better_peers(run)]
     for measure in measured(run):
         parts += [f"### {measure.title}", measure.about, measure_table(run, measure)]
     parts += ["### Who was measured", settings(run)]

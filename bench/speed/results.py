@@ -32,12 +32,13 @@ class Machine:
 
 @dataclass(frozen=True)
 class Described:
-    """Who was measured, and how it was set."""
+    """Who was measured, and how it was set. `swept`: which other settings were tried, and what they were best for."""
 
     name: str
     title: str
     versions: dict[str, str]
     fast: str
+    swept: str = ""
 
 
 @dataclass(frozen=True)

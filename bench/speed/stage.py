@@ -20,7 +20,6 @@ START_S: Final = 60.0
 """A worker that has not run its first job by then is not set up rightly."""
 PUT_S: Final = 240.0
 """For one process that puts jobs."""
-FAST: Final = "fast"
 TOKEN: Final = "x" * 88
 """Makes the arguments of a job, as JSON, 100 bytes: `["", TOKEN, 0.0]`."""
 
@@ -103,8 +102,17 @@ class Stage:
 
 
 @contextmanager
-def staged(adapter: Adapter, server: RedisServer, kind: str, *, count: int = 0, variant: str = FAST) -> Iterator[Stage]:
-    """A stage on an empty server. `count`: how many jobs its worker is to count; 0: it notes the end of each."""
+def staged(
+    adapter: Adapter,
+    server: RedisServer,
+    kind: str,
+    *,
+    count: int = 0,
+    variant: str | None = None,
+    is_dict: bool = False,
+) -> Iterator[Stage]:
+    """A stage on an empty server. `count`: how many jobs its worker is to count; 0: it notes the end of each.
+    `variant` None: the fast one. `is_dict`: the argument of the jobs is a dict, not text."""
     server.flush()
     server.command("CONFIG", "RESETSTAT")
     with folder_of_a_scene() as folder:
@@ -113,7 +121,8 @@ def staged(adapter: Adapter, server: RedisServer, kind: str, *, count: int = 0, 
             "BENCH_TOKEN": TOKEN,
             "BENCH_KIND": kind,
             "BENCH_COUNT": str(count),
+            "BENCH_DICT": str(int(is_dict)),
         }
-        stage = Stage(adapter, server, folder, adapter.environment(server.tcp_url, variant, more))
+        stage = Stage(adapter, server, folder, adapter.environment(server.tcp_url, variant or adapter.fast, more))
         with stage.workers:
             yield stage

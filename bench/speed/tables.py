@@ -64,6 +64,21 @@ def rows(run: Run, measure: Measure) -> list[Row]:
     return sorted(found, key=lambda row: (row.median is None, sign * (row.median or 0)))
 
 
+def better_peers(run: Run) -> str:
+    """The figures in which another queue is better than Leasehold, and by how much."""
+    lines = ["| figure | best queue | Leasehold | ratio |", "|---|---|---:|---:|"]
+    for measure in measured(run):
+        best, ours = best_peer(run, measure), run.median("leasehold", measure.name)
+        value = run.median(best.name, measure.name) if best else None
+        if best is None or ours is None or value is None or not ours:
+            continue
+        worse = value / ours if measure.better == "more" else ratio(ours, value)
+        if worse is None or worse > 1:
+            shown = [f"{number(one, measure.digits)} {measure.unit}".strip() for one in (value, ours)]
+            lines.append(f"| {measure.title} | {best.title}: {shown[0]} | {shown[1]} | {times(worse)} |")
+    return "\n".join(lines)
+
+
 def table(run: Run, measure: Measure) -> str:
     bare = {"bare": "1 a call", "batch": "100 a call"}[bare_of(run, measure)]
     unit = f" ({measure.unit})" if measure.unit else ""
@@ -105,8 +120,8 @@ def summary(run: Run) -> str:
 
 def settings(run: Run) -> str:
     """Who was measured, in which version, with which settings."""
-    lines: list[str] = ["| queue | versions | settings |", "|---|---|---|"]
-    lines += [f"| {peer.title} | {versions(peer)} | {peer.fast} |" for peer in run.peers]
+    lines: list[str] = ["| queue | versions | settings | also tried |", "|---|---|---|---|"]
+    lines += [f"| {peer.title} | {versions(peer)} | {peer.fast} | {peer.swept or NONE} |" for peer in run.peers]
     return "\n".join(lines)
 
 

@@ -34,7 +34,12 @@ def test_every_peer_has_its_versions_and_leasehold_and_the_loops_have_none():
     pins = known_pins()
     assert list(pins) == [*(name for name in NAMES if name != "leasehold"), *OTHERS, "plot"]
     assert not {*OURS, *LOOPS} & pins.keys()
-    packages = {"redisworkqueue": "redis-work-queue", "plot": "matplotlib"}
+    packages = {
+        "redisworkqueue": "redis-work-queue",
+        "docket": "pydocket",
+        "bullmqpy": "bullmq",
+        "plot": "matplotlib",
+    }
     for name, versions in pins.items():
         assert any(version.startswith(f"{packages.get(name, name)}==") for version in versions)
 
