@@ -16,6 +16,7 @@ from leasehold import (
     Every,
     InvalidArgument,
     Leasehold,
+    NotUnique,
     Schedule,
     ScheduleNotFound,
     current_job,
@@ -134,6 +135,26 @@ def test_add_update_and_remove(app: Leasehold) -> None:
     for change in (app.schedules.update, app.schedules.trigger):
         with pytest.raises(ScheduleNotFound):
             change("q", "s")
+
+
+def test_the_options_of_an_update_need_their_job(app: Leasehold) -> None:
+    app.schedules.add("s", b"p", Every(hours=1), queue="q", using={"priority": 3})
+    with pytest.raises(InvalidArgument, match="using: give the job, too"):
+        app.schedules.update("q", "s", using={"priority": 5})
+    app.schedules.update("q", "s", job=b"p", using={"priority": 5})
+    app.schedules.trigger("q", "s")
+    with app.queue("q").lease() as job:
+        assert job is not None
+        assert job.lease.record.shape.priority == 5
+
+
+def test_a_trigger_beside_a_waiting_job_with_its_unique_key_names_that_job(app: Leasehold) -> None:
+    app.schedules.add("s", b"p", Every(hours=1), queue="q", using={"unique": "key"})
+    first = app.schedules.trigger("q", "s")
+    with pytest.raises(NotUnique, match=f"'{first.id}'") as caught:
+        app.schedules.trigger("q", "s")
+    assert (caught.value.queue, caught.value.other) == ("q", first.id)
+    assert sum(app.inspect.queue("q").counts.values()) == 1
 
 
 def test_raw_payloads_have_schedules(app: Leasehold) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -69,7 +70,9 @@ def test_a_limit_that_makes_no_sense_is_refused(options, message):
         Limit("name", **options)
 
 
-@pytest.mark.parametrize("name", ["", 7, "x\n", "x" * 201, "{", "{}", "{a.b}", "{a!r}", "{a:>3}", "{0}"])
+@pytest.mark.parametrize(
+    "name", ["", 7, "x\n", "x" * 201, "{", "{}", "{a.b}", "{a!r}", "{a:>3}", "{0}", "{{a}}", "a}}"]
+)
 def test_a_name_is_text_in_which_braces_hold_arguments(name: Any):
     with pytest.raises(InvalidArgument, match="Limit: name"):
         Limit(name, concurrency=1)
@@ -108,6 +111,12 @@ class TestTasks:
             pay.enqueue("a", user=[1])
         with pytest.raises(InvalidArgument, match="argument 'user'"):
             pay.enqueue("a")
+        assert engine.enqueued == []
+
+    def test_an_argument_with_braces_is_refused(self, app, engine):
+        pay = app.task(limits=[Limit("tenant:{tenant}", concurrency=3)])(charge)
+        with pytest.raises(InvalidArgument, match=r"argument .tenant. must be without braces, got .a\{b\}."):
+            pay.enqueue("a{b}")
         assert engine.enqueued == []
 
     def test_shares(self, app, engine):
@@ -183,10 +192,21 @@ class TestStored:
         with pytest.raises(InvalidArgument, match=message):
             app.limits.set("stripe", **options)
 
-    def test_bad_names_and_weights_are_refused(self, app):
-        for act in (app.limits.get, app.limits.clear):
-            with pytest.raises(InvalidArgument, match="name must be"):
-                act("")
+    @pytest.mark.parametrize("name", ["", 7, "x\n", "x" * 201, "tenant:{tenant}", "{", "a}"])
+    def test_a_name_is_one_that_jobs_have(self, app, name: Any):
+        """A name with braces would be the name of no job's limit."""
+        acts: list[Callable[[], object]] = [
+            lambda: app.limits.set(name, concurrency=1),
+            lambda: app.limits.get(name),
+            lambda: app.limits.clear(name),
+            lambda: app.limits.set_share(name, weight=2),
+            lambda: RateLimited(retry_after=1, limit=name),
+        ]
+        for act in acts:
+            with pytest.raises(InvalidArgument, match=r"name must be|RateLimited: limit must be"):
+                act()
+
+    def test_bad_weights_are_refused(self, app):
         with pytest.raises(InvalidArgument, match="weight must be a whole number from 1 to 100"):
             app.limits.set_share("a", weight=0)
 
@@ -196,10 +216,6 @@ class TestRateLimited:
     def test_a_time_that_makes_no_sense_is_refused(self, seconds: Any):
         with pytest.raises(InvalidArgument, match="retry_after"):
             RateLimited(retry_after=seconds)
-
-    def test_a_name_is_checked(self):
-        with pytest.raises(InvalidArgument, match="RateLimited: limit"):
-            RateLimited(retry_after=1, limit="")
 
     def test_the_outcome_is_a_retry_that_does_not_count(self):
         error = RateLimited(retry_after=timedelta(seconds=30), limit="stripe")

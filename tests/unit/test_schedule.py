@@ -188,6 +188,20 @@ def test_a_schedule_that_is_never_due_is_refused() -> None:
         spec_of("s", Cron("0 12 * * *"), policies, JOB)
 
 
+def test_an_interval_that_counts_from_1970_may_have_an_end() -> None:
+    end = datetime(2026, 6, 1, 12, tzinfo=UTC)
+    one = spec_of("s", Every(minutes=5), Policies.of({"end": end}), JOB)
+    assert (one.start_ms, one.end_ms) == (None, NOON)
+    assert list(rules.ticks(one, NOON - 5 * MINUTE - 1)) == [NOON - 5 * MINUTE, NOON]
+
+
+def test_ticks_of_an_interval_do_not_pass_each_other() -> None:
+    """With a jitter above the interval a later tick could be due before an earlier one."""
+    with pytest.raises(InvalidArgument, match="jitter must be at most the interval"):
+        spec_of("s", Every(minutes=5), Policies.of({"jitter": 301}), JOB)
+    assert spec_of("s", Every(minutes=5), Policies.of({"jitter": 300}), JOB).jitter_ms == 5 * MINUTE
+
+
 def test_overlap_queue_is_a_lane() -> None:
     queued = Policies.of({"overlap": "queue"})
     assert spec_of("s", Every(minutes=1), queued, JOB).shape == Shape(lane="schedule:s")

@@ -195,3 +195,13 @@ def test_moments_have_a_zone() -> None:
     for value in (datetime(2026, 1, 1), "2026-01-01", datetime(1969, 1, 1, tzinfo=UTC)):
         with pytest.raises(InvalidArgument, match="start must be a"):
             moment(value, "start")  # type: ignore[arg-type]
+
+
+def test_a_day_of_the_month_or_a_weekday_that_begins_with_a_star_narrows_the_other() -> None:
+    def days(expression: str) -> list[int]:
+        first, last = (to_ms(datetime(2026, month, 1, tzinfo=UTC)) for month in (11, 12))
+        return [from_ms(at).day for at in islice(Cron(expression).after(first - 1), 31) if at < last]
+
+    assert days("0 0 */2 * mon") == [9, 23]
+    assert days("0 0 1 * mon") == [1, 2, 9, 16, 23, 30]
+    assert days("0 0 2,5,10 * */2") == [5, 10]

@@ -48,7 +48,7 @@ class Limit:
     cost: int = 1
 
     def __post_init__(self) -> None:
-        fields_of(names.limit_name(self.name, "Limit: name"), "Limit: name")
+        fields_of(names.limit_template(self.name, "Limit: name"), "Limit: name")
         interval_us = interval_of(self.per_second, self.per_minute, self.per_hour)
         names.count(self.burst, "Limit: burst", least=1, most=MAX_BURST)
         names.count(self.cost, "Limit: cost", least=1, most=MAX_COST)
@@ -107,7 +107,9 @@ def fields_of(template: str, field: str) -> tuple[str, ...]:
     """Return the arguments that a name mentions. Raises `InvalidArgument` for braces that name none."""
     found = []
     try:
-        for _, name, form, conversion in string.Formatter().parse(template):
+        for text, name, form, conversion in string.Formatter().parse(template):
+            if "{" in text or "}" in text:
+                raise ValueError
             if name is not None:
                 if not name.isidentifier() or form or conversion:
                     raise ValueError
@@ -130,6 +132,8 @@ def filled(template: str, arguments: Mapping[str, Any], field: str) -> str:
             kind = type(arguments[name]).__name__
             raise invalid(f"{field} {template!r}: argument {name!r}", "text, a number or a bool", kind)
         values[name] = str(arguments[name])
+        if "{" in values[name] or "}" in values[name]:
+            raise invalid(f"{field} {template!r}: argument {name!r}", "without braces", names.shown(values[name]))
     return names.limit_name(template.format_map(values), f"{field} {template!r}")
 
 

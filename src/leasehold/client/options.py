@@ -207,7 +207,7 @@ def _checked(options: UsingOptions) -> dict[str, Any]:
         changes["limits"] = checked_limits(given)
     if "share" in options:
         share = options["share"]
-        changes["share"] = "" if share is None else names.limit_name(share, "share")
+        changes["share"] = "" if share is None else names.limit_template(share, "share")
         fields_of(changes["share"], "share")
     if (headers := options.get("headers")) is not None:
         changes["headers"] = names.headers(headers)

@@ -71,9 +71,18 @@ def lane_name(value: object, field: str = "lane") -> str:
     return _label(value, field, limits.MAX_NAME)
 
 
-def limit_name(value: object, field: str = "limit") -> str:
-    """Return the name of a limit or a share: 1 to 200 printable characters."""
+def limit_template(value: object, field: str = "limit") -> str:
+    """Return the name of a limit or a share as code has it: 1 to 200 printable characters, braces included."""
     return _label(value, field, limits.MAX_NAME)
+
+
+def limit_name(value: object, field: str = "limit") -> str:
+    """Return the name of a limit or a share as jobs have it: 1 to 200 printable characters, without braces."""
+    text = limit_template(value, field)
+    if "{" in text or "}" in text:
+        advice = "Fill them with an argument's value, as in 'tenant:7'."
+        raise invalid(field, "text without braces, as jobs have it", shown(text), advice)
+    return text
 
 
 def unique_key(value: object, field: str = "unique") -> str:
