@@ -13,7 +13,7 @@ import pytest
 
 import leasehold
 from leasehold import Codec, Job, Leasehold
-from leasehold.core.conversion import MAX_CODECS, Conversion
+from leasehold.core.conversion import MAX_CODECS, Conversion, alike
 from leasehold.core.errors import InvalidArgument, PayloadInvalid
 from leasehold.core.signature import Results, Signature
 from tests.support.fakes import FakeRunner, recorder
@@ -302,3 +302,60 @@ def test_a_class_of_the_user_that_is_called_job_is_an_argument(app: Leasehold) -
 def test_wrong_codecs_are_refused(make: Callable[[], object], message: str) -> None:
     with pytest.raises(InvalidArgument, match=message):
         make()
+
+
+class Text(str):
+    pass
+
+
+@pytest.mark.parametrize("annotation", [dict, dict[str, Any], dict[str, object]])
+@pytest.mark.parametrize(
+    "value", [{}, {"a": [1, 2.5, None, True, "x", {"b": []}]}, {"a": (1, [2**70])}, {"a" * 9: {"b": {"c": -1}}}]
+)
+def test_a_dict_of_plain_values_travels_as_it_is(annotation: Any, value: object) -> None:
+    def function(value: Any, more: Any = None) -> None: ...
+
+    function.__annotations__ = {"value": annotation, "more": list}
+    signature = Signature("t", function)
+    (first, second), named = signature.decode(signature.encode((value, [value]), {}))
+    assert (alike(value, first), alike([value], second), named) == (True, True, {})
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {1: "a"},
+        {"a": {2: "b"}},
+        {"a": float("nan")},
+        {"a": [float("-inf")]},
+        {"a": b"bytes"},
+        {"a": datetime(2026, 1, 1)},
+        {"a": Text("b")},
+        {"a": [{Text("b")}]},
+        {"a": Address(city="Kiel", zip="24103")},
+        {"a": "\ud800"},
+        [{}],
+        "a",
+    ],
+)
+@pytest.mark.parametrize("annotation", [dict, dict[str, Any]])
+def test_a_dict_refuses_values_that_would_come_back_as_others(annotation: Any, value: object) -> None:
+    def function(value: Any) -> None: ...
+
+    function.__annotations__ = {"value": annotation}
+    with pytest.raises(PayloadInvalid, match="Task t:"):
+        Signature("t", function).encode((value,), {})
+
+
+def test_a_list_as_deep_as_json_may_be_is_taken_and_a_deeper_one_is_refused() -> None:
+    def function(value: list) -> None: ...
+
+    value: list[Any] = []
+    for _ in range(60):
+        value = [value]
+    signature = Signature("t", function)
+    assert signature.decode(signature.encode((value,), {})) == ((value,), {})
+    for _ in range(10):
+        value = [value]
+    with pytest.raises(PayloadInvalid, match="deeper than 64"):
+        signature.encode((value,), {})

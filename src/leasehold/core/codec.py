@@ -120,7 +120,7 @@ def is_json(data: bytes) -> bool:
 def check_plain(value: Any, depth: int = MAX_JSON_DEPTH) -> None:
     """Refuse values that plain JSON would change or lose. Only exact types: a subclass would decode as its base."""
     kind = type(value)
-    if value is None or kind is bool or kind is str or kind is int:
+    if kind in _ATOMS:
         return
     if kind is float:
         if not math.isfinite(value):
@@ -136,9 +136,21 @@ def check_plain(value: Any, depth: int = MAX_JSON_DEPTH) -> None:
                 raise Misfit(f"a key is a {type(key).__name__}, JSON has only str keys")
         value = value.values()
     for item in value:
-        check_plain(item, depth - 1)
+        if type(item) not in _ATOMS:  # most are: the call would cost more than the check
+            check_plain(item, depth - 1)
 
 
+def is_plain(value: Any) -> bool:
+    """Return whether plain JSON keeps the value."""
+    try:
+        check_plain(value)
+    except Misfit:
+        return False
+    return True
+
+
+_ATOMS: Final = frozenset({str, int, bool, type(None)})
+"""All values of exactly these types are plain."""
 TOO_DEEP = f"it nests deeper than {MAX_JSON_DEPTH} levels"
 _STRINGS = re.compile(rb'"(?:[^"\\]++|\\.?)*+"?', re.DOTALL)
 """JSON strings, including an unterminated one: the pattern always matches, so it never reads a byte twice."""

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from leasehold.core import limits
-from leasehold.core.codec import Misfit, check_plain, read, write
+from leasehold.core.codec import Misfit, check_plain, is_plain, read, write
 from leasehold.core.conversion import BUILT_IN, Conversion, alike
 from leasehold.core.errors import InvalidArgument, PayloadInvalid, invalid
 from leasehold.core.task import Arguments
@@ -24,6 +24,9 @@ from leasehold.core.unions import rebuildable, written
 _ANYTHING: tuple[Any, ...] = (Any, object, inspect.Parameter.empty)
 _SAME: tuple[type, ...] = (str, int, bool, type(None))
 """A value of exactly such a type needs no conversion if the annotation is that type."""
+
+_CONTAINERS: tuple[Any, ...] = (dict, list, dict[str, Any], list[Any], dict[str, object], list[object])
+"""A plain value of such a type needs no conversion: it is decoded as it was."""
 
 _TIMES = frozenset({"delay", "run_after", "timeout", "retries"})
 _OPTIONS = _TIMES | {
@@ -49,6 +52,8 @@ class Parameter:
     annotation: Any
     written: str
     conversion: Conversion
+    container: type | None = None
+    """The class of a dict or list of anything: a plain one needs no conversion."""
 
     @property
     def kind(self) -> type | None:
@@ -62,6 +67,8 @@ class Parameter:
             return value
         if kind in _ANYTHING:
             check_plain(value)
+            return value
+        if self.container is not None and type(value) is self.container and is_plain(value):
             return value
         plain = self.conversion.flatten(value)
         if not alike(value, self.conversion.rebuild(plain, kind)):
@@ -293,7 +300,8 @@ def _slot(task: str, name: str, annotation: Any, conversion: Conversion, *, is_n
             f"Nothing encodes a {written(unknown)}. Enqueue what rebuilds it, such as an id or a path, or give the app "
             f"a codec: Leasehold(codecs=[Codec({written(unknown)}, encode=..., decode=...)]).",
         )
-    return Parameter(name, kind, written(annotation), conversion)
+    container = (typing.get_origin(kind) or kind) if kind in _CONTAINERS else None
+    return Parameter(name, kind, written(annotation), conversion, container)
 
 
 def _refused(task: str, parameter: str, annotation: Any, why: str) -> InvalidArgument:
