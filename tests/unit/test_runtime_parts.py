@@ -270,9 +270,9 @@ class TestThreadPool:
         seen: list[int] = []
         finished = loop.create_future()
 
-        def done(value: int) -> None:
+        def done(values: list[int]) -> None:
             assert threading.get_ident() == here
-            seen.append(value)
+            seen.extend(values)
             if len(seen) == 1_000:
                 finished.set_result(None)
 
@@ -298,8 +298,8 @@ class TestThreadPool:
         seen: list[int] = []
         finished = asyncio.get_running_loop().create_future()
 
-        def done(value: int) -> None:
-            seen.append(value)
+        def done(values: list[int]) -> None:
+            seen.extend(values)
             if len(seen) == 2:
                 finished.set_result(None)
 

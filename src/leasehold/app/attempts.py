@@ -161,7 +161,11 @@ class Attempts:
 
     async def _on_loop(self, run: Held | Batch) -> Outcomes:
         decided: Outcomes = []
-        task = asyncio.create_task(self._caller.on_loop(run, lambda _, outcomes, __: decided.extend(outcomes)))
+
+        async def call() -> None:
+            decided.extend(await self._caller.on_loop(run))
+
+        task = asyncio.create_task(call())
         try:
             # The handler may extend its time meanwhile.
             while not task.done() and (left := run.ends_at - self._services.clock()) > 0:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Final
 
 from leasehold.core import limits
@@ -13,7 +14,7 @@ from leasehold.runtime.handlers.invoke import Caller
 from leasehold.runtime.handlers.runners import LoopRunner, ThreadRunner
 from leasehold.runtime.isolation.child import Launch
 from leasehold.runtime.isolation.pool import ProcessPool
-from leasehold.runtime.jobs.held import Batch, Held, Outcomes, Runner
+from leasehold.runtime.jobs.held import Batch, Ended, Held, Outcomes, Runner
 from leasehold.runtime.jobs.job import Job, JobServices
 from leasehold.runtime.log import log_event, logs_jobs, started
 from leasehold.runtime.settler import Settler
@@ -37,7 +38,7 @@ class Executor:
         self._settler = settler
         self._services = services
         caller = Caller(context.env.random, clock, may_start, context.payloads)
-        self._tasks = LoopRunner(caller, self._finished, context.env.limits.cancel_ms / limits.SECOND)
+        self._tasks = LoopRunner(caller, self._finished, context.env.limits.cancel_ms / limits.SECOND, clock)
         self._threads = ThreadRunner(caller, self._finished, inflight.slots, clock)
         self.job_of = self._tasks.job_of
         self.pool: ProcessPool | None = None
@@ -78,12 +79,14 @@ class Executor:
         run.prepare([Job(held, self._services) for held in run.members], runner, now)
         runner.start(run)
 
-    def _finished(self, run: Held | Batch, outcomes: Outcomes, at: float) -> None:
-        seconds = at - run.started_at
-        self._latencies.finished(run, seconds)
-        self._inflight.prefetch.finished(seconds if type(run) is Held else seconds / len(run.members))
-        if not (run.persistent and self._rests(run, outcomes, seconds)):
-            self._end(run, outcomes)
+    def _finished(self, ended: Sequence[Ended]) -> None:
+        for run, outcomes, at in ended:
+            seconds = at - run.started_at
+            self._latencies.finished(run, seconds)
+            self._inflight.prefetch.finished(seconds if type(run) is Held else seconds / len(run.members))
+            if not (run.persistent and self._rests(run, outcomes, seconds)):
+                self._end(run, outcomes)
+        self.dispatch()
 
     def _rests(self, run: Held | Batch, outcomes: Outcomes, seconds: float) -> bool:
         """Whether this persistent job has ended so soon that it waits in its slot for a while."""
@@ -97,18 +100,18 @@ class Executor:
             timer.cancel()
             run.end_rest()
             self._end(run, [])
+            self.dispatch()
 
         timer = self._services.loop.call_later(rest_s, end)
         run.begin_rest(end, outcomes)
         return True
 
     def _end(self, run: Held | Batch, outcomes: Outcomes) -> None:
-        """Free the slot, settle, start the next."""
+        """Free the slot and settle."""
         self._inflight.leave_slot(run)
         for held, outcome in outcomes if run.verdict is None else run.take_verdict():
             self._settler.put(held, outcome)
         run.forget_jobs()
-        self.dispatch()
 
     def answer(self, held: Held, outcome: Outcome) -> None:
         """Settle one job of a batch with its handler's outcome. Ignored if its outcome is decided already."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from asyncio import CancelledError, current_task, to_thread
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 
 from leasehold.core.job import ErrorInfo
@@ -12,7 +12,7 @@ from leasehold.core.outcome import Crashed, Outcome, Released
 from leasehold.core.task import Arguments
 from leasehold.runtime.jobs import outcomes
 from leasehold.runtime.jobs.batches import outcomes_of_answers
-from leasehold.runtime.jobs.held import Batch, Held, Outcomes, Stop
+from leasehold.runtime.jobs.held import Batch, Ended, Held, Outcomes, Stop
 from leasehold.runtime.jobs.job import enter
 from leasehold.runtime.stored import StoredPayloads, has_stored
 from leasehold.runtime.waits import catch_up
@@ -20,7 +20,7 @@ from leasehold.runtime.waits import catch_up
 LOOKS: Final = 10
 LOOK_S: Final = 0.05
 """How often, and how far apart, a thread checks whether this worker still holds its job, when heartbeats are late."""
-Done: TypeAlias = Callable[[Held | Batch, Outcomes, float], None]
+Done: TypeAlias = Callable[[Sequence[Ended]], None]
 
 
 class Caller:
@@ -38,22 +38,18 @@ class Caller:
         self._may_start = may_start
         self._payloads = payloads or StoredPayloads()
 
-    async def on_loop(self, run: Held | Batch, done: Done) -> None:
-        """Call the handler, then `done` with the outcomes."""
+    async def on_loop(self, run: Held | Batch) -> Outcomes:
         run.begin()
         if not self._may_begin(run) and not await self._may_begin_soon(run):
-            done(run, _released(run), self._clock())
-            return
+            return _released(run)
         unread: Outcomes = []
         if has_stored(run):
             try:
                 unread = await to_thread(self._payloads.load, run, self._random)
             except BaseException as error:
-                done(run, self._raised(run, error, on_loop=True), self._clock())
-                return
+                return self._raised(run, error, on_loop=True)
             if not _keep_read(run, unread):
-                done(run, unread, self._clock())
-                return
+                return unread
         try:
             arguments, named = _arguments(run)
         except BaseException as error:  # a decoder is user code too
@@ -64,8 +60,7 @@ class Caller:
                 decided = self._returned(run, await run.spec.function(*arguments, **named))
             except BaseException as error:  # SystemExit and friends end the attempt, not the worker
                 decided = self._raised(run, error, on_loop=True)
-        # Here rather than in a caller that awaits this: one coroutine less for every job.
-        done(run, decided + unread if unread else decided, self._clock())
+        return decided + unread if unread else decided
 
     def in_thread(self, run: Held | Batch) -> Outcomes:
         run.begin()

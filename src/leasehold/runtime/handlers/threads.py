@@ -28,9 +28,9 @@ Answer: TypeAlias = "asyncio.Future[tuple[Any, BaseException | None]]"
 
 class ThreadPool(Generic[T]):
     """Up to `size` threads, started when needed. What `submit` gets runs in a thread and must not raise; `done` gets
-    its result on the loop."""
+    the results on the loop."""
 
-    def __init__(self, size: int, done: Callable[[T], None], retry_ms: int = THREAD_RETRY_MS) -> None:
+    def __init__(self, size: int, done: Callable[[list[T]], None], retry_ms: int = THREAD_RETRY_MS) -> None:
         self._size = size
         self._retry_s = retry_ms / limits.SECOND
         self._done = done
@@ -85,9 +85,9 @@ class ThreadPool(Generic[T]):
 
     def _drain(self) -> None:
         self._woken = False
-        while self._finished:
-            self._busy -= 1
-            self._done(self._finished.popleft())
+        results = [self._finished.popleft() for _ in range(len(self._finished))]
+        self._busy -= len(results)
+        self._done(results)
 
 
 class CallThreads:
@@ -95,7 +95,7 @@ class CallThreads:
 
     def __init__(self, size: int) -> None:
         self._own = ForkGuard()
-        self._pool: ThreadPool[tuple[Answer, Any, BaseException | None]] = ThreadPool(size, _answer)
+        self._pool: ThreadPool[tuple[Answer, Any, BaseException | None]] = ThreadPool(size, _answer_all)
 
     def call(self, function: Callable[[], Any]) -> Answer:
         """Call the function in a thread. The future gets its value, or its error."""
@@ -116,7 +116,7 @@ class CallThreads:
         return answer, value, error
 
 
-def _answer(ended: tuple[Answer, Any, BaseException | None]) -> None:
-    answer, value, error = ended
-    if not answer.done():  # else the call took too long, and no coroutine waits for it any more
-        answer.set_result((value, error))
+def _answer_all(ended: list[tuple[Answer, Any, BaseException | None]]) -> None:
+    for answer, value, error in ended:
+        if not answer.done():  # else the call took too long, and no coroutine waits for it any more
+            answer.set_result((value, error))

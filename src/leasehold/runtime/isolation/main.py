@@ -29,7 +29,7 @@ from leasehold.runtime.handlers.middleware import Layers, Middleware
 from leasehold.runtime.handlers.routes import Routes
 from leasehold.runtime.isolation.channel import WorkerChannel
 from leasehold.runtime.isolation.messages import Done, Ready, RunJob
-from leasehold.runtime.jobs.held import Batch, Held, Outcomes, Phase
+from leasehold.runtime.jobs.held import Held, Outcomes, Phase
 from leasehold.runtime.jobs.job import Job, JobServices
 from leasehold.runtime.lifespan import Lifespan
 from leasehold.runtime.stored import StoredPayloads
@@ -112,10 +112,7 @@ class JobRunner:
             if held.cancelled is not None:
                 task.cancel()
         with kept_running():
-            await self._caller.on_loop(held, self._on_loop_ended)
-
-    def _on_loop_ended(self, run: Held | Batch, outcomes: Outcomes, at: float) -> None:
-        self._outcomes = outcomes
+            self._outcomes = await self._caller.on_loop(held)
 
     def _cancel(self, number: int, reason: str) -> None:
         """Called in the thread of the channel."""

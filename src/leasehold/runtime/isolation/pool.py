@@ -32,7 +32,7 @@ from leasehold.runtime.isolation.messages import (
     Report,
 )
 from leasehold.runtime.jobs import outcomes
-from leasehold.runtime.jobs.held import Held, Outcomes, Phase, Stop
+from leasehold.runtime.jobs.held import Ended, Held, Phase, Stop
 from leasehold.runtime.jobs.job import JobServices
 from leasehold.runtime.log import log_event
 
@@ -54,7 +54,7 @@ class ProcessPool:
         size: int,
         services: JobServices,
         may_start: Callable[[Held], bool],
-        finished: Callable[[Held, Outcomes, float], None],
+        finished: Callable[[Sequence[Ended]], None],
     ) -> None:
         self.given_up_s: float | None = None
         """A process can always be killed, so the worker never gives up its handler."""
@@ -279,7 +279,7 @@ class ProcessPool:
     def _end(self, run: Held, outcome: Outcome | None) -> None:
         run.ends_by(math.inf)
         final = self._outcome(run, outcome)
-        self._finished(run, [] if final is None else [(run, final)], self._services.clock())
+        self._finished([(run, [] if final is None else [(run, final)], self._services.clock())])
 
     def _outcome(self, run: Held, outcome: Outcome | None) -> Outcome | None:
         """How the attempt ended, given the process's outcome; `outcome` None: it has died. None: the worker decides."""

@@ -44,6 +44,8 @@ class Stop(IntEnum):
 Key: TypeAlias = tuple[str, str, Token]
 """The fields of a `LeaseRef`. Making and hashing a `LeaseRef` several times for each job takes too long."""
 Outcomes: TypeAlias = "list[tuple[Held, Outcome]]"
+Ended: TypeAlias = "tuple[Held | Batch, Outcomes, float]"
+"""A handler that has ended: its outcomes, and when it ended."""
 
 
 class Runner(Protocol):
