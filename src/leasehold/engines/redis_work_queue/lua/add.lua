@@ -8,14 +8,10 @@
 -- Invariant: that of `enqueue`; a call that arrives again changes nothing and gets the first answer.
 local call, prefix, id, number, stray_ms = redis.call, KEYS[1], ARGV[1], ARGV[4], ARGV[5] or ''
 local item, queue, done = prefix .. ':item:' .. id, prefix .. ':queue', prefix .. ':done:' .. ARGV[3]
+local kept, attempts, passing, later = prefix .. ':kept', prefix .. ':attempts', prefix .. ':passing', prefix .. ':later'
+local stray, unleased, processing = prefix .. ':stray', prefix .. ':unleased', prefix .. ':processing'
 local seen
-if stray_ms ~= '' then
-  local last, answer = string.match(call('GET', done) or '', '^(%d+) (.*)$')
-  if last == number then return tonumber(answer) end
-  if last and tonumber(last) > tonumber(number) then
-    return redis.error_reply('LHSTALE this call was given up and a later one has been made')
-  end
-else
+if stray_ms == '' then
   -- One letter for each place. Before the first there is a zero, and for a call that failed as well.
   seen = call('GETRANGE', done, number - 1, number)
   local letter = string.sub(seen, 2)
@@ -23,94 +19,74 @@ else
   if letter == '0' or letter == '1' then return tonumber(letter) end
 end
 
-local function remember(letter, answer)
-  if not seen then
-    call('SET', done, number .. ' ' .. answer, 'PX', '@DROPIN_ANSWER_MS@')
-    return answer
+-- What is left of earlier items of this id: mostly nothing of any. It is read before anything changes.
+local left, record, task, added = {}, nil, nil, nil
+if call('EXISTS', kept, attempts, passing, later, stray, unleased) > 0 then
+  for _, hash in ipairs({ attempts, passing }) do
+    if call('HEXISTS', hash, id) == 1 then left[#left + 1] = { 'HDEL', hash } end
   end
-  call('SETRANGE', done, number, letter)
-  if seen == '' then call('PEXPIRE', done, '@DROPIN_ANSWER_MS@') end
-  for n = 7, #ARGV do call('DEL', prefix .. ':done:' .. ARGV[n]) end
+  for _, set in ipairs({ stray, unleased, later }) do
+    if call('ZSCORE', set, id) then left[#left + 1] = { 'ZREM', set } end
+  end
+  call('LLEN', processing)
+  if call('HEXISTS', kept, id) == 1 then
+    -- The sorted set of its record, and the task that a parked one waits for.
+    local ended = call('HGET', prefix .. ':ended', id) or ''
+    task = string.match(ended, '^unroutable %d+ %d+ %d+ %d+ %d+ %d+ ([^\n]*)')
+    record = prefix .. ':' .. (task and 'unroutable:' .. task or string.match(ended, '^%S*'))
+    call('ZCARD', record)
+    call('SCARD', prefix .. ':unroutable')
+    if ARGV[6] ~= '1' then added = call('EXISTS', item) - 1 end
+  end
+end
+
+added = added or call('SETNX', item, ARGV[2])
+local pushed = added == 1 and redis.pcall('LPUSH', queue, id)
+-- The call fails, or it has arrived before and its item is completed.
+local function take_back(answer)
+  if type(pushed) == 'number' then call('LREM', queue, '1', id) end
+  if added == 1 then call('DEL', item) end
   return answer
 end
 
--- Nothing is left of earlier items, which is the usual case.
-local kept, attempts, passing, later = prefix .. ':kept', prefix .. ':attempts', prefix .. ':passing', prefix .. ':later'
-local stray, unleased = prefix .. ':stray', prefix .. ':unleased'
-local has_notes = call('EXISTS', kept, attempts, passing, later, stray, unleased) > 0
-if not has_notes and call('SETNX', item, ARGV[2]) == 1 then
-  local pushed = redis.pcall('LPUSH', queue, id)
-  if type(pushed) == 'number' then return remember('1', 1) end
-  call('DEL', item)
-  return pushed
-end
-
-local function key(suffix) return prefix .. ':' .. suffix end
---@include types
-
--- An item that was added again, has no lease and was in no list at two looks, a time apart: its producer died half-way. The
--- lists are searched at the second look.
-local function adopt()
-  local leases, t = call('MGET', key('lease:' .. id), key('leased_by_session:' .. id)), call('TIME')
-  if leases[1] or leases[2] then return end
-  local time, grace = t[1] * 1000 + math.floor(t[2] / 1000), tonumber(stray_ms)
-  local mark = tonumber(call('ZSCORE', stray, id) or nil)
-  local since = mark and math.floor(mark)
-  if not since or since > time or time - since >= grace + @CALLERS_MARK_MS@ then
-    call('ZREMRANGEBYSCORE', stray, '-inf', time - grace - @CALLERS_MARK_MS@)
-    -- A fraction: it may be in a list, see `unlisted`.
-    if call('ZCARD', stray) < @MARKS_MAX@ then call('ZADD', stray, time + 0.5, id) end
-  elseif time - since >= grace then
-    if not call('LPOS', queue, id) and not call('LPOS', key('processing'), id) then call('LPUSH', queue, id) end
-    call('ZREM', stray, id)
+if type(pushed) == 'table' then return take_back(pushed) end
+if seen then
+  call('SETRANGE', done, number, added == -1 and '-' or added)
+  if seen == '' then call('PEXPIRE', done, '@DROPIN_ANSWER_MS@') end
+  for n = 7, #ARGV do call('DEL', prefix .. ':done:' .. ARGV[n]) end
+else
+  local before = redis.pcall('SET', done, number .. ' ' .. added, 'PX', '@DROPIN_ANSWER_MS@', 'GET')
+  if type(before) == 'table' then return take_back(before) end
+  local last, answer = string.match(before or '', '^(%d+) (.*)$')
+  if last and tonumber(last) >= tonumber(number) then
+    call('SET', done, before, 'PX', '@DROPIN_ANSWER_MS@')
+    if last == number then return take_back(tonumber(answer)) end
+    return take_back(redis.error_reply('LHSTALE this call was given up and a later one has been made'))
   end
 end
+if added == 1 and #left == 0 and not record or added == -1 then return added end
 
--- The sorted set of a record of this id, and the task that a parked one waits for.
-local function place_of_record()
-  local ended = call('HGET', key('ended'), id) or ''
-  local state, task = string.match(ended, '^%S*'), string.match(ended, '^unroutable %d+ %d+ %d+ %d+ %d+ %d+ ([^\n]*)')
-  return key(task and 'unroutable:' .. task or state), task
+--@include begin adopt
+if added == 0 then
+  if not seen then adopt(id, tonumber(stray_ms)) end
+  return 0
 end
-
-local function remove_record(place, task)
-  call('ZREM', place, id)
-  if task and call('EXISTS', place) == 0 then call('SREM', key('unroutable'), task) end
+for _, note in ipairs(left) do
+  -- What waited for a retry has a lease of its own. Another client may have taken it over.
+  if note[2] == later then
+    call('LREM', processing, '0', id)
+    local old, new = key('leased_by_session:' .. id), key('lease:' .. id)
+    local leases = call('MGET', old, new)
+    local is_free = true
+    for n = 1, 2 do is_free = is_free and (not leases[n] or string.sub(leases[n], 1, 1) == '~') end
+    if is_free then call('DEL', old, new) end
+  end
+  call(note[1], note[2], id)
+end
+if record then
+  call('ZREM', record, id)
+  if task and call('EXISTS', record) == 0 then call('SREM', key('unroutable'), task) end
   call('HDEL', kept, id)
   call('HDEL', key('ended'), id)
 end
-
--- Forget what is left of an earlier item of this id, which another client has completed.
-local function forget_earlier()
-  call('HDEL', attempts, id)
-  call('HDEL', passing, id)
-  call('ZREM', stray, id)
-  call('ZREM', unleased, id)
-  if call('ZREM', later, id) == 0 then return end
-  -- It waited for a retry.
-  call('LREM', key('processing'), '0', id)
-  local old, new = key('leased_by_session:' .. id), key('lease:' .. id)
-  for _, lease in ipairs(call('MGET', old, new)) do
-    if lease and string.sub(lease, 1, 1) ~= '~' then return end -- of another client
-  end
-  call('DEL', old, new)
-end
-
-local is_kept, place, task = false, nil, nil
-if has_notes then
-  check_types()
-  is_kept = call('HEXISTS', kept, id) == 1
-end
-if is_kept then
-  if ARGV[6] ~= '1' and call('EXISTS', item) == 0 then return remember('-', -1) end
-  place, task = place_of_record()
-  call('ZCARD', place) -- of the right type, before anything has changed
-end
-if not has_notes or call('SETNX', item, ARGV[2]) == 0 then
-  if not seen then adopt() end
-  return remember('0', 0)
-end
-forget_earlier()
-if is_kept then remove_record(place, task) end
-call('LPUSH', queue, id)
-return remember('1', 1)
+return 1

@@ -4,19 +4,19 @@
 -- Returns: '1', or the answer that is remembered; or '', nothing was done, and `finish` is to be called.
 -- Invariant: that of `finish`. All special cases are left to it.
 local call, prefix, session, number, id = redis.call, KEYS[1], ARGV[1], ARGV[2], ARGV[3]
-local value, done = ARGV[4] .. ' ' .. ARGV[5], prefix .. ':done:' .. session
-local last, answer = string.match(call('GET', done) or '', '^(%d+) (.*)$')
+local value, done, item = ARGV[4] .. ' ' .. ARGV[5], prefix .. ':done:' .. session, prefix .. ':item:' .. id
+local old, new = prefix .. ':leased_by_session:' .. id, prefix .. ':lease:' .. id
+local found = call('MGET', done, item, old, new)
+local last, answer = string.match(found[1] or '', '^(%d+) (.*)$')
 if last == number then return answer end
-local item, old, new = prefix .. ':item:' .. id, prefix .. ':leased_by_session:' .. id, prefix .. ':lease:' .. id
-local found = call('MGET', item, old, new)
-if tonumber(last or 0) > tonumber(number) or not found[1] or found[2] ~= value or found[3] ~= value then
+if tonumber(last or 0) > tonumber(number) or not found[2] or found[3] ~= value or found[4] ~= value then
   return ''
 end
 local leased, later = prefix .. ':leased', prefix .. ':later'
 local claim = call('HGET', leased, id)
 -- A lease by hand is in no list of a worker's. One item must not end with the lease of another.
 local hash = string.match(claim or '', '^' .. ARGV[4] .. ' %d+ %d+ [hn] (%x+) ')
-if not hash or hash ~= string.sub(redis.sha1hex(#found[1] .. ' ' .. string.sub(found[1], 1, 65536)), 1, 16) then
+if not hash or hash ~= string.sub(redis.sha1hex(#found[2] .. ' ' .. string.sub(found[2], 1, 65536)), 1, 16) then
   return ''
 end
 -- With its second copies, see lib/claims. In a list of our own leases alone there are none, and the id is mostly near an end.
@@ -26,8 +26,9 @@ if listed > @COPIES_MAX@ or listed > @COPIES_FEW@ and listed <= call('HLEN', lea
   how = call('LPOS', processing, id, 'MAXLEN', '1000') and '1' or '-1'
 end
 local attempts, passing, stray = prefix .. ':attempts', prefix .. ':passing', prefix .. ':stray'
-local unleased = prefix .. ':unleased'
-local marked = call('EXISTS', attempts, passing, stray, unleased, later) > 0
+local unleased, meta = prefix .. ':unleased', prefix .. ':meta'
+local is_special = call('EXISTS', meta, attempts, passing, stray, unleased, later) > 0
+local marked = is_special and call('EXISTS', attempts, passing, stray, unleased, later) > 0
 if marked then
   -- Of the right type, before anything has changed.
   call('HLEN', attempts)
@@ -53,8 +54,7 @@ if marked then
 end
 call('DEL', item, old, new)
 call('HDEL', leased, id)
-local meta = prefix .. ':meta'
-if call('EXISTS', meta) == 1 then
+if is_special and call('EXISTS', meta) == 1 then
   redis.pcall('HINCRBY', meta, 'completed', '1') -- another program's data there is no reason to fail: the item is done
 end
 call('SET', done, number .. ' 1', 'PX', '@DROPIN_ANSWER_MS@')

@@ -6,29 +6,34 @@
 -- Invariant: that of `claim`. All special cases are left to it.
 local call, prefix, number, worker = redis.call, KEYS[1], ARGV[2], ARGV[3]
 local done = prefix .. ':done:' .. ARGV[1]
-call('DEL', prefix .. ':full') -- so that it runs at the memory limit as well
-if tonumber(string.match(call('GET', done) or '0', '^%d+')) >= tonumber(number) then return 0 end
+local before = call('GETDEL', done) -- needs no memory, so the rest runs at the memory limit as well
+if before and tonumber(string.match(before, '^%d+')) >= tonumber(number) then
+  call('SET', done, before, 'PX', '@DROPIN_ANSWER_MS@')
+  return 0
+end
 -- Numbers are made of the texts of the clock where that can be done: to write a long one is slow.
-local meta, leased, t = prefix .. ':meta', prefix .. ':leased', call('TIME')
-local noted, micros = call('HMGET', meta, 'token', 'layout'), string.rep('0', 6 - #t[2]) .. t[2]
-if (noted[2] or '1') ~= '@LAYOUT@' then
-  return 0 -- `claim` compares the versions
-end
-local top = noted[1]
+local t = call('TIME')
+local micros = string.rep('0', 6 - #t[2]) .. t[2]
 local time, token = t[1] .. string.sub(micros, 1, 3), t[1] .. micros
-if top and (#top > #token or #top == #token and top >= token) then
-  token = string.format('%.0f', top + 1)
+local meta, taken, later, unleased = prefix .. ':meta', prefix .. ':taken', prefix .. ':later', prefix .. ':unleased'
+local stray, attempts, processing = prefix .. ':stray', prefix .. ':attempts', prefix .. ':processing'
+local leased, due, queue = prefix .. ':leased', prefix .. ':due', prefix .. ':queue'
+local is_special, top, id = call('EXISTS', meta, taken, later, unleased, stray, attempts) > 0, nil, nil
+if is_special then
+  local noted = call('HMGET', meta, 'token', 'layout')
+  top = noted[1]
+  if (noted[2] or '1') ~= '@LAYOUT@' then return 0 end -- `claim` compares the versions
+  if top and (#top > #token or #top == #token and top >= token) then token = string.format('%.0f', top + 1) end
+  -- First the id that a wait before this call took, or one that such a claim left: see docs/decisions/0021.
+  id = call('LMOVE', taken, processing, 'RIGHT', 'LEFT')
 end
-local queue, processing, due, later = prefix .. ':queue', prefix .. ':processing', prefix .. ':due', prefix .. ':later'
--- First the id that a wait before this call took, or one that such a claim left: see docs/decisions/0021.
-local id = call('LMOVE', prefix .. ':taken', processing, 'RIGHT', 'LEFT') or call('LMOVE', queue, processing, 'RIGHT', 'LEFT')
+id = id or call('LMOVE', queue, processing, 'RIGHT', 'LEFT')
 if not id then
   -- Expired leases, due retries and jobs of dead workers come back with `claim`.
   for _, times in ipairs({ due, later, prefix .. ':holders' }) do
     local first = call('ZRANGE', times, 0, 0, 'WITHSCORES')[2]
     if first and tonumber(first) <= tonumber(time) then return 0 end
   end
-  call('DEL', done) -- there is nothing to remember
   return {}
 end
 -- From here on, a special case first returns the item to the queue.
@@ -37,11 +42,10 @@ local function back(answer)
   return answer
 end
 local old, new = prefix .. ':leased_by_session:' .. id, prefix .. ':lease:' .. id
-local found = call('MGET', prefix .. ':item:' .. id, old, new)
+local found, tries = call('MGET', prefix .. ':item:' .. id, old, new), nil
 local data = found[1]
 if not data or found[2] or found[3] then return back(0) end
-local unleased, stray, attempts, tries = prefix .. ':unleased', prefix .. ':stray', prefix .. ':attempts', nil
-if call('EXISTS', later, unleased, stray, attempts) > 0 then
+if is_special and call('EXISTS', later, unleased, stray, attempts) > 0 then
   local first = redis.pcall('ZRANGE', later, 0, 0, 'WITHSCORES')
   if first.err or first[2] and tonumber(first[2]) <= tonumber(time) then
     return back(first.err and first or 0) -- one is to be tried again, which `claim` sees to

@@ -1,10 +1,13 @@
 -- lib fresh: new items.
 
+-- Whether anything is left of any earlier items.
+local function has_notes()
+  local keys = { key('kept'), key('attempts'), key('passing'), key('later'), key('stray'), key('unleased') }
+  return call('EXISTS', unpack(keys)) > 0
+end
+
 -- Forget what is left of earlier items of these ids, which another client has completed.
 local function forget_earlier(ids)
-  if call('EXISTS', key('attempts'), key('passing'), key('later'), key('stray'), key('unleased')) == 0 then
-    return
-  end
   call('HDEL', key('attempts'), unpack(ids))
   call('HDEL', key('passing'), unpack(ids))
   call('ZREM', key('stray'), unpack(ids))
