@@ -58,7 +58,7 @@ _SCHEDULES: Final = (
 )
 
 _PLAIN: Final = (
-    Mutant("settle-without-token", "if mine == token then", "if mine then", ("settle",)),
+    Mutant("settle-without-token", "if mine == ARGV[at + 1] then", "if mine then", ("settle",)),
     Mutant("extend-without-token", "if mine ~= token then", "if not mine then", ("extend",)),
     Mutant("enqueue-forgets", _REMEMBER, _FORGET, ("enqueue",)),
     Mutant("settle-forgets", _REMEMBER, _FORGET, ("settle",)),
@@ -88,7 +88,18 @@ _PLAIN: Final = (
     Mutant("release-ascending", f"table.sort(front, {_DOWN})", f"table.sort(front, {_UP})"),
     Mutant("promote-keeps", "call('ZREM', key('scheduled'), unpack(promoted))", ""),
     Mutant("settle-keeps-held", "call('HDEL', held_key, unpack(gone))", "", ("settle",)),
-    Mutant("complete-keeps-job", "call('HDEL', key('jobs'), unpack(completed))", "", ("settle",)),
+    Mutant(
+        "complete-keeps-job",
+        "if call('HDEL', key('jobs'), id) == 0 then",
+        "if call('HEXISTS', key('jobs'), id) == 0 then",
+        ("settle",),
+    ),
+    Mutant(
+        "gone-is-completed",
+        "if call('HDEL', key('jobs'), id) == 0 then",
+        "if call('HDEL', key('jobs'), id) < 0 then",
+        ("settle",),
+    ),
     Mutant("ghosts-live", "if not is_tombstone(tombstone_name(list, id)) then", "if true then", ("claim",)),
     Mutant("no-crash-limit", "is_limit(config, crash, crashes, doubtful)", "false"),
     Mutant(
@@ -334,7 +345,7 @@ _WISHES: Final = (
     Mutant("hold-lets-jobs-become-due", "held_ms > 0 and 0 or promote(", "promote("),
     Mutant("hold-stays", "end_old_holds(time, limit)\nlocal", "local", ("maintain",)),
     Mutant("due-by-id", "(string.match(record or '', '^%d+') or '0')", "'0'"),
-    Mutant("due-by-id-at-once", ".. DIGITS[tens] .. DIGITS[ones]", ""),
+    Mutant("due-by-id-at-once", "return text .. string.sub(number, 2)", "return text .. '000'"),
     Mutant("progress-of-anybody", "if mine ~= token then", "if not mine then", ("progress",)),
     Mutant(
         "persistent-completes",

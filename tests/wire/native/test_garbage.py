@@ -108,16 +108,17 @@ def test_nothing_but_garbage_does_not_hide_what_is_behind_it(world: World) -> No
     assert [lease.record.id for lease in answer.leases] == ["a"]
 
 
-def test_an_id_that_somebody_listed_again_still_completes_once(world: World) -> None:
-    """Two leases of one job, which nobody of ours can bring about: the first end is the end."""
+@pytest.mark.parametrize("late", [Completed(b"1", 60_000), Failed(BOOM), Released()])
+def test_an_id_that_somebody_listed_again_still_completes_once(world: World, late: Outcome) -> None:
+    """Two leases of one job, which no call of ours can bring about: the first end is the end."""
     world.put("a")
     first = world.take_one("w1")
     world.command("RPUSH", world.key("ready"), "a")
     second = world.take_one("w2")
     assert world.settle(second, Completed(b"2", 60_000))
-    assert not world.settle(first, Completed(b"1", 60_000))
+    assert not world.settle(first, late)
     assert world.view("a").result == b"2"
-    assert world.totals()["completed"] == 1
+    assert world.totals() == {"completed": 1}
 
 
 def test_an_id_listed_twice_is_held_once(world: World) -> None:

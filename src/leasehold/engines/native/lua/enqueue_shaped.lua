@@ -5,7 +5,7 @@
 -- unique key (see `resolve`); then `<length>:<id>` of the other job for every letter.
 -- Invariant: a job that was added is in `jobs` and in exactly one of its lane, the list of its priority, `ready`,
 -- `scheduled` and `again`. Without room for all nothing is added.
---@include begin types remember find ends admit large layout tokens
+--@include begin types remember find ends admit large layout words
 local session, number, room = ARGV[1], ARGV[2], tonumber(ARGV[3])
 --@include once
 local time, micros = clock()

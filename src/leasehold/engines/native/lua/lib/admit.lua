@@ -1,4 +1,5 @@
 -- lib admit: what is to be known before a job is added.
+--@include forget
 
 -- The error of a queue that would become longer than it may. room: how many jobs must fit, those of the following calls
 -- included; 0 when an earlier call has made sure. `adds(id, at, taken)` answers whether the job whose arguments begin at
@@ -34,9 +35,4 @@ local function has_ended(id, time)
   if not state or tonumber(expires) > time then return true end
   forget(state, { id }, true)
   return false
-end
-
--- Of these jobs that wait for their time, one may be the next: then an idle worker must learn when to look again.
-local function wake_for_next(later)
-  if later[call('ZRANGE', key('scheduled'), 0, 0)[1]] then wake_one() end
 end

@@ -6,5 +6,6 @@ if #ready > 0 then
 end
 if #scheduled > 0 then
   call('ZADD', key('scheduled'), unpack(scheduled))
-  wake_for_next(later)
+  -- One of them may be the next: then an idle worker must learn when to look again.
+  if later[call('ZRANGE', key('scheduled'), 0, 0)[1]] then wake_one() end
 end
