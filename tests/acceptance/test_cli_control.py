@@ -86,9 +86,11 @@ def test_nothing_to_cancel(app, run):
     assert json.loads(run("quiet", "nobody", "--json", expect=1)[0]) == {"worker": "nobody", "quiet": None}
     assert run("cancel", "emails", "--lane", "usr:42", expect=1) == (
         "",
-        "Error: Lane 'usr:42' of queue 'emails' has no job that has not ended; there is nothing to cancel.\n",
+        "Error: There are no jobs of lane 'usr:42' of queue 'emails' that are ready or scheduled or unroutable or "
+        "active; there is nothing to cancel.\n",
     )
-    assert "has no job that has not ended" in run("cancel", "emails", "--all", "--yes", expect=1)[1]
+    assert "There are no jobs of queue 'emails'" in run("cancel", "emails", "--all", "--yes", expect=1)[1]
+    assert "There are no jobs of all queues" in run("cancel", "--all", "--yes", expect=1)[1]
 
 
 def fill(app, lane="user:42"):
@@ -115,7 +117,10 @@ def test_cancel_a_lane(app, run):
 def test_cancel_a_lane_as_json(app, run):
     fill(app)
     shown = json.loads(run("cancel", "emails", "--lane", "user:42", "--json")[0])
-    assert shown == {"queue": "emails", "lane": "user:42", "cancelled": 2, "requested": 1}
+    (row,) = shown.pop("queues")
+    assert row == {"queue": "emails", "found": 3, "cancelled": 2, "requested": 1}
+    counts = {"found": 3, "cancelled": 2, "requested": 1, "left": 0}
+    assert shown == {"queue": "emails", "state": None, "lane": "user:42", **counts}
 
 
 def test_cancel_all_in_a_pipe_needs_yes(app, run):
@@ -139,7 +144,7 @@ def test_cancel_all_on_a_terminal_asks(app, terminal, redis_url, answer, status,
         assert process.stdout is not None
         out = process.stdout.read().decode()
         assert process.wait(20) == status
-    assert "Cancel 4 waiting and 1 running jobs of queue 'emails'?" in asked
+    assert "Cancel 5 jobs of queue 'emails' (3 ready, 1 scheduled, 1 active)?" in asked
     assert out.startswith("Queue 'emails': 4 jobs cancelled") == (status == 0)
     assert app.inspect.queue("emails").counts[State.CANCELLED] == cancelled
 

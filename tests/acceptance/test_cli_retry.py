@@ -164,11 +164,13 @@ def test_all_failed_ones(app, run):
     views = app.inspect.page("emails", "ready").jobs
     assert [view.id for view in views] == ids[:100]
     shown = json.loads(run("retry", "emails", "--all", "--state", "failed", "--limit", "6", "--yes", "--json")[0])
-    assert shown == {"queue": "emails", "state": "failed", "found": 6, "retried": 6, "left": 4}
+    row = {"queue": "emails", "found": 10, "retried": 6}
+    counts = {"found": 6, "retried": 6, "left": 4}
+    assert shown == {"queue": "emails", "state": "failed", "lane": None, **counts, "queues": [row]}
     shown = json.loads(run("retry", "emails", "--all", "--state", "failed", "--yes", "--json")[0])
-    assert shown == {"queue": "emails", "state": "failed", "found": 4, "retried": 4, "left": 0}
+    assert (shown["found"], shown["retried"], shown["left"]) == (4, 4, 0)
     out, err = run("retry", "emails", "--all", "--state", "failed", "--yes", expect=1)
-    assert (out, err) == ("", "Error: Queue 'emails' has no failed job; there is nothing to retry.\n")
+    assert (out, err) == ("", "Error: There are no failed jobs of queue 'emails'; there is nothing to retry.\n")
 
 
 def test_all_but_those_that_cannot(app, run):
@@ -184,7 +186,7 @@ def test_all_but_those_that_cannot(app, run):
 def test_all_asks_at_a_terminal(app, ask, answer, status, left):
     fail(app, "one", "two")
     ended, asked, _ = ask(answer, "retry", "emails", "--all", "--state", "failed")
-    assert "Retry 2 of the 2 failed jobs of queue 'emails'?" in asked
+    assert "Retry 2 failed jobs of queue 'emails'?" in asked
     assert (ended, app.inspect.queue("emails").counts[State.FAILED]) == (status, left)
 
 
@@ -204,15 +206,14 @@ def test_discard(app, run):
 def test_purge(app, run):
     fail(app, "one", "two")
     app.queue("emails").enqueue(b"x", id="three")
-    assert (
-        "removes every failed job of the queue, 2 at present"
-        in run("purge", "emails", "--state", "failed", expect=2)[1]
-    )
-    assert run("purge", "emails", "--state", "failed", "--yes") == ("Queue 'emails': 2 jobs removed from failed.\n", "")
+    _, err = run("purge", "emails", "--state", "failed", expect=2)
+    assert "would remove 2 failed jobs of queue 'emails' for good" in err
+    assert run("purge", "emails", "--state", "failed", "--yes") == ("Queue 'emails': 2 jobs removed.\n", "")
     assert app.inspect.job("emails", "one") is None
     assert state(app, "emails", "three") is State.READY
     shown = json.loads(run("purge", "emails", "--state", "failed", "--yes", "--json")[0])
-    assert shown == {"queue": "emails", "state": "failed", "removed": 0}
+    counts = {"found": 0, "removed": 0, "left": 0}
+    assert shown == {"queue": "emails", "state": "failed", "lane": None, **counts, "queues": []}
 
 
 @pytest.mark.parametrize(("answer", "status", "left"), [("n", 1, 1), ("y", 0, 0)])
@@ -247,7 +248,8 @@ def test_all_with_one_error_in_all_queues(app, run, two_queues):
         ["other", "images"],
     ]
     assert app.inspect.queue("images").counts[State.FAILED] == 2
-    assert run(*words, "--yes")[0] == "All queues: 2 jobs retried.\n"
+    done = "All queues: 2 jobs retried. 1 job of 'emails', 1 job of 'images'.\n"
+    assert run(*words, "--yes")[0] == done
     assert [view.id for view in app.inspect.page("images", "failed").jobs] == ["value"]
     assert "nothing to retry" in run(*words, "--yes", expect=1)[1]
 
@@ -276,8 +278,61 @@ def test_jobs_of_all_queues_that_are_selected(run, two_queues, options, ids):
 
 def test_a_purge_of_what_is_selected(app, run, two_queues):
     out, _ = run("purge", "images", "--state", "failed", "--error", "ValueError", "--older-than", "0s", "--yes")
-    assert out == "Queue 'images': 1 job removed from failed.\n"
+    assert out == "Queue 'images': 1 job removed.\n"
     assert [view.id for view in app.inspect.page("images", "failed").jobs] == ["other"]
+
+
+def test_a_purge_of_all_queues(app, run, two_queues):
+    words = ("purge", "--all", "--state", "failed", "--error", "ReadTimeout")
+    out, err = run(*words, "--dry-run")
+    assert [line.split()[:2] for line in out.splitlines()[1:]] == [["timeout", "emails"], ["other", "images"]]
+    assert err == "Note: Nothing was changed. It would be 1 job of 'emails', 1 job of 'images'.\n"
+    shown = json.loads(run(*words, "--dry-run", "--json")[0])
+    assert shown["jobs"] == [{"queue": "emails", "id": "timeout"}, {"queue": "images", "id": "other"}]
+    assert (shown["found"], shown["removed"], shown["left"]) == (2, 0, 2)
+    assert "pass --yes" in run(*words, expect=2)[1]
+    assert app.inspect.queue("images").counts[State.FAILED] == 2
+    assert run(*words, "--yes")[0] == "All queues: 2 jobs removed. 1 job of 'emails', 1 job of 'images'.\n"
+    assert run("purge", "--all", "--state", "failed", "--yes")[0] == "All queues: 1 job removed. 1 job of 'images'.\n"
+
+
+def test_a_selection_of_ready_jobs_reaches_into_lanes(app, run):
+    @app.task(name="send", queue="emails")
+    def send(number: int) -> None:
+        """Nothing."""
+
+    for number in range(3):
+        send.using(lane="ready").enqueue(number)
+        send.using(lane="busy").enqueue(number)
+    app.queue("emails").enqueue(b"x", lane="ready", id="other")
+    held = app.control.park_lane("emails", "busy")
+    assert held
+    out, _ = run("cancel", "--all", "--task", "send", "--state", "ready", "--dry-run")
+    assert len(out.splitlines()) == 1 + 6
+    assert run("cancel", "--all", "--task", "send", "--yes")[0] == "All queues: 6 jobs cancelled. 6 jobs of 'emails'.\n"
+    assert state(app, "emails", "other") is State.READY
+    out, _ = run("purge", "emails", "--state", "ready", "--lane", "ready", "--yes")
+    assert out == "Lane 'ready' of queue 'emails': 1 job removed.\n"
+
+
+def test_a_cancellation_of_one_state(app, run):
+    app.queue("emails").enqueue(b"x", id="held")
+    app.queue("emails").lease(seconds=60)
+    for number in range(2):
+        app.queue(f"q{number}").enqueue(b"x", id="later", delay=60)
+    words = ("cancel", "--all", "--state", "scheduled", "--newer-than", "1h", "--reason", "not now", "--yes")
+    assert run(*words)[0] == "All queues: 2 jobs cancelled. 1 job of 'q0', 1 job of 'q1'.\n"
+    assert app.inspect.job("q1", "later").error.message == "not now"
+    shown = json.loads(run("cancel", "--all", "--yes", "--json")[0])
+    assert (shown["found"], shown["cancelled"], shown["requested"], shown["queue"]) == (1, 0, 1, None)
+
+
+def test_a_job_that_is_retried_while_a_purge_asks_stays(app, run, two_queues, monkeypatch):
+    monkeypatch.setattr("leasehold.cli.many.sure", lambda *_, **__: app.control.retry("images", "value"))
+    out, err = run("purge", "--all", "--state", "failed", "--older-than", "0s", expect=1)
+    assert out.startswith("All queues: 2 jobs removed.")
+    assert "1 job of all queues could not be removed: no longer failed." in err
+    assert state(app, "images", "value") is State.READY
 
 
 @pytest.mark.parametrize("name", ["cancel", "discard"])

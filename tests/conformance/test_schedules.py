@@ -11,6 +11,7 @@ from leasehold.core import limits
 from leasehold.core.engine import Feature
 from leasehold.core.errors import QueueFull
 from leasehold.core.job import State
+from leasehold.core.outcome import Completed
 from leasehold.core.rates import LimitRule
 from leasehold.core.schedule import CatchUp, Overlap, Ticked
 from leasehold.core.shape import Shape, UniqueRule
@@ -221,7 +222,10 @@ def test_trigger_enqueues_now_and_keeps_the_next_tick(world: World) -> None:
     planned = now_of(world) + 60_000
     put(world, spec(), planned)
     assert world.run(world.engine.trigger("q", "s", spec().job("a", 5))) is Ticked.ENQUEUED
-    assert world.take_one().record.scheduled_ms == 5
+    lease = world.take_one()
+    assert (lease.record.scheduled_ms, world.view("a").scheduled_for_ms) == (5, 5)
+    world.run(world.engine.settle([(lease, Completed(b"1"))]))
+    assert world.view("a").scheduled_for_ms == 5  # kept after its end
     state = stored(world).state
     assert (state.planned_ms, state.last_id, state.runs) == (planned, "a", 1)
     assert world.run(world.engine.trigger("q", "none", spec().job("b", 5))) is Ticked.STALE

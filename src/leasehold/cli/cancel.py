@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from shlex import quote
 from typing import Final
 
@@ -9,63 +11,64 @@ import click
 
 from leasehold.app.app import Leasehold
 from leasehold.cli.completion import queue_names
-from leasehold.cli.errors import NotDone, note
-from leasehold.cli.input import sure
+from leasehold.cli.errors import NotDone
+from leasehold.cli.many import Change, Request, bulk, change
 from leasehold.cli.output.tables import answer
 from leasehold.cli.output.text import jobs_text
-from leasehold.cli.reach import known_job, note_unknown, queue_of, reaching, without
+from leasehold.cli.reach import known_job, queue_of, reaching, without
+from leasehold.cli.selection import Selection, queues_meant
 from leasehold.core.engine import Feature
-from leasehold.core.job import State
-from leasehold.core.shape import CancelAnswer, CancelCount
+from leasehold.core.errors import UnsupportedFeature
+from leasehold.core.job import JobView, State
+from leasehold.core.shape import CancelAnswer
+from leasehold.core.unsupported import unsupported
 
 _WAITING: Final = (State.READY, State.SCHEDULED, State.UNROUTABLE)
+_CANCELLED: Final = (*_WAITING, State.ACTIVE)
+_COUNTED: Final = {CancelAnswer.CANCELLED: "cancelled", CancelAnswer.REQUESTED: "requested"}
 
 
 @click.command()
-@click.argument("queue", shell_complete=queue_names, metavar="[QUEUE]")
+@click.argument("queue", required=False, shell_complete=queue_names)
 @click.argument("job_id", required=False)
-@click.option("--lane", metavar="NAME", help="Cancel all jobs of this lane that have not ended.")
-@click.option("everything", "--all", is_flag=True, help="Cancel all jobs of the queue that have not ended.")
+@bulk(*_CANCELLED)
 @click.option("--reason", metavar="TEXT", default="", help="Why; stored with the jobs, and passed to their handlers.")
-@click.option("--yes", is_flag=True, help="With --all: do not ask for confirmation.")
 @reaching()
-def cancel(
-    queue: str,
-    job_id: str | None,
-    lane: str | None,
-    everything: bool,
-    reason: str,
-    yes: bool,
-    app: Leasehold,
-    as_json: bool,
-) -> None:
-    """Cancel a job, the jobs of a lane, or all jobs of a queue.
+def cancel(queue: str | None, job_id: str | None, request: Request, reason: str, app: Leasehold, as_json: bool) -> None:
+    """Cancel a job, the jobs of a lane, or all jobs of a queue or of all queues.
 
     \b
     leasehold cancel JOB_ID
     leasehold cancel QUEUE JOB_ID
     leasehold cancel QUEUE --lane NAME
     leasehold cancel QUEUE --all
+    leasehold cancel --all --task shop.send --state scheduled --dry-run
 
     A waiting job ends in `cancelled` at once. The worker of a running job is asked to end it: an async handler is
     cancelled, any other handler ends when it checks `job.cancelled`. `leasehold job QUEUE JOB_ID --watch` shows the
-    outcome.
+    outcome. `QUEUE --lane NAME` does not ask for confirmation. --state, --task, --error, --older-than and --newer-than
+    look through 10,000 jobs of each state and queue, and cancel them one by one while workers continue.
 
-    Exit status: 0 jobs were cancelled or asked to end; 1 there was nothing to cancel, or Redis could not be reached; 2
-    the command line or a setting is wrong.
+    Exit status: 0 jobs were cancelled or asked to end; 1 there was nothing to cancel, some jobs had ended before, or
+    Redis could not be reached; 2 the command line or a setting is wrong.
     """
-    if job_id is None and lane is None and not everything:
-        job_id = queue
-        queue = queue_of(app, job_id, {"queue": None, "job": job_id, "answer": "nothing"} if as_json else None)
-    if sum([job_id is not None, lane is not None, everything]) != 1:
-        raise click.UsageError("Expected one of JOB_ID, --lane NAME and --all after the queue.")
-    if job_id is not None:
-        _cancel_job(app, queue, job_id, reason, as_json)
-    elif lane is not None:
-        _report(app, queue, lane, app.control.cancel_lane(queue, lane, reason), as_json)
+    lane = request.selection.lane
+    if queue is not None and job_id is None and lane is not None and not request.everything:
+        request = replace(request, everything=True, yes=True)
+    if job_id is None and not request.everything:
+        queue, job_id = None, queue
+    if request.everything == (job_id is not None):
+        raise click.UsageError("Expected one of JOB_ID, QUEUE --lane NAME and --all.")
+    if job_id is None:
+        _cancel_many(app, replace(request, queue=queue), reason, as_json)
+    elif request.selection or request.state or request.dry_run:
+        raise click.UsageError(
+            "--state, --lane, --task, --error, --older-than, --newer-than and --dry-run go with --all."
+        )
     else:
-        _ask(app, queue, yes)
-        _report(app, queue, None, app.control.cancel_all(queue, reason), as_json)
+        if queue is None:
+            queue = queue_of(app, job_id, {"queue": None, "job": job_id, "answer": "nothing"} if as_json else None)
+        _cancel_job(app, queue, job_id, reason, as_json)
 
 
 def _cancel_job(app: Leasehold, queue: str, job_id: str, reason: str, as_json: bool) -> None:
@@ -81,28 +84,35 @@ def _cancel_job(app: Leasehold, queue: str, job_id: str, reason: str, as_json: b
         raise NotDone(f"{name} has ended already: {known_job(app, queue, job_id).state.value}.")
 
 
-def _report(app: Leasehold, queue: str, lane: str | None, count: CancelCount, as_json: bool) -> None:
+def _cancel_many(app: Leasehold, request: Request, reason: str, as_json: bool) -> None:
     cannot_end = without(app, Feature.CANCEL)
-    name = f"Queue {queue!r}" if lane is None else f"Lane {lane!r} of queue {queue!r}"
-    asked = f"; {jobs_text(count.requested)} running, asked to end" if count.requested else ""
-    text = f"{name}: {jobs_text(count.cancelled)} cancelled{asked}." if count.cancelled or count.requested else None
-    counts = {"cancelled": count.cancelled, "requested": count.requested}
-    answer(as_json, {"queue": queue, "lane": lane, **counts}, text)
-    if cannot_end and (running := app.inspect.queue(queue).counts.get(State.ACTIVE, 0)):
-        note(f"Held by workers and not cancelled: {jobs_text(running)}. {app.engine.name} cannot cancel running jobs.")
-    if text is None:
-        note_unknown(app, queue)
-        left = "waits" if cannot_end else "has not ended"
-        raise NotDone(f"{name} has no job that {left}; there is nothing to cancel.")
+    if cannot_end and request.state is State.ACTIVE:
+        raise unsupported(app.engine.name, Feature.CANCEL)
+    lane = request.selection.lane
 
+    def one(view: JobView) -> str | None:
+        try:
+            return _COUNTED.get(app.control.cancel(view.queue, view.id, reason))
+        except UnsupportedFeature:  # a worker has started it meanwhile
+            return None
 
-def _ask(app: Leasehold, queue: str, yes: bool) -> None:
-    counts = app.inspect.queue(queue).counts
-    waiting, running = sum(counts.get(state, 0) for state in _WAITING), counts.get(State.ACTIVE, 0)
-    question = f"Cancel {waiting:,} waiting and {running:,} running jobs of queue {queue!r}?"
-    which = "job of the queue that has not ended"
-    if without(app, Feature.CANCEL):
-        running, which = 0, "waiting job of the queue"
-        question = f"Cancel {jobs_text(waiting)} waiting in queue {queue!r}?"
-    is_asked = bool(waiting or running)
-    sure(question if is_asked else "", yes=yes, why=f"--all cancels every {which}", undone="Nothing was cancelled.")
+    def whole(queue: str) -> Mapping[str, int]:
+        control = app.control
+        count = control.cancel_all(queue, reason) if lane is None else control.cancel_lane(queue, lane, reason)
+        return {"cancelled": count.cancelled, "requested": count.requested}
+
+    is_whole = request.state is None and request.selection == Selection(lane=lane)
+    cancelled = Change(
+        "Cancel",
+        {"cancelled": "cancelled", "requested": "running, asked to end"},
+        one,
+        whole if is_whole else None,
+        why_not="they have ended, or have been started",
+    )
+    if cannot_end:
+        request = replace(request, states=_WAITING)
+        held = sum(app.inspect.queue(queue).counts.get(State.ACTIVE, 0) for queue in queues_meant(app, request.queue))
+        if held:
+            left = f"Held by workers and not cancelled: {jobs_text(held)}."
+            cancelled = replace(cancelled, remark=f"{left} {app.engine.name} cannot cancel running jobs.")
+    change(app, request, cancelled, as_json)

@@ -54,7 +54,6 @@ class Found:
 @click.command()
 @click.argument("queue", required=False, shell_complete=queue_names)
 @click.option("--state", type=click.Choice([state.value for state in State]), help="Only jobs in this state.")
-@click.option("--lane", metavar="NAME", help="Only jobs of this lane; ready ones in its order.")
 @click.option(
     "--limit", type=click.IntRange(1, JOBS_SHOWN_MAX), default=JOBS_SHOWN, metavar="N", show_default=True,
     help="List at most this many jobs of each state.",
@@ -69,7 +68,6 @@ class Found:
 def jobs(
     queue: str | None,
     state: str | None,
-    lane: str | None,
     limit: int,
     offset: int | None,
     after: str | None,
@@ -103,10 +101,10 @@ def jobs(
             raise click.UsageError(f"{option} goes with a queue.")
     if offset is not None and after is not None:
         raise click.UsageError("--offset and --after do not go together; expected one of them.")
+    lane = selection.lane
     states = _ORDER if state is None else (State(state),)
     if queue is None:
-        wanted = replace(selection, lane=lane)
-        found = [_in_all_queues(app, one, wanted, limit) for one in states]
+        found = [_in_all_queues(app, one, selection, limit) for one in states]
     else:
         found = [find_jobs(app, queue, one, lane, offset or 0, limit, after, selection) for one in states]
     document = {

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 import click
 
 from leasehold.app.app import Leasehold
 from leasehold.cli.completion import queue_names
-from leasehold.cli.errors import NotDone, note
-from leasehold.cli.input import sure
+from leasehold.cli.errors import NotDone
+from leasehold.cli.many import Change, Request, bulk, change
 from leasehold.cli.output.tables import answer
-from leasehold.cli.output.text import jobs_text
-from leasehold.cli.reach import known_job, note_unknown, queue_of, reaching
-from leasehold.cli.selection import LOOK_NOTE, Selection, selected, selecting
+from leasehold.cli.reach import known_job, queue_of, reaching
 from leasehold.core.job import State
 
 _PURGED: Final = tuple(state for state in State if state is not State.ACTIVE)
@@ -47,47 +46,37 @@ def discard(queue: str, job_id: str | None, app: Leasehold, as_json: bool) -> No
 
 
 @click.command()
-@click.argument("queue", shell_complete=queue_names)
-@click.option(
-    "--state", required=True, type=click.Choice([state.value for state in _PURGED]), help="The state of the jobs."
-)
-@selecting
-@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
+@click.argument("queue", required=False, shell_complete=queue_names)
+@bulk(*_PURGED)
 @reaching()
-def purge(queue: str, state: str, selection: Selection, yes: bool, app: Leasehold, as_json: bool) -> None:
-    """Remove all jobs of a queue in one state.
+def purge(queue: str | None, request: Request, app: Leasehold, as_json: bool) -> None:
+    """Remove all jobs in one state, of a queue or of all queues.
 
     \b
     leasehold purge QUEUE --state completed
     leasehold purge QUEUE --state failed --yes
     leasehold purge QUEUE --state failed --task shop.send --older-than 2d
+    leasehold purge --all --state failed --error ConnectionError --dry-run
 
-    Payloads, errors and results are deleted for good. Jobs that enter the state meanwhile may be removed, too. Active
-    jobs cannot be purged: `leasehold cancel QUEUE --all` asks their workers to end them.
+    Payloads, errors and results are deleted for good. Jobs that enter the state meanwhile may be removed, too, unless
+    there is a selection (--lane, --task, --error, --older-than, --newer-than), which looks through 10,000 jobs of each
+    queue. Active jobs cannot be purged: `leasehold cancel QUEUE --all` asks their workers to end them.
 
-    Exit status: 0 done, also if there was none; 1 not confirmed, or Redis could not be reached; 2 the command line
-    or a setting is wrong.
+    Exit status: 0 done, also if there was none; 1 not confirmed, some jobs could not be removed, or Redis could not be
+    reached; 2 the command line or a setting is wrong.
     """
-    if selection:
-        return _purge_selected(app, queue, State(state), selection, yes, as_json)
-    count = app.inspect.page(queue, state, 0, 1).total
-    why = f"It removes every {state} job of the queue, {count:,} at present, for good"
-    question = f"Remove {count:,} {state} {'job' if count == 1 else 'jobs'} of queue {queue!r} for good?"
-    sure(question if count else "", yes=yes, why=why, undone="Nothing was removed.")
-    removed = app.control.purge(queue, state) if count else 0
-    text = f"Queue {queue!r}: {jobs_text(removed)} removed from {state}."
-    answer(as_json, {"queue": queue, "state": state, "removed": removed}, text)
-    note_unknown(app, queue)
-
-
-def _purge_selected(app: Leasehold, queue: str, state: State, selection: Selection, yes: bool, as_json: bool) -> None:
-    views, is_whole = selected(app, queue, state, selection)
-    what = f"{jobs_text(len(views))} in {state.value} of queue {queue!r}"
-    why = f"It removes every selected job, {what} at present, for good"
-    sure(f"Remove {what} for good?" if views else "", yes=yes, why=why, undone="Nothing was removed.")
-    removed = sum(app.control.discard(queue, view.id) for view in views)
-    text = f"Queue {queue!r}: {jobs_text(removed)} removed from {state.value}."
-    answer(as_json, {"queue": queue, "state": state.value, "removed": removed}, text)
-    if not is_whole:
-        note(LOOK_NOTE)
-    note_unknown(app, queue)
+    if queue is None and not request.everything:
+        raise click.UsageError("Expected QUEUE, or --all for all queues.")
+    state = request.state
+    if state is None:
+        raise click.UsageError(f"Expected --state. Choose from: {', '.join(_PURGED)}.")
+    removed = Change(
+        "Remove",
+        {"removed": "removed"},
+        lambda view: "removed" if app.control.discard(view.queue, view.id) else None,
+        whole=None if request.selection else lambda name: {"removed": app.control.purge(name, state)},
+        then=" for good",
+        why_not=f"no longer {state}",
+        may_be_none=True,
+    )
+    change(app, replace(request, queue=queue), removed, as_json)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from typing import Any, Final, TypeVar
@@ -12,8 +12,14 @@ from typing import Any, Final, TypeVar
 import click
 
 from leasehold.app.app import Leasehold
+from leasehold.cli.errors import note
+from leasehold.cli.reach import QUEUES_LOOKED, without
 from leasehold.core import limits
+from leasehold.core.engine import Feature, Trait
+from leasehold.core.errors import UnsupportedFeature
 from leasehold.core.job import JobView, State
+from leasehold.core.shape import LaneState
+from leasehold.core.unsupported import unsupported
 
 LOOK_MOST: Final = 10_000
 """Jobs of one state of one queue that a search reads: of ended ones the newest, or with --older-than the oldest."""
@@ -79,6 +85,7 @@ def _is_type(name: str, view: JobView) -> bool:
 def selecting(command: F) -> F:
     """Add the options to a command, which gets `selection`."""
 
+    @click.option("--lane", metavar="NAME", help="Only jobs of this lane; `jobs` lists ready ones in its order.")
     @click.option("--task", metavar="NAME", help="Only jobs of this task.")
     @click.option("--error", metavar="TYPE", help="Only jobs whose last error has this type, as in ConnectionError.")
     @click.option(
@@ -88,30 +95,88 @@ def selecting(command: F) -> F:
     @click.option("--newer-than", type=Age(), metavar="AGE", help="The same, for jobs less long ago.")
     @wraps(command)
     def run(
-        *args: Any, task: str | None, error: str | None, older_than: int | None, newer_than: int | None, **others: Any
+        *args: Any,
+        task: str | None,
+        error: str | None,
+        older_than: int | None,
+        newer_than: int | None,
+        lane: str | None,
+        **others: Any,
     ) -> Any:
-        return command(*args, selection=Selection(task, error, older_than, newer_than), **others)
+        return command(*args, selection=Selection(task, error, older_than, newer_than, lane), **others)
 
     return run  # type: ignore[return-value]
 
 
+def check_selection(app: Leasehold, states: Sequence[State], selection: Selection) -> None:
+    """Raise `UnsupportedFeature` for what the protocol does not keep of jobs in these states."""
+    if selection.lane is not None and without(app, Feature.LANES):
+        raise unsupported(app.engine.name, Feature.LANES)
+    has_age = selection.older_than is not None or selection.newer_than is not None
+    waiting = [state.value for state in states if not state.ended]
+    if has_age and waiting and Trait.ENQUEUE_TIME not in app.engine.traits:
+        raise UnsupportedFeature(
+            f"The protocol {app.engine.name!r} keeps no time of the enqueue, so {', '.join(waiting)} jobs have no age. "
+            "Leave out --older-than and --newer-than, or name another --state."
+        )
+
+
 def queues_meant(app: Leasehold, queue: str | None) -> Sequence[str]:
-    """The queue, or all queues if none was named."""
-    return [queue] if queue is not None else sorted(app.inspect.queues())
+    """The queue, or if none was named all queues, at most `QUEUES_LOOKED`: a note states that there are more."""
+    if queue is not None:
+        return [queue]
+    queues = sorted(app.inspect.queues())
+    if len(queues) > QUEUES_LOOKED:
+        note(f"Only {QUEUES_LOOKED:,} of {len(queues):,} queues were looked through. Name a queue for the others.")
+    return queues[:QUEUES_LOOKED]
 
 
-def selected(app: Leasehold, queue: str, state: State, selection: Selection) -> tuple[list[JobView], bool]:
-    """Return the selected jobs in one state, in the order of its pages, and whether all jobs were looked through."""
-    now_ms = time.time() * limits.SECOND
-    found: list[JobView] = []
+def search(
+    app: Leasehold, queue: str, state: State, selection: Selection, look: int = LOOK_MOST, *, oldest: bool = False
+) -> tuple[list[JobView], bool]:
+    """Return the selected jobs in one state, and whether all jobs were looked through.
+
+    Those that have ended come in the order of their ends, others in that of their pages. `look`: how many jobs are
+    read; of ended ones the newest, or with `oldest` those that ended first.
+    """
     start = 0
-    if selection.older_than is not None and state.ended:
-        start = min(max(0, app.inspect.page(queue, state, 0, 1).total - LOOK_MOST), limits.PAGE_OFFSET_MAX)
-    is_whole, looked, after = start == 0, 0, None
-    while looked < LOOK_MOST:
-        page = app.inspect.page(queue, state, start, after=after)
-        found += (view for view in page.jobs if selection.has(view, now_ms))
-        start, looked, after = 0, looked + len(page.jobs), page.next
+    if oldest and state.ended:
+        start = min(max(0, app.inspect.page(queue, state, 0, 1).total - look), limits.PAGE_OFFSET_MAX)
+    has_lanes = state is State.READY and not without(app, Feature.LANES)
+    views, is_whole = _read(app, queue, state, look, start, selection.lane if has_lanes else None)
+    if has_lanes and selection.lane is None:
+        # Without a lane, a page has only the next job of each lane, and none of a lane that may not start one now.
+        heads = [view.shape.lane for view in views if view.shape.lane is not None]
+        for lane in dict.fromkeys((*heads, *_stopped_lanes(app, queue))):
+            more, has_all = _read(app, queue, state, look - len(views), 0, lane)
+            views += more
+            is_whole = is_whole and has_all
+    now_ms = time.time() * limits.SECOND
+    found = list({view.id: view for view in views if selection.has(view, now_ms)}.values())
+    return found[::-1] if state.ended else found, is_whole and start == 0
+
+
+def _read(
+    app: Leasehold, queue: str, state: State, look: int, start: int, lane: str | None
+) -> tuple[list[JobView], bool]:
+    """Read up to `look` jobs from an offset on. Return them, and whether these are all."""
+    views: list[JobView] = []
+    after: str | None = None
+    while len(views) < look:
+        page = app.inspect.page(queue, state, start, min(limits.PAGE_MAX, look - len(views)), lane=lane, after=after)
+        views += page.jobs
+        start, after = 0, page.next
         if after is None:
-            return found, is_whole
-    return found, False
+            return views, True
+    return views, False
+
+
+def _stopped_lanes(app: Leasehold, queue: str) -> Iterator[str]:
+    for state in (LaneState.BUSY, LaneState.BLOCKED, LaneState.PARKED):
+        cursor, left = 0, LOOK_MOST
+        while left > 0:
+            page = app.inspect.lanes(queue, state, cursor)
+            yield from (lane.name for lane in page.lanes)
+            cursor, left = page.cursor, left - limits.PAGE_MAX
+            if not cursor:
+                break

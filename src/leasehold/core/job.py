@@ -212,14 +212,15 @@ class JobView:
 
     `payload` and `result`: JSON, or the bytes of a raw payload; `JobHandle.result` decodes a result. `due_ms`: when a
     scheduled job becomes ready. `started_ms`: when its worker claimed it. `worker` and `token`: of the last claim.
-    `expires_ms`: when the record of an ended job is deleted. `error`: of the last failed attempt.
+    `expires_ms`: when the record of an ended job is deleted. `error`: of the last failed attempt. Payload, result and
+    headers may hold secrets, so the `repr` leaves them out.
     """
 
     id: str
     queue: str
     state: State
     task: str | None = None
-    payload: bytes | None = None
+    payload: bytes | None = field(default=None, repr=False)
     failures: int = 0
     crashes: int = 0
     enqueued_ms: int | None = None
@@ -229,7 +230,7 @@ class JobView:
     started_ms: int | None = None
     ended_ms: int | None = None
     expires_ms: int | None = None
-    result: bytes | None = None
+    result: bytes | None = field(default=None, repr=False)
     error: ErrorInfo | None = None
     shape: Shape = PLAIN
     progress: Progress | None = None
@@ -239,11 +240,13 @@ class JobView:
     """The reason of a cancel request that arrived while the job ran (perhaps empty); None: no request."""
     waits: str | None = None
     """For a ready job: why it may have to wait although workers are idle."""
-    headers: Mapping[str, str] | None = None
+    headers: Mapping[str, str] | None = field(default=None, repr=False)
     """None: it has none. They are not kept after the job has completed."""
     earlier_errors: tuple[ErrorInfo, ...] = ()
     """Of the failed attempts before that of `error`, the newest first: at most nine, and 32 KiB with `error`. Empty in
     pages, and on wire formats that do not keep them."""
+    scheduled_for_ms: int | None = None
+    """The planned time of the schedule's tick that made the job; None if no schedule did."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,6 +80,9 @@ def test_what_only_other_clients_use_is_seen(bench: Bench, cli: Cli) -> None:
         (["job", "q", "a", "--watch"], "keeps no record of a job that completed"),
         (["cancel", "q", "--lane", "l"], "lanes"),
         (["cancel", "q", "held"], "the cancellation of running jobs"),
+        (["cancel", "q", "--all", "--state", "active", "--yes"], "the cancellation of running jobs"),
+        (["purge", "--all", "--state", "ready", "--older-than", "0s", "--yes"], "keeps no time of the enqueue"),
+        (["retry", "--all", "--state", "failed", "--lane", "l", "--yes"], "lanes"),
         (["pause", "q"], "paused queues"),
         (["pause", "q", "--lane", "l"], "lanes"),
         (["resume", "q"], "paused queues"),
@@ -116,7 +119,7 @@ def test_cancelling_all_leaves_what_runs(bench: Bench, cli: Cli) -> None:
     assert out == "Queue 'default': 2 jobs cancelled.\n"
     assert "Held by workers and not cancelled: 1 job." in err
     out, err = cli("cancel", "default", "--all", "--yes", expect=1)
-    assert "has no job that waits" in err
+    assert "There are no jobs of queue 'default' that are ready or scheduled or unroutable;" in err
     assert bench.state("held") is State.ACTIVE
 
 

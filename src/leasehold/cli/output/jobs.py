@@ -18,7 +18,7 @@ JOBS_SHOWN: Final = 20
 CONTENT_SHOWN: Final = 8 * 1024
 """Bytes of a payload or a result that are shown as text. JSON has all of them."""
 
-_TIMES: Final = ("enqueued", "due", "started", "ended", "expires")
+_TIMES: Final = ("scheduled_for", "enqueued", "due", "started", "ended", "expires")
 _COUNTS: Final = ("failures", "crashes")
 
 

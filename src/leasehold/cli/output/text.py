@@ -13,6 +13,7 @@ from leasehold.cli.errors import visible
 from leasehold.core import limits
 
 _NAME: Final = 12
+"""The width of names, unless one is longer."""
 _WHOLE: Final = 1e15
 """Above it, a float has no single units."""
 
@@ -24,7 +25,9 @@ def dump(value: object) -> str:
 
 def facts(known: Sequence[tuple[str, str | None]]) -> str:
     """Format a line for each fact that is not None. The caller masks texts that may quote a URL."""
-    return "\n".join(f"{name:<{_NAME}}{indented(value, _NAME)}" for name, value in known if value is not None)
+    shown = [(name, value) for name, value in known if value is not None]
+    width = max(_NAME, *(len(name) + 2 for name, _ in shown))
+    return "\n".join(f"{name:<{width}}{indented(value, width)}" for name, value in shown)
 
 
 def indented(text: str, by: int) -> str:

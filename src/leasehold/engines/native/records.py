@@ -164,7 +164,8 @@ def _timeout(text: str) -> int:
 
 def head_of(record: JobRecord) -> str:
     """The first line of a record, as far as it is worth keeping when the job has completed."""
-    return f"{record.enqueued_ms}000000 {record.task or RAW}{_shape_words(record.shape)}"
+    scheduled = "" if record.scheduled_ms is None else f" s={record.scheduled_ms}"
+    return f"{record.enqueued_ms}000000 {record.task or RAW}{scheduled}{_shape_words(record.shape)}"
 
 
 def read_tries(raw: bytes | None) -> tuple[int, int, int, list[ErrorInfo]]:
@@ -216,6 +217,7 @@ def read_view(queue: str, state: State, id: bytes, row: list[Any], alone_from: i
         cancelling=message_of(cancelling) if cancelling else None,
         waits=waits,
         headers=record.headers if record else None,
+        scheduled_for_ms=record.scheduled_ms if record else None,
     )
 
 
@@ -271,4 +273,5 @@ def _read_end(queue: str, state: State, id: bytes, record: JobRecord | None, end
         earlier_errors=tuple(errors[1:]),
         shape=record.shape,
         headers=record.headers,
+        scheduled_for_ms=record.scheduled_ms,
     )

@@ -1,0 +1,20 @@
+"""A job as users see it: what its `repr` leaves out, and the time that a schedule planned."""
+
+from __future__ import annotations
+
+from leasehold import JobView, State
+from leasehold.cli.output.jobs import describe
+
+
+def test_its_repr_has_no_contents() -> None:
+    view = JobView("x", "q", State.FAILED, payload=b"secret1", result=b"secret2", headers={"token": "secret3"})
+    assert repr(view).startswith("JobView(id='x', queue='q', state=<State.FAILED: 'failed'>, task=None, failures=0")
+    assert not any(word in repr(view) for word in ("secret", "token'", "payload", "result", "headers"))
+
+
+def test_the_planned_time_of_its_tick() -> None:
+    view = JobView("x", "q", State.FAILED, scheduled_for_ms=1_700_000_000_000)
+    lines = dict(line.split(maxsplit=1) for line in describe(view, 1_700_000_060_000).splitlines())
+    assert lines["scheduled_for"].endswith(" (1m ago)")
+    assert lines["state"] == "failed"
+    assert "scheduled_for" not in describe(JobView("x", "q", State.FAILED), 0)
