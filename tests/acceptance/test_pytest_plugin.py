@@ -5,9 +5,10 @@ import sys
 from pathlib import Path
 
 JOBS = """
-from leasehold import Leasehold
+from leasehold import FileStore, Leasehold
 
-app = Leasehold("redis://127.0.0.1:1", namespace="production")
+store = FileStore("payloads")
+app = Leasehold("redis://127.0.0.1:1", namespace="production", large=store, max_payload=1_000)
 sent = []
 
 @app.task
@@ -20,9 +21,10 @@ async def greet(email: str) -> str:
     return email.upper()
 """
 TESTS = """
+from datetime import UTC, datetime, timedelta
 import anyio
 import pytest
-from jobs import app, greet, sent, welcome
+from jobs import app, greet, sent, store, welcome
 from leasehold import State
 
 @pytest.fixture
@@ -38,7 +40,11 @@ def test_a_job_runs(jobs):
 
 def test_every_test_begins_without_jobs(jobs):
     assert app.inspect.queues() == []
-    welcome.enqueue("left behind")
+    welcome.enqueue("left behind" * 1_000)
+    assert len(stored()) == 1
+
+def stored():
+    return list(store.old(datetime.now(UTC) + timedelta(days=1)))
 
 @pytest.mark.asyncio
 async def test_a_job_runs_on_the_loop_of_pytest_asyncio(jobs):
@@ -58,6 +64,7 @@ def anyio_backend():
     return "asyncio"
 
 def test_the_app_has_its_own_settings_again():
+    assert stored() == []
     assert app.settings.url == "redis://127.0.0.1:1"
     assert app.settings.namespace == "production"
 """

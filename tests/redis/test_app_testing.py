@@ -195,6 +195,85 @@ def test_lifespan_middleware_listeners_and_hooks_take_part(app):
     assert seen == ["begins", "around", "Failed", "hook ValueError", "ends"]
 
 
+@pytest.mark.parametrize("is_async", [True, False], ids=["async", "sync"])
+def test_the_error_of_a_hook_is_logged_and_no_error_of_the_drain(app, caplog, is_async):
+    async def ahook(job: Job, error: object) -> None:
+        raise OSError("no pager")
+
+    def hook(job: Job, error: object) -> None:
+        raise OSError("no pager")
+
+    fails = app.task(name="fails", retries=0, on_failure=ahook if is_async else hook)(lambda: 1 / 0)
+    job = fails.enqueue()
+    with pytest.raises(ZeroDivisionError):
+        app.testing().drain()
+    assert job.state() is State.FAILED
+    fails.enqueue()
+    assert app.testing().drain(raises=False) == Drained(failed=1)
+    assert [record.getMessage().split()[0] for record in caplog.records] == ["callback_failed"] * 2
+
+
+@pytest.mark.parametrize("is_before", [True, False], ids=["before", "after"])
+def test_the_error_of_middleware_is_that_of_its_job(app, is_before):
+    ran: list[int] = []
+
+    @app.middleware
+    async def around(jobs, call_next):
+        if is_before:
+            raise OSError("no tracer")
+        await call_next()
+        raise OSError("no tracer")
+
+    task = app.task(name="task", retries=0)(lambda: ran.append(1))
+    job = task.enqueue()
+    with pytest.raises(OSError, match="no tracer"):
+        app.testing().drain()
+    assert (job.state(), ran) == (State.FAILED, [] if is_before else [1])
+    task.enqueue()
+    assert app.testing().drain(raises=False) == Drained(failed=1)
+
+
+def test_a_handler_that_cancels_its_own_task_has_crashed(app):
+    @app.task(name="cancels")
+    async def cancels() -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        await asyncio.sleep(0)
+
+    job = cancels.enqueue()
+    with pytest.raises(JobFailed, match="ended in crashed: Crashed: its task on the event loop was cancelled"):
+        app.testing().drain()
+    view = job.refresh()
+    assert (view.state, view.failures, view.crashes) == (State.READY, 0, 1)
+    more = app.testing().drain(raises=False).crashed
+    view = job.refresh()
+    assert (view.state, view.failures, view.crashes) == (State.BROKEN, 0, 1 + more)
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt()], ids=["exit", "interrupt"])
+def test_the_end_of_the_program_is_raised_and_its_job_is_settled(app, error):
+    def raises() -> None:
+        raise error
+
+    job = app.task(name="raises", retries=0)(raises).enqueue()
+    with pytest.raises(type(error)):
+        app.testing().drain(raises=False)
+    assert job.state() is State.FAILED
+
+
+def test_a_handler_that_stops_the_loop_ends_the_drain_and_leaves_its_job(app):
+    @app.task(name="stops")
+    async def stops() -> None:
+        asyncio.get_running_loop().stop()
+        await asyncio.sleep(60)
+
+    job = stops.enqueue()
+    with pytest.raises(RuntimeError, match="Event loop stopped"):
+        app.testing().drain()
+    assert job.state() is State.READY  # released, not lost
+
+
 def test_a_batch_handler_gets_a_batch(app):
     sizes: list[int] = []
 
@@ -335,6 +414,19 @@ def test_enqueued_calls_are_found_by_their_arguments(app):
         jobs.assert_enqueued(welcome, email="eve")
     with pytest.raises(InvalidArgument, match="no parameter 'mail'"):
         jobs.enqueued(welcome, mail="eve")
+
+
+def test_calls_behind_a_job_that_blocks_their_lane_are_found(app):
+    app.control.configure("default", lane_failure="block")
+    fails = app.task(name="fails", retries=0)(lambda: 1 / 0)
+    task = app.task(name="task")(lambda: None)
+    fails.using(lane="a").enqueue()
+    task.using(lane="a").enqueue()
+    task.using(lane="a").enqueue()
+    jobs = app.testing()
+    assert len(jobs.enqueued(task)) == 2
+    assert jobs.drain(raises=False) == Drained(failed=1)
+    assert len(jobs.enqueued(task)) == 2
 
 
 def test_an_immediate_call_travels_without_redis(app):

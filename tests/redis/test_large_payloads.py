@@ -132,6 +132,35 @@ def test_a_store_that_fails_for_a_moment_costs_an_attempt(redis_url, store):
         assert job.state() is State.SCHEDULED
 
 
+@pytest.mark.parametrize("data", [None, "text"])
+def test_a_store_that_returns_no_bytes_is_named(redis_url, store, data):
+    store.get = lambda key: data
+    with app_of(redis_url, store) as app:
+        job = app.task(name="size", retries=0)(_size).enqueue(LARGE)
+        with pytest.raises(JobFailed, match=f"get of the store must return bytes.*got {type(data).__name__}"):
+            app.testing().drain()
+        assert job.state() is State.FAILED
+
+
+def _size(text: str) -> int:
+    return len(text)
+
+
+def test_what_a_test_leaves_in_the_store_is_deleted_at_its_end(redis_url, store):
+    with app_of(redis_url, store) as app:
+        task = app.task(name="size")(_size)
+        own = task.enqueue(LARGE)
+        [key] = keys(store)
+        with app.testing().on_redis(redis_url, namespace="tests", temporary=True) as jobs:
+            task.enqueue(LARGE)
+            jobs.assert_enqueued(task, text=LARGE)
+            task.enqueue(LARGE)
+            assert len(keys(store)) == 3
+        assert keys(store) == [key]
+        assert app.testing().drain() == Drained(completed=1)
+        assert (own.state(), keys(store)) == (State.COMPLETED, [])
+
+
 def test_a_job_of_a_failed_task_keeps_its_payload_for_a_retry(redis_url, store):
     with app_of(redis_url, store) as app:
 

@@ -21,6 +21,7 @@ from leasehold.app.policy import (
     rules_of,
 )
 from leasehold.app.tasks import Task, TaskDecorator, default_name
+from leasehold.app.ticks import PassedTime
 from leasehold.client.client import Client
 from leasehold.client.connections import Connections, Runner
 from leasehold.client.control import Control
@@ -126,8 +127,7 @@ class Leasehold(WithHooks):
         self._tasks: dict[str, Task[Any, Any, Any]] = {}
         self._handlers: dict[str, RawHandler] = {}
         self._defaults = Defaults(defaults)
-        self._ahead = [0]
-        """How many ms `app.testing().advance` has moved."""
+        self._passed = PassedTime()
         self.inspect = Inspect(self._client)
         self.control = Control(self._client, self._tasks)
         self.schedules = Schedules(self._client, self._tasks)
@@ -346,7 +346,7 @@ class Leasehold(WithHooks):
         """
         from leasehold.app.testing import Testing
 
-        return Testing(self, self._client, self._ahead)
+        return Testing(self, self._client, self._passed)
 
     def close(self) -> None:
         """Close the connections of blocking code. The app can be used again: it then reconnects."""

@@ -116,11 +116,13 @@ class Attempts:
 
     async def end(self) -> None:
         """End the lifespan."""
-        await self._lifespan.end()
-        self._layers.close()
-        self._dispatching.cancel()
-        with suppress(asyncio.CancelledError):
-            await self._dispatching
+        try:
+            await self._lifespan.end()
+        finally:
+            self._layers.close()
+            self._dispatching.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._dispatching
 
     def run(self, leases: Sequence[Lease], spec: TaskSpec) -> Generator[Action, Any, Outcomes]:
         """Run one job, or the jobs of a batch, and return the outcomes, which are not settled."""

@@ -14,7 +14,7 @@ from leasehold.app.attempts import IMMEDIATE, Action, AppCode, Attempts
 from leasehold.client.call import TaskCall
 from leasehold.core import limits
 from leasehold.core.errors import InvalidArgument, JobFailed, invalid
-from leasehold.core.job import JobRecord, Lease
+from leasehold.core.job import ErrorInfo, JobRecord, Lease
 from leasehold.core.outcome import Broken, Completed, Crashed, Failed, Outcome, Retried, Unroutable
 from leasehold.core.signals import JobCancelled, RateLimited, Retry
 from leasehold.core.steps import Steps
@@ -36,6 +36,7 @@ class Drained:
     broken: int = 0
     cancelled: int = 0
     unroutable: int = 0
+    crashed: int = 0
 
 
 class Drain:
@@ -202,6 +203,7 @@ class Drain:
 
 
 _DEFERRED: Final = (Retry.__name__, RateLimited.__name__)
+_CRASH: Final = ErrorInfo("Crashed", "its task on the event loop was cancelled, by other code than Leasehold")
 _COUNTED: Final = frozenset(field.name for field in fields(Drained))
 
 
@@ -211,8 +213,6 @@ def _real(errors: Sequence[BaseException]) -> list[BaseException]:
 
 
 def _failure(lease: Lease, outcome: Outcome) -> JobFailed:
-    error = outcome.error if isinstance(outcome, (Failed, Broken, Retried)) else None
     state, record = type(outcome).__name__.lower(), lease.record
-    if error is None:
-        return JobFailed(state, "", "", id=record.id, task=record.task)
+    error = _CRASH if isinstance(outcome, Crashed) else getattr(outcome, "error", ErrorInfo("", ""))
     return JobFailed(state, error.type, error.message, error.traceback, id=record.id, task=record.task)

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from contextvars import copy_context
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeAlias, TypeVar, runtime_checkable
 
 from leasehold.app.attempts import Action, AppCode, UserCall
 from leasehold.app.drain import Drain, Drained
 from leasehold.app.tasks import Task
-from leasehold.app.ticks import SOURCE, pass_ticks
+from leasehold.app.ticks import SOURCE, PassedTime, pass_ticks
 from leasehold.client.call import TaskCall
 from leasehold.client.client import a_loop_runs, asynchronous, blocking
 from leasehold.client.connections import Connections
+from leasehold.client.large import NotedStore
 from leasehold.core import limits, names
 from leasehold.core.engine import Feature
 from leasehold.core.errors import InvalidArgument, PayloadInvalid, SyncOnLoop, UnsupportedFeature, invalid
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from leasehold.client.client import Client
 
 T = TypeVar("T")
+Begin: TypeAlias = Callable[[], Generator[Action, Any, Any]]
 
 DRAIN_LIMIT: Final = 10_000
 """Jobs that one drain runs by default."""
@@ -37,7 +39,8 @@ DRAIN_MOST: Final = 10_000_000
 LOOK_LIMIT: Final = 10_000
 """Jobs that `enqueued` reads of a queue."""
 CALLS_SHOWN: Final = 10
-_LANES: Final = (LaneState.READY, LaneState.BUSY, LaneState.PARKED)
+_STOPPED: Final = (LaneState.BUSY, LaneState.BLOCKED, LaneState.PARKED)
+"""Lanes of which no job is in the page of ready jobs."""
 
 
 @runtime_checkable
@@ -66,11 +69,10 @@ class Testing:
 
     __test__ = False  # not a class of tests
 
-    def __init__(self, app: AppCode, client: Client, ahead: list[int]) -> None:
+    def __init__(self, app: AppCode, client: Client, passed: PassedTime) -> None:
         self._app = app
         self._client = client
-        self._ahead = ahead
-        """How far `advance` has moved. Schedules are by the calendar, so their times stay as they are."""
+        self._passed = passed
 
     def __repr__(self) -> str:
         return f"<Testing of {self._app!r}>"
@@ -145,7 +147,7 @@ class Testing:
         engine = self._client.engine
         if not isinstance(engine, MovesTime):
             raise UnsupportedFeature(f"The protocol {engine.name} cannot move the times of its jobs.")
-        self._ahead[0] += ms
+        self._passed.ms += ms
         yield from self._ticks()
         for queue in (yield from engine.queues()):
             yield from engine.advance(queue, ms)
@@ -185,71 +187,70 @@ class Testing:
     aassert_enqueued = asynchronous(assert_enqueued)
 
     @contextmanager
-    def on_redis(self, url: str, *, namespace: str) -> Iterator[Self]:
+    def on_redis(self, url: str, *, namespace: str, temporary: bool = False) -> Iterator[Self]:
         """Let the app use this Redis and namespace inside the block, instead of those of its settings.
 
         with app.testing().on_redis("redis://localhost/15", namespace="test") as jobs: ...
 
-        The fixture `leasehold_app` does this for each test. Nothing is deleted. Use the app in one block at a time.
+        The fixture `leasehold_app` does this for each test. Nothing is deleted in Redis. `temporary`: large payloads
+        that the block has stored are deleted at its end. Use the app in one block at a time.
         """
         client = self._client
         before = client.settings, client.engine, client.runner
+        store = client.large.store
+        noted = None if store is None or not temporary else NotedStore(store)
         settings = replace(client.settings, url=url, namespace=namespace, durable=0)
         client.use(settings, engine_for(self._app.protocol, settings), Connections(settings))
-        self._ahead[0] = 0
+        self._passed.ms = 0
+        client.large.store = noted or store
         try:
             yield self
         finally:
             client.runner.close()
             client.use(*before)
-            self._ahead[0] = 0
+            client.large.store = store
+            self._passed.ms = 0
+            if noted is not None:
+                noted.delete_all()
 
     def _ticks(self) -> Steps[None]:
         queues = {spec.queue for spec in self._app.specs()}
-        return pass_ticks(self._client, self._app.scheduled(SOURCE, queues), self._ahead[0])
+        return pass_ticks(self._client, self._app.scheduled(SOURCE, queues), self._passed.ms)
 
     # -------------------------------------------------------------------------------------------------------- driving
 
-    def _run(self, drain: Drain, name: str, begin: Any) -> Any:
+    def _run(self, drain: Drain, name: str, begin: Begin) -> Any:
         """Execute the actions of a generator in blocking code."""
         if a_loop_runs():
             raise SyncOnLoop(f"{name}() runs an event loop of its own. On a running one use `await ....a{name}()`.")
         with asyncio.Runner() as runner:
             runner.run(drain.begin())
             try:
-                actions: Generator[Action, Any, Any] = begin()
-                answer: Any = None
-                while True:
-                    try:
-                        action = actions.send(answer)
-                    except StopIteration as end:
-                        return end.value
+                actions = _Actions(begin())
+                for action in actions:
                     if not isinstance(action, UserCall):
-                        answer = self._client.run(action)
+                        actions.answer = self._client.run(action)
                     elif action.on_loop:
-                        answer = runner.run(action.function(), context=copy_context())
+                        actions.answer = runner.run(action.function(), context=copy_context())
                     else:
-                        answer = copy_context().run(action.function)
+                        actions.answer = copy_context().run(action.function)
+                return actions.result
             finally:
                 runner.run(drain.end())
 
-    async def _arun(self, drain: Drain, begin: Any) -> Any:
+    async def _arun(self, drain: Drain, begin: Begin) -> Any:
         """Execute the actions of a generator on the running event loop."""
         await drain.begin()
         try:
-            actions: Generator[Action, Any, Any] = begin()
-            answer: Any = None
-            while True:
-                try:
-                    action = actions.send(answer)
-                except StopIteration as end:
-                    return end.value
+            actions = _Actions(begin())
+            for action in actions:
                 if not isinstance(action, UserCall):
-                    answer = await self._client.arun(action)
+                    actions.answer = await self._client.arun(action)
                 elif action.on_loop:
-                    answer = await asyncio.create_task(action.function(), context=copy_context())
+                    actions.answer = await asyncio.create_task(action.function(), context=copy_context())
                 else:
-                    answer = await asyncio.to_thread(action.function)
+                    actions.answer = await asyncio.to_thread(action.function)
+            return actions.result
         finally:
             await drain.end()
 
@@ -275,17 +276,17 @@ class Testing:
 
     def _waiting(self, queue: str) -> Steps[list[JobView]]:
         engine = self._client.engine
-        lanes: list[str | None] = [None]
+        views = yield from self._pages(queue, State.READY)
         if Feature.LANES in engine.features:
-            for state in _LANES:
+            lanes = [view.shape.lane for view in views if view.shape.lane is not None]
+            for state in _STOPPED:
                 cursor, is_first = 0, True
                 while (is_first or cursor) and len(lanes) < LOOK_LIMIT:
                     page = yield from engine.lanes(queue, state, cursor)
                     lanes += [lane.name for lane in page.lanes]
                     cursor, is_first = page.cursor, False
-        views: list[JobView] = []
-        for lane in dict.fromkeys(lanes):
-            views += yield from self._pages(queue, State.READY, lane)
+            for lane in dict.fromkeys(lanes):
+                views += yield from self._pages(queue, State.READY, lane)
         views += yield from self._pages(queue, State.SCHEDULED)
         if Feature.UNROUTABLE in engine.features:
             views += yield from self._pages(queue, State.UNROUTABLE)
@@ -301,6 +302,28 @@ class Testing:
             if after is None:
                 break
         return views
+
+
+class _Actions:
+    """The actions of a generator, one after another. `answer`: what the last one returned, set by who executes them.
+
+    `result`: what the generator returned in the end.
+    """
+
+    answer: Any = None
+    result: Any = None
+
+    def __init__(self, actions: Generator[Action, Any, Any]) -> None:
+        self._actions = actions
+
+    def __iter__(self) -> Iterator[Action]:
+        while True:
+            try:
+                action = self._actions.send(self.answer)
+            except StopIteration as end:
+                self.result = end.value
+                return
+            yield action
 
 
 def _limit(limit: object) -> int:

@@ -20,6 +20,12 @@ TICKS_MOST: Final = 10_000
 """Ticks of one schedule that one test lets pass at a time."""
 
 
+class PassedTime:
+    """How far `app.testing().advance` has moved the jobs of an app. Schedules are by the calendar, so theirs stay."""
+
+    ms = 0
+
+
 def pass_ticks(client: Client, specs: Iterable[ScheduleSpec], ahead_ms: int) -> Steps[None]:
     """Enqueue the job of each tick up to `ahead_ms` from now. Before, store the schedules `specs` that Redis lacks.
 

@@ -24,7 +24,7 @@ from leasehold.core.job import ErrorInfo, JobView, Lease, Leased
 from leasehold.core.outcome import Broken, Released
 from leasehold.core.shape import Conflict
 from leasehold.core.steps import Steps, Work
-from leasehold.core.stores import PAYLOAD_HEADER, PayloadStore, job_of, key_of, new_key
+from leasehold.core.stores import PAYLOAD_HEADER, PayloadStore, data_of, job_of, key_of, new_key
 
 if TYPE_CHECKING:
     from leasehold.core.engine import Engine, FullEngine
@@ -107,6 +107,29 @@ class FileStore:
         text = quote(key, safe="")
         parts = [text[start : start + _PART] for start in range(0, len(text), _PART)]
         return self._directory.joinpath(sha256(key.encode()).hexdigest()[:2], *(f"%_{part}" for part in parts))
+
+
+class NotedStore:
+    """A store that notes the payloads put into it, so that a test can delete them."""
+
+    def __init__(self, store: PayloadStore) -> None:
+        self._store = store
+        self._keys: set[str] = set()
+        self.get = store.get
+        self.old = store.old
+
+    def put(self, key: str, data: bytes) -> None:
+        self._keys.add(key)
+        self._store.put(key, data)
+
+    def delete(self, key: str) -> None:
+        self._store.delete(key)
+        self._keys.discard(key)
+
+    def delete_all(self) -> None:
+        """Delete what was put and is still there."""
+        for key in self._keys:
+            self._store.delete(key)
 
 
 def _synchronize(directory: Path) -> None:
@@ -239,7 +262,7 @@ def _deleted(store: PayloadStore, key: str) -> None:
 def _found(store: PayloadStore, key: str) -> tuple[bytes | None, Exception | None]:
     """The payload; None: there is none. Or the error of the store."""
     try:
-        return store.get(key), None
+        return data_of(store, key), None
     except LookupError:
         return None, None
     except Exception as error:

@@ -8,6 +8,8 @@ from datetime import datetime
 from typing import Final, Protocol, runtime_checkable
 from urllib.parse import quote, unquote
 
+from leasehold.core.errors import InvalidArgument
+
 PAYLOAD_HEADER: Final = "leasehold-payload"
 """The header of a job whose payload is in the store: its key there."""
 
@@ -31,6 +33,15 @@ class PayloadStore(Protocol):
     def get(self, key: str, /) -> bytes: ...
     def delete(self, key: str, /) -> None: ...
     def old(self, before: datetime, /) -> Iterable[str]: ...
+
+
+def data_of(store: PayloadStore, key: str) -> bytes:
+    """Return a payload. Raises `LookupError` if there is none, and `InvalidArgument` for anything but bytes."""
+    data: object = store.get(key)
+    if not isinstance(data, bytes):
+        kind = type(data).__name__
+        raise InvalidArgument(f"get of the store must return bytes, and raise KeyError if there are none, got {kind}.")
+    return data
 
 
 def new_key(owner: str, queue: str, id: str) -> str:

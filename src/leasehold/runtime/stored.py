@@ -7,7 +7,7 @@ import contextlib
 
 from leasehold.core.job import ErrorInfo
 from leasehold.core.outcome import Broken
-from leasehold.core.stores import PayloadStore, key_of
+from leasehold.core.stores import PayloadStore, data_of, key_of
 from leasehold.runtime.jobs.held import Batch, Held, Outcomes
 from leasehold.runtime.jobs.outcomes import Random, outcome_of_error
 
@@ -40,7 +40,7 @@ class StoredPayloads:
                 failed.append((held, Broken(ErrorInfo("NoPayloadStore", text))))
                 continue
             try:
-                held.read_payload(self._store.get(key))
+                held.read_payload(data_of(self._store, key))
             except LookupError:
                 text = f"The store has no payload {key}."
                 failed.append((held, Broken(ErrorInfo("PayloadMissing", text))))

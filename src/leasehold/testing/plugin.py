@@ -50,10 +50,12 @@ def leasehold_app(leasehold_server: RedisServer) -> Iterator[Callable[[Leasehold
     def test_signup(leasehold_app):
         jobs = leasehold_app(app)
 
-    The apps of one test share a namespace that no other test has. Afterwards the server is empty, and the apps have
-    their own settings again.
+    The apps of one test share a namespace that no other test has. Afterwards the server is empty, large payloads of the
+    test are deleted from the stores of the apps, and the apps have their own settings again.
     """
     namespace = f"test-{os.getpid()}-{next(_numbers)}"
     with ExitStack() as stack:
         stack.callback(leasehold_server.flush)
-        yield lambda app: stack.enter_context(app.testing().on_redis(leasehold_server.url, namespace=namespace))
+        yield lambda app: stack.enter_context(
+            app.testing().on_redis(leasehold_server.url, namespace=namespace, temporary=True)
+        )
