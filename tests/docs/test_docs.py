@@ -12,13 +12,16 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 import tomllib
+from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from tests.packaging.conftest import made_once
+from tests.support.launcher import Launcher
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *ROOT.glob("docs/**/*.md")])
@@ -76,22 +79,29 @@ def shell_lines(text: str) -> list[str]:
     return lines
 
 
-def run(command: list[str], folder: Path, environment: dict[str, str]) -> None:
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=150)
+def run(command: list[str], folder: Path, environment: dict[str, str], timeout: int = 150) -> None:
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=timeout)
     assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+
+
+@pytest.fixture(scope="module")
+def commands() -> Iterator[Path]:
+    """A folder with `leasehold`, and with `script` for the blocks in Python."""
+    with tempfile.TemporaryDirectory(prefix="lh-") as folder, closing(Launcher(Path(folder))):
+        yield Path(folder)
 
 
 @pytest.mark.parametrize(
     "page", [page for page in PAGES if blocks_of(page)], ids=lambda page: str(page.relative_to(ROOT))
 )
-def test_every_block_of_the_page_runs(page: Path, tmp_path: Path, redis_url: str) -> None:
+def test_every_block_of_the_page_runs(page: Path, tmp_path: Path, redis_url: str, commands: Path) -> None:
     for package in packages_of(page):
         pytest.importorskip(package)
     environment = {
         **os.environ,
         "LEASEHOLD_URL": redis_url,
         "LEASEHOLD_NAMESPACE": re.sub(r"\W", "-", page.stem),
-        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "PATH": os.pathsep.join([str(commands), str(Path(sys.executable).parent), os.environ["PATH"]]),
         "PYTHONWARNINGS": "error",
         "PYTEST_ADDOPTS": "-o asyncio_default_fixture_loop_scope=function",  # without it pytest-asyncio warns
     }
@@ -101,7 +111,7 @@ def test_every_block_of_the_page_runs(page: Path, tmp_path: Path, redis_url: str
         elif block.kind == "python":
             script = tmp_path / f"block{number}.py"
             script.write_text(block.text)
-            run([sys.executable, str(script)], tmp_path, environment)
+            run([str(commands / "script"), str(script)], tmp_path, environment)
         elif block.kind == "sh":
             run(["bash", "-euo", "pipefail", "-c", "\n".join(shell_lines(block.text))], tmp_path, environment)
         else:
@@ -113,21 +123,29 @@ def write(path: Path, text: str) -> None:
     path.write_text(text)
 
 
-@pytest.mark.parametrize("page", sorted(ROOT.glob("docs/howto/*.md")), ids=lambda page: page.stem)
-def test_type_checkers_are_content_with_what_is_shown(
-    page: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def in_a_package(text: str, package: str, modules: set[str]) -> str:
+    """The code, where these modules of its page are in a package."""
+    names = "|".join(map(re.escape, sorted(modules))) or "(?!)"
+    text = re.sub(rf"^(\s*)from ({names})(?=[\s.])", rf"\1from {package}.\2", text, flags=re.MULTILINE)
+    return re.sub(rf"^(\s*)import ({names})$", rf"\1from {package} import \2", text, flags=re.MULTILINE)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_type_checkers_are_content_with_what_is_shown(tmp_path: Path) -> None:
+    """The pages are packages, checked at once: each run of a type checker reads all of Leasehold."""
     pytest.importorskip("mypy")
-    if packages_of(page):
-        pytest.skip("these packages may have no types")
-    scripts = [block for block in blocks_of(page) if block.kind == "python"]
-    for number, block in enumerate(scripts):
-        write(tmp_path / (block.file or f"block{number}.py"), block.text)
-    if scripts:
-        files = [str(path) for path in tmp_path.rglob("*.py")]
-        with made_once(tmp_path_factory, "mypy") as cache:  # the first reads Leasehold; in turns, so that only it does
-            command = [sys.executable, "-m", "mypy", "--strict", "--explicit-package-bases", f"--cache-dir={cache}"]
-            run([*command, *files], tmp_path, dict(os.environ))
+    for page in sorted(ROOT.glob("docs/howto/*.md")):
+        if packages_of(page):
+            continue  # these packages may have no types
+        package = f"page_{page.stem.replace('-', '_')}"
+        scripts = [block for block in blocks_of(page) if block.kind == "python"]
+        modules = {block.file.removesuffix(".py").partition("/")[0] for block in scripts if block.file}
+        for number, block in enumerate(scripts):
+            path = tmp_path / package / (block.file or f"block{number}.py")
+            write(path, in_a_package(block.text, package, modules))
+    command = [sys.executable, "-m", "mypy", "--strict", "--explicit-package-bases", "--cache-dir=cache", "."]
+    run(command, tmp_path, dict(os.environ), timeout=500)
 
 
 def test_every_relative_link_leads_somewhere() -> None:

@@ -87,8 +87,8 @@ class Child:
         self.send_signal(signal.SIGKILL)
 
 
-def _mother(line: socket.socket) -> dict[str, Any]:
-    """Forks a child for each order until nobody asks any more. Returns in the children, with their order."""
+def import_all() -> None:
+    """Import the whole command line, for the forks of this process."""
     import click
 
     from leasehold.cli import COMMANDS, commands
@@ -97,6 +97,11 @@ def _mother(line: socket.socket) -> dict[str, Any]:
         commands.get_command(click.Context(commands), name)
     gc.collect()
     gc.freeze()  # else each child would copy most of this memory as it looks for garbage
+
+
+def _mother(line: socket.socket) -> dict[str, Any]:
+    """Forks a child for each order until nobody asks any more. Returns in the children, with their order."""
+    import_all()
     while True:
         data, given, _, _ = socket.recv_fds(line, MESSAGE_MAX, 2)
         if not data:
@@ -118,7 +123,7 @@ def _mother(line: socket.socket) -> dict[str, Any]:
         line.send(json.dumps(answer).encode())
 
 
-def _become(order: dict[str, Any]) -> None:
+def become(order: dict[str, Any]) -> None:
     """Be as a process that was just started with these arguments."""
     os.chdir(order["folder"])
     os.environ.clear()
@@ -130,7 +135,7 @@ def _become(order: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    _become(_mother(socket.socket(fileno=int(sys.argv[1]))))
+    become(_mother(socket.socket(fileno=int(sys.argv[1]))))
     import runpy
 
     runpy.run_module("leasehold", run_name="__main__", alter_sys=True)
