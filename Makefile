@@ -30,8 +30,13 @@ test: dev-env ## Run all tests against redis-servers that they start themselves 
 check: dev-env ## Check style, types, import contracts and forbidden content
 	@sh scripts/check.sh $(BIN)
 
+# The random walks of `make test`, longer: those of the whole command, not of chosen scenarios.
+WALKS := LEASEHOLD_EXAMPLES=400 LEASEHOLD_WALKS=40 LEASEHOLD_WEEKS=4
+WALKING := tests/property tests/conformance/test_limits_walk.py tests/wire/native/test_schedule_weeks.py \
+    tests/wire/worqr/test_marker_walk.py tests/wire/worqr/test_fleet.py tests/wire/hworker/test_fleet.py
 faults: dev-env ## Kills, stops, cuts, restarts, full memory, wrong clocks, and a checker (SEED=n JOBS=n ONLY=S01,S06)
 	@$(BIN)/python -m tests.faults $(if $(SEED),--seed $(SEED)) $(if $(JOBS),--jobs $(JOBS)) $(if $(ONLY),--only $(ONLY)) $(ARGS)
+	$(if $(ONLY)$(ARGS),,@$(WALKS) $(BIN)/python -m pytest -q $(WALKING))
 
 format: dev-env ## Put the code into the house style
 	@$(BIN)/ruff check --fix-only --quiet .

@@ -414,6 +414,10 @@ def apply(name: str) -> None:
     SCRIPTS.update({script: Script(script, text) for script, text in texts.items()})
 
 
+EXAMPLES: Final = "80"
+"""Random histories for each mutant, more than `make test` plays."""
+
+
 def main(names: list[str]) -> int:
     """Run the suites once for each mutant. Exit status 1 when one was not noticed."""
     survivors = []
@@ -435,9 +439,8 @@ def main(names: list[str]) -> int:
         command += ["tests/conformance", "tests/wire/native", "tests/faults/test_crash_matrix.py", "tests/property"]
         if os.environ.get("LEASEHOLD_ALL_TESTS"):
             command.remove("-x")
-        run = subprocess.run(
-            command, env={**os.environ, "LEASEHOLD_MUTANT": mutant.name}, capture_output=True, text=True
-        )
+        environment = {"LEASEHOLD_EXAMPLES": EXAMPLES, **os.environ, "LEASEHOLD_MUTANT": mutant.name}
+        run = subprocess.run(command, env=environment, capture_output=True, text=True)
         assert run.returncode in (0, 1), run.stdout + run.stderr
         caught = re.findall(r"^(?:FAILED|ERROR) (\S+)", run.stdout, re.MULTILINE)
         print(f"{mutant.name:24} {caught[0] if caught else 'NOT NOTICED'}  ({len(caught)})", flush=True)
