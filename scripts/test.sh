@@ -12,6 +12,8 @@ cores=$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
 cache=$(mktemp -d)
 trap 'rm -rf "$cache"' EXIT
 status=0
+# In a fresh checkout each process would compile all test modules for itself: one does it for all.
+[ -e tests/__pycache__ ] || "$bin/python" -m pytest -q -p no:hypothesispytest -p no:cacheprovider --collect-only >/dev/null || :
 # Hypothesis's plugin would read all modules in each process, to find numbers for tests that one of them runs.
 "$bin/python" -m pytest -q -p no:hypothesispytest -o "cache_dir=$cache" \
     --numprocesses "${LEASEHOLD_TEST_PROCESSES:-$((3 * cores))}" --dist worksteal --durations 25 || status=$?

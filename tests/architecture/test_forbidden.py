@@ -1,4 +1,4 @@
-"""What must not be in the repository is not in it, and the script that looks for it would see it."""
+"""What must not be in the repository would be found: `make check` runs the script that looks for it."""
 
 import importlib.util
 from pathlib import Path
@@ -18,10 +18,6 @@ def rules() -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
-
-
-def test_nothing_forbidden_is_in_the_repository(rules):
-    assert rules.findings(ROOT) == []
 
 
 # Cut in two, so that this file does not break the rule that it tests.

@@ -76,9 +76,10 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _install(wheel: Path, folder: Path) -> None:
-    venv.create(folder / "venv", with_pip=True)
+    venv.create(folder / "venv")  # without pip, which takes longer to install than all else
     python = folder / "venv" / "bin" / "python"
-    pip: list[str | Path] = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    pip: list[str | Path] = [sys.executable, "-m", "pip", "--python", python, "--quiet", "--disable-pip-version-check"]
+    pip.append("install")
     pip += ["-c", ROOT / "constraints.txt"]
     try:
         run(*pip, f"{wheel}[embedded,reload]", cwd=folder)

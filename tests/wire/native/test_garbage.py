@@ -67,7 +67,7 @@ SUFFIXES += ["priorities", "windows"]
 def test_a_wrong_type_is_an_error_and_nothing_is_half_done(world: World, operation: str, kind: str) -> None:
     half_done = []
     for suffix in SUFFIXES:
-        world.server.flush()
+        world.command("FLUSHALL")
         spoilt = World(world.entry, world.server, world.driver)
         held = setup(spoilt)
         spoil(spoilt, suffix, kind)
