@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import redis
 
 from leasehold import State
 from leasehold.core.job import ErrorInfo
@@ -294,6 +295,19 @@ def test_a_purge_of_all_queues(app, run, two_queues):
     assert app.inspect.queue("images").counts[State.FAILED] == 2
     assert run(*words, "--yes")[0] == "All queues: 2 jobs removed. 1 job of 'emails', 1 job of 'images'.\n"
     assert run("purge", "--all", "--state", "failed", "--yes")[0] == "All queues: 1 job removed. 1 job of 'images'.\n"
+
+
+def test_a_queue_with_a_key_of_another_program_is_left_out(app, run, redis_url, two_queues):
+    key = "{leasehold:emails}:failed"
+    with redis.Redis.from_url(redis_url) as client:
+        client.rename(key, "{leasehold:emails}:apart")
+        client.set(key, "of another program")
+        out, err = run("purge", "--all", "--state", "failed", "--yes", expect=1)
+        client.rename("{leasehold:emails}:apart", key)
+    assert out == "All queues: 2 jobs removed. 2 jobs of 'images'.\n"
+    assert "Note: Queue 'emails' was left out: A key that begins with" in err
+    assert "Error: Of 2 queues, 1 were left out." in err
+    assert state(app, "emails", "timeout") is State.FAILED
 
 
 def test_a_selection_of_ready_jobs_reaches_into_lanes(app, run):

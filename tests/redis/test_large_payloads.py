@@ -17,6 +17,7 @@ from leasehold import (
     JobFailed,
     Leasehold,
     PayloadTooLarge,
+    QueueFull,
     State,
     UnsupportedFeature,
     current_job,
@@ -211,6 +212,22 @@ def test_what_the_store_cannot_do_is_refused_before_anything_is_sent(redis_url, 
 
     with pytest.raises(InvalidArgument, match="plain function"):
         app_of(redis_url, Asynchronous())
+
+
+def test_a_full_queue_leaves_no_payload_in_the_store(redis_url, store):
+    with app_of(redis_url, store) as app:
+        task = app.task(name="size")(_size)
+        app.control.configure("default", max_length=1)
+        first = task.enqueue(LARGE)
+        [key] = keys(store)
+        for _ in range(3):
+            with pytest.raises(QueueFull):
+                task.enqueue(LARGE)
+        with pytest.raises(QueueFull):
+            task.enqueue_many([task.call(LARGE), task.call(LARGE)])
+        assert keys(store) == [key]
+        assert app.testing().drain() == Drained(completed=1)
+        assert first.result(timeout=0) == 5_000
 
 
 def test_clean_deletes_what_no_job_names(redis_url, store, tmp_path):

@@ -16,7 +16,7 @@ from leasehold.cli.many import Change, Request, bulk, change
 from leasehold.cli.output.tables import answer
 from leasehold.cli.output.text import jobs_text
 from leasehold.cli.reach import known_job, queue_of, reaching, without
-from leasehold.cli.selection import Selection, queues_meant
+from leasehold.cli.selection import Selection
 from leasehold.core.engine import Feature
 from leasehold.core.errors import UnsupportedFeature
 from leasehold.core.job import JobView, State
@@ -101,6 +101,10 @@ def _cancel_many(app: Leasehold, request: Request, reason: str, as_json: bool) -
         count = control.cancel_all(queue, reason) if lane is None else control.cancel_lane(queue, lane, reason)
         return {"cancelled": count.cancelled, "requested": count.requested}
 
+    def remark(held: int) -> str:
+        left = f"Held by workers and not cancelled: {jobs_text(held)}."
+        return f"{left} {app.engine.name} cannot cancel running jobs." if held else ""
+
     is_whole = request.state is None and request.selection == Selection(lane=lane)
     cancelled = Change(
         "Cancel",
@@ -110,9 +114,5 @@ def _cancel_many(app: Leasehold, request: Request, reason: str, as_json: bool) -
         why_not="they have ended, or have been started",
     )
     if cannot_end:
-        request = replace(request, states=_WAITING)
-        held = sum(app.inspect.queue(queue).counts.get(State.ACTIVE, 0) for queue in queues_meant(app, request.queue))
-        if held:
-            left = f"Held by workers and not cancelled: {jobs_text(held)}."
-            cancelled = replace(cancelled, remark=f"{left} {app.engine.name} cannot cancel running jobs.")
+        request, cancelled = replace(request, states=_WAITING), replace(cancelled, remark=remark)
     change(app, request, cancelled, as_json)

@@ -67,8 +67,8 @@ class Change:
 
     `verb` and `then` are the words of the question, as in "Remove 2 jobs of queue 'emails' for good?". `counted`: the
     keys of the numbers in JSON, and their words. `one` returns the key under which a job counts; None: it could not be
-    changed, for the reason `why_not`. `may_be_none`: it is no failure if there is no such job. `remark`: a note below
-    the answer.
+    changed, for the reason `why_not`. `may_be_none`: it is no failure if there is no such job. `remark` makes a
+    note below the answer from the number of active jobs; it may be empty.
     """
 
     verb: str
@@ -78,7 +78,7 @@ class Change:
     then: str = ""
     why_not: str = "their state has changed"
     may_be_none: bool = False
-    remark: str = ""
+    remark: Callable[[int], str] = lambda held: ""
 
     @property
     def done(self) -> str:
@@ -87,12 +87,14 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """The jobs of one queue. `counts`: how many there are. `is_whole`: the search has left no job out."""
+    """The jobs of one queue. `counts`: how many there are. `is_whole`: the search has left no job out. `held`: how many
+    jobs of the queue are active."""
 
     queue: str
     jobs: tuple[JobView, ...]
     counts: Counter[State] = field(default_factory=Counter)
     is_whole: bool = True
+    held: int = 0
 
     @property
     def total(self) -> int:
@@ -132,7 +134,8 @@ def change(app: Leasehold, request: Request, what: Change, as_json: bool) -> Non
     """Change the jobs of a request. Raises `NotDone` if there are none, or if some could not be changed."""
     check_selection(app, request.wanted, request.selection)
     # Listed before the first change, so that a job that fails again at once is not retried twice.
-    found = list(_find(app, request, is_listed=what.whole is None or request.dry_run))
+    queues = queues_meant(app, request.queue)
+    found = list(_find(app, request, queues, is_listed=what.whole is None or request.dry_run))
     total = sum(one.total for one in found)
     count = total if what.whole and not request.dry_run else sum(len(one.jobs) for one in found)
     if not request.dry_run:
@@ -144,8 +147,8 @@ def change(app: Leasehold, request: Request, what: Change, as_json: bool) -> Non
     done = {one.queue: {} if request.dry_run else _apply(app, one, what) for one in found}
     changed = sum(sum(counts.values()) for counts in done.values())
     _report(request, what, found, done, count, as_json)
-    if what.remark:
-        note(what.remark)
+    if remark := what.remark(sum(one.held for one in found)):
+        note(remark)
     if not all(one.is_whole for one in found) and (what.whole is None or request.dry_run):
         note(LOOK_NOTE)
     if not total and not changed:
@@ -160,11 +163,13 @@ def change(app: Leasehold, request: Request, what: Change, as_json: bool) -> Non
     if not request.dry_run and what.whole is None and changed < count:
         left = f"{jobs_text(count - changed)} of {request.where}"
         raise NotDone(f"{left} could not be {what.done}: {what.why_not}.")
+    if len(found) < len(queues):
+        raise NotDone(f"Of {len(queues):,} queues, {len(queues) - len(found):,} were left out.")
 
 
-def _find(app: Leasehold, request: Request, is_listed: bool) -> Iterator[_Found]:
+def _find(app: Leasehold, request: Request, queues: Sequence[str], is_listed: bool) -> Iterator[_Found]:
     left = request.limit
-    for queue in queues_meant(app, request.queue):
+    for queue in queues:
         try:
             found = _in_queue(app, queue, request, left, is_listed)
         except Unreachable:
@@ -189,7 +194,8 @@ def _in_queue(app: Leasehold, queue: str, request: Request, limit: int, is_liste
         jobs += views
         is_whole = is_whole and (has_all or not selection)
     known = Counter(view.state for view in jobs) if selection else Counter(counts)
-    return _Found(queue, tuple(jobs[:limit]), Counter({state: known[state] for state in request.wanted}), is_whole)
+    known = Counter({state: known[state] for state in request.wanted})
+    return _Found(queue, tuple(jobs[:limit]), known, is_whole, counts.get(State.ACTIVE, 0))
 
 
 def _apply(app: Leasehold, found: _Found, what: Change) -> Mapping[str, int]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from leasehold.client.handle import JobHandle
 from leasehold.core.engine import Engine
-from leasehold.core.errors import DuplicateJob, NotDurable, NotUnique
+from leasehold.core.errors import DuplicateJob, NotDurable, NotUnique, QueueFull
 from leasehold.core.job import Enqueued, Lease, NewJob
 from leasehold.core.outcome import Outcome
 from leasehold.core.shape import Conflict
@@ -68,7 +68,12 @@ def enqueue_all(
     if not jobs:
         return []
     jobs = yield from client.large.put(client.engine, jobs, client.settings.payload_limit)
-    enqueued = yield from enqueue_durably(client.engine, jobs, client.replicas(durable))
+    try:
+        enqueued = yield from enqueue_durably(client.engine, jobs, client.replicas(durable))
+    except QueueFull:
+        # A producer that tries again until there is room would fill the store.
+        yield from client.large.withdraw(client.engine, jobs)
+        raise
     if client.large.store is not None:
         yield from client.large.remove(job for job, one in zip(jobs, enqueued, strict=True) if not one.created)
     return [

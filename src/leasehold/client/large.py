@@ -19,7 +19,7 @@ from urllib.parse import quote, unquote
 from msgspec import structs
 
 from leasehold.core.engine import Feature
-from leasehold.core.errors import InvalidArgument, PayloadTooLarge, UnsupportedFeature, invalid
+from leasehold.core.errors import InvalidArgument, LeaseholdError, PayloadTooLarge, UnsupportedFeature, invalid
 from leasehold.core.job import ErrorInfo, JobView, Lease, Leased
 from leasehold.core.outcome import Broken, Released
 from leasehold.core.shape import Conflict
@@ -196,7 +196,15 @@ class LargePayloads:
         for job in jobs:
             key = key_of(job.headers)
             if self.store is not None and key is not None:
-                yield Work(partial(self.store.delete, key))
+                yield Work(partial(_deleted, self.store, key))
+
+    def withdraw(self, engine: FullEngine, jobs: Iterable[NewJob]) -> Steps[None]:
+        """Remove the payloads of jobs for which their queue had no room. Of several jobs, some may be enqueued."""
+        stored = [job for job in jobs if key_of(job.headers) is not None]
+        with suppress(LeaseholdError):  # `clean` does it later
+            for job in stored:
+                if (yield from engine.job(job.queue, job.id)) is None:
+                    yield from self.remove([job])
 
     def remove_read(self, lease: Lease) -> Steps[None]:
         """Remove the payload of a job leased by hand that has completed. If that fails, `clean` does it later."""
