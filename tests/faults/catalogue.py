@@ -11,6 +11,8 @@ from tests.faults.scenarios import (
     failovers,
     inputs,
     inside,
+    limit_storm,
+    limited,
     network,
     replies,
     reuse,
@@ -19,9 +21,26 @@ from tests.faults.scenarios import (
     zombies,
 )
 
-_PARTS: Final = (deaths, zombies, reuse, replies, network, server, failovers, clocks, inside, inputs, ticks)
+_PARTS: Final = (
+    deaths,
+    zombies,
+    reuse,
+    replies,
+    network,
+    server,
+    failovers,
+    clocks,
+    inside,
+    inputs,
+    ticks,
+    limited,
+    limit_storm,
+)
 SCENARIOS: Final[dict[str, Scenario]] = {one.name: one for part in _PARTS for one in part.ALL}
 
+STORMS: Final = frozenset({"S01", "S07", "S70", "S71", "S72"})
+"""Kills and stops at random, which only `make faults` plays. In the tests S03, S04, S06, the crash matrix, the walks of
+limits and tests of each kind of fault stand for them."""
 LANES: Final = "S40"
 """Has a stage of its own: tests/faults/lanes."""
 POINTERS: Final[dict[str, Pointer]] = {

@@ -123,4 +123,4 @@ def shift_limits(server: RedisServer, shared: str, ms: int) -> None:
     for name, key in keys(server).items():
         if name.startswith(f"{shared}:limit:".encode()):
             used, rests = key.value.split()
-            server.command("SET", name, f"{int(used) - 1000 * ms} {max(0, int(rests) - ms)}", "KEEPTTL")
+            server.command("SET", name, f"{int(used) - 1000 * ms} {max(0, int(rests) - ms)}", "XX", "KEEPTTL")

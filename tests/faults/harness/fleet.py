@@ -22,6 +22,8 @@ from tests.support.processes import workers
 APP: Final = "tests.faults.harness.jobs:app"
 START_S: Final = 30.0
 END_S: Final = 10.0
+PARENT_S: Final = 60.0
+"""How long the command of a killed worker may take to end, on a busy machine."""
 LOG_TAIL: Final = 2_000
 ENDED: Final = re.compile(r"worker_process_ended slot=\d+ child=(\d+) how=(?:(SIG\w+)|'status (\d+)')")
 
@@ -63,6 +65,8 @@ class Fleet:
         self.stopped: set[int] = set()
         self.doomed: set[int] = set()
         """Those that are meant to end by themselves."""
+        self.kills = 0
+        """How many were killed."""
         self.statuses: dict[int, int] = {}
         """How those that were told to end, or ended by themselves, have ended."""
 
@@ -128,8 +132,9 @@ class Fleet:
             parent.kill()
         else:
             parent.terminate()
-        parent.wait(END_S)
+        parent.wait(PARENT_S)
         self._diary.write(Event(Op.KILL, target=pid), killed_ns)
+        self.kills += 1
         if self._replace:
             self.start()
 
