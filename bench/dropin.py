@@ -1,10 +1,11 @@
 """Measure the drop-in beside the Python package redis-work-queue: an add, a lease and a complete, alone and as a loop.
 
-    python -m bench.dropin [--rounds N] [--items N] [--waiting N]
+    python -m bench.dropin [--rounds N] [--items N] [--held N]
 
 Both sides make the same calls, in turns within one run, so that only the ratios count: the medians of the rounds.
 Prints a table in Markdown: commands, inside of scripts too; the time that Redis spends in commands, and its processor
-time with its network; processor time of the client; and the time of a call. `--waiting`: items that wait before.
+time with its network; processor time of the client; and the time of a call. `--held`: how many other items
+are leased meanwhile.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ PACKAGE: Final = "redis-work-queue==0.1.5"
 INSTALL_S: Final = 300
 PREFIX: Final = "bench"
 LEASE_S: Final = 60
+HELD_S: Final = 3_600
 BATCH: Final = 25
 """Items that are leased at one time. The original looks at all of them for each complete."""
 DATA: Final = {"to": "user@example.org", "subject": "hello", "n": 12345}
@@ -110,20 +112,21 @@ def original() -> ModuleType:
     return package
 
 
-def walk(api: Any, db: redis.Redis, meter: Meter, items: int, waiting: int) -> None:
+def walk(api: Any, db: redis.Redis, meter: Meter, items: int, held: int) -> None:
     """Add items, and lease and complete them: each call alone, in batches, and then as the loop of a program."""
     queue = api.WorkQueue(api.KeyPrefix(PREFIX))
-    for _ in range(waiting):
+    for _ in range(held):
         queue.add_item(db, api.Item.from_json_data(DATA))
+        queue.lease(db, HELD_S)
     new = [api.Item.from_json_data(DATA) for _ in range(items)]
     with meter.measure("add", items):
         for item in new:
             queue.add_item(db, item)
     for _ in range(items // BATCH):
         with meter.measure("lease", BATCH):
-            held = [queue.lease(db, LEASE_S, True, 1) for _ in range(BATCH)]
+            leased = [queue.lease(db, LEASE_S, True, 1) for _ in range(BATCH)]
         with meter.measure("complete", BATCH):
-            for item in held:
+            for item in leased:
                 assert queue.complete(db, item)
     with meter.measure("all three", items):
         for _ in range(items):
@@ -140,7 +143,7 @@ def rounds(
         for side in list(sides)[:: 1 if turn % 2 else -1]:
             server.command("FLUSHALL")
             meter = Meter(server)
-            walk(sides[side], db, meter, options.items, options.waiting)
+            walk(sides[side], db, meter, options.items, options.held)
             if turn:  # the first warms up
                 found[side].append(meter.costs())
     return {
@@ -162,7 +165,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=40)
     parser.add_argument("--items", type=int, default=250)
-    parser.add_argument("--waiting", type=int, default=0)
+    parser.add_argument("--held", type=int, default=0)
     options = parser.parse_args()
     with RedisServer(find_server(), aof=False) as server:
         db = redis.Redis(unix_socket_path=server.url.removeprefix("unix://"))

@@ -20,6 +20,8 @@ _SLICE_S: Final = limits.IDLE_WAIT_MS / limits.SECOND
 def lease_ms(value: object) -> int:
     """Check the lease before anything is sent. The original client takes the item first and cannot lease it then."""
     # Other clients measure leases in seconds, so a shorter lease cannot be written.
+    if type(value) is int and 1 <= value <= _LEASE_MAX_S:  # the usual case
+        return value * limits.SECOND
     seconds = _seconds(value, "lease_secs")
     if not 1 <= seconds <= _LEASE_MAX_S:
         raise invalid("lease_secs", f"1 to {_LEASE_MAX_S:,} seconds", f"{seconds:g} s")
@@ -51,7 +53,10 @@ def _seconds(value: object, field: str) -> float:
 
 def id_of(item: Item) -> bytes:
     """Return the id of an item, as Redis has it."""
-    return as_bytes(names.known_id(item.id()))
+    id: object = item.id()
+    if type(id) is str and id.isascii():  # the usual case
+        return id.encode()
+    return as_bytes(names.known_id(id))
 
 
 def slice_s(db: Any) -> float:

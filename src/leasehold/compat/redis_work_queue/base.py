@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, Final, TypeVar
 
 from leasehold.compat.redis_work_queue.arguments import id_of, lease_ms, slice_s, timeout_s
-from leasehold.compat.redis_work_queue.calls import LEASE, Key, Nonces, aexecute, exchange
+from leasehold.compat.redis_work_queue.calls import LEASE, Key, Nonces, exchange
 from leasehold.compat.redis_work_queue.cluster import check_client, check_tag
 from leasehold.compat.redis_work_queue.errors import read_end
 from leasehold.compat.redis_work_queue.item import Item
@@ -46,12 +46,14 @@ IDLE_S: Final = 0.002
 """After a wait that lasted longer, the next lease begins with a wait."""
 VAIN_S: Final = 0.05
 """The pause after a wait that ended early without an item."""
+DRAW: Final = Draw()
 T = TypeVar("T")
 
 
 class Base:
     """The work queue of a prefix, without a way to reach Redis."""
 
+    _is_async: bool
     _execute: Callable[..., Coroutine[Any, Any, Any]]
     _sleep: Callable[[float], Coroutine[Any, Any, None]]
 
@@ -78,7 +80,7 @@ class Base:
         return {
             name: value
             for name, value in vars(self).items()
-            if name not in ("_session", "_nonces", "_waits", "_checked")
+            if name not in ("_session", "_nonces", "_waits", "_checked", "_kept")
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -91,19 +93,19 @@ class Base:
 
     def _run(self, db: Any, steps: Steps[T], key: Key | None = None) -> Coroutine[Any, Any, T]:
         if type(db) is not self._checked:
-            check_client(db, self._prefix, self._execute is aexecute)
+            check_client(db, self._prefix, self._is_async)
             self._checked = type(db)
-        return exchange(self._nonces, partial(self._execute, db, self._prefix), steps, key)
+        return exchange(self._nonces, partial(self._execute, db), steps, key)
 
     async def _lease(self, db: Any, lease_secs: object, block: bool, limit: object) -> Item | None:
-        wanted_ms, slice = lease_ms(lease_secs), slice_s(db)
-        until = time.monotonic() + (timeout_s(limit) if block else 0)
+        wanted_ms = lease_ms(lease_secs)
+        until = time.monotonic() + timeout_s(limit) if block else 0
         item = None
         # A caller whose last lease had to wait begins with the wait: to ask first costs its place in the line.
         if not (block and self._waits) or self._nonces.has_doubts:
             item = await self._run(db, self._claim(wanted_ms), LEASE)
         while item is None and (left := until - time.monotonic()) > 0:
-            block_ms = max(limits.MIN_WAIT_MS, round(min(left, slice) * limits.SECOND))
+            block_ms = max(limits.MIN_WAIT_MS, round(min(left, slice_s(db)) * limits.SECOND))
             began = time.monotonic()
             wait = take_while_waiting(self._prefix, block_ms)
             item = await self._run(db, led_by(wait, self._claim(wanted_ms)), LEASE)
@@ -116,7 +118,7 @@ class Base:
 
     def _add(self, item: Item, replace: bool) -> Steps[bool]:
         id = id_of(item)
-        nonce: Nonce = yield Draw()
+        nonce: Nonce = yield DRAW
         args = (id, item.data(), nonce.session, nonce.number, self._config.stray_ms, *((1,) if replace else ()))
         reply: int = yield Invoke(ADD, (self._prefix,), args)
         if reply < 0:
@@ -136,10 +138,10 @@ class Base:
         return ("EVALSHA", ADD.sha, *args, group.name, next(group.places), *(("", 1) if replace else ()))
 
     async def _close(self, db: Any) -> None:
-        await self._nonces.clear(partial(self._execute, db, self._prefix), sessions=True)
+        await self._nonces.clear(partial(self._execute, db), sessions=True)
 
     def _claim(self, lease_ms: int) -> Steps[Item | None]:
-        nonce: Nonce = yield Draw()
+        nonce: Nonce = yield DRAW
         short = (nonce.session, nonce.number, self._session, lease_ms, self._config.timing.grace_ms)
         reply = yield Invoke(SCRIPTS["take"], (self._prefix,), short)
         if reply == 0:
@@ -166,40 +168,29 @@ class Base:
             next_ms, rows, *_ = yield Invoke(SCRIPTS["claim"], (self._prefix,), (*head, 1, lease_ms, "n", "no", 1))
             if rows or next_ms != 0:
                 return [rows[0][1], rows[0][0], rows[0][2], *rows[0][5:]] if rows else []
-            nonce = yield Draw()
+            nonce = yield DRAW
         return []
 
     def _complete(self, item: Item, token: str | None) -> Steps[bool]:
         """Complete an item by the token of its lease, or without a token by its id."""
-        lease = self._lease_of(item, token)
-        nonce: Nonce = yield Draw()
-        args: tuple[Arg, ...] = (nonce.session, nonce.number, id_of(item))
-        if lease is None:
-            args = (*args, "", "", "")
-        else:
-            args = (*args, lease.token, lease.worker)
+        number, worker = _parts_of(item, token)
+        nonce: Nonce = yield DRAW
+        args: tuple[Arg, ...] = (nonce.session, nonce.number, id_of(item), number, worker)
+        if number:
             reply: bytes = yield Invoke(SCRIPTS["complete"], (self._prefix,), args)
             if reply:
                 return reply == b"1"
-            # A text that is no token proves no lease.
-            args = (*args, _hash(item["data"] if item._leased is None else item._leased) if lease.worker else "")
-        reply = yield Invoke(SCRIPTS["finish"], (self._prefix,), args)
+        # A text that is no token proves no lease.
+        leased = _hash(item["data"] if item._leased is None else item._leased) if worker else ""
+        reply = yield Invoke(SCRIPTS["finish"], (self._prefix,), (*args, leased))
         return reply == b"1"
 
     def _extend(self, item: Item, lease_secs: object, token: str | None) -> Steps[bool]:
-        ms, lease = lease_ms(lease_secs), self._lease_of(item, token)
-        if lease is None:
+        ms, (number, worker) = lease_ms(lease_secs), _parts_of(item, token)
+        if not number:
             raise InvalidArgument("The item has no token, so its lease is unknown. Pass an item that lease() returned.")
-        return self._engine.extend(lease, ms)
-
-    def _lease_of(self, item: Item, token: str | None) -> Lease | None:
-        token = item.token if token is None else token
-        if token is None:
-            return None
-        number, _, worker = token.partition(" ")
-        if not number.isdigit():
-            number, worker = "0", ""  # no lease has this token
-        return Lease(worker, int(number[:18]), JobRecord(item.id(), DEFAULT_QUEUE, None, b"", 0), 0, 0)
+        record = JobRecord(item.id(), DEFAULT_QUEUE, None, b"", 0)
+        return self._engine.extend(Lease(worker, int(number), record, 0, 0), ms)
 
     def _light(self) -> Steps[Cleaned]:
         return clean.light_clean(self._prefix, self._config)
@@ -210,6 +201,17 @@ class Base:
     def _length(self, suffix: str) -> Steps[int]:
         length: int = yield Command(("LLEN", f"{self._prefix}:{suffix}"))
         return length
+
+
+def _parts_of(item: Item, token: str | None) -> tuple[str, str]:
+    """Return the number and the worker of a token; two empty texts: there is no token."""
+    token = item.token if token is None else token
+    if token is None:
+        return "", ""
+    number, _, worker = token.partition(" ")
+    if not (number.isascii() and number.isdigit()):
+        return "0", ""  # no lease has this token
+    return number[:18], worker
 
 
 def add_key(item: Item, replace: bool) -> Key:

@@ -9,17 +9,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import threading
 import time
-import weakref
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Final, TypeVar
 
 from leasehold.compat.redis_work_queue.cluster import client_for, is_cluster
+from leasehold.compat.redis_work_queue.forks import FORKS
 from leasehold.compat.redis_work_queue.groups import Groups
+from leasehold.compat.redis_work_queue.kept import RAW
 from leasehold.core.errors import LeaseholdError
 from leasehold.core.steps import Call, Command, Draw, Nonce, Steps, Work
 from leasehold.redis import replies
@@ -34,8 +34,6 @@ Execute = Callable[..., Coroutine[Any, Any, Any]]
 """Sends a command on the caller's client, `lead` before it if there is one. Answers the reply to the command."""
 
 LEASE: Final[Key] = ("lease", "")
-RAW: Final = {"NEVER_DECODE": True}
-"""Data and ids are bytes, even on a client that decodes replies."""
 _CANCELS_MOST: Final = 20
 _CANCEL_S: Final = 0.05
 """How often a call that was cancelled is cancelled again, and how long after the time before."""
@@ -61,7 +59,7 @@ class Nonces:
         self._prefix = prefix
         self._clock = clock
         self.begin()
-        _FORKS.known.add(self)
+        FORKS.known.add(self)
 
     def begin(self) -> None:
         """Forget all, at the start and after a fork: two processes must not draw the same numbers."""
@@ -131,21 +129,6 @@ class Nonces:
             known = [doubt for doubt in self._doubts if doubt.key != key or key == LEASE]
             self._doubts = [*known, Doubt(key, session, nonce, self._clock() if since is None else since)]
             del self._doubts[:-_DOUBTS_MAX]
-
-
-class _Forks:
-    """Lets the nonces of a process begin again in its children."""
-
-    def __init__(self) -> None:
-        self.known: weakref.WeakSet[Nonces] = weakref.WeakSet()
-        os.register_at_fork(after_in_child=self._begin)
-
-    def _begin(self) -> None:
-        for nonces in self.known:
-            nonces.begin()
-
-
-_FORKS: Final = _Forks()
 
 
 def _digested(key: Key) -> Key:

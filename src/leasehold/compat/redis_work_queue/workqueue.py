@@ -9,6 +9,7 @@ from typing import Any
 from leasehold.compat.redis_work_queue.base import Base, add_key, complete_key
 from leasehold.compat.redis_work_queue.calls import aexecute, execute, sleep
 from leasehold.compat.redis_work_queue.item import Item
+from leasehold.compat.redis_work_queue.kept import KeptConnection
 from leasehold.compat.redis_work_queue.keyprefix import KeyPrefix
 from leasehold.core.errors import InvalidArgument
 from leasehold.core.steps import finish
@@ -27,8 +28,18 @@ class WorkQueue(Base):
     `InvalidArgument` for a prefix whose keys would belong to another queue.
     """
 
-    _execute = staticmethod(execute)
+    _is_async = False
     _sleep = staticmethod(sleep)
+
+    def _begin(self) -> None:
+        super()._begin()
+        self._kept = KeptConnection()
+
+    async def _execute(self, db: Any, args: tuple[Any, ...], lead: tuple[Any, ...] = ()) -> Any:
+        if not lead and args[0] != "SCAN":
+            return self._kept.execute(db, args)
+        self._kept.give_back()
+        return await execute(db, self._prefix, args, lead)
 
     def add_item(self, db: Any, item: Item, *, replace: bool = False) -> bool:
         """Add an item. Returns False if an item has this id; nothing then changes.
@@ -95,6 +106,7 @@ class WorkQueue(Base):
         The next call of any kind removes them as well. The queue can be used again afterwards.
         """
         finish(self._close(db))
+        self._kept.give_back()
 
     def _lease_exists(self, db: Any, item_id: str) -> bool:
         return bool(db.exists(self._lease_key.of(item_id)))
@@ -107,8 +119,11 @@ class AsyncWorkQueue(Base):
     item = await queue.lease(db, 5)
     """
 
-    _execute = staticmethod(aexecute)
+    _is_async = True
     _sleep = staticmethod(asyncio.sleep)
+
+    async def _execute(self, db: Any, args: tuple[Any, ...], lead: tuple[Any, ...] = ()) -> Any:
+        return await aexecute(db, self._prefix, args, lead)
 
     async def add_item(self, db: Any, item: Item, *, replace: bool = False) -> bool:
         return await self._run(db, self._add(item, replace), add_key(item, replace))
