@@ -14,10 +14,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from tests.support.exchange import Exchange
+
 
 @dataclass(frozen=True)
 class Cut:
-    """The reply to the next request that contains `marker` ends after `keep` bytes; then the connection is closed."""
+    """The reply to the next command that contains `marker` ends after `keep` bytes; then the connection is closed."""
 
     marker: bytes
     keep: int = 0
@@ -25,10 +27,21 @@ class Cut:
 
 @dataclass(frozen=True)
 class Answer:
-    """The next request that contains `marker` is answered with this, and the server never sees it."""
+    """The next command that contains `marker` is answered with this, and the server never sees it."""
 
     marker: bytes
     reply: bytes
+
+
+@dataclass
+class _Served:
+    """A connection. `cut`: of the reply that comes next."""
+
+    client: socket.socket
+    upstream: socket.socket
+    exchange: Exchange
+    cut: Cut | None = None
+    silent: bool = False
 
 
 class Proxy:
@@ -36,7 +49,7 @@ class Proxy:
 
     `hole`: from now on nothing passes in either direction, and no connection is closed: the other end has vanished.
     Connections that are made afterwards are served when `hole_new` is False. `pause_s`: before each piece of a reply.
-    `refuse`: every request that contains one of these is answered with what stands there, or closes its connection
+    `refuse`: every command that contains one of these is answered with what stands there, or closes its connection
     (`b""`), or lets it fall silent (None); the server never sees it. `refused` counts them.
     """
 
@@ -96,13 +109,12 @@ class Proxy:
                 self._spawn(self._serve, client, upstream, self.connections)
 
     def _serve(self, client: socket.socket, upstream: socket.socket, number: int) -> None:
-        # One request, one reply: the drivers never send a second call before the first is answered.
-        cut: Cut | None = None
-        silent = False
+        exchange = Exchange()
+        served = _Served(client, upstream, exchange)
         with contextlib.suppress(OSError, ValueError):
             while True:
                 ready, _, _ = select.select([client, upstream], [], [])
-                if self.hole_new or number <= self._silenced or silent:
+                if self.hole_new or number <= self._silenced or served.silent:
                     for one in ready:
                         if not one.recv(1 << 16):
                             return  # who was silenced closes by itself: nobody must hear of it
@@ -111,27 +123,42 @@ class Proxy:
                     request = client.recv(1 << 16)
                     if not request:
                         break
-                    if self.answers and self.answers[0].marker in request:
-                        client.sendall(self.answers.popleft().reply)
-                        continue
-                    refuse = self.refuse
-                    marker = next((marker for marker in refuse if marker in request), None)
-                    if marker is not None:
-                        self.refused += 1
-                        answer = refuse[marker]
-                        if answer == b"":
-                            break
-                        silent = answer is None
-                        client.sendall(answer or b"")
-                        continue
-                    cut = self.cuts.popleft() if self.cuts and self.cuts[0].marker in request else cut
-                    upstream.sendall(request)
+                    exchange.sent(request)
                 if upstream in ready:
                     time.sleep(self.pause_s)
                     reply = upstream.recv(1 << 16)
-                    client.sendall(reply if cut is None else reply[: cut.keep])
-                    if not reply or cut is not None:
+                    client.sendall(reply if served.cut is None else reply[: served.cut.keep])
+                    if not reply or served.cut is not None:
                         break
+                    exchange.replied(reply)
+                if not self._pass_on(served):
+                    break
         for sock in (client, upstream):
             with contextlib.suppress(OSError):
                 sock.shutdown(socket.SHUT_RDWR)
+
+    def _pass_on(self, served: _Served) -> bool:
+        """Send the commands that are here to the server, or answer them; False: close the connection."""
+        exchange = served.exchange
+        while exchange.commands and served.cut is None and not served.silent:
+            command = exchange.commands[0]
+            answer = bool(self.answers) and self.answers[0].marker in command
+            refuse = self.refuse
+            marker = next((marker for marker in refuse if marker in command), None)
+            cut = bool(self.cuts) and self.cuts[0].marker in command
+            if (answer or marker is not None or cut) and exchange.waiting:
+                return True  # the replies to the commands before it come first
+            if answer:
+                exchange.commands.popleft()
+                served.client.sendall(self.answers.popleft().reply)
+            elif marker is not None:
+                exchange.commands.popleft()
+                self.refused += 1
+                if refuse[marker] == b"":
+                    return False
+                served.silent = refuse[marker] is None
+                served.client.sendall(refuse[marker] or b"")
+            else:
+                served.cut = self.cuts.popleft() if cut else None
+                served.upstream.sendall(exchange.pass_on())
+        return True

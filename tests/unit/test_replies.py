@@ -10,7 +10,7 @@ import pytest
 import redis.exceptions as client
 
 from leasehold.core.errors import AccessDenied, LeaseholdError, QueueFull, ReplyError, WrongState
-from leasehold.redis import link, replies
+from leasehold.redis import link, pipeline, replies
 from leasehold.redis.replies import ACTIONS, Action
 
 WRONGTYPE = "WRONGTYPE Operation against a key holding the wrong kind of value"
@@ -58,7 +58,7 @@ def test_an_error_of_lua_itself_stays_whole() -> None:
 @pytest.mark.parametrize(
     "text", ["OOM command not allowed", "NOPERM no permissions", "NOAUTH Authentication required.", WRONGTYPE]
 )
-@pytest.mark.parametrize("parser", [link._Parser, link._AsyncParser])
+@pytest.mark.parametrize("parser", [link._Parser, pipeline._Parser])
 def test_the_parsers_keep_the_text_of_an_error_as_sent(parser: Any, text: str) -> None:
     assert replies.text_of(parser.parse_error(text)) == text
 

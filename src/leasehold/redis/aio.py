@@ -15,13 +15,14 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 from typing import Any, TypeVar
 
 from leasehold.core.errors import InvalidArgument
 from leasehold.core.steps import Steps, Watcher, Work
 from leasehold.redis.attempt import Retrying
-from leasehold.redis.link import AsyncLink
+from leasehold.redis.pipeline import AsyncLink
 from leasehold.redis.pubsub import AsyncSubscription, PubSub
 
 T = TypeVar("T")
@@ -33,9 +34,10 @@ class AsyncDriver(Retrying[AsyncLink]):
         driver = AsyncDriver("redis://localhost:6379/0")
         await driver.run(engine.enqueue([job]))
 
-    Any number of tasks may run steps at once. A task that is cancelled while it waits for a reply drops its connection,
-    so that nobody else can be given that reply. It starts afresh in a forked child and, when the loop it belonged to is
-    closed, on the next loop; raises `InvalidArgument` when it is used on two running loops.
+    Any number of tasks may run steps at once. Their calls share one connection, and those of one moment go out in one
+    write; waits, large calls and those that wait for replicas have connections of their own. A task that is cancelled
+    while it waits for a reply harms no other. The driver starts afresh in a forked child and, when the loop it belonged
+    to is closed, on the next loop; it raises `InvalidArgument` when it is used on two running loops.
     """
 
     _kind = AsyncLink
@@ -43,6 +45,8 @@ class AsyncDriver(Retrying[AsyncLink]):
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self._pubsub: PubSub | None = None
+        self._shared: AsyncLink | None = None
+        self._opening: asyncio.Task[AsyncLink] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._abandoned: list[object] = []
 
@@ -85,12 +89,68 @@ class AsyncDriver(Retrying[AsyncLink]):
             if pubsub is not None:
                 await pubsub.close()
         finally:
+            await self._close_shared()
             for link in idle:
-                await link.connection.disconnect()
+                await link.close()
+                await link.closed()
             self._connector.close()
+
+    async def _close_shared(self) -> None:
+        opening, self._opening = self._opening, None
+        if opening is not None:
+            opening.cancel()
+            await asyncio.wait([opening])
+        link, self._shared = self._shared, None
+        if link is not None:
+            link.retire()
+            if not link.is_busy:
+                await link.closed()
 
     async def _work(self, work: Work) -> Any:
         return await asyncio.to_thread(work.function)
+
+    async def _take(self, alone: bool, fresh: bool, left_s: float) -> AsyncLink:
+        if alone:
+            return await super()._take(alone, fresh, left_s)
+        link = self._shared
+        if link is not None and link.is_open:
+            if not self._connector.outdated(link):
+                return link
+            link.retire()
+        # A task of its own: any of the callers that wait for it may be cancelled.
+        opening = self._opening
+        if opening is None:
+            opening = self._opening = asyncio.create_task(self._open_shared(), name="leasehold connection")
+        async with asyncio.timeout(None if left_s == math.inf else left_s):
+            return await asyncio.shield(opening)
+
+    async def _open_shared(self) -> AsyncLink:
+        try:
+            link = await self._connector.open(AsyncLink)
+            link.is_shared = True
+            self._shared = link
+            return link
+        finally:
+            self._opening = None
+
+    async def _put(self, link: AsyncLink | None, usable: bool) -> None:
+        if link is None or not link.is_shared:
+            await super()._put(link, usable)
+        elif not usable:
+            link.retire()
+
+    async def _drop_idle(self, like: AsyncLink | None = None) -> None:
+        shared = self._shared
+        if shared is not None and like is not None and shared.heard <= like.heard:
+            shared.retire()
+        await super()._drop_idle(like)
+
+    def _keep(self, link: AsyncLink) -> bool:
+        if not link.is_shared:
+            return super()._keep(link)
+        if self._closed:
+            link.retire()
+        return True
 
     def _check_home(self) -> None:
         self._check_open()
@@ -108,6 +168,6 @@ class AsyncDriver(Retrying[AsyncLink]):
     def _abandon(self) -> None:
         # To close a transport of the parent's loop in a child would also remove it from the parent's selector. So the
         # connections stay as they are, and are kept from the garbage collector.
-        self._abandoned.extend((self._idle, self._pubsub))
-        self._pubsub = None
+        self._abandoned.extend((self._idle, self._pubsub, self._shared, self._opening))
+        self._pubsub = self._shared = self._opening = None
         self._start_afresh()

@@ -24,7 +24,16 @@ from leasehold.redis.link import Link
 from leasehold.redis.replies import Action
 from leasehold.redis.sessions import Session, Sessions
 from leasehold.redis.url import Target
-from leasehold.redis.wire import acknowledged, first_key, packed, packed_text, packed_wait, time_for, wait_in
+from leasehold.redis.wire import (
+    acknowledged,
+    first_key,
+    needs_own_connection,
+    packed,
+    packed_text,
+    packed_wait,
+    time_for,
+    wait_in,
+)
 
 T = TypeVar("T")
 
@@ -120,6 +129,7 @@ class Retrying(Generic[L]):
             return await self._work(call)
         data = packed(call)
         timeout = time_for(call, data, self._reply_timeout)
+        alone = needs_own_connection(call, data)
         led = isinstance(call, Invoke) and call.lead is not None
         patience: RetryBudget | None = None
         fresh = False
@@ -128,7 +138,7 @@ class Retrying(Generic[L]):
             left = math.inf if patience is None else patience.left(time.monotonic())
             bound = min(timeout, left + timeout - self._reply_timeout)
             try:
-                link = await self._take(fresh, left)
+                link = await self._take(alone, fresh, left)
                 reply = await link.ask(data, bound, self._reply_timeout, led)
                 if isinstance(call, Invoke) and call.replicas:
                     reply = await self._wait(link, call.replicas, reply)
@@ -140,11 +150,11 @@ class Retrying(Generic[L]):
                     data, led = packed_text(call), False
                 elif was_closed and wait_in(call) is None:
                     # The server closed it while it was idle, and probably the others too: no reason to wait.
-                    await self._drop_idle()
+                    await self._drop_idle(link)
                     fresh = True
                 elif action in (Action.RESEND, Action.RECONNECT):
                     if action is Action.RECONNECT:
-                        await self._drop_idle()
+                        await self._drop_idle(link)
                     if wait_in(call) is not None:
                         raise WaitLost(replies.cause_of(error), replies.timed_out(error)) from error
                     patience = patience or RetryBudget(self._patience_of(error), self._random)
@@ -155,7 +165,8 @@ class Retrying(Generic[L]):
                     raise
             except BaseException:
                 # Cancelled or interrupted: the reply may still arrive, and no other call may read it.
-                await self._put(link, False)
+                if link is not None and not link.is_shared:
+                    await link.close()
                 raise
             else:
                 self.liveness = time.monotonic()
@@ -196,7 +207,8 @@ class Retrying(Generic[L]):
 
     # --------------------------------------------------------------------------------------------------- connections
 
-    async def _take(self, fresh: bool, left_s: float) -> L:
+    async def _take(self, alone: bool, fresh: bool, left_s: float) -> L:
+        """Return a connection for one call. `alone`: no other call may use it meanwhile. `fresh`: not an idle one."""
         while not fresh:
             try:
                 link = self._idle.pop()
@@ -218,7 +230,8 @@ class Retrying(Generic[L]):
         self._idle.append(link)
         return True
 
-    async def _drop_idle(self) -> None:
+    async def _drop_idle(self, like: L | None = None) -> None:
+        """Close the idle connections, because `like` was lost: probably they were too."""
         while self._idle:
             try:
                 link = self._idle.pop()

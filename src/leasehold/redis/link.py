@@ -1,12 +1,12 @@
-"""Connections to Redis: those of the client library, blocking or asyncio, behind the same coroutines.
+"""Connections to Redis: those of the client library, behind the same coroutines for blocking code and asyncio.
 
-The client library only connects, performs the handshake and parses. Leasehold has its own pools, retries and timeouts.
+The client library only connects and performs the handshake. Leasehold has its own pools, retries and timeouts.
 The coroutines of `BlockingLink` block instead of suspending, so that `steps.finish` runs them without an event loop.
+`pipeline` has the link of asyncio.
 """
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import os
 import socket
@@ -20,7 +20,6 @@ import hiredis
 import redis.asyncio.connection as aio
 import redis.connection as sync
 import redis.exceptions as client
-from redis.asyncio.retry import Retry as AsyncRetry
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
@@ -32,6 +31,9 @@ from leasehold.redis.url import Target, Tls
 T = TypeVar("T")
 
 CLIENT_NAME: Final = "leasehold"
+CLOSED: Final = "the other end closed the connection"
+_PIECE: Final = 64 * 1024
+"""The most bytes that are read from the socket at once."""
 _TEXTS: Final = (str, bytes)
 
 
@@ -45,14 +47,33 @@ def pack(args: tuple[Arg, ...]) -> bytes:
     return cast(bytes, hiredis.pack_command(plain))  # type: ignore[arg-type]
 
 
-class Link(ABC):
-    """A connection to Redis, and whether it has replied before."""
+class WholeErrors:
+    """Keeps the text of an error reply as Redis sent it: the client removes the prefixes that it knows."""
 
-    __slots__ = ("connection", "has_replied")
+    @classmethod
+    def parse_error(cls, response: str) -> Exception:
+        error: Exception = super().parse_error(response)  # type: ignore[misc]
+        error.reply = response  # type: ignore[attr-defined]
+        return error
+
+
+class _Parser(WholeErrors, sync.DefaultParser):  # type: ignore[valid-type,misc]
+    pass
+
+
+def reader() -> Any:
+    """Make a parser of replies. It returns False for an incomplete one."""
+    return hiredis.Reader(protocolError=client.InvalidResponse, replyError=_Parser.parse_error)
+
+
+class Link(ABC):
+    """A connection to Redis, and whether it has replied before. `is_shared`: several calls use it at once."""
+
+    __slots__ = ("connection", "has_replied", "is_shared")
 
     def __init__(self, connection: Any) -> None:
         self.connection = connection
-        self.has_replied = False
+        self.has_replied = self.is_shared = False
 
     @classmethod
     @abstractmethod
@@ -80,35 +101,50 @@ class Link(ABC):
 
 
 class BlockingLink(Link):
-    __slots__ = ("_send", "_socket", "_timeout")
+    __slots__ = ("_reader", "_socket", "_timeout")
 
     def __init__(self, connection: sync.AbstractConnection) -> None:
         super().__init__(connection)
-        self._send = connection.send_packed_command
         # The client has no public name for it in all its versions.
         self._socket = cast(socket.socket, connection._sock)
+        self._reader = reader()
         self._timeout = -1.0
 
     @classmethod
     async def dial(cls, target: Target, timeout_s: float) -> Self:
         kinds = {"redis": sync.Connection, "rediss": sync.SSLConnection, "unix": sync.UnixDomainSocketConnection}
-        options = _options(target, timeout_s)
+        options = options_of(target, timeout_s)
         connection = kinds[target.scheme](parser_class=_Parser, retry=Retry(NoBackoff(), 0), **options)
         try:
             connection.connect()
         except BaseException as error:
             connection.disconnect()
-            _check_refusal(target, error)
+            check_refusal(target, error)
             raise
         return cls(connection)
 
     async def ask(self, data: bytes, timeout_s: float, silence_s: float, led: bool = False) -> Reply:
         self.set_timeout(timeout_s)
-        self._send([data], False)  # type: ignore[no-untyped-call]
+        self.send(data)
         if led:
             with replies.ignoring_refusal():
-                self.connection.read_response()
-        reply: Reply = self.connection.read_response()
+                self.receive()
+        return self.receive()
+
+    def send(self, data: bytes) -> None:
+        self._socket.sendall(data)
+
+    def receive(self) -> Reply:
+        """Return the next reply. After a `TimeoutError` the part of it that is here is kept for the next call."""
+        reply = self._reader.gets()
+        while reply is False:
+            piece = self._socket.recv(_PIECE)
+            if not piece:
+                raise client.ConnectionError(CLOSED)
+            self._reader.feed(piece)
+            reply = self._reader.gets()
+        if isinstance(reply, Exception):
+            raise reply
         return reply
 
     def set_timeout(self, timeout_s: float) -> None:
@@ -129,78 +165,7 @@ class BlockingLink(Link):
         return function()
 
 
-class AsyncLink(Link):
-    __slots__ = ()
-
-    @classmethod
-    async def dial(cls, target: Target, timeout_s: float) -> Self:
-        kinds = {"redis": aio.Connection, "rediss": aio.SSLConnection, "unix": aio.UnixDomainSocketConnection}
-        # On Python 3.11 the client's own socket timeout can swallow a cancellation, so it gets none.
-        options = _options(target, None)
-        connection = kinds[target.scheme](parser_class=_AsyncParser, retry=AsyncRetry(NoBackoff(), 0), **options)
-        try:
-            async with asyncio.timeout(timeout_s):
-                await connection.connect()
-        except BaseException as error:
-            await connection.disconnect(nowait=True)
-            _check_refusal(target, error)
-            raise
-        return cls(connection)
-
-    async def ask(self, data: bytes, timeout_s: float, silence_s: float, led: bool = False) -> Reply:
-        parser: _AsyncParser = self.connection._parser
-        async with asyncio.timeout(timeout_s) as deadline:
-            await self.connection.send_packed_command([data], False)
-            parser.deadline, parser.silence_s = deadline, silence_s
-            try:
-                if led:
-                    with replies.ignoring_refusal():
-                        await self.connection.read_response()
-                reply: Reply = await self.connection.read_response()
-                return reply
-            finally:
-                parser.deadline = None
-
-    async def close(self) -> None:
-        await self.connection.disconnect(nowait=True)
-
-    @staticmethod
-    async def sleep(seconds: float) -> None:
-        await asyncio.sleep(seconds)
-
-    @staticmethod
-    async def call(function: Callable[[], T]) -> T:
-        return await asyncio.to_thread(function)
-
-
-class _WholeErrors:
-    """Keeps the text of an error reply as Redis sent it: the client removes the prefixes that it knows."""
-
-    @classmethod
-    def parse_error(cls, response: str) -> Exception:
-        error: Exception = super().parse_error(response)  # type: ignore[misc]
-        error.reply = response  # type: ignore[attr-defined]
-        return error
-
-
-class _Parser(_WholeErrors, sync.DefaultParser):  # type: ignore[valid-type,misc]
-    pass
-
-
-class _AsyncParser(_WholeErrors, aio.DefaultParser):  # type: ignore[valid-type,misc]
-    """Extends a deadline with every piece of a reply: a large reply may take long, silence may not."""
-
-    deadline: asyncio.Timeout | None = None
-    silence_s = 0.0
-
-    async def read_from_socket(self) -> Any:
-        more = await super().read_from_socket()
-        if self.deadline is not None and not self.deadline.expired():
-            self.deadline.reschedule(asyncio.get_running_loop().time() + self.silence_s)
-        return more
-
-
-def _check_refusal(target: Target, error: BaseException) -> None:
+def check_refusal(target: Target, error: BaseException) -> None:
     """Raise `AccessDenied` for a certificate that is not trusted, and an error reply that the client has wrapped."""
     for link in replies.chain(error):
         if isinstance(link, ssl.SSLCertVerificationError):
@@ -212,7 +177,7 @@ def _check_refusal(target: Target, error: BaseException) -> None:
         raise error.__cause__ from None
 
 
-def _options(target: Target, timeout_s: float | None) -> dict[str, Any]:
+def options_of(target: Target, timeout_s: float | None) -> dict[str, Any]:
     options: dict[str, Any] = {
         "db": target.db,
         "username": target.username,

@@ -1,7 +1,7 @@
 """Subscriptions to many channels over one connection, for asyncio. Messages are hints: any of them may be lost.
 
-One task reads and reconnects, another sends. Waiters never touch the connection, so a cancelled waiter cannot harm
-the others.
+One task sends and reconnects; messages are passed on as they arrive. Waiters never touch the connection, so a cancelled
+waiter cannot harm the others.
 
     >>> async with driver.subscribe("news") as messages:   # doctest: +SKIP
     ...     await messages.get(timeout_s=1.0)
@@ -15,6 +15,7 @@ import math
 import time
 from collections import Counter, deque
 from collections.abc import Callable
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -24,7 +25,8 @@ from leasehold.core.errors import Unreachable
 from leasehold.redis import replies
 from leasehold.redis.availability import Availability
 from leasehold.redis.connector import Connector
-from leasehold.redis.link import AsyncLink, pack
+from leasehold.redis.link import pack
+from leasehold.redis.pipeline import AsyncLink
 from leasehold.redis.subscription import PING_MS
 
 _PING_S: Final = PING_MS / 1000
@@ -179,28 +181,26 @@ class PubSub:
             self._order("SUBSCRIBE", channel)
 
     async def _talk(self, link: AsyncLink) -> None:
-        sender = asyncio.create_task(self._send_all(link), name="leasehold subscriptions, sending")
-        try:
-            while True:
-                # The sender sends PINGs, so silence means that the other end is gone.
-                async with asyncio.timeout(_PING_S + self._reply_timeout):
-                    item = await link.connection.read_response()
-                self._take_in(item)
-        finally:
-            sender.cancel()
-            await asyncio.gather(sender, return_exceptions=True)
-
-    async def _send_all(self, link: AsyncLink) -> None:
+        """Send the outbox until the connection is lost, and PINGs: silence means that the other end is gone."""
+        link.receiver, link.on_lost = self._take_in, self._work.set
+        asked_at = -math.inf
         while True:
-            try:
-                async with asyncio.timeout(_PING_S):
-                    await self._work.wait()
-            except TimeoutError:
-                await link.connection.send_packed_command([pack(("PING",))], False)
-                continue
-            self._work.clear()
+            link.check()
             while self._outbox:
-                await link.connection.send_packed_command([pack(self._next_command())], False)
+                link.send(pack(self._next_command()))
+            now = asyncio.get_running_loop().time()
+            quiet_until = link.heard + _PING_S
+            if now >= quiet_until and asked_at < link.heard:
+                link.send(pack(("PING",)))
+                asked_at = now
+            if asked_at > link.heard:
+                quiet_until = asked_at + self._reply_timeout
+                if now >= quiet_until:
+                    raise TimeoutError("no answer to PING")
+            self._work.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout_at(quiet_until):
+                    await self._work.wait()
 
     def _next_command(self) -> tuple[str | bytes, ...]:
         what, channel = self._outbox.popleft()

@@ -121,7 +121,7 @@ class Subscription:
 
     def _send(self, *args: str | bytes) -> None:
         assert self._link is not None
-        self._link.connection.send_packed_command([pack(args)], False)
+        self._link.send(pack(args))
 
     def _read(self, timeout_s: float) -> Any:
         """Return what arrives within the time, else None. The parser keeps an incomplete item for the next read."""
@@ -129,7 +129,7 @@ class Subscription:
             raise ConnectionError("not connected")
         self._link.set_timeout(max(timeout_s, _AT_LEAST_S))
         try:
-            return self._link.connection.read_response(disconnect_on_error=False)
+            return self._link.receive()
         except Exception as error:
             if replies.timed_out(error):
                 return None

@@ -36,6 +36,11 @@ def wait_in(call: Command | Invoke) -> Command | None:
     return wait if wait is not None and wait.block_ms > 0 else None
 
 
+def needs_own_connection(call: Command | Invoke, data: bytes) -> bool:
+    """Whether the call must not stand before those of others: Redis may hold its reply back, or it is large."""
+    return len(data) > _LARGE or wait_in(call) is not None or (isinstance(call, Invoke) and call.replicas > 0)
+
+
 def time_for(call: Command | Invoke, data: bytes, reply_timeout_s: float) -> float:
     """How long the first byte of the reply may take: what blocks, and what is large, gets its own time on top."""
     sending = len(data) / SLOW_BYTES_PER_S if len(data) > _LARGE else 0.0

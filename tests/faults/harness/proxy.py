@@ -17,6 +17,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
+from tests.support.exchange import Exchange
+
 CHUNK: Final = 1 << 16
 HEAD: Final = 160
 """The name of a script stands within so many bytes of a request that runs it."""
@@ -92,10 +94,13 @@ class Weather:
 
 @dataclass(slots=True)
 class _Pair:
-    """A connection from outside, and ours to the server. `harm` and `cut` are meant for the next reply."""
+    """A connection from outside, and ours to the server. `harm` and `cut` are meant for the next reply. `error`: the
+    next command gets an error reply."""
 
     client: socket.socket
     upstream: socket.socket
+    exchange: Exchange = field(default_factory=Exchange)
+    error: bool = False
     deaf: bool = False
     harm: Harm | None = None
     cut: Cut | None = None
@@ -206,13 +211,31 @@ class Proxy:
             self._live.pop(threading.current_thread(), None)
 
     def _forth(self, pair: _Pair) -> bool:
-        """A request, or the next piece of a long one, which has no marker at its head."""
-        request = pair.client.recv(CHUNK)
-        if not request:
+        """A piece of what a driver sends: commands, perhaps several, or parts of a long one."""
+        piece = pair.client.recv(CHUNK)
+        if not piece:
             return False
         if pair.deaf:
             self.swallowed += 1
             return True
+        pair.exchange.sent(piece)
+        return self._pass_on(pair)
+
+    def _pass_on(self, pair: _Pair) -> bool:
+        """Send the commands that are here to the server, or do them harm; False: close the connection."""
+        commands = pair.exchange.commands
+        while commands and not pair.error and pair.harm is None and pair.cut is None:
+            if not self._pass_one(pair):
+                return False
+        if pair.error and not pair.exchange.waiting:  # the replies to the commands before it come first
+            pair.error = False
+            commands.popleft()
+            pair.client.sendall(self._draw.choice(self._dice.errors))
+            return self._pass_on(pair)
+        return True
+
+    def _pass_one(self, pair: _Pair) -> bool:
+        request = pair.exchange.commands[0]
         self.passed = [len(request), 0]
         harm: Harm | None = None
         if not self.calm:
@@ -222,17 +245,17 @@ class Proxy:
                 if self.cut is not None and self.cut.marker in request[:HEAD]:
                     pair.cut, self.cut = self.cut, None
         if harm is Harm.ERROR:
-            pair.client.sendall(self._draw.choice(self._dice.errors))
+            pair.error = True
             return True
         if harm is Harm.LATE:
             self._deliver_late(pair, request)
         if harm in (Harm.UNSENT, Harm.LATE):
             return False
-        pair.harm = harm or pair.harm
+        pair.harm = harm
         if pair.cut is not None and not pair.cut.of_reply:
             pair.upstream.sendall(request[: pair.cut.keep])
             return False
-        pair.upstream.sendall(request)
+        pair.upstream.sendall(pair.exchange.pass_on())
         return True
 
     def _deliver_late(self, pair: _Pair, request: bytes) -> None:
@@ -254,7 +277,7 @@ class Proxy:
         thread.start()
 
     def _back(self, pair: _Pair) -> bool:
-        """A reply. The drivers send nothing before it is there, so it is that of the last request."""
+        """A reply, or a piece of one. A harm is done to the next that comes: of several, to the first."""
         reply = pair.upstream.recv(CHUNK)
         if pair.deaf and reply:
             self.swallowed += 1
@@ -268,7 +291,8 @@ class Proxy:
         if not reply or pair.harm is not None:
             return False
         self._send(pair.client, reply)
-        return True
+        pair.exchange.replied(reply)
+        return self._pass_on(pair)
 
     def _send(self, client: socket.socket, reply: bytes) -> None:
         if self._weather.delay_s:
