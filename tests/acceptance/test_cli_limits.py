@@ -11,6 +11,8 @@ import pytest
 from leasehold import Leasehold, Limit
 from leasehold.cli import commands
 from leasehold.cli.errors import run
+from leasehold.core.job import ErrorInfo
+from leasehold.core.outcome import Retried
 
 GPU = Limit("gpu", concurrency=1)
 
@@ -45,6 +47,37 @@ def test_a_limit_is_stored_shown_and_cleared(app, cli):
     status, text = cli("limits", "stripe", "--clear")
     assert (status, app.limits.list()) == (1, ())
     assert "no stored numbers" in text
+
+
+def test_a_limit_that_rests_is_listed_without_a_waiting_job(app, cli):
+    def names() -> list[str]:
+        return [limit["name"] for limit in cli("limits", "--json")[1]["limits"]]
+
+    queue = app.queue("images")
+    queue.enqueue(b"x", limits=[GPU])
+    job = queue.lease()
+    outcome = Retried(ErrorInfo("RateLimited", "", ""), 3_600_000, deferred=True, limit="gpu")
+    assert app._client.run(app.engine.settle([(job.lease, outcome)])) == [True]
+    app.control.purge("images", "ready")
+    assert names() == ["gpu"]
+    assert "more" in cli("limits")[1]
+    app.limits.set("gpu", concurrency=2)
+    assert names() == ["gpu"], "each once"
+    assert cli("limits", "gpu", "--clear")[0] == 0
+    assert names() == []
+
+
+def test_the_weights_of_shares_are_listed(app, cli):
+    assert "hares" not in cli("limits")[1]
+    cli("limits", "tenant:b", "--weight", "3")
+    app.limits.set_share("tenant:a", weight=2)
+    app.limits.set_share("tenant:c", weight=1)
+    assert app.limits.shares() == {"tenant:a": 2, "tenant:b": 3}
+    assert cli("limits", "--json")[1]["shares"] == {"tenant:a": 2, "tenant:b": 3}
+    text = cli("limits")[1]
+    assert text.index("tenant:a") < text.index("tenant:b")
+    app.limits.set_share("tenant:b", weight=1)
+    assert app.limits.shares() == {"tenant:a": 2}
 
 
 def test_a_waiting_job_and_its_queue_name_the_limit(app, cli):

@@ -124,6 +124,7 @@ LIMIT_WRITING: Final[dict[str, Operation]] = (
 LIMIT_READING: Final[dict[str, Operation]] = {
     "limit": Operation(1, act("limit", "gpu")),
     "names of limits": Operation(1, act("limit_names")),
+    "weights of shares": Operation(1, act("shares")),
     "page of what waits for limits": Operation(2, act("page", "q", State.READY)),
     "job at a gate": Operation(1, act("job", "q", "g2")),
 }

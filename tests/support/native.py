@@ -130,6 +130,7 @@ def timeless(found: Dump) -> Dump:
             b"workers",
             b"quiet",
             b"windows",
+            b"resting",
             b"due",
             *ENDS,
         ) or suffix.startswith(b"announced:"):

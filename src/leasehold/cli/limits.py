@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
 import click
@@ -43,7 +43,7 @@ def limits(
     """Show limits, or change one for all workers at once.
 
     \b
-    leasehold limits                           limits with stored numbers, and those for which jobs wait
+    leasehold limits                           limits with stored numbers, those for which jobs wait, weights of shares
     leasehold limits stripe                    one limit
     leasehold limits stripe --per-second 5     store a number; those not named stay
     leasehold limits stripe --clear            remove what is stored
@@ -74,7 +74,9 @@ def limits(
     if name is not None and numbers:
         app.limits.set(name, **numbers)
     views = app.limits.list() if name is None else (app.limits.get(name),)
-    answer(as_json, {"limits": [asdict(view) for view in views], "cleared": cleared}, [_table(views)])
+    shares = app.limits.shares() if name is None else {}
+    tables = [_table(views), *[_shares(shares)] * bool(shares)]
+    answer(as_json, {"limits": [asdict(view) for view in views], "cleared": cleared, "shares": shares}, tables)
     if cleared is False:
         raise NotDone(f"Limit {name!r} has no stored numbers: those of the code apply.")
 
@@ -94,8 +96,14 @@ def _table(views: Sequence[LimitView]) -> Table:
         }
         for view in views
     )
-    empty = "No limit has stored numbers, and no job waits for one."
+    empty = "No limit has stored numbers or rests, and no job waits for one."
     right = ("burst", "concurrency", "active", "lanes_waiting")
     below = f"Only {LISTED_MOST:,} are shown." if len(views) >= LISTED_MOST else ""
     table = Table("Limits", rows, right, empty, lists=["queues"], below=below)
     return table.without_empty("rate", "burst", "concurrency", "queues", "rests")
+
+
+def _shares(weights: Mapping[str, int]) -> Table:
+    rows = tuple({"share": name, "weight": f"{weight}"} for name, weight in weights.items())
+    below = f"Only {LISTED_MOST:,} are shown." if len(rows) >= LISTED_MOST else ""
+    return Table("Shares", rows, ("weight",), below=below)

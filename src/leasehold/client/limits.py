@@ -81,7 +81,7 @@ class Limits:
 
     @blocking
     def list(self) -> Steps[tuple[LimitView, ...]]:
-        """Return the limits that have stored numbers, or for which jobs wait: up to 1,000, by name.
+        """Return the limits that have stored numbers, for which jobs wait, or that rest: up to 1,000, by name.
 
             for limit in app.limits.list():
                 print(limit.name, limit.active)
@@ -132,3 +132,24 @@ class Limits:
         yield from self._client.engine.set_share(name, weight)
 
     aset_share = asynchronous(set_share)
+
+    @blocking
+    def shares(self) -> Steps[dict[str, int]]:
+        """Return the shares with a stored weight: up to 1,000, by name. All others have the weight 1.
+
+            app.limits.shares()["tenant:7"]
+
+        Raises `UnsupportedFeature`.
+        """
+        self._client.require(Feature.SHARES)
+        found: dict[str, int] = {}
+        cursor = 0
+        for _ in range(PAGES_MOST):
+            page = yield from self._client.engine.shares(cursor)
+            found.update(page.weights)
+            cursor = page.cursor
+            if not cursor or len(found) >= LISTED_MOST:
+                break
+        return dict(sorted(found.items())[:LISTED_MOST])
+
+    ashares = asynchronous(shares)

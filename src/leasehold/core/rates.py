@@ -74,6 +74,14 @@ class LimitPage:
     cursor: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class SharePage:
+    """Some shares with stored weights. `cursor`: where the next page begins; 0: this is the last page."""
+
+    weights: dict[str, int]
+    cursor: int
+
+
 class LimitEngine(Protocol):
     """The operations of an engine on the limits and shares of its namespace."""
 
@@ -82,7 +90,7 @@ class LimitEngine(Protocol):
         ...
 
     def limit_names(self, cursor: str = "") -> Steps[LimitPage]:
-        """Names of limits that have stored numbers, or for which jobs wait."""
+        """Names of limits that have stored numbers, for which jobs wait, or that rest; a name may come twice."""
         ...
 
     def set_limit(
@@ -98,6 +106,10 @@ class LimitEngine(Protocol):
 
     def clear_limit(self, name: str) -> Steps[bool]:
         """Remove the stored numbers of a limit: those of the code apply again. False: there were none."""
+        ...
+
+    def shares(self, cursor: int = 0) -> Steps[SharePage]:
+        """Shares with a stored weight."""
         ...
 
     def set_share(self, name: str, weight: int) -> Steps[None]:

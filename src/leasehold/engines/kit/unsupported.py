@@ -8,7 +8,7 @@ from typing import ClassVar
 from leasehold.core import limits
 from leasehold.core.engine import Feature
 from leasehold.core.job import JobView, Lease, NewJob
-from leasehold.core.rates import LimitPage, LimitView
+from leasehold.core.rates import LimitPage, LimitView, SharePage
 from leasehold.core.schedule import (
     Announced,
     DueSchedules,
@@ -72,6 +72,9 @@ class Unsupported:
 
     def clear_limit(self, name: str) -> Steps[bool]:
         raise unsupported(self.name, Feature.LIMITS)
+
+    def shares(self, cursor: int = 0) -> Steps[SharePage]:
+        raise unsupported(self.name, Feature.SHARES)
 
     def set_share(self, name: str, weight: int) -> Steps[None]:
         raise unsupported(self.name, Feature.SHARES)

@@ -8,7 +8,7 @@ from typing import Any
 from leasehold.core import limits
 from leasehold.core.errors import InvalidArgument, invalid
 from leasehold.core.job import JobView, Page, QueueView, State, WorkerView
-from leasehold.core.rates import LimitPage, LimitView
+from leasehold.core.rates import LimitPage, LimitView, SharePage
 from leasehold.core.shape import LaneFailure, LanePage, LaneState, LaneView, QueueSettings
 from leasehold.core.steps import Arg, Invoke, Reply, Steps
 from leasehold.engines.kit.base import Scripted
@@ -89,11 +89,18 @@ class NativeInspector(Scripted):
 
     def limit_names(self, cursor: str = "") -> Steps[LimitPage]:
         place, _, after = (cursor or "limits 0").partition(" ")
-        if place not in ("limits", "waiting") or not after.isdigit():
+        if place not in ("limits", "waiting", "resting") or not after.isdigit():
             raise invalid("cursor", "one of an earlier page, or empty", repr(cursor[:40]))
         place, after, found = yield from self._of_namespace("limits", place, after, limits.PAGE_MAX)
         names = tuple(decoded(as_text(name)) for name in found)
         return LimitPage(names, f"{as_text(place)} {as_text(after)}" if place else "")
+
+    def shares(self, cursor: int = 0) -> Steps[SharePage]:
+        after, found = yield from self._of_namespace("shares", cursor, limits.PAGE_MAX)
+        weights = {
+            decoded(as_text(name)): number_of(weight) or 1 for name, weight in zip(found[::2], found[1::2], strict=True)
+        }
+        return SharePage(weights, int(after))
 
     def _of_namespace(self, script: str, *args: Arg) -> Steps[Reply]:
         return (yield Invoke(self.scripts[script], (self.shared(),), args))

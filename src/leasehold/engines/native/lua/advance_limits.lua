@@ -13,6 +13,11 @@ for i = 4, #ARGV do
   local used, rests = string.match(call('GET', name) or '', '^(%d+) (%d+)$')
   if used then
     used, rests = math.max(0, tonumber(used) - ms * 1000), math.max(0, tonumber(rests) - ms)
+    if rests > time then
+      redis.pcall('ZADD', key('resting'), digits(rests), ARGV[i])
+    else
+      redis.pcall('ZREM', key('resting'), ARGV[i])
+    end
     local left = math.max(math.ceil(used / 1000), rests) - time
     if left > 0 then
       call('SET', name, digits(used) .. ' ' .. digits(rests), 'PX', digits(left + 1000))

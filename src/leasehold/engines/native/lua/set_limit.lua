@@ -29,6 +29,7 @@ if clear == '1' then
   if is_resting then
     used, rests = tonumber(used), 0
     write()
+    redis.pcall('ZREM', key('resting'), name)
   end
 else
   local numbers = { string.match(stored or '::', '^(%d*):(%d*):(%d*)$') }

@@ -50,5 +50,9 @@ do
     if state.refused then return end
     state.rests_until = math.max(state.rests_until, time + ms)
     rates.write(name, state, time, micros)
+    -- For lists of limits only. With pcall: another program's data there must not stop the end of a lease.
+    redis.pcall('ZREMRANGEBYSCORE', shared_key('resting'), '-inf', time)
+    redis.pcall('ZADD', shared_key('resting'), digits(state.rests_until), name)
+    redis.pcall('PEXPIRE', shared_key('resting'), '@REST_MOST_MS@')
   end
 end
