@@ -137,6 +137,12 @@ def test_add_update_and_remove(app: Leasehold) -> None:
             change("q", "s")
 
 
+def test_a_schedule_whose_end_is_past_is_not_added(app: Leasehold) -> None:
+    with pytest.raises(InvalidArgument, match="never due from now on"):
+        app.schedules.add("s", b"p", Every(hours=1), queue="q", end=datetime(2020, 1, 1, tzinfo=UTC))
+    assert app.schedules.list() == ()
+
+
 def test_the_options_of_an_update_need_their_job(app: Leasehold) -> None:
     app.schedules.add("s", b"p", Every(hours=1), queue="q", using={"priority": 3})
     with pytest.raises(InvalidArgument, match="using: give the job, too"):

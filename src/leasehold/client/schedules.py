@@ -95,6 +95,10 @@ class Schedules:
         template = self._template(job, queue, using)
         spec = spec_of(schedule_name(name), checked_when(when, "when"), Policies.of(options), template)
         now_ms, known = yield from self._client.engine.schedule(spec.queue, name)
+        if rules.first(spec, now_ms) == NO_MORE:
+            raise InvalidArgument(
+                f"Schedule {name!r} is never due from now on: its end is past, or before its next tick."
+            )
         if known is None and (yield from self._put(spec, "", now_ms, NO_MORE, 0)):
             return (yield from self._view(spec.queue, name))
         raise DuplicateSchedule(spec.queue, name)
