@@ -10,6 +10,7 @@ import weakref
 from typing import Any, Final
 
 from leasehold.compat.redis_work_queue.forks import FORKS
+from leasehold.redis import replies
 
 RAW: Final = {"NEVER_DECODE": True}
 """Data and ids are bytes, even on a client that decodes replies."""
@@ -41,9 +42,12 @@ class KeptConnection:
             if client is not db:
                 self._idle = client
             return reply
-        except BaseException:
-            # The reply may still arrive. The pool checks a connection before it is used again.
-            if client is not db:
+        except BaseException as error:
+            if client is not db and isinstance(error, Exception) and replies.is_reply(error):
+                self._idle = client
+            elif client is not db:
+                # The reply may still arrive, and the next call must not take it for its own.
+                client.connection.disconnect()
                 client.close()
             raise
         finally:
