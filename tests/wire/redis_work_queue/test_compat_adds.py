@@ -9,9 +9,10 @@ import redis
 import redis.asyncio
 
 from leasehold.compat.redis_work_queue import AsyncWorkQueue, Item, ItemEnded, KeyPrefix, WorkQueue
-from leasehold.core.errors import DuplicateJob
+from leasehold.core.errors import DuplicateJob, LeaseholdError
 from leasehold.core.job import State
 from leasehold.core.outcome import Broken, Failed, Outcome, Retried, Unroutable
+from leasehold.engines.redis_work_queue.scripts import SCRIPTS
 from tests.wire.redis_work_queue.bench import BOOM, STRAY_MS, Bench
 
 ENDS: dict[str, Outcome] = {"failed": Failed(BOOM), "broken": Broken(BOOM), "unroutable": Unroutable()}
@@ -322,3 +323,20 @@ def test_a_forked_process_adds_to_a_pipeline_on_its_own(bench: Bench, queue: Wor
     assert pipeline.execute() == [1, 1, 1]
     assert bench.queue() == [b"a", b"b", b"c", b"d", b"e"]
     db.close()
+
+
+def test_an_add_that_arrives_again_after_its_item_ended_adds_nothing(bench: Bench) -> None:
+    def add(number: int) -> int:
+        text = SCRIPTS["add"].text
+        reply: int = bench.command("EVAL", text, 1, "jobs", "x", b"data", "session", number, STRAY_MS)
+        return reply
+
+    assert add(1) == 1
+    assert bench.drain() == ["x"]
+    assert add(1) == 1, "the answer of the first time"
+    assert add(2) == 1
+    assert bench.drain() == ["x"]
+    with pytest.raises(LeaseholdError, match="LHSTALE"):
+        add(1)
+    assert add(2) == 1
+    assert (bench.lengths(), bench.items()) == ((0, 0), 0)
