@@ -6,6 +6,7 @@ import asyncio
 import contextvars
 import threading
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -321,7 +322,7 @@ async def test_in_the_process_of_a_job_layers_are_around_its_handler():
     class OneJob:
         id = "a"
 
-    enter(OneJob())  # type: ignore[arg-type]
+    enter(SimpleNamespace(job=OneJob()))  # type: ignore[arg-type]
     assert await around.function(None) == threading.get_ident()
     assert log == ["loop before a", "thread before", "handler", "thread after", "loop after a"]
 

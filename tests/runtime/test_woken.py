@@ -202,7 +202,7 @@ async def test_a_thread_looks_as_well():
     table, ran = Inflight(1), []
     held = table.add(Lease("w", 1, JobRecord("a", "q", "t", b"", 0), 0, 0), task(lambda: ran.append(1)), 0.0)
     assert held is not None
-    caller = Caller(lambda: 0.5, time.monotonic, may_start=lambda held: False)
+    caller = Caller(lambda: 0.5, time.monotonic, Kept(1.0, time.monotonic))
     assert caller.in_thread(held) == [(held, Released())]
     assert ran == []
 

@@ -31,7 +31,7 @@ class Table(Inflight):
         self.spec = task(lambda jobs: None, name=None, decode=None, batch=BatchRule(**rule))
 
     def next_batch(self, now: float) -> list[str] | None:
-        run = self.start_next(now)
+        run = next(self.starting(now), None)
         if run is None:
             return None
         assert isinstance(run, Batch)
@@ -95,7 +95,7 @@ class TestGathering:
         table = Table(9, size=2)
         single = table.add(Lease("w", 99, JobRecord("s", "q", "t", b"", 0), 0, 0), task(lambda: None), 0.0)
         table.take_in("b", 0.0)
-        assert table.start_next(0.0) is single
+        assert next(table.starting(0.0), None) is single
         assert table.next_batch(0.0) == ["b"]
 
     def test_what_is_lost_leaves_its_batch(self):

@@ -37,7 +37,7 @@ def run(
     record = JobRecord("a", "q", "t", b"", enqueued_ms, delayed=delayed)
     held = Held(Lease("w", 1, record, failures, 0), ("q", "a", 1), task(lambda: None), clock.now)
     held.begin_in_process(clock.now)
-    latencies.finished(held, took)
+    latencies.finished([(held, [], clock.now + took)])
 
 
 def test_percentiles_of_two_workers_add_up() -> None:

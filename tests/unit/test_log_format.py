@@ -8,6 +8,7 @@ import logging
 from collections.abc import Iterator
 from contextvars import copy_context
 from datetime import datetime
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -134,7 +135,7 @@ def test_records_of_others_have_their_message_their_error_and_the_job(as_json):
         logger.exception("oh")
 
     def in_a_job() -> None:
-        enter(Job())  # type: ignore[arg-type]
+        enter(SimpleNamespace(job=Job()))  # type: ignore[arg-type]
         logger.info("in a job")
 
     copy_context().run(in_a_job)

@@ -25,11 +25,15 @@ class Bench:
         self.runner = LoopRunner(self, self._finished, 1.0, lambda: self.now)  # type: ignore[arg-type]
         self._changed = asyncio.Event()
 
+    def begin_turn(self) -> None:
+        """Do nothing."""
+
     async def on_loop(self, run: Any) -> Any:
         try:
-            return await run.handler()
+            value = await run.handler()
         except BaseException as error:
-            return error
+            value = error
+        return run, value, self.now
 
     def start(self, *handlers: Callable[[], Awaitable[Any]]) -> list[Any]:
         runs = [SimpleRun(handler) for handler in handlers]

@@ -46,24 +46,24 @@ class TestPace:
     @pytest.mark.parametrize(("seconds", "ahead"), [(0.000_001, 500), (0.001, 240), (0.01, 24), (1, 0), (60, 0)])
     def test_about_fifteen_milliseconds_of_work(self, seconds, ahead):
         pace = Prefetch()
-        pace.finished(seconds)
+        pace.finished([seconds])
         assert pace.ahead(16) == ahead
 
     def test_slots_in_long_jobs_do_not_count(self):
         pace = Prefetch()
-        pace.finished(0.001)
+        pace.finished([0.001])
         assert pace.ahead(1) == 15
         assert pace.ahead(0) == 0
 
     def test_after_a_hand_back_it_waits_for_new_measurements(self):
         pace = Prefetch()
-        pace.finished(0.001)
+        pace.finished([0.001])
         pace.stuck()
         assert pace.ahead(16) == 0
 
     def test_never_more_than_was_got_through(self):
         pace = Prefetch()
-        pace.finished(0.000_001)
+        pace.finished([0.000_001])
         pace.window(started=100, seconds=0.05, saturated=True)
         assert pace.ahead(16) == 30
         pace.window(started=3, seconds=0.05, saturated=False)
@@ -77,13 +77,13 @@ class TestInflight:
         second = table.add(lease("2"), SPEC, 0.0)
         assert first is not None
         assert second is not None
-        assert table.start_next(1.0) is first
-        assert table.start_next(1.0) is None
+        assert next(table.starting(1.0), None) is first
+        assert next(table.starting(1.0), None) is None
         assert table.begin_settling(first)
         assert not table.begin_settling(first)
-        table.leave_slot(first)
-        table.gone(first)
-        assert table.start_next(2.0) is second
+        table.leave_slots([first])
+        table.gone([first])
+        assert next(table.starting(2.0), None) is second
         assert not table.empty
 
     def test_the_same_lease_comes_in_once(self):
@@ -99,7 +99,7 @@ class TestInflight:
         assert table.lose(held.ref) is held
         assert held.phase is Phase.LOST
         assert not table.begin_settling(held)
-        assert table.start_next(0.0) is None
+        assert next(table.starting(0.0), None) is None
         assert table.empty
 
     def test_a_lease_that_is_being_settled_is_not_lost_any_more(self):
@@ -136,18 +136,18 @@ class TestOverdue:
     def test_its_time_counts_from_its_claim_and_from_its_start_once_it_runs(self, spec_ms, own_ms, seconds):
         table, held = self.held(spec_ms, own_ms)
         assert table.snapshot() == {held.ref: 100 + seconds + self.GRACE_S}
-        table.start_next(110.0)
+        next(table.starting(110.0), None)
         assert table.snapshot() == {held.ref: 110 + seconds + self.GRACE_S}
 
     def test_an_attempt_that_was_extended_has_its_new_time(self):
         table, held = self.held(5_000)
-        table.start_next(110.0)
+        next(table.starting(110.0), None)
         held.extended_to = 1_000.0
         assert table.snapshot() == {held.ref: 1_000 + self.GRACE_S}
 
     def test_one_with_an_outcome_is_never_given_up(self):
         table, held = self.held(5_000)
-        table.start_next(110.0)
+        next(table.starting(110.0), None)
         table.begin_settling(held)
         assert table.snapshot() == {held.ref: math.inf}
 

@@ -24,8 +24,8 @@ from leasehold.core.task import TaskSpec
 from leasehold.runtime.handlers.invoke import Caller
 from leasehold.runtime.handlers.middleware import Layers
 from leasehold.runtime.handlers.routes import Routes
-from leasehold.runtime.jobs.held import Batch, Held, Outcomes, Phase, Stop
-from leasehold.runtime.jobs.job import Job, JobServices, enter
+from leasehold.runtime.jobs.held import NO_RUNNER, Batch, Held, Outcomes, Phase, Stop
+from leasehold.runtime.jobs.job import Job, JobServices, enter, job_of
 from leasehold.runtime.log import callback_failed
 from leasehold.runtime.observe.dispatcher import EventDispatcher
 from leasehold.runtime.ports import Env
@@ -135,7 +135,7 @@ class Attempts:
             for held in members:
                 held.batch = run
         services = self._loop_services if spec.is_async else self._services
-        run.prepare([Job(held, services) for held in members], _NoRunner(), now)
+        run.prepare(services, NO_RUNNER, now)
         for held in members:
             self._events.started(held)
         self.errors, self._answers = [], []
@@ -158,14 +158,14 @@ class Attempts:
         for held, outcome in outcomes:
             hook = held.spec.on_failure
             if hook is not None and isinstance(outcome, (Failed, Broken)):
-                call = _Hook(hook, Job(held, self._services), outcome.error)
+                call = _Hook(hook, held, outcome.error)
                 yield UserCall(call.awaited, on_loop=True) if is_async(hook) else UserCall(call.called, on_loop=False)
 
     async def _on_loop(self, run: Held | Batch) -> Outcomes:
         decided: Outcomes = []
 
         async def call() -> None:
-            decided.extend(await self._caller.on_loop(run))
+            decided.extend((await self._caller.on_loop(run))[1])
 
         task = asyncio.create_task(call())
         try:
@@ -233,38 +233,27 @@ class _Hook:
     """A call of an `on_failure` function."""
 
     function: Callable[[Job, ErrorInfo], Any]
-    job: Job
+    held: Held
     error: ErrorInfo
 
     def called(self) -> None:
-        enter(self.job)
+        enter(self.held)
         try:
-            self.function(self.job, self.error)
+            self.function(job_of(self.held), self.error)
         except Exception as error:
             self._log(error)
 
     async def awaited(self) -> None:
-        enter(self.job)
+        enter(self.held)
         try:
-            await self.function(self.job, self.error)
+            await self.function(job_of(self.held), self.error)
         except Exception as error:
             self._log(error)
 
     def _log(self, error: Exception) -> None:
-        about = {"queue": self.job.queue, "task": self.job.task, "id": self.job.id}
+        record = self.held.lease.record
+        about = {"queue": record.queue, "task": record.task, "id": record.id}
         callback_failed("hook", error, self.function, logging.ERROR, **about)
-
-
-class _NoRunner:
-    """Stands for what runs a handler: nothing stops an attempt from outside."""
-
-    given_up_s: Final = None
-
-    def start(self, run: Any) -> None:
-        """Do nothing."""
-
-    def stop(self, run: Any, why: Stop) -> None:
-        """Do nothing."""
 
 
 def _held(lease: Lease, spec: TaskSpec, now: float) -> Held:

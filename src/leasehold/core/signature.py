@@ -108,6 +108,7 @@ class Signature:
             self._place(parameter.kind, slot)
         self._count_positional()
         self._kinds = tuple(slot.kind for slot in self._positional)
+        self._decode_typed = self._typed_decoder()
         self._defaults = dict(self._plain_defaults())
 
     def encode(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
@@ -124,6 +125,24 @@ class Signature:
 
     def decode(self, payload: bytes) -> Arguments:
         """Decode the arguments of a payload. Raises `PayloadInvalid`; its reason contains none of the values."""
+        if self._decode_typed is not None:
+            try:
+                args, named = self._decode_typed(payload)
+                if not named:
+                    return args, named
+            except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError):
+                pass  # what does not fit is decoded again, to word the error
+        return self._decode_plain(payload)
+
+    def _typed_decoder(self) -> Callable[[bytes], Arguments] | None:
+        """A decoder of calls that give every argument by position. None: a type needs a conversion of its own, or plain
+        data whose depth must be checked first."""
+        kinds = self._kinds
+        if None in kinds or self._more is not None or not self._least <= len(kinds) <= self._most:
+            return None
+        return msgspec.json.Decoder(tuple[tuple[kinds], dict[str, Any]]).decode  # type: ignore[valid-type]
+
+    def _decode_plain(self, payload: bytes) -> Arguments:
         try:
             content = read(payload)
         except Misfit as exc:

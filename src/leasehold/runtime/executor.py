@@ -15,7 +15,7 @@ from leasehold.runtime.handlers.runners import LoopRunner, ThreadRunner
 from leasehold.runtime.isolation.child import Launch
 from leasehold.runtime.isolation.pool import ProcessPool
 from leasehold.runtime.jobs.held import Batch, Ended, Held, Outcomes, Runner
-from leasehold.runtime.jobs.job import Job, JobServices
+from leasehold.runtime.jobs.job import JobServices
 from leasehold.runtime.log import log_event, logs_jobs, started
 from leasehold.runtime.settler import Settler
 
@@ -34,17 +34,18 @@ class Executor:
         self._inflight = inflight = context.inflight
         self._intake = context.intake
         self._latencies = context.latencies
-        self._may_start = may_start = context.intake.kept.may_start
+        self._kept = kept = context.intake.kept
         self._settler = settler
         self._services = services
-        caller = Caller(context.env.random, clock, may_start, context.payloads)
-        self._tasks = LoopRunner(caller, self._finished, context.env.limits.cancel_ms / limits.SECOND, clock)
+        caller = Caller(context.env.random, clock, kept, context.payloads)
+        env = context.env
+        self._tasks = LoopRunner(caller, self._finished, env.limits.cancel_ms / limits.SECOND, env.lease_clock)
         self._threads = ThreadRunner(caller, self._finished, inflight.slots, clock)
         self.job_of = self._tasks.job_of
         self.pool: ProcessPool | None = None
         if launch is not None:
             self.pool = ProcessPool(
-                launch, size=inflight.slots, services=services, may_start=may_start, finished=self._finished
+                launch, size=inflight.slots, services=services, may_start=kept.may_start, finished=self._finished
             )
         self._batch_timer: asyncio.TimerHandle | None = None
 
@@ -53,8 +54,15 @@ class Executor:
         if not self._intake.is_open:
             return
         inflight, now = self._inflight, self._clock()
-        while (run := inflight.start_next(now, self._may_start)) is not None:
-            self._start(run, now)
+        is_watched, kept = self._events is not None or logs_jobs(), self._kept
+        for run in inflight.starting(now, kept.may_start, kept.fresh_after()):
+            if is_watched:
+                self._report_start(run)
+            runner: Runner = self._tasks if run.spec.is_async else self._threads
+            if run.spec.run_in is PROCESS and type(run) is Held and self.pool is not None:
+                runner = self.pool
+            run.prepare(self._services, runner, now)
+            runner.start(run)
         if inflight.gathering.group_of and inflight.free > 0:
             if self._batch_timer is not None:
                 self._batch_timer.cancel()
@@ -63,30 +71,29 @@ class Executor:
 
     def release_doubtful(self) -> None:
         """Release leases that have not started and that another worker may hold by now: their heartbeats were late."""
-        if doubtful := self._inflight.take_pending(lambda held: not self._may_start(held)):
+        if doubtful := self._inflight.take_pending(lambda held: not self._kept.may_start(held)):
             log_event("jobs_released", released=len(doubtful), reason="no heartbeat")
             self._settler.release(doubtful)
 
-    def _start(self, run: Held | Batch, now: float) -> None:
-        runner: Runner = self._tasks if run.spec.is_async else self._threads
-        if run.spec.run_in is PROCESS and type(run) is Held and self.pool is not None:
-            runner = self.pool
-        if self._events is not None:
-            for held in run.members:
+    def _report_start(self, run: Held | Batch) -> None:
+        for held in run.members:
+            if self._events is not None:
                 self._events.started(held)
-        for held in run.members if logs_jobs() else ():
-            started(held.lease)
-        run.prepare([Job(held, self._services) for held in run.members], runner, now)
-        runner.start(run)
+            if logs_jobs():
+                started(held.lease)
 
     def _finished(self, ended: Sequence[Ended]) -> None:
-        for run, outcomes, at in ended:
-            seconds = at - run.started_at
-            self._latencies.finished(run, seconds)
-            self._inflight.prefetch.finished(seconds if type(run) is Held else seconds / len(run.members))
-            if not (run.persistent and self._rests(run, outcomes, seconds)):
-                self._end(run, outcomes)
-        self.dispatch()
+        self._latencies.finished(ended)
+        self._inflight.prefetch.finished(
+            [(at - run.started_at) / (1 if type(run) is Held else len(run.members)) for run, _, at in ended]
+        )
+        self._end(
+            [
+                (run, outcomes)
+                for run, outcomes, at in ended
+                if not (run.persistent and self._rests(run, outcomes, at - run.started_at))
+            ]
+        )
 
     def _rests(self, run: Held | Batch, outcomes: Outcomes, seconds: float) -> bool:
         """Whether this persistent job has ended so soon that it waits in its slot for a while."""
@@ -99,19 +106,19 @@ class Executor:
         def end() -> None:
             timer.cancel()
             run.end_rest()
-            self._end(run, [])
-            self.dispatch()
+            self._end([(run, [])])
 
         timer = self._services.loop.call_later(rest_s, end)
         run.begin_rest(end, outcomes)
         return True
 
-    def _end(self, run: Held | Batch, outcomes: Outcomes) -> None:
-        """Free the slot and settle."""
-        self._inflight.leave_slot(run)
-        for held, outcome in outcomes if run.verdict is None else run.take_verdict():
-            self._settler.put(held, outcome)
-        run.forget_jobs()
+    def _end(self, ended: Sequence[tuple[Held | Batch, Outcomes]]) -> None:
+        """Free the slots, settle, start the next."""
+        self._inflight.leave_slots([run for run, _ in ended])
+        for run, outcomes in ended:
+            self._settler.put_all(outcomes if run.verdict is None else run.take_verdict())
+            run.forget_jobs()
+        self.dispatch()
 
     def answer(self, held: Held, outcome: Outcome) -> None:
         """Settle one job of a batch with its handler's outcome. Ignored if its outcome is decided already."""

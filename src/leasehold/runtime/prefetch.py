@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from leasehold.core import limits
@@ -26,11 +27,12 @@ class Prefetch:
         self._job_s: float | None = None
         self._cap = MAX_AHEAD
 
-    def finished(self, seconds: float) -> None:
-        if self._job_s is None:
-            self._job_s = seconds
-        else:
-            self._job_s += WEIGHT * (seconds - self._job_s)
+    def finished(self, times: Iterable[float]) -> None:
+        """Note how many seconds jobs took, in their order."""
+        mean = self._job_s
+        for seconds in times:
+            mean = seconds if mean is None else mean + WEIGHT * (seconds - mean)
+        self._job_s = mean
 
     def stuck(self) -> None:
         """Forget the measurements: jobs waited too long and were released."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import deque
+from collections.abc import Iterable
 from typing import Final, TypeAlias
 
 from leasehold.core import limits
@@ -89,18 +90,25 @@ class Settler:
 
     def put(self, held: Held, outcome: Outcome) -> None:
         """Settle a lease with this outcome. Ignored if its end was decided before, or it was lost."""
-        if not self._inflight.begin_settling(held):
-            record = held.lease.record
-            log_event("handler_overran", ended=True, queue=record.queue, task=record.task, id=record.id)
-            return
-        if self._events is not None or logs_jobs():
-            held.end_at(self._env.clock())
-        queue, group = held.lease.record.queue, held.lease.group
-        if group:
-            self._groups.setdefault((queue, group), []).append((held, outcome))
-            self._settle_group(held)
-        else:
-            self._outbox(queue).items.append((held, outcome))
+        self.put_all(((held, outcome),))
+
+    def put_all(self, ended: Iterable[Item]) -> None:
+        """Settle leases with these outcomes, as `put` does."""
+        is_timed = self._events is not None or logs_jobs()
+        for item in ended:
+            held, _ = item
+            lease = held.lease
+            if not self._inflight.begin_settling(held):
+                record = lease.record
+                log_event("handler_overran", ended=True, queue=record.queue, task=record.task, id=record.id)
+                continue
+            if is_timed:
+                held.end_at(self._env.clock())
+            if lease.group:
+                self._groups.setdefault((lease.record.queue, lease.group), []).append(item)
+                self._settle_group(held)
+            else:
+                self._outbox(lease.record.queue).items.append(item)
 
     def release(self, held: list[Held]) -> None:
         """Return leases that have not started, to the front of their queue and in their order.
@@ -188,10 +196,11 @@ class Settler:
 
     def _end(self, batch: list[Item], answers: list[bool]) -> None:
         """Take settled leases out of the table, log their outcomes and notify the listeners."""
+        is_watched = self._events is not None or self._payloads is not None or logs_jobs()
         for (held, outcome), was_held in zip(batch, answers, strict=True):
             if not was_held:
                 self._report_lost(held, outcome)
-            else:
+            elif is_watched or type(outcome) is not Completed:
                 ended(held.lease, outcome, held.seconds, self._errors)
                 if self._events is not None:
                     self._events.ended(held, outcome)
@@ -199,7 +208,7 @@ class Settler:
                     self._hooks.ended(held, outcome)
                 if self._payloads is not None and type(outcome) is Completed:
                     self._payloads.completed(held)
-            self._inflight.gone(held)
+        self._inflight.gone([held for held, _ in batch])
         if self._doubtful:
             self._doubtful.difference_update([held.ref for held, _ in batch])
 

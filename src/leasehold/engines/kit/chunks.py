@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import Final
 
 from msgspec import Struct
@@ -30,14 +31,13 @@ class Part(Struct, frozen=True, gc=False):
     group: str = ""
 
 
-def chunks(parts: list[Part]) -> Iterator[list[Part]]:
+def chunks(parts: Iterable[Part]) -> Iterator[list[Part]]:
     """Cut into calls that do not keep Redis for long. One job may be more than that; then it is alone."""
     chunk: list[Part] = []
     load = 0
     for part in parts:
         weight = part.weight + part.size // JOB_BYTES
-        whole = part.group and chunk and part.group == chunk[-1].group
-        if chunk and load + weight > limits.MAX_BATCH and not whole:
+        if chunk and load + weight > limits.MAX_BATCH and not (part.group and part.group == chunk[-1].group):
             yield chunk
             chunk, load = [], 0
         chunk.append(part)
@@ -48,7 +48,7 @@ def chunks(parts: list[Part]) -> Iterator[list[Part]]:
 
 def args_of(chunk: list[Part]) -> Iterator[Arg]:
     """The arguments of a call for these jobs."""
-    return (arg for part in chunk for arg in part.args)
+    return chain.from_iterable([part.args for part in chunk])
 
 
 def weight_of(shape: Shape) -> int:

@@ -185,16 +185,15 @@ class ScriptedEngine(Scripted):
 
     def settle(self, settlements: Sequence[tuple[Lease, Outcome]]) -> Steps[list[bool]]:
         answers = [False] * len(settlements)
-        groups: dict[tuple[str, str], list[Part]] = {}
-        seen: set[LeaseRef] = set()
+        groups: dict[tuple[str, str], dict[tuple[str, Token], Part]] = {}
         for position, (lease, outcome) in enumerate(settlements):
-            ref = lease.ref
-            if ref not in seen:
-                seen.add(ref)
-                parts = groups.setdefault((lease.record.queue, lease.worker), [])
-                parts.append(self._outcome_part(position, lease, outcome))
+            record = lease.record
+            parts = groups.setdefault((record.queue, lease.worker), {})
+            ref = (record.id, lease.token)
+            if ref not in parts:
+                parts[ref] = self._outcome_part(position, lease, outcome)
         for (queue, worker), parts in groups.items():
-            for chunk in chunks(parts):
+            for chunk in chunks(parts.values()):
                 reply = yield from self._act("settle", queue, self._config, as_bytes(worker), *args_of(chunk))
                 for part, settled in zip(chunk, reply, strict=True):
                     answers[part.position] = settled == ord("1")

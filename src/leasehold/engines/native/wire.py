@@ -89,10 +89,12 @@ _BAD_ENDS, _BAD_END_WEIGHT = frozenset("fbx"), 5
 def outcome_part(position: int, lease: Lease, outcome: Outcome) -> Part:
     """id token kind ms head body, as lua/settle.lua takes them."""
     kind, ms, body = encode_outcome(outcome)
-    head = head_of(lease.record) if kind == "c" else ""
-    if isinstance(outcome, Retried) and outcome.deferred:
+    record, head = lease.record, ""
+    size, weight = len(body), 1 + weight_of(record.shape)
+    if kind == "c":
+        head = head_of(record) if ms else ""  # of an end that is not kept, nothing is
+    elif kind in _BAD_ENDS:
+        size, weight = size + len(record.payload), weight + _BAD_END_WEIGHT
+    elif isinstance(outcome, Retried) and outcome.deferred:
         kind, head, body = "d", encoded(outcome.limit or ""), b""
-    size, weight = len(body), 1 + weight_of(lease.record.shape)
-    if kind in _BAD_ENDS:
-        size, weight = size + len(lease.record.payload), weight + _BAD_END_WEIGHT
-    return Part(position, (as_bytes(lease.record.id), lease.token, kind, ms, head, body), size, weight)
+    return Part(position, (as_bytes(record.id), lease.token, kind, ms, head, body), size, weight)

@@ -73,7 +73,8 @@ class Hooks:
     async def _call(self, held: Held, error: ErrorInfo) -> None:
         hook, job = held.spec.on_failure, Job(held, self._services)
         assert hook is not None
-        enter(job)
+        held.job = job
+        enter(held)
         try:
             async with asyncio.timeout(HOOK_MS / limits.SECOND):
                 if is_async(hook):

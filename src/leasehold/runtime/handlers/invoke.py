@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from asyncio import CancelledError, current_task, to_thread
 from collections.abc import Callable, Sequence
@@ -12,8 +13,9 @@ from leasehold.core.outcome import Crashed, Outcome, Released
 from leasehold.core.task import Arguments
 from leasehold.runtime.jobs import outcomes
 from leasehold.runtime.jobs.batches import outcomes_of_answers
+from leasehold.runtime.jobs.beats import Kept
 from leasehold.runtime.jobs.held import Batch, Ended, Held, Outcomes, Stop
-from leasehold.runtime.jobs.job import enter
+from leasehold.runtime.jobs.job import enter, job_of
 from leasehold.runtime.stored import StoredPayloads, has_stored
 from leasehold.runtime.waits import catch_up
 
@@ -24,43 +26,53 @@ Done: TypeAlias = Callable[[Sequence[Ended]], None]
 
 
 class Caller:
-    """Its methods do not raise, even if the handler does. `may_start`: whether this worker still holds a job."""
+    """Its methods do not raise, even if the handler does. `kept`: whether this worker still holds a job; None: it
+    does."""
 
     def __init__(
         self,
         random: outcomes.Random,
         clock: Callable[[], float],
-        may_start: Callable[[Held], bool] = lambda held: True,
+        kept: Kept | None = None,
         payloads: StoredPayloads | None = None,
     ) -> None:
         self._random = random
         self._clock = clock
-        self._may_start = may_start
+        self._kept = kept
+        self._fresh_after = -math.inf if kept is None else math.inf
         self._payloads = payloads or StoredPayloads()
 
-    async def on_loop(self, run: Held | Batch) -> Outcomes:
-        run.begin()
-        if not self._may_begin(run) and not await self._may_begin_soon(run):
-            return _released(run)
+    def begin_turn(self) -> None:
+        """Read the clock of leases, for the handlers that are called in this turn of the loop."""
+        if self._kept is not None:
+            self._fresh_after = self._kept.fresh_after()
+
+    async def on_loop(self, run: Held | Batch) -> Ended:
+        """Call the handler."""
+        run.began = True
+        is_fresh = type(run) is Held and run.asked_at > self._fresh_after
+        if not is_fresh and not self._may_begin(run) and not await self._may_begin_soon(run):
+            return run, _released(run), self._clock()
         unread: Outcomes = []
         if has_stored(run):
             try:
                 unread = await to_thread(self._payloads.load, run, self._random)
             except BaseException as error:
-                return self._raised(run, error, on_loop=True)
+                return run, self._raised(run, error, on_loop=True), self._clock()
             if not _keep_read(run, unread):
-                return unread
+                return run, unread, self._clock()
         try:
             arguments, named = _arguments(run)
         except BaseException as error:  # a decoder is user code too
-            decided = _undecodable(run, error)
-        else:
-            try:
-                # Inspecting the returned value may raise too: an unbound proxy does when it is asked for its class.
-                decided = self._returned(run, await run.spec.function(*arguments, **named))
-            except BaseException as error:  # SystemExit and friends end the attempt, not the worker
-                decided = self._raised(run, error, on_loop=True)
-        return decided + unread if unread else decided
+            return run, _undecodable(run, error) + unread, self._clock()
+        try:
+            value = await run.spec.function(*arguments, **named)
+            now = self._clock()
+            # Inspecting the returned value may raise too: an unbound proxy does when it is asked for its class.
+            decided = self._returned(run, value, now)
+        except BaseException as error:  # SystemExit and friends end the attempt, not the worker
+            decided, now = self._raised(run, error, on_loop=True), self._clock()
+        return run, decided + unread if unread else decided, now
 
     def in_thread(self, run: Held | Batch) -> Outcomes:
         run.begin()
@@ -77,13 +89,13 @@ class Caller:
         except BaseException as error:
             return _undecodable(run, error)
         try:
-            return self._returned(run, run.spec.function(*arguments, **named))
+            return self._returned(run, run.spec.function(*arguments, **named), self._clock())
         except BaseException as error:
             return self._raised(run, error)
 
     def _may_begin(self, run: Held | Batch) -> bool:
         """Whether no other worker can have taken the job over."""
-        return self._may_start(run) if type(run) is Held else all(map(self._may_start, run.members))
+        return self._kept is None or all(map(self._kept.may_start, run.members))
 
     async def _may_begin_soon(self, run: Held | Batch) -> bool:
         """Check again after the keeper's last reports are read: another handler may have blocked the loop."""
@@ -100,8 +112,8 @@ class Caller:
                 return True
         return False
 
-    def _returned(self, run: Held | Batch, value: object) -> Outcomes:
-        if run.is_late(self._clock()):  # what it returns after its timeout does not count
+    def _returned(self, run: Held | Batch, value: object, now: float) -> Outcomes:
+        if run.is_late(now):  # what it returns after its timeout does not count
             return self._raised(run, TimeoutError())
         if type(run) is Held:
             return [(run, outcomes.outcome_of_return(run, value, self._random))]
@@ -148,9 +160,9 @@ def _is_cancelled(error: BaseException) -> bool:
 def _arguments(run: Held | Batch) -> Arguments:
     if type(run) is Held:
         decode = run.spec.decode
-        enter(run.job)
-        return ((run.job,), {}) if decode is None else decode(run.lease.record.payload)
-    return ([held.job for held in run.members],), {}
+        enter(run)
+        return ((job_of(run),), {}) if decode is None else decode(run.lease.record.payload)
+    return ([job_of(held) for held in run.members],), {}
 
 
 def _keep_read(run: Held | Batch, unread: Outcomes) -> bool:

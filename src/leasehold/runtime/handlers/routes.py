@@ -39,7 +39,9 @@ class Routes:
         record, most = lease.record, self._max_payload
         if record.malformed:
             return ErrorInfo(MALFORMED, record.malformed)
-        if most is None or len(record.payload) <= most or self.route(lease) is None:
+        if most is None or len(record.payload) <= most:
+            return None
+        if self.route(lease) is None:
             return None
         size = f"The payload has {len(record.payload):,} bytes, the limit of this worker is {most:,}."
         return ErrorInfo("PayloadTooLarge", f"{size} Raise `max_payload` where it runs, and retry the job.")

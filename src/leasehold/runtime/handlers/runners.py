@@ -14,7 +14,7 @@ from leasehold.core.job import Lease
 from leasehold.runtime.forks import ForkGuard
 from leasehold.runtime.handlers.invoke import Caller, Done
 from leasehold.runtime.handlers.threads import ThreadPool
-from leasehold.runtime.jobs.held import Batch, Ended, Held, Outcomes, Stop
+from leasehold.runtime.jobs.held import Batch, Ended, Held, Stop
 
 TURN_S: Final = 0.001
 """For how long handlers are called in one turn of the event loop. The last of them may take longer."""
@@ -28,11 +28,11 @@ class LoopRunner:
     task groups need, and to cancel the task ends this handler only.
     """
 
-    def __init__(self, caller: Caller, finished: Done, given_up_s: float, clock: Callable[[], float]) -> None:
+    def __init__(self, caller: Caller, finished: Done, given_up_s: float, lease_clock: Callable[[], float]) -> None:
         self.given_up_s = given_up_s
         self._caller = caller
         self._finished = finished
-        self._clock = clock
+        self._clock = lease_clock
         self._loop = asyncio.get_running_loop()
         self._context = copy_context()
         self._own = ForkGuard()
@@ -92,6 +92,7 @@ class LoopRunner:
         rest: Coroutine[Any, Any, None] | None = None
         ended: list[Ended] = []
         until = self._clock() + TURN_S
+        self._caller.begin_turn()
         while self._ready:
             run = self._ready.popleft()
             self._called, is_stopped = (task, run), run.stop is not None
@@ -100,8 +101,9 @@ class LoopRunner:
                 waits_for = context.run(call.send, None)
             except StopIteration as returned:
                 self._own.end_clone()
-                ended.append((run, returned.value, now := self._clock()))
-                if now >= until or task.cancelling():
+                ended.append(returned.value)
+                # After a long handler, and after the machine was suspended, each lease is looked at again.
+                if self._clock() >= until or task.cancelling():
                     break
             else:
                 self._suspended[run] = task
@@ -119,15 +121,15 @@ class LoopRunner:
             self._finished(ended)
         return rest
 
-    async def _rest(self, run: Held | Batch, call: Coroutine[Any, Any, Outcomes]) -> None:
-        outcomes = await call
+    async def _rest(self, run: Held | Batch, call: Coroutine[Any, Any, Ended]) -> None:
+        ended = await call
         self._own.end_clone()
         del self._suspended[run]
-        self._finished([(run, outcomes, self._clock())])
+        self._finished([ended])
 
 
 @coroutine
-def _resumed(context: Context, call: Coroutine[Any, Any, Outcomes], waits_for: object) -> Generator[Any, Any, Outcomes]:
+def _resumed(context: Context, call: Coroutine[Any, Any, Ended], waits_for: object) -> Generator[Any, Any, Ended]:
     """Run a coroutine that has suspended to its end, in its context. A task runs each step in the task's own."""
     while True:
         try:
@@ -139,8 +141,8 @@ def _resumed(context: Context, call: Coroutine[Any, Any, Outcomes], waits_for: o
         try:
             waits_for = context.run(step)
         except StopIteration as returned:
-            outcomes: Outcomes = returned.value
-            return outcomes
+            ended: Ended = returned.value
+            return ended
 
 
 class ThreadRunner:

@@ -30,7 +30,7 @@ from leasehold.runtime.handlers.routes import Routes
 from leasehold.runtime.isolation.channel import WorkerChannel
 from leasehold.runtime.isolation.messages import Done, Ready, RunJob
 from leasehold.runtime.jobs.held import Held, Outcomes, Phase
-from leasehold.runtime.jobs.job import Job, JobServices
+from leasehold.runtime.jobs.job import JobServices
 from leasehold.runtime.lifespan import Lifespan
 from leasehold.runtime.stored import StoredPayloads
 
@@ -85,7 +85,7 @@ class JobRunner:
         held.started_at, held.timeout_s = now, order.left_s
         if order.left_s is not None:
             held.ends_at = now + order.left_s
-        held.job = Job(held, services)
+        held.services = services
         with self._lock:
             self._held, self._task, self._number = held, None, order.number
         outcomes = self._call(held, runner)
@@ -112,7 +112,7 @@ class JobRunner:
             if held.cancelled is not None:
                 task.cancel()
         with kept_running():
-            self._outcomes = await self._caller.on_loop(held)
+            _, self._outcomes, _ = await self._caller.on_loop(held)
 
     def _cancel(self, number: int, reason: str) -> None:
         """Called in the thread of the channel."""

@@ -44,11 +44,15 @@ class Kept:
         before = self._clock() - self._lease_s
         return held.asked_at > before or self._kept_at.get(held.lease.record.queue, -math.inf) > before
 
+    def fresh_after(self) -> float:
+        """Leases that were claimed later than this may start now, as nearly all do. `may_start` is about the others."""
+        return max(self._clock() - self._lease_s, self.lapsed_before)
+
     def may_start(self, held: Held) -> bool:
         """Whether no other worker can have taken the job over, by the clock of this machine: no heartbeat since its
         claim was too late."""
         asked_at, before = held.asked_at, self._clock() - self._lease_s
-        if asked_at > before and asked_at > self.lapsed_before:  # nearly always, and asked twice for each job
+        if asked_at > before and asked_at > self.lapsed_before:
             return True
         queue = held.lease.record.queue
         lapsed = asked_at <= self._lapsed.get(queue, -math.inf)

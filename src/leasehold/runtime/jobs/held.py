@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from enum import Enum, IntEnum
 from typing import Any, Final, Protocol, TypeAlias, final
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from leasehold.core import limits
 from leasehold.core.job import Lease, LeaseRef, Token
@@ -64,24 +63,41 @@ class Runner(Protocol):
         ...
 
 
-@dataclass(slots=True, eq=False)
-class Run:
+class NoRunner:
+    """Stands for a runner before one is chosen, and where nothing stops an attempt from outside."""
+
+    given_up_s: Final = None
+
+    def start(self, run: Any) -> None:
+        """Do nothing."""
+
+    def stop(self, run: Any, why: Stop) -> None:
+        """Do nothing."""
+
+
+NO_RUNNER: Final = NoRunner()
+
+
+class Run(Struct, eq=False, kw_only=True):
     """What occupies a slot. Times are seconds of the monotonic clock."""
 
-    runner: Runner = field(init=False, repr=False)
-    began: bool = field(init=False, default=False)
-    started_at: float = field(init=False, default=0.0)
-    ended_at: float = field(init=False, default=0.0)
+    runner: Runner = NO_RUNNER
+    began: bool = False
+    started_at: float = 0.0
+    ended_at: float = 0.0
     """When its outcome was known. Set only for listeners and for a log of all jobs."""
-    ends_at: float = field(init=False, default=math.inf)
+    ends_at: float = math.inf
     """For a batch, not later than the earliest deadline in it."""
-    give_up_at: float = field(init=False, default=math.inf)
-    stop: Stop | None = field(init=False, default=None)
-    abandoned: bool = field(init=False, default=False)
-    rest: Callable[[], None] | None = field(init=False, default=None, repr=False)
+    give_up_at: float = math.inf
+    stop: Stop | None = None
+    abandoned: bool = False
+    rest: Callable[[], None] | None = None
     """Ends the pause of a persistent job that ended at once."""
-    verdict: Outcomes | None = field(init=False, default=None, repr=False)
+    verdict: Outcomes | None = None
     """Outcomes that are decided, but settled only after the handler or the pause has ended."""
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}>"  # no payloads in logs
 
     def begin(self) -> None:
         """Note that the handler is called: until then, a stop can still prevent that."""
@@ -127,8 +143,7 @@ class Run:
 
 
 @final
-@dataclass(slots=True, eq=False)
-class Held(Run):
+class Held(Run, eq=False):
     """One lease in this process. `number` is its place in the order of the claims."""
 
     lease: Lease
@@ -140,25 +155,28 @@ class Held(Run):
     """When the claim was sent, by `Env.lease_clock`: the lease may have been running since then."""
     persistent: bool = False
     """From the record's shape. A field, because it is read several times for each job."""
-    phase: Phase = field(init=False, default=PENDING)
-    timeout_s: float | None = field(init=False, default=None)
-    extended_to: float | None = field(init=False, default=None)
-    cancelled: str | None = field(init=False, default=None)
+    phase: Phase = PENDING
+    timeout_s: float | None = None
+    extended_to: float | None = None
+    cancelled: str | None = None
     """The reason of a cancel request, perhaps empty; None: there was none."""
-    answered: bool = field(init=False, default=False)
+    answered: bool = False
     """The handler has decided its outcome before the batch ended."""
-    job: Any = field(init=False, default=None)
-    """The `Job` that the handler gets. `Job` imports this class, so the type is not named here."""
-    batch: Batch | None = field(init=False, default=None, repr=False)
+    services: Any = None
+    """The `JobServices` of its `Job`, which imports this class, so that the type is not named here."""
+    job: Any = None
+    """The `Job`, once the handler has asked for it."""
+    batch: Batch | None = None
 
-    def prepare(self, jobs: Sequence[Any], runner: Runner, now: float) -> None:
+    def prepare(self, services: Any, runner: Runner, now: float) -> None:
         """The lease has a slot. Its time begins."""
-        (self.job,) = jobs
+        self.services = services
         self.runner = runner
-        timeout_ms = self.timeout_ms
+        own_ms = self.lease.record.timeout_ms
+        timeout_ms = self.spec.timeout_ms if own_ms is None else own_ms
         if timeout_ms:  # 0: no limit
-            self.timeout_s = timeout_ms / limits.SECOND
-            self.ends_at = now + self.timeout_s
+            self.timeout_s = timeout_s = timeout_ms / limits.SECOND
+            self.ends_at = now + timeout_s
 
     def begin_in_process(self, now: float) -> None:
         """A job process calls the handler. Its time begins only now: starting the process takes a while."""
@@ -244,19 +262,18 @@ class Held(Run):
 
 
 @final
-@dataclass(slots=True, eq=False)
-class Batch(Run):
+class Batch(Run, eq=False):
     """Leases that run in one call of a handler, in the order of their claims."""
 
     spec: TaskSpec
     members: list[Held]
     persistent: bool = False
 
-    def prepare(self, jobs: Sequence[Any], runner: Runner, now: float) -> None:
+    def prepare(self, services: Any, runner: Runner, now: float) -> None:
         """The batch has a slot. The time of its members begins."""
         self.runner = runner
-        for held, job in zip(self.members, jobs, strict=True):
-            held.prepare((job,), runner, now)
+        for held in self.members:
+            held.prepare(services, runner, now)
         self.ends_at = min(held.ends_at for held in self.members)
 
     def forget_jobs(self) -> None:

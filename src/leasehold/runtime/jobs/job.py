@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from leasehold.core.outcome import Outcome
     from leasehold.runtime.jobs.held import Batch, Held
 
-_current: ContextVar[Job] = ContextVar("leasehold_job")
+_current: ContextVar[Held] = ContextVar("leasehold_job")
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +244,8 @@ def current_job() -> Job | None:
     job = current_job()
     log.info("attempt %s", job.attempt if job else "none")
     """
-    return _current.get(None)
+    held = _current.get(None)
+    return None if held is None else job_of(held)
 
 
 def check_cancelled() -> None:
@@ -293,9 +294,17 @@ def run_of(job: Job) -> Held | Batch:
     return job._held.run
 
 
-def enter(job: Job) -> None:
+def job_of(held: Held) -> Job:
+    """Return the job that the handler gets, the same each time. Most handlers never ask for theirs."""
+    if held.job is None:
+        held.job = Job(held, held.services)
+    job: Job = held.job
+    return job
+
+
+def enter(held: Held) -> None:
     """Set the current job of the calling context, which ends with the job."""
-    _current.set(job)
+    _current.set(held)
 
 
 def _milliseconds(seconds: float) -> int:

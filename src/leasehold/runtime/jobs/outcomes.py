@@ -25,6 +25,7 @@ from leasehold.runtime.jobs.held import Held
 from leasehold.runtime.log import callback_failed, log_event
 
 Random = Callable[[], float]
+_NOT_KEPT: Final = Completed(b"", 0)
 _CHOICES: Final = (Retry, RateLimited, Fail, JobCancelled)
 
 
@@ -33,16 +34,18 @@ def outcome_of_return(held: Held, value: object, random: Random) -> Outcome:
 
     Except for a persistent job: it would run again, and returning is how its handler obeys the request.
     """
-    if isinstance(value, type) and issubclass(value, _CHOICES):
-        return outcome_of_error(held, _made(value), random)
-    if isinstance(value, _CHOICES):
-        return outcome_of_error(held, value, random)
-    if isinstance(value, CoroutineType) and closed(value):
-        return outcome_of_error(held, TypeError("a sync handler returned a coroutine: declare it `async def`"), random)
+    if value is not None:
+        if isinstance(value, type) and issubclass(value, _CHOICES):
+            return outcome_of_error(held, _made(value), random)
+        if isinstance(value, _CHOICES):
+            return outcome_of_error(held, value, random)
+        if isinstance(value, CoroutineType) and closed(value):
+            text = "a sync handler returned a coroutine: declare it `async def`"
+            return outcome_of_error(held, TypeError(text), random)
     if held.cancelled is not None and held.persistent:
         return Cancelled(held.cancelled)
     if held.spec.result_ttl_ms == 0:
-        return Completed(b"", 0)
+        return _NOT_KEPT
     return Completed(_encoded(held, value), held.spec.result_ttl_ms)
 
 

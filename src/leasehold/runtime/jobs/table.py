@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 
 from leasehold.core import limits
 from leasehold.core.job import Lease, LeaseRef
@@ -105,25 +105,30 @@ class Inflight:
         self.occupied.set()
         return held
 
-    def start_next(self, now: float, may_start: Callable[[Held], bool] = lambda held: True) -> Held | Batch | None:
-        """Move the oldest claim into a slot. None: no slot is free, no lease is pending, or `may_start` forbids it."""
-        if len(self.running) >= self.slots:
-            return None
-        pending = self.pending
-        if self.gathering.group_of:
-            group = self.gathering.ripe(now)
-            if group is not None and (not pending or group.first < pending[0].number):
-                return self._start_batch(group, now) if all(map(may_start, group.held)) else None
-        if not pending or not may_start(pending[0]):
-            return None
-        held = pending.popleft()
+    def starting(
+        self, now: float, may_start: Callable[[Held], bool] = lambda held: True, fresh_after: float = math.inf
+    ) -> Iterator[Held | Batch]:
+        """Move the oldest claims into the free slots, one with each step, unless `may_start` forbids it. Leases that
+        were claimed later than `fresh_after` may start."""
+        running, pending = self.running, self.pending
+        while len(running) < self.slots:
+            if self.gathering.group_of:
+                group = self.gathering.ripe(now)
+                if group is not None and (not pending or group.first < pending[0].number):
+                    if not all(map(may_start, group.held)):
+                        break
+                    yield self._start_batch(group, now)
+                    continue
+            if not pending or not (pending[0].asked_at > fresh_after or may_start(pending[0])):
+                break
+            held = pending.popleft()
+            held.phase = RUNNING
+            held.started_at = now
+            self.started += 1
+            running.add(held)
+            yield held
         if len(pending) <= self.low_water:
             self.room.set()
-        held.phase = RUNNING
-        held.started_at = now
-        self.started += 1
-        self.running.add(held)
-        return held
 
     def _start_batch(self, group: Group, now: float) -> Batch:
         batch = self.gathering.take(group)
@@ -135,8 +140,8 @@ class Inflight:
         self.room.set()
         return batch
 
-    def leave_slot(self, run: Held | Batch) -> None:
-        self.running.discard(run)
+    def leave_slots(self, runs: Iterable[Held | Batch]) -> None:
+        self.running.difference_update(runs)
         self.room.set()
         self.changed.set()
 
@@ -145,7 +150,8 @@ class Inflight:
         if held.phase is not RUNNING and held.phase is not PENDING:
             return False
         held.phase = SETTLING
-        self._decided(held)
+        if held.lease.group:
+            self._decided(held)
         return True
 
     def awaits_others(self, lease: Lease) -> bool:
@@ -160,9 +166,10 @@ class Inflight:
             if not self._open[group]:
                 del self._open[group]
 
-    def gone(self, held: Held) -> None:
-        """The lease is settled, or known to be lost."""
-        self._table.pop(held.key, None)
+    def gone(self, leases: Iterable[Held]) -> None:
+        """The leases are settled, or known to be lost."""
+        for held in leases:
+            self._table.pop(held.key, None)
         self.changed.set()
         if len(self._table) >= limits.MAX_HELD - limits.MAX_BATCH:
             self.room.set()  # the fetcher may be waiting because the table was full
@@ -175,7 +182,7 @@ class Inflight:
         self.unqueue(held)
         held.phase = Phase.LOST
         self._decided(held)
-        self.gone(held)
+        self.gone((held,))
         return held
 
     def unqueue(self, held: Held) -> None:

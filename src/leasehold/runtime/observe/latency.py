@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 from bisect import bisect_right
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, TypeAlias
 
 from leasehold.core.job import Lease
 from leasehold.core.latency import BOUNDS, Times
-from leasehold.runtime.jobs.held import Batch, Held
+from leasehold.runtime.jobs.held import Ended, Held
 
 BUCKETS: Final = len(BOUNDS) + 1
 WINDOW_S: Final = 300.0
@@ -37,21 +37,22 @@ class Latencies:
         self._ends_at = clock() + WINDOW_S
         self._ahead_s = wall() - clock()
 
-    def finished(self, run: Held | Batch, seconds: float) -> None:
-        """Count the jobs of a handler's call that took `seconds`."""
-        if not run.started_at:  # its process never called the handler
-            return
-        started_s = run.started_at + self._ahead_s
-        ran = bisect_right(BOUNDS, seconds)
-        for held in (run,) if type(run) is Held else run.members:
-            queue = held.lease.record.queue
-            try:
-                wait_counts, run_counts = self._present[queue]
-            except KeyError:
-                wait_counts, run_counts = self._present[queue] = [0] * BUCKETS, [0] * BUCKETS
-            run_counts[ran] += 1
-            if (ms := enqueued_ms(held.lease)) is not None:
-                wait_counts[bisect_right(BOUNDS, started_s - ms / 1_000)] += 1
+    def finished(self, ended: Sequence[Ended]) -> None:
+        """Count the jobs of handlers that have ended."""
+        for run, _, at in ended:
+            if not run.started_at:  # its process never called the handler
+                continue
+            started_s = run.started_at + self._ahead_s
+            ran = bisect_right(BOUNDS, at - run.started_at)
+            for held in (run,) if type(run) is Held else run.members:
+                lease = held.lease
+                try:
+                    wait_counts, run_counts = self._present[lease.record.queue]
+                except KeyError:
+                    wait_counts, run_counts = self._present[lease.record.queue] = [0] * BUCKETS, [0] * BUCKETS
+                run_counts[ran] += 1
+                if (ms := enqueued_ms(lease)) is not None:
+                    wait_counts[bisect_right(BOUNDS, started_s - ms / 1_000)] += 1
 
     def of_queues(self) -> dict[str, Times]:
         """The counts of each queue."""
