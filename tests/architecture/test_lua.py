@@ -114,7 +114,7 @@ def test_no_position_is_read_that_was_not_declared(path):
 def test_the_assembled_script_has_no_gaps(path):
     for engine in users_of(path):
         text = DECLARATIONS[engine].SCRIPTS[path.stem].text
-        assert "--@include" not in text
+        assert "--@" not in text
         assert not re.search(r"@[A-Z_]+@", text)
 
 
@@ -148,7 +148,9 @@ def test_every_library_stands_behind_those_that_it_needs(path):
 def test_a_library_says_what_it_is_for_and_is_used(path):
     assert re.match(rf"lib {path.stem}: .+", header(path)[0])
     users = [file for file in OPERATIONS + LIBRARIES if {*engines_of(file)} & {*engines_of(path)}]
-    includes = [line for file in users for line in re.findall(r"^--@include (.*)", file.read_text(), re.MULTILINE)]
+    includes = [
+        line for file in users for line in re.findall(r"^--@(?:include|part) (.*)", file.read_text(), re.MULTILINE)
+    ]
     assert any(path.stem in line.split() for line in includes), "nothing includes it: delete it"
 
 

@@ -62,14 +62,35 @@ _PLAIN: Final = (
     Mutant("extend-without-token", "if mine ~= token then", "if not mine then", ("extend",)),
     Mutant("enqueue-forgets", _REMEMBER, _FORGET, ("enqueue",)),
     Mutant("settle-forgets", _REMEMBER, _FORGET, ("settle",)),
-    Mutant("claim-forgets", "remember(session, number, cmsgpack.pack(answer))", "", ("claim",)),
+    Mutant(
+        "claim-forgets",
+        "remember(session, number, #jobs > 0 and jobs[1][3] .. ' ' .. jobs[#jobs][3] or '')",
+        "",
+        ("claim",),
+    ),
     Mutant("late-copy-runs", "if last > tonumber(number) then", "if false then"),
+    Mutant("claim-plain-while-paused", " and not call('HGET', key('settings'), 'paused')\n", "\n", ("claim",)),
+    Mutant("claim-plain-while-work-is-due", "next_ms ~= 0 and since", "since", ("claim",)),
+    Mutant("claim-plain-in-a-newer-layout", " and (tonumber(layout) or 1) == 1 and", " and", ("claim",)),
+    Mutant(
+        "claim-plain-beside-suspects", "'EXISTS', key('isolated'), key('turns')", "'EXISTS', key('turns')", ("claim",)
+    ),
+    Mutant("claim-plain-beside-lanes", "key('turns'), key('priorities'), key('holds')", "key('holds')", ("claim",)),
+    Mutant("claim-plain-on-hold", "key('holds'), key('ghosts'),", "key('ghosts'),", ("claim",)),
+    Mutant(
+        "claim-plain-beside-tombstones", "key('ghosts'), key('suspects'), key('unique')", "key('unique')", ("claim",)
+    ),
+    Mutant("claim-plain-with-unique-keys", "key('unique'),\n    key('again')", "key('full')", ("claim",)),
+    Mutant("settle-plain-while-watched", "key('watched'), key('cancelling')", "key('cancelling')", ("settle",)),
+    Mutant(
+        "settle-plain-with-tries", "'EXISTS', key('tries'), key('watched')", "'EXISTS', key('watched')", ("settle",)
+    ),
     Mutant("claim-without-held", "call('HSET', held_key, unpack(claims))", "", ("claim",)),
     Mutant("claim-without-holder", "call('ZADD', key('holders'), time + lease_ms, worker)", "", ("claim",)),
     Mutant(
         "claim-keeps-ready",
-        "ask('LPOP', list, wanted)",
-        "ask('LRANGE', list, 0, wanted - 1)",
+        "call('LTRIM', key(list), #ids, -1)",
+        "",
         ("claim",),
     ),
     Mutant(
@@ -100,7 +121,7 @@ _PLAIN: Final = (
         "if call('HDEL', key('jobs'), id) < 0 then",
         ("settle",),
     ),
-    Mutant("ghosts-live", "if not is_tombstone(tombstone_name(list, id)) then", "if true then", ("claim",)),
+    Mutant("ghosts-live", "if is_skipped and is_skipped(list, id) then return end", "", ("claim",)),
     Mutant("no-crash-limit", "is_limit(config, crash, crashes, doubtful)", "false"),
     Mutant(
         "crash-is-a-failure",
@@ -192,7 +213,7 @@ _LANES: Final = (
     Mutant("lane-returns-at-random", "return other and tonumber(other) <= rank", "return false"),
     Mutant("lane-hint-is-believed", "if hint and is_before(hint - 1) and not is_before(hint) then", "if hint then"),
     Mutant("turns-have-no-end", "math.min(goal - #jobs, 100 - turned)", "goal - #jobs", ("claim",)),
-    Mutant("claim-reads-all", "  if has_large() then\n    wanted", "  if false then\n    wanted", ("claim",)),
+    Mutant("claim-reads-all", "return has_large() and {", "return false and {", ("claim",)),
     Mutant("large-is-not-noted", "if bytes > 2048 and", "if false and"),
     Mutant("spoilt-list-unnoticed", "checked[list] or call('LLEN', key(list))", "true"),
     Mutant("spoilt-lane-has-no-turn", "if refused then turns.add(lane, true) end", "", ("claim",)),

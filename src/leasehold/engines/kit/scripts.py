@@ -3,7 +3,8 @@
 An operation or library is the engine's own file, or else the one that all engines share: lua/<name>.lua and
 lua/lib/<name>.lua, first of the engine's package, then of this one. A line `--@include a b` is replaced by the
 libraries a and b, where they are not there yet; a library may include those that it needs. A name that is no library
-is that of an operation, with which another one ends. `@NAME@` becomes what
+is that of an operation, with which another one ends. A line `--@part a` is replaced in the same way by a part of an
+operation that stands in a block: the libraries that it includes are there only within it. `@NAME@` becomes what
 the engine gives by that name: a word, or a number of its config.py. Lines of comments become empty: a pipeline
 sends the text of a script, and error messages name its lines. Data reaches a script through KEYS and ARGV only,
 never through its text.
@@ -59,22 +60,22 @@ def _assemble(
     name: str, read: Callable[[str], str], known: Callable[[str], bool], words: Mapping[str, str | int]
 ) -> str:
     """The full text of an operation: its libraries in place, words and numbers filled in."""
-    there: set[str] = set()
 
-    def include(match: re.Match[str]) -> str:
-        found = ""
-        for lib in match[1].split():
-            if lib not in there:
-                there.add(lib)
-                found += expand(f"lib/{lib}.lua" if known(f"lib/{lib}.lua") else f"{lib}.lua")
-        return found
+    def expand(path: str, there: set[str]) -> str:
+        def include(match: re.Match[str]) -> str:
+            within = set(there) if match[1] == "part" else there
+            found = ""
+            for lib in match[2].split():
+                if lib not in within:
+                    within.add(lib)
+                    found += expand(f"lib/{lib}.lua" if known(f"lib/{lib}.lua") else f"{lib}.lua", within)
+            return found
 
-    def expand(path: str) -> str:
-        return re.sub(r"^--@include (.*)\n", include, read(path), flags=re.MULTILINE)
+        return re.sub(r"^--@(include|part) (.*)\n", include, read(path), flags=re.MULTILINE)
 
     def fill(match: re.Match[str]) -> str:
         if match[1] not in words:
             raise LookupError(f"{name}.lua uses {match[0]}; the words of its engine have no such name.")
         return str(words[match[1]])
 
-    return re.sub(r"@([A-Z_]+)@", fill, _COMMENTS.sub("", expand(f"{name}.lua")))
+    return re.sub(r"@([A-Z_]+)@", fill, _COMMENTS.sub("", expand(f"{name}.lua", set())))

@@ -24,7 +24,8 @@ FOLLOW_LOOK: Final = 2_000
 """Jobs waiting for another one with their key that can be listed."""
 WATCH_TTL_MS: Final = 10 * limits.SECOND
 """How long Redis remembers that a caller waits for a job's end. The caller renews it."""
-
+SEEN_MS: Final = 100
+"""A claim that finds nothing else to do notes no more often than this that a worker was seen."""
 ADVANCE_MOST: Final = 10_000
 """Entries of a key whose times a test moves."""
 KEEP_DUE_MS: Final = 500

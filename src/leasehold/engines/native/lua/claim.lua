@@ -9,48 +9,42 @@
 -- 0. An error when another program's data is in the place of the list whose turn it is.
 -- Invariant: a claimed job is in `held:<worker>` and no longer in line; its worker is in `holders`; its token is higher
 -- than any before it; a lane has no more jobs held than its limit, or `of_lane`; no limit of a job is exceeded.
---@include begin types tokens remember claimed task back duework tombstones large suspects
+--@include begin config tokens remember wake counted nearest large shapeof
 local session, number, worker = ARGV[1], ARGV[2], ARGV[4]
-local config = cjson.decode(ARGV[3])
 local limit, lease_ms, kind = tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7]
 local alone, of_lane, by_hand = ARGV[8], tonumber(ARGV[9]), kind == 'h'
-local held_key = key('held:' .. worker)
+local config, held_key = config_of(ARGV[3]), key('held:' .. worker)
 
-allow_when_full()
 local again = recall(session, number)
 if again then
-  return claimed_before(again, function(id, token)
-    local mine, as = string.match(call('HGET', held_key, id) or '', '^(%d+) %d+ (%w*)')
-    if mine ~= token then return nil end
-    local failures, crashes = counted(call('HGET', key('tries'), id))
-    return { id, call('HGET', key('jobs'), id) or '', token, failures, crashes }, claim_window(as)
-  end)
+--@part claimedagain
 end
 
-check_types()
+-- Reads of the keys that are written below: a wrong type is an error here, before anything has changed. (Of the list of jobs, the
+-- first one that is written, it is one by itself.) If none of the others is there and no work is due, all that can be claimed are
+-- plain jobs of `ready`, and most claims need no more.
 local time, micros = clock()
-local promoted, reclaimed, next_ms, rest = run_due(config, time, math.max(@TEND_LIMIT@, limit))
-if newer_layout then return newer_layout_error() end
-uses_features = uses_features or promoted + reclaimed > 0
-if rest then
-  -- The next call brings back earlier jobs of dead workers; no later job may start before them.
-  remember(session, number, cmsgpack.pack({}))
-  return { 0, {}, {}, 0 }
-end
-if uses_features and (call('HGET', key('settings'), 'paused') or hold_left('', time) > 0) then
-  call('DEL', key('wake'))
-  remember(session, number, cmsgpack.pack({}))
-  return { next_ms, {}, {}, 0 }
-end
+local seen, layout, limited_jobs, large_jobs, last_token =
+  unpack(call('HMGET', key('meta'), 'seen', 'layout', 'limited', 'large', 'token'), 1, 5)
+local since = time - (tonumber(seen) or math.huge)
+local lapse = call('ZRANGE', key('holders'), 0, 0, 'WITHSCORES')[2]
+local due = call('ZRANGE', key('scheduled'), 0, 0, 'WITHSCORES')[2]
+local next_ms = ms_until(time, lapse, due)
+local room = @MAX_HELD@ - call('HLEN', held_key)
+local is_plain = next_ms ~= 0 and since >= 0 and (since < @SEEN_MS@ or since <= config.outage)
+  and not limited_jobs and (tonumber(layout) or 1) == @LAYOUT@ and not call('HGET', key('settings'), 'paused')
+  and call(
+    'EXISTS', key('isolated'), key('turns'), key('priorities'), key('holds'), key('ghosts'), key('suspects'), key('unique'),
+    key('again')
+  ) == 0
+is_awake()
+large = large_jobs and true or false
 
-limit = math.min(limit, @MAX_HELD@ - call('HLEN', held_key))
-if call('ZCARD', key('holders')) >= @MAX_HOLDERS@ and not call('ZSCORE', key('holders'), worker) then
-  return redis.error_reply('LHHOLDERS @MAX_HOLDERS@ workers and leases by hand hold jobs of this queue: that is the limit')
-end
-local jobs, claims, answer, dropped, looked = {}, {}, {}, {}, 0
-local token = math.max(tonumber(call('HGET', key('meta'), 'token') or 0), micros)
-local taken, how, read, turned, unlaned = {}, 0, 0, 0, 0
-local has_tries = call('EXISTS', key('tries')) == 1
+local jobs, claims, dropped, taken = {}, {}, {}, {}
+local how, read, looked, turned = 0, 0, 0, 0
+local token, has_tries, isolates = math.max(tonumber(last_token or 0), micros), nil, false
+-- Of queues that are more than plain: what an entry means, and what is done at the start of a job and at the end of a claim.
+local is_skipped, start, finish
 -- The text of a claim after its token.
 local claim_rest = ' ' .. time .. ' ' .. kind
 
@@ -59,46 +53,38 @@ local function take(id, record, failures, crashes, alone_kind)
   read = read + #record
   note_size(#record)
   token = token + 1
-  local text, rest, shape = token_text(token), alone_kind and not by_hand and ' ' .. time .. ' ' .. alone_kind or claim_rest, ''
+  local text, rest = token_text(token), alone_kind and not by_hand and ' ' .. time .. ' ' .. alone_kind or claim_rest
   local equals = string.find(record, '=', 1, true)
-  if equals and equals < (string.find(record, '\n', 1, true) or #record + 1) then
-    shape = shape_of(string.match(record, '^[^\n]*'))
-  end
+  local shape = equals and shape_of(record) or ''
   if shape ~= '' then
     rest = rest .. ' ' .. shape
-    if uniques.key_of(shape) == 's' then uniques.free_key(shape, id, false) end
-    if has_places(shape) then starts.note(shapes.word(shape, 'm'), text, time, micros) end
+    if start then start(id, shape, text) end
   end
   jobs[#jobs + 1] = { id, record, text, failures, crashes }
   claims[#claims + 1], claims[#claims + 2] = id, text .. rest
-  answer[#answer + 1], answer[#answer + 2] = id, text
 end
 
--- Take suspects: one that runs alone, or as many as may run together with those that are held. Answers whether it took any.
-local function take_suspects()
-  if not uses_features or #jobs >= limit or call('EXISTS', key('isolated')) == 0 then
-    return false
-  end
-  local who = { worker = worker, micros = micros, slots = tonumber(kind) or @MAX_HELD@, alone = #jobs > 0 and alone ~= 'no' and 'soon' or alone }
-  local chosen, alone_kind
-  chosen, how, alone_kind = suspects.choose(config, time, who, limit - #jobs)
-  for _, one in ipairs(chosen) do
-    take(one[1], one[2], one[3], one[4], alone_kind)
-    if alone_kind then suspects.note_alone(time, how, worker, jobs[#jobs][3], one[1]) end
-  end
-  if how ~= 0 then limit = #jobs end
-  return #chosen > 0
+-- Whether no further worker may hold jobs.
+local function is_crowded()
+  return lapse and room == @MAX_HELD@ and call('ZCARD', key('holders')) >= @MAX_HOLDERS@
+    and not call('ZSCORE', key('holders'), worker)
 end
 
 --@include takelist
-local took_suspects = take_suspects()
-if uses_features and #jobs < limit then
---@include takelevels
-  take_levels()
-elseif #jobs < limit then
-  take_list('ready', limit - #jobs)
+local crowded = nil
+limit = math.min(limit, room)
+if is_plain then
+  crowded = is_crowded()
+  if not crowded then take_list('ready', limit) end
+else
+--@part claimothers
 end
-took_suspects = take_suspects() or took_suspects
+if crowded then
+  return redis.error_reply('LHHOLDERS @MAX_HOLDERS@ workers and leases by hand hold jobs of this queue: that is the limit')
+end
+if refused and #jobs == 0 then return refused end
+
+if looked == 0 then allow_when_full() end
 if #jobs > 16 and not by_hand then
   -- Redis keeps a hash of short values as a list, which it searches from the front. One long value turns it into a table; zeros
   -- before the number of slots do not change the claim.
@@ -107,26 +93,23 @@ end
 if #jobs > 0 then
   call('HSET', held_key, unpack(claims))
   call('ZADD', key('holders'), time + lease_ms, worker)
-  call('ZREM', key('suspects'), worker)
-  call('HSET', key('meta'), 'token', digits(token))
+  if not is_plain then call('ZREM', key('suspects'), worker) end
+  call('HSET', key('meta'), 'token', digits(token), 'seen', time)
+elseif is_plain and since >= @SEEN_MS@ then
+  call('HSET', key('meta'), 'seen', time)
 end
-if refused and #jobs == 0 then return refused end
-local waiting = call('EXISTS', key('ready'), key('turns'), key('priorities')) > 0
-local isolated = uses_features and call('EXISTS', key('isolated')) == 1
+
+-- One job wakes one worker: what is left is for the next one.
+local waiting = (looked > 0 or limit < 1 or not is_plain) and call('EXISTS', key('ready'), key('turns'), key('priorities')) > 0
+local isolated = (isolates or not is_plain) and call('EXISTS', key('isolated')) == 1
 if not waiting and not isolated then
-  call('DEL', key('wake'))
-  drop_tombstones()
-elseif (waiting and (#jobs > 0 or looked == 0)) or (isolated and took_suspects) then
+  if is_awake() then call('DEL', key('wake')) end
+elseif waiting and (#jobs > 0 or looked == 0) or isolated and isolates then
   wake_one()
 elseif waiting then
   next_ms = 0
 end
 if waiting and is_spent() then next_ms = 0 end
-if has_limits() and gates.soonest then
-  local ms = math.max(0, gates.soonest - time)
-  next_ms = next_ms < 0 and ms or math.min(next_ms, ms)
-  -- Another worker is to learn of the moment, as this one may be busy then.
-  if #jobs > 0 and #jobs >= limit then wake_one() end
-end
-remember(session, number, cmsgpack.pack(answer))
+if finish then finish(waiting or isolated) end
+remember(session, number, #jobs > 0 and jobs[1][3] .. ' ' .. jobs[#jobs][3] or '')
 return { next_ms, jobs, dropped, how }

@@ -57,7 +57,7 @@ end
 -- Most calls only complete plain jobs, of a queue in which no job has failed, is watched or has notes.
 local settle, finish = complete, nil
 if not is_plain then
---@include settleother
+--@part settleother
 end
 for n, id in ipairs(ids) do
   local at = 5 + (n - 1) * 6

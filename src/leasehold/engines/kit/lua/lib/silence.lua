@@ -1,6 +1,6 @@
 -- lib silence: which workers are dead. `holders` has the deadline of each worker that holds jobs, `suspects` the time
 -- when a worker was first found past it. How an engine takes jobs from a dead worker is its own (`collect`, `release_claims`).
---@include layout
+--@include layout nearest
 
 -- Redis' clock was set back by this many ms: deadlines written before would hide dead workers for that time. The deadline of
 -- the calling worker (`beating`) was written just now.
@@ -67,6 +67,5 @@ end
 -- knows of (`due`, the earliest). -1: nothing is known.
 local function until_next(time, again, due)
   local lapse = call('ZRANGEBYSCORE', key('holders'), '(' .. time, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
-  local nearest = math.min(again or math.huge, tonumber(due or math.huge), tonumber(lapse or math.huge))
-  return nearest == math.huge and -1 or math.max(0, nearest - time)
+  return ms_until(time, again, due, lapse)
 end

@@ -1,13 +1,5 @@
 -- lib ending: what every end of a job needs.
---@include forget
-
--- Failures, crashes, and doubtful crashes, which another job beside it may have caused, from the text in `tries`.
-local function counted(text)
-  if not text then return 0, 0, 0 end
-  local failures, crashes, known = string.match(text, '^(%d+) (%d+) ?(%d*)')
-  crashes = tonumber(crashes) or 0
-  return tonumber(failures) or 0, crashes, crashes - (tonumber(known) or 0)
-end
+--@include counted forget
 
 local watching = nil
 -- Publish the end of a job to the callers that wait for it.

@@ -13,13 +13,26 @@ local function ask(command, list, ...)
   return found or nil
 end
 
--- Pop up to `wanted` entries of a list, as many as may be read with the bytes that are left.
-local function pop_some(list, wanted)
+-- The next entries of a list, up to `wanted`, as many as may be read with the bytes that are left.
+local function next_of(list, wanted)
   wanted = math.min(wanted, math.max(1, math.floor((@CLAIM_BYTES@ - read) / @LARGE_BYTES@)))
-  if has_large() then
-    wanted = readable(ask('LRANGE', list, 0, wanted - 1) or {}, @CLAIM_BYTES@ - read)
+  local found = ask('LRANGE', list, 0, wanted - 1) or {}
+  return has_large() and { unpack(found, 1, readable(found, @CLAIM_BYTES@ - read)) } or found
+end
+
+-- Take a job, unless it is an entry without one, or a suspect, which waits apart.
+local function take_entry_of(list, id, record, tries)
+  local failures, crashes, doubtful = counted(tries)
+  read = read + (tries and #tries or 0)
+  if is_skipped and is_skipped(list, id) then return end
+  if not record or taken[id] then
+    dropped[#dropped + 1] = id
+  elseif doubtful >= config.isolate then
+    call('RPUSH', key('isolated'), id)
+    isolates = true
+  else
+    take(id, record, failures, crashes)
   end
-  return wanted > 0 and ask('LPOP', list, wanted) or {}
 end
 
 -- Take up to `count` jobs from the front of a list. Entries without a job must not hide the jobs behind them, so the search
@@ -27,24 +40,13 @@ end
 local function take_list(list, count)
   local goal = #jobs + count
   while #jobs < goal and looked < limit + @MAX_LOOK@ and read < @CLAIM_BYTES@ do
-    local popped = pop_some(list, goal - #jobs)
-    if #popped == 0 then return end
-    looked = looked + #popped
-    local records = call('HMGET', key('jobs'), unpack(popped))
-    local tries = has_tries and call('HMGET', key('tries'), unpack(popped)) or {}
-    for i, id in ipairs(popped) do
-      local failures, crashes, doubtful = counted(tries[i])
-      read = read + (tries[i] and #tries[i] or 0)
-      if not is_tombstone(tombstone_name(list, id)) then
-        if not records[i] or taken[id] then
-          dropped[#dropped + 1] = id
-        elseif doubtful >= config.isolate then
-          call('RPUSH', key('isolated'), id)
-          uses_features = true
-        else
-          take(id, records[i], failures, crashes)
-        end
-      end
-    end
+    local ids = next_of(list, goal - #jobs)
+    if #ids == 0 then return end
+    looked = looked + #ids
+    if has_tries == nil then has_tries = call('EXISTS', key('tries')) == 1 end
+    local records = call('HMGET', key('jobs'), unpack(ids))
+    local tries = has_tries and call('HMGET', key('tries'), unpack(ids)) or {}
+    call('LTRIM', key(list), #ids, -1)
+    for n, id in ipairs(ids) do take_entry_of(list, id, records[n], tries[n]) end
   end
 end

@@ -1,0 +1,61 @@
+-- lib claimothers: a claim of a queue that has more than plain jobs, or in which work is due. A part of `claim`.
+--@include types task back duework tombstones suspects
+allow_when_full()
+check_types()
+local promoted, reclaimed, due_ms, rest = run_due(config, time, math.max(@TEND_LIMIT@, limit))
+if newer_layout then return newer_layout_error() end
+next_ms, uses_features = due_ms, uses_features or promoted + reclaimed > 0
+if rest then
+  -- The next call brings back earlier jobs of dead workers; no later job may start before them.
+  remember(session, number, '')
+  return { 0, {}, {}, 0 }
+end
+if uses_features and (call('HGET', key('settings'), 'paused') or hold_left('', time) > 0) then
+  call('DEL', key('wake'))
+  remember(session, number, '')
+  return { next_ms, {}, {}, 0 }
+end
+
+has_tries = call('EXISTS', key('tries')) == 1
+local unlaned, took_suspects = 0, false
+is_skipped = function(list, id) return is_tombstone(tombstone_name(list, id)) end
+start = function(id, shape, text)
+  if uniques.key_of(shape) == 's' then uniques.free_key(shape, id, false) end
+  if has_places(shape) then starts.note(shapes.word(shape, 'm'), text, time, micros) end
+end
+
+-- Take suspects: one that runs alone, or as many as may run together with those that are held.
+local function take_suspects()
+  if not (uses_features or isolates) or #jobs >= limit or call('EXISTS', key('isolated')) == 0 then return end
+  local who = { worker = worker, micros = micros, slots = tonumber(kind) or @MAX_HELD@, alone = #jobs > 0 and alone ~= 'no' and 'soon' or alone }
+  local chosen, alone_kind
+  chosen, how, alone_kind = suspects.choose(config, time, who, limit - #jobs)
+  for _, one in ipairs(chosen) do
+    take(one[1], one[2], one[3], one[4], alone_kind)
+    if alone_kind then suspects.note_alone(time, how, worker, jobs[#jobs][3], one[1]) end
+  end
+  if how ~= 0 then limit = #jobs end
+  took_suspects = took_suspects or #chosen > 0
+end
+
+crowded = is_crowded()
+if not crowded then
+  take_suspects()
+  if uses_features and #jobs < limit then
+--@include takelevels
+    take_levels()
+  elseif #jobs < limit then
+    take_list('ready', limit - #jobs)
+  end
+  take_suspects()
+end
+isolates = took_suspects
+
+finish = function(more)
+  if not more then drop_tombstones() end
+  if not has_limits() or not gates.soonest then return end
+  local ms = math.max(0, gates.soonest - time)
+  next_ms = next_ms < 0 and ms or math.min(next_ms, ms)
+  -- Another worker is to learn of the moment, as this one may be busy then.
+  if #jobs > 0 and #jobs >= limit then wake_one() end
+end

@@ -1,0 +1,6 @@
+-- lib shapeof: the shape in a record: see lib shape.
+
+-- The words of a record's shape; '' for a job that waits in `ready`.
+local function shape_of(record)
+  return string.match(record or '', '^[^\n]- ([gklmnpu]=[^\n]*)') or ''
+end
