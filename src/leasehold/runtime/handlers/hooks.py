@@ -14,7 +14,7 @@ from leasehold.core.job import ErrorInfo
 from leasehold.core.outcome import Broken, Failed, Outcome
 from leasehold.runtime.handlers.threads import CallThreads
 from leasehold.runtime.jobs.held import Held
-from leasehold.runtime.jobs.job import Job, JobServices, enter
+from leasehold.runtime.jobs.job import JobServices, enter, new_job
 from leasehold.runtime.log import Once, callback_failed, log_event
 from leasehold.runtime.ports import WorkerLimits
 
@@ -71,9 +71,8 @@ class Hooks:
         self._threads.close()
 
     async def _call(self, held: Held, error: ErrorInfo) -> None:
-        hook, job = held.spec.on_failure, Job(held, self._services)
+        hook, job = held.spec.on_failure, new_job(held, self._services)
         assert hook is not None
-        held.job = job
         enter(held)
         try:
             async with asyncio.timeout(HOOK_MS / limits.SECOND):

@@ -49,7 +49,7 @@ class Caller:
 
     async def on_loop(self, run: Held | Batch) -> Ended:
         """Call the handler."""
-        run.began = True
+        run.begin()
         is_fresh = type(run) is Held and run.asked_at > self._fresh_after
         if not is_fresh and not self._may_begin(run) and not await self._may_begin_soon(run):
             return run, _released(run), self._clock()

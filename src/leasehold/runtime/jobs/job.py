@@ -296,9 +296,13 @@ def run_of(job: Job) -> Held | Batch:
 
 def job_of(held: Held) -> Job:
     """Return the job that the handler gets, the same each time. Most handlers never ask for theirs."""
-    if held.job is None:
-        held.job = Job(held, held.services)
-    job: Job = held.job
+    job: Job = held.job or new_job(held, held.services)
+    return job
+
+
+def new_job(held: Held, services: JobServices) -> Job:
+    """Make the job that `job_of` returns from now on."""
+    held.job = job = Job(held, services)
     return job
 
 
