@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from collections.abc import Iterator
 from decimal import Decimal
@@ -186,3 +187,67 @@ def test_the_check_of_a_starting_worker_touches_no_job(server: RedisServer, orig
     driver.close()
     assert {key: original.db.dump(key) for key in original.db.keys("*")} == before
     pool.close()
+
+
+def test_h6_a_failure_that_comes_too_late_is_logged(
+    server: RedisServer, original: Original, caplog: pytest.LogCaptureFixture
+) -> None:
+    pool = make(server)
+
+    @pool.job
+    def work(page: Page) -> Failure:
+        original.db.hdel(original.progress, job)
+        original.db.hset(original.progress, job, '"2126-01-01T00:00:00Z"')  # another worker has it
+        return Failure("no such page")
+
+    job = original.queue({"page": 1})
+    with caplog.at_level("WARNING", "leasehold"):
+        pool.worker(burst=True)
+    [line] = [line for line in caplog.messages if line.startswith("lease_lost")]
+    assert "error=Fail" in line, line
+    assert pool.failed() == []
+    original.succeed(job)
+    pool.close()
+
+
+async def test_h8_a_worker_and_its_monitor_go_on_after_a_restart_of_redis(private_server: RedisServer) -> None:
+    import redis
+
+    pool = make(private_server, type=Any)
+    ran: asyncio.Queue[Any] = asyncio.Queue()
+    pool.job(ran.put)
+    working = asyncio.create_task(pool.aworker())
+    await pool.aqueue("before")
+    assert await asyncio.wait_for(ran.get(), 60) == "before"
+    await asyncio.to_thread(private_server.restart, kill=True)
+    with redis.Redis.from_url(private_server.url) as db:
+        # Of a worker that died: a monitor has to return it.
+        db.hset(Original(db, "printer").progress, b'["dead", "after"]', b"no time")
+    assert await asyncio.wait_for(ran.get(), 60) == "after"
+    working.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await working
+    await pool.aclose()
+
+
+async def test_h14_a_job_ends_with_its_worker_and_runs_once_more(server: RedisServer) -> None:
+    pool = make(server, type=Any)
+    begun, ended = asyncio.Event(), []
+
+    @pool.job
+    async def work(value: Any) -> None:
+        begun.set()
+        try:
+            await asyncio.sleep(3_600)
+        finally:
+            ended.append(value)
+
+    working = asyncio.create_task(pool.aworker())
+    await pool.aqueue("a")
+    await asyncio.wait_for(begun.wait(), 60)
+    working.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await working
+    assert ended == ["a"]
+    assert await pool.ajobs() == ["a"]
+    await pool.aclose()

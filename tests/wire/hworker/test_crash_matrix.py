@@ -136,6 +136,7 @@ def test_a_crash_loses_nothing(scene: Scene, name: str, k: int) -> None:
 
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_a_call_that_is_sent_again_changes_nothing(scene: Scene, name: str) -> None:
+    """H13 is the case `enqueue`: an original that pushes again, since it got no reply, has two jobs."""
     bench = scene.bench
     start, ends = OPERATIONS[name]
 

@@ -273,6 +273,14 @@ def test_f11_a_batch_that_an_original_took_twice_is_run_oldest_first(world: Worl
     assert ran == ids
 
 
+def test_f13_of_a_batch_only_the_job_that_failed_runs_again(world: World) -> None:
+    world.put_in("a", "a1", "a2", "a3", own_id=True)
+    leases = world.take(3, of_lane=3)
+    assert [lease.record.id for lease in leases] == ["a1", "a2", "a3"]
+    world.settle_each(leases, Completed(b"", 0), Retried(BOOM), Completed(b"", 0))
+    assert world.drain() == ["a2"]
+
+
 def test_f7_delete_leaves_an_active_job_alone(world: World) -> None:
     world.put_in("L", "a", "b")
     lease = world.take_one()

@@ -14,6 +14,7 @@ from leasehold.compat.queue_farm import AsyncManager, AsyncWorker, JobEnded, Log
 from leasehold.compat.queue_farm.emitter import EVENTS
 from leasehold.core.errors import InvalidArgument, PayloadInvalid
 from leasehold.testing.server import RedisServer
+from tests.support.waiting import until
 
 Seen = list[tuple[Any, ...]]
 
@@ -213,3 +214,25 @@ def test_the_logger_writes_a_record_for_each_event(server: RedisServer, caplog: 
         ("farm", "DEBUG", "Job deleted", {"queue": "a", "jobId": id, "success": True, "app": 1, **about}),
     ]
     manager.close()
+
+
+async def test_f4_a_worker_goes_on_after_an_error_of_redis(server: RedisServer) -> None:
+    handled: asyncio.Queue[Any] = asyncio.Queue()
+
+    async def handle(queue: str, jobs: list[Any]) -> None:
+        handled.put_nowait(jobs)
+
+    worker = AsyncWorker(handle, server.url)
+    await worker.push("a", 1)
+    listening = asyncio.create_task(worker.listen())
+    assert await asyncio.wait_for(handled.get(), 60) == [1]
+    await asyncio.to_thread(until, lambda: not server.command("EXISTS", "queue-farm:active"))
+    server.command("CONFIG", "RESETSTAT")
+    server.command("SET", "queue-farm:active", "another program's")
+    await asyncio.to_thread(until, lambda: b"errorstat_" in server.command("INFO", "errorstats"))
+    server.command("DEL", "queue-farm:active")
+    await worker.push("a", 2)
+    assert await asyncio.wait_for(handled.get(), 60) == [2]
+    await worker.stop()
+    await asyncio.wait_for(listening, 60)
+    await worker.close()

@@ -190,3 +190,21 @@ def test_what_is_held_returns_when_the_client_is_closed(bench: Bench) -> None:
         assert worqr.dequeue("q") is not None
     assert bench.waiting() == ["a", "b"]
     assert bench.working() == set()
+
+
+def test_w17_no_task_is_in_a_log(bench: Bench, start: Callable[..., Worqr], caplog: pytest.LogCaptureFixture) -> None:
+    def fails(event: str, message: str) -> None:
+        raise ValueError(message)
+
+    caplog.set_level("DEBUG")
+    worqr = start("q")
+    worqr.on("q", fails)
+    worqr.enqueue("q", ["s3cret 1", "s3cret 2"])
+    worqr.enqueue("q", "s3cret 3", unique=True)
+    processes = [worqr.dequeue("q") for _ in range(2)]
+    for process, end in zip(processes, (worqr.finish_process, worqr.stop_process), strict=True):
+        assert process is not None
+        assert end(process.id)
+    assert worqr.cancel_tasks("q", "s3cret 2") == 1
+    until(lambda: "listener_failed queue=q event=cancel" in caplog.text)  # its message is the task
+    assert "s3cret" not in caplog.text
