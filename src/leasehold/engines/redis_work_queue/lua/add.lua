@@ -9,7 +9,7 @@
 local call, prefix, id, number, stray_ms = redis.call, KEYS[1], ARGV[1], ARGV[4], ARGV[5] or ''
 local item, queue, done = prefix .. ':item:' .. id, prefix .. ':queue', prefix .. ':done:' .. ARGV[3]
 local kept, attempts, passing, later = prefix .. ':kept', prefix .. ':attempts', prefix .. ':passing', prefix .. ':later'
-local stray, unleased, processing = prefix .. ':stray', prefix .. ':unleased', prefix .. ':processing'
+local stray, unleased = prefix .. ':stray', prefix .. ':unleased'
 local seen
 if stray_ms == '' then
   -- One letter for each place. Before the first there is a zero, and for a call that failed as well.
@@ -20,15 +20,16 @@ if stray_ms == '' then
 end
 
 -- What is left of earlier items of this id: mostly nothing of any. It is read before anything changes.
-local left, record, task, added = {}, nil, nil, nil
+local left, record, task, added
 if call('EXISTS', kept, attempts, passing, later, stray, unleased) > 0 then
+  left = {}
   for _, hash in ipairs({ attempts, passing }) do
     if call('HEXISTS', hash, id) == 1 then left[#left + 1] = { 'HDEL', hash } end
   end
   for _, set in ipairs({ stray, unleased, later }) do
     if call('ZSCORE', set, id) then left[#left + 1] = { 'ZREM', set } end
   end
-  call('LLEN', processing)
+  call('LLEN', prefix .. ':processing')
   if call('HEXISTS', kept, id) == 1 then
     -- The sorted set of its record, and the task that a parked one waits for.
     local ended = call('HGET', prefix .. ':ended', id) or ''
@@ -42,29 +43,30 @@ end
 
 added = added or call('SETNX', item, ARGV[2])
 local pushed = added == 1 and redis.pcall('LPUSH', queue, id)
--- The call fails, or it has arrived before and its item is completed.
-local function take_back(answer)
-  if type(pushed) == 'number' then call('LREM', queue, '1', id) end
-  if added == 1 then call('DEL', item) end
-  return answer
-end
-
-if type(pushed) == 'table' then return take_back(pushed) end
-if seen then
+local instead -- the answer, if the call fails or has arrived before: then the item is taken back
+if type(pushed) == 'table' then
+  instead = pushed
+elseif seen then
   call('SETRANGE', done, number, added == -1 and '-' or added)
   if seen == '' then call('PEXPIRE', done, '@DROPIN_ANSWER_MS@') end
   for n = 7, #ARGV do call('DEL', prefix .. ':done:' .. ARGV[n]) end
 else
   local before = redis.pcall('SET', done, number .. ' ' .. added, 'PX', '@DROPIN_ANSWER_MS@', 'GET')
-  if type(before) == 'table' then return take_back(before) end
-  local last, answer = string.match(before or '', '^(%d+) (.*)$')
-  if last and tonumber(last) >= tonumber(number) then
+  local last, answer = string.match(type(before) == 'string' and before or '', '^(%d+) (.*)$')
+  if type(before) == 'table' then
+    instead = before
+  elseif last and tonumber(last) >= tonumber(number) then
     call('SET', done, before, 'PX', '@DROPIN_ANSWER_MS@')
-    if last == number then return take_back(tonumber(answer)) end
-    return take_back(redis.error_reply('LHSTALE this call was given up and a later one has been made'))
+    instead = last == number and tonumber(answer)
+      or redis.error_reply('LHSTALE this call was given up and a later one has been made')
   end
 end
-if added == 1 and #left == 0 and not record or added == -1 then return added end
+if instead then
+  if type(pushed) == 'number' then call('LREM', queue, '1', id) end
+  if added == 1 then call('DEL', item) end
+  return instead
+end
+if added == 1 and not left or added == -1 then return added end
 
 --@include begin adopt
 if added == 0 then
@@ -74,7 +76,7 @@ end
 for _, note in ipairs(left) do
   -- What waited for a retry has a lease of its own. Another client may have taken it over.
   if note[2] == later then
-    call('LREM', processing, '0', id)
+    call('LREM', key('processing'), '0', id)
     local old, new = key('leased_by_session:' .. id), key('lease:' .. id)
     local leases = call('MGET', old, new)
     local is_free = true
