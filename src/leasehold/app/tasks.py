@@ -177,8 +177,16 @@ class Task(Generic[P, R, C]):
         `DuplicateJob` (your own id exists), `NotUnique` (another job has the unique key), `UnsupportedFeature`,
         `QueueFull` and the errors of Redis.
         """
-        job = self._new_job(self.call(*args, **kwargs), self._all_options)
-        return enqueue_one(self._client, job, self.results, self._all_options.durable)
+        options = self._all_options
+        job = self._client.job(
+            self._policy.queue,
+            self._signature.encode(args, kwargs),
+            options,
+            task=self.name,
+            timeout_ms=self._policy.wire_timeout_ms(options),
+            arguments=self._signature.identity,
+        )
+        return enqueue_one(self._client, job, self.results, options.durable)
 
     aenqueue = asynchronous(enqueue)
 
@@ -202,15 +210,21 @@ class Task(Generic[P, R, C]):
             )
         if not isinstance(calls, Iterable):
             self._refuse(calls, "a list of ")
-        usual_ms = self._policy.wire_timeout_ms(self._all_options)
+        usual, name = self._options, self.name
+        build = self._builder(self._all_options)
         jobs: list[NewJob] = []
-        durable: list[int] = []
+        others: list[Options] = []
         for call in calls:
-            options = self._options_of(call)
-            jobs.append(self._new_job(call, options, usual_ms if options is self._all_options else None))
-            if options.durable is not None:
-                durable.append(options.durable)
-        return enqueue_all(self._client, jobs, self.results, max(durable, default=None))
+            if type(call) is TaskCall and call.options is usual and call.task == name:
+                jobs.append(build(call.payload))
+            else:
+                options = self._options_of(call)
+                jobs.append(self._builder(options)(call.payload))
+                others.append(options)
+        if len(others) < len(jobs):
+            others.append(self._all_options)
+        durable = max((one.durable for one in others if one.durable is not None), default=None)
+        return enqueue_all(self._client, jobs, self.results, durable)
 
     aenqueue_many = asynchronous(enqueue_many)
 
@@ -257,13 +271,12 @@ class Task(Generic[P, R, C]):
         what = f"a call of {got.task}" if isinstance(got, TaskCall) else type(got).__name__
         raise invalid(f"Task {self.name}: calls", f"{wanted}calls made by {self.__name__}.call(...)", what)
 
-    def _new_job(self, call: TaskCall[R], options: Options, timeout_ms: int | None = None) -> NewJob:
-        return self._client.job(
+    def _builder(self, options: Options) -> Callable[[bytes], NewJob]:
+        return self._client.builder(
             self._policy.queue,
-            call.payload,
             options,
             task=self.name,
-            timeout_ms=self._policy.wire_timeout_ms(options) if timeout_ms is None else timeout_ms,
+            timeout_ms=self._policy.wire_timeout_ms(options),
             arguments=self._signature.identity,
         )
 

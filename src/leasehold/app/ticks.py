@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from itertools import islice, takewhile
 from typing import TYPE_CHECKING, Final
 
+from leasehold.client.client import new_id
 from leasehold.core import limits, rules
 from leasehold.core.engine import Feature
 from leasehold.core.schedule import NO_MORE, ScheduleSpec, StoredSchedule
@@ -61,7 +62,7 @@ def _pass(client: Client, stored: StoredSchedule, until_ms: int) -> Steps[None]:
             f"Schedule {spec.name!r} has more than {TICKS_MOST:,} ticks in this time. Advance in steps."
         )
     if (yield from _put(client, spec, stored.digest, rules.following(spec, due[-1]))):
-        yield from client.engine.enqueue([spec.job(client.new_id(), at) for at in due])
+        yield from client.engine.enqueue([spec.job(new_id(), at) for at in due])
 
 
 def _put(client: Client, spec: ScheduleSpec, expected: str, planned_ms: int) -> Steps[bool]:

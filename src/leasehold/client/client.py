@@ -7,7 +7,7 @@ import os
 import sys
 import warnings
 from binascii import b2a_base64
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar
 
@@ -38,6 +38,8 @@ S = TypeVar("S")
 T = TypeVar("T")
 
 _NO_SIGNS: Final = bytes.maketrans(b"+/", b"ab")
+_ID_LENGTH: Final = 14
+_PAIRS_DRAWN: Final = 32
 
 
 def a_loop_runs() -> bool:
@@ -49,7 +51,16 @@ def a_loop_runs() -> bool:
 def new_id() -> str:
     """Draw a job id of 14 letters and digits: 83 random bits. For one more, Redis would need eight bytes more a job."""
     # Only letters and digits: a double click selects the whole id, and no command takes it for an option.
-    return b2a_base64(os.urandom(11), newline=False)[:14].translate(_NO_SIGNS).decode()
+    return b2a_base64(os.urandom(11), newline=False)[:_ID_LENGTH].translate(_NO_SIGNS).decode()
+
+
+def new_ids() -> Iterator[str]:
+    """Draw ids for the jobs of one call, many at a time. Not for longer: a forked process would draw the same ids."""
+    while True:
+        # 21 bytes make two ids.
+        text = b2a_base64(os.urandom(21 * _PAIRS_DRAWN), newline=False).translate(_NO_SIGNS).decode()
+        for start in range(0, len(text), _ID_LENGTH):
+            yield text[start : start + _ID_LENGTH]
 
 
 class Client:
@@ -60,17 +71,16 @@ class Client:
         settings: Settings,
         engine: FullEngine,
         runner: Runner,
-        new_id: Callable[[], str] = new_id,
         middleware: Sequence[EnqueueMiddleware] = (),
         conversion: Conversion = BUILT_IN,
         large: PayloadStore | None = None,
     ) -> None:
+        self._checked: tuple[Options, bool, bool] | None = None
+        """The options of the previous job, whether it had a task, and whether its shape is plain."""
         self.use(settings, engine, runner)
-        self.new_id = new_id
         self._middleware = middleware
         self.conversion = conversion
         self.large = LargePayloads(large)
-        self._passed: Options | None = None
         self.queue_limits: dict[str, tuple[Limit, ...]] = {}
 
     def use(self, settings: Settings, engine: FullEngine, runner: Runner) -> None:
@@ -79,6 +89,7 @@ class Client:
         self.engine = engine
         self.runner = runner
         self.run, self.arun = runner.run, runner.arun
+        self._checked = None  # for another engine
 
     def replicas(self, asked: int | None) -> int:
         """Return how many replicas must have a job: the option, or else the app's setting."""
@@ -128,6 +139,43 @@ class Client:
                 self.require(Feature.HEADERS)
         return job
 
+    def builder(
+        self,
+        queue: str,
+        options: Options,
+        *,
+        task: str | None = None,
+        timeout_ms: int | None = None,
+        arguments: Callable[[bytes], bytes] = bytes,
+    ) -> Callable[[bytes], NewJob]:
+        """Return a function that builds the jobs of one call for many: like `job`, from their payloads.
+
+        Most jobs of such a call differ only in id and payload: they are made like the first one.
+        """
+        first: NewJob | None = None
+        ids = new_ids()
+        most = -1 if self._middleware or options.id is not None else self.settings.payload_limit
+
+        def build(payload: bytes) -> NewJob:
+            nonlocal first
+            if first is None or len(payload) > most:
+                job = self.job(queue, payload, options, task=task, timeout_ms=timeout_ms, arguments=arguments)
+                first = job if job.shape is PLAIN and len(payload) <= most else None
+                return job
+            return NewJob(
+                first.queue,
+                next(ids),
+                payload,
+                first.task,
+                first.delay_ms,
+                first.run_at_ms,
+                first.timeout_ms,
+                first.retries,
+                headers=first.headers,
+            )
+
+        return build
+
     def template(
         self,
         queue: str,
@@ -155,34 +203,41 @@ class Client:
         timeout_ms: int | None,
         arguments: Callable[[bytes], bytes],
     ) -> NewJob:
-        if task is not None:
-            self.require(Feature.TASKS)
-        if options is not self._passed:  # most jobs have the same options as the previous job
-            options.check()
-            self._require_all(options)
-            self._passed = options
+        has_task = task is not None
+        checked = self._checked  # most jobs have the same options as the previous job
+        if checked is None or checked[0] is not options or checked[1] is not has_task:
+            checked = self._checked = options, has_task, self._check(options, has_task)
         if options.timeout_ms is not None:
             timeout_ms = options.timeout_ms
         elif timeout_ms == limits.DEFAULT_TIMEOUT_MS or Feature.TIMEOUT not in self.engine.features:
             timeout_ms = None
-
-        def named() -> Mapping[str, Any]:
-            found: Mapping[str, Any] = {} if task is None else decode_json(arguments(payload))
-            return found
-
-        rule = keyed(options.unique, task, lambda: arguments(payload)) if options.unique else None
+        queue, shape, wait_ms = options.queue or queue, PLAIN, 0
+        if not checked[2] or self.queue_limits:
+            rule = keyed(options.unique, task, lambda: arguments(payload)) if options.unique else None
+            shape = self._shape(options, rule, queue, lambda: decode_json(arguments(payload)) if has_task else {})
+            wait_ms = 0 if rule is None else rule.wait_ms
         return NewJob(
-            queue=options.queue or queue,
-            id=options.id or self.new_id(),
-            payload=payload,
-            task=task,
-            delay_ms=options.delay_ms or (0 if rule is None else rule.wait_ms),
-            run_at_ms=options.run_at_ms,
-            timeout_ms=timeout_ms,
-            retries=options.retries,
-            own_id=options.id is not None,
-            shape=self._shape(options, rule, options.queue or queue, named),
-            headers=options.headers or None,
+            queue,
+            options.id or new_id(),
+            payload,
+            task,
+            options.delay_ms or wait_ms,
+            options.run_at_ms,
+            timeout_ms,
+            options.retries,
+            options.id is not None,
+            shape,
+            options.headers or None,
+        )
+
+    def _check(self, options: Options, has_task: bool) -> bool:
+        """Refuse options that contradict each other or that the protocol lacks. Return whether the shape is plain."""
+        options.check()
+        if has_task:
+            self.require(Feature.TASKS)
+        self._require_all(options)
+        return not (
+            options.unique or options.lane or options.priority or options.persistent or options.limits or options.share
         )
 
     def _shape(

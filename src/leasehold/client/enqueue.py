@@ -22,13 +22,11 @@ _log: Final = logging.getLogger("leasehold")
 
 
 def enqueue_durably(engine: Engine, jobs: Sequence[NewJob], replicas: int) -> Steps[list[Enqueued]]:
-    """Enqueue jobs, and wait until `replicas` replicas have them; 0: do not wait.
+    """Enqueue jobs, and wait until `replicas` replicas have them.
 
     Raises `NotDurable` if too few have them in time; the jobs are enqueued nevertheless. The call also waits for jobs
     that existed before, so it can be repeated.
     """
-    if not replicas:
-        return (yield from engine.enqueue(jobs))
     done = yield from durably(engine.enqueue(jobs), replicas)
     if done.replicas < replicas:
         raise NotDurable(tuple(answer.id for answer in done.answer), done.replicas, replicas, done.trouble)
@@ -67,9 +65,13 @@ def enqueue_all(
     """Enqueue many jobs. The handle has `created` False if its id existed, or another job has the unique key."""
     if not jobs:
         return []
-    jobs = yield from client.large.put(client.engine, jobs, client.settings.payload_limit)
+    if client.large.store is not None:
+        jobs = yield from client.large.put(client.engine, jobs, client.settings.payload_limit)
+    replicas = client.replicas(durable)
     try:
-        enqueued = yield from enqueue_durably(client.engine, jobs, client.replicas(durable))
+        enqueued = (
+            yield from enqueue_durably(client.engine, jobs, replicas) if replicas else client.engine.enqueue(jobs)
+        )
     except QueueFull:
         # A producer that tries again until there is room would fill the store.
         yield from client.large.withdraw(client.engine, jobs)

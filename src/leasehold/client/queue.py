@@ -20,7 +20,7 @@ from leasehold.core.backoff import RetryBudget
 from leasehold.core.codec import encode_raw
 from leasehold.core.engine import Feature
 from leasehold.core.errors import InvalidArgument, LeaseholdError, LeaseLost, QueueFull, invalid
-from leasehold.core.job import ErrorInfo, Lease, Leased, NewJob, Token
+from leasehold.core.job import ErrorInfo, Lease, Leased, Token
 from leasehold.core.outcome import Completed, Failed, Outcome, Released, Retried
 from leasehold.core.shape import progress_of
 from leasehold.core.signature import Results
@@ -162,7 +162,8 @@ class Queue:
         `UnsupportedFeature`, `QueueFull` and the errors of Redis.
         """
         asked = NONE_GIVEN.using(OF_JOB, **options)
-        return enqueue_one(self._client, self._new_job(payload, asked), durable=asked.durable)
+        job = self._client.job(self.name, encode_raw(payload), asked, timeout_ms=self._timeout_ms(asked))
+        return enqueue_one(self._client, job, durable=asked.durable)
 
     aenqueue = asynchronous(enqueue)
 
@@ -180,7 +181,8 @@ class Queue:
         if one or not isinstance(payloads, Iterable):
             raise invalid("payloads", "a list of payloads", type(payloads).__name__, "Use `enqueue` for one payload.")
         asked = NONE_GIVEN.using(OF_MANY, **options)
-        return enqueue_all(self._client, [self._new_job(payload, asked) for payload in payloads], durable=asked.durable)
+        build = self._client.builder(self.name, asked, timeout_ms=self._timeout_ms(asked))
+        return enqueue_all(self._client, [build(encode_raw(payload)) for payload in payloads], durable=asked.durable)
 
     aenqueue_many = asynchronous(enqueue_many)
 
@@ -296,10 +298,9 @@ class Queue:
         """Return a handle for an existing job of this queue. Sends nothing."""
         return JobHandle(self._client, self.name, names.known_id(id))
 
-    def _new_job(self, payload: object, options: Options) -> NewJob:
-        # None: the timeout of the handler, where the job runs.
-        timeout_ms = self._persistent_timeout_ms() if options.persistent else None
-        return self._client.job(self.name, encode_raw(payload), options, timeout_ms=timeout_ms)
+    def _timeout_ms(self, options: Options) -> int | None:
+        """Return the timeout of a job without its own; None: that of the handler, where the job runs."""
+        return self._persistent_timeout_ms() if options.persistent else None
 
     async def _lease(
         self, lease_ms: int, until: float, run: Callable[[Steps[Any]], Any], sleep: Callable[[float], Any]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from msgspec.structs import replace
 
 from leasehold.client.call import TaskCall
-from leasehold.client.client import asynchronous, blocking
+from leasehold.client.client import asynchronous, blocking, new_id
 from leasehold.client.enqueue import enqueue_all
 from leasehold.client.handle import JobHandle
 from leasehold.client.options import NONE_GIVEN, OF_USING, UsingOptions
@@ -199,7 +199,7 @@ class Schedules:
         """
         self._client.require(Feature.SCHEDULES)
         now_ms, stored = yield from self._stored(queue, name)
-        job = _readable(stored).job(self._client.new_id(), now_ms)
+        job = _readable(stored).job(new_id(), now_ms)
         answer = yield from self._client.engine.trigger(queue, name, job)
         if answer is Ticked.STALE:
             raise ScheduleNotFound(queue, name)
@@ -229,7 +229,7 @@ class Schedules:
         planned = tuple(islice(rules.between(spec, first_ms, last_ms), MAX_BACKFILL + 1))
         if len(planned) > MAX_BACKFILL:
             raise invalid("backfill", f"at most {MAX_BACKFILL:,} ticks", "more", "Give a shorter time.")
-        jobs = [spec.job(self._client.new_id(), at) for at in planned]
+        jobs = [spec.job(new_id(), at) for at in planned]
         return tuple((yield from enqueue_all(self._client, jobs)))
 
     abackfill = asynchronous(backfill)

@@ -67,6 +67,9 @@ class Invoke(Struct, frozen=True):
     connection); the reply is a `Durable`. Only `durably` sets it, never an engine.
 
     `lead`: a blocking command that goes before it, in one write. Its reply is not used. Only `waiting.led_by` sets it.
+
+    `meanwhile`: what a driver may call when it has sent the script, and before it waits for the reply. It neither waits
+    nor raises, and it must not matter whether it is called. Only `working` sets it.
     """
 
     script: Script
@@ -74,6 +77,7 @@ class Invoke(Struct, frozen=True):
     args: tuple[Arg, ...]
     replicas: int = 0
     lead: Command | None = None
+    meanwhile: Callable[[], None] | None = None
 
 
 class Nonce(Struct, frozen=True):
@@ -149,6 +153,24 @@ def durably(steps: Steps[T], replicas: int) -> Steps[Durable[T]]:
             call = steps.send(reply)
     except StopIteration as stop:
         return Durable(stop.value, fewest, trouble)
+    finally:
+        steps.close()
+
+
+def working(steps: Steps[T], meanwhile: Callable[[], None]) -> Steps[T]:
+    """Run an operation, and do `meanwhile` while Redis works on its scripts."""
+    try:
+        call = next(steps)
+        while True:
+            try:
+                reply = yield replace(call, meanwhile=meanwhile) if isinstance(call, Invoke) else call
+            except Exception as error:
+                call = steps.throw(error)
+            else:
+                call = steps.send(reply)
+    except StopIteration as stop:
+        answer: T = stop.value
+        return answer
     finally:
         steps.close()
 

@@ -25,6 +25,7 @@ from leasehold.redis.replies import Action
 from leasehold.redis.sessions import Session, Sessions
 from leasehold.redis.url import Target
 from leasehold.redis.wire import (
+    NO_SCRIPT,
     acknowledged,
     first_key,
     needs_own_connection,
@@ -128,34 +129,36 @@ class Retrying(Generic[L]):
         if isinstance(call, Work):
             return await self._work(call)
         data = packed(call)
-        timeout = time_for(call, data, self._reply_timeout)
-        alone = needs_own_connection(call, data)
-        led = isinstance(call, Invoke) and call.lead is not None
+        wait = wait_in(call)
+        timeout = bound = time_for(call, data, self._reply_timeout)
+        invoke: Invoke = call if isinstance(call, Invoke) else NO_SCRIPT
+        led, alone = invoke.lead is not None, wait is not None or needs_own_connection(invoke, data)
         patience: RetryBudget | None = None
-        fresh = False
+        fresh, left = False, math.inf
         while True:
             link: L | None = None
-            left = math.inf if patience is None else patience.left(time.monotonic())
-            bound = min(timeout, left + timeout - self._reply_timeout)
+            if patience is not None:
+                left = patience.left(time.monotonic())
+                bound = min(timeout, left + timeout - self._reply_timeout)
             try:
                 link = await self._take(alone, fresh, left)
-                reply = await link.ask(data, bound, self._reply_timeout, led)
-                if isinstance(call, Invoke) and call.replicas:
-                    reply = await self._wait(link, call.replicas, reply)
+                reply = await link.ask(data, bound, self._reply_timeout, led, invoke.meanwhile)
+                if invoke.replicas:
+                    reply = await self._wait(link, invoke.replicas, reply)
             except Exception as error:
                 was_closed = link is not None and link.has_replied and replies.was_closed(error)
                 action = replies.action_of(error)
                 await self._put(link, replies.keeps_connection(error) and action is not Action.RECONNECT)
-                if action is Action.NOSCRIPT and isinstance(call, Invoke):
-                    data, led = packed_text(call), False
-                elif was_closed and wait_in(call) is None:
+                if action is Action.NOSCRIPT and invoke is not NO_SCRIPT:
+                    data, led = packed_text(invoke), False
+                elif was_closed and wait is None:
                     # The server closed it while it was idle, and probably the others too: no reason to wait.
                     await self._drop_idle(link)
                     fresh = True
                 elif action in (Action.RESEND, Action.RECONNECT):
                     if action is Action.RECONNECT:
                         await self._drop_idle(link)
-                    if wait_in(call) is not None:
+                    if wait is not None:
                         raise WaitLost(replies.cause_of(error), replies.timed_out(error)) from error
                     patience = patience or RetryBudget(self._patience_of(error), self._random)
                     await self._kind.sleep(self._pause(patience, error, bound))

@@ -34,7 +34,7 @@ CLIENT_NAME: Final = "leasehold"
 CLOSED: Final = "the other end closed the connection"
 _PIECE: Final = 64 * 1024
 """The most bytes that are read from the socket at once."""
-_TEXTS: Final = (str, bytes)
+_TEXTS: Final = frozenset({str, bytes})
 
 
 def pack(args: tuple[Arg, ...]) -> bytes:
@@ -43,7 +43,9 @@ def pack(args: tuple[Arg, ...]) -> bytes:
     Numbers become text here and not in hiredis: the conversion may run a signal handler, and if that raises (Ctrl-C),
     hiredis continues with a null pointer and the process dies.
     """
-    plain = tuple([arg if isinstance(arg, _TEXTS) else str(arg) for arg in args])
+    plain = args
+    if not _TEXTS.issuperset(map(type, args)):
+        plain = tuple([arg if isinstance(arg, (str, bytes)) else str(arg) for arg in args])
     return cast(bytes, hiredis.pack_command(plain))  # type: ignore[arg-type]
 
 
@@ -81,8 +83,17 @@ class Link(ABC):
         """Connect. Blocking: the timeout limits each step; asyncio: the whole."""
 
     @abstractmethod
-    async def ask(self, data: bytes, timeout_s: float, silence_s: float, led: bool = False) -> Reply:
+    async def ask(
+        self,
+        data: bytes,
+        timeout_s: float,
+        silence_s: float,
+        led: bool = False,
+        meanwhile: Callable[[], None] | None = None,
+    ) -> Reply:
         """Return the reply to the command in `data`; `led`: to the second of two commands, after a wait.
+
+        `meanwhile` is called when the command is sent, before the reply is read.
 
         Raises `TimeoutError` if nothing arrives within `timeout_s`, or if the reply then pauses for `silence_s`.
         """
@@ -123,9 +134,18 @@ class BlockingLink(Link):
             raise
         return cls(connection)
 
-    async def ask(self, data: bytes, timeout_s: float, silence_s: float, led: bool = False) -> Reply:
+    async def ask(
+        self,
+        data: bytes,
+        timeout_s: float,
+        silence_s: float,
+        led: bool = False,
+        meanwhile: Callable[[], None] | None = None,
+    ) -> Reply:
         self.set_timeout(timeout_s)
         self.send(data)
+        if meanwhile is not None:
+            meanwhile()
         if led:
             with replies.ignoring_refusal():
                 self.receive()

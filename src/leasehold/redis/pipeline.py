@@ -119,7 +119,14 @@ class AsyncLink(Link, asyncio.Protocol):
         """Whether any caller waits for a reply."""
         return any(waiting.is_live for waiting in self._waiting)
 
-    async def ask(self, data: bytes, timeout_s: float, silence_s: float, led: bool = False) -> Reply:
+    async def ask(
+        self,
+        data: bytes,
+        timeout_s: float,
+        silence_s: float,
+        led: bool = False,
+        meanwhile: Callable[[], None] | None = None,
+    ) -> Reply:
         while self.is_open and (self._paused or len(self._waiting) >= MAX_PIPELINED):
             await self._room()
         self.check()
@@ -135,6 +142,8 @@ class AsyncLink(Link, asyncio.Protocol):
             self.send(data)
         else:
             self._send_later(data)
+        if meanwhile is not None:
+            meanwhile()
         return await reply
 
     def send(self, data: bytes) -> None:

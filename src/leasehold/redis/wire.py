@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from leasehold.core import limits
-from leasehold.core.steps import Command, Durable, Invoke, Reply
+from leasehold.core.steps import Command, Durable, Invoke, Reply, Script
 from leasehold.redis import replies
 from leasehold.redis.link import pack
 
@@ -15,6 +15,8 @@ SLOW_BYTES_PER_S: Final = 1024 * 1024
 """The slowest network for which the timeout of a large call is extended."""
 
 _LARGE: Final = 256 * 1024
+NO_SCRIPT: Final = Invoke(Script("", ""), (), ())
+"""Stands for the script of a plain command."""
 
 
 def packed(call: Command | Invoke) -> bytes:
@@ -36,9 +38,9 @@ def wait_in(call: Command | Invoke) -> Command | None:
     return wait if wait is not None and wait.block_ms > 0 else None
 
 
-def needs_own_connection(call: Command | Invoke, data: bytes) -> bool:
-    """Whether the call must not stand before those of others: Redis may hold its reply back, or it is large."""
-    return len(data) > _LARGE or wait_in(call) is not None or (isinstance(call, Invoke) and call.replicas > 0)
+def needs_own_connection(invoke: Invoke, data: bytes) -> bool:
+    """Whether a call that is no wait must not stand before those of others: it is large, or waits for replicas."""
+    return invoke.replicas > 0 or len(data) > _LARGE
 
 
 def time_for(call: Command | Invoke, data: bytes, reply_timeout_s: float) -> float:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import chain
-from typing import Final
+from itertools import chain, islice
+from typing import Final, Generic
 
 from msgspec import Struct
 
@@ -44,6 +44,24 @@ def chunks(parts: Iterable[Part]) -> Iterator[list[Part]]:
         load += weight
     if chunk:
         yield chunk
+
+
+class Ahead(Generic[T]):
+    """An iterator whose next item can be made before it is needed: by `look`, any number of times."""
+
+    def __init__(self, items: Iterator[T]) -> None:
+        self._items = items
+        self._next: list[T] = []
+
+    def look(self) -> None:
+        """Make the next item, if that has not been done."""
+        if not self._next:
+            self._next += islice(self._items, 1)
+
+    def take(self) -> T | None:
+        """Return the next item; None: there is none."""
+        self.look()
+        return self._next.pop() if self._next else None
 
 
 def args_of(chunk: list[Part]) -> Iterator[Arg]:

@@ -29,10 +29,10 @@ from leasehold.core.job import (
     WorkerView,
 )
 from leasehold.core.outcome import Outcome
-from leasehold.core.steps import Arg, Draw, Invoke, Nonce, Reply, Steps
+from leasehold.core.steps import Arg, Draw, Invoke, Nonce, Reply, Steps, working
 from leasehold.core.unsupported import check_job
 from leasehold.engines.kit.base import Scripted, checking_layout
-from leasehold.engines.kit.chunks import Failures, Part, args_of, chunks, known, sooner
+from leasehold.engines.kit.chunks import Ahead, Failures, Part, args_of, chunks, known, sooner
 from leasehold.engines.kit.config import META_TTL_MS, PRESENCE_TTL_MS
 from leasehold.engines.kit.encoding import RAW, as_bytes, as_text, message_of
 from leasehold.engines.kit.suspects import RESERVED
@@ -55,10 +55,14 @@ class ScriptedEngine(Scripted):
         self._lacking = frozenset(Feature) - self.features
         self._registered: dict[str, int] = {}
 
+    def _check_new(self, job: NewJob) -> None:
+        """Raise `UnsupportedFeature` or `InvalidArgument` for a job that the format cannot hold, before any is sent."""
+        check_job(self.name, self._lacking, job)
+
     @staticmethod
     @abstractmethod
     def _new_part(position: int, job: NewJob) -> Part:
-        """A new job, as the script `enqueue` takes it."""
+        """A new job, as the script `enqueue` takes it. It may be called when other jobs of the call are in Redis."""
 
     @abstractmethod
     def _add(self, jobs: Sequence[NewJob], queue: str, chunk: list[Part], room: int) -> Steps[Iterable[Enqueued]]:
@@ -90,33 +94,33 @@ class ScriptedEngine(Scripted):
         """Maintain one queue."""
 
     def enqueue(self, jobs: Sequence[NewJob]) -> Steps[list[Enqueued]]:
-        answers = [Enqueued(job.id, False) for job in jobs]
-        by_queue: dict[str, list[Part]] = {}
         lacking = self._lacking
+        by_queue: dict[str, list[int]] = {}
         for position, job in enumerate(jobs):
             if lacking:
-                check_job(self.name, lacking, job)
-            by_queue.setdefault(job.queue, []).append(self._new_part(position, job))
-        sent = 0
-        for queue, parts in by_queue.items():
+                self._check_new(job)
+            by_queue.setdefault(job.queue, []).append(position)
+        answers: dict[int, Enqueued] = {}
+        for queue, positions in by_queue.items():
             yield from self._register(queue)
             # The first call makes sure that there is room for all: then those that follow need not ask.
-            room = len(parts)
-            for chunk in chunks(parts):
+            room = len(positions)
+            parts = Ahead(chunks(self._new_part(position, jobs[position]) for position in positions))
+            while (chunk := parts.take()) is not None:
+                adding = self._add(jobs, queue, chunk, room)
                 try:
-                    added = yield from self._add(jobs, queue, chunk, room)
+                    added = yield from working(adding, parts.look) if len(answers) + len(chunk) < len(jobs) else adding
                 except QueueFull as error:
-                    if not sent:
+                    if not answers:
                         raise
                     # More jobs than one call takes: those of the calls before are in their queues.
                     raise QueueFull(
-                        f"{error} Of {len(jobs):,} jobs, {sent:,} had been enqueued before that."
+                        f"{error} Of {len(jobs):,} jobs, {len(answers):,} had been enqueued before that."
                     ) from error
-                sent += len(chunk)
                 room = 0
                 for part, answer in zip(chunk, added, strict=True):
                     answers[part.position] = answer
-        return answers
+        return [answers[position] for position in range(len(jobs))]
 
     def _register(self, queue: str) -> Steps[None]:
         """List the queue before its first job of this engine, and again now and then."""

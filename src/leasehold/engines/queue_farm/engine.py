@@ -23,7 +23,7 @@ from leasehold.engines.queue_farm.inspect import QueueFarmInspector
 from leasehold.engines.queue_farm.keys import DEFAULT_QUEUE, OURS, check_namespace
 from leasehold.engines.queue_farm.records import read_record
 from leasehold.engines.queue_farm.scripts import LAYOUT, SCRIPTS
-from leasehold.engines.queue_farm.wire import NAME, REASONS, FarmDropped, naming_key, new_part, outcome_part
+from leasehold.engines.queue_farm.wire import NAME, REASONS, FarmDropped, check_new, naming_key, new_part, outcome_part
 
 
 class QueueFarmEngine(QueueFarmInspector, QueueFarmController, ScriptedEngine, Unsupported):
@@ -73,6 +73,10 @@ class QueueFarmEngine(QueueFarmInspector, QueueFarmController, ScriptedEngine, U
 
     _new_part = staticmethod(new_part)
     _outcome_part = staticmethod(outcome_part)
+
+    def _check_new(self, job: NewJob) -> None:
+        super()._check_new(job)
+        check_new(job)
 
     def _add(self, jobs: Sequence[NewJob], queue: str, chunk: list[Part], room: int) -> Steps[Iterable[Enqueued]]:
         reply = yield from naming_key(self._act("enqueue", queue, self._config, self.manager, *args_of(chunk)))

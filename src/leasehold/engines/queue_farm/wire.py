@@ -54,13 +54,18 @@ def naming_key(steps: Steps[T]) -> Steps[T]:
 
 def new_part(position: int, job: NewJob) -> Part:
     """id lane data timeout maxAttempts own, as lua/enqueue.lua takes them."""
-    lane = check_lane(job.shape.lane)
+    data = write_data(job)
+    lane = job.shape.lane or ""
+    return Part(position, (as_bytes(job.id), as_bytes(lane), data, *numbers_of(job)), len(data))
+
+
+def check_new(job: NewJob) -> None:
+    """Raise `InvalidArgument` for a job without a lane, or with a limit of its lane."""
+    check_lane(job.shape.lane)
     if job.shape.lane_limit != 1:
         raise InvalidArgument(
             f"A lane of queue-farm runs one batch at a time; lane_limit must be 1, not {job.shape.lane_limit}."
         )
-    data = write_data(job)
-    return Part(position, (as_bytes(job.id), as_bytes(lane), data, *numbers_of(job)), len(data))
 
 
 def outcome_part(position: int, lease: Lease, outcome: Outcome) -> Part:
