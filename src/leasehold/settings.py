@@ -47,7 +47,8 @@ class Settings:
     # The URL may contain a password, so the repr leaves it out.
     url: str = _setting(
         DEFAULT_URL,
-        "Where Redis is: redis://, rediss://, unix://, redis+sentinel://, rediss+sentinel:// or embedded:PATH.",
+        "Where Redis is: redis://, rediss://, unix://, redis+sentinel://, rediss+sentinel://, "
+        "redis+cluster://, rediss+cluster:// or embedded:PATH.",
         "LEASEHOLD_URL",
         "REDIS_URL",
         shown=False,

@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from leasehold.app.preflight import Level, inspection
+from leasehold.app.preflight import Level
 from leasehold.core.errors import AccessDenied, ReplyError
 from leasehold.core.steps import Command, Invoke, Script, Steps
 from leasehold.protocols.registry import rights_of
+from tests.support.checking import inspection
 from tests.support.world import NAMESPACE, World
 
 pytestmark = pytest.mark.every_server

@@ -7,6 +7,7 @@ from typing import Final
 from tests.faults.harness.scenario import Pointer, Scenario
 from tests.faults.scenarios import (
     clocks,
+    clusters,
     deaths,
     failovers,
     inputs,
@@ -28,6 +29,7 @@ _PARTS: Final = (
     replies,
     network,
     server,
+    clusters,
     failovers,
     clocks,
     inside,
@@ -38,9 +40,9 @@ _PARTS: Final = (
 )
 SCENARIOS: Final[dict[str, Scenario]] = {one.name: one for part in _PARTS for one in part.ALL}
 
-STORMS: Final = frozenset({"S01", "S07", "S70", "S71", "S72"})
-"""Kills and stops at random, which only `make faults` plays. In the tests S03, S04, S06, the crash matrix, the walks of
-limits and tests of each kind of fault stand for them."""
+STORMS: Final = frozenset({"S01", "S07", "S28", "S29", "S70", "S71", "S72"})
+"""Kills and stops at random, and clusters, which only `make faults` plays. In the tests S03, S04, S06, the crash
+matrix, the walks of limits and tests of each kind of fault stand for them."""
 LANES: Final = "S40"
 """Has a stage of its own: tests/faults/lanes."""
 POINTERS: Final[dict[str, Pointer]] = {

@@ -14,7 +14,7 @@ from leasehold.core.job import ErrorInfo, Lease, NewJob, State
 from leasehold.core.outcome import Completed, Retried
 from leasehold.core.steps import Steps, WaitLost
 from leasehold.engines.native import NativeEngine
-from leasehold.redis.replies import ACTIONS, Action
+from leasehold.redis.replies import ACTIONS, Action, Redirected
 from leasehold.redis.sync import SyncDriver
 from leasehold.testing.server import RedisServer
 from tests.redis.conftest import Drive
@@ -30,7 +30,7 @@ KINDS = {
     Action.FULL: QueueFull,
     Action.DENIED: AccessDenied,
     Action.WRONG_TYPE: WrongState,
-    Action.CLUSTER: ReplyError,
+    Action.CLUSTER: Redirected,
     Action.RAISE: ReplyError,
 }
 

@@ -19,7 +19,7 @@ from typing import Any, Final
 
 import pytest
 
-from leasehold.app.preflight import inspection
+from leasehold.app.preflight import inspect_server
 from leasehold.core import events
 from leasehold.core.clock import lease_clock
 from leasehold.core.engine import Timing
@@ -30,7 +30,7 @@ from leasehold.engines.native.engine import NativeConfig
 from leasehold.engines.native.scripts import SCRIPTS
 from leasehold.processes.link import KeeperLink
 from leasehold.processes.messages import Orders, encode
-from leasehold.protocols.registry import engine_spec_of, rights_of
+from leasehold.protocols.registry import engine_spec_of
 from leasehold.redis.aio import AsyncDriver
 from leasehold.redis.replies import action_for
 from leasehold.redis.sync import SyncDriver
@@ -181,7 +181,7 @@ async def test_a_start_waits_as_a_worker_that_runs_does_but_for_what_only_people
     reply = REPLIES[name]
     driver = AsyncDriver(proxy.url, patience_ms=60_000, reply_timeout_ms=300 if reply is None else 5_000)
     proxy.refuse = {b"PING": reply}
-    looking = asyncio.create_task(driver.run(inspection(rights_of(NativeEngine("lh")))))
+    looking = asyncio.create_task(driver.run(inspect_server(clustered=False)))
     while proxy.refused < 2 and not looking.done():  # noqa: ASYNC110 - the proxy runs in threads
         await asyncio.sleep(FAST_S)
     proxy.refuse = {}

@@ -6,36 +6,174 @@ import contextlib
 import random
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import Final
+from typing import Any, Final, Self
 
+from leasehold.redis.slots import SLOTS, slot_of_key
 from leasehold.testing.server import RedisServer
 
 NODES: Final = 3
-SLOTS: Final = 16_384
 PORTS_TRIED: Final = 100
-_READY_S: Final = 90.0
+READY_S: Final = 90.0
+
+
+class Cluster:
+    """Masters, each with a part of the slots, and as many replicas of each as `replicas`.
+
+        with Cluster(binary, replicas=1) as cluster:
+            app = Leasehold(cluster.url)
+
+    `nodes`: first the masters, in the order of their slots, then their replicas. `options`: more of the servers. A
+    short `node_timeout_ms` makes failovers quick, and on a busy machine also those that no test wants.
+    """
+
+    def __init__(
+        self,
+        binary: str,
+        *,
+        masters: int = NODES,
+        replicas: int = 0,
+        node_timeout_ms: int = 30_000,
+        options: Sequence[str] = (),
+        password: str | None = None,
+    ) -> None:
+        self._stack = ExitStack()
+        self._masters = masters
+        self._password = password
+        self.nodes: list[RedisServer] = []
+        self.ports: dict[RedisServer, int] = {}
+        common = ["--cluster-enabled", "yes", "--bind", "127.0.0.1", *options]
+        common += ["--cluster-node-timeout", str(node_timeout_ms), "--cluster-require-full-coverage", "no"]
+        common += ["--repl-ping-replica-period", "1", "--repl-diskless-sync-delay", "0"]
+        if password is not None:
+            common += ["--requirepass", password, "--masterauth", password]
+        for _ in range(masters * (1 + replicas)):
+            port = _free_port()
+            node = RedisServer(binary, args=("--port", str(port), *common), aof=False, password=password)
+            self.nodes.append(node)
+            self.ports[node] = port
+
+    def __enter__(self) -> Self:
+        try:
+            for node in self.nodes:
+                self._stack.enter_context(node)
+            self._join()
+        except BaseException:
+            self._stack.close()
+            raise
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._stack.close()
+
+    @property
+    def masters(self) -> list[RedisServer]:
+        """The masters of the beginning."""
+        return self.nodes[: self._masters]
+
+    @property
+    def url(self) -> str:
+        secret = f":{self._password}@" if self._password else ""
+        return f"redis+cluster://{secret}{','.join(f'127.0.0.1:{self.ports[node]}' for node in self.masters)}/"
+
+    def owner(self, key: str) -> RedisServer:
+        """The node that has the slot of a key, as a living node sees it."""
+        slot = slot_of_key(key)
+        living = next(node for node in self.nodes if node.running)
+        for first, last, (_, port, *_), *_ in living.command("CLUSTER", "SLOTS"):
+            if first <= slot <= last:
+                return next(node for node, own in self.ports.items() if own == port)
+        raise AssertionError(f"no node serves slot {slot}")
+
+    def replica(self, key: str) -> RedisServer:
+        """The replica of the node that has the slot of a key."""
+        role: list[Any] = self.owner(key).command("ROLE")
+        return next(node for node, port in self.ports.items() if port == int(role[2][0][1]))
+
+    def id_of(self, node: RedisServer) -> str:
+        found: bytes = node.command("CLUSTER", "MYID")
+        return found.decode()
+
+    def queue_on(self, node: RedisServer, namespace: str = "leasehold", start: str = "q") -> str:
+        """A name of a queue whose keys are on this node."""
+        names = (f"{start}{number}" for number in range(1_000))
+        return next(name for name in names if self.owner(f"{{{namespace}:{name}}}") is node)
+
+    def begin_move(self, key: str, target: RedisServer) -> None:
+        """Begin to move the slot of a key to another node: the first part of `redis-cli --cluster reshard`."""
+        source, slot = self.owner(key), slot_of_key(key)
+        target.command("CLUSTER", "SETSLOT", slot, "IMPORTING", self.id_of(source))
+        source.command("CLUSTER", "SETSLOT", slot, "MIGRATING", self.id_of(target))
+
+    def move_keys(self, key: str, target: RedisServer, most: int = 1_000) -> int:
+        """Move up to so many keys of the slot. Return how many it had before."""
+        source, slot = self.owner(key), slot_of_key(key)
+        keys = source.command("CLUSTER", "GETKEYSINSLOT", slot, most)
+        auth = ("AUTH", self._password) if self._password else ()
+        if keys:
+            where = ("127.0.0.1", self.ports[target], "", 0, 60_000)
+            assert source.command("MIGRATE", *where, *auth, "KEYS", *keys) == b"OK"
+        return len(keys)
+
+    def end_move(self, key: str, target: RedisServer) -> None:
+        slot, source = slot_of_key(key), self.owner(key)
+        others = [node for node in self.nodes if node.running and node.command("ROLE")[0] == b"master"]
+        for node in (target, source, *others):  # the new owner first: else there is a moment without any
+            node.command("CLUSTER", "SETSLOT", slot, "NODE", self.id_of(target))
+
+    def move(self, key: str, target: RedisServer) -> None:
+        """Move the slot of a key to another node, with all of its keys."""
+        self.begin_move(key, target)
+        while self.move_keys(key, target):
+            pass
+        self.end_move(key, target)
+
+    def blocked(self) -> int:
+        """How many clients of all nodes are blocked."""
+        found = 0
+        for node in self.nodes:
+            info: bytes = node.command("INFO", "clients")
+            found += int(info.partition(b"blocked_clients:")[2].split()[0])
+        return found
+
+    def flush(self) -> None:
+        for node in self.nodes:
+            if node.running and node.command("ROLE")[0] == b"master":
+                node.flush()
+
+    def until(self, holds: Callable[[], bool], what: str) -> None:
+        until = time.monotonic() + READY_S
+        while not holds():
+            assert time.monotonic() < until, what
+            time.sleep(0.02)
+
+    def until_ok(self) -> None:
+        """Wait until all running nodes see a cluster in order."""
+        self.until(lambda: all(_sees(node, b"cluster_state:ok") for node in self.nodes if node.running), "no order")
+
+    def _join(self) -> None:
+        masters = self.masters
+        for number, node in enumerate(self.nodes):
+            if node in masters:
+                first, last = number * SLOTS // len(masters), (number + 1) * SLOTS // len(masters) - 1
+                node.command("CLUSTER", "ADDSLOTS", *range(first, last + 1))
+            node.command("CLUSTER", "SET-CONFIG-EPOCH", number + 1)
+        for node in self.nodes[1:]:
+            node.command("CLUSTER", "MEET", "127.0.0.1", self.ports[self.nodes[0]])
+        known = b"cluster_known_nodes:%d" % len(self.nodes)
+        self.until(lambda: all(_sees(node, b"cluster_state:ok", known) for node in self.nodes), "it did not form")
+        for number, node in enumerate(self.nodes[self._masters :]):
+            node.command("CLUSTER", "REPLICATE", self.id_of(masters[number % len(masters)]))
+        replicas = self.nodes[self._masters :]
+        self.until(lambda: all(node.command("ROLE")[3] == b"connected" for node in replicas), "no replication")
 
 
 @contextmanager
 def redis_cluster(binary: str) -> Iterator[int]:
     """Start servers as one cluster without replicas, each with a third of the slots. Yields the port of one."""
-    with ExitStack() as stack:
-        ports = [_free_port() for _ in range(NODES)]
-        options = [("--port", str(port), "--cluster-enabled", "yes", "--bind", "127.0.0.1") for port in ports]
-        nodes = [stack.enter_context(RedisServer(binary, args=args, aof=False)) for args in options]
-        for number, node in enumerate(nodes):
-            first, last = number * SLOTS // NODES, (number + 1) * SLOTS // NODES - 1
-            node.command("CLUSTER", "ADDSLOTS", *range(first, last + 1))
-            node.command("CLUSTER", "SET-CONFIG-EPOCH", number + 1)
-        for node in nodes[1:]:
-            node.command("CLUSTER", "MEET", "127.0.0.1", ports[0])
-        until = time.monotonic() + _READY_S
-        while not all(_is_ready(node) for node in nodes):
-            assert time.monotonic() < until, "the cluster did not form"
-            time.sleep(0.02)
-        yield ports[0]
+    with Cluster(binary) as cluster:
+        yield cluster.ports[cluster.nodes[0]]
 
 
 def _free_port() -> int:
@@ -48,6 +186,6 @@ def _free_port() -> int:
     raise AssertionError("no free port was found")
 
 
-def _is_ready(node: RedisServer) -> bool:
+def _sees(node: RedisServer, *words: bytes) -> bool:
     info: bytes = node.command("CLUSTER", "INFO")
-    return b"cluster_state:ok" in info and b"cluster_known_nodes:%d" % NODES in info
+    return all(word in info for word in words)

@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 
-from leasehold.app.preflight import Finding, Inspection, Level, fields_of, inspection, judge, log
+from leasehold.app.preflight import Finding, Inspection, Level, fields_of, judge, log
 from leasehold.core.errors import AccessDenied, QueueFull
 from leasehold.core.steps import Command
 from leasehold.engines.native import NativeEngine
 from leasehold.engines.native import rights as native
 from leasehold.engines.redis_work_queue import rights as redis_work_queue
 from leasehold.protocols.registry import rights_of
+from tests.support.checking import inspection
 
 FIT = {
     "redis_version": "7.0.15",

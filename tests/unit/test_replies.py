@@ -111,7 +111,7 @@ def test_every_failure_has_one_action(error: Exception, action: Action) -> None:
         ("NOPERM this user has no permissions", AccessDenied),
         (WRONGTYPE, WrongState),
         ("LHSTALE it is gone", ReplyError),
-        ("MOVED 1 127.0.0.1:1", ReplyError),
+        ("MOVED 1 127.0.0.1:1", replies.Redirected),
     ],
 )
 def test_every_reply_is_one_error(text: str, kind: type[LeaseholdError]) -> None:

@@ -68,8 +68,8 @@ class Leasehold(WithHooks):
 
         thumbnail.enqueue("cat.png").result(timeout=10)
 
-    `url`: redis://, rediss://, redis+sentinel://, unix:// or embedded:PATH. `namespace`: the prefix of all keys in
-    Redis; apps with different namespaces do not see each other. `protocol`: the wire format, as
+    `url`: redis://, rediss://, redis+sentinel://, redis+cluster://, unix:// or embedded:PATH. `namespace`: the prefix
+    of all keys in Redis; apps with different namespaces do not see each other. `protocol`: the wire format, as
     `RedisWorkQueue(prefix="jobs")` or as text, "redis-work-queue:jobs"; `Native()` by default. `max_payload`: the
     largest encoded payload in bytes. `patience`: for how many seconds a call is retried before it raises `Unreachable`.
     `durable`: how many replicas must have each enqueued job and each outcome. `sync_on_loop`: what a blocking call on a

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
@@ -28,6 +28,8 @@ OLDEST: Final = (6, 2)
 NEWEST: Final = 8
 LAYOUTS_CHECKED: Final = 1_000
 """The most queues whose layout version `leasehold check` reads."""
+SERVERS_NAMED: Final = 3
+"""How many servers of a cluster a finding names."""
 EVICTION: Final = "eviction"
 WRITES: Final = "writes"
 
@@ -65,6 +67,11 @@ class Inspection:
         return tuple(str(one) for one in self.findings if one.level is Level.ERROR)
 
     @property
+    def is_usable(self) -> bool:
+        """Whether the servers are of the right kind, so that other checks make sense."""
+        return not any(one.level is Level.ERROR and one.name in ("role", "mode") for one in self.findings)
+
+    @property
     def warnings(self) -> tuple[str, ...]:
         return tuple(str(one) for one in self.findings if one.level in (Level.WARNING, Level.UNKNOWN))
 
@@ -77,25 +84,52 @@ class Inspection:
         return tuple(str(one) for one in self.findings if one.level is Level.ERROR and one.name not in accepted)
 
 
-def inspection(
-    rights: Rights, *, wall: Callable[[], float] = time.time, clock: Callable[[], float] = time.monotonic
-) -> Steps[Inspection]:
-    """Check Redis. A check that this user may not run has the level `unknown`.
+def inspect_server(clustered: bool) -> Steps[Inspection]:
+    """Check one server. A check that this user may not run has the level `unknown`.
 
-    `rights`: those that the engine needs. Raises `AccessDenied` for a user who may run no command at all.
+    `clustered`: the URL is that of a cluster. Raises `AccessDenied` for a user who may run no command at all.
     """
     writes = yield from _writes()
     info = yield from _info()
     if info is None:
         found = [Finding("server", Level.UNKNOWN, "INFO is not allowed for this user, so the server was not checked.")]
     else:
-        found = [*judge(info).findings, _persistence(info, (yield from _config()))]
-    found += writes
-    is_wrong_server = any(one.level is Level.ERROR and one.name in ("role", "mode") for one in found)
-    if not is_wrong_server:
-        found.append(_rights((yield from rights.missing())))
-        found += yield from _measured(wall, clock)
-    return Inspection(tuple(found))
+        found = [*judge(info, clustered).findings, _persistence(info, (yield from _config()))]
+    return Inspection((*found, *writes))
+
+
+def inspect_use(
+    rights: Rights, *, wall: Callable[[], float] = time.time, clock: Callable[[], float] = time.monotonic
+) -> Steps[tuple[Finding, ...]]:
+    """Check the rights of this user (`rights`: those that the engine needs), the clocks and the round trip."""
+    found = _rights((yield from rights.missing()))
+    return found, *(yield from _measured(wall, clock))
+
+
+def combined(servers: Sequence[tuple[str, Inspection]]) -> Inspection:
+    """Return the findings of all servers, by their addresses: each once if all have it, else with the addresses."""
+    by_name: dict[str, dict[Finding, list[str]]] = {}
+    for address, inspection in servers:
+        for one in inspection.findings:
+            by_name.setdefault(one.name, {}).setdefault(one, []).append(address)
+    return Inspection(tuple(one for same in by_name.values() for one in _by_server(same)))
+
+
+def _by_server(same: dict[Finding, list[str]]) -> Iterator[Finding]:
+    """The findings of one check: those that are not ok one by one, the others together."""
+    if len(same) == 1:
+        yield from same
+        return
+    for one, addresses in same.items():
+        if one.level is not Level.OK:
+            more = f" and {len(addresses) - SERVERS_NAMED:,} more" if len(addresses) > SERVERS_NAMED else ""
+            yield replace(one, found=f"At {', '.join(addresses[:SERVERS_NAMED])}{more}: {one.found}")
+    fine = [(address, one) for one, addresses in same.items() if one.level is Level.OK for address in addresses]
+    if fine:
+        shown = [f"{address}: {one.found}" for address, one in fine[:SERVERS_NAMED]]
+        if len(fine) > SERVERS_NAMED:
+            shown.append(f"And {len(fine) - SERVERS_NAMED:,} more.")
+        yield replace(fine[0][1], found=" ".join(shown))
 
 
 def layouts(engine: FullEngine) -> Steps[Finding]:
@@ -136,9 +170,11 @@ def fields_of(reply: bytes) -> dict[str, str]:
     return {name: value for name, colon, value in lines if colon}
 
 
-def judge(info: Mapping[str, str]) -> Inspection:
-    """Check the fields of INFO. A missing field counts as correct."""
-    return Inspection((_version(info), _role(info), _mode(info), _eviction(info), _memory(info), _clients(info)))
+def judge(info: Mapping[str, str], clustered: bool = False) -> Inspection:
+    """Check the fields of INFO. A missing field counts as correct. `clustered`: the URL is that of a cluster."""
+    return Inspection(
+        (_version(info), _role(info), _mode(info, clustered), _eviction(info), _memory(info), _clients(info))
+    )
 
 
 def _writes() -> Steps[list[Finding]]:
@@ -195,11 +231,11 @@ def _role(info: Mapping[str, str]) -> Finding:
     return Finding("role", Level.OK, f"A master with {replicas} replica{'' if replicas == '1' else 's'}.")
 
 
-def _mode(info: Mapping[str, str]) -> Finding:
+def _mode(info: Mapping[str, str], clustered: bool) -> Finding:
     mode = info.get("redis_mode", "standalone")
-    if info.get("cluster_enabled", "0") == "1" or mode == "cluster":
-        text = "This Redis is part of a cluster, which Leasehold does not support yet."
-        return Finding("mode", Level.ERROR, text, "Use a Redis that is not part of a cluster.")
+    if not clustered and (info.get("cluster_enabled", "0") == "1" or mode == "cluster"):
+        text = "This Redis is part of a cluster, and the URL is that of one server."
+        return Finding("mode", Level.ERROR, text, "Use the URL of the cluster: redis+cluster://host:port,host:port/.")
     if mode == "sentinel":
         text = "This is a sentinel, which stores no data."
         return Finding("mode", Level.ERROR, text, "Use a URL that begins with redis+sentinel:// and names the service.")

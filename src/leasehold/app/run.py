@@ -9,11 +9,12 @@ import os
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from leasehold.app.app import Leasehold
-from leasehold.app.preflight import Inspection, inspection
+from leasehold.app.preflight import Inspection, combined, inspect_server, inspect_use
 from leasehold.client.client import new_id
 from leasehold.client.connections import driver_options
 from leasehold.core import limits, names
@@ -27,6 +28,8 @@ from leasehold.processes.overdue import Timeouts
 from leasehold.processes.recycling import Wear
 from leasehold.protocols.registry import engine_spec_of, entry_of, rights_of
 from leasehold.redis.aio import AsyncDriver
+from leasehold.redis.drivers import asyncio_driver
+from leasehold.redis.url import is_cluster
 from leasehold.runtime.assembly import UserCode, WorkerSettings
 from leasehold.runtime.isolation.child import Launch
 from leasehold.runtime.log import Once, log_event
@@ -37,6 +40,8 @@ from leasehold.runtime.worker import Worker
 
 QUEUES_LOOKED_AT: Final = 100
 """Queues that a worker looks at when it starts: whether they are paused or unknown."""
+NODE_PATIENCE_MS: Final = 1 * limits.SECOND
+"""How long a worker's call waits for one node of a cluster, before the worker continues with queues on other nodes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +83,13 @@ async def inspect_redis(app: Leasehold, wait_s: float | None) -> Inspection:
     Raises `AccessDenied`, and `Unreachable` after `wait_s` seconds; None: it tries without end.
     """
     driver = _driver(app, limits.START_PATIENCE_MS if wait_s is None else round(wait_s * limits.SECOND))
-    told = Once()
+    told, look = Once(), partial(inspect_server, is_cluster(app.settings.url))
     try:
         while True:
             try:
-                return await driver.run(inspection(rights_of(app.engine)))
+                found = combined(await driver.run_on_each(look))
+                more = await driver.run(inspect_use(rights_of(app.engine))) if found.is_usable else ()
+                return Inspection((*found.findings, *more))
             except Unreachable as error:
                 if wait_s is not None:
                     raise
@@ -252,4 +259,5 @@ def timeouts_of(specs: Sequence[TaskSpec]) -> Timeouts:
 
 
 def _driver(app: Leasehold, patience_ms: int) -> AsyncDriver:
-    return AsyncDriver(app.settings.url, **driver_options(app.settings, patience_ms))
+    options = driver_options(app.settings, patience_ms)
+    return asyncio_driver(app.settings.url, node_patience_ms=NODE_PATIENCE_MS, **options)

@@ -12,7 +12,7 @@ from typing import Final
 import click
 
 from leasehold.app.app import Leasehold
-from leasehold.app.preflight import Finding, Inspection, Level, failed, inspection, layouts
+from leasehold.app.preflight import Finding, Inspection, Level, combined, failed, inspect_server, inspect_use, layouts
 from leasehold.cli.errors import Exit, visible
 from leasehold.cli.output.text import dump
 from leasehold.cli.reach import reaching
@@ -20,7 +20,7 @@ from leasehold.client.connections import Connections
 from leasehold.core.errors import RedisError
 from leasehold.core.text import masked
 from leasehold.protocols.registry import rights_of
-from leasehold.redis.url import Target
+from leasehold.redis.url import Target, is_cluster
 
 _COLORS: Final = {Level.OK: "green", Level.UNKNOWN: "yellow", Level.WARNING: "yellow", Level.ERROR: "red"}
 # In Redis 6.2 a reset user may use all channels.
@@ -78,8 +78,10 @@ def _look(app: Leasehold) -> Inspection:
     """Run the checks. If Redis cannot be reached, or denies access, that is the only finding."""
     with closing(Connections(app.settings)) as connections:
         try:
-            found = connections.run(inspection(rights_of(app.engine)))
-            return Inspection((*found.findings, connections.run(layouts(app.engine))))
+            clustered = is_cluster(app.settings.url)
+            found = combined(connections.run_on_each(lambda: inspect_server(clustered)))
+            more = connections.run(inspect_use(rights_of(app.engine))) if found.is_usable else ()
+            return Inspection((*found.findings, *more, connections.run(layouts(app.engine))))
         except RedisError as error:
             return failed(error)
 

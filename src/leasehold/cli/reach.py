@@ -15,7 +15,7 @@ from leasehold.cli.loader import load
 from leasehold.cli.output.text import dump
 from leasehold.core import limits
 from leasehold.core.engine import Feature
-from leasehold.core.errors import JobNotFound, RedisError, Unreachable
+from leasehold.core.errors import JobNotFound, RedisError, is_silent
 from leasehold.core.job import JobView
 from leasehold.protocols.registry import DEFAULT, choices, entry_of
 from leasehold.redis.url import Target
@@ -119,9 +119,10 @@ def queue_of(app: Leasehold, job_id: str, document: dict[str, Any] | None = None
         try:
             if app.inspect.job(queue, job_id) is not None:
                 found.append(queue)
-        except Unreachable:
-            raise
-        except RedisError as error:  # as when another program has a key of this queue
+        except RedisError as error:
+            if is_silent(error):
+                raise
+            # As when another program has a key of this queue
             note(f"Queue {queue!r} was left out: {error}")
     if len(found) > 1:
         raise UserError(f"Job {job_id!r} is in the queues {', '.join(map(repr, found))}. Name one before the job.")

@@ -12,7 +12,7 @@ from leasehold.settings import DEFAULT_URL, Settings
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
-    from collections.abc import AsyncGenerator
+    from collections.abc import AsyncGenerator, Callable
 
     from leasehold.redis.aio import AsyncDriver
     from leasehold.redis.sync import SyncDriver
@@ -55,6 +55,10 @@ class Connections:
     async def arun(self, steps: Steps[T]) -> T:
         return await self._async_driver().run(steps)
 
+    def run_on_each(self, make: Callable[[], Steps[T]]) -> list[tuple[str, T]]:
+        """Run an operation on each server that has keys. The answers, each with the address of its server."""
+        return self._driver().run_on_each(make)
+
     def subscribe(self, channel: str) -> AbstractContextManager[Any]:
         return self._driver().subscribe(channel)
 
@@ -83,10 +87,11 @@ class Connections:
     def _driver(self) -> SyncDriver:
         driver = self._sync
         if driver is None:
-            from leasehold.redis.sync import SyncDriver
+            from leasehold.redis.drivers import blocking_driver
 
             with self._lock:
-                driver = self._sync = self._sync or SyncDriver(self._settings.url, **driver_options(self._settings))
+                options = driver_options(self._settings)
+                driver = self._sync = self._sync or blocking_driver(self._settings.url, **options)
         return driver
 
     def _async_driver(self) -> AsyncDriver:
@@ -96,12 +101,12 @@ class Connections:
         loop = get_running_loop()
         kept = self._async.get(loop)
         if kept is None:
-            from leasehold.redis.aio import AsyncDriver
+            from leasehold.redis.drivers import asyncio_driver
 
             with self._lock:
                 for closed in [other for other in self._async if other.is_closed()]:
                     del self._async[closed]
-                driver = AsyncDriver(self._settings.url, **driver_options(self._settings))
+                driver = asyncio_driver(self._settings.url, **driver_options(self._settings))
                 kept = self._async[loop] = driver, _closes_with_loop(driver)
         return kept[0]
 

@@ -143,7 +143,12 @@ class RedisError(LeaseholdError):
 
 
 class Unreachable(RedisError):
-    """Redis did not reply in time. The change may or may not have happened. Repeating the call is safe."""
+    """Redis did not reply in time. The change may or may not have happened. Repeating the call is safe.
+
+    `node`: the node of a cluster that did not reply, if others did; else empty.
+    """
+
+    node: str = ""
 
 
 class QueueFull(RedisError):
@@ -252,6 +257,11 @@ class JobFailed(ResultError):
         self.traceback = traceback
 
 
+def is_silent(error: Exception) -> bool:
+    """Return whether Redis does not reply at all. If only a node of a cluster does not, queues on others may work."""
+    return isinstance(error, Unreachable) and not error.node
+
+
 def is_away(error: Exception) -> bool:
     """Return whether Redis does not serve this user at all. If not, it refuses a call, perhaps only for one queue."""
-    return isinstance(error, Unreachable) or (isinstance(error, AccessDenied) and error.prefix != "NOPERM")
+    return is_silent(error) or (isinstance(error, AccessDenied) and error.prefix != "NOPERM")

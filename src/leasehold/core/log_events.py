@@ -230,6 +230,7 @@ REDIS: Final[Mapping[str, LogEvent]] = {
         WARNING, "Redis responds, or accepts such calls, again.", "`after_s`: after how long; `what`: as above"
     ),
     "master_changed": LogEvent(WARNING, "The sentinels name another master."),
+    "slots_moved": LogEvent(WARNING, "Hash slots of the cluster have another master.", "`slots`: how many"),
 }
 
 PARENT: Final[Mapping[str, LogEvent]] = {

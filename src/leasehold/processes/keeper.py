@@ -26,7 +26,7 @@ from typing import Final
 from leasehold.core import limits
 from leasehold.core.clock import lease_clock
 from leasehold.core.engine import CancelAsked, FullEngine, HeartbeatReply
-from leasehold.core.errors import RedisError, Unreachable
+from leasehold.core.errors import RedisError, Unreachable, is_silent
 from leasehold.core.job import Lease, LeaseRef
 from leasehold.core.text import cut
 from leasehold.processes.messages import Goodbye, Holdings, MessageSocket, Orders, Report
@@ -34,6 +34,7 @@ from leasehold.processes.overdue import Overdue
 from leasehold.processes.system import end, is_stopped, until_ended
 from leasehold.protocols.registry import engine_of
 from leasehold.redis.aio import AsyncDriver
+from leasehold.redis.drivers import asyncio_driver
 from leasehold.runtime.log import brief, log_event
 from leasehold.runtime.waits import catch_up
 
@@ -216,14 +217,14 @@ class LeaseKeeper:
             sent_at = lease_clock()
             try:
                 beat, queue.trouble = await self._driver.run(self._overdue.beat(name, now))
-            except Unreachable as error:
+            except RedisError as error:
+                if not is_silent(error):
+                    queue.trouble, queue.tried_at = _text(error), now
+                    continue
                 self._away_at = now if self._away_at is None else self._away_at
                 if now - self._away_at >= TROUBLE_MS / limits.SECOND:
                     self._away = _text(error)
                 break
-            except RedisError as error:
-                queue.trouble, queue.tried_at = _text(error), now
-                continue
             done = True
             self._away_at, self._away = None, ""
             queue.tried_at, queue.good_at = now, sent_at
@@ -270,7 +271,8 @@ class LeaseKeeper:
 
 def keeper_driver(url: str) -> AsyncDriver:
     """The driver of keepers: a heartbeat that takes long is worth less than the next one."""
-    return AsyncDriver(url, patience_ms=RETRY_MS, connect_timeout_ms=TRY_MS, reply_timeout_ms=TRY_MS)
+    timeouts = {"connect_timeout_ms": TRY_MS, "reply_timeout_ms": TRY_MS}
+    return asyncio_driver(url, patience_ms=RETRY_MS, node_patience_ms=RETRY_MS, **timeouts)
 
 
 class KeeperDrivers:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from leasehold.core import names
 from leasehold.core.engine import FullEngine, Timing
 from leasehold.protocols.spec import EngineSpec, ProtocolEntry, Rights, Words
+from leasehold.redis.url import is_cluster
 
 if TYPE_CHECKING:
     from leasehold.engines.native.engine import NativeConfig, NativeEngine
@@ -40,9 +41,10 @@ class Native:
         return NATIVE
 
     def engine(self, settings: Settings) -> FullEngine:
-        from leasehold.engines.native import NativeEngine
+        from leasehold.engines.native.engine import NativeClusterEngine, NativeEngine
 
-        return NativeEngine(self.namespace or settings.namespace, self.config)
+        kind = NativeClusterEngine if is_cluster(settings.url) else NativeEngine
+        return kind(self.namespace or settings.namespace, self.config)
 
 
 # The functions import the engine: a keeper starts soon, and needs one engine only.
@@ -65,9 +67,10 @@ def _rebuild(spec: Mapping[str, Any]) -> NativeEngine:
 
 
 def _rights(engine: NativeEngine) -> Rights:
+    from leasehold.engines.native.engine import NativeClusterEngine
     from leasehold.engines.native.rights import rules_of
 
-    rules = rules_of(engine.namespace)
+    rules = rules_of(engine.namespace, isinstance(engine, NativeClusterEngine))
     return Rights(rules.needed(), rules.missing)
 
 
@@ -80,4 +83,5 @@ ENTRY: Final = ProtocolEntry(
     _rights,
     has_namespace=True,
     has_foreign_clients=False,
+    works_on_cluster=True,
 )

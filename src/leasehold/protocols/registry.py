@@ -9,6 +9,7 @@ from leasehold.core.engine import FullEngine
 from leasehold.core.errors import InvalidArgument, UnsupportedFeature, invalid
 from leasehold.protocols import hworker, native, queue_farm, redis_work_queue, worqr
 from leasehold.protocols.spec import EngineSpec, ProtocolEntry, Rights, Settings, WireProtocol
+from leasehold.redis.url import is_cluster
 
 ENTRIES: Final = (native.ENTRY, redis_work_queue.ENTRY, hworker.ENTRY, queue_farm.ENTRY, worqr.ENTRY)
 """A new protocol is named here. The first one is the default."""
@@ -40,12 +41,18 @@ def parse_protocol(text: object) -> WireProtocol:
 
 
 def engine_for(protocol: object, settings: Settings) -> FullEngine:
-    """The engine of a protocol, which is a value or text. Raises `InvalidArgument`."""
+    """The engine of a protocol, which is a value or text. Raises `InvalidArgument`, and `UnsupportedFeature` for a
+    protocol that does not work on a cluster, if the URL is that of one."""
     chosen: Any = parse_protocol(protocol) if isinstance(protocol, str) else protocol
     if isinstance(chosen, type) or not callable(getattr(chosen, "engine", None)):
         kind = chosen.__name__ if isinstance(chosen, type) else type(chosen).__name__
         raise invalid("protocol", "one such as Native() or RedisWorkQueue(prefix=...)", kind)
     engine: FullEngine = chosen.engine(settings)
+    if is_cluster(settings.url) and not entry_of(engine).works_on_cluster:
+        raise UnsupportedFeature(
+            f"The protocol {engine.name!r} does not work on a Redis Cluster: its keys are in several hash slots. Use "
+            f"the protocol {DEFAULT!r}, or one server."
+        )
     return engine
 
 

@@ -18,6 +18,8 @@ class Settings(Protocol):
 
     @property
     def namespace(self) -> str: ...
+    @property
+    def url(self) -> str: ...
 
 
 class WireProtocol(Protocol):
@@ -89,6 +91,7 @@ class ProtocolEntry:
     has_namespace: its keys begin with the namespace of the settings.
     cleaning, migration: for the commands `clean` and `migrate`; None: refused. `cleaning` also takes the time between
         the two looks in milliseconds, or None for the engine's.
+    works_on_cluster: each call names keys of one hash slot, and its scripts touch no others. Else a cluster is refused.
     has_foreign_clients: other programs enqueue to its queues. Their payloads may be larger than Leasehold's own limit.
     """
 
@@ -100,5 +103,6 @@ class ProtocolEntry:
     rights: Callable[[Any], Rights]
     has_namespace: bool = False
     has_foreign_clients: bool = True
+    works_on_cluster: bool = False
     cleaning: Callable[[Any, int | None], Cleaning] | None = None
     migration: Callable[[Any], Migration] | None = None

@@ -17,6 +17,7 @@ from __future__ import annotations
 import asyncio
 import math
 import os
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from leasehold.core.errors import InvalidArgument
@@ -58,6 +59,11 @@ class AsyncDriver(Retrying[AsyncLink]):
         """
         self._check_home()
         return await self._run(steps)
+
+    async def run_on_each(self, make: Callable[[], Steps[T]]) -> list[tuple[str, T]]:
+        """Run an operation on each server that has keys. The answers, each with the address of its server."""
+        self._check_home()
+        return await self._run_on_each(make)
 
     def subscribe(self, channel: str | bytes) -> AsyncSubscription:
         """Listen on a channel. All subscriptions share one connection.

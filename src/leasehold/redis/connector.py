@@ -1,4 +1,5 @@
-"""Opens connections to a target: the server of a URL, an embedded server, or the master that sentinels name.
+"""Opens connections to a target: the server of a URL, an embedded server, the master that sentinels name, or a node
+of a cluster.
 
 connector = Connector(Target.parse("redis://localhost:6379/0"))
 link = steps.finish(connector.open(BlockingLink))
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 from leasehold.core import limits
 from leasehold.redis.link import Link
 from leasehold.redis.sentinels import Sentinels
+from leasehold.redis.topology import Topology
 from leasehold.redis.url import Target
 
 if TYPE_CHECKING:
@@ -23,7 +25,8 @@ L = TypeVar("L", bound=Link)
 
 class Connector:
     """Opens connections to a target. For `embedded:` it first starts or joins the server, and holds it until `close`.
-    With sentinels every connection is to the current master.
+    With sentinels every connection is to the current master, with a cluster to any node that is well. `topology`: the
+    nodes of a cluster.
 
     Safe for threads. Raises `NotConfigured` if there is no server program for `embedded:`.
     """
@@ -34,6 +37,7 @@ class Connector:
         self._lock = threading.Lock()
         self._embedded: Embedded | None = None
         self._sentinels = Sentinels(target) if target.sentinels else None
+        self.topology = Topology(target) if target.seeds else None
 
     def __str__(self) -> str:
         return str(self._target)
@@ -46,6 +50,8 @@ class Connector:
         bound_s = min(timeout_s, self._connect_timeout)
         if self._sentinels is not None:
             return await self._sentinels.connect(kind, bound_s)
+        if self.topology is not None:
+            return await self.topology.connect(kind, bound_s)
         target = self._target
         if target.scheme == "embedded":
             target = await kind.call(self._join_embedded)
@@ -68,6 +74,8 @@ class Connector:
         """Reset the lock in a child process, without touching what the parent holds."""
         # Another thread of the parent may have held the lock.
         self._lock = threading.Lock()
+        if self.topology is not None:
+            self.topology.forked()
 
     def _join_embedded(self) -> Target:
         # Imported here: most programs embed no server, and the module needs Unix.

@@ -43,9 +43,22 @@ class Action(Enum):
     NOSCRIPT = "noscript"
     """Send the script's text."""
     CLUSTER = "cluster"
-    """Raise an error: clusters are not supported."""
+    """The key belongs to another node of a cluster. Only a driver of a cluster can follow."""
     RAISE = "raise"
     """Raise an error. Also for prefixes that are not in the table."""
+
+
+class Redirected(ReplyError):
+    """A node of a cluster has refused a call about keys that are not its own: MOVED, ASK or CROSSSLOT.
+
+    `address`: the node that the reply names; None for CROSSSLOT. Its host is empty if it is that of the refusing node.
+    """
+
+    def __init__(self, prefix: str, message: str, where: str) -> None:
+        remedy = "Use the URL of the cluster: redis+cluster://host:port,host:port/."
+        super().__init__(prefix, f"Redis at {where} is part of a cluster: {message.rstrip('.')}. {remedy}")
+        host, _, port = message.rpartition(" ")[2].rpartition(":")
+        self.address = (host, int(port)) if port.isdigit() else None
 
 
 ACTIONS: Final = {
@@ -306,10 +319,7 @@ def error_of(error: Exception, where: str, key: str = "") -> LeaseholdError:
                 f"names: choose another namespace or database.{look}"
             )
         case Action.CLUSTER:
-            return ReplyError(
-                prefix,
-                f"Redis at {where} is part of a cluster, which Leasehold does not support yet: {sentence} Use another.",
-            )
+            return Redirected(prefix, message, where)
         case _ if message.endswith(_NO_DATABASE):
             found, remedy = (
                 f"Redis at {where} has no such database.",

@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import TypeVar
 
 from leasehold.core.steps import Steps, finish
@@ -47,6 +48,15 @@ class SyncDriver(Retrying[BlockingLink]):
         if os.getpid() != self._pid:
             self._start_afresh()
         return finish(self._run(steps))
+
+    def run_on_each(self, make: Callable[[], Steps[T]]) -> list[tuple[str, T]]:
+        """Run an operation on each server that has keys. The answers, each with the address of its server.
+
+        driver.run_on_each(lambda: inspection(...))
+        """
+        if os.getpid() != self._pid:
+            self._start_afresh()
+        return finish(self._run_on_each(make))
 
     def subscribe(self, channel: str | bytes) -> Subscription:
         """Listen on a channel, on a connection of its own.

@@ -6,6 +6,8 @@
 True
 >>> Target.parse("redis+sentinel://a,b:26380/shop/1").sentinels
 (('a', 26379), ('b', 26380))
+>>> Target.parse("redis+cluster://a,b:7000").seeds
+(('a', 6379), ('b', 7000))
 """
 
 from __future__ import annotations
@@ -19,12 +21,14 @@ from leasehold.core.errors import NotConfigured
 
 MAX_SENTINELS: Final = 32
 """The most sentinels in a URL."""
+MAX_SEEDS: Final = 32
+"""The most nodes of a cluster in a URL. They name the others."""
 
 DEFAULT_PORT: Final = 6379
 SENTINEL_PORT: Final = 26379
 _EXPECTED: Final = (
     "Write redis://[user:password@]host:6379/0, rediss://... for TLS, unix:///path/to/redis.sock?db=0, "
-    "redis+sentinel://host1:26379,host2:26379/service/0, or embedded:PATH."
+    "redis+sentinel://host1:26379,host2:26379/service/0, redis+cluster://host1:6379,host2:6379/, or embedded:PATH."
 )
 _ENCODE: Final = "Special characters in a user name or a password must be percent-encoded (@ is %40, / is %2F)."
 _COMMON: Final = frozenset({"db", "protocol", "username", "password"})
@@ -35,7 +39,9 @@ _TLS: Final = frozenset(
 _CERT_REQS: Final = {"required": True, "none": False, "cert_required": True, "cert_none": False}
 _BOOLS: Final = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 
-Scheme = Literal["redis", "rediss", "unix", "embedded", "redis+sentinel", "rediss+sentinel"]
+Scheme = Literal[
+    "redis", "rediss", "unix", "embedded", "redis+sentinel", "rediss+sentinel", "redis+cluster", "rediss+cluster"
+]
 Address: TypeAlias = tuple[str, int]
 """A host and a port."""
 
@@ -56,7 +62,8 @@ class Tls:
 class Target:
     """A Redis server. `path`: the socket (unix) or the data directory (embedded; "" for a temporary one).
 
-    With `sentinels`, the target is the master of `service`, and has neither host nor port.
+    With `sentinels`, the target is the master of `service`, and has neither host nor port. With `seeds` it is the
+    cluster of these nodes.
     """
 
     scheme: Scheme
@@ -71,6 +78,7 @@ class Target:
     service: str = ""
     sentinel_username: str | None = None
     sentinel_password: str | None = None
+    seeds: tuple[Address, ...] = ()
 
     def __str__(self) -> str:
         secret = "***@" if self.username or self.password or self.sentinel_password else ""
@@ -80,6 +88,8 @@ class Target:
             return f"unix://{secret}{self.path}" + (f"?db={self.db}" if self.db else "")
         if self.sentinels:
             return f"{self.scheme}://{secret}{','.join(map(shown, self.sentinels))}/{self.service}/{self.db}"
+        if self.seeds:
+            return f"{self.scheme}://{secret}{','.join(map(shown, self.seeds))}/"
         return f"{self.scheme}://{secret}{shown((self.host, self.port))}/{self.db}"
 
     def __repr__(self) -> str:
@@ -93,8 +103,8 @@ class Target:
 
         Options: `db`, `username`, `password`; for `rediss://` also `ssl_ca_certs`, `ssl_ca_path`, `ssl_certfile`,
         `ssl_keyfile`, `ssl_cert_reqs` (required or none) and `ssl_check_hostname`; for `redis+sentinel://` and
-        `rediss+sentinel://` also `sentinel_username` and `sentinel_password`. `protocol` (2 or 3) is for other
-        programs that share the URL: Leasehold uses RESP2.
+        `rediss+sentinel://` also `sentinel_username` and `sentinel_password`. A cluster has only the database 0.
+        `protocol` (2 or 3) is for other programs that share the URL: Leasehold uses RESP2.
         Raises `NotConfigured`. Its text repeats no part of the URL that may be a password.
         """
         if url.startswith("embedded:"):
@@ -102,6 +112,8 @@ class Target:
         scheme = url.partition("://")[0]
         if scheme in ("redis+sentinel", "rediss+sentinel"):
             return _sentinels(url)
+        if scheme in ("redis+cluster", "rediss+cluster"):
+            return _cluster(url)
         if scheme not in ("redis", "rediss", "unix") or "://" not in url:
             known = "://" in url and scheme.isalnum()
             named = f"Redis has no scheme {scheme}://." if known else "It has no scheme."
@@ -127,6 +139,11 @@ class Target:
         )
 
 
+def is_cluster(url: str) -> bool:
+    """Return whether a URL names a cluster."""
+    return url.startswith(("redis+cluster://", "rediss+cluster://"))
+
+
 def shown(address: Address) -> str:
     """Format a host and a port as in a URL."""
     host, port = address
@@ -134,7 +151,7 @@ def shown(address: Address) -> str:
 
 
 def master_of(target: Target, address: Address) -> Target:
-    """Return the target of the master that the sentinels have named."""
+    """Return the target of one server: the master that sentinels have named, or a node of a cluster."""
     return Target(
         "rediss" if target.scheme.startswith("rediss") else "redis",
         host=address[0],
@@ -164,26 +181,20 @@ def _split(url: str) -> SplitResult:
 
 def _sentinels(url: str) -> Target:
     """Parse [user:password@]host[:port],host[:port],.../service[/db] behind the scheme. The user is that of Redis."""
-    scheme, _, rest = url.partition("://")
-    end = min((position for mark in "/?#" if (position := rest.find(mark)) >= 0), default=len(rest))
-    secret, _, hosts = rest[:end].rpartition("@")
-    parts = _split(f"{scheme}://{rest[end:]}")
+    username, password, hosts, parts = _many(url)
     options = _options(parts)
-    username, _, password = secret.partition(":")
     service, _, db = parts.path.strip("/").partition("/")
     if not service:
         raise NotConfigured(
             "The Redis URL does not name the service that the sentinels watch. Write it as the first part of the path, "
             "as in redis+sentinel://host1:26379,host2:26379/mymaster/0."
         )
-    found = tuple(dict.fromkeys(_address(host) for host in hosts.split(",")))
-    if len(found) > MAX_SENTINELS:
-        raise NotConfigured(f"The Redis URL must name at most {MAX_SENTINELS} sentinels, got {len(found)}.")
+    found = _addresses(hosts, "sentinel", SENTINEL_PORT, MAX_SENTINELS)
     return Target(
-        "rediss+sentinel" if scheme == "rediss+sentinel" else "redis+sentinel",
+        "rediss+sentinel" if parts.scheme == "rediss+sentinel" else "redis+sentinel",
         db=_db(options.get("db") or unquote(db) or "0"),
-        username=unquote(username) or options.get("username") or None,
-        password=unquote(password) or options.get("password") or None,
+        username=username or options.get("username") or None,
+        password=password or options.get("password") or None,
         tls=_tls(options),
         sentinels=found,
         service=unquote(service),
@@ -192,11 +203,47 @@ def _sentinels(url: str) -> Target:
     )
 
 
-def _address(text: str) -> Address:
+def _cluster(url: str) -> Target:
+    """Parse [user:password@]host[:port],host[:port],... behind the scheme."""
+    username, password, hosts, parts = _many(url)
+    options = _options(parts)
+    found = _addresses(hosts, "node", DEFAULT_PORT, MAX_SEEDS)
+    path = parts.path.strip("/")
+    if path not in ("", "0") or options.get("db", "0") != "0":
+        raise NotConfigured(
+            "A cluster has only the database 0, so its URL names none: write redis+cluster://host1:6379,host2:6379/. "
+            "Namespaces keep apps apart."
+        )
+    return Target(
+        "rediss+cluster" if parts.scheme == "rediss+cluster" else "redis+cluster",
+        username=username or options.get("username") or None,
+        password=password or options.get("password") or None,
+        tls=_tls(options),
+        seeds=found,
+    )
+
+
+def _many(url: str) -> tuple[str, str, str, SplitResult]:
+    """Split a URL with several hosts: the user, the password, the hosts, and the URL without these."""
+    scheme, _, rest = url.partition("://")
+    end = min((position for mark in "/?#" if (position := rest.find(mark)) >= 0), default=len(rest))
+    secret, _, hosts = rest[:end].rpartition("@")
+    username, _, password = secret.partition(":")
+    return unquote(username), unquote(password), hosts, _split(f"{scheme}://{rest[end:]}")
+
+
+def _addresses(hosts: str, what: str, port: int, most: int) -> tuple[Address, ...]:
+    found = tuple(dict.fromkeys(_address(host, what, port) for host in hosts.split(",")))
+    if len(found) > most:
+        raise NotConfigured(f"The Redis URL must name at most {most} {what}s, got {len(found)}.")
+    return found
+
+
+def _address(text: str, what: str, port: int) -> Address:
     parts = _split(f"redis://{text}")
     if not parts.hostname:
-        raise NotConfigured(f"The Redis URL has a sentinel without a host. {_EXPECTED} {_ENCODE}")
-    return unquote(parts.hostname), _port(parts, SENTINEL_PORT)
+        raise NotConfigured(f"The Redis URL has a {what} without a host. {_EXPECTED} {_ENCODE}")
+    return unquote(parts.hostname), _port(parts, port)
 
 
 def _embedded(url: str) -> Target:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
 from leasehold.core import limits
-from leasehold.core.errors import LeaseholdError, NewerLayout, Unreachable
+from leasehold.core.errors import LeaseholdError, NewerLayout, is_silent
 from leasehold.core.job import JobView, WorkerView
 from leasehold.runtime.context import WorkerContext
 from leasehold.runtime.jobs.suspects import Suspects
@@ -65,11 +65,11 @@ class Maintainer:
                     again, wished_ms = await self._maintain(queue)
                     unparked += again
                     next_ms = min(next_ms, wished_ms if wished_ms >= 0 else next_ms)
-                except Unreachable:
-                    raise
                 except NewerLayout:
                     continue  # the claim of the same queue logs it
                 except LeaseholdError as error:  # the other queues are maintained all the same
+                    if is_silent(error):
+                        raise
                     refusal = refusal or error
             if refusal is not None:
                 raise refusal

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from leasehold.core import limits, rules
-from leasehold.core.errors import InvalidArgument, LeaseholdError, QueueFull, Unreachable
+from leasehold.core.errors import InvalidArgument, LeaseholdError, QueueFull, is_silent
 from leasehold.core.schedule import ScheduleSpec, StoredSchedule, Tick, Ticked
 from leasehold.runtime.context import WorkerContext
 from leasehold.runtime.log import Once, brief, log_event
@@ -76,9 +76,9 @@ class Scheduler:
             for queue in [queue for queue, at in self._due.items() if at <= self._env.clock()]:
                 try:
                     await self._look(queue)
-                except Unreachable:
-                    raise
                 except LeaseholdError as error:  # the other queues have their ticks all the same
+                    if is_silent(error):
+                        raise
                     refusal = refusal or error
                     self.note(queue, KEPT_MS)
             if refusal is not None:
@@ -152,9 +152,9 @@ class Scheduler:
                     continue
                 try:
                     await self._announce(queue)
-                except Unreachable:
-                    raise
                 except LeaseholdError as error:
+                    if is_silent(error):
+                        raise
                     refusal = refusal or error
             if refusal is not None:
                 raise refusal

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Final, TypeAlias
 
 from leasehold.core import limits
-from leasehold.core.errors import RedisError, ReplyError, Unreachable
+from leasehold.core.errors import RedisError, ReplyError, Unreachable, is_silent
 from leasehold.core.job import Lease, LeaseRef
 from leasehold.core.names import ErrorDetail
 from leasehold.core.outcome import Broken, Completed, Failed, Outcome, Released, Retried
@@ -182,7 +182,7 @@ class Settler:
             outbox.items.extendleft(reversed(batch))
             if not isinstance(error, RedisError) or isinstance(error, (Unreachable, ReplyError)):
                 self._doubtful.update(held.ref for held, _ in batch)  # Redis may have done all of it, or a part
-            if not isinstance(error, RedisError) or isinstance(error, Unreachable):
+            if not isinstance(error, RedisError) or is_silent(error):
                 raise
             outbox.refused(error, self._env.clock())
             self._inflight.room.set()  # the fetcher may be waiting because the table was full

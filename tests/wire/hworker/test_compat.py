@@ -13,11 +13,11 @@ import msgspec
 import pytest
 
 from leasehold import InvalidArgument
-from leasehold.app.preflight import inspection
 from leasehold.compat.hworker import Failure, Hworker, Retry, Success
 from leasehold.protocols.registry import rights_of
 from leasehold.redis.sync import SyncDriver
 from leasehold.testing.server import RedisServer
+from tests.support.checking import inspection
 from tests.wire.hworker.original import Original
 
 

@@ -11,7 +11,7 @@ from leasehold.app.app import Leasehold
 from leasehold.cli.output.tables import Table
 from leasehold.cli.output.text import ago, took
 from leasehold.core import limits
-from leasehold.core.errors import RedisError, Unreachable
+from leasehold.core.errors import RedisError, is_silent
 from leasehold.core.job import QueueView, Refused, State, WorkerView
 from leasehold.core.latency import Latency, Percentiles, latency_of
 from leasehold.core.shape import LaneFailure, QueueSettings
@@ -72,9 +72,10 @@ def look(app: Leasehold, queue: str | None) -> Overview:
     for name in names[:QUEUES_SHOWN]:
         try:
             queues.append(app.inspect.queue(name))
-        except Unreachable:
-            raise
-        except RedisError as error:  # as when another program has a key of this queue: show the others
+        except RedisError as error:
+            if is_silent(error):
+                raise
+            # As when another program has a key of this queue: show the others
             refused.append(Refused(name, str(error)))
     return Overview(tuple(queues), tuple(workers), len(names[QUEUES_SHOWN:]), tuple(refused))
 

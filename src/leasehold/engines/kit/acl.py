@@ -62,11 +62,15 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What an engine needs of a user of Redis: places, commands whose first argument is a key, and other commands."""
+    """What an engine needs of a user of Redis: places, commands whose first argument is a key, and other commands.
+
+    `subcommands`: those of which only one word is needed, as CLIENT ID.
+    """
 
     places: tuple[Place, ...]
     commands: tuple[str, ...]
     no_key: tuple[str, ...]
+    subcommands: tuple[str, ...] = ()
 
     def needed(self) -> tuple[str, ...]:
         """The rules of an ACL that grant this, and nothing else."""
@@ -74,7 +78,8 @@ class Rules:
         listening = ("PUBLISH", "SUBSCRIBE", "UNSUBSCRIBE") if channels else ()
         own = (words.split()[0].lower() for words in (*self.commands, *self.no_key, *listening))
         keys = dict.fromkeys(f"~{place.pattern}" for place in self.places)
-        return (*keys, *channels, *(f"+{name}" for name in sorted({*_ALWAYS, *own})))
+        names = {*_ALWAYS, *own, *map(_subcommand, self.subcommands)}
+        return (*keys, *channels, *(f"+{name}" for name in sorted(names)))
 
     def missing(self) -> Steps[tuple[str, ...]]:
         """What this user lacks: commands as `+hset`, keys as `~jobs:*`, channels as `+publish &jobs:*`.
@@ -97,6 +102,9 @@ class Rules:
             return tuple(keys)
         commands = yield from _denied(own.probe, (*map(_with_key, self.commands), *self.no_key))
         found = [f"+{name}" for name in commands] + keys
+        for words in self.subcommands:
+            if (yield from _denied(own.probe, (words,))):
+                found.append(f"+{_subcommand(words)}")
         for name, rest in (("PUBLISH", " 1"), ("SUBSCRIBE", "")):
             for place in self.places:
                 if place.channels and (yield from _denied(own.probe, (f"{name} {place.probe}{rest}",))):
@@ -108,6 +116,10 @@ def _denied(key: str, words: Sequence[str]) -> Steps[list[str]]:
     """Of these commands, those that this user may not run, in small letters. `KEY` in them stands for `key`."""
     reply = yield Invoke(_SCRIPT, (key,), tuple(words))
     return [(name.decode(errors="replace") if isinstance(name, bytes) else name).lower() for name in reply]
+
+
+def _subcommand(words: str) -> str:
+    return "|".join(words.lower().split()[:2])
 
 
 def _with_key(words: str) -> str:

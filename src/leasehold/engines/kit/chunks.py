@@ -9,7 +9,7 @@ from typing import Final, Generic
 from msgspec import Struct
 
 from leasehold.core import limits
-from leasehold.core.errors import LeaseholdError, Unreachable
+from leasehold.core.errors import LeaseholdError, is_silent
 from leasehold.core.shape import PLAIN, Shape
 from leasehold.core.steps import Arg, Steps, T
 
@@ -92,9 +92,9 @@ class Failures:
         """The answer, or None when Redis refused. When it cannot be reached, the other queues cannot either."""
         try:
             return (yield from steps)
-        except Unreachable:
-            raise
         except LeaseholdError as error:
+            if is_silent(error):
+                raise
             self._first = self._first or error
             return None
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
+from msgspec.structs import replace
+
 from leasehold.core import limits
 from leasehold.core.engine import Feature, Maintained, Trait
 from leasehold.core.errors import QueueFull, ReplyError
 from leasehold.core.job import Enqueued, JobView, Lease, NewJob, State
+from leasehold.core.outcome import Outcome, Retried
 from leasehold.core.shape import Progress
 from leasehold.core.steps import Arg, Command, Invoke, Reply, Steps
 from leasehold.core.waiting import Wake
@@ -31,7 +34,7 @@ from leasehold.engines.native.wire import (
     too_long,
 )
 
-__all__ = ["NativeConfig", "NativeEngine"]
+__all__ = ["NativeClusterEngine", "NativeConfig", "NativeEngine"]
 
 
 class NativeEngine(NativeScheduler, NativeInspector, NativeController):
@@ -117,6 +120,18 @@ class NativeEngine(NativeScheduler, NativeInspector, NativeController):
 
     def result_channel(self, queue: str, id: str) -> str:
         return f"{self.prefix(queue)}:ended:{id}"
+
+
+class NativeClusterEngine(NativeEngine):
+    """The native engine on a cluster: without what needs keys of a queue and of the namespace in one script."""
+
+    features: ClassVar[frozenset[Feature]] = NativeEngine.features - {Feature.LIMITS, Feature.SHARES}
+
+    @staticmethod
+    def _outcome_part(position: int, lease: Lease, outcome: Outcome) -> Part:
+        # No job here has a limit, so there is none that could rest: only the job itself waits.
+        is_deferred = isinstance(outcome, Retried) and outcome.limit is not None
+        return outcome_part(position, lease, replace(outcome, limit=None) if is_deferred else outcome)
 
 
 def _with_room(queue: str, steps: Steps[bytes]) -> Steps[bytes]:

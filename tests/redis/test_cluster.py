@@ -1,0 +1,255 @@
+"""A cluster of three masters: all that works on one server works there, with the URL of the cluster."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from leasehold import Every, JobFailed, Leasehold, Limit
+from leasehold.app.run import WorkerOptions, inspect_redis, run_worker
+from leasehold.core.errors import ReplyError, UnsupportedFeature
+from leasehold.core.job import State
+from leasehold.core.shape import CancelAnswer
+from leasehold.protocols.registry import rights_of
+from leasehold.redis.drivers import asyncio_driver, blocking_driver
+from leasehold.redis.replies import Redirected
+from leasehold.redis.sync import SyncDriver
+from leasehold.runtime import Worker
+from leasehold.testing.server import RedisServer
+from tests.redis.operations import command, record
+from tests.support.cluster import Cluster
+from tests.support.command import call
+
+pytestmark = pytest.mark.timeout(180)
+LONG_S = 60
+PASSWORD = "secret"
+
+
+@pytest.fixture(scope="module")
+def shared_cluster(redis_binary: str) -> Iterator[Cluster]:
+    with Cluster(redis_binary, password=PASSWORD) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def cluster(shared_cluster: Cluster) -> Cluster:
+    shared_cluster.flush()
+    return shared_cluster
+
+
+@pytest.fixture
+def queues(cluster: Cluster) -> list[str]:
+    """One queue on each node."""
+    return [cluster.queue_on(node) for node in cluster.nodes]
+
+
+@pytest.fixture
+def app(cluster: Cluster) -> Iterator[Leasehold]:
+    """An app whose user has just the rights that `leasehold check --acl` prints."""
+    with Leasehold(cluster.url) as of_admin:
+        needed = rights_of(of_admin.engine).needed
+    for node in cluster.nodes:
+        node.command("ACL", "SETUSER", "shop", "reset", "resetchannels", "on", ">pw", *needed)
+    with Leasehold(cluster.url.replace(f":{PASSWORD}@", "shop:pw@")) as app:
+        yield app
+
+
+def double(number: int) -> int:
+    return 2 * number
+
+
+@contextmanager
+def working(app: Leasehold) -> Iterator[None]:
+    """Run a worker on a loop of its own, until the end of the block."""
+    began: list[tuple[asyncio.AbstractEventLoop, Worker]] = []
+    ready = threading.Event()
+
+    def created(worker: Worker) -> None:
+        began.append((asyncio.get_running_loop(), worker))
+        ready.set()
+
+    options = WorkerOptions(concurrency=2, signals=False, source="tests")
+    thread = threading.Thread(target=lambda: asyncio.run(run_worker(app, options, created=created)))
+    thread.start()
+    assert ready.wait(LONG_S)
+    [(loop, worker)] = began
+    try:
+        yield
+    finally:
+        loop.call_soon_threadsafe(worker.drain)
+        thread.join(LONG_S)
+        assert not thread.is_alive()
+
+
+def test_each_call_goes_to_the_node_of_its_key(cluster: Cluster) -> None:
+    driver = blocking_driver(cluster.url)
+    keys = {f"log{number}" for number in range(30)}
+    assert {driver.run(record(key))[1] for key in keys} == {1}
+    on_nodes = [node.command("KEYS", "log*") for node in cluster.nodes]
+    assert {key.decode() for found in on_nodes for key in found} == keys
+    assert all(on_nodes)
+    each = driver.run_on_each(lambda: command("PING"))
+    assert each == [(f"127.0.0.1:{cluster.ports[node]}", b"PONG") for node in cluster.nodes]
+    driver.close()
+
+
+def test_a_call_follows_a_slot_that_has_moved(cluster: Cluster) -> None:
+    driver = blocking_driver(cluster.url)
+    driver.run(record("log"))
+    source = cluster.owner("log")
+    target = next(node for node in cluster.nodes if node is not source)
+    try:
+        cluster.move("log", target)
+        assert driver.run(record("log"))[1] == 2
+        assert target.command("LLEN", "log") == 2
+    finally:
+        cluster.move("log", source)
+        driver.close()
+
+
+def test_a_slot_that_moves_key_by_key_is_a_pause(cluster: Cluster) -> None:
+    """A script that followed ASK would not find the keys that have not moved yet."""
+    source = cluster.nodes[0]
+    target = next(node for node in cluster.nodes if node is not source)
+    with Leasehold(cluster.url, patience=LONG_S) as app:
+        queue = app.queue(cluster.queue_on(source))
+        key = f"{{leasehold:{queue.name}}}"
+        first = queue.enqueue(b"1").id
+        cluster.begin_move(key, target)
+        thread = threading.Thread(target=queue.enqueue, args=(b"2",))
+        thread.start()
+        assert cluster.move_keys(key, target, most=1) == 1
+        assert thread.is_alive()
+        while cluster.move_keys(key, target):
+            pass
+        cluster.end_move(key, target)
+        thread.join(LONG_S)
+        try:
+            page = app.inspect.page(queue.name, State.READY)
+            assert (page.total, page.jobs[0].id, page.jobs[1].payload) == (2, first, b"2")
+        finally:
+            cluster.move(key, source)
+
+
+def test_a_wait_in_several_slots_takes_one_value(cluster: Cluster) -> None:
+    keys = [f"{{{queue}}}list" for queue in "abcdef"]
+    assert {cluster.owner(key) for key in keys} == set(cluster.nodes)
+
+    async def waits() -> None:
+        driver = asyncio_driver(cluster.url)
+
+        def pop(timeout_ms: int) -> asyncio.Task[list[bytes] | None]:
+            words = ("BLPOP", *keys, f"{timeout_ms / 1000:.3f}")
+            return asyncio.create_task(driver.run(command(*words, block_ms=timeout_ms)))
+
+        for round_ in range(12):
+            waiting = pop(LONG_S * 1000)
+            if round_ % 2:
+                while cluster.blocked() < len(keys):  # noqa: ASYNC110 - the nodes say so
+                    await asyncio.sleep(0.01)
+            await asyncio.gather(*(driver.run(command("RPUSH", key, round_)) for key in keys))
+            reply = await waiting
+            assert reply is not None
+            assert int(reply[1]) == round_
+            left = [key for key in keys if await driver.run(command("LPOP", key)) is not None]
+            assert left == [key for key in keys if key != reply[0].decode()]
+        assert await pop(50) is None
+        await driver.close()
+
+    asyncio.run(waits())
+
+
+def test_jobs_on_all_nodes_are_looked_at_and_steered(app: Leasehold, cluster: Cluster, queues: list[str]) -> None:
+    for name in queues:
+        queue = app.queue(name)
+        first, second, third = queue.enqueue_many([b"1", b"2", b"3"])
+        with queue.lease(timeout=0) as held:
+            assert held is not None
+            assert held.id == first.id
+        assert app.control.cancel(name, second.id) is CancelAnswer.CANCELLED
+        assert [job.id for job in app.inspect.page(name, State.READY).jobs] == [third.id]
+        assert app.control.pause(name).paused
+    assert sorted(app.inspect.queues()) == sorted(queues)
+    assert all(node.command("DBSIZE") > 0 for node in cluster.nodes)
+
+
+def test_a_worker_serves_queues_on_all_nodes(app: Leasehold, queues: list[str]) -> None:
+    ticked, began = threading.Event(), threading.Event()
+
+    @app.task(name="tick", queue=queues[0], schedule=Every(seconds=1))
+    def tick() -> None:
+        ticked.set()
+
+    @app.task(name="endless", queue=queues[1])
+    async def endless() -> None:
+        began.set()
+        await asyncio.sleep(LONG_S)
+
+    tasks = [app.task(queue=queue, name=f"double-{queue}")(double) for queue in queues]
+    with working(app):
+        jobs = [tasks[number % 3].enqueue(number) for number in range(30)]
+        assert [job.result(timeout=LONG_S) for job in jobs] == [2 * number for number in range(30)]
+        for task in tasks:  # an idle worker waits on all nodes at a time
+            assert task.enqueue(50).result(timeout=LONG_S) == 100
+        job = endless.enqueue()
+        assert began.wait(LONG_S)
+        assert app.control.cancel(queues[1], job.id) is CancelAnswer.REQUESTED
+        with pytest.raises(JobFailed, match="cancelled"):
+            job.result(timeout=LONG_S)
+        assert [worker.queues for worker in app.inspect.workers()] == [(queues[0], queues[1], queues[2])]
+        assert ticked.wait(LONG_S)
+
+
+def test_limits_and_shares_are_refused_by_name(app: Leasehold) -> None:
+    limit = [Limit("stripe", per_second=1)]
+    with pytest.raises(UnsupportedFeature, match="on a Redis Cluster the keys of limits"):
+        app.task(limits=limit)(double)
+    with pytest.raises(UnsupportedFeature, match="on a Redis Cluster the keys of fair shares"):
+        app.queue("a").enqueue(b"1", share="tenant")
+    with pytest.raises(UnsupportedFeature, match="on a Redis Cluster the keys of limits"):
+        app.limits.set("stripe", per_second=1)
+
+
+@pytest.mark.parametrize("protocol", ["redis-work-queue:{jobs}", "hworker:jobs", "queue-farm:jobs", "worqr:jobs"])
+def test_other_wire_formats_are_refused_by_name(protocol: str) -> None:
+    with pytest.raises(UnsupportedFeature, match=f"'{protocol.partition(':')[0]}' does not work on a Redis Cluster"):
+        Leasehold("redis+cluster://localhost/", protocol=protocol)
+
+
+def test_every_master_is_checked(app: Leasehold, cluster: Cluster) -> None:
+    node = cluster.nodes[1]
+    node.command("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
+    try:
+        found = asyncio.run(inspect_redis(app, LONG_S))
+    finally:
+        node.command("CONFIG", "SET", "maxmemory-policy", "noeviction")
+    [refusal] = found.refusals()
+    assert refusal.startswith(f"At 127.0.0.1:{cluster.ports[node]}: Redis may delete jobs")
+    assert asyncio.run(inspect_redis(app, LONG_S)).refusals() == ()
+
+
+def test_the_commands_reach_all_queues(app: Leasehold, cluster: Cluster, queues: list[str], tmp_path: Path) -> None:
+    for queue in queues:
+        app.queue(queue).enqueue(b"1")
+    environment = {"LEASEHOLD_URL": cluster.url}
+    for words in (["check"], ["jobs", queues[0]], ["schedules"], ["pause", queues[1]]):
+        call(words, tmp_path, environment).end()
+    assert all(queue in call(["info"], tmp_path, environment).end().out for queue in queues)
+
+
+def test_a_url_of_the_wrong_kind_is_named(cluster: Cluster, redis_binary: str) -> None:
+    other = next(port for node, port in cluster.ports.items() if node is not cluster.owner("log"))
+    driver = SyncDriver(f"redis://:{PASSWORD}@127.0.0.1:{other}/0")
+    with pytest.raises(Redirected, match=r"part of a cluster: MOVED .* Use the URL of the cluster: redis\+cluster://"):
+        driver.run(record("log"))
+    driver.close()
+    with RedisServer(redis_binary, tcp=True, aof=False) as alone:
+        driver = blocking_driver(alone.tcp_url.replace("redis://", "redis+cluster://"))
+        with pytest.raises(ReplyError, match=r"is no node of a cluster\. Use its own URL: redis://"):
+            driver.run(record("log"))
+        driver.close()
