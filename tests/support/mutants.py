@@ -205,7 +205,7 @@ _PLAIN: Final = (
 
 # Lanes.
 _LANES: Final = (
-    Mutant("lane-one-too-many", "my.busy_of(lane) < my.limit_of(lane)", "my.busy_of(lane) <= my.limit_of(lane)"),
+    Mutant("lane-one-too-many", "my.busy_of(lane) < lane_limits.of(lane)", "my.busy_of(lane) <= lane_limits.of(lane)"),
     Mutant("parked-lane-runs", "call('HEXISTS', key('parked'), lane) == 1 or call('ZSCORE'", "call('ZSCORE'"),
     Mutant("held-lane-runs", " == 1 or call('ZSCORE', key('holds'), lane)", " == 1"),
     Mutant("lane-turns-twice", "if after and not before then", "if after then"),
@@ -213,11 +213,11 @@ _LANES: Final = (
     Mutant("lane-returns-at-random", "return other and tonumber(other) <= rank", "return false"),
     Mutant("lane-hint-is-believed", "if hint and is_before(hint - 1) and not is_before(hint) then", "if hint then"),
     Mutant("turns-have-no-end", "math.min(goal - #jobs, 100 - turned)", "goal - #jobs", ("claim",)),
-    Mutant("claim-reads-all", "return has_large() and {", "return false and {", ("claim",)),
+    Mutant("claim-reads-all", "cut_to_bytes = has_large() and", "cut_to_bytes = false and", ("claim",)),
     Mutant("large-is-not-noted", "if bytes > 2048 and", "if false and"),
     Mutant("spoilt-list-unnoticed", "checked[list] or call('LLEN', key(list))", "true"),
     Mutant("spoilt-lane-has-no-turn", "if refused then turns.add(lane, true) end", "", ("claim",)),
-    Mutant("lane-limit-stays", "if not is_internal(lane) then call('HDEL', key('limits'), lane) end", ""),
+    Mutant("lane-limit-stays", "if not is_internal(lane) then lane_limits.set(lane, 1) end", ""),
     Mutant("lane-limit-forgotten", "call('HSET', key('limits'), lane, limit)", ""),
     Mutant("lane-counts-zero", "key('lanes'), lane, -1) <= 0 then", "key('lanes'), lane, -1) < 0 then"),
     Mutant("lane-count-grows", "if call('HSET', key('busy'), id, rank .. ' ' .. lane) == 1 then", "if true then"),
@@ -366,7 +366,7 @@ _WISHES: Final = (
     Mutant("hold-lets-jobs-become-due", "held_ms > 0 and 0 or promote(", "promote("),
     Mutant("hold-stays", "end_old_holds(time, limit)\nlocal", "local", ("maintain",)),
     Mutant("due-by-id", "(string.match(record or '', '^%d+') or '0')", "'0'"),
-    Mutant("due-by-id-at-once", "return text .. string.sub(number, 2)", "return text .. '000'"),
+    Mutant("due-by-id-at-once", "micros .. string.sub(1000 + n % 1000, 2)", "micros .. '000'"),
     Mutant("progress-of-anybody", "if mine ~= token then", "if not mine then", ("progress",)),
     Mutant(
         "persistent-completes",

@@ -9,11 +9,11 @@
 -- 0. An error when another program's data is in the place of the list whose turn it is.
 -- Invariant: a claimed job is in `held:<worker>` and no longer in line; its worker is in `holders`; its token is higher
 -- than any before it; a lane has no more jobs held than its limit, or `of_lane`; no limit of a job is exceeded.
---@include begin config tokens remember wake counted nearest large shapeof
+--@include begin number tokens remember wake counted nearest shapeof
 local session, number, worker = ARGV[1], ARGV[2], ARGV[4]
 local limit, lease_ms, kind = tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7]
 local alone, of_lane, by_hand = ARGV[8], tonumber(ARGV[9]), kind == 'h'
-local config, held_key = config_of(ARGV[3]), key('held:' .. worker)
+local held_key = key('held:' .. worker)
 
 local again = recall(session, number)
 if again then
@@ -31,27 +31,30 @@ local lapse = call('ZRANGE', key('holders'), 0, 0, 'WITHSCORES')[2]
 local due = call('ZRANGE', key('scheduled'), 0, 0, 'WITHSCORES')[2]
 local next_ms = ms_until(time, lapse, due)
 local room = @MAX_HELD@ - call('HLEN', held_key)
-local is_plain = next_ms ~= 0 and since >= 0 and (since < @SEEN_MS@ or since <= config.outage)
-  and not limited_jobs and (tonumber(layout) or 1) == @LAYOUT@ and not call('HGET', key('settings'), 'paused')
+local is_plain = next_ms ~= 0 and since >= 0 and (since < @SEEN_MS@ or since <= number_in(ARGV[3], 'outage'))
+  and not limited_jobs and not large_jobs and (tonumber(layout) or 1) == @LAYOUT@ and not call('HGET', key('settings'), 'paused')
   and call(
     'EXISTS', key('isolated'), key('turns'), key('priorities'), key('holds'), key('ghosts'), key('suspects'), key('unique'),
     key('again')
   ) == 0
 is_awake()
-large = large_jobs and true or false
 
 local jobs, claims, dropped, taken = {}, {}, {}, {}
 local how, read, looked, turned = 0, 0, 0, 0
 local token, has_tries, isolates = math.max(tonumber(last_token or 0), micros), nil, false
--- Of queues that are more than plain: what an entry means, and what is done at the start of a job and at the end of a claim.
-local is_skipped, start, finish
+-- Of queues that are more than plain: whether an entry is a tombstone, those of some entries that one call may read, and what is done at
+-- the start of a job and at the end of a claim.
+local is_skipped, cut_to_bytes, start, finish
 -- The text of a claim after its token.
 local claim_rest = ' ' .. time .. ' ' .. kind
 
 local function take(id, record, failures, crashes, alone_kind)
   taken[id] = true
   read = read + #record
-  note_size(#record)
+  if #record > @LARGE_BYTES@ and not large_jobs then
+    call('HSET', key('meta'), 'large', '1') -- see lib large
+    large_jobs = true
+  end
   token = token + 1
   local text, rest = token_text(token), alone_kind and not by_hand and ' ' .. time .. ' ' .. alone_kind or claim_rest
   local equals = string.find(record, '=', 1, true)

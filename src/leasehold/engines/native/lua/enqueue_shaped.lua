@@ -9,7 +9,7 @@
 local session, number, room = ARGV[1], ARGV[2], tonumber(ARGV[3])
 --@include once
 local time, micros = clock()
-local next_word = words_from(micros)
+local begun_at = digits(micros)
 check_types()
 local shape_at = {}
 for i = 4, #ARGV, 4 do
@@ -48,7 +48,7 @@ local lanes, order = {}, {}
 local function rewrite(id, old, record)
   local first, payload = string.match(record, '^([^\n]*)\n(.*)$')
   local shape, plain = shape_of(old), string.match(first, '^(.-) [gklmnpu]=') or first
-  local line = (string.match(old, '^%d+ ') or next_word() .. ' ') .. plain .. (shape == '' and '' or ' ' .. shape)
+  local line = (string.match(old, '^%d+ ') or word_of(begun_at, 0) .. ' ') .. plain .. (shape == '' and '' or ' ' .. shape)
   call('HSET', key('jobs'), id, line .. '\n' .. payload)
 end
 
@@ -119,7 +119,7 @@ end
 
 for i = 4, #ARGV, 4 do
   local id, due, rule = ARGV[i], ARGV[i + 2], ARGV[i + 3]
-  local record = next_word() .. ' ' .. ARGV[i + 1]
+  local record = word_of(begun_at, (i - 4) / 4) .. ' ' .. ARGV[i + 1]
   -- rule: 0 or 1 (an id of the caller's own); for a job with a shape more: - for none, else w<ms> (for how long its key
   -- is unique, mode w) and what to do when another has it: j reject, e existing, p replace, a rerun, d<ms> postpone.
   local shape, letter, other, follows = shape_at[i] or '', nil, nil, false

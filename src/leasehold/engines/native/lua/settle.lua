@@ -6,7 +6,7 @@
 -- Returns: a string of one character for each settlement: 1 settled, 0 lease lost.
 -- Invariant: a settled job has left `held:<worker>` and is in exactly one of the ends, its lane, the list of its priority,
 -- `ready`, `isolated`, `scheduled`, `unroutable:*`. A job that is to be cancelled does not wait again.
---@include begin config remember ending retire
+--@include begin config remember counted endline
 local session, number, worker = ARGV[1], ARGV[2], ARGV[4]
 local config, held_key = config_of(ARGV[3]), key('held:' .. worker)
 --@include once
@@ -72,13 +72,17 @@ end
 if #ended > 0 then
   call('HSET', key('ended'), unpack(ended))
   call('ZADD', key('completed'), unpack(expiries))
-  if kept_count + #ended > config.completed_max then trim('completed', config.completed_max) end
+  if kept_count + #ended > config.completed_max then
+--@part trim
+    trim('completed', config.completed_max)
+  end
 end
 if #completed > 0 then call('HINCRBY', key('meta'), 'completed', #completed) end
 if finish then finish() end
 if #gone > 0 then
-  call('HDEL', held_key, unpack(gone))
-  if #gone >= held_count then retire(worker) end
+  local left = held_count - call('HDEL', held_key, unpack(gone))
+  if left == 0 then call('ZREM', key('holders'), worker) end
+  if left == 0 and not is_plain then call('ZREM', key('suspects'), worker) end
 else
   allow_when_full()
 end

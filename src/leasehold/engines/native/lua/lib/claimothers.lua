@@ -1,5 +1,6 @@
 -- lib claimothers: a claim of a queue that has more than plain jobs, or in which work is due. A part of `claim`.
---@include types task back duework tombstones suspects
+--@include config types task back duework tombstones large suspects
+local config = config_of(ARGV[3])
 allow_when_full()
 check_types()
 local promoted, reclaimed, due_ms, rest = run_due(config, time, math.max(@TEND_LIMIT@, limit))
@@ -19,6 +20,7 @@ end
 has_tries = call('EXISTS', key('tries')) == 1
 local unlaned, took_suspects = 0, false
 is_skipped = function(list, id) return is_tombstone(tombstone_name(list, id)) end
+cut_to_bytes = has_large() and function(ids) return { unpack(ids, 1, readable(ids, @CLAIM_BYTES@ - read)) } end
 start = function(id, shape, text)
   if uniques.key_of(shape) == 's' then uniques.free_key(shape, id, false) end
   if has_places(shape) then starts.note(shapes.word(shape, 'm'), text, time, micros) end

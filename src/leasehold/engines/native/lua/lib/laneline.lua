@@ -14,11 +14,7 @@ local lane_line = setmetatable({ function(my)
   function my.append(lane, ids, limit)
     if is_internal(lane) then return put_internal(lane, ids, false) end
     lanes.change(lane, false, function()
-      if limit ~= 1 then
-        call('HSET', key('limits'), lane, limit)
-      else
-        call('HDEL', key('limits'), lane)
-      end
+      lane_limits.set(lane, limit)
       call('RPUSH', key('lane:' .. lane), unpack(ids))
       call('HINCRBY', key('meta'), 'laned', #ids)
       for _, id in ipairs(ids) do lanes.vacate(lane, id) end

@@ -15,7 +15,7 @@ end
 
 local function lane_row(lane)
   local parked = call('HGET', key('parked'), lane) or ''
-  local waiting, busy, limit = call('LLEN', key('lane:' .. lane)), lanes.busy_of(lane), lanes.limit_of(lane)
+  local waiting, busy, limit = call('LLEN', key('lane:' .. lane)), lanes.busy_of(lane), lane_limits.of(lane)
   local blockers = lane_ends.blockers(lane)
   return { lane, waiting, busy, limit, parked, blockers, lane_state(waiting, busy, limit, #blockers, parked) }
 end

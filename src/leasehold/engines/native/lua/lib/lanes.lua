@@ -1,9 +1,8 @@
 -- lib lanes: lanes and whose turn it is. A job that is out of line but not ended (held, waiting for its retry,
 -- isolated, unroutable), or that has failed and blocks, occupies its lane.
---@include lazy wake turns
+--@include lazy wake turns lanelimits
 local lanes = setmetatable({ function(my)
   function my.busy_of(lane) return is_internal(lane) and 0 or tonumber(call('HGET', key('lanes'), lane) or 0) end
-  function my.limit_of(lane) return is_internal(lane) and math.huge or tonumber(call('HGET', key('limits'), lane) or 1) end
 
   -- Note that a job occupies its lane. Its rank is its place in the lane's order: several jobs may be out of line at one
   -- time, and they come back in any order.
@@ -36,25 +35,26 @@ local lanes = setmetatable({ function(my)
     return call('HEXISTS', key('parked'), lane) == 1 or call('ZSCORE', key('holds'), lane)
   end
 
-  -- Whether the next job of a lane may be claimed.
+  -- Whether the next job of a lane may be claimed, and how many jobs wait in it.
   function my.may_run(lane)
-    return call('LLEN', key('lane:' .. lane)) > 0 and my.busy_of(lane) < my.limit_of(lane) and not my.is_aside(lane)
-      and not (has_limits() and call('HEXISTS', key('gated'), lane) == 1)
+    local waiting = call('LLEN', key('lane:' .. lane))
+    return waiting > 0 and my.busy_of(lane) < lane_limits.of(lane) and not my.is_aside(lane)
+      and not (has_limits() and call('HEXISTS', key('gated'), lane) == 1), waiting
   end
 
   -- Change a lane. `turns` lists it once while its next job may be claimed, else not at all.
   function my.change(lane, first, change)
     local before = my.may_run(lane)
     change()
-    local after = my.may_run(lane)
+    local after, waiting = my.may_run(lane)
     if after and not before then
       turns.add(lane, first)
       wake_one()
     elseif before and not after then
       turns.remove(lane)
     end
-    if not after and call('EXISTS', key('lane:' .. lane)) == 0 and my.busy_of(lane) == 0 then
-      if not is_internal(lane) then call('HDEL', key('limits'), lane) end
+    if waiting == 0 and my.busy_of(lane) == 0 then
+      if not is_internal(lane) then lane_limits.set(lane, 1) end
       if has_limits() then gates.leave(lane) end
     end
     if before and not after and has_limits() then passes.pass_on(lane) end

@@ -62,16 +62,18 @@ settle = function(id, n, at, claimed)
   local token, kind, ms, head, body = unpack(ARGV, at + 1, at + 5)
   local shape = shape_at[n] or ''
   if shape ~= '' and has_places(shape) then placed[#placed + 1] = { token, shape } end
-  if call('HEXISTS', key('jobs'), id) == 0 then return 0 end
   local failures, crashes, doubtful = counted(tries[n])
+  local persists = kind == 'c' and shape ~= '' and shapes.word(shape, 'k')
   -- After the end of a suspect another one may start.
   woken = woken or doubtful >= config.isolate
-  local persists = kind == 'c' and shape ~= '' and shapes.word(shape, 'k')
-  local asked = (kind == 'r' or kind == 'd' or kind == 'u' or persists) and cancels[n]
   if kind == 'c' and not persists then
     shaped[id] = shape ~= '' and shape or nil
     return complete(id, n, at, claimed)
-  elseif asked then
+  elseif call('HEXISTS', key('jobs'), id) == 0 then
+    return 0
+  end
+  local asked = (kind == 'r' or kind == 'd' or kind == 'u' or persists) and cancels[n]
+  if asked then
     end_badly(config, time, 'cancelled', id, failures, crashes, token, worker, claimed, asked)
   elseif kind == 'l' or kind == 'k' then
     front[#front + 1] = { tonumber(token), id, claimed, worker, kind == 'k' and 'known', shape }

@@ -17,7 +17,7 @@ end
 local function next_of(list, wanted)
   wanted = math.min(wanted, math.max(1, math.floor((@CLAIM_BYTES@ - read) / @LARGE_BYTES@)))
   local found = ask('LRANGE', list, 0, wanted - 1) or {}
-  return has_large() and { unpack(found, 1, readable(found, @CLAIM_BYTES@ - read)) } or found
+  return cut_to_bytes and cut_to_bytes(found) or found
 end
 
 -- Take a job, unless it is an entry without one, or a suspect, which waits apart.
@@ -27,7 +27,7 @@ local function take_entry_of(list, id, record, tries)
   if is_skipped and is_skipped(list, id) then return end
   if not record or taken[id] then
     dropped[#dropped + 1] = id
-  elseif doubtful >= config.isolate then
+  elseif doubtful > 0 and doubtful >= number_in(ARGV[3], 'isolate') then
     call('RPUSH', key('isolated'), id)
     isolates = true
   else

@@ -68,7 +68,7 @@ local function take_turn(lane, most)
     pass = has_limits() and passes.take(lane),
   }
   turn.entered = turn.pass ~= nil and turn.pass ~= false
-  local limited_to = lanes.limit_of(lane)
+  local limited_to = lane_limits.of(lane)
   local goal = #jobs + (limited_to == 1 and most or math.min(most, limited_to - turn.busy))
   while #jobs < goal and looked < limit + @MAX_LOOK@ and (turn.popped == 0 or read < @MAX_CALL_BYTES@) do
     local entry = ask('LPOP', turn.list)
@@ -83,7 +83,7 @@ local function take_turn(lane, most)
     if refused then turns.add(lane, true) end
     return turn.busy < limited_to and not refused
   elseif turn.busy == 0 and not turn.internal then
-    call('HDEL', key('limits'), lane)
+    lane_limits.set(lane, 1)
   end
   return false
 end

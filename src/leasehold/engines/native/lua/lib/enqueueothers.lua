@@ -1,0 +1,18 @@
+-- lib enqueueothers: jobs of which some have a time, an id of their caller's or a large record, or whose queue has a maximum length. A
+-- part of `enqueue`.
+--@include admit large layout
+if #ARGV == 3 then
+  allow_when_full()
+  return remember(session, number, '-')
+end
+has_ended_before, due_at = has_ended, due_time
+local largest = 0
+call('ZCARD', key('scheduled'))
+call('HLEN', key('ended'))
+for i = 4, #ARGV, 4 do largest = math.max(largest, #ARGV[i + 1]) end
+local full = refusal(room, function(id, at)
+  return call('HEXISTS', jobs, id) == 0 and not (ARGV[at + 3] ~= '0' and has_ended(id, time))
+end)
+if full then return full end
+note_layout()
+note_size(largest)
