@@ -233,6 +233,17 @@ def test_a_rate_limited_job_lets_its_limit_rest(world: World) -> None:
     assert world.take_ids() == ["a", "c"], "the job that was deferred comes first"
 
 
+def test_a_limit_rests_also_when_no_job_of_the_queue_has_one(world: World) -> None:
+    put(world, (), *"ab")
+    first, second = world.take()
+    settled = [(first, Retried(BOOM, 60_000, deferred=True, limit="api")), (second, Completed(b"", 0))]
+    assert world.run(world.engine.settle(settled)) == [True, True]
+    assert world.view("a").state is State.SCHEDULED
+    assert world.run(world.engine.limit("api")).rests_ms is not None
+    put(world, RATE, "c")
+    assert world.take_ids() == []
+
+
 def test_without_a_limit_only_the_job_rests(world: World) -> None:
     put(world, PAIR, *"abc")
     first, second = world.take()
@@ -313,6 +324,15 @@ def test_a_share_with_a_weight_has_more_of_each_turn(world: World) -> None:
     put(world, (), *(f"big{n}" for n in range(6)), share="big")
     put(world, (), "small0", "small1", share="small")
     assert world.take_ids(8) == ["big0", "big1", "big2", "small0", "big3", "big4", "big5", "small1"]
+    world.run(world.engine.set_share("big", 1))
+
+
+def test_a_share_keeps_its_turn_over_claims_of_one_job(world: World) -> None:
+    world.run(world.engine.set_share("big", 3))
+    put(world, (), *(f"big{n}" for n in range(6)), share="big")
+    put(world, (), "small0", "small1", share="small")
+    claimed = [id for _ in range(8) for id in world.take_ids(1)]
+    assert claimed == ["big0", "big1", "big2", "small0", "big3", "big4", "big5", "small1"]
     world.run(world.engine.set_share("big", 1))
 
 

@@ -387,6 +387,18 @@ def test_a_schedule_may_have_limits(app):
     assert jobs.drain().completed == 1
 
 
+def test_ticks_of_a_pause_and_from_before_a_schedule_do_not_come(app):
+    app.task(name="task")(lambda: None)
+    jobs, call = app.testing(), app.tasks["task"].call()
+    app.schedules.add("paused", call, Every(hours=1))
+    app.schedules.pause("default", "paused")
+    jobs.advance(hours=10)
+    app.schedules.resume("default", "paused")
+    app.schedules.add("new", call, Every(hours=1))
+    jobs.advance(hours=2)
+    assert jobs.drain().completed == 4
+
+
 def test_a_debounced_job_runs_after_its_wait(app):
     task = app.task(name="task")(lambda: None)
     for _ in range(3):

@@ -185,9 +185,11 @@ def test_backfill_enqueues_the_ticks_of_a_range(app: Leasehold) -> None:
             times.append(job.lease.record.scheduled_ms)
     assert times == [int((first + timedelta(days=n)).timestamp()) * 1000 for n in range(8)]
     with pytest.raises(InvalidArgument, match="at most 10,000 ticks"):
-        app.schedules.backfill("q", "s", first, first + timedelta(days=20_000))
+        app.schedules.backfill("q", "s", first - timedelta(days=20_000), first)
     with pytest.raises(InvalidArgument, match="backfill must be from a time to a later one"):
         app.schedules.backfill("q", "s", last, first)
+    with pytest.raises(InvalidArgument, match="backfill must be up to now"):
+        app.schedules.backfill("q", "s", first, datetime.now(UTC) + timedelta(days=2))
 
 
 def test_a_schedule_of_the_code_is_changed_in_the_code(app: Leasehold) -> None:

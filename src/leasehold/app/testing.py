@@ -201,7 +201,7 @@ class Testing:
         noted = None if store is None or not temporary else NotedStore(store)
         settings = replace(client.settings, url=url, namespace=namespace, durable=0)
         client.use(settings, engine_for(self._app.protocol, settings), Connections(settings))
-        self._passed.ms = 0
+        self._passed.reset()
         client.large.store = noted or store
         try:
             yield self
@@ -209,13 +209,13 @@ class Testing:
             client.runner.close()
             client.use(*before)
             client.large.store = store
-            self._passed.ms = 0
+            self._passed.reset()
             if noted is not None:
                 noted.delete_all()
 
     def _ticks(self) -> Steps[None]:
         queues = {spec.queue for spec in self._app.specs()}
-        return pass_ticks(self._client, self._app.scheduled(SOURCE, queues), self._passed.ms)
+        return pass_ticks(self._client, self._app.scheduled(SOURCE, queues), self._passed)
 
     # -------------------------------------------------------------------------------------------------------- driving
 

@@ -22,17 +22,26 @@ TICKS_MOST: Final = 10_000
 
 
 class PassedTime:
-    """How far `app.testing().advance` has moved the jobs of an app. Schedules are by the calendar, so theirs stay."""
+    """How far `app.testing().advance` has moved the jobs of an app. Schedules are by the calendar, so theirs stay.
+
+    `until_ms`: up to here ticks have come, by Redis' clock. A schedule that was added or resumed meanwhile has no tick
+    before that.
+    """
 
     ms = 0
+    until_ms = 0
+
+    def reset(self) -> None:
+        self.ms = self.until_ms = 0
 
 
-def pass_ticks(client: Client, specs: Iterable[ScheduleSpec], ahead_ms: int) -> Steps[None]:
-    """Enqueue the job of each tick up to `ahead_ms` from now. Before, store the schedules `specs` that Redis lacks.
+def pass_ticks(client: Client, specs: Iterable[ScheduleSpec], passed: PassedTime) -> Steps[None]:
+    """Enqueue the job of each tick up to the time that has passed. Before, store the schedules that Redis lacks.
 
     Each tick comes, as if a worker had been there; neither `catch_up` nor `overlap` leaves one out. The planned time
     of a schedule moves on to the first tick that has not come. Raises `AssertionError` for too many ticks.
     """
+    until_ms = 0
     engine = client.engine
     if Feature.SCHEDULES not in engine.features:
         return
@@ -45,23 +54,26 @@ def pass_ticks(client: Client, specs: Iterable[ScheduleSpec], ahead_ms: int) -> 
         for _ in range(limits.PURGE_ROUNDS):
             page = yield from engine.schedule_page(queue, cursor)
             for stored in page.schedules:
-                yield from _pass(client, stored, page.now_ms + ahead_ms)
+                yield from _pass(client, stored, passed.until_ms, page.now_ms + passed.ms)
+            until_ms = page.now_ms + passed.ms
             cursor = page.cursor
             if not cursor:
                 break
+    passed.until_ms = max(passed.until_ms, until_ms)
 
 
-def _pass(client: Client, stored: StoredSchedule, until_ms: int) -> Steps[None]:
+def _pass(client: Client, stored: StoredSchedule, after_ms: int, until_ms: int) -> Steps[None]:
     spec, state = stored.spec, stored.state
     if spec is None or state.paused_ms or not NO_MORE < state.fire_ms <= until_ms:
         return
-    found = (at for at in rules.ticks(spec, state.planned_ms - 1) if at >= state.planned_ms)
+    begin_ms = max(state.planned_ms - 1, after_ms - spec.jitter_ms)
+    found = (at for at in rules.ticks(spec, begin_ms) if rules.fire_of(spec, at) > after_ms)
     due = list(islice(takewhile(lambda at: rules.fire_of(spec, at) <= until_ms, found), TICKS_MOST + 1))
     if len(due) > TICKS_MOST:
         raise AssertionError(
             f"Schedule {spec.name!r} has more than {TICKS_MOST:,} ticks in this time. Advance in steps."
         )
-    if (yield from _put(client, spec, stored.digest, rules.following(spec, due[-1]))):
+    if (yield from _put(client, spec, stored.digest, rules.following(spec, due[-1] if due else after_ms))):
         yield from client.engine.enqueue([spec.job(new_id(), at) for at in due])
 
 

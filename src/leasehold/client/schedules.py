@@ -218,13 +218,15 @@ class Schedules:
 
         `Job.scheduled_for` is the time of the tick. Neither `overlap` nor `start` and `end` of the schedule apply, only
         the lane of `overlap="queue"`. A second backfill enqueues them again. Raises `ScheduleNotFound`, and
-        `InvalidArgument` for more than 10,000 ticks.
+        `InvalidArgument` for more than 10,000 ticks and for an end in the future.
         """
         self._client.require(Feature.SCHEDULES)
         first_ms, last_ms = moment(start, "start"), moment(end, "end")
         if first_ms is None or last_ms is None or last_ms < first_ms:
             raise invalid("backfill", "from a time to a later one", f"{names.shown(start)}, {names.shown(end)}")
-        _, stored = yield from self._stored(queue, name)
+        now_ms, stored = yield from self._stored(queue, name)
+        if last_ms > now_ms:
+            raise invalid("backfill", "up to now", f"up to {names.shown(end)}", "Later ticks come by themselves.")
         spec = _readable(stored)
         planned = tuple(islice(rules.between(spec, first_ms, last_ms), MAX_BACKFILL + 1))
         if len(planned) > MAX_BACKFILL:

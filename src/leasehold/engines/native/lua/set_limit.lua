@@ -44,7 +44,6 @@ else
     write()
   end
 end
-limited = true
-has_limits()
+use_limits()
 open_lanes.open_all(name)
 return remember(session, number, '1')

@@ -30,9 +30,15 @@ local function has_limits()
   return limited
 end
 
+-- Make the libs of limits for a call that is about a limit, whether or not the queue has jobs with limits.
+local function use_limits()
+  limited = true
+  has_limits()
+end
+
 -- Whether the claim of a job with this shape holds places of limits.
 local function has_places(shape)
   if shape == '' or not string.find(' ' .. shape, ' m=', 1, true) then return false end
-  limited = true
-  return has_limits()
+  use_limits()
+  return true
 end

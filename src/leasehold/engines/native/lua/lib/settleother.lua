@@ -42,7 +42,10 @@ end
 -- Let the limit of a job rest, which returns to the front. A job that does not have this limit waits for its time itself.
 local function defer(id, ms, name, shape, entry)
   local names_it = name ~= '' and string.find(',' .. (shapes.word(shape, 'm') or ''), ',' .. name .. ':', 1, true)
-  if name ~= '' then places.rest(name, time, micros, ms) end
+  if name ~= '' then
+    use_limits()
+    places.rest(name, time, micros, ms)
+  end
   if names_it then
     front[#front + 1] = entry
   else

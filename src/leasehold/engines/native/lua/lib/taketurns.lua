@@ -88,20 +88,34 @@ local function take_turn(lane, most)
   return false
 end
 
--- Let the lanes of a share take their turns: as many as its weight. Answers whether the share may continue.
+-- Let the lanes of a share take their turns: as many as its weight. Answers whether the share may continue, and whether that is
+-- still its turn: a turn may take several claims, and `meta.credit` has what is left of it.
 local function take_share(share, goal)
   local list = 'share:' .. share
   turns.serving = key(list)
   local weight = redis.pcall('HGET', shared_key('shares'), share)
-  weight = type(weight) == 'string' and tonumber(weight) or 1
-  for _ = 1, math.min(weight, goal - #jobs) do
+  local left = type(weight) == 'string' and tonumber(weight) or 1
+  local weighs = left > 1
+  if weighs then
+    local name, credit = string.match(call('HGET', key('meta'), 'credit') or '', '^(%S+) (%d+)$')
+    if name == share then left = math.min(left, tonumber(credit)) end
+  end
+  while left > 0 and #jobs < goal do
     local lane = ask('LPOP', list)
     if not lane then break end
+    left = left - 1
     if take_turn(lane, 1) then call('RPUSH', key(list), lane) end
     if refused then break end
   end
   turns.serving = nil
-  return call('EXISTS', key(list)) == 1
+  local continues = call('EXISTS', key(list)) == 1
+  local stays = weighs and continues and left > 0 and #jobs >= goal
+  if stays then
+    call('HSET', key('meta'), 'credit', share .. ' ' .. left)
+  elseif weighs then
+    call('HDEL', key('meta'), 'credit')
+  end
+  return continues, stays
 end
 
 -- Whether this claim looks at no further entry.
@@ -123,7 +137,12 @@ local function take_lanes(count)
       if #jobs >= goal or has_looked_enough() then
         table.insert(left, 1, lane)
       elseif share then
-        if take_share(share, goal) then on[#on + 1] = lane end
+        local continues, stays = take_share(share, goal)
+        if stays then
+          table.insert(left, 1, lane)
+        elseif continues then
+          on[#on + 1] = lane
+        end
       elseif take_turn(lane, math.min(of_lane, goal - #jobs)) then
         on[#on + 1] = lane
       end
