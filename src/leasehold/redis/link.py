@@ -43,10 +43,12 @@ def pack(args: tuple[Arg, ...]) -> bytes:
     Numbers become text here and not in hiredis: the conversion may run a signal handler, and if that raises (Ctrl-C),
     hiredis continues with a null pointer and the process dies.
     """
-    plain = args
-    if not _TEXTS.issuperset(map(type, args)):
-        plain = tuple([arg if isinstance(arg, (str, bytes)) else str(arg) for arg in args])
+    plain = tuple([arg if type(arg) in _TEXTS else _text(arg) for arg in args])
     return cast(bytes, hiredis.pack_command(plain))  # type: ignore[arg-type]
+
+
+def _text(arg: Arg) -> str | bytes:
+    return arg if isinstance(arg, (str, bytes)) else str(arg)
 
 
 class WholeErrors:
