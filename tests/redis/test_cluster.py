@@ -12,7 +12,7 @@ import pytest
 
 from leasehold import Every, JobFailed, Leasehold, Limit
 from leasehold.app.run import WorkerOptions, inspect_redis, run_worker
-from leasehold.core.errors import ReplyError, UnsupportedFeature
+from leasehold.core.errors import NotConfigured, ReplyError, UnsupportedFeature
 from leasehold.core.job import State
 from leasehold.core.shape import CancelAnswer
 from leasehold.protocols.registry import rights_of
@@ -219,6 +219,11 @@ def test_limits_and_shares_are_refused_by_name(app: Leasehold) -> None:
 def test_other_wire_formats_are_refused_by_name(protocol: str) -> None:
     with pytest.raises(UnsupportedFeature, match=f"'{protocol.partition(':')[0]}' does not work on a Redis Cluster"):
         Leasehold("redis+cluster://localhost/", protocol=protocol)
+
+
+def test_a_client_of_one_server_refuses_a_cluster() -> None:
+    with pytest.raises(NotConfigured, match="works with one server only"):
+        SyncDriver("redis+cluster://localhost/")
 
 
 def test_every_master_is_checked(app: Leasehold, cluster: Cluster) -> None:

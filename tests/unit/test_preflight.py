@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from leasehold.app.preflight import Finding, Inspection, Level, fields_of, judge, log
+from leasehold.app.preflight import Finding, Inspection, Level, combined, fields_of, judge, log
 from leasehold.core.errors import AccessDenied, QueueFull
 from leasehold.core.steps import Command
 from leasehold.engines.native import NativeEngine
@@ -25,6 +25,17 @@ FIT = {
     "maxmemory_policy": "noeviction",
     "aof_enabled": "1",
 }
+
+
+def test_findings_of_several_servers_name_those_that_differ() -> None:
+    fit, worse = judge(FIT), judge({**FIT, "maxmemory_policy": "allkeys-lru"})
+    one = combined([("a:1", fit), ("b:1", fit)])
+    assert one.findings == fit.findings
+    found = combined([("a:1", fit), ("b:1", worse), ("c:1", fit)])
+    assert [str(error) for error in found.errors] == [
+        str(error).replace("Redis may", "At b:1: Redis may") for error in worse.errors
+    ]
+    assert [one.name for one in found.findings].count("version") == 1
 
 
 def found(name: str, **changes: str) -> Finding:

@@ -29,6 +29,12 @@ from leasehold.redis.url import Target, Tls, master_of, sentinel_of
         ("unix:///r.sock?password=pw", Target("unix", path="/r.sock", password="pw"), "unix://***@/r.sock"),
         ("rediss://h", Target("rediss", "h", tls=Tls()), "rediss://h:6379/0"),
         (
+            "redis+cluster://u:p%40%3A%2F%25@a,b:7000,[::1]:2",
+            Target("redis+cluster", username="u", password="p@:/%", seeds=(("a", 6379), ("b", 7000), ("::1", 2))),
+            "redis+cluster://***@a:6379,b:7000,[::1]:2/",
+        ),
+        ("rediss+cluster://a,a/0?db=0", Target("rediss+cluster", seeds=(("a", 6379),)), "rediss+cluster://a:6379/"),
+        (
             "redis+sentinel://a,b:1,[::1]:2/shop",
             Target("redis+sentinel", sentinels=(("a", 26379), ("b", 1), ("::1", 2)), service="shop"),
             "redis+sentinel://a:26379,b:1,[::1]:2/shop/0",
@@ -98,6 +104,8 @@ def test_tls_is_verified_unless_the_url_says_otherwise() -> None:
         ("redis+sentinel://:s3cret@a,b/?db=1", "service"),
         ("redis+sentinel://:s3cret@/shop", "without a host"),
         ("redis+sentinel://:s3cret@a,,b/shop", "without a host"),
+        ("redis+cluster://:s3cret@a/1", "a cluster has only 0"),
+        ("redis+cluster://:s3cret@", "node without a host"),
         ("redis+sentinel://:s3cret/x@a/shop", "without a host"),
         ("redis+sentinel://:1s3cret/x@a/shop", "without a host"),
         ("redis+sentinel://u:s3cret@a:s3cret/shop", "port"),

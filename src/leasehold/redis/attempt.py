@@ -11,11 +11,11 @@ import random
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, ClassVar, Final, Generic, TypeVar
 
 from leasehold.core import limits
 from leasehold.core.backoff import RetryBudget
-from leasehold.core.errors import InvalidArgument, LeaseholdError, Unreachable
+from leasehold.core.errors import InvalidArgument, LeaseholdError, NotConfigured, Unreachable
 from leasehold.core.steps import Command, Draw, Durable, Invoke, Reply, Steps, WaitLost, Work
 from leasehold.redis import replies
 from leasehold.redis.availability import Availability
@@ -61,6 +61,7 @@ class Retrying(Generic[L]):
     """What both drivers share. `SyncDriver` describes the options."""
 
     _kind: type[L]
+    _takes_clusters: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -74,6 +75,8 @@ class Retrying(Generic[L]):
         draw_random: Callable[[], float] = random.random,
     ) -> None:
         self._target = Target.parse(target) if isinstance(target, str) else target
+        if self._target.seeds and not self._takes_clusters:
+            raise NotConfigured("The Redis URL is that of a cluster, and this client works with one server only.")
         self._connector = Connector(self._target, connect_timeout_ms)
         self._availability = Availability(str(self._target), lambda: self.liveness)
         self._patience = patience_ms / limits.SECOND

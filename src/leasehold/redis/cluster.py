@@ -14,7 +14,7 @@ import contextlib
 import functools
 import time
 from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from typing import Any, ClassVar, Final, TypeVar
 
 import redis.exceptions as client
 
@@ -61,6 +61,7 @@ class Routing(Retrying[L]):
     queues of the other nodes.
     """
 
+    _takes_clusters: ClassVar[bool] = True
     _node_kind: type[BlockingNode] | type[AsyncNode]
 
     def __init__(self, target: Target | str, *, node_patience_ms: int | None = None, **options: Any) -> None:

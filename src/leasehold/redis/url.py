@@ -211,7 +211,7 @@ def _cluster(url: str) -> Target:
     path = parts.path.strip("/")
     if path not in ("", "0") or options.get("db", "0") != "0":
         raise NotConfigured(
-            "A cluster has only the database 0, so its URL names none: write redis+cluster://host1:6379,host2:6379/. "
+            "The Redis URL names a database, and a cluster has only 0: write redis+cluster://host1:6379,host2:6379/. "
             "Namespaces keep apps apart."
         )
     return Target(
