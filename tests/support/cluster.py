@@ -78,13 +78,18 @@ class Cluster:
         return f"redis+cluster://{secret}{','.join(f'127.0.0.1:{self.ports[node]}' for node in self.masters)}/"
 
     def owner(self, key: str) -> RedisServer:
-        """The node that has the slot of a key, as a living node sees it."""
-        slot = slot_of_key(key)
-        living = next(node for node in self.nodes if node.running)
-        for first, last, (_, port, *_), *_ in living.command("CLUSTER", "SLOTS"):
-            if first <= slot <= last:
-                return next(node for node, own in self.ports.items() if own == port)
-        raise AssertionError(f"no node serves slot {slot}")
+        """The node that has the slot of a key, as a living node sees it. During a failover it may see none."""
+        slot, found = slot_of_key(key), list[RedisServer]()
+
+        def is_found() -> bool:
+            living = next(node for node in self.nodes if node.running)
+            for first, last, (_, port, *_), *_ in living.command("CLUSTER", "SLOTS"):
+                if first <= slot <= last:
+                    found.append(next(node for node, own in self.ports.items() if own == port))
+            return bool(found)
+
+        self.until(is_found, f"no node serves slot {slot}")
+        return found[0]
 
     def replica(self, key: str) -> RedisServer:
         """The replica of the node that has the slot of a key."""
