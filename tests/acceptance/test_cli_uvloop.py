@@ -1,4 +1,4 @@
-"""An app whose module installs uvloop for its own event loops. The worker runs on a loop of its own."""
+"""An app whose module installs uvloop for its own event loops. The worker has one of its own: see `--loop`."""
 
 import signal
 
@@ -19,7 +19,8 @@ with warnings.catch_warnings():
 app = Leasehold()
 
 async def loop() -> str:
-    return type(asyncio.get_running_loop()).__module__
+    loop = asyncio.get_running_loop()
+    return f"{type(loop).__module__} {isinstance(loop, uvloop.Loop)}"
 
 @app.task
 async def on_loop() -> str:
@@ -35,7 +36,7 @@ async def in_process() -> str:
 """
 
 
-@pytest.mark.parametrize("more", [(), ("--processes", "2")], ids=["alone", "supervised"])
+@pytest.mark.parametrize("more", [("--processes", "2"), ("--loop", "uvloop")], ids=["supervised", "on uvloop"])
 def test_jobs_run_and_loops_of_their_own_are_those_of_uvloop(leasehold, redis_url, jobs, more):
     with Leasehold(redis_url) as app:
 
@@ -51,9 +52,9 @@ def test_jobs_run_and_loops_of_their_own_are_those_of_uvloop(leasehold, redis_ur
         waiting = [task.enqueue() for task in (on_loop, in_thread, in_process)]
         run = leasehold("worker", "jobs:app", *more, url=redis_url)
         assert [job.result(timeout=120) for job in waiting] == [
-            "leasehold.runtime.handlers.loop",
-            "uvloop",
-            "leasehold.runtime.handlers.loop",
+            f"leasehold.runtime.handlers.loop {'uvloop' in more}",
+            "uvloop True",
+            "leasehold.runtime.handlers.loop False",
         ]
         run.signal(signal.SIGTERM).end()
     assert "keeper_lost" not in run.err

@@ -7,6 +7,7 @@ parent, or the worker's own keeper process, sends a `Report` for every heartbeat
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import socket
@@ -140,8 +141,9 @@ class MessageSocket:
     async def open(cls, end: socket.socket) -> Self:
         reader, writer = await asyncio.open_unix_connection(sock=end, limit=LINE_MAX)
         # While a handler has used up the memory limit of the process, asyncio's own 256 KiB for a read may not be
-        # available. It would close the socket.
-        writer.transport.max_size = READ_BYTES  # type: ignore[attr-defined]
+        # available. It would close the socket. (uvloop has made its memory for reads at the start.)
+        with contextlib.suppress(AttributeError):
+            writer.transport.max_size = READ_BYTES  # type: ignore[attr-defined]
         return cls(reader, writer)
 
     @property

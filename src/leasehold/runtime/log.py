@@ -188,7 +188,8 @@ def source_location(traceback: str) -> str | None:
 
 def frame_location(frame: FrameType | None) -> str | None:
     """The innermost frame of the user's code in one turn of the event loop, as `file:line in function`."""
-    while frame is not None and frame.f_code is not Handle._run.__code__:
+    # The last frame of a turn is that of asyncio's handle, or, as uvloop has none in Python, that of its run_forever.
+    while frame is not None and frame.f_code is not Handle._run.__code__ and frame.f_code.co_name != "run_forever":
         code = frame.f_code
         if _users(code.co_filename):
             return f"{code.co_filename}:{frame.f_lineno} in {code.co_name}"

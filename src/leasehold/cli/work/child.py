@@ -24,7 +24,7 @@ from leasehold.cli.work.launch import launch
 from leasehold.cli.work.weights import current_spelling
 from leasehold.core import limits
 from leasehold.processes.link import ParentSocket
-from leasehold.runtime.handlers.loop import HandlerLoop
+from leasehold.runtime.handlers.loop import LoopKind, loop_factory
 from leasehold.runtime.lifespan import LifespanFailed
 from leasehold.runtime.log import brief, log_event
 from leasehold.runtime.shutdown import ExitStatus
@@ -50,6 +50,7 @@ class Start:
     banner: bool = False
     wait_s: float | None = None
     allow_eviction: bool = False
+    loop: LoopKind = LoopKind.ASYNCIO
 
 
 def run_child(name: str, options: WorkerOptions, start: Start, *, parent: int, url: str | None) -> None:
@@ -67,7 +68,7 @@ def run_child(name: str, options: WorkerOptions, start: Start, *, parent: int, u
         show_banner(name, app, options.queues or queues_of(app), options.concurrency)
     # Whatever loop the app prefers is for its own code.
     try:
-        with asyncio.Runner(loop_factory=HandlerLoop) as runner:
+        with asyncio.Runner(loop_factory=loop_factory(start.loop)) as runner:
             runner.run(_work(app, replace(options, launch=launch(name), source=name), start, socket))
     except OSError as error:
         if error.errno != errno.EBADF:

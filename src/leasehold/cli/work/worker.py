@@ -17,6 +17,7 @@ from leasehold.core import limits
 from leasehold.processes.health import HealthOutputs
 from leasehold.processes.slots import ParentConfig
 from leasehold.redis.url import Target
+from leasehold.runtime.handlers.loop import LoopKind, check_loop
 
 BURST_WAIT_S: Final = 10.0
 """How long the start of a burst waits for Redis: both may be started together."""
@@ -54,6 +55,10 @@ _OF_PARENT: Final = frozenset({"processes", "reload", "health_file", "health_por
 @click.option(
     "--processes", type=click.IntRange(1, MAX_PROCESSES), default=1, metavar="N", show_default=True,
     help="How many worker processes run, each with --concurrency slots. One that dies is replaced at once.",
+)  # fmt: skip
+@click.option(
+    "--loop", type=click.Choice([kind.value for kind in LoopKind]), default="asyncio", show_default=True,
+    help="The event loop of the worker and of its async handlers. uvloop needs `pip install 'leasehold[uvloop]'`.",
 )  # fmt: skip
 @click.option(
     "--max-jobs", type=click.IntRange(1, MAX_RECYCLE_JOBS), metavar="N",
@@ -95,6 +100,7 @@ def worker(
     burst: bool,
     grace: float,
     processes: int,
+    loop: str,
     max_jobs: int | None,
     max_memory: int | None,
     reload: bool,
@@ -129,6 +135,7 @@ def worker(
     if url is not None:
         Target.parse(url)  # before anything is started
     outlets = HealthOutputs.of(health_file, health_port)
+    check_loop(LoopKind(loop))
     if parent is None:
         command = worker_command(arguments_of(context, _OF_PARENT))
         watched = os.getcwd() if reload else None
@@ -139,5 +146,5 @@ def worker(
 
     options = WorkerOptions(names, concurrency, burst, grace, own, max_jobs, max_memory)
     wait_s = BURST_WAIT_S if burst and wait_for_redis is None else wait_for_redis
-    run_child(app, options, Start(banner, wait_s, allow_eviction), parent=parent, url=url)
+    run_child(app, options, Start(banner, wait_s, allow_eviction, LoopKind(loop)), parent=parent, url=url)
     context.exit(Exit.OK)
