@@ -226,7 +226,9 @@ class Schedules:
             raise invalid("backfill", "from a time to a later one", f"{names.shown(start)}, {names.shown(end)}")
         now_ms, stored = yield from self._stored(queue, name)
         if last_ms > now_ms:
-            raise invalid("backfill", "up to now", f"up to {names.shown(end)}", "Later ticks are enqueued in their time.")
+            raise invalid(
+                "backfill", "up to now", f"up to {names.shown(end)}", "Later ticks are enqueued in their time."
+            )
         spec = _readable(stored)
         planned = tuple(islice(rules.between(spec, first_ms, last_ms), MAX_BACKFILL + 1))
         if len(planned) > MAX_BACKFILL:
