@@ -327,6 +327,13 @@ def test_a_share_with_a_weight_has_more_of_each_turn(world: World) -> None:
     world.run(world.engine.set_share("big", 1))
 
 
+def test_the_first_job_of_a_queue_with_shares_is_on_the_first_page(world: World) -> None:
+    put(world, (), "a", share="one")
+    put(world, (), "b", share="two")
+    page = world.run(world.engine.page("q", State.READY, limit=1))
+    assert [view.id for view in page.jobs] == ["a"]
+
+
 def test_a_share_keeps_its_turn_over_claims_of_one_job(world: World) -> None:
     world.run(world.engine.set_share("big", 3))
     put(world, (), *(f"big{n}" for n in range(6)), share="big")

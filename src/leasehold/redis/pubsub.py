@@ -93,6 +93,8 @@ class PubSub:
         self._work = asyncio.Event()
         self._connected = False
         self._last_error: Exception | None = None
+        self._refusal: Exception | None = None
+        """An error reply, as to SUBSCRIBE: the connection is made again."""
         self._task: asyncio.Task[None] | None = None
 
     def subscription(self, channel: str | bytes) -> AsyncSubscription:
@@ -175,6 +177,7 @@ class PubSub:
     def _begin(self) -> None:
         self._connected = True
         self._condition.back()
+        self._refusal = None
         self._unconfirmed.clear()
         self._outbox.clear()
         for channel in self._listeners:
@@ -185,6 +188,8 @@ class PubSub:
         link.receiver, link.on_lost = self._take_in, self._work.set
         asked_at = -math.inf
         while True:
+            if self._refusal is not None:
+                raise self._refusal
             link.check()
             while self._outbox:
                 link.send(pack(self._next_command()))
@@ -210,6 +215,9 @@ class PubSub:
         return (what, *channels)
 
     def _take_in(self, item: Any) -> None:
+        if isinstance(item, Exception):
+            self._refusal = item
+            self._work.set()
         if not isinstance(item, list) or len(item) != 3:
             return
         kind, channel, content = item

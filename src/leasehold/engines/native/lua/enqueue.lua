@@ -7,8 +7,12 @@
 --@include begin remember wake words
 local session, number, room = ARGV[1], ARGV[2], tonumber(ARGV[3])
 --@include once
+if #ARGV == 3 then
+  allow_when_full()
+  return remember(session, number, '-')
+end
 local time, micros = clock()
-local jobs, is_plain = key('jobs'), #ARGV > 3
+local jobs, is_plain = key('jobs'), true
 
 -- Reads of the keys that are written below: a wrong type is an error here, before anything has changed. (Of `jobs`, the first
 -- one that is written, it is one by itself.)

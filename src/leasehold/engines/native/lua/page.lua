@@ -64,7 +64,8 @@ local function read_list(list, busy)
   end
   local is_counted = may_skip and list ~= 'turns' and passed + left <= look
   local from = is_counted and 0 or passed
-  local count = may_skip and look or left
+  -- Of `turns` not each entry is a job that is shown here.
+  local count = (may_skip or list == 'turns') and look or left
   local at = passed
   for n, entry in ipairs(left > 0 and count > 0 and call('LRANGE', name, from, from + count - 1) or {}) do
     local id = list == 'turns' and head_of(entry) or list ~= 'turns' and lanes.entry_of(entry)

@@ -1,10 +1,6 @@
 -- lib enqueueothers: jobs of which some have a time, an id of their caller's or a large record, or whose queue has a maximum length. A
 -- part of `enqueue`.
 --@include admit large layout
-if #ARGV == 3 then
-  allow_when_full()
-  return remember(session, number, '-')
-end
 has_ended_before, due_at = has_ended, due_time
 local largest = 0
 call('ZCARD', key('scheduled'))
