@@ -19,7 +19,7 @@ from tests.faults.harness import broken
 from tests.support.mutants import MUTANTS, Mutant
 
 OWN: Final = (
-    Mutant("token-of-the-clock", "math.max(tonumber(call('HGET', key('meta'), 'token') or 0), micros)", "micros"),
+    Mutant("token-of-the-clock", "math.max(tonumber(last_token or 0), micros)", "micros", ("claim",)),
     Mutant(
         "enqueue-when-full",
         "local answer = recall(session, number)",

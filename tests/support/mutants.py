@@ -407,7 +407,7 @@ _LIMITS: Final = (
     Mutant(
         "parked-lane-keeps-its-chance", "if before and not after and has_limits() then passes.pass_on(lane) end", ""
     ),
-    Mutant("change-opens-nothing", "has_limits()\nopen_lanes.open_all(name)", "", ("set_limit",)),
+    Mutant("change-opens-nothing", "use_limits()\nopen_lanes.open_all(name)", "", ("set_limit",)),
     Mutant("code-only", "tonumber(state.most) or limit.most", "limit.most"),
     Mutant("cost-is-one", "most and math.min(limit.cost, most) or 1", "1"),
     Mutant(
