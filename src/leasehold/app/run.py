@@ -83,7 +83,7 @@ async def inspect_redis(app: Leasehold, wait_s: float | None) -> Inspection:
     Raises `AccessDenied`, and `Unreachable` after `wait_s` seconds; None: it tries without end.
     """
     driver = _driver(app, limits.START_PATIENCE_MS if wait_s is None else round(wait_s * limits.SECOND))
-    told, look = Once(), partial(inspect_server, is_cluster(app.settings.url))
+    reported, look = Once(), partial(inspect_server, is_cluster(app.settings.url))
     try:
         while True:
             try:
@@ -93,7 +93,7 @@ async def inspect_redis(app: Leasehold, wait_s: float | None) -> Inspection:
             except Unreachable as error:
                 if wait_s is not None:
                     raise
-                if told.is_new(str(error)):
+                if reported.is_new(str(error)):
                     log_event("redis_lost", what="start", error=str(error))
     finally:
         await driver.close()

@@ -159,11 +159,16 @@ def durably(steps: Steps[T], replicas: int) -> Steps[Durable[T]]:
 
 def working(steps: Steps[T], meanwhile: Callable[[], None]) -> Steps[T]:
     """Run an operation, and do `meanwhile` while Redis works on its scripts."""
+    return changing(steps, lambda call: replace(call, meanwhile=meanwhile))
+
+
+def changing(steps: Steps[T], change: Callable[[Invoke], Invoke]) -> Steps[T]:
+    """Run an operation with each of its scripts changed."""
     try:
         call = next(steps)
         while True:
             try:
-                reply = yield replace(call, meanwhile=meanwhile) if isinstance(call, Invoke) else call
+                reply = yield change(call) if isinstance(call, Invoke) else call
             except Exception as error:
                 call = steps.throw(error)
             else:

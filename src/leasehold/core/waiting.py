@@ -20,7 +20,7 @@ from typing import Final, TypeAlias, TypeVar
 from msgspec.structs import replace
 
 from leasehold.core import limits
-from leasehold.core.steps import Command, Invoke, Steps
+from leasehold.core.steps import Command, Steps, changing
 
 T = TypeVar("T")
 
@@ -82,23 +82,8 @@ def led_by(command: Command, steps: Steps[T]) -> Steps[T]:
     The wait is sent once: `WaitLost` when the connection is lost meanwhile. What the script did then is as after any
     lost reply.
     """
-    lead: Command | None = command
-    try:
-        call = next(steps)
-        while True:
-            if isinstance(call, Invoke) and lead is not None:
-                call, lead = replace(call, lead=lead), None
-            try:
-                reply = yield call
-            except Exception as error:
-                call = steps.throw(error)
-            else:
-                call = steps.send(reply)
-    except StopIteration as stop:
-        answer: T = stop.value
-        return answer
-    finally:
-        steps.close()
+    leads = iter((command,))
+    return changing(steps, lambda call: replace(call, lead=next(leads, None)))
 
 
 def calls_of(wait: Wait) -> Steps[str | None] | None:
