@@ -52,7 +52,7 @@ def queues(cluster: Cluster) -> list[str]:
 def app(cluster: Cluster) -> Iterator[Leasehold]:
     """An app whose user has just the rights that `leasehold check --acl` prints."""
     with Leasehold(cluster.url) as of_admin:
-        needed = rights_of(of_admin.engine).needed
+        needed = rights_of(of_admin.engine, clustered=True).needed
     for node in cluster.nodes:
         node.command("ACL", "SETUSER", "shop", "reset", "resetchannels", "on", ">pw", *needed)
     with Leasehold(cluster.url.replace(f":{PASSWORD}@", "shop:pw@")) as app:
@@ -213,12 +213,6 @@ def test_limits_and_shares_are_refused_by_name(app: Leasehold) -> None:
         app.queue("a").enqueue(b"1", share="tenant")
     with pytest.raises(UnsupportedFeature, match="on a Redis Cluster the keys of limits"):
         app.limits.set("stripe", per_second=1)
-
-
-@pytest.mark.parametrize("protocol", ["redis-work-queue:{jobs}", "hworker:jobs", "queue-farm:jobs", "worqr:jobs"])
-def test_other_wire_formats_are_refused_by_name(protocol: str) -> None:
-    with pytest.raises(UnsupportedFeature, match=f"'{protocol.partition(':')[0]}' does not work on a Redis Cluster"):
-        Leasehold("redis+cluster://localhost/", protocol=protocol)
 
 
 def test_a_client_of_one_server_refuses_a_cluster() -> None:

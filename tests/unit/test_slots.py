@@ -27,6 +27,7 @@ def test_a_slot_is_that_of_the_hash_tag(key: str, slot: int) -> None:
         (("HGET", "a", "field"), ("a",)),
         (("BLPOP", "a", "b", "1.5"), ("a", "b")),
         (("BLMOVE", "a", "b", "LEFT", "LEFT", "1"), ("a",)),
+        (("SCAN", 0, "MATCH", r"{jobs\[1\]}:item:*", "COUNT", 10), ("{jobs[1]}:item:*",)),
     ],
 )
 def test_the_keys_of_a_command(words: tuple[Arg, ...], keys: tuple[str, ...]) -> None:
@@ -39,7 +40,7 @@ def test_a_script_is_where_its_first_key_is() -> None:
 
 def test_what_one_node_knows_of_itself_is_refused() -> None:
     with pytest.raises(InvalidArgument, match="SCAN is about one node"):
-        keys_of(Command(("SCAN", "0")))
+        keys_of(Command(("SCAN", "0", "MATCH", "jobs:*")))
 
 
 def test_a_wait_is_split_by_slots_in_the_order_of_its_keys() -> None:

@@ -83,12 +83,13 @@ async def inspect_redis(app: Leasehold, wait_s: float | None) -> Inspection:
     Raises `AccessDenied`, and `Unreachable` after `wait_s` seconds; None: it tries without end.
     """
     driver = _driver(app, limits.START_PATIENCE_MS if wait_s is None else round(wait_s * limits.SECOND))
-    reported, look = Once(), partial(inspect_server, is_cluster(app.settings.url))
+    reported, clustered = Once(), is_cluster(app.settings.url)
+    look = partial(inspect_server, clustered)
     try:
         while True:
             try:
                 found = combined(await driver.run_on_each(look))
-                more = await driver.run(inspect_use(rights_of(app.engine))) if found.is_usable else ()
+                more = await driver.run(inspect_use(rights_of(app.engine, clustered))) if found.is_usable else ()
                 return Inspection((*found.findings, *more))
             except Unreachable as error:
                 if wait_s is not None:

@@ -50,7 +50,7 @@ def check(strict: bool, acl: str | None, app: Leasehold, as_json: bool) -> Exit:
     reached; 2 the command line or a setting is wrong.
     """
     if acl is not None:
-        words = ("ACL", "SETUSER", acl, *_FRESH, *rights_of(app.engine).needed)
+        words = ("ACL", "SETUSER", acl, *_FRESH, *rights_of(app.engine, is_cluster(app.settings.url)).needed)
         click.echo(dump({"acl": words}) if as_json else " ".join(map(_quoted, words)))
         return Exit.OK
     found = _look(app)
@@ -80,7 +80,7 @@ def _look(app: Leasehold) -> Inspection:
         try:
             clustered = is_cluster(app.settings.url)
             found = combined(connections.run_on_each(lambda: inspect_server(clustered)))
-            more = connections.run(inspect_use(rights_of(app.engine))) if found.is_usable else ()
+            more = connections.run(inspect_use(rights_of(app.engine, clustered))) if found.is_usable else ()
             return Inspection((*found.findings, *more, connections.run(layouts(app.engine))))
         except RedisError as error:
             return failed(error)

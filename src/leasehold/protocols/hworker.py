@@ -88,8 +88,8 @@ def _rebuild(spec: Mapping[str, Any]) -> HworkerEngine:
     return HworkerEngine(spec["pool"], HworkerConfig(**config))
 
 
-def _rights(engine: HworkerEngine) -> Rights:
-    rules = engine.rules()
+def _rights(engine: HworkerEngine, clustered: bool) -> Rights:
+    rules = engine.rules().of(clustered)
     return Rights(rules.needed(), rules.missing)
 
 
@@ -102,7 +102,7 @@ def _migration(engine: HworkerEngine) -> Migration:
             raise UnsupportedFeature(f"Jobs of {HWORKER} cannot be moved to the protocol {target.name!r}.")
         return move_page(Exporter(engine), queue, target, to, limit)
 
-    return Migration(page, lambda queue: _rights(engine).missing())
+    return Migration(page, lambda queue: _rights(engine, False).missing())
 
 
 ENTRY: Final = ProtocolEntry(
@@ -117,5 +117,6 @@ ENTRY: Final = ProtocolEntry(
     _describe,
     _rebuild,
     _rights,
+    cluster_prefixes=lambda engine: (engine.pool,),
     migration=_migration,
 )

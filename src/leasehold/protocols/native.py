@@ -66,11 +66,10 @@ def _rebuild(spec: Mapping[str, Any]) -> NativeEngine:
     return NativeEngine(spec["namespace"], NativeConfig(**{**config, "timing": Timing(**config["timing"])}))
 
 
-def _rights(engine: NativeEngine) -> Rights:
-    from leasehold.engines.native.engine import NativeClusterEngine
+def _rights(engine: NativeEngine, clustered: bool) -> Rights:
     from leasehold.engines.native.rights import rules_of
 
-    rules = rules_of(engine.namespace, isinstance(engine, NativeClusterEngine))
+    rules = rules_of(engine.namespace).of(clustered)
     return Rights(rules.needed(), rules.missing)
 
 
@@ -83,5 +82,5 @@ ENTRY: Final = ProtocolEntry(
     _rights,
     has_namespace=True,
     has_foreign_clients=False,
-    works_on_cluster=True,
+    cluster_prefixes=lambda engine: (),
 )

@@ -77,10 +77,10 @@ def _rebuild(spec: Mapping[str, Any]) -> QueueFarmEngine:
     return QueueFarmEngine(spec["namespace"], QueueFarmConfig(**config), spec["manager"])
 
 
-def _rights(engine: QueueFarmEngine) -> Rights:
+def _rights(engine: QueueFarmEngine, clustered: bool) -> Rights:
     from leasehold.engines.queue_farm.rights import rules_of
 
-    rules = rules_of(engine.namespace)
+    rules = rules_of(engine.namespace).of(clustered)
     return Rights(rules.needed(), rules.missing)
 
 
@@ -109,5 +109,6 @@ ENTRY: Final = ProtocolEntry(
     _describe,
     _rebuild,
     _rights,
+    cluster_prefixes=lambda engine: (engine.namespace,),
     migration=_migration,
 )

@@ -100,10 +100,10 @@ def _rebuild(spec: Mapping[str, Any]) -> RedisWorkQueueEngine:
     return RedisWorkQueueEngine(spec["prefix"], RedisWorkQueueConfig(**config), spec["queues"])
 
 
-def _rights(engine: RedisWorkQueueEngine) -> Rights:
+def _rights(engine: RedisWorkQueueEngine, clustered: bool) -> Rights:
     from leasehold.engines.redis_work_queue.rights import rules_of
 
-    rules = rules_of((engine.base, *engine.named.values()))
+    rules = rules_of((engine.base, *engine.named.values())).of(clustered)
     return Rights(rules.needed(), rules.missing)
 
 
@@ -149,5 +149,6 @@ ENTRY: Final = ProtocolEntry(
     _rebuild,
     _rights,
     cleaning=_cleaning,
+    cluster_prefixes=lambda engine: (engine.base, *engine.named.values()),
     migration=_migration,
 )

@@ -9,6 +9,7 @@ from leasehold.core.engine import FullEngine
 from leasehold.core.errors import InvalidArgument, UnsupportedFeature, invalid
 from leasehold.protocols import hworker, native, queue_farm, redis_work_queue, worqr
 from leasehold.protocols.spec import EngineSpec, ProtocolEntry, Rights, Settings, WireProtocol
+from leasehold.redis.slots import hash_tag, tagged
 from leasehold.redis.url import is_cluster
 
 ENTRIES: Final = (native.ENTRY, redis_work_queue.ENTRY, hworker.ENTRY, queue_farm.ENTRY, worqr.ENTRY)
@@ -41,19 +42,33 @@ def parse_protocol(text: object) -> WireProtocol:
 
 
 def engine_for(protocol: object, settings: Settings) -> FullEngine:
-    """The engine of a protocol, which is a value or text. Raises `InvalidArgument`, and `UnsupportedFeature` for a
-    protocol that does not work on a cluster, if the URL is that of one."""
+    """The engine of a protocol, which is a value or text. Raises `InvalidArgument`; with the URL of a cluster
+    `UnsupportedFeature` for keys that a cluster cannot hold."""
     chosen: Any = parse_protocol(protocol) if isinstance(protocol, str) else protocol
     if isinstance(chosen, type) or not callable(getattr(chosen, "engine", None)):
         kind = chosen.__name__ if isinstance(chosen, type) else type(chosen).__name__
         raise invalid("protocol", "one such as Native() or RedisWorkQueue(prefix=...)", kind)
     engine: FullEngine = chosen.engine(settings)
-    if is_cluster(settings.url) and not entry_of(engine).works_on_cluster:
+    if is_cluster(settings.url):
+        _check_tags(engine)
+    return engine
+
+
+def _check_tags(engine: FullEngine) -> None:
+    """Raises `UnsupportedFeature` if keys of one script would be in several slots of a cluster."""
+    prefixes = entry_of(engine).cluster_prefixes
+    if prefixes is None:
         raise UnsupportedFeature(
             f"The protocol {engine.name!r} does not work on a Redis Cluster: its keys are in several hash slots. Use "
             f"the protocol {DEFAULT!r}, or one server."
         )
-    return engine
+    for prefix in prefixes(engine):
+        if not hash_tag(prefix):
+            raise UnsupportedFeature(
+                f"On a Redis Cluster all keys of a queue must be in one hash slot, so keys of the protocol "
+                f"{engine.name!r} must have a hash tag, got {names.shown(prefix)}. Use {tagged(prefix)!r}, in "
+                "all clients of these queues."
+            )
 
 
 def choices(quote: str = "") -> str:
@@ -76,9 +91,10 @@ def engine_of(spec: EngineSpec) -> FullEngine:
     return _entry(spec["protocol"]).rebuild(spec)
 
 
-def rights_of(engine: FullEngine) -> Rights:
-    """What this engine needs of a user of Redis. Raises `UnsupportedFeature` as `entry_of` does."""
-    return entry_of(engine).rights(engine)
+def rights_of(engine: FullEngine, clustered: bool = False) -> Rights:
+    """What this engine needs of a user of Redis. `clustered`: of the nodes of a cluster. Raises `UnsupportedFeature` as
+    `entry_of` does."""
+    return entry_of(engine).rights(engine, clustered)
 
 
 def _entry(name: str) -> ProtocolEntry:

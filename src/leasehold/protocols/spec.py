@@ -88,10 +88,12 @@ class ProtocolEntry:
     parse: the protocol from the text behind the name and a colon (None: no colon); None for a text that it refuses.
     describe: what `rebuild` needs to make the same engine again in another process, as JSON. It, `rights`, `cleaning`
         and `migration` take engines of this protocol only.
+    rights: of one server, or (True) of a cluster.
     has_namespace: its keys begin with the namespace of the settings.
     cleaning, migration: for the commands `clean` and `migrate`; None: refused. `cleaning` also takes the time between
         the two looks in milliseconds, or None for the engine's.
-    works_on_cluster: each call names keys of one hash slot, and its scripts touch no others. Else a cluster is refused.
+    cluster_prefixes: the beginnings of an engine's keys that must have a hash tag on a cluster, so that all keys of a
+        script are in one slot; none if the engine gives its keys a tag itself. None: a cluster is refused.
     has_foreign_clients: other programs enqueue to its queues. Their payloads may be larger than Leasehold's own limit.
     """
 
@@ -100,9 +102,9 @@ class ProtocolEntry:
     parse: Callable[[str | None], WireProtocol | None]
     describe: Callable[[Any], EngineSpec]
     rebuild: Callable[[Mapping[str, Any]], FullEngine]
-    rights: Callable[[Any], Rights]
+    rights: Callable[[Any, bool], Rights]
     has_namespace: bool = False
     has_foreign_clients: bool = True
-    works_on_cluster: bool = False
+    cluster_prefixes: Callable[[Any], tuple[str, ...]] | None = None
     cleaning: Callable[[Any, int | None], Cleaning] | None = None
     migration: Callable[[Any], Migration] | None = None

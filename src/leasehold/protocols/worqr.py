@@ -70,10 +70,10 @@ def _rebuild(spec: Mapping[str, Any]) -> WorqrEngine:
     return WorqrEngine(spec["prefix"], WorqrConfig(**config))
 
 
-def _rights(engine: WorqrEngine) -> Rights:
+def _rights(engine: WorqrEngine, clustered: bool) -> Rights:
     from leasehold.engines.worqr.rights import rules_of
 
-    rules = rules_of(engine.base)
+    rules = rules_of(engine.base).of(clustered)
     return Rights(rules.needed(), rules.missing)
 
 
@@ -86,7 +86,7 @@ def _migration(engine: WorqrEngine) -> Migration:
             raise UnsupportedFeature(f"Jobs of {WORQR} cannot be moved to the protocol {target.name!r}.")
         return move_page(Exporter(engine), queue, target, to, limit)
 
-    return Migration(page, lambda queue: _rights(engine).missing())
+    return Migration(page, lambda queue: _rights(engine, False).missing())
 
 
 ENTRY: Final = ProtocolEntry(
@@ -101,5 +101,6 @@ ENTRY: Final = ProtocolEntry(
     _describe,
     _rebuild,
     _rights,
+    cluster_prefixes=lambda engine: (engine.base,),
     migration=_migration,
 )

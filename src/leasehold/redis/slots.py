@@ -6,6 +6,7 @@ True
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -24,6 +25,8 @@ _EACH_NODE: Final = frozenset({"SCAN", "KEYS", "DBSIZE", "FLUSHALL", "FLUSHDB", 
 """Commands whose answer is about one node only."""
 _KEYS: Final = {"BLPOP": (1, -1)}
 """Commands with several keys: the places of their keys among the words. Of others the first argument is the key."""
+_ESCAPED: Final = re.compile(r"\\(.)")
+"""A character of a pattern that stands for itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,20 +50,48 @@ def slot_of_key(key: Arg) -> int:
     return slot
 
 
+def hash_tag(key: str) -> str:
+    """The hash tag of a key. Empty: it has none, so the whole key decides its slot.
+
+    >>> hash_tag("{jobs}:queue"), hash_tag("jobs:{}")
+    ('jobs', '')
+    """
+    tag, brace, _ = key.partition("{")[2].partition("}")
+    return tag if brace else ""
+
+
+def tagged(prefix: str) -> str:
+    """A prefix like this one that is a hash tag.
+
+    >>> tagged("jobs")
+    '{jobs}'
+    """
+    return "{" + (re.sub("[{}]", "", prefix) or "jobs") + "}"
+
+
 def keys_of(call: Command | Invoke) -> tuple[Arg, ...]:
     """The keys that a call names, for its slot. None: any node can run it.
 
-    Raises `InvalidArgument` for a command about one node: a driver of a cluster cannot choose it.
+    A SCAN for keys with one hash tag goes to the node that has them. Raises `InvalidArgument` for other commands about
+    one node: a driver of a cluster cannot choose it.
     """
     if isinstance(call, Invoke):
         return call.keys[:1]
     name = str(call.args[0]).upper()
+    if name == "SCAN" and hash_tag(pattern := _pattern_of(call)):
+        return (pattern,)
     if name in _EACH_NODE:
         raise InvalidArgument(f"{name} is about one node; on a cluster, send it to each node.")
     if name in _ANY_NODE:
         return ()
     places = _KEYS.get(name)
     return call.args[1:2] if places is None else call.args[places[0] : places[1]]
+
+
+def _pattern_of(scan: Command) -> str:
+    """The names that a SCAN looks for, as far as they have no wildcards."""
+    options = iter(scan.args)
+    return next((_ESCAPED.sub(r"\1", str(next(options, ""))) for word in options if word == "MATCH"), "")
 
 
 def split_wait(call: Command) -> list[Command]:

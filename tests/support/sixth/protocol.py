@@ -37,12 +37,12 @@ def _rebuild(spec: Mapping[str, Any]) -> SixthEngine:
     return SixthEngine(spec["namespace"], EngineConfig(**config))
 
 
-def _rights(engine: FullEngine) -> Rights:
+def _rights(engine: FullEngine, clustered: bool) -> Rights:
     assert isinstance(engine, SixthEngine)
     shared, queue = engine.shared(), engine.prefix("leasehold-check")
     queues = f"{shared.removesuffix('}')}:*"
     places = (Place(queues, queue, channels=True), Place(shared, shared), Place(f"{shared}:*", f"{shared}:x"))
-    rules = Rules(places, _COMMANDS, ("TIME", "EVALSHA - 0"))
+    rules = Rules(places, _COMMANDS, ("TIME", "EVALSHA - 0")).of(clustered)
     return Rights(rules.needed(), rules.missing)
 
 

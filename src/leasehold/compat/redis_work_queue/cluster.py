@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import re
-from typing import Any, Final
+from typing import Any
 
 from leasehold.core.errors import InvalidArgument
-
-_TAGGED: Final = re.compile(r"[^{]*\{[^}]+\}")
-"""A prefix that contains its whole hash tag, so that every key with this prefix has the same slot."""
+from leasehold.redis.slots import hash_tag, tagged
 
 
 def is_cluster(db: Any) -> bool:
@@ -20,10 +17,10 @@ def is_cluster(db: Any) -> bool:
 
 def check_tag(db: Any, prefix: str) -> None:
     """Raises `InvalidArgument` for a client of a cluster if the keys of the queue are in different slots."""
-    if is_cluster(db) and not _TAGGED.match(prefix):
+    if is_cluster(db) and not hash_tag(prefix):
         raise InvalidArgument(
             f"On a cluster the prefix of a work queue must have a hash tag, got {prefix!r}; nothing was sent. Use "
-            f"KeyPrefix({'{' + (re.sub('[{}]', '', prefix) or 'jobs') + '}'!r}), in all clients of the queue."
+            f"KeyPrefix({tagged(prefix)!r}), in all clients of the queue."
         )
 
 

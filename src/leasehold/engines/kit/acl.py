@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from leasehold.core.errors import AccessDenied
@@ -13,6 +13,8 @@ from leasehold.core.steps import Invoke, Script, Steps
 _KEYS_DENIED: Final = re.compile("one of the keys|access a key")
 _ALWAYS: Final = ("client|setname", "eval", "evalsha", "info", "ping", "select", "time", "wait")
 """Commands of every client: connecting, scripts, `leasehold check`, and waiting for replicas."""
+_ON_CLUSTERS: Final = ("CLUSTER SLOTS", "CLUSTER INFO", "CLIENT ID", "CLIENT UNBLOCK 1")
+"""What the driver of a cluster needs, too."""
 _SCRIPT: Final = Script(
     "rights",
     """
@@ -71,6 +73,10 @@ class Rules:
     commands: tuple[str, ...]
     no_key: tuple[str, ...]
     subcommands: tuple[str, ...] = ()
+
+    def of(self, clustered: bool) -> Rules:
+        """The rules of one server, or of the nodes of a cluster."""
+        return replace(self, subcommands=_ON_CLUSTERS) if clustered else self
 
     def needed(self) -> tuple[str, ...]:
         """The rules of an ACL that grant this, and nothing else."""

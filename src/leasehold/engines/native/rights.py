@@ -22,11 +22,7 @@ NEEDED: Final = (
 NO_KEY: Final = ("TIME", "ZINTER 1 KEY", "EVALSHA - 0")
 
 
-ON_CLUSTERS: Final = ("CLUSTER SLOTS", "CLUSTER INFO", "CLIENT ID", "CLIENT UNBLOCK 1")
-"""What the driver of a cluster needs, too."""
-
-
-def rules_of(namespace: str, clustered: bool = False) -> Rules:
+def rules_of(namespace: str) -> Rules:
     """The rights for the queues of a namespace, and for what belongs to no queue.
 
     No name has a character that is special in a pattern, and none of another namespace begins like this.
@@ -35,4 +31,4 @@ def rules_of(namespace: str, clustered: bool = False) -> Rules:
     queues = Place(f"{common.removesuffix('}')}:*", f"{queue_prefix(namespace, PROBE)}:probe", channels=True)
     # The scripts of what belongs to no queue name its prefix as their key.
     others = (Place(common, common), Place(f"{common}:*", f"{common}:probe", channels=True))
-    return Rules((queues, *others), NEEDED, NO_KEY, ON_CLUSTERS if clustered else ())
+    return Rules((queues, *others), NEEDED, NO_KEY)
