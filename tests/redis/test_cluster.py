@@ -7,10 +7,11 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from queue import SimpleQueue
 
 import pytest
 
-from leasehold import Every, JobFailed, Leasehold, Limit
+from leasehold import Every, JobFailed, Leasehold, Limit, RateLimited
 from leasehold.app.run import WorkerOptions, inspect_redis, run_worker
 from leasehold.core.errors import NotConfigured, ReplyError, UnsupportedFeature
 from leasehold.core.job import State
@@ -205,14 +206,43 @@ def test_a_worker_serves_queues_on_all_nodes(app: Leasehold, queues: list[str]) 
         assert ticked.wait(LONG_S)
 
 
-def test_limits_and_shares_are_refused_by_name(app: Leasehold) -> None:
-    limit = [Limit("stripe", per_second=1)]
-    with pytest.raises(UnsupportedFeature, match="on a Redis Cluster the keys of limits"):
-        app.task(limits=limit)(double)
-    with pytest.raises(UnsupportedFeature, match="on a Redis Cluster the keys of fair shares"):
-        app.queue("a").enqueue(b"1", share="tenant")
-    with pytest.raises(UnsupportedFeature, match="on a Redis Cluster the keys of limits"):
-        app.limits.set("stripe", per_second=1)
+def test_limits_and_shares_are_in_the_slot_of_their_queue(app: Leasehold, queues: list[str], tmp_path: Path) -> None:
+    running, most, numbers = set[int](), list[int](), SimpleQueue[int]()
+
+    @app.task(
+        name="charge", queue=queues[0], limits=[Limit("stripe", concurrency=1), Limit("user:{number}", per_hour=9)]
+    )
+    async def charge(number: int) -> None:
+        running.add(number)
+        most.append(len(running))
+        await asyncio.sleep(0.01)
+        running.remove(number)
+        numbers.put(number)
+
+    @app.task(name="mail", queue=queues[1], limits=[Limit("mail", per_second=1000)], share="user:{number}")
+    async def mail(number: int) -> None:
+        if number == 0 and not most:
+            most.append(0)
+            raise RateLimited(retry_after=0.1, limit="stripe")  # of a queue on another node
+        numbers.put(number)
+
+    with pytest.raises(UnsupportedFeature, match=f"'user:7' is used by queue '{queues[1]}', and 'user:{{...}}' by"):
+        app.task(queue=queues[1], limits=[Limit("user:7", concurrency=1)])(double)
+    with working(app):
+        mail.enqueue(0)
+        for number in range(1, 8):
+            charge.enqueue(number)
+            mail.enqueue(number)
+        found = sorted(numbers.get(timeout=LONG_S) for _ in range(15))
+    assert found == sorted([0, *range(1, 8), *range(1, 8)])
+    assert max(most) == 1
+    assert app.limits.set("stripe", concurrency=2).concurrency == 2
+    app.limits.set_share("user:7", weight=3)
+    assert [limit.name for limit in app.limits.list() if limit.is_stored] == ["stripe"]
+    out = call(["limits"], tmp_path, {"LEASEHOLD_URL": app.settings.url}).end().out
+    assert "stripe" in out
+    assert "user:7" in out
+    assert app.limits.clear("stripe")
 
 
 def test_a_client_of_one_server_refuses_a_cluster() -> None:

@@ -201,6 +201,8 @@ class FakeEngine:
         self.held[claimed.ref] = claimed
         return claimed
 
+    def note_limit(self, template: str, queue: str) -> None: ...
+
     def wait(self, worker: str, queues: Sequence[str], timeout_ms: int) -> Wait:
         return Wake(self.wake(queues, timeout_ms)) if self.waits is None else self.waits(queues, timeout_ms)
 

@@ -11,8 +11,10 @@ from leasehold.testing.server import RedisServer
 from tests.support.keyspace import keys
 from tests.support.shapes import Key
 
+OF_CLUSTERS: Final = b"limiting:"
+"""How the keys of limits of a queue begin on a cluster, behind its prefix."""
 LIMIT_KEYS: Final = frozenset({b"gated", b"opened", b"moments"})
-OF_NAMESPACE: Final = (b"limits", b"shares", b"waiting")
+OF_NAMESPACE: Final = (b"limits", b"shares", b"waiting", b"homes")
 Queues = Mapping[bytes, Mapping[bytes, Key]]
 """The keys of each queue by suffix, by the queue's prefix."""
 
@@ -121,6 +123,6 @@ def _named(found: Mapping[bytes, Key], start: bytes) -> dict[bytes, Any]:
 def shift_limits(server: RedisServer, shared: str, ms: int) -> None:
     """Let `ms` pass for the limits of a namespace without waiting."""
     for name, key in keys(server).items():
-        if name.startswith(f"{shared}:limit:".encode()):
+        if name.startswith(shared.removesuffix("}").encode()) and b"}:limit" in name and b":limit:" in name:
             used, rests = key.value.split()
             server.command("SET", name, f"{int(used) - 1000 * ms} {max(0, int(rests) - ms)}", "XX", "KEEPTTL")

@@ -7,7 +7,7 @@ from typing import Any, Final
 from leasehold.engines.native.keys import namespace_prefix, queue_prefix
 from leasehold.testing.server import RedisServer
 from tests.support.audit import ENDS, Audit
-from tests.support.gates import is_limit_key, limit_faults
+from tests.support.gates import OF_CLUSTERS, is_limit_key, limit_faults
 from tests.support.keyspace import keys
 from tests.support.shapes import Key
 
@@ -157,8 +157,13 @@ def audit(server: RedisServer, namespace: str) -> list[str]:
         else:
             wrong.append(f"{name!r} is no key of ours")
     for prefix, found in queues.items():
+        own = {
+            suffix.removeprefix(OF_CLUSTERS): found.pop(suffix) for suffix in [*found] if suffix.startswith(OF_CLUSTERS)
+        }
         wrong += [f"{prefix.decode()}: {what}" for what in Audit(found).run()]
-    return wrong + limit_faults(queues, common)
+        if own:
+            wrong += limit_faults({prefix: found}, own)
+    return wrong if b"homes" in common else wrong + limit_faults(queues, common)
 
 
 def places(server: RedisServer, namespace: str, queue: str) -> dict[bytes, list[str]]:

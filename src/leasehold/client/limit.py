@@ -32,7 +32,8 @@ class Limit:
         Limit("tenant:{tenant}", concurrency=3)
         Limit("gpu", concurrency=4, cost=2)
 
-    `name`: jobs with the same name share the limit, on all queues of the namespace. A name in braces is an argument of
+    `name`: jobs with the same name share the limit, on all queues of the namespace; on a Redis Cluster a limit belongs
+    to one queue. A name in braces is an argument of
     the task: each of its values has its own limit. `per_second`, `per_minute` or `per_hour`: how many jobs may start.
     `burst`: how many of them may start at once, after a pause. `concurrency`: how many jobs may run at a time. `cost`:
     how much of the limit one job uses. The numbers are defaults: `app.limits.set` changes them for the whole fleet.
@@ -67,7 +68,7 @@ class Limit:
         """Return the limit of a job with these arguments. Raises `InvalidArgument`."""
         name = filled(self.name, arguments, "Limit")
         interval_us = interval_of(self.per_second, self.per_minute, self.per_hour)
-        return LimitRule(name, self.cost, self.concurrency, interval_us, self.burst)
+        return LimitRule(name, self.cost, self.concurrency, interval_us, self.burst, self.name)
 
 
 LimitsOption: TypeAlias = Iterable[Limit] | None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from leasehold.core import limits
@@ -16,7 +16,8 @@ MAX_REST_MS: Final = limits.DAY
 
 @dataclass(frozen=True, slots=True)
 class LimitRule:
-    """A limit of one job, with the numbers of its code. `name`: the key, its template filled.
+    """A limit of one job, with the numbers of its code. `name`: the key, its template filled. `template`: as the code
+    has it, with braces; empty: `name` is as the code has it.
 
     `cost`: how much of the limit the job uses. `concurrency` None: any number may run. `interval_us`: the time between
     two starts, in microseconds; None: any number may start. `burst`: how many may start at once.
@@ -27,6 +28,7 @@ class LimitRule:
     concurrency: int | None = None
     interval_us: int | None = None
     burst: int = 1
+    template: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +86,13 @@ class SharePage:
 
 class LimitEngine(Protocol):
     """The operations of an engine on the limits and shares of its namespace."""
+
+    def note_limit(self, template: str, queue: str) -> None:
+        """Note that the code gives jobs of a queue this limit. Sends nothing.
+
+        Raises `UnsupportedFeature` if the limit cannot hold for this queue and for another one.
+        """
+        ...
 
     def limit(self, name: str) -> Steps[LimitView]:
         """What Redis knows of a limit: stored numbers, and the jobs that it counts or stops."""

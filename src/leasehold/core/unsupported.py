@@ -42,18 +42,11 @@ NAMES: Final[Mapping[Feature, str]] = {
     Feature.SHARES: "fair shares",
 }
 """How errors and the table of protocols name a feature."""
-NOT_ON_CLUSTERS: Final = frozenset({Feature.LIMITS, Feature.SHARES})
-"""What the default protocol has on one server only."""
 
 
 def unsupported(protocol: str, feature: Feature) -> UnsupportedFeature:
     """Make the error for a feature that the protocol lacks."""
     text = f"The protocol {protocol!r} does not support {NAMES[feature]} (feature {feature.value!r})"
-    if feature in NOT_ON_CLUSTERS:
-        return UnsupportedFeature(
-            f"{text} here. Leave it out, or use the protocol native on one server: on a Redis Cluster the keys of "
-            f"{NAMES[feature]} are in other hash slots than those of the queue."
-        )
     return UnsupportedFeature(f"{text}. Leave it out, or use another protocol, such as native.")
 
 

@@ -41,13 +41,20 @@ class Native:
         return NATIVE
 
     def engine(self, settings: Settings) -> FullEngine:
-        from leasehold.engines.native.engine import NativeClusterEngine, NativeEngine
-
-        kind = NativeClusterEngine if is_cluster(settings.url) else NativeEngine
-        return kind(self.namespace or settings.namespace, self.config)
+        return _kind(is_cluster(settings.url))(self.namespace or settings.namespace, self.config)
 
 
 # The functions import the engine: a keeper starts soon, and needs one engine only.
+
+
+def _kind(clustered: bool) -> type[NativeEngine]:
+    if clustered:
+        from leasehold.engines.native.cluster import NativeClusterEngine
+
+        return NativeClusterEngine
+    from leasehold.engines.native.engine import NativeEngine
+
+    return NativeEngine
 
 
 def _parse(argument: str | None) -> Native | None:
@@ -55,15 +62,15 @@ def _parse(argument: str | None) -> Native | None:
 
 
 def _describe(engine: NativeEngine) -> EngineSpec:
-    return {"namespace": engine.namespace, "config": asdict(engine.config)}
+    clustered = type(engine) is not _kind(False)
+    return {"namespace": engine.namespace, "config": asdict(engine.config), "clustered": clustered}
 
 
 def _rebuild(spec: Mapping[str, Any]) -> NativeEngine:
-    from leasehold.engines.native import NativeEngine
     from leasehold.engines.native.engine import NativeConfig
 
     config = spec["config"]
-    return NativeEngine(spec["namespace"], NativeConfig(**{**config, "timing": Timing(**config["timing"])}))
+    return _kind(spec["clustered"])(spec["namespace"], NativeConfig(**{**config, "timing": Timing(**config["timing"])}))
 
 
 def _rights(engine: NativeEngine, clustered: bool) -> Rights:

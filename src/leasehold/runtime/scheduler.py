@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from leasehold.core import limits, rules
-from leasehold.core.errors import InvalidArgument, LeaseholdError, QueueFull, is_silent
+from leasehold.core.errors import InvalidArgument, LeaseholdError, QueueFull, UnsupportedFeature, is_silent
 from leasehold.core.schedule import ScheduleSpec, StoredSchedule, Tick, Ticked
 from leasehold.runtime.context import WorkerContext
 from leasehold.runtime.log import Once, brief, log_event
@@ -132,7 +132,7 @@ class Scheduler:
         )
         try:
             done = await self._context.driver.run(self._engine.tick(queue, tick))
-        except QueueFull as error:
+        except (QueueFull, UnsupportedFeature) as error:
             self._note_trouble(queue, stored.name, error)
             return KEPT_MS
         if done in (Ticked.STALE, Ticked.EARLY):

@@ -76,12 +76,12 @@ class Scripted(ABC):
         return (yield from self._act("discard", queue, as_bytes(id))) == b"1"
 
     def _call(self, script: str, queue: str, args: tuple[Arg, ...]) -> Invoke:
-        """A call about one queue. Its keys are in one hash slot.
+        """A call about one queue. Its keys are in one hash slot."""
+        return Invoke(self.scripts[script], self._keys(queue), args)
 
-        The scripts make all other keys of the prefix, `KEYS[1]`. An engine with other names (several prefixes, keys of
-        no queue, names that end in the queue's) gives its own keys and arguments here.
-        """
-        return Invoke(self.scripts[script], (self.prefix(queue),), args)
+    def _keys(self, queue: str) -> tuple[str, ...]:
+        """The keys of a call about one queue. The scripts make all other keys of the prefix, `KEYS[1]`."""
+        return (self.prefix(queue),)
 
     def _ask(self, script: str, queue: str, *args: Arg) -> Steps[Reply]:
         """A call that is harmless by nature when it is sent again."""

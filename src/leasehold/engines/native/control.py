@@ -8,11 +8,11 @@ from leasehold.core import limits, names
 from leasehold.core.job import State
 from leasehold.core.shape import CancelAnswer, CancelCount, LaneFailure, QueueSettings
 from leasehold.core.steps import Arg, Command, Draw, Invoke, Nonce, Steps
-from leasehold.engines.kit.base import Scripted, check_purge
+from leasehold.engines.kit.base import check_purge
 from leasehold.engines.kit.config import PURGE_MOST
 from leasehold.engines.kit.encoding import as_bytes, as_text, cancelled
 from leasehold.engines.native.config import QUIET_TTL_MS
-from leasehold.engines.native.inspect import read_settings
+from leasehold.engines.native.inspect import NativeInspector, read_settings
 from leasehold.engines.native.keys import encoded
 from leasehold.engines.native.scripts import SCRIPTS
 
@@ -25,7 +25,7 @@ _PLACES: Final = {State.SCHEDULED: ("again", "scheduled")}
 _CANCELS: Final = {b"0": CancelAnswer.NOTHING, b"1": CancelAnswer.CANCELLED, b"2": CancelAnswer.REQUESTED}
 
 
-class NativeController(Scripted):
+class NativeController(NativeInspector):
     """Acting half of the native engine."""
 
     def retry(self, queue: str, id: str, payload: bytes | None = None) -> Steps[bool]:
@@ -113,11 +113,15 @@ class NativeController(Scripted):
         yield from self._act("advance", queue, ms)
 
     def advance_limits(self, ms: int) -> Steps[None]:
-        start, cursor = f"{self.shared()}:limit:", "0"
+        yield from self._advance_limits((self.shared(),), ms)
+
+    def _advance_limits(self, place: tuple[str, ...], ms: int) -> Steps[None]:
+        start, cursor = f"{place[0]}:limit:", "0"
         for _ in range(limits.PURGE_ROUNDS):
             cursor, keys = yield Command(("SCAN", cursor, "MATCH", f"{start}*", "COUNT", PURGE_MOST))
             if keys:
-                yield from self._act_for_all("advance_limits", ms, *(as_text(key).removeprefix(start) for key in keys))
+                found = (as_text(key).removeprefix(start) for key in keys)
+                yield from self._act_at(place, "advance_limits", ms, *found)
             if as_text(cursor) == "0":
                 break
 
@@ -130,18 +134,24 @@ class NativeController(Scripted):
         burst: int | None = None,
     ) -> Steps[None]:
         numbers = ("" if number is None else number for number in (concurrency, interval_us, burst))
-        yield from self._act_for_all("set_limit", encoded(name), 0, *numbers)
+        place = yield from self._place_to_set(name)
+        yield from self._act_at(place, "set_limit", encoded(name), 0, *numbers)
 
     def clear_limit(self, name: str) -> Steps[bool]:
-        return (yield from self._act_for_all("set_limit", encoded(name), 1, "", "", "")) == b"1"
+        place = yield from self._place_of(name)
+        return bool(place) and (yield from self._act_at(place, "set_limit", encoded(name), 1, "", "", "")) == b"1"
+
+    def _place_to_set(self, name: str) -> Steps[tuple[str, ...]]:
+        """As `_place_of`. Raises `InvalidArgument` for a limit that has none."""
+        return (yield from self._place_of(name))
 
     def set_share(self, name: str, weight: int) -> Steps[None]:
-        yield from self._act_for_all("set_share", encoded(name), weight)
+        yield from self._act_at((self.shared(),), "set_share", encoded(name), weight)
 
-    def _act_for_all(self, script: str, *args: Arg) -> Steps[bytes]:
-        """A call about the namespace, under a nonce."""
+    def _act_at(self, place: tuple[str, ...], script: str, *args: Arg) -> Steps[bytes]:
+        """A call about limits or shares, under a nonce. `place`: the keys of the script."""
         nonce: Nonce = yield Draw()
-        reply: bytes = yield Invoke(SCRIPTS[script], (self.shared(),), (nonce.session, nonce.number, *args))
+        reply: bytes = yield Invoke(SCRIPTS[script], place, (nonce.session, nonce.number, *args))
         return reply
 
     def quiet(self, worker: str, quiet: bool = True) -> Steps[bool]:

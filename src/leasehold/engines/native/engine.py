@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
-from msgspec.structs import replace
-
 from leasehold.core import limits
 from leasehold.core.engine import Feature, Maintained, Trait
 from leasehold.core.errors import QueueFull, ReplyError
 from leasehold.core.job import Enqueued, JobView, Lease, NewJob, State
-from leasehold.core.outcome import Outcome, Retried
 from leasehold.core.shape import Progress
 from leasehold.core.steps import Arg, Command, Invoke, Reply, Steps
 from leasehold.core.waiting import Wake
@@ -20,7 +17,6 @@ from leasehold.engines.kit.config import META_TTL_MS
 from leasehold.engines.kit.encoding import as_bytes, as_text
 from leasehold.engines.native.config import WATCH_TTL_MS, NativeConfig
 from leasehold.engines.native.control import NativeController
-from leasehold.engines.native.inspect import NativeInspector
 from leasehold.engines.native.keys import namespace_prefix, queue_prefix
 from leasehold.engines.native.records import read_record, write_progress
 from leasehold.engines.native.schedules import NativeScheduler
@@ -34,10 +30,10 @@ from leasehold.engines.native.wire import (
     too_long,
 )
 
-__all__ = ["NativeClusterEngine", "NativeConfig", "NativeEngine"]
+__all__ = ["NativeConfig", "NativeEngine"]
 
 
-class NativeEngine(NativeScheduler, NativeInspector, NativeController):
+class NativeEngine(NativeScheduler, NativeController):
     """Leasehold's own wire format: engine, inspector and controller of one namespace.
 
     engine = NativeEngine("shop")
@@ -83,7 +79,7 @@ class NativeEngine(NativeScheduler, NativeInspector, NativeController):
         return _added((yield self._import("enqueue", queue, name, 0)))
 
     def _import(self, script: str, queue: str, name: str, room: int, *args: Arg) -> Invoke:
-        return Invoke(IMPORTS[script], (self.prefix(queue),), (f"move-{name}", 1, room, *args))
+        return Invoke(IMPORTS[script], self._keys(queue), (f"move-{name}", 1, room, *args))
 
     def _lease(self, worker: str, queue: str, row: list[Any], alone_ms: int) -> Lease:
         id, data, token, failures, crashes = row
@@ -120,18 +116,6 @@ class NativeEngine(NativeScheduler, NativeInspector, NativeController):
 
     def result_channel(self, queue: str, id: str) -> str:
         return f"{self.prefix(queue)}:ended:{id}"
-
-
-class NativeClusterEngine(NativeEngine):
-    """The native engine on a cluster: without what needs keys of a queue and of the namespace in one script."""
-
-    features: ClassVar[frozenset[Feature]] = NativeEngine.features - {Feature.LIMITS, Feature.SHARES}
-
-    @staticmethod
-    def _outcome_part(position: int, lease: Lease, outcome: Outcome) -> Part:
-        # No job here has a limit, so there is none that could rest: only the job itself waits.
-        is_deferred = isinstance(outcome, Retried) and outcome.limit is not None
-        return outcome_part(position, lease, replace(outcome, limit=None) if is_deferred else outcome)
 
 
 def _with_room(queue: str, steps: Steps[bytes]) -> Steps[bytes]:

@@ -10,7 +10,7 @@ from leasehold.core.errors import InvalidArgument, invalid
 from leasehold.core.job import JobView, Page, QueueView, State, WorkerView
 from leasehold.core.rates import LimitPage, LimitView, SharePage
 from leasehold.core.shape import LaneFailure, LanePage, LaneState, LaneView, QueueSettings
-from leasehold.core.steps import Arg, Invoke, Reply, Steps
+from leasehold.core.steps import Invoke, Steps
 from leasehold.engines.kit.base import Scripted
 from leasehold.engines.kit.encoding import as_bytes, as_text, fields_of, number_of
 from leasehold.engines.kit.pages import check_page, read_cursor, write_cursor
@@ -85,25 +85,33 @@ class NativeInspector(Scripted):
         return [replace(worker, active=active.get(worker.id, 0)) for worker in seen]
 
     def limit(self, name: str) -> Steps[LimitView]:
-        return _read_limit(name, (yield from self._of_namespace("limit", encoded(name))))
+        place = yield from self._place_of(name)
+        if not place:
+            return LimitView(name)
+        return _read_limit(name, (yield Invoke(self.scripts["limit"], place, (encoded(name),))))
+
+    def _place_of(self, name: str) -> Steps[tuple[str, ...]]:
+        """The beginning of the keys of a limit, as the keys of its scripts; empty for a limit that has none."""
+        yield from ()
+        return (self.shared(),)
 
     def limit_names(self, cursor: str = "") -> Steps[LimitPage]:
+        return (yield from self._limit_names((self.shared(),), cursor))
+
+    def _limit_names(self, keys: tuple[str, ...], cursor: str) -> Steps[LimitPage]:
         place, _, after = (cursor or "limits 0").partition(" ")
         if place not in ("limits", "waiting", "resting") or not after.isdigit():
             raise invalid("cursor", "one of an earlier page, or empty", repr(cursor[:40]))
-        place, after, found = yield from self._of_namespace("limits", place, after, limits.PAGE_MAX)
+        place, after, found = yield Invoke(self.scripts["limits"], keys, (place, after, limits.PAGE_MAX))
         names = tuple(decoded(as_text(name)) for name in found)
         return LimitPage(names, f"{as_text(place)} {as_text(after)}" if place else "")
 
     def shares(self, cursor: int = 0) -> Steps[SharePage]:
-        after, found = yield from self._of_namespace("shares", cursor, limits.PAGE_MAX)
+        after, found = yield Invoke(self.scripts["shares"], (self.shared(),), (cursor, limits.PAGE_MAX))
         weights = {
             decoded(as_text(name)): number_of(weight) or 1 for name, weight in zip(found[::2], found[1::2], strict=True)
         }
         return SharePage(weights, int(after))
-
-    def _of_namespace(self, script: str, *args: Arg) -> Steps[Reply]:
-        return (yield Invoke(self.scripts[script], (self.shared(),), args))
 
 
 def _read_limit(name: str, reply: list[Any]) -> LimitView:

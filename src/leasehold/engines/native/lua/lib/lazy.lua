@@ -13,8 +13,9 @@ local lazy = {
 -- Whether the queue may use lanes, priorities, unique keys, notes, settings, holds or isolation. `check_types` finds out.
 local uses_features = true
 
--- The key of something that all queues of the namespace share.
-local function shared_key(suffix) return '{' .. string.match(prefix, '^{([^:}]*)') .. '}:' .. suffix end
+-- The key of something of limits or shares: these hold for all queues of the namespace. On a cluster they hold for one queue,
+-- and KEYS[2] has the beginning of their keys, which is in its slot.
+local function shared_key(suffix) return (KEYS[2] or '{' .. string.match(prefix, '^{([^:}]*)') .. '}') .. ':' .. suffix end
 
 -- Whether jobs of the queue may have limits: `meta.limited`. `check_types` finds out as well. The libs of limits are made when a
 -- call first learns that there are some: see lib limiting.
