@@ -48,7 +48,8 @@ class Limits:
             app.limits.set("tenant:7", concurrency=1)
 
         `name`: as in the jobs, its braces filled. Numbers left out stay as they are. A job whose cost
-        is above a number starts when all of the limit is free. Raises `InvalidArgument` and `UnsupportedFeature`.
+        is above a number starts when all of the limit is free. Raises `InvalidArgument` (on a Redis Cluster also for a
+        limit that no queue has used) and `UnsupportedFeature`.
         """
         name = names.limit_name(name, "name")
         interval_us = interval_of(per_second, per_minute, per_hour)

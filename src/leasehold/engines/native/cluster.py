@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from msgspec.structs import replace
-
 from leasehold.core.errors import InvalidArgument, LeaseholdError, UnsupportedFeature, is_away
 from leasehold.core.job import Enqueued, Lease, NewJob
 from leasehold.core.outcome import Outcome, Retried
@@ -36,7 +34,7 @@ class NativeClusterEngine(NativeEngine):
         self._declared: dict[str, str] = {}
         """Start of names -> queue, by the code of this process."""
         self._homes: dict[str, str] = {}
-        """The same, as it is noted in Redis."""
+        """The same, as it is noted in Redis. Replaced and never changed: several threads read it."""
         self._weighted: set[str] = set()
         """Queues that have the weights of shares."""
 
@@ -56,7 +54,7 @@ class NativeClusterEngine(NativeEngine):
     def note_limit(self, template: str, queue: str) -> None:
         start = _start_of(template)
         _check(start, queue, self._declared)
-        self._declared[start] = queue
+        self._declared = {**self._declared, start: queue}
 
     def enqueue(self, jobs: Sequence[NewJob]) -> Steps[list[Enqueued]]:
         yield from self._prepare(jobs)
@@ -95,7 +93,7 @@ class NativeClusterEngine(NativeEngine):
             if len(self._homes) >= HOMES_MOST:
                 break
             if (yield from self._read_homes(start, queue)):
-                self._homes[start] = queue
+                self._homes = {**self._homes, start: queue}
         raise UnsupportedFeature(
             f"On a Redis Cluster a namespace has at most {HOMES_MOST:,} names of limits, and {_name(start)!r} would be "
             "one more. Write what differs in braces, as in 'tenant:{tenant}'."
@@ -111,15 +109,15 @@ class NativeClusterEngine(NativeEngine):
 
     def _home(self, name: str) -> Steps[str | None]:
         """The queue that a limit belongs to, by the notes in Redis or the code of this process."""
-        start = encoded(name)
         yield from self._read_homes()
-        for notes in (self._homes, self._declared):
-            for other, queue in notes.items():
-                if _covers(other, start):
-                    if notes is self._declared:
-                        yield from self._note_home(other, queue)
-                    return queue
-        return None
+        start = _noted(name, self._homes)
+        if start is not None:
+            return self._homes[start]
+        start = _noted(name, self._declared)
+        if start is None:
+            return None
+        yield from self._note_home(start, self._declared[start])
+        return self._declared[start]
 
     def _place_of(self, name: str) -> Steps[tuple[str, ...]]:
         queue = yield from self._home(name)
@@ -174,14 +172,12 @@ class NativeClusterEngine(NativeEngine):
     def settle(self, settlements: Sequence[tuple[Lease, Outcome]]) -> Steps[list[bool]]:
         """A limit of another queue rests by a call of its own after the settlement, and not if its node is lost."""
         others: list[tuple[str, str, int]] = []
-        ends = list(settlements)
-        for n, (lease, outcome) in enumerate(ends):
+        for lease, outcome in settlements:
             if isinstance(outcome, Retried) and outcome.limit is not None:
-                queue = yield from self._home_of_rest(outcome.limit, lease.record.queue)
-                if queue != lease.record.queue:
-                    ends[n] = lease, replace(outcome, limit=None)
+                queue = yield from self._home_of_rest(outcome.limit)
+                if queue is not None and queue != lease.record.queue:
                     others.append((queue, outcome.limit, outcome.delay_ms))
-        answers = yield from super().settle(ends)
+        answers = yield from super().settle(settlements)
         for queue, name, ms in others:
             try:
                 yield Invoke(self.scripts["rest_limit"], self._place(queue), (encoded(name), ms))
@@ -190,17 +186,17 @@ class NativeClusterEngine(NativeEngine):
                     raise
         return answers
 
-    def _home_of_rest(self, name: str, own: str) -> Steps[str]:
-        """The queue whose limit is to rest; that of the job, if no job has had this limit yet."""
-        start = encoded(name)
-        if self._homes.get(start) == own:
-            return own
-        try:
-            yield from self._read_homes()
-        except LeaseholdError as error:
-            if not is_away(error):
-                raise
-        return next((queue for other, queue in self._homes.items() if _covers(other, start)), own)
+    def _home_of_rest(self, name: str) -> Steps[str | None]:
+        """The queue whose limit is to rest; None if it is not known."""
+        start = _noted(name, self._homes)
+        if start is None:
+            try:
+                yield from self._read_homes()
+            except LeaseholdError as error:
+                if not is_away(error):
+                    raise
+            start = _noted(name, self._homes)
+        return None if start is None else self._homes[start]
 
 
 def _start_of(template: str) -> str:
@@ -216,6 +212,11 @@ def _start_of(template: str) -> str:
 def _covers(one: str, other: str) -> bool:
     """Whether every name that begins like `other` also begins like `one`."""
     return one == other or (one.endswith(OPEN) and other.removesuffix(OPEN).startswith(one.removesuffix(OPEN)))
+
+
+def _noted(name: str, homes: Mapping[str, str]) -> str | None:
+    """The note of a limit."""
+    return next((start for start in homes if _covers(start, encoded(name))), None)
 
 
 def _check(start: str, queue: str, homes: Mapping[str, str]) -> None:
