@@ -84,7 +84,7 @@ def test_jobs_are_leased_settled_and_steered(app: Leasehold, cluster: Cluster) -
     assert asyncio.run(inspect_redis(app, LONG_S)).refusals() == ()
 
 
-def test_a_worker_runs_jobs(app: Leasehold) -> None:
+def test_a_worker_runs_jobs_also_when_their_slot_has_moved(app: Leasehold, cluster: Cluster) -> None:
     numbers = SimpleQueue[int]()
 
     @app.task(name="note")
@@ -96,6 +96,11 @@ def test_a_worker_runs_jobs(app: Leasehold) -> None:
         assert numbers.get(timeout=LONG_S) == 0
         note.using(**lane_of(app)).enqueue(1)  # the worker waits
         assert numbers.get(timeout=LONG_S) == 1
+        source = cluster.owner("{jobs}")
+        cluster.move("{jobs}", next(node for node in cluster.nodes if node is not source))
+        note.using(**lane_of(app)).enqueue(2)
+        assert numbers.get(timeout=LONG_S) == 2
+    assert numbers.empty()
 
 
 @pytest.mark.parametrize("app", ["redis-work-queue:{jobs}", "worqr:{jobs}"], indirect=True)
