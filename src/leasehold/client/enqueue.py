@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from leasehold.client.handle import JobHandle
 from leasehold.core.engine import Engine
-from leasehold.core.errors import DuplicateJob, NotDurable, NotUnique, QueueFull
+from leasehold.core.errors import DuplicateJob, NotDurable, NotUnique, QueueFull, UnsupportedFeature
 from leasehold.core.job import Enqueued, Lease, NewJob
 from leasehold.core.outcome import Outcome
 from leasehold.core.shape import Conflict
@@ -72,7 +72,7 @@ def enqueue_all(
         enqueued = (
             yield from enqueue_durably(client.engine, jobs, replicas) if replicas else client.engine.enqueue(jobs)
         )
-    except QueueFull:
+    except (QueueFull, UnsupportedFeature):
         # A producer that tries again until there is room would fill the store.
         yield from client.large.withdraw(client.engine, jobs)
         raise

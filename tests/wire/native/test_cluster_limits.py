@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
@@ -13,7 +15,7 @@ from leasehold.core.job import NewJob
 from leasehold.core.outcome import Retried
 from leasehold.core.rates import LimitRule
 from leasehold.core.shape import Shape
-from leasehold.core.steps import Steps
+from leasehold.core.steps import Call, Steps
 from leasehold.engines.native.cluster import NativeClusterEngine
 from leasehold.protocols.registry import engine_of, engine_spec_of
 from tests.conformance import test_limits
@@ -93,20 +95,32 @@ def test_the_engine_of_another_process_has_its_keys_in_the_same_places(world: Wo
     assert world.run(world.engine.limit("gpu")).active == 1
 
 
+def interrupted(world: World, between: Callable[[Call], Steps[object]]) -> Steps[None]:
+    """Enqueue a job with a limit; `between` runs before its first call is sent."""
+    steps = world.engine.enqueue([NewJob("q", "a", b"p", shape=Shape(limits=(LimitRule("gpu", concurrency=1),)))])
+    call = next(steps)
+    yield from between(call)
+    with contextlib.suppress(StopIteration):
+        while True:
+            call = steps.send((yield call))
+
+
 def test_of_two_processes_with_one_limit_one_is_refused(world: World) -> None:
     """Both know of no note: the one that is second reads that of the other before it adds its own."""
-    other = world.with_options()
-
-    def late() -> Steps[object]:
-        steps = world.engine.enqueue([NewJob("q", "a", b"p", shape=Shape(limits=(LimitRule("gpu"),)))])
-        first = next(steps)
-        put(other, "gpu", "b", queue="r")
-        reply = yield first
-        while True:
-            reply = yield steps.send(reply)
-
+    other = LimitRule("gpu", concurrency=1)
+    another = world.with_options().engine.enqueue([NewJob("r", "b", b"p", shape=Shape(limits=(other,)))])
     with pytest.raises(UnsupportedFeature, match=r"queue 'q'.*queue 'r'"):
-        world.run(late())
+        world.run(interrupted(world, lambda call: another))
+    assert (world.counts("q"), world.counts("r")) == ({}, {"ready": 1})
+
+
+def test_a_note_that_is_sent_again_is_found(world: World) -> None:
+    def first_reply_lost(call: Call) -> Steps[None]:
+        yield call
+
+    world.run(interrupted(world, first_reply_lost))
+    assert world.take_ids() == ["a"]
+    assert world.command("HGETALL", "{test}:homes") == [b"gpu", b"q"]
 
 
 def test_stored_numbers_are_those_of_the_queue_that_has_the_limit(world: World) -> None:
