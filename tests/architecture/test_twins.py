@@ -37,6 +37,7 @@ NO_TRAFFIC = {
         "on",
         "queue",
         "queue_defaults",
+        "queue_options",
         "scheduled",
         "specs",
         "task",

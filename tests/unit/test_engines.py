@@ -67,7 +67,7 @@ def test_a_job_with_a_shape_counts_as_several(shape):
 
     def answer(call):
         made.append(call.script.name)
-        return b"1" * limits.MAX_BATCH
+        return b"" if call.script.name == "partitions" else b"1" * limits.MAX_BATCH
 
     run(engine.enqueue([NewJob("q", f"{n}", b"", shape=shape) for n in range(limits.MAX_BATCH)]), answer)
     assert len(made) > 2, "the queue is registered, and a plain job would need one call"

@@ -37,6 +37,7 @@ from leasehold.core import limits, names
 from leasehold.core.conversion import Codec, Conversion
 from leasehold.core.engine import Feature, FullEngine
 from leasehold.core.errors import InvalidArgument
+from leasehold.core.partitions import MAX_PARTITIONS
 from leasehold.core.place import Place, RunsIn
 from leasehold.core.schedule import ScheduleSpec
 from leasehold.core.task import TaskSpec
@@ -307,6 +308,15 @@ class Leasehold(WithHooks):
             self._client.set_queue_limits(self._queue_name(queue), checked_limits(limits))
         self._defaults.set(self._queue_name(queue), rules_of(options))
 
+    def queue_options(self, queue: str, *, partitions: int) -> None:
+        """Spread a queue over 1 to 256 slots of a cluster, from its first use on; see docs/howto/partitions.md.
+
+        app.queue_options("orders", partitions=16)
+        """
+        self._client.require(Feature.PARTITIONS)
+        names.count(partitions, "partitions", least=1, most=MAX_PARTITIONS)
+        self.engine.want_partitions(self._queue_name(queue), partitions)
+
     def queue(self, name: str) -> Queue:
         """Return a queue, to enqueue raw payloads or lease jobs. Sends nothing.
 
@@ -331,8 +341,7 @@ class Leasehold(WithHooks):
         """
         age_ms = names.duration_ms(older_than, "older_than", least_ms=0, most_ms=limits.MAX_DELAY_MS)
         counts = Counter({"deleted": 0, "used": 0, "unknown": 0})
-        client = self._client
-        counts.update(client.large.clean(client.engine, client.run, age_ms / limits.SECOND))
+        counts.update(self._client.large.clean(self.engine, self._client.run, age_ms / limits.SECOND))
         return dict(counts)
 
     def testing(self) -> Testing:

@@ -310,6 +310,14 @@ class FullEngine(Engine, LimitEngine, Protocol):
         """Remove all jobs in one state other than active; answers how many."""
         ...
 
+    def want_partitions(self, queue: str, partitions: int) -> None:
+        """Set the number of partitions that a queue gets when it is first used. Sends nothing."""
+        ...
+
+    def partitions(self, queue: str) -> Steps[int]:
+        """How many partitions a queue has. 1: it has none."""
+        ...
+
     def settings(self, queue: str) -> Steps[QueueSettings]: ...
 
     def configure(

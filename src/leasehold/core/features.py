@@ -44,6 +44,8 @@ class Feature(StrEnum):
     SCHEDULES = "schedules"
     LIMITS = "limits"
     SHARES = "shares"
+    PARTITIONS = "partitions"
+    """A queue may be spread over several hash slots of a cluster."""
 
 
 class Trait(StrEnum):

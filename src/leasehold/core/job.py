@@ -14,6 +14,7 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from leasehold.core.latency import Times
+from leasehold.core.partitions import place_of
 from leasehold.core.shape import PLAIN, Conflict, Progress, QueueSettings, Shape
 
 
@@ -113,11 +114,16 @@ Engines that can count use a number that grows with every claim of a job."""
 
 
 class LeaseRef(Struct, frozen=True, gc=False):
-    """Names one lease: enough to extend it, or to check that it is still valid."""
+    """Names one lease: enough to extend it, or to check that it is still valid. `partition`: where the queue has it."""
 
     queue: str
     id: str
     token: Token
+    partition: int = 0
+
+    @property
+    def place(self) -> str:
+        return place_of(self.queue, self.partition)
 
 
 class Lease(Struct, frozen=True, gc=False):
@@ -127,6 +133,7 @@ class Lease(Struct, frozen=True, gc=False):
 
     `alone_ms`: how long the worker claims nothing else while the job runs, because several workers died while they ran
     this job. `group`: a worker's leases of a queue with the same group settle in one call, all or none; empty: none.
+    `partition`: see `core.partitions`.
     """
 
     worker: str
@@ -136,6 +143,7 @@ class Lease(Struct, frozen=True, gc=False):
     crashes: int
     alone_ms: int = 0
     group: str = ""
+    partition: int = 0
 
     @property
     def attempt(self) -> int:
@@ -143,7 +151,11 @@ class Lease(Struct, frozen=True, gc=False):
 
     @property
     def ref(self) -> LeaseRef:
-        return LeaseRef(self.record.queue, self.record.id, self.token)
+        return LeaseRef(self.record.queue, self.record.id, self.token, self.partition)
+
+    @property
+    def place(self) -> str:
+        return place_of(self.record.queue, self.partition)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,10 +169,11 @@ class Dropped:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A queue from which Redis refused the claim or the read, and why."""
+    """A queue from which Redis refused the claim or the read, and why. `partition`: if only one of it was refused."""
 
     queue: str
     reason: str
+    partition: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,7 +271,7 @@ class QueueView:
     jobs that crashed; a worker runs only a few of them together, or one alone. `reserved`: the worker that runs one
     alone, or prepares to. `newer_layout`: the queue's layout version, if a newer release has written it; workers of
     this release claim nothing from it. `oldest_ms`: when the job that is next was enqueued; None: none waits, or the
-    format has no such time.
+    format has no such time. `partitions`: see `app.queue_options`; 1: none.
     """
 
     name: str
@@ -272,6 +285,7 @@ class QueueView:
     reserved: str | None = None
     newer_layout: int | None = None
     oldest_ms: int | None = None
+    partitions: int = 1
 
 
 @dataclass(frozen=True, slots=True)

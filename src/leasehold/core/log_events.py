@@ -230,6 +230,9 @@ REDIS: Final[Mapping[str, LogEvent]] = {
         WARNING, "Redis responds, or accepts such calls, again.", "`after_s`: after how long; `what`: as above"
     ),
     "master_changed": LogEvent(WARNING, "The sentinels name another master."),
+    "partitions_differ": LogEvent(
+        WARNING, "A queue has another number of partitions than in this code. That in Redis counts.", "logged once"
+    ),
     "slots_moved": LogEvent(WARNING, "Hash slots of the cluster have another master.", "`slots`: how many"),
 }
 

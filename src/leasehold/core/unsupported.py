@@ -40,6 +40,7 @@ NAMES: Final[Mapping[Feature, str]] = {
     Feature.SCHEDULES: "schedules",
     Feature.LIMITS: "limits of rate or concurrency",
     Feature.SHARES: "fair shares",
+    Feature.PARTITIONS: "partitions",
 }
 """How errors and the table of protocols name a feature."""
 

@@ -95,7 +95,8 @@ class Overdue:
 
     def _lease(self, ref: LeaseRef) -> Lease:
         """Enough of a lease to settle it."""
-        return Lease(self._worker, ref.token, JobRecord(ref.id, ref.queue, None, b"", 0), 0, 0)
+        record = JobRecord(ref.id, ref.queue, None, b"", 0)
+        return Lease(self._worker, ref.token, record, 0, 0, partition=ref.partition)
 
 
 def _refusal(steps: Steps[Any]) -> Steps[str]:

@@ -242,7 +242,10 @@ class Claimer:
         self._executor.dispatch()
 
     def _log_refused(self, leased: Leased, asked: set[str]) -> None:
-        refused = {one.queue: one.reason for one in leased.refused}
+        for one in leased.refused:
+            if one.partition is not None:  # the others of its queue are claimed from
+                log_event("redis_refused", what="claim", queue=one.queue, partition=one.partition, error=one.reason)
+        refused = {one.queue: one.reason for one in leased.refused if one.partition is None}
         for queue in refused.keys() - self.refused:
             log_event("redis_refused", what="claim", queue=queue, error=refused[queue])
         for queue in (self.refused & asked) - refused.keys():

@@ -106,7 +106,7 @@ class HworkerEngine(ScriptedEngine, HworkerController, Unsupported):
         body = b"" if kind == "c" else body  # no result has a place here
         return Part(position, (as_bytes(lease.record.id), lease.token, kind, ms, task, body), len(body))
 
-    def _note_claim(self, worker: str, queue: str, notes: Sequence[int]) -> None:
+    def _note_claim(self, worker: str, queue: str, next_ms: int, notes: Sequence[int]) -> None:
         """Whether the next job is a raw payload that this worker leaves to others."""
         if any(notes):  # none when the claim was sent again
             self._behind.add((worker, queue))

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, TypeAlias
 
 import msgspec
 
 from leasehold.core import limits
 from leasehold.core.engine import Alone, CancelAsked, Feature, HeartbeatReply, Maintained, Timing
-from leasehold.core.errors import InvalidArgument, LeaseholdError, QueueFull, is_away
+from leasehold.core.errors import InvalidArgument, LeaseholdError, QueueFull, Unreachable, is_away
 from leasehold.core.job import (
     Dropped,
     Enqueued,
@@ -37,6 +37,8 @@ from leasehold.engines.kit.config import META_TTL_MS, PRESENCE_TTL_MS
 from leasehold.engines.kit.encoding import RAW, as_bytes, as_text, message_of
 from leasehold.engines.kit.suspects import RESERVED
 
+Spread: TypeAlias = Sequence[tuple[str, Sequence[int]]]
+"""Places of a queue (see `core.partitions`), and the positions of the jobs that belong there."""
 REGISTER_EVERY: Final = 10_000
 """An engine lists a queue again after this many enqueues."""
 REGISTERED_MAX: Final = 10_000
@@ -89,7 +91,7 @@ class ScriptedEngine(Scripted):
         """An entry of the queue that was no job, in the reply of the script `claim`."""
         return Dropped(queue, as_text(entry), "listed as ready, but there is no such job")
 
-    def _note_claim(self, worker: str, queue: str, notes: Sequence[int]) -> None:
+    def _note_claim(self, worker: str, queue: str, next_ms: int, notes: Sequence[int]) -> None:
         """What the script `claim` of an engine answers beyond that of others."""
 
     @abstractmethod
@@ -106,24 +108,35 @@ class ScriptedEngine(Scripted):
         answers: dict[int, Enqueued] = {}
         for queue, positions in by_queue.items():
             yield from self._register(queue)
-            # The first call makes sure that there is room for all: then those that follow need not ask.
-            room = len(positions)
-            parts = Ahead(chunks(self._new_part(position, jobs[position]) for position in positions))
-            while (chunk := parts.take()) is not None:
-                adding = self._add(jobs, queue, chunk, room)
+            for place, there in (yield from self._spread(queue, jobs, positions)):
                 try:
-                    added = yield from working(adding, parts.look) if len(answers) + len(chunk) < len(jobs) else adding
-                except QueueFull as error:
-                    if not answers:
-                        raise
-                    # More jobs than one call takes: those of the calls before are in their queues.
-                    raise QueueFull(
-                        f"{error} Of {len(jobs):,} jobs, {len(answers):,} had been enqueued before that."
-                    ) from error
-                room = 0
-                for part, answer in zip(chunk, added, strict=True):
-                    answers[part.position] = answer
+                    yield from self._add_to(place, jobs, there, answers)
+                except (QueueFull, Unreachable) as error:
+                    if answers:  # the calls before have added theirs
+                        before = f"Of {len(jobs):,} jobs, {len(answers):,} had been enqueued before that."
+                        error.args = (f"{error} {before}",)
+                    raise
         return [answers[position] for position in range(len(jobs))]
+
+    def _add_to(
+        self, place: str, jobs: Sequence[NewJob], positions: Sequence[int], answers: dict[int, Enqueued]
+    ) -> Steps[None]:
+        """Add those of the jobs at `positions` to one place, and put down the answers."""
+        # The first call makes sure that there is room for all: then those that follow need not ask.
+        room, left = len(positions), len(positions)
+        parts = Ahead(chunks(self._new_part(position, jobs[position]) for position in positions))
+        while (chunk := parts.take()) is not None:
+            adding = self._add(jobs, place, chunk, room)
+            left -= len(chunk)
+            added = yield from working(adding, parts.look) if left else adding
+            room = 0
+            for part, answer in zip(chunk, added, strict=True):
+                answers[part.position] = answer
+
+    def _spread(self, queue: str, jobs: Sequence[NewJob], positions: list[int]) -> Steps[Spread]:
+        """Where in the queue these jobs belong: all in one place, unless the queue has partitions."""
+        yield from ()
+        return ((queue, positions),)
 
     def _register(self, queue: str) -> Steps[None]:
         """List the queue before its first job of this engine, and again now and then."""
@@ -131,8 +144,11 @@ class ScriptedEngine(Scripted):
         if uses % REGISTER_EVERY == 0:
             if len(self._registered) >= REGISTERED_MAX:
                 self._registered.clear()
-            yield Invoke(self.scripts["register"], (self.shared(),), (as_bytes(queue), META_TTL_MS))
+            yield from self._list(queue)
         self._registered[queue] = uses + 1
+
+    def _list(self, queue: str) -> Steps[None]:
+        yield Invoke(self.scripts["register"], (self.shared(),), (as_bytes(queue), META_TTL_MS))
 
     def lease(
         self,
@@ -185,7 +201,7 @@ class ScriptedEngine(Scripted):
         kind = str(slots) if lease_ms is None else "h"
         args = (*who, lease_ms or self.timing.lease_ms, kind, alone.value, of_lane)
         next_ms, rows, lost, how, *notes = yield self._call("claim", queue, args)
-        self._note_claim(worker, queue, notes)
+        self._note_claim(worker, queue, next_ms, notes)
         leases = [self._lease(worker, queue, row, max(0, how)) for row in rows]
         dropped = [self._dropped(queue, entry) for entry in lost]
         return Leased(tuple(leases), tuple(dropped), (), known(next_ms), queue if how == RESERVED else None)
@@ -195,7 +211,8 @@ class ScriptedEngine(Scripted):
         groups: dict[tuple[str, str], dict[tuple[str, Token], Part]] = {}
         for position, (lease, outcome) in enumerate(settlements):
             record = lease.record
-            parts = groups.setdefault((record.queue, lease.worker), {})
+            place = record.queue if not lease.partition else lease.place
+            parts = groups.setdefault((place, lease.worker), {})
             ref = (record.id, lease.token)
             if ref not in parts:
                 parts[ref] = self._outcome_part(position, lease, outcome)
@@ -210,7 +227,7 @@ class ScriptedEngine(Scripted):
         if not limits.MIN_LEASE_MS <= ms <= limits.MAX_LEASE_MS:
             raise InvalidArgument(f"A lease lasts {limits.MIN_LEASE_MS} ms to {limits.MAX_LEASE_MS} ms, not {ms} ms.")
         who: tuple[Arg, ...] = (as_bytes(lease.worker), as_bytes(lease.record.id), lease.token)
-        return (yield from self._act("extend", lease.record.queue, self._config, *who, ms)) == b"1"
+        return (yield from self._act("extend", lease.place, self._config, *who, ms)) == b"1"
 
     def heartbeat(self, worker: str, queues: Sequence[str], leases: Sequence[LeaseRef]) -> Steps[HeartbeatReply]:
         lost: list[LeaseRef] = []
@@ -220,7 +237,7 @@ class ScriptedEngine(Scripted):
         nearest: int | None = None
         failures = Failures()
         for queue in queues:
-            asked = [lease for lease in leases if lease.queue == queue]
+            asked = [lease for lease in leases if lease.place == queue]
             pairs: tuple[Arg, ...] = tuple(arg for lease in asked for arg in (as_bytes(lease.id), lease.token))
             reply = yield from failures.guard(self._ask("heartbeat", queue, self._config, as_bytes(worker), *pairs))
             if reply is None:

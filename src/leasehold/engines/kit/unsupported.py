@@ -79,6 +79,13 @@ class Unsupported:
     def set_share(self, name: str, weight: int) -> Steps[None]:
         raise unsupported(self.name, Feature.SHARES)
 
+    def want_partitions(self, queue: str, partitions: int) -> None:
+        raise unsupported(self.name, Feature.PARTITIONS)
+
+    def partitions(self, queue: str) -> Steps[int]:
+        yield from ()
+        return 1
+
     def quiet(self, worker: str, quiet: bool = True) -> Steps[bool]:
         raise unsupported(self.name, Feature.QUIET)
 

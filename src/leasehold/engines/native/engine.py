@@ -5,24 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
-from leasehold.core import limits
 from leasehold.core.engine import Feature, Maintained, Trait
 from leasehold.core.errors import QueueFull, ReplyError
 from leasehold.core.job import Enqueued, JobView, Lease, NewJob, State
+from leasehold.core.partitions import split_place
 from leasehold.core.shape import Progress
-from leasehold.core.steps import Arg, Command, Invoke, Reply, Steps
-from leasehold.core.waiting import Wake
+from leasehold.core.steps import Arg, Invoke, Steps
 from leasehold.engines.kit.chunks import Part, args_of, known
 from leasehold.engines.kit.config import META_TTL_MS
 from leasehold.engines.kit.encoding import as_bytes, as_text
 from leasehold.engines.native.config import WATCH_TTL_MS, NativeConfig
-from leasehold.engines.native.control import NativeController
 from leasehold.engines.native.keys import namespace_prefix, queue_prefix
+from leasehold.engines.native.partitioned import PartitionedEngine
 from leasehold.engines.native.records import read_record, write_progress
-from leasehold.engines.native.schedules import NativeScheduler
 from leasehold.engines.native.scripts import IMPORTS, LAYOUT, SCRIPTS
 from leasehold.engines.native.wire import (
     TOO_LONG,
+    WOKE,
     enqueue_script,
     new_part,
     outcome_part,
@@ -33,7 +32,7 @@ from leasehold.engines.native.wire import (
 __all__ = ["NativeConfig", "NativeEngine"]
 
 
-class NativeEngine(NativeScheduler, NativeController):
+class NativeEngine(PartitionedEngine):
     """Leasehold's own wire format: engine, inspector and controller of one namespace.
 
     engine = NativeEngine("shop")
@@ -61,6 +60,8 @@ class NativeEngine(NativeScheduler, NativeController):
 
     def _add(self, jobs: Sequence[NewJob], queue: str, chunk: list[Part], room: int) -> Steps[Iterable[Enqueued]]:
         reply = yield from _with_room(queue, self._act(enqueue_script(chunk), queue, room, *args_of(chunk)))
+        if self.is_partition(queue) and reply.endswith(WOKE):
+            yield from self._post(queue)
         return read_enqueued(jobs, chunk, reply)
 
     def import_jobs(self, name: str, jobs: Sequence[NewJob]) -> Steps[list[bool]]:
@@ -83,20 +84,12 @@ class NativeEngine(NativeScheduler, NativeController):
 
     def _lease(self, worker: str, queue: str, row: list[Any], alone_ms: int) -> Lease:
         id, data, token, failures, crashes = row
-        return Lease(worker, int(token), read_record(queue, id, data), failures, crashes, alone_ms)
-
-    def wait(self, worker: str, queues: Sequence[str], timeout_ms: int) -> Wake:
-        return Wake(self._wake(queues, timeout_ms))
-
-    def _wake(self, queues: Sequence[str], timeout_ms: int) -> Steps[str | None]:
-        keys = {f"{self.prefix(queue)}:wake": queue for queue in queues}
-        timeout = max(timeout_ms, limits.MIN_WAIT_MS)
-        reply: Reply = yield Command(("BLPOP", *keys, f"{timeout / 1000:.3f}"), block_ms=timeout)
-        return keys[reply[0].decode()] if reply else None
+        name, partition = split_place(queue) if "/" in queue else (queue, 0)
+        return Lease(worker, int(token), read_record(name, id, data), failures, crashes, alone_ms, "", partition)
 
     def progress(self, lease: Lease, progress: Progress) -> Steps[bool]:
         args: tuple[Arg, ...] = (lease.worker, as_bytes(lease.record.id), lease.token, write_progress(progress))
-        noted: int = yield from self._ask("progress", lease.record.queue, *args)
+        noted: int = yield from self._ask("progress", lease.place, *args)
         return noted == 1
 
     def _tidy(self, queue: str, tasks: Sequence[str], limit: int) -> Steps[Maintained]:
@@ -111,8 +104,11 @@ class NativeEngine(NativeScheduler, NativeController):
 
     def result(self, queue: str, id: str) -> Steps[JobView | None]:
         raw_id = as_bytes(id)
-        reply = yield from self._ask("show", queue, raw_id, WATCH_TTL_MS)
-        return self._view(queue, State(reply[0].decode()), raw_id, reply[1:]) if reply else None
+        for place in (yield from self._homes(queue, id)):
+            reply = yield from self._ask("show", place, raw_id, WATCH_TTL_MS)
+            if reply:
+                return self._view(queue, State(reply[0].decode()), raw_id, reply[1:])
+        return None
 
     def result_channel(self, queue: str, id: str) -> str:
         return f"{self.prefix(queue)}:ended:{id}"
@@ -129,7 +125,7 @@ def _with_room(queue: str, steps: Steps[bytes]) -> Steps[bytes]:
 
 
 def _added(letters: bytes) -> list[bool] | None:
-    return None if letters == b"-" else [letter == ord("1") for letter in letters]
+    return None if letters == b"-" else [letter == ord("1") for letter in letters.removesuffix(WOKE)]
 
 
 def _one(call: Invoke) -> Steps[bytes]:

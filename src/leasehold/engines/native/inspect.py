@@ -28,6 +28,10 @@ class NativeInspector(Scripted):
         return read_view(queue, state, id, row, self.config.alone_from)
 
     def queue(self, name: str) -> Steps[QueueView]:
+        return (yield from self._one_queue(name))
+
+    def _one_queue(self, name: str) -> Steps[QueueView]:
+        """A queue, or one partition of it."""
         *common, settings, parked, blocked, suspects, limited = yield from self._ask("counts", name)
         values = {field: as_text(value) for field, value in fields_of(settings).items()}
         return replace(
@@ -59,13 +63,16 @@ class NativeInspector(Scripted):
         cursor = read_cursor(after, state, lane)
         end, rows = yield from self._ask("page", queue, state.value, encoded(lane or ""), offset, limit, *cursor)
         if lane is not None:
-            total = (yield from self.lane(queue, lane)).waiting
+            total = (yield from self._one_lane(queue, lane)).waiting
         else:
-            total = (yield from self.queue(queue)).counts[state]
+            total = (yield from self._one_queue(queue)).counts[state]
         jobs = tuple(self._view(queue, state, row[0], row[1:]) for row in rows)
         return Page(jobs, total, write_cursor(end, state, lane))
 
     def lane(self, queue: str, lane: str) -> Steps[LaneView]:
+        return (yield from self._one_lane(queue, lane))
+
+    def _one_lane(self, queue: str, lane: str) -> Steps[LaneView]:
         return _read_lane((yield from self._ask("lane", queue, encoded(lane))))
 
     def lanes(self, queue: str, state: LaneState, cursor: int = 0, limit: int = limits.PAGE_MAX) -> Steps[LanePage]:
@@ -78,11 +85,14 @@ class NativeInspector(Scripted):
         seen = yield from self._announced()
         active: dict[str, int] = {}
         for queue in sorted({queue for worker in seen for queue in worker.queues}):
-            pairs = yield from self._ask("holders", queue)
-            for i in range(0, len(pairs), 2):
-                name = as_text(pairs[i])
-                active[name] = active.get(name, 0) + pairs[i + 1]
+            for name, held in (yield from self._holders(queue)).items():
+                active[name] = active.get(name, 0) + held
         return [replace(worker, active=active.get(worker.id, 0)) for worker in seen]
+
+    def _holders(self, queue: str) -> Steps[dict[str, int]]:
+        """The workers that hold jobs of a queue, and how many."""
+        pairs = yield from self._ask("holders", queue)
+        return {as_text(name): held for name, held in zip(pairs[::2], pairs[1::2], strict=True)}
 
     def limit(self, name: str) -> Steps[LimitView]:
         place = yield from self._place_of(name)

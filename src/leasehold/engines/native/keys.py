@@ -14,17 +14,19 @@ def queue_prefix(namespace: str, queue: str) -> str:
     '{leasehold:images}'
     >>> queue_prefix("leasehold", "a:b")
     '{leasehold:a%3Ab}'
+    >>> queue_prefix("leasehold", "images/3")  # a partition
+    '{leasehold:images/3}'
     """
-    return f"{{{quote(namespace, safe='')}:{quote(queue, safe='')}}}"
+    return f"{{{quote(namespace, safe='')}:{quote(queue, safe='/')}}}"
 
 
 def queue_of(prefix: str) -> str:
-    """The queue of a prefix.
+    """The queue of a prefix, also of that of a partition.
 
     >>> queue_of("{leasehold:a%3Ab}")
     'a:b'
     """
-    return unquote(prefix.strip("{}").partition(":")[2])
+    return unquote(prefix.strip("{}").partition(":")[2].partition("/")[0])
 
 
 def encoded(name: str) -> str:

@@ -29,7 +29,7 @@ from leasehold.engines.kit.encoding import as_bytes, as_text, cancelled
 from leasehold.engines.kit.engine import ScriptedEngine
 from leasehold.engines.native.config import KEEP_DUE_MS
 from leasehold.engines.native.keys import decoded, encoded
-from leasehold.engines.native.wire import TOO_LONG, new_part, too_long
+from leasehold.engines.native.wire import TOO_LONG, WOKE, new_part, too_long
 
 _NO_SOURCE: Final = "-"
 _CANCELLED_BY: Final = "the next tick of its schedule came"
@@ -83,7 +83,7 @@ class NativeScheduler(ScriptedEngine):
             if error.prefix != TOO_LONG:
                 raise
             raise too_long(queue, error) from error
-        return _TICKED.get(reply) or (Ticked.ENQUEUED if reply == b"1" else Ticked.JOINED)
+        return _TICKED.get(reply) or (Ticked.ENQUEUED if reply.removesuffix(WOKE) == b"1" else Ticked.JOINED)
 
     def schedule(self, queue: str, name: str) -> Steps[tuple[int, StoredSchedule | None]]:
         now_ms, *row = yield from self._ask("schedule_show", queue, encoded(name))

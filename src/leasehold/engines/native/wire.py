@@ -25,6 +25,8 @@ _LETTERS: Final = {
 _CONFLICTS: Final = {ord(letter): conflict for conflict, letter in _LETTERS.items()}
 
 
+WOKE: Final = b"!"
+"""The end of the answer of lua/enqueue.lua when the queue had no jobs to claim before."""
 TOO_LONG: Final = "LHFULL"
 """The first word of the error of lua/enqueue.lua for a queue that would become longer than it may."""
 

@@ -4,7 +4,8 @@
 -- `kind`: how many jobs the worker runs at one time; or h, a lease by hand.
 -- `alone`: whether the worker could run a job alone: now, beside (suspects that have run for long), soon, or no.
 -- `of_lane`: most jobs of one lane and task, following each other, that one claim may take.
--- Returns: {ms until more is due or -1, {id, record, token, failures, crashes}..., {dropped id...}, how}. `how` above 0: the
+-- Returns: {ms until more is due or -1, {id, record, token, failures, crashes}..., {dropped id...}, how, left}. `left`: about how many
+-- jobs could be claimed next. `how` above 0: the
 -- job runs alone, and the worker claims nothing beside it for `how` ms; -1: a job waits until this worker can run it alone; else
 -- 0. An error when another program's data is in the place of the list whose turn it is.
 -- Invariant: a claimed job is in `held:<worker>` and no longer in line; its worker is in `holders`; its token is higher
@@ -103,7 +104,12 @@ elseif is_plain and since >= @SEEN_MS@ then
 end
 
 -- One job wakes one worker: what is left is for the next one.
-local waiting = (looked > 0 or limit < 1 or not is_plain) and call('EXISTS', key('ready'), key('turns'), key('priorities')) > 0
+local left = 0
+if looked > 0 or limit < 1 or not is_plain then
+  left = call('LLEN', key('ready'))
+  if not is_plain or isolates then left = left + call('LLEN', key('turns')) + call('ZCARD', key('priorities')) end
+end
+local waiting = left > 0
 local isolated = (isolates or not is_plain) and call('EXISTS', key('isolated')) == 1
 if not waiting and not isolated then
   if is_awake() then call('DEL', key('wake')) end
@@ -115,4 +121,4 @@ end
 if waiting and is_spent() then next_ms = 0 end
 if finish then finish(waiting or isolated) end
 remember(session, number, #jobs > 0 and jobs[1][3] .. ' ' .. jobs[#jobs][3] or '')
-return { next_ms, jobs, dropped, how }
+return { next_ms, jobs, dropped, how, (#jobs > 0 or looked > 0) and left or 0 }

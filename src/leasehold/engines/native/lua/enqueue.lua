@@ -1,7 +1,8 @@
 -- enqueue: add jobs to a queue, each at once or at its time; an id that exists already is left alone.
 -- KEYS[1] prefix
 -- ARGV session number room (id record due own)...
--- Returns: a string of one character a job: 1 added, 0 existed; - for a call without jobs, which gives up a move.
+-- Returns: a string of one character a job: 1 added, 0 existed; - for a call without jobs, which gives up a move. Behind them ! if
+-- there was nothing to claim before.
 -- Invariant: a job that was added is in `jobs` and in exactly one of `ready` and `scheduled`. Without room for all nothing
 -- is added.
 --@include begin remember wake words
@@ -44,4 +45,4 @@ for i = 4, #ARGV, 4 do
   answers[#answers + 1] = added
 end
 --@include queued
-return remember(session, number, table.concat(answers))
+return remember(session, number, table.concat(answers) .. woken())

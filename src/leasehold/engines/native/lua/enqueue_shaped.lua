@@ -2,7 +2,7 @@
 -- KEYS[1] prefix
 -- ARGV session number room (id record due rule)...
 -- Returns: a string of one character a job: 1 added, 0 existed, or the letter of what was done because another job has its
--- unique key (see `resolve`); then `<length>:<id>` of the other job for every letter.
+-- unique key (see `resolve`); then `<length>:<id>` of the other job for every letter, and `!` as with `enqueue`.
 -- Invariant: a job that was added is in `jobs` and in exactly one of its lane, the list of its priority, `ready`,
 -- `scheduled` and `again`. Without room for all nothing is added.
 --@include begin types remember find ends admit large layout words
@@ -141,4 +141,4 @@ for i = 4, #ARGV, 4 do
 end
 for _, lane in ipairs(order) do lane_line.append(lane, lanes[lane], lanes[lane].limit) end
 --@include queued
-return remember(session, number, table.concat(answers) .. table.concat(others))
+return remember(session, number, table.concat(answers) .. table.concat(others) .. woken())

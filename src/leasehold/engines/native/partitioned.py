@@ -1,0 +1,361 @@
+"""Queues in several partitions: one logical queue over many slots of a cluster. See docs/decisions/0026.
+
+Each partition is an ordinary queue of the engine (`core.partitions` has its name), so that no script knows of the
+others. What is asked of the queue is asked of the partition that a job belongs to, or of all of them in turn.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final, TypeAlias
+
+from msgspec import structs
+
+from leasehold.core import limits
+from leasehold.core.engine import Alone, HeartbeatReply, Maintained
+from leasehold.core.errors import LeaseholdError, UnsupportedFeature, is_away, is_silent
+from leasehold.core.job import Dropped, Lease, Leased, LeaseRef, NewJob, Refused, together
+from leasehold.core.logfmt import log_line
+from leasehold.core.outcome import Completed, Outcome
+from leasehold.core.partitions import home_of, key_of, place_of, split_place
+from leasehold.core.shape import PLAIN
+from leasehold.core.steps import Command, Invoke, Reply, Steps, T
+from leasehold.core.waiting import Wake
+from leasehold.engines.kit.chunks import Failures, known, sooner
+from leasehold.engines.kit.config import META_TTL_MS
+from leasehold.engines.kit.encoding import as_bytes
+from leasehold.engines.kit.engine import Spread
+from leasehold.engines.native.inspected import PartitionedInspector
+from leasehold.engines.native.partitions import Turns
+
+_log: Final = logging.getLogger("leasehold")
+KNOWN_S: Final = 10.0
+"""How long a process trusts the number of partitions that it has read."""
+
+
+_Order: TypeAlias = tuple[list[str], dict[str, Turns], list[Refused], bool]
+"""Places, queues with partitions, queues whose number of partitions is unknown, and whether a post had one."""
+
+
+class PartitionedEngine(PartitionedInspector):
+    """The working half of the native engine, for queues with and without partitions."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self._wanted: dict[str, int] = {}
+        self._differ: set[str] = set()
+        """Queues whose number in this code is not that in Redis, which has been logged."""
+        self._known: dict[str, tuple[int, float]] = {}
+        self._turns: dict[str, Turns] = {}
+        self._claims: set[str] = set()
+        """Queues with partitions from which a worker of this process claims."""
+        self._waits: set[str] = set()
+        """Those for which it waits now."""
+
+    def want_partitions(self, queue: str, partitions: int) -> None:
+        """The number of partitions that a queue gets when it is first used."""
+        self._wanted[queue] = partitions
+
+    def partitions(self, queue: str) -> Steps[int]:
+        known, until = self._known.get(queue, (1, 0.0))
+        if time.monotonic() < until:
+            return known
+        try:
+            return (yield from self._ask_partitions(queue))
+        except LeaseholdError as error:
+            if is_away(error) or not until:
+                raise
+            return known  # the node of the namespace is away, that of the queue may not be
+
+    def _ask_partitions(self, queue: str, keep_ms: str = "") -> Steps[int]:
+        now, asked = time.monotonic(), (as_bytes(queue), str(self._wanted.get(queue, 1)), keep_ms)
+        stored: bytes = yield Invoke(self.scripts["partitions"], (self.shared(),), asked)
+        number, wanted = int(stored or 1), self._wanted.get(queue)
+        if wanted not in (None, number) and queue not in self._differ:
+            self._differ.add(queue)
+            log_line(_log, "partitions_differ", None, {"queue": queue, "code": wanted, "redis": number})
+        self._known[queue] = number, now + KNOWN_S
+        return number
+
+    def _list(self, queue: str) -> Steps[None]:
+        # One call for both, as a queue that is listed has been used.
+        yield from self._ask_partitions(queue, str(META_TTL_MS))
+
+    def _turns_of(self, queue: str, partitions: int) -> Turns:
+        turns = self._turns.get(queue)
+        if turns is None or turns.partitions != partitions:
+            turns = self._turns[queue] = Turns(partitions)
+        return turns
+
+    # ------------------------------------------------------------------------------------------------------ producers
+
+    def _spread(self, queue: str, jobs: Sequence[NewJob], positions: list[int]) -> Steps[Spread]:
+        partitions = yield from self.partitions(queue)
+        if partitions == 1:
+            return ((queue, positions),)
+        homes: dict[int, list[int]] = {}
+        for position in positions:
+            job = jobs[position]
+            if job.shape is not PLAIN:
+                _check(job)
+            homes.setdefault(home_of(key_of(job.id, job.shape), partitions), []).append(position)
+        return [(place_of(queue, home), there) for home, there in homes.items()]
+
+    def is_partition(self, place: str) -> bool:
+        """Whether a place is one partition of several, by what this process knows."""
+        return bool(self._known) and self._known.get(split_place(place)[0], (1, 0.0))[0] > 1
+
+    def _post(self, place: str) -> Steps[None]:
+        """Name a partition that has jobs to one of the workers that wait."""
+        queue, partition = split_place(place)
+        yield Invoke(self.scripts["post"], (self.prefix(queue),), (partition,))
+
+    def _post_if_flagged(self, place: str) -> Steps[bool]:
+        is_flagged = yield from self._flagged(place)
+        if is_flagged:
+            yield from self._post(place)
+        return is_flagged
+
+    # -------------------------------------------------------------------------------------------------------- workers
+
+    def lease(
+        self,
+        worker: str,
+        queues: Sequence[str],
+        limit: int,
+        lease_ms: int | None = None,
+        slots: int = limits.MAX_HELD,
+        of_lane: Mapping[str, int] | None = None,
+        alone: Alone = Alone.NOW,
+    ) -> Steps[Leased]:
+        answers: list[Leased] = []
+        while True:
+            lease = super().lease
+            places, parted, unknown, posted = yield from self._order(queues, lease_ms)
+            if not parted and not unknown:
+                return (yield from lease(worker, queues, limit, lease_ms, slots, of_lane, alone))
+            of_places = {place: of_lane.get(split_place(place)[0], 1) for place in places} if of_lane else None
+            try:
+                leased = yield from lease(worker, places, limit, lease_ms, slots, of_places, alone)
+            except LeaseholdError as error:
+                # Among several places the engine itself continues with the others.
+                if len(places) > 1 or is_away(error) or places[0] in queues:
+                    raise
+                leased = Leased(refused=(Refused(places[0], str(error)),))
+            for queue, turns in parted.items():
+                turns.reserved = None
+                if len(leased.leases) >= limit and (partition := turns.to_post()) is not None:
+                    yield from self._post(place_of(queue, partition))
+            answers.append(self._whole(leased, parted, unknown))
+            if leased.leases or not posted:
+                return together(answers)
+
+    def _order(self, queues: Sequence[str], lease_ms: int | None) -> Steps[_Order]:
+        """The places to claim from, in their order."""
+        places: list[str] = []
+        parted: dict[str, Turns] = {}
+        unknown: list[Refused] = []
+        is_posted = False
+        for queue in queues:
+            try:
+                partitions = yield from self.partitions(queue)
+            except LeaseholdError as error:
+                if is_away(error) or len(queues) == 1:
+                    raise
+                unknown.append(Refused(queue, str(error)))
+                continue
+            if partitions == 1:
+                places.append(queue)
+                continue
+            turns = parted[queue] = self._turns_of(queue, partitions)
+            if lease_ms is None:
+                self._claims.add(queue)
+            posted = (yield from self._take_post(queue, turns)) if turns.takes_post() else None
+            is_posted = is_posted or posted is not None
+            if posted is None and turns.looks_around():
+                yield from self._look_around(queue, turns)
+            places += [place_of(queue, partition) for partition in turns.order(posted)]
+        return places, parted, unknown, is_posted
+
+    def _whole(self, leased: Leased, parted: Mapping[str, Turns], unknown: Sequence[Refused]) -> Leased:
+        """The answer of a claim from partitions, as one from their queues."""
+        refused = [*unknown]
+        for one in leased.refused:
+            queue, partition = split_place(one.queue)
+            if queue not in parted:
+                refused.append(one)
+            elif parted[queue].refuse(partition):
+                refused.append(Refused(queue, one.reason, partition))
+        reserved = leased.reserved
+        if reserved is not None:
+            reserved, partition = split_place(reserved)
+            if reserved in parted:
+                parted[reserved].reserved = partition
+        dropped = tuple(Dropped(split_place(one.queue)[0], one.id, one.reason) for one in leased.dropped)
+        next_ms = sooner(leased.next_ms, _soonest(parted))
+        return Leased(leased.leases, dropped, tuple(refused), next_ms, reserved)
+
+    def _note_claim(self, worker: str, queue: str, next_ms: int, notes: Sequence[int]) -> None:
+        if self._turns:
+            name, partition = split_place(queue)
+            if name in self._turns:
+                self._turns[name].learn(partition, notes[0] if notes else 0, known(next_ms))
+
+    def _take_post(self, queue: str, turns: Turns) -> Steps[int | None]:
+        try:
+            posted = yield Command(("LPOP", f"{self.prefix(queue)}:post"))
+        except LeaseholdError as error:
+            if is_silent(error):
+                raise
+            turns.look_everywhere()  # the node of the first partition is away, others may not be
+            return None
+        return int(posted) % turns.partitions if posted else None
+
+    def _look_around(self, queue: str, turns: Turns) -> Steps[None]:
+        for partition in range(turns.partitions):
+            if (yield from _if_reached(self._flagged(place_of(queue, partition)))):
+                turns.note(partition)
+
+    def _flagged(self, place: str) -> Steps[bool]:
+        """Whether jobs may be ready: scripts push to `wake` for them, and a claim that leaves none deletes it."""
+        return bool((yield Command(("LLEN", f"{self.prefix(place)}:wake"))))
+
+    def wait(self, worker: str, queues: Sequence[str], timeout_ms: int) -> Wake:
+        return Wake(self._wake(queues, timeout_ms))
+
+    def _wake(self, queues: Sequence[str], timeout_ms: int) -> Steps[str | None]:
+        """Wait for a job. A queue needs one connection, however many partitions it has."""
+        keys, parted = {}, {}
+        for queue in queues:
+            partitions = yield from self.partitions(queue)
+            if partitions > 1:
+                parted[queue] = self._turns_of(queue, partitions)
+            keys[f"{self.prefix(queue)}:{'post' if partitions > 1 else 'wake'}"] = queue
+        for queue, turns in parted.items():
+            if turns.next_ms() == 0:  # a job has ended since the last claim
+                return queue
+        timeout = max(timeout_ms, limits.MIN_WAIT_MS)
+        self._waits |= parted.keys()
+        try:
+            reply: Reply = yield Command(("BLPOP", *keys, f"{timeout / limits.SECOND:.3f}"), block_ms=timeout)
+        finally:
+            self._waits -= parted.keys()
+        woken = keys[reply[0].decode()] if reply else None
+        if woken in parted:
+            parted[woken].note(int(reply[1]) % parted[woken].partitions)
+        return woken
+
+    def settle(self, settlements: Sequence[tuple[Lease, Outcome]]) -> Steps[list[bool]]:
+        answers = yield from super().settle(settlements)
+        if self._turns or any(lease.partition for lease, _ in settlements):
+            for place in {lease.place for lease, outcome in settlements if _may_wake(lease, outcome)}:
+                queue, partition = split_place(place)
+                if (yield from self.partitions(queue)) == 1:
+                    continue
+                if queue in self._claims and queue not in self._waits:  # this worker has a free slot now
+                    self._turns[queue].note(partition)
+                else:
+                    yield from self._post_if_flagged(place)
+        return answers
+
+    def heartbeat(self, worker: str, queues: Sequence[str], leases: Sequence[LeaseRef]) -> Steps[HeartbeatReply]:
+        places: list[str] = []
+        for queue in queues:
+            partitions = yield from self.partitions(queue)
+            held = {ref.partition for ref in leases if ref.queue == queue}
+            if partitions == 1 and held <= {0}:
+                places.append(queue)
+            else:
+                turns = self._turns_of(queue, max(partitions, *held, 1))
+                places += [place_of(queue, partition) for partition in turns.beats(held)]
+        reply = yield from super().heartbeat(worker, places, leases)
+        if len(places) == len(queues):
+            return reply
+        orphaned = tuple(map(_of_queue, reply.orphaned))
+        cancelled = tuple(replace(one, ref=_ref_of_queue(one.ref)) for one in reply.cancelled)
+        paused = frozenset(split_place(place)[0] for place in reply.paused)
+        return replace(reply, orphaned=orphaned, cancelled=cancelled, paused=paused)
+
+    def leave(self, worker: str, queues: Sequence[str], crashed: bool = False) -> Steps[int]:
+        places: list[str] = []
+        for queue in queues:
+            places += yield from self._places(queue)
+        released = yield from super().leave(worker, places, crashed)
+        if released:
+            for place in places:
+                if place not in queues or place_of(place, 1) in places:
+                    yield from self._post_if_flagged(place)
+        return released
+
+    def maintain(
+        self,
+        queues: Sequence[str],
+        tasks: Sequence[str],
+        limit: int = limits.TEND_LIMIT,
+        raw_queues: Collection[str] = (),
+    ) -> Steps[Maintained]:
+        maintain = super().maintain
+        places: list[str] = []
+        for queue in queues:
+            places += yield from self._places(queue)
+        if len(places) == len(queues):
+            return (yield from maintain(queues, tasks, limit, raw_queues))
+        raw_places = [place for place in places if split_place(place)[0] in raw_queues]
+        done = yield from maintain(places, tasks, limit, raw_places)
+        failures = Failures()
+        for place in places:
+            if place not in queues or place_of(place, 1) in places:
+                yield from failures.guard(self._post_if_flagged(place))
+        failures.end()
+        poisoned = tuple(replace(view, queue=split_place(view.queue)[0]) for view in done.poisoned)
+        return replace(done, poisoned=poisoned)
+
+
+def _check(job: NewJob) -> None:
+    """Raises `UnsupportedFeature` for a job whose parts belong to different partitions."""
+    shape = job.shape
+    if shape.lane is not None and shape.unique is not None:
+        raise UnsupportedFeature(
+            f"Queue {job.queue!r} has partitions: a job there has a lane or a unique key, not both. Lane and key may "
+            "belong to different partitions, and no script sees two of them."
+        )
+    if shape.limits or shape.share is not None:
+        raise UnsupportedFeature(
+            f"Queue {job.queue!r} has partitions: jobs with limits or a share need a queue without partitions."
+        )
+
+
+def _may_wake(lease: Lease, outcome: Outcome) -> bool:
+    """Whether the end of a lease may make a job ready: its own, the next one of its lane, or one that waits for it."""
+    return lease.record.shape is not PLAIN or not isinstance(outcome, Completed)
+
+
+def _of_queue(lease: Lease) -> Lease:
+    """A lease whose record names a place, with the queue and the partition instead."""
+    queue, partition = split_place(lease.record.queue)
+    return structs.replace(lease, record=structs.replace(lease.record, queue=queue), partition=partition)
+
+
+def _ref_of_queue(ref: LeaseRef) -> LeaseRef:
+    queue, partition = split_place(ref.queue)
+    return structs.replace(ref, queue=queue, partition=partition)
+
+
+def _soonest(parted: Mapping[str, Turns]) -> int | None:
+    soonest: int | None = None
+    for turns in parted.values():
+        soonest = sooner(soonest, turns.next_ms())
+    return soonest
+
+
+def _if_reached(steps: Steps[T]) -> Steps[T | None]:
+    """The answer; None when the node is away."""
+    try:
+        return (yield from steps)
+    except LeaseholdError as error:
+        if is_silent(error):
+            raise
+        return None

@@ -1,0 +1,328 @@
+"""Queues in several partitions, on one server: to its users, such a queue is one queue."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from itertools import pairwise
+
+import pytest
+
+from leasehold import Leasehold
+from leasehold.core.errors import InvalidArgument, UnsupportedFeature
+from leasehold.core.job import NewJob, State
+from leasehold.core.outcome import Failed, Retried
+from leasehold.core.partitions import home_of, place_of
+from leasehold.core.shape import CancelAnswer, LaneState, Shape, UniqueRule
+from leasehold.engines.native import NativeEngine
+from leasehold.redis.sync import SyncDriver
+from leasehold.testing.server import RedisServer
+from tests.support.engines import NATIVE
+from tests.support.world import BOOM, World
+
+PARTITIONS = 4
+LANES = [f"lane-{n}" for n in range(12)]
+
+
+@pytest.fixture
+def world(server: RedisServer) -> Iterator[World]:
+    driver = SyncDriver(server.url)
+    world = World(NATIVE, server, driver)
+    world.engine.want_partitions("q", PARTITIONS)
+    yield world
+    driver.close()
+
+
+def other(world: World, wanted: int = PARTITIONS) -> World:
+    """Another process."""
+    there = World(world.entry, world.server, world.driver)
+    there.engine.want_partitions("q", wanted)
+    return there
+
+
+def ids(count: int) -> list[str]:
+    return [f"id-{n}" for n in range(count)]
+
+
+def take_all(world: World, worker: str = "w") -> list[str]:
+    """Claim and complete until nothing is left."""
+    taken: list[str] = []
+    while leases := world.take(7, worker):
+        world.finish(*leases)
+        taken += [lease.record.id for lease in leases]
+    return taken
+
+
+def test_jobs_spread_and_each_is_claimed_once(world: World) -> None:
+    world.put(*ids(200))
+    lengths = [world.command("LLEN", world.key("ready", place_of("q", n))) for n in range(PARTITIONS)]
+    assert sum(lengths) == 200
+    assert min(lengths) > 20
+    assert world.counts() == {"ready": 200}
+    assert Counter(take_all(world)) == Counter(ids(200))
+    assert world.run(world.engine.queues()) == ["q"]
+
+
+def test_lanes_keep_their_order_with_two_workers(world: World) -> None:
+    for number in range(10):
+        for lane in LANES:
+            world.put_in(lane, f"{lane} {number:02}")
+    assert {home_of(f"lane {lane}", PARTITIONS) for lane in LANES} == set(range(PARTITIONS))
+    second, ran = other(world), []
+    for _ in range(500):
+        for one, worker in ((world, "a"), (second, "b")):
+            leases = one.take(3, worker)
+            lanes = [lease.record.shape.lane for lease in leases]
+            assert len(lanes) == len(set(lanes)), "one job of a lane runs at a time"
+            ran += [lease.record.id for lease in leases]
+            one.finish(*leases)
+        if len(ran) == 120:
+            break
+    for lane in LANES:
+        assert [id for id in ran if id.startswith(f"{lane} ")] == [f"{lane} {number:02}" for number in range(10)]
+
+
+def test_the_number_in_redis_counts(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    world.put("a")
+    there = other(world, wanted=8)
+    for _ in range(2):
+        there.put("b")
+    assert there.run(there.engine.partitions("q")) == PARTITIONS
+    assert caplog.text.count("partitions_differ queue=q code=8 redis=4") == 1
+    assert World(world.entry, world.server, world.driver).counts() == {"ready": 2}
+
+
+def test_a_queue_that_was_used_without_partitions_gets_none(world: World) -> None:
+    there = World(world.entry, world.server, world.driver)
+    there.put("a")
+    world.put("b")
+    assert world.run(world.engine.partitions("q")) == 1
+    assert world.drain() == ["a", "b"]
+
+
+def test_a_job_is_found_by_its_id_wherever_it_is(world: World) -> None:
+    names = dict(zip(ids(12), LANES, strict=True))
+    for id, lane in names.items():
+        world.put_in(lane, id)
+    there = other(world)
+    for id in names:
+        view = there.view(id)
+        assert (view.queue, view.state) == ("q", State.READY)
+        result = there.run(there.engine.result("q", id))
+        assert result is not None
+        assert result.queue == "q"
+    assert there.cancel("id-0") is CancelAnswer.CANCELLED
+    assert there.state("id-0") is State.CANCELLED
+    assert there.retry("id-0")
+    assert there.state("id-0") is State.READY
+    assert there.discard("id-0")
+    assert there.job("id-0") is None
+    assert not there.retry("id-0")
+
+
+def test_an_id_of_the_callers_own_exists_once(world: World) -> None:
+    assert world.put("mine", own_id=True) == [True]
+    assert other(world).put("mine", own_id=True) == [False]
+
+
+def test_a_unique_key_is_unique_in_the_whole_queue(world: World) -> None:
+    job = [NewJob("q", f"u{n}", b"p", shape=Shape(unique=UniqueRule("key"))) for n in range(8)]
+    assert [answer.created for one in job for answer in other(world).enqueue([one])] == [True] + [False] * 7
+
+
+@pytest.mark.parametrize(
+    "shape", [Shape(lane="a", unique=UniqueRule("k")), Shape(share="a")], ids=["lane and key", "share"]
+)
+def test_what_needs_two_partitions_is_refused(world: World, shape: Shape) -> None:
+    with pytest.raises(UnsupportedFeature, match="partitions"):
+        world.enqueue([NewJob("q", "x", b"p", shape=shape)])
+    assert world.counts() == {}
+
+
+def test_pages_show_each_job_once(world: World) -> None:
+    world.put(*ids(25))
+    seen, after = [], None
+    for _ in range(40):
+        page = world.run(world.engine.page("q", State.READY, limit=4, after=after))
+        seen += [job.id for job in page.jobs]
+        assert {job.queue for job in page.jobs} <= {"q"}
+        assert page.total == 25
+        after = page.next
+        if after is None:
+            break
+    assert sorted(seen) == sorted(ids(25))
+    assert len(world.run(world.engine.page("q", State.READY, offset=10, limit=3)).jobs) == 3
+    with pytest.raises(InvalidArgument, match="cursor"):
+        world.run(world.engine.page("q", State.READY, after="9:x"))
+
+
+def test_lanes_are_listed_parked_and_resumed(world: World) -> None:
+    for lane in LANES:
+        world.put_in(lane, f"job of {lane}")
+    assert sorted(world.lanes(LaneState.READY)) == sorted(LANES)
+    assert world.run(world.engine.park_lane("q", LANES[3]))
+    assert world.lane(LANES[3]).state is LaneState.PARKED
+    assert world.lanes(LaneState.PARKED) == [LANES[3]]
+    assert f"job of {LANES[3]}" not in take_all(world)
+    assert world.resume_lane(LANES[3])
+    assert take_all(world) == [f"job of {LANES[3]}"]
+
+
+def test_purge_and_cancel_reach_all_partitions(world: World) -> None:
+    world.put(*ids(20))
+    assert world.cancel_all().cancelled == 20
+    assert world.counts() == {"cancelled": 20}
+    assert world.purge(State.CANCELLED) == 20
+    assert world.counts() == {}
+
+
+def test_the_maximum_length_is_shared_out(world: World) -> None:
+    assert world.configure(max_length=10).max_length == 10
+    assert world.run(world.engine.settings("q")).max_length == 10
+    with pytest.raises(InvalidArgument, match="at least 4"):
+        world.configure(max_length=3)
+    assert world.configure(max_length=0).max_length == 0
+
+
+def test_a_paused_queue_starts_nothing(world: World) -> None:
+    world.put(*ids(8))
+    assert world.configure(paused=True).paused
+    assert world.take() == []
+    assert not world.configure(paused=False).paused
+    assert sorted(take_all(world)) == ids(8)
+
+
+def test_one_job_wakes_one_of_the_workers_that_wait(world: World) -> None:
+    workers = [other(world) for _ in range(2)]
+    for number, worker in enumerate(workers):
+        assert worker.take(1, f"w{number}") == []  # looks everywhere once
+    woken: list[int] = []
+
+    def wait(number: int) -> None:
+        driver = SyncDriver(world.server.url)
+        with_own = World(world.entry, world.server, driver)
+        with_own.engine = workers[number].engine
+        if with_own.wait(["q"], 3_000) == "q":
+            woken.append(number)
+        driver.close()
+
+    threads = [threading.Thread(target=wait, args=(number,)) for number in range(2)]
+    for thread in threads:
+        thread.start()
+    world.until(lambda: "blocked_clients:2" in world.command("INFO", "clients").decode())
+    world.put("only")
+    for thread in threads:
+        thread.join()
+    assert len(woken) == 1
+    assert workers[woken[0]].take_ids(1, f"w{woken[0]}") == ["only"]
+
+
+def test_a_job_whose_producer_died_before_it_woke_a_worker_is_found(world: World) -> None:
+    assert world.take() == []
+    lone = NativeEngine("test")
+    place = place_of("q", home_of("lost", PARTITIONS))
+    world.run(lone._add_to(place, [NewJob("q", "lost", b"p")], [0], {}))  # all that it did
+    assert world.until(world.take_ids) == ["lost"]
+
+
+def test_a_job_that_a_lane_makes_ready_wakes_a_worker_that_waits(world: World) -> None:
+    world.put_in("a", "first")
+    world.put_in("a", "second")
+    (first,) = world.take()
+    there = other(world)
+    assert there.take() == []
+    world.engine._claims.clear()  # settled by hand: the process claims nothing
+    world.finish(first)
+    assert there.wait(["q"], 3_000) == "q"
+    assert there.take_ids() == ["second"]
+
+
+def test_a_retry_waits_for_its_delay(world: World) -> None:
+    world.put("a")
+    world.settle(world.take_one(), Retried(BOOM, 60_000))
+    assert world.counts() == {"scheduled": 1}
+    assert world.lease().next_ms is not None
+    assert world.retry("a")
+    assert world.wait(["q"], 3_000) == "q"
+    assert world.until(world.take_ids) == ["a"]
+
+
+def test_failed_jobs_are_counted_together(world: World) -> None:
+    world.put(*ids(6))
+    for lease in world.take():
+        world.settle(lease, Failed(BOOM))
+    assert world.counts() == {"failed": 6}
+    assert world.totals()["failed"] == 6
+
+
+def test_heartbeats_keep_and_find_leases_of_all_partitions(world: World) -> None:
+    world.put(*ids(12))
+    leases = world.take(6)
+    assert len({lease.partition for lease in leases}) > 1
+    lost = leases[0]
+    assert world.settle(lost)
+    reply = world.beat("w", leases)
+    assert reply.lost == {lost.ref}
+    others = {lease.ref for lease in leases[1:]}
+    assert world.until(lambda: {lease.ref for lease in world.beat("w").orphaned} == others)
+    assert world.leave("w") == 5
+    assert world.counts()["ready"] == 11
+
+
+def test_jobs_of_a_dead_worker_come_back_from_all_partitions(world: World) -> None:
+    world.put(*ids(12))
+    assert len(world.take(12, "dead")) == 12
+    world.silence()
+    for place in range(1, PARTITIONS):
+        world.silence(place_of("q", place))
+    there, back = other(world), []
+    for _ in range(20):
+        there.maintain()
+        back += there.take_ids(12, "alive")
+        if len(back) == 12:
+            break
+        world.pass_time(3_000)
+    assert sorted(back) == sorted(ids(12))
+
+
+def test_few_claims_find_nothing_while_there_is_work(world: World) -> None:
+    workers = [(other(world), f"w{n}") for n in range(3)]
+    world.put(*ids(400))
+    claims = empty = 0
+    while world.counts().get("ready", 0) > 10:
+        for one, name in workers:
+            leases = one.take(2, name)
+            claims, empty = claims + 1, empty + (not leases)
+            one.finish(*leases)
+    assert claims > 150
+    assert empty / claims < 0.05
+
+
+def test_an_app_declares_its_partitions(redis_url: str) -> None:
+    with Leasehold(redis_url, namespace="parted") as app:
+        app.queue_options("orders", partitions=3)
+
+        @app.task(name="pack", queue="orders")
+        def pack(number: int) -> int:
+            return number
+
+        handles = pack.enqueue_many(pack.call(n) for n in range(30))
+        assert app.inspect.queue("orders").partitions == 3
+        assert app.testing().drain().completed == 30
+        assert [handle.result(timeout=5) for handle in handles] == list(range(30))
+        with pytest.raises(InvalidArgument, match="256"):
+            app.queue_options("orders", partitions=257)
+
+
+def test_other_formats_have_no_partitions() -> None:
+    with Leasehold("redis://127.0.0.1:1", protocol="hworker:jobs") as app, pytest.raises(UnsupportedFeature):
+        app.queue_options("default", partitions=2)
+
+
+def test_growing_moves_keys_only_to_new_partitions() -> None:
+    keys = [f"customer:{n}" for n in range(500)]
+    for fewer, more in pairwise((1, 2, 3, 8, 16)):
+        for key in keys:
+            before, after = home_of(key, fewer), home_of(key, more)
+            assert after == before or after >= fewer
