@@ -104,7 +104,7 @@ class NativeEngine(PartitionedEngine):
 
     def result(self, queue: str, id: str) -> Steps[JobView | None]:
         raw_id = as_bytes(id)
-        for place in (yield from self._homes(queue, id)):
+        for place in (yield from self._where(queue, id)):
             reply = yield from self._ask("show", place, raw_id, WATCH_TTL_MS)
             if reply:
                 return self._view(queue, State(reply[0].decode()), raw_id, reply[1:])

@@ -41,7 +41,7 @@ class PartitionedInspector(NativeScheduler, NativeController):
             return [queue]
         return [place_of(queue, partition) for partition in range((yield from self.partitions(queue)))]
 
-    def _homes(self, queue: str, id: str) -> Steps[list[str]]:
+    def _where(self, queue: str, id: str) -> Steps[list[str]]:
         """Where a job may be: first where its id alone would put it."""
         places = yield from self._places(queue)
         if len(places) > 1:
@@ -76,7 +76,7 @@ class PartitionedInspector(NativeScheduler, NativeController):
         return _together(name, views)
 
     def job(self, queue: str, id: str) -> Steps[JobView | None]:
-        places = yield from self._homes(queue, id)
+        places = yield from self._where(queue, id)
         look = super().job
         return _of_queue((yield from self._first(places, lambda place: look(place, id), None)))
 
@@ -129,7 +129,7 @@ class PartitionedInspector(NativeScheduler, NativeController):
     # --------------------------------------------------------------------------------------------------------- acting
 
     def retry(self, queue: str, id: str, payload: bytes | None = None) -> Steps[bool]:
-        for place in (yield from self._homes(queue, id)):
+        for place in (yield from self._where(queue, id)):
             if (yield from super().retry(place, id, payload)):
                 if place != queue or (yield from self.partitions(queue)) > 1:
                     yield from self._post(place)
@@ -137,12 +137,12 @@ class PartitionedInspector(NativeScheduler, NativeController):
         return False
 
     def discard(self, queue: str, id: str) -> Steps[bool]:
-        places = yield from self._homes(queue, id)
+        places = yield from self._where(queue, id)
         discard = super().discard
         return (yield from self._first(places, lambda place: discard(place, id), False))
 
     def cancel(self, queue: str, id: str, reason: str = "") -> Steps[CancelAnswer]:
-        places = yield from self._homes(queue, id)
+        places = yield from self._where(queue, id)
         cancel = super().cancel
         return (yield from self._first(places, lambda place: cancel(place, id, reason), CancelAnswer.NOTHING))
 
