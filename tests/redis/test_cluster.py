@@ -206,6 +206,19 @@ def test_a_worker_serves_queues_on_all_nodes(app: Leasehold, queues: list[str]) 
         assert ticked.wait(LONG_S)
 
 
+def test_a_queue_with_partitions_spreads_over_the_nodes(app: Leasehold, cluster: Cluster) -> None:
+    app.queue_options("spread", partitions=12)
+    task = app.task(name="double", queue="spread")(double)
+    with working(app):
+        plain = task.enqueue_many(task.call(number) for number in range(40))
+        laned = [task.using(lane=f"lane:{number % 7}").enqueue(number) for number in range(40)]
+        assert [job.result(timeout=LONG_S) for job in plain + laned] == [2 * number for number in range(40)] * 2
+        cluster.until(lambda: cluster.blocked() == 1, "the worker waits with one connection")
+        assert task.enqueue(50).result(timeout=LONG_S) == 100
+    assert app.inspect.queue("spread").counts[State.COMPLETED] == 81
+    assert all(node.command("KEYS", "{leasehold:spread*}:completed") for node in cluster.nodes)
+
+
 def test_limits_and_shares_are_in_the_slot_of_their_queue(app: Leasehold, queues: list[str], tmp_path: Path) -> None:
     running, most, numbers = set[int](), list[int](), SimpleQueue[int]()
 

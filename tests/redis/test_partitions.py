@@ -326,3 +326,18 @@ def test_growing_moves_keys_only_to_new_partitions() -> None:
         for key in keys:
             before, after = home_of(key, fewer), home_of(key, more)
             assert after == before or after >= fewer
+
+
+def test_a_partition_that_redis_refuses_leaves_the_others(world: World) -> None:
+    world.put(*ids(40))
+    kept = {id for id in ids(40) if home_of(id, PARTITIONS) != 2}
+    world.command("RENAME", world.key("jobs", "q/2"), "aside")
+    world.spoil("q/2")
+    refused, taken = [], []
+    for _ in range(40):
+        leased = world.lease(5)
+        refused += leased.refused
+        taken += [lease.record.id for lease in leased.leases]
+        world.finish(*leased.leases)
+    assert set(taken) == kept
+    assert [(one.queue, one.partition) for one in refused] == [("q", 2)]
