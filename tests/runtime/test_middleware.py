@@ -102,9 +102,10 @@ async def test_sync_layers_alone_leave_sync_handlers_in_their_thread_and_async_o
     assert rig.engine.outcomes("a") + rig.engine.outcomes("b") == [Completed(b"7"), Completed(b"8")]
 
 
-@pytest.mark.parametrize("kind", ["async", "sync"])
+@pytest.mark.parametrize("kind", ["async", "sync", "suspends"])
 async def test_context_variables_reach_the_handler_and_no_other_job(kind):
     seen: list[str] = []
+    suspending = "ab" if kind == "suspends" else ""  # then one task calls c, in a context of its own, and d
 
     async def set_tenant(jobs: Sequence[Job], call_next: Any) -> Any:
         seen.append(tenant.get())
@@ -112,18 +113,20 @@ async def test_context_variables_reach_the_handler_and_no_other_job(kind):
         return await call_next()
 
     async def on_loop() -> str:
+        if tenant.get() in suspending:
+            await asyncio.sleep(0)
         return tenant.get()
 
     def in_thread() -> str:
         return tenant.get()
 
-    function = on_loop if kind == "async" else in_thread
-    async with Rig(function, middleware=[set_tenant], concurrency=1, burst=True) as rig:
-        rig.engine.add("a", "b")
+    function = in_thread if kind == "sync" else on_loop
+    async with Rig(function, middleware=[set_tenant], concurrency=2, burst=True) as rig:
+        rig.engine.add(*"abcd")
         await rig.ended()
-    assert rig.engine.outcomes("a") == [Completed(b"'a'")]
-    assert rig.engine.outcomes("b") == [Completed(b"'b'")]
-    assert seen == ["nobody", "nobody"]
+    for id in "abcd":
+        assert rig.engine.outcomes(id) == [Completed(f"'{id}'".encode())]
+    assert seen == ["nobody"] * 4
 
 
 @pytest.mark.parametrize("kind", ["async", "sync"])

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Coroutine, Generator
-from contextvars import Context, copy_context
+from collections.abc import Awaitable, Callable, Coroutine, Generator
+from contextvars import copy_context
 from functools import partial
 from types import coroutine
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from leasehold.core.job import Lease
 from leasehold.runtime.forks import ForkGuard
@@ -18,6 +18,8 @@ from leasehold.runtime.jobs.held import Batch, Ended, Held, Stop
 
 TURN_S: Final = 0.001
 """For how long handlers are called in one turn of the event loop. The last of them may take longer."""
+_Call: TypeAlias = Coroutine[Any, Any, Ended]
+_Step: TypeAlias = Callable[[Callable[[Any], object], Any], object]
 
 
 class LoopRunner:
@@ -46,6 +48,8 @@ class LoopRunner:
         """Whose handler has been called and has not suspended, and by which task."""
         self._suspended: dict[Held | Batch, asyncio.Task[None]] = {}
         """The tasks of handlers that have suspended."""
+        self._ended: list[Ended] = []
+        """What has suspended and then ended in this turn of the event loop."""
 
     def start(self, run: Held | Batch) -> None:
         self._ready.append(run)
@@ -80,25 +84,31 @@ class LoopRunner:
     async def _call_ready(self) -> None:
         task = asyncio.current_task()
         assert task is not None
+        is_fresh = True
         while self._ready and not task.cancelling():  # by a handler that has not suspended
-            rest = self._turn(task)
+            rest = self._turn(task, is_fresh and self._have_suspended)
             if rest is not None:
                 await rest
                 return
+            is_fresh = False
             await asyncio.sleep(0)
 
-    def _turn(self, task: asyncio.Task[None]) -> Coroutine[Any, Any, None] | None:
-        """Call handlers until one suspends, and return its rest. None: each has ended."""
-        rest: Coroutine[Any, Any, None] | None = None
+    def _turn(self, task: asyncio.Task[None], is_own: bool) -> Awaitable[None] | None:
+        """Call handlers until one suspends, and return its rest. None: each has ended.
+
+        `is_own`: the first gets the context of the task, which costs less where it suspends.
+        """
+        rest: Awaitable[None] | None = None
         ended: list[Ended] = []
         until = self._clock() + TURN_S
         self._caller.begin_turn()
         while self._ready:
             run = self._ready.popleft()
             self._called, is_stopped = (task, run), run.stop is not None
-            call, context = self._caller.on_loop(run), self._context.copy()
+            call, step = self._caller.on_loop(run), _step if is_own else self._context.copy().run
+            is_own = False
             try:
-                waits_for = context.run(call.send, None)
+                waits_for = step(call.send, None)
             except StopIteration as returned:
                 self._own.end_clone()
                 ended.append(returned.value)
@@ -107,7 +117,7 @@ class LoopRunner:
                     break
             else:
                 self._suspended[run] = task
-                rest = self._rest(run, _resumed(context, call, waits_for))
+                rest = self._rest(run, step, call, waits_for)
                 if is_stopped:
                     task.cancel()
                 break
@@ -117,32 +127,40 @@ class LoopRunner:
             task.remove_done_callback(self._caller_ended)
             for _ in range(len(self._ready) - len(self._callers)):
                 self._add_caller()
-        if ended:
-            self._finished(ended)
+        self._end(ended)
         return rest
 
-    async def _rest(self, run: Held | Batch, call: Coroutine[Any, Any, Ended]) -> None:
-        ended = await call
-        self._own.end_clone()
-        del self._suspended[run]
-        self._finished([ended])
+    @coroutine
+    def _rest(self, run: Held | Batch, step: _Step, call: _Call, waits_for: object) -> Generator[Any, Any, None]:
+        """Call a handler that has suspended to its end, each step in its context."""
+        while True:
+            resume: Callable[[Any], object] = call.send
+            try:
+                sent = yield waits_for
+            except BaseException as error:
+                resume, sent = call.throw, error
+            try:
+                waits_for = step(resume, sent)
+            except StopIteration as returned:
+                self._own.end_clone()
+                del self._suspended[run]
+                self._end([returned.value])
+                return
+
+    def _end(self, ended: list[Ended]) -> None:
+        """Report these with the others that end in this turn of the loop. The present context may be that of a job."""
+        if ended and not self._ended:
+            self._loop.call_soon(self._report, context=self._context)
+        self._ended += ended
+
+    def _report(self) -> None:
+        ended, self._ended = self._ended, []
+        self._finished(ended)
 
 
-@coroutine
-def _resumed(context: Context, call: Coroutine[Any, Any, Ended], waits_for: object) -> Generator[Any, Any, Ended]:
-    """Run a coroutine that has suspended to its end, in its context. A task runs each step in the task's own."""
-    while True:
-        try:
-            sent = yield waits_for
-        except BaseException as error:
-            step: Callable[[], object] = partial(call.throw, error)
-        else:
-            step = partial(call.send, sent)
-        try:
-            waits_for = context.run(step)
-        except StopIteration as returned:
-            ended: Ended = returned.value
-            return ended
+def _step(resume: Callable[[Any], object], sent: object) -> object:
+    """Resume a coroutine in the present context, as `Context.run` does in another."""
+    return resume(sent)
 
 
 class ThreadRunner:
