@@ -43,7 +43,7 @@ def pack(args: tuple[Arg, ...]) -> bytes:
     Numbers become text here and not in hiredis: the conversion may run a signal handler, and if that raises (Ctrl-C),
     hiredis continues with a null pointer and the process dies.
     """
-    plain = tuple([arg if type(arg) in _TEXTS else _text(arg) for arg in args])
+    plain = tuple([arg if (kind := type(arg)) in _TEXTS else str(arg) if kind is int else _text(arg) for arg in args])
     return cast(bytes, hiredis.pack_command(plain))  # type: ignore[arg-type]
 
 

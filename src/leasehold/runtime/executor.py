@@ -115,9 +115,11 @@ class Executor:
     def _end(self, ended: Sequence[tuple[Held | Batch, Outcomes]]) -> None:
         """Free the slots, settle, start the next."""
         self._inflight.leave_slots([run for run, _ in ended])
+        decided: Outcomes = []
         for run, outcomes in ended:
-            self._settler.put_all(outcomes if run.verdict is None else run.take_verdict())
+            decided += outcomes if run.verdict is None else run.take_verdict()
             run.forget_jobs()
+        self._settler.put_all(decided)
         self.dispatch()
 
     def answer(self, held: Held, outcome: Outcome) -> None:

@@ -84,7 +84,7 @@ class Fetcher:
             leased, room = await self._claimer.claim()
         finally:
             self._waits_for = None
-        self._intake.keep(self._inflight.queues())
+        self._keep_leases()
         if self._suspects.reserved is not None:
             await self._stand_by(RESERVED_LOOK_MS)
             return True
@@ -115,10 +115,13 @@ class Fetcher:
         last, self._is_last_look = self._is_last_look, True
         return last
 
+    def _keep_leases(self) -> None:
+        self._intake.keep(self._inflight.queues(len(self._context.queues)))
+
     async def _stand_by(self, timeout_ms: int | None) -> None:
         """Claim nothing until a held job has ended, or for a time."""
         self._inflight.changed.clear()
-        self._intake.keep(self._inflight.queues())
+        self._keep_leases()
         self._suspects.settle()
         await self._intake.rest(self._inflight.changed.wait(), timeout_ms)
 

@@ -209,13 +209,17 @@ class ScriptedEngine(Scripted):
     def settle(self, settlements: Sequence[tuple[Lease, Outcome]]) -> Steps[list[bool]]:
         answers = [False] * len(settlements)
         groups: dict[tuple[str, str], dict[tuple[str, Token], Part]] = {}
+        part_of = self._outcome_part
         for position, (lease, outcome) in enumerate(settlements):
             record = lease.record
-            place = record.queue if not lease.partition else lease.place
-            parts = groups.setdefault((place, lease.worker), {})
-            ref = (record.id, lease.token)
+            whose = lease.place if lease.partition else record.queue, lease.worker
+            try:
+                parts = groups[whose]
+            except KeyError:
+                parts = groups[whose] = {}
+            ref = record.id, lease.token
             if ref not in parts:
-                parts[ref] = self._outcome_part(position, lease, outcome)
+                parts[ref] = part_of(position, lease, outcome)
         for (queue, worker), parts in groups.items():
             for chunk in chunks(parts.values()):
                 reply = yield from self._act("settle", queue, self._config, as_bytes(worker), *args_of(chunk))

@@ -72,9 +72,14 @@ class Inflight:
         """All leases, in the order of their claims."""
         return tuple(self._table.values())
 
-    def queues(self) -> frozenset[str]:
-        """The queues of the leases."""
-        return frozenset(queue for queue, _, _ in self._table)
+    def queues(self, most: float = math.inf) -> frozenset[str]:
+        """The queues of the leases. `most`: how many there can be."""
+        found: set[str] = set()
+        for queue, _, _ in self._table:
+            found.add(queue)
+            if len(found) >= most:
+                break
+        return frozenset(found)
 
     def knows(self, ref: LeaseRef) -> bool:
         return _key(ref) in self._table

@@ -39,11 +39,12 @@ class Latencies:
 
     def finished(self, ended: Sequence[Ended]) -> None:
         """Count the jobs of handlers that have ended."""
+        ahead_s = self._ahead_s
         for run, _, at in ended:
-            if not run.started_at:  # its process never called the handler
+            started_at = run.started_at
+            if not started_at:  # its process never called the handler
                 continue
-            started_s = run.started_at + self._ahead_s
-            ran = bisect_right(BOUNDS, at - run.started_at)
+            ran = bisect_right(BOUNDS, at - started_at)
             for held in (run,) if type(run) is Held else run.members:
                 lease = held.lease
                 try:
@@ -52,7 +53,7 @@ class Latencies:
                     wait_counts, run_counts = self._present[lease.record.queue] = [0] * BUCKETS, [0] * BUCKETS
                 run_counts[ran] += 1
                 if (ms := enqueued_ms(lease)) is not None:
-                    wait_counts[bisect_right(BOUNDS, started_s - ms / 1_000)] += 1
+                    wait_counts[bisect_right(BOUNDS, started_at + ahead_s - ms / 1_000)] += 1
 
     def of_queues(self) -> dict[str, Times]:
         """The counts of each queue."""
