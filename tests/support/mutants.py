@@ -71,7 +71,8 @@ _PLAIN: Final = (
     Mutant("late-copy-runs", "if last > tonumber(number) then", "if false then"),
     Mutant("claim-plain-while-paused", " and not call('HGET', key('settings'), 'paused')\n", "\n", ("claim",)),
     Mutant("claim-plain-while-work-is-due", "next_ms ~= 0 and since", "since", ("claim",)),
-    Mutant("claim-plain-in-a-newer-layout", " and (tonumber(layout) or 1) == 1 and", " and", ("claim",)),
+    Mutant("claim-plain-in-a-newer-layout", " and (tonumber(layout) or 1) == 1\n", "\n", ("claim",)),
+    Mutant("claim-from-unchecked-lists", "  check_waiting()\nelse", "else", ("claim",)),
     Mutant(
         "claim-plain-beside-suspects", "'EXISTS', key('isolated'), key('turns')", "'EXISTS', key('turns')", ("claim",)
     ),
@@ -205,7 +206,7 @@ _PLAIN: Final = (
 
 # Lanes.
 _LANES: Final = (
-    Mutant("lane-one-too-many", "my.busy_of(lane) < lane_limits.of(lane)", "my.busy_of(lane) <= lane_limits.of(lane)"),
+    Mutant("lane-one-too-many", "counts.busy < lane_limits.of(lane)", "counts.busy <= lane_limits.of(lane)"),
     Mutant("parked-lane-runs", "call('HEXISTS', key('parked'), lane) == 1 or call('ZSCORE'", "call('ZSCORE'"),
     Mutant("held-lane-runs", " == 1 or call('ZSCORE', key('holds'), lane)", " == 1"),
     Mutant("lane-turns-twice", "if after and not before then", "if after then"),
@@ -219,7 +220,10 @@ _LANES: Final = (
     Mutant("spoilt-lane-has-no-turn", "if refused then turns.add(lane, true) end", "", ("claim",)),
     Mutant("lane-limit-stays", "if not is_internal(lane) then lane_limits.set(lane, 1) end", ""),
     Mutant("lane-limit-forgotten", "call('HSET', key('limits'), lane, limit)", ""),
-    Mutant("lane-counts-zero", "key('lanes'), lane, -1) <= 0 then", "key('lanes'), lane, -1) < 0 then"),
+    Mutant("lane-counts-zero", "    if counts.busy <= 0 then", "    if counts.busy < 0 then"),
+    Mutant("lane-of-uncounted-jobs", "counts.waiting = call('RPUSH'", "call('RPUSH'"),
+    Mutant("lane-is-still-occupied", "counts.busy = counts.busy - 1", ""),
+    Mutant("full-lane-goes-on", "if turn.busy >= limited_to and not refused then return false end", "", ("claim",)),
     Mutant("lane-count-grows", "if call('HSET', key('busy'), id, rank .. ' ' .. lane) == 1 then", "if true then"),
     Mutant(
         "lane-retry-at-the-end",

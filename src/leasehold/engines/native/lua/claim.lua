@@ -22,8 +22,8 @@ if again then
 end
 
 -- Reads of the keys that are written below: a wrong type is an error here, before anything has changed. (Of the list of jobs, the
--- first one that is written, it is one by itself.) If none of the others is there and no work is due, all that can be claimed are
--- plain jobs of `ready`, and most claims need no more.
+-- first one that is written, it is one by itself.) While no work is due, a claim only takes jobs. If none of the others is there, these
+-- can only be plain jobs of `ready`, and most claims need no more.
 local time, micros = clock()
 local seen, layout, limited_jobs, large_jobs, last_token =
   unpack(call('HMGET', key('meta'), 'seen', 'layout', 'limited', 'large', 'token'), 1, 5)
@@ -32,8 +32,9 @@ local lapse = call('ZRANGE', key('holders'), 0, 0, 'WITHSCORES')[2]
 local due = call('ZRANGE', key('scheduled'), 0, 0, 'WITHSCORES')[2]
 local next_ms = ms_until(time, lapse, due)
 local room = @MAX_HELD@ - call('HLEN', held_key)
-local is_plain = next_ms ~= 0 and since >= 0 and (since < @SEEN_MS@ or since <= number_in(ARGV[3], 'outage'))
-  and not limited_jobs and not large_jobs and (tonumber(layout) or 1) == @LAYOUT@ and not call('HGET', key('settings'), 'paused')
+local is_calm = next_ms ~= 0 and since >= 0 and (since < @SEEN_MS@ or since <= number_in(ARGV[3], 'outage'))
+  and not limited_jobs and (tonumber(layout) or 1) == @LAYOUT@
+local is_plain = is_calm and not large_jobs and not call('HGET', key('settings'), 'paused')
   and call(
     'EXISTS', key('isolated'), key('turns'), key('priorities'), key('holds'), key('ghosts'), key('suspects'), key('unique'),
     key('again')
@@ -99,7 +100,7 @@ if #jobs > 0 then
   call('ZADD', key('holders'), time + lease_ms, worker)
   if not is_plain then call('ZREM', key('suspects'), worker) end
   call('HSET', key('meta'), 'token', digits(token), 'seen', time)
-elseif is_plain and since >= @SEEN_MS@ then
+elseif is_calm and since >= @SEEN_MS@ then
   call('HSET', key('meta'), 'seen', time)
 end
 

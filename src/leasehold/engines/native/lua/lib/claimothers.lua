@@ -1,15 +1,12 @@
 -- lib claimothers: a claim of a queue that has more than plain jobs, or in which work is due. A part of `claim`.
---@include config types task back duework tombstones large suspects
+--@include config types task unique tombstones large onhold
 local config = config_of(ARGV[3])
 allow_when_full()
-check_types()
-local promoted, reclaimed, due_ms, rest = run_due(config, time, math.max(@TEND_LIMIT@, limit))
-if newer_layout then return newer_layout_error() end
-next_ms, uses_features = due_ms, uses_features or promoted + reclaimed > 0
-if rest then
-  -- The next call brings back earlier jobs of dead workers; no later job may start before them.
-  remember(session, number, '')
-  return { 0, {}, {}, 0 }
+limited, large = limited_jobs ~= false, large_jobs ~= false
+if is_calm then
+  check_waiting()
+else
+--@part claimdue
 end
 if uses_features and (call('HGET', key('settings'), 'paused') or hold_left('', time) > 0) then
   call('DEL', key('wake'))
@@ -26,9 +23,11 @@ start = function(id, shape, text)
   if has_places(shape) then starts.note(shapes.word(shape, 'm'), text, time, micros) end
 end
 
+local suspects = nil
 -- Take suspects: one that runs alone, or as many as may run together with those that are held.
 local function take_suspects()
   if not (uses_features or isolates) or #jobs >= limit or call('EXISTS', key('isolated')) == 0 then return end
+--@part suspects
   local who = { worker = worker, micros = micros, slots = tonumber(kind) or @MAX_HELD@, alone = #jobs > 0 and alone ~= 'no' and 'soon' or alone }
   local chosen, alone_kind
   chosen, how, alone_kind = suspects.choose(config, time, who, limit - #jobs)

@@ -1,14 +1,7 @@
 -- lib hold: cancelling or purging many jobs takes several calls, and none of these jobs starts between two of them. `holds` has
 -- lanes, or '' for the whole queue, and until when each is held. Each call extends the hold, so a caller that dies stops the
 -- queue only for a short time.
---@include lanes
-
--- How long a hold lasts from now on, in ms; 0: there is none. A hold that ends later than any can was written before the
--- clock was set back.
-local function hold_left(name, time)
-  local left = tonumber(call('ZSCORE', key('holds'), name) or 0) - time
-  return left > 0 and left <= @HOLD_MS@ and left or 0
-end
+--@include lanes onhold
 
 local function change_hold(name, change)
   if name == '' then

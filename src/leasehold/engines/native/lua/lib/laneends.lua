@@ -28,9 +28,7 @@ local lane_ends = setmetatable({ function(my)
   -- Let the lane of an ended job continue without it.
   function my.leave(shape, id)
     local lane = shapes.word(shape, 'l')
-    if lane and call('HEXISTS', key('busy'), id) == 1 then
-      lanes.change(lane, false, function() lanes.vacate(lane, id) end)
-    end
+    if lane then lanes.leave(lane, id) end
   end
 
   -- End a job in its lane by the rule of the queue. Answers whether the job blocks its lane.

@@ -3,8 +3,8 @@
 
 -- Put these jobs at the end, or with `first` at the front, of an internal lane.
 local function put_internal(lane, ids, first)
-  lanes.change(lane, first, function()
-    call(first and 'LPUSH' or 'RPUSH', key('lane:' .. lane), unpack(ids))
+  lanes.change(lane, first, function(counts)
+    counts.waiting = call(first and 'LPUSH' or 'RPUSH', key('lane:' .. lane), unpack(ids))
     call('HINCRBY', key('meta'), 'laned', #ids)
   end)
 end
@@ -13,11 +13,11 @@ local lane_line = setmetatable({ function(my)
   -- Put these jobs at the end of a lane, and set how many jobs of the lane may run.
   function my.append(lane, ids, limit)
     if is_internal(lane) then return put_internal(lane, ids, false) end
-    lanes.change(lane, false, function()
+    lanes.change(lane, false, function(counts)
       lane_limits.set(lane, limit)
-      call('RPUSH', key('lane:' .. lane), unpack(ids))
+      counts.waiting = call('RPUSH', key('lane:' .. lane), unpack(ids))
       call('HINCRBY', key('meta'), 'laned', #ids)
-      for _, id in ipairs(ids) do lanes.vacate(lane, id) end
+      for _, id in ipairs(ids) do lanes.vacate(lane, id, counts) end
     end)
   end
 
@@ -47,7 +47,7 @@ local lane_line = setmetatable({ function(my)
   function my.requeue(lane, id)
     local list, _, rank = key('lane:' .. lane), lanes.occupied_by(id)
     rank = rank or '0'
-    lanes.change(lane, true, function()
+    lanes.change(lane, true, function(counts)
       local before, entry = count_before(list, tonumber(rank)), '@' .. rank .. '/' .. id
       hints[list] = before + 1
       if before > 0 then
@@ -56,7 +56,8 @@ local lane_line = setmetatable({ function(my)
         call('LPUSH', list, entry)
       end
       call('HINCRBY', key('meta'), 'laned', 1)
-      lanes.vacate(lane, id)
+      counts.waiting = counts.waiting + 1
+      lanes.vacate(lane, id, counts)
       -- The job now in front may have other limits than the one that waited at a gate.
       if has_limits() then gates.leave(lane) end
     end)

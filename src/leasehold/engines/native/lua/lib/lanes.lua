@@ -12,10 +12,18 @@ local lanes = setmetatable({ function(my)
     end
   end
 
-  function my.vacate(lane, id)
-    if call('HDEL', key('busy'), id) == 1 and call('HINCRBY', key('lanes'), lane, -1) <= 0 then
+  local function count_down(lane, counts)
+    counts.busy = counts.busy - 1
+    if counts.busy <= 0 then
       call('HDEL', key('lanes'), lane)
+    else
+      call('HINCRBY', key('lanes'), lane, -1)
     end
+  end
+
+  -- Note that a job does not occupy its lane any more, within a change of the lane.
+  function my.vacate(lane, id, counts)
+    if call('HDEL', key('busy'), id) == 1 then count_down(lane, counts) end
   end
 
   -- The id in an entry of a lane, and the job's rank if it has been out of line before.
@@ -35,29 +43,40 @@ local lanes = setmetatable({ function(my)
     return call('HEXISTS', key('parked'), lane) == 1 or call('ZSCORE', key('holds'), lane)
   end
 
-  -- Whether the next job of a lane may be claimed, and how many jobs wait in it.
-  function my.may_run(lane)
-    local waiting = call('LLEN', key('lane:' .. lane))
-    return waiting > 0 and my.busy_of(lane) < lane_limits.of(lane) and not my.is_aside(lane)
-      and not (has_limits() and call('HEXISTS', key('gated'), lane) == 1), waiting
+  -- How many jobs of a lane wait, and how many occupy it.
+  local function counts_of(lane) return { waiting = call('LLEN', key('lane:' .. lane)), busy = my.busy_of(lane) } end
+
+  -- Whether the next job of a lane may be claimed.
+  function my.may_run(lane, counts)
+    counts = counts or counts_of(lane)
+    return counts.waiting > 0 and counts.busy < lane_limits.of(lane) and not my.is_aside(lane)
+      and not (has_limits() and call('HEXISTS', key('gated'), lane) == 1)
   end
 
-  -- Change a lane. `turns` lists it once while its next job may be claimed, else not at all.
+  -- Change a lane: `change(counts)` also changes the counts. `turns` lists the lane once while its next job may be claimed, else
+  -- not at all.
   function my.change(lane, first, change)
-    local before = my.may_run(lane)
-    change()
-    local after, waiting = my.may_run(lane)
+    local counts = counts_of(lane)
+    local before = my.may_run(lane, counts)
+    change(counts)
+    local after = my.may_run(lane, counts)
     if after and not before then
       turns.add(lane, first)
       wake_one()
     elseif before and not after then
       turns.remove(lane)
     end
-    if waiting == 0 and my.busy_of(lane) == 0 then
+    if counts.waiting == 0 and counts.busy <= 0 then
       if not is_internal(lane) then lane_limits.set(lane, 1) end
       if has_limits() then gates.leave(lane) end
     end
     if before and not after and has_limits() then passes.pass_on(lane) end
+  end
+
+  -- Let a lane continue without a job, if the job occupies it.
+  function my.leave(lane, id)
+    if call('HDEL', key('busy'), id) == 0 then return end
+    my.change(lane, false, function(counts) count_down(lane, counts) end)
   end
 end }, lazy)
 --@include limiting

@@ -52,9 +52,10 @@ end
 -- Take up to `limit` entries out of a lane. Answers the ids and the number of entries.
 local function pop_lane(lane, limit)
   local ids, looked = {}, 0
-  lanes.change(lane, false, function()
+  lanes.change(lane, false, function(counts)
     local entries = call('LPOP', key('lane:' .. lane), fitting('lane:' .. lane, limit)) or {}
     looked = #entries
+    counts.waiting = counts.waiting - looked
     for _, entry in ipairs(entries) do
       local id = lanes.entry_of(entry)
       if not is_tombstone(tombstone_name('lane:' .. lane, id)) then ids[#ids + 1] = id end

@@ -2,7 +2,7 @@
 -- many of them as the worker has slots may run together, and with each further death half of that. After `config.alone`
 -- deaths a job runs alone. Of these the latest claim stands first: a job that kills its worker has mostly just begun.
 --@include blame
-local suspects = setmetatable({ function(my)
+suspects = suspects or setmetatable({ function(my)
 --@include company
   my.note_alone = note_alone
   -- Take a suspect out of the list. Answers its record; nil for one that is gone, or whose lane has been parked since: that

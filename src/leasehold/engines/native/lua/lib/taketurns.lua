@@ -79,9 +79,10 @@ local function take_turn(lane, most)
   unlaned = unlaned + turn.popped
   if turn.pass or turn.stop then end_turn(turn) end
   if turn.stop then return false end
+  if turn.busy >= limited_to and not refused then return false end
   if call('EXISTS', key(turn.list)) == 1 then
     if refused then turns.add(lane, true) end
-    return turn.busy < limited_to and not refused
+    return not refused
   elseif turn.busy == 0 and not turn.internal then
     lane_limits.set(lane, 1)
   end

@@ -6,27 +6,39 @@ local function check_all(command, suffixes)
   for _, suffix in ipairs(suffixes) do call(command, key(suffix)) end
 end
 
-local function check_types()
-  -- Not with one ZINTER: it takes plain sets, too.
-  check_all('ZCARD', { 'scheduled', 'holders', 'suspects', 'completed', 'failed', 'broken', 'cancelled' })
-  check_all('HLEN', { 'jobs', 'ended', 'tries', 'kept', 'watched' })
-  has_limits()
-  check_all('LLEN', { 'ready', 'wake' })
-  local there = call(
-    'EXISTS', key('isolated'), key('turns'), key('priorities'), key('settings'), key('busy'), key('lanes'), key('limits'),
-    key('parked'), key('unique'), key('again'), key('cancelling'), key('progress'), key('unroutable'), key('ghosts'),
-    key('blocked'), key('windows'), key('holds')
+-- The keys by which jobs of lanes, priorities and unique keys wait, and what stops jobs. Most queues lack most of them, so one command
+-- asks whether any of those is there. (Not with one ZINTER, which takes plain sets, too.)
+local function check_waiting()
+  local in_lanes = call('HLEN', key('busy')) + call('HLEN', key('lanes')) + call('LLEN', key('turns'))
+  local others = call(
+    'EXISTS', key('isolated'), key('priorities'), key('settings'), key('limits'), key('parked'), key('unique'), key('again'),
+    key('ghosts'), key('windows'), key('holds'), key('suspects')
   )
-  uses_features = there > 0
-  if uses_features then
-    check_all('SCARD', { 'unroutable' })
-    check_all('ZCARD', { 'priorities', 'windows', 'holds' })
-    check_all('LLEN', { 'isolated', 'turns' })
-    check_all('HLEN', {
-      'settings', 'busy', 'lanes', 'limits', 'parked', 'unique', 'again', 'cancelling', 'progress', 'ghosts', 'blocked',
-    })
+  if others > 0 then
+    check_all('ZCARD', { 'priorities', 'windows', 'holds', 'suspects' })
+    check_all('LLEN', { 'isolated' })
+    check_all('HLEN', { 'settings', 'limits', 'parked', 'unique', 'again', 'ghosts' })
   end
-  if limited then
+  uses_features = in_lanes + others > 0
+end
+
+local function check_types()
+  check_all('ZCARD', { 'scheduled', 'holders', 'completed' })
+  check_all('HLEN', { 'jobs', 'ended' })
+  check_all('LLEN', { 'ready', 'wake' })
+  local ends = call('EXISTS', key('failed'), key('broken'), key('cancelled'), key('tries'), key('kept'), key('watched'))
+  if ends > 0 then
+    check_all('ZCARD', { 'failed', 'broken', 'cancelled' })
+    check_all('HLEN', { 'tries', 'kept', 'watched' })
+  end
+  check_waiting()
+  local notes = call('EXISTS', key('cancelling'), key('progress'), key('unroutable'), key('blocked'))
+  if notes > 0 then
+    check_all('HLEN', { 'cancelling', 'progress', 'blocked' })
+    check_all('SCARD', { 'unroutable' })
+    uses_features = true
+  end
+  if has_limits() then
     uses_features = true
     check_all('HLEN', { 'gated', 'opened' })
     check_all('ZCARD', { 'moments' })
