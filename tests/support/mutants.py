@@ -267,7 +267,9 @@ _LANES: Final = (
     Mutant("cancelled-blocks", "state ~= 'cancelled' and call('HGET', key('settings')", "call('HGET', key('settings')"),
     Mutant("parks-nothing", "if rule == 'park' and", "if false and"),
     Mutant("parked-twice", "rule == 'park' and call('HEXISTS', key('parked'), lane) == 0 then", "rule == 'park' then"),
-    Mutant("completed-stays-in-lane", "lane_ends.leave(shaped[id], id)", "", ("settle",)),
+    Mutant(
+        "completed-stays-in-lane", "if lane then lanes.leave(lane, id) end\n      if has_key", "if has_key", ("settle",)
+    ),
     Mutant(
         "removed-stays-in-lane",
         "      lane_ends.leave(shape, id)\n      uniques",
@@ -312,9 +314,9 @@ _QUEUE: Final = (
 # Unique keys.
 _UNIQUE: Final = (
     Mutant("key-outlives-bad-end", "free_key(shape, id, state == 'cancelled')", ""),
-    Mutant("key-outlives-completion", "free_key(shaped[id], id, false)", "", ("settle",)),
+    Mutant("key-outlives-completion", "if has_key(shape) then uniques.free_key(shape, id, false) end", "", ("settle",)),
     Mutant("key-outlives-removal", "free_key(shape, id, true)", "", ("discard", "sweep")),
-    Mutant("key-outlives-start", "if uniques.key_of(shape) == 's' then", "if false then", ("claim",)),
+    Mutant("key-outlives-start", "uniques.key_of(shape) == 's' then", "false then", ("claim",)),
     Mutant("window-ends-with-job", "(gone or mode ~= 'w'", "(true or mode ~= 'w'"),
     Mutant("window-outlives-cancel", "free_key(shape, id, state == 'cancelled')", "free_key(shape, id, false)"),
     Mutant("window-for-ever", "return tonumber(lasts) > time and id or nil", "return id"),

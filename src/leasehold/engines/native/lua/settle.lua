@@ -11,10 +11,10 @@ local session, number, worker = ARGV[1], ARGV[2], ARGV[4]
 local config, held_key = config_of(ARGV[3]), key('held:' .. worker)
 --@include once
 local time, micros = clock()
-local ids, keeps, is_plain = {}, false, true
+local ids, keeps, completes = {}, false, true
 for i = 5, #ARGV, 6 do
   ids[#ids + 1] = ARGV[i]
-  is_plain = is_plain and ARGV[i + 2] == 'c'
+  completes = completes and ARGV[i + 2] == 'c'
   keeps = keeps or ARGV[i + 3] ~= '0'
 end
 -- Reads of the keys that are written below: a wrong type is an error here, before anything has changed. (Of `jobs`, the first
@@ -23,6 +23,7 @@ local held, held_count = call('HMGET', held_key, unpack(ids)), call('HLEN', held
 local kept_count = keeps and call('HLEN', key('ended')) and call('ZCARD', key('completed'))
 call('HLEN', key('meta'))
 if held_count <= #ids then call('ZCARD', key('holders')) end
+local is_plain = completes
 for n = 1, #ids do
   is_plain = is_plain and not (held[n] and string.find(held[n], '=', 1, true))
 end

@@ -19,7 +19,7 @@ local unlaned, took_suspects = 0, false
 is_skipped = function(list, id) return is_tombstone(tombstone_name(list, id)) end
 cut_to_bytes = has_large() and function(ids) return { unpack(ids, 1, readable(ids, @CLAIM_BYTES@ - read)) } end
 start = function(id, shape, text)
-  if uniques.key_of(shape) == 's' then uniques.free_key(shape, id, false) end
+  if has_key(shape) and uniques.key_of(shape) == 's' then uniques.free_key(shape, id, false) end
   if has_places(shape) then starts.note(shapes.word(shape, 'm'), text, time, micros) end
 end
 

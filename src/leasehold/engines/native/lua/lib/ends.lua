@@ -1,15 +1,6 @@
 -- lib ends: how a job ends. The end is written before the job is taken from where it was, so that an error between the two
 -- leaves it in both places rather than in none.
---@include counted endline trim laneends unique notes history
-
-local watching = nil
--- Publish the end of a job to the callers that wait for it.
-local function publish_end(id, state)
-  if watching == nil then watching = call('EXISTS', key('watched')) == 1 end
-  if watching and call('HDEL', key('watched'), id) == 1 then
-    call('PUBLISH', key('ended:' .. id), state)
-  end
-end
+--@include counted endline trim laneends unique notes history watched
 
 -- End in failed, broken or cancelled: the whole record is kept, with the reason.
 local function end_badly(config, time, state, id, failures, crashes, token, worker, claimed, body)

@@ -1,6 +1,10 @@
 -- lib unique: keys that one job at a time may have. `unique` has <until when, or 0: until the job frees it> <id>.
 -- Modes: s until the job starts, e until it ends, w for a time.
 --@include shape
+
+-- Whether a job with this shape has a key.
+local function has_key(shape) return string.find(' ' .. shape, ' u=', 1, true) ~= nil end
+
 local uniques = setmetatable({ function(my)
   function my.key_of(shape) return string.match(' ' .. shape, ' u=(%a):(%S+)') end
 
