@@ -372,7 +372,7 @@ _WISHES: Final = (
     Mutant("hold-lets-jobs-become-due", "held_ms > 0 and 0 or promote(", "promote("),
     Mutant("hold-stays", "end_old_holds(time, limit)\nlocal", "local", ("maintain",)),
     Mutant("due-by-id", "(string.match(record or '', '^%d+') or '0')", "'0'"),
-    Mutant("due-by-id-at-once", "micros .. string.sub(1000 + n % 1000, 2)", "micros .. '000'"),
+    Mutant("due-by-id-at-once", "micros .. string.format('%03d', n % 1000)", "micros .. '000'"),
     Mutant("progress-of-anybody", "if mine ~= token then", "if not mine then", ("progress",)),
     Mutant(
         "persistent-completes",

@@ -2,4 +2,4 @@
 
 -- The word of the nth job of a call that was made at a time in microseconds. The last three digits are the number of the job, so
 -- the word grows from job to job; after a thousand jobs it is not unique. (Redis formats a long number slowly, so the time is a text.)
-local function word_of(micros, n) return micros .. string.sub(1000 + n % 1000, 2) end
+local function word_of(micros, n) return micros .. string.format('%03d', n % 1000) end
