@@ -1,17 +1,9 @@
 -- lib lanes: lanes and whose turn it is. A job that is out of line but not ended (held, waiting for its retry,
 -- isolated, unroutable), or that has failed and blocks, occupies its lane.
 --@include lazy wake turns lanelimits
-local lanes = setmetatable({ function(my)
-  function my.busy_of(lane) return is_internal(lane) and 0 or tonumber(call('HGET', key('lanes'), lane) or 0) end
 
-  -- Note that a job occupies its lane. Its rank is its place in the lane's order: several jobs may be out of line at one
-  -- time, and they come back in any order.
-  function my.occupy(lane, id, rank)
-    if call('HSET', key('busy'), id, rank .. ' ' .. lane) == 1 then
-      call('HINCRBY', key('lanes'), lane, 1)
-    end
-  end
-
+-- What changes a lane: a part of `lanes`.
+local function add_changes(my)
   local function count_down(lane, counts)
     counts.busy = counts.busy - 1
     if counts.busy <= 0 then
@@ -24,23 +16,6 @@ local lanes = setmetatable({ function(my)
   -- Note that a job does not occupy its lane any more, within a change of the lane.
   function my.vacate(lane, id, counts)
     if call('HDEL', key('busy'), id) == 1 then count_down(lane, counts) end
-  end
-
-  -- The id in an entry of a lane, and the job's rank if it has been out of line before.
-  function my.entry_of(text)
-    local rank, id = string.match(text, '^@(%d+)/(.*)$')
-    return id or text, rank
-  end
-
-  -- The lane that a job occupies, and the job's rank.
-  function my.occupied_by(id)
-    local rank, lane = string.match(call('HGET', key('busy'), id) or '', '^(%d+) (.*)$')
-    return lane, rank
-  end
-
-  -- Whether a lane starts no jobs: it is parked, or on hold (see lib hold).
-  function my.is_aside(lane)
-    return call('HEXISTS', key('parked'), lane) == 1 or call('ZSCORE', key('holds'), lane)
   end
 
   -- How many jobs of a lane wait, and how many occupy it.
@@ -77,6 +52,36 @@ local lanes = setmetatable({ function(my)
   function my.leave(lane, id)
     if call('HDEL', key('busy'), id) == 0 then return end
     my.change(lane, false, function(counts) count_down(lane, counts) end)
+  end
+end
+
+local lanes = setmetatable({ function(my)
+  add_changes(my)
+  function my.busy_of(lane) return is_internal(lane) and 0 or tonumber(call('HGET', key('lanes'), lane) or 0) end
+
+  -- Note that a job occupies its lane. Its rank is its place in the lane's order: several jobs may be out of line at one
+  -- time, and they come back in any order.
+  function my.occupy(lane, id, rank)
+    if call('HSET', key('busy'), id, rank .. ' ' .. lane) == 1 then
+      call('HINCRBY', key('lanes'), lane, 1)
+    end
+  end
+
+  -- The id in an entry of a lane, and the job's rank if it has been out of line before.
+  function my.entry_of(text)
+    local rank, id = string.match(text, '^@(%d+)/(.*)$')
+    return id or text, rank
+  end
+
+  -- The lane that a job occupies, and the job's rank.
+  function my.occupied_by(id)
+    local rank, lane = string.match(call('HGET', key('busy'), id) or '', '^(%d+) (.*)$')
+    return lane, rank
+  end
+
+  -- Whether a lane starts no jobs: it is parked, or on hold (see lib hold).
+  function my.is_aside(lane)
+    return call('HEXISTS', key('parked'), lane) == 1 or call('ZSCORE', key('holds'), lane)
   end
 end }, lazy)
 --@include limiting
