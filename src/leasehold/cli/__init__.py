@@ -37,7 +37,7 @@ COMMANDS: Final = {
     "quiet": "Let a worker finish its running jobs and start no others.",
     "clean": "Return the items of dead workers to a queue of redis-work-queue, or delete unused large payloads.",
     "monitor": "Return the jobs of dead workers to their queues, again and again, until a signal stops it.",
-    "migrate": "Move waiting jobs from a queue of another protocol to the native one.",
+    "migrate": "Move waiting jobs to the native protocol, or whole queues to another server or cluster.",
     "check": "Check that Redis is configured safely for jobs, and explain how to fix it.",
     "demo": "See it work: one job per file below DIR, two workers, one of them killed.",
     "completion": "Print a script that completes words in your shell.",

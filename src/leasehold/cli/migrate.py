@@ -1,20 +1,21 @@
-"""The `migrate` command: moves waiting jobs from a queue of another protocol to the native one."""
+"""The `migrate` command: moves waiting jobs to the native protocol, or whole queues to another server."""
 
 from __future__ import annotations
 
 from contextlib import closing
-from typing import Final
+from typing import Any, Final
 
 import click
 
 from leasehold.app.app import Leasehold
 from leasehold.cli.clean import lacking
 from leasehold.cli.completion import queue_names
-from leasehold.cli.errors import NotDone, note
+from leasehold.cli.errors import Exit, NotDone, UserError, note
 from leasehold.cli.input import sure
 from leasehold.cli.output.tables import answer
 from leasehold.cli.output.text import jobs_text
 from leasehold.cli.reach import note_unknown, reaching
+from leasehold.cli.transfer import MOST_WAIT_S, Way, transfer
 from leasehold.client.connections import Connections
 from leasehold.core import limits, names
 from leasehold.core.engine import FullEngine
@@ -35,26 +36,70 @@ _STAYING: Final = {
 """The states of jobs that stay, and their names in messages."""
 
 
+def _check(queue: str | None, to: str | None, to_url: str | None, every: bool, **others: Any) -> None:
+    if (queue is None) is not every:
+        raise UserError("Expected the name of a queue, or --all.")
+    if every and to is not None:
+        raise UserError("--to names one queue, so it does not go with --all.")
+    if to_url is None and (every or others["dry_run"] or others["wait"]):
+        raise UserError("--all, --dry-run and --wait need --to-url.")
+
+
 @click.command()
-@click.argument("queue", shell_complete=queue_names)
+@click.argument("queue", required=False, shell_complete=queue_names)
 @click.option("--to", metavar="QUEUE", help="The queue to move them to. [default: the queue of the same name]")
+@click.option("--to-url", metavar="URL", help="Move to the same protocol on another server or cluster.")
+@click.option("every", "--all", is_flag=True, help="With --to-url: move all queues of the namespace.")
+@click.option("--dry-run", is_flag=True, help="With --to-url: check both servers, count the jobs, and move nothing.")
+@click.option(
+    "--wait",
+    type=click.IntRange(0, MOST_WAIT_S),
+    default=0,
+    metavar="SECONDS",
+    help="With --to-url: follow the jobs that workers hold until none is left, for at most this time.",
+)
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
-@reaching(any_namespace=True)
-def migrate(queue: str, to: str | None, yes: bool, app: Leasehold, as_json: bool) -> None:
-    """Move waiting jobs from a queue of another protocol to the native one.
+@reaching(any_namespace=True, check=_check)
+def migrate(
+    queue: str | None,
+    to: str | None,
+    to_url: str | None,
+    every: bool,
+    dry_run: bool,
+    wait: int,
+    yes: bool,
+    app: Leasehold,
+    as_json: bool,
+) -> Exit | None:
+    """Move waiting jobs to the native protocol, or whole queues to another server or cluster.
 
     \b
     leasehold migrate default --to images --protocol redis-work-queue:jobs
+    leasehold migrate orders --to-url redis+cluster://10.0.0.1,10.0.0.2/ --wait 600
 
-    Both queues are on the same Redis; --namespace is that of the native queue. To migrate without stopping, let
-    producers enqueue to the native queue first, keep a worker on each queue, and run this command. A job keeps its id,
-    its place in the order, its timeout and its retries. Held jobs stay with their holders; run the command again later.
-    You can stop it at any time: no job is lost or doubled, and the next run continues from there.
+    Without --to-url: from a queue of another protocol to the native one, on the same Redis; --namespace is that of the
+    native queue. To migrate without stopping, let producers enqueue to the native queue first, keep a worker on each
+    queue, and run this command. A job keeps its id, its place in the order, its timeout and its retries.
+
+    With --to-url: from a native queue to the same one on another server, with all that waits, its history, the records
+    of failed, broken and cancelled jobs, the schedules and the settings. Pause the queue there, let producers enqueue
+    there, and run this command: it resumes the queue when what waits has arrived. docs/howto/cluster.md has the steps.
+
+    Held jobs stay with their holders; run the command again later. You can stop it at any time: no job is lost or
+    doubled, and the next run continues from there.
 
     Exit status: 0 done, also if no job waited; 1 not confirmed, ids of some jobs are taken in the native queue or
-    invalid there, the native queue is full, this user may not write to both, or Redis could not be reached; 2 the
-    command line or a setting is wrong.
+    invalid there, the native queue is full, this user may not write to both, jobs are still held after --wait, or
+    Redis could not be reached; 2 the command line or a setting is wrong.
     """
+    if to_url is not None:
+        return transfer(app, to_url, queue, to, Way(dry_run, wait, yes, as_json))
+    assert queue is not None
+    _between_protocols(app, queue, to, yes, as_json)
+    return None
+
+
+def _between_protocols(app: Leasehold, queue: str, to: str | None, yes: bool, as_json: bool) -> None:
     to = queue if to is None else names.queue_name(to)
     make = entry_of(app.engine).migration
     if make is None:

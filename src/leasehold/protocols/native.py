@@ -12,6 +12,7 @@ from leasehold.protocols.spec import EngineSpec, ProtocolEntry, Rights, Words
 from leasehold.redis.url import is_cluster
 
 if TYPE_CHECKING:
+    from leasehold.engines.kit.transfer import Transferable
     from leasehold.engines.native.engine import NativeConfig, NativeEngine
     from leasehold.protocols.spec import Settings
 
@@ -80,6 +81,12 @@ def _rights(engine: NativeEngine, clustered: bool) -> Rights:
     return Rights(rules.needed(), rules.missing)
 
 
+def _transfer(engine: NativeEngine) -> Transferable:
+    from leasehold.engines.native.transfer import NativeTransfer
+
+    return NativeTransfer(engine)
+
+
 ENTRY: Final = ProtocolEntry(
     NATIVE,
     Words(NATIVE, NATIVE),
@@ -90,4 +97,5 @@ ENTRY: Final = ProtocolEntry(
     has_namespace=True,
     has_foreign_clients=False,
     cluster_prefixes=lambda engine: (),
+    transfer=_transfer,
 )

@@ -11,6 +11,7 @@ from leasehold.core.steps import Steps
 
 if TYPE_CHECKING:
     from leasehold.engines.kit.extras import Cleaned, Moved
+    from leasehold.engines.kit.transfer import Transferable
 
 
 class Settings(Protocol):
@@ -86,12 +87,13 @@ class ProtocolEntry:
     """All that the rest of Leasehold knows of a wire protocol. Modules above `protocols` compare no protocol's name.
 
     parse: the protocol from the text behind the name and a colon (None: no colon); None for a text that it refuses.
-    describe: what `rebuild` needs to make the same engine again in another process, as JSON. It, `rights`, `cleaning`
-        and `migration` take engines of this protocol only.
+    describe: what `rebuild` needs to make the same engine again in another process, as JSON. It, `rights`, `cleaning`,
+        `migration` and `transfer` take engines of this protocol only.
     rights: of one server, or (True) of a cluster.
     has_namespace: its keys begin with the namespace of the settings.
     cleaning, migration: for the commands `clean` and `migrate`; None: refused. `cleaning` also takes the time between
         the two looks in milliseconds, or None for the engine's.
+    transfer: how its queues move to the same protocol on another server; None: refused.
     cluster_prefixes: the beginnings of an engine's keys that must have a hash tag on a cluster, so that all keys of a
         script are in one slot; none if the engine gives its keys a tag itself. None: a cluster is refused.
     has_foreign_clients: other programs enqueue to its queues. Their payloads may be larger than Leasehold's own limit.
@@ -108,3 +110,4 @@ class ProtocolEntry:
     cluster_prefixes: Callable[[Any], tuple[str, ...]] | None = None
     cleaning: Callable[[Any, int | None], Cleaning] | None = None
     migration: Callable[[Any], Migration] | None = None
+    transfer: Callable[[Any], Transferable] | None = None

@@ -1,0 +1,18 @@
+-- close_lanes: close lanes until what is before them has arrived from another server, or open them.
+-- KEYS[1] prefix
+-- ARGV session number (lane parked)...
+-- parked: - closes the lane; else it opens it: '', or the text that `parked` had of it at the other server.
+-- Returns: 1
+-- Invariant: a lane that users or failures parked stays as it is. Of a closed lane nothing is claimed.
+--@include begin types remember find ends rows
+local session, number = ARGV[1], ARGV[2]
+--@include transition
+local time = clock()
+for i = 3, #ARGV, 2 do
+  if ARGV[i + 1] == '-' then
+    rows.close(ARGV[i], time)
+  else
+    rows.open(ARGV[i], ARGV[i + 1])
+  end
+end
+return remember(session, number, '1')

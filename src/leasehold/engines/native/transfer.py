@@ -1,0 +1,77 @@
+"""The native engine for queues that move to another server: see `engines.kit.transfer`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from leasehold.core import limits
+from leasehold.core.errors import InvalidArgument, QueueFull, ReplyError
+from leasehold.core.steps import Arg, Draw, Invoke, Nonce, Steps
+from leasehold.engines.kit.chunks import JOB_BYTES
+from leasehold.engines.kit.encoding import as_bytes, as_text
+from leasehold.engines.kit.transfer import Remains, Rows
+from leasehold.engines.native.engine import NativeEngine
+from leasehold.engines.native.keys import decoded, encoded
+from leasehold.engines.native.scripts import IMPORTS
+from leasehold.engines.native.wire import TOO_LONG, too_long
+
+EXPORT_MOST: Final = limits.MAX_BATCH // 5
+"""Jobs of one move: they may have lanes and keys, and Redis serves no other client while it adds them."""
+_BUSY: Final = "LHMOVING"
+_CLOSED: Final = "-"
+
+
+class NativeTransfer:
+    """Takes jobs with their history out of a queue, and adds them to another one."""
+
+    def __init__(self, engine: NativeEngine) -> None:
+        self._engine = engine
+
+    def export(self, queue: str, to: str) -> Steps[Rows]:
+        nonce: Nonce = yield Draw()
+        limits_of_page = (EXPORT_MOST, EXPORT_MOST * JOB_BYTES)
+        args = (nonce.session, nonce.number, f"{nonce.session}-{nonce.number}", as_bytes(to), *limits_of_page)
+        name, stored, age_ms, found = yield self._call("export", queue, *args)
+        rows, ids = tuple(row for row, _, _ in found), tuple(as_text(id) for _, id, _ in found)
+        limited = tuple(as_text(id) for _, id, has_limits in found if has_limits)
+        return Rows(as_text(name), as_text(stored), age_ms, rows, ids, limited)
+
+    def end_export(self, queue: str, name: str, arrived: bool) -> Steps[None]:
+        yield self._call("end_export", queue, name, int(arrived))
+
+    def import_rows(self, queue: str, rows: Rows) -> Steps[list[str]]:
+        try:
+            args: tuple[Arg, ...] = (f"move-{rows.name}", 1, *rows.rows)
+            reply: bytes = yield Invoke(IMPORTS["import"], (self._engine.prefix(queue),), args)
+        except ReplyError as error:
+            if error.prefix == TOO_LONG:
+                raise too_long(queue, error) from error
+            if error.prefix == _BUSY:
+                raise InvalidArgument(
+                    f"Jobs of queue {queue!r} at the destination are on their way to another server themselves: end "
+                    "that migration first."
+                ) from error
+            raise
+        if reply == b"-":
+            raise QueueFull(f"Another run of the migration found queue {queue!r} full.")
+        return [id for id, letter in zip(rows.ids, reply, strict=True) if letter != ord("1")]
+
+    def given_up(self, queue: str, name: str) -> Steps[bool]:
+        return (yield from self._engine.end_import(queue, name)) is None
+
+    def close_lanes(self, queue: str, lanes: Sequence[str]) -> Steps[None]:
+        yield from self.open_lanes(queue, dict.fromkeys(lanes, _CLOSED))
+
+    def open_lanes(self, queue: str, lanes: Mapping[str, str]) -> Steps[None]:
+        nonce: Nonce = yield Draw()
+        pairs = (arg for lane, parked in lanes.items() for arg in (encoded(lane), as_bytes(parked)))
+        yield self._call("close_lanes", queue, nonce.session, nonce.number, *pairs)
+
+    def remains(self, queue: str, lanes: Sequence[str]) -> Steps[Remains]:
+        texts, followed, moving = yield self._call("remains", queue, *map(encoded, lanes))
+        empty = {lane: as_text(text) for lane, text in zip(lanes, texts, strict=True) if text != _CLOSED.encode()}
+        return Remains(empty, tuple(decoded(as_text(lane)) for lane in followed), moving)
+
+    def _call(self, script: str, queue: str, *args: Arg) -> Invoke:
+        return Invoke(self._engine.scripts[script], (self._engine.prefix(queue),), args)

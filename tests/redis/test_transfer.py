@@ -1,0 +1,68 @@
+"""`leasehold migrate --to-url`: from one server to a cluster, by the command."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from leasehold import Leasehold
+from leasehold.core.job import State
+from leasehold.core.shape import LaneState
+from leasehold.testing.server import RedisServer
+from tests.support.cluster import Cluster
+from tests.support.command import call
+
+pytestmark = pytest.mark.timeout(180)
+PASSWORD = "secret"
+
+
+@pytest.fixture(scope="module")
+def cluster(redis_binary: str) -> Iterator[Cluster]:
+    with Cluster(redis_binary, password=PASSWORD) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def apps(server: RedisServer, cluster: Cluster) -> Iterator[tuple[Leasehold, Leasehold]]:
+    cluster.flush()
+    with Leasehold(server.url) as old, Leasehold(cluster.url) as new:
+        yield old, new
+
+
+def test_queues_move_from_one_server_to_a_cluster(
+    apps: tuple[Leasehold, Leasehold], server: RedisServer, cluster: Cluster, tmp_path: Path
+) -> None:
+    old, new = apps
+    queues = sorted(cluster.queue_on(node) for node in cluster.nodes)
+    for queue in queues:
+        old.queue(queue).enqueue_many([f"old {n}" for n in range(150)])
+        old.queue(queue).enqueue("x1", lane="x")
+    there = ["migrate", "--all", "--to-url", cluster.url, "--url", server.url]
+    dry = call([*there, "--dry-run"], tmp_path, {}).end()
+    assert "151 ready would move" in dry.out
+    done = call([*there, "--yes", "--json"], tmp_path, {}).end()
+    assert PASSWORD not in dry.out + dry.err + done.out + done.err
+    rows = json.loads(done.out)["queues"]
+    assert {row["queue"]: (row["moved"], row["left"]) for row in rows} == {queue: (151, {}) for queue in queues}
+    for queue in queues:
+        assert sum(new.inspect.queue(queue).counts.values()) == 151
+        assert new.inspect.lane(queue, "x").state is LaneState.READY
+        assert sum(old.inspect.queue(queue).counts.values()) == 0
+
+
+def test_what_it_cannot_do_is_refused_before_anything_moves(
+    apps: tuple[Leasehold, Leasehold], server: RedisServer, cluster: Cluster, tmp_path: Path
+) -> None:
+    old, _ = apps
+    old.queue("q").enqueue("a")
+    node = f"redis://:{PASSWORD}@127.0.0.1:{cluster.ports[cluster.nodes[0]]}"
+    for url, why in ((server.url, "the same server"), (node, "part of a cluster")):
+        refused = call(["migrate", "q", "--to-url", url, "--url", server.url, "--yes"], tmp_path, {}).end(1)
+        assert why in refused.err
+        assert PASSWORD not in refused.out + refused.err
+    for words in (["q", "--all"], [], ["q", "--wait", "3"], ["--all", "--to", "p", "--to-url", server.url]):
+        call(["migrate", *words, "--url", server.url], tmp_path, {}).end(2)
+    assert old.inspect.queue("q").counts[State.READY] == 1

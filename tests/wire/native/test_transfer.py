@@ -1,0 +1,312 @@
+"""Moving a queue to another server: nothing is lost, doubled or out of order, wherever it is interrupted."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from leasehold.client.transfer import Side, Transfer, Transferred
+from leasehold.core.errors import InvalidArgument, QueueFull
+from leasehold.core.job import NewJob, State
+from leasehold.core.outcome import Broken, Failed, Outcome, Retried, Unroutable
+from leasehold.core.schedule import ScheduleSpec, StoredSchedule
+from leasehold.core.shape import Conflict, LaneFailure, LaneState, Shape, UniqueRule
+from leasehold.core.steps import Steps
+from leasehold.engines.native.transfer import EXPORT_MOST, NativeTransfer
+from tests.support.stepping import Crashed, Session, send_with, step
+from tests.support.world import BOOM, World
+
+THERE = "there"
+Run = Callable[[Steps[Any]], Any]
+
+
+def sides(world: World, run: Run | None = None) -> Transfer:
+    """From `q` to `there`. Two queues are as far apart as two servers: no call is about both."""
+    transfer = NativeTransfer(world.engine)
+    call: Any = run or world.run
+    return Transfer(Side(call, world.engine, transfer, "q"), Side(call, world.engine, transfer, THERE))
+
+
+def move(world: World, *, first: bool = True) -> Transferred:
+    return sides(world).run(first=first)
+
+
+def drained(world: World) -> list[str]:
+    return world.drain(THERE)
+
+
+def pause_there(world: World) -> None:
+    world.run(world.engine.configure(THERE, paused=True))
+
+
+def test_all_that_waits_moves_in_its_order_in_front_of_newer_jobs(world: World) -> None:
+    old = [f"a{n}" for n in range(2 * EXPORT_MOST + 20)]
+    world.put(*old)
+    world.put_in("x", *(f"x{n}" for n in range(EXPORT_MOST + 5)))
+    world.put_at(7, "high1", "high2")
+    pause_there(world)
+    world.put("new", queue=THERE)
+    world.put_in("x", "xnew", queue=THERE)
+    world.put_at(7, "highnew", queue=THERE)
+    done = move(world)
+    assert (done.jobs, done.there, done.is_over) == (len(old) + EXPORT_MOST + 5 + 2, [], True)
+    assert world.counts() == {}
+    ids = drained(world)
+    assert [id for id in ids if id.startswith("high")] == ["high1", "high2", "highnew"]
+    assert [id for id in ids if id.startswith("x")] == [*(f"x{n}" for n in range(EXPORT_MOST + 5)), "xnew"]
+    assert [id for id in ids if id.startswith("a") or id == "new"] == [*old, "new"]
+
+
+def test_a_job_keeps_its_attempts_errors_headers_times_and_records(world: World) -> None:
+    world.put("retry", task="t", headers={"tenant": "7"}, timeout_ms=5_000, retries=9)
+    world.put("failed", "broken", task="t")
+    world.put("cancelled", "stray", task="t")
+    world.cancel("cancelled", "no need")
+    leases = {lease.record.id: lease for lease in world.take(10)}
+    outcomes: dict[str, Outcome] = {
+        "retry": Retried(BOOM, 60_000),
+        "failed": Failed(BOOM),
+        "broken": Broken(BOOM),
+        "stray": Unroutable(),
+    }
+    world.settle_each([leases[id] for id in outcomes], *outcomes.values())
+    world.put("late", delay_ms=90_000)
+    before = {id: world.view(id) for id in ("retry", "failed", "broken", "cancelled", "late")}
+    assert move(world).jobs == 6
+    assert world.counts() == {}
+    for id, was in before.items():
+        now = world.view(id, THERE)
+        assert now == replace(was, queue=THERE, token=now.token), id
+        assert now.earlier_errors == was.earlier_errors
+    assert world.state("stray", THERE) is State.READY
+    assert all(world.run(world.engine.retry(THERE, id)) for id in ("failed", "broken", "cancelled", "retry"))
+    assert sorted(drained(world)) == ["broken", "cancelled", "failed", "retry", "stray"]
+
+
+def busy_queue(world: World) -> list[str]:
+    """A queue with something of all that moves. Answers the ids of the jobs that have not ended."""
+    world.put("p1", "p2", "p3")
+    world.put_in("x", "x1", "x2", "x3")
+    world.put_in("y", "y1", "y2")
+    world.put_at(5, "h1")
+    world.put_only("u1", "k")
+    world.put("later", delay_ms=60_000)
+    leases = {lease.record.id: lease for lease in world.take(10)}
+    for id, lease in leases.items():
+        world.settle(lease, Failed(BOOM) if id == "p1" else Retried(BOOM, 60_000 if id == "y1" else 0))
+    return ["p2", "p3", "x1", "x2", "x3", "y1", "y2", "h1", "u1", "later"]
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("k", range(1, 20))
+def test_it_may_be_killed_between_any_two_calls(world: World, k: int, after: bool) -> None:
+    ids = busy_queue(world)
+    pause_there(world)
+    world.put_in("x", "x4", queue=THERE)
+    world.put_in("y", "y3", queue=THERE)
+    calls = 0
+
+    def cut(number: int, call: object, send: Any) -> object:
+        nonlocal calls
+        calls += 1
+        if calls < k:
+            return send(call)
+        if after:
+            send(call)
+        raise Crashed
+
+    session = Session("s")
+    with contextlib.suppress(Crashed):
+        sides(world, lambda steps: step(steps, session, send_with(world.driver), cut)).run(first=True)
+    # Workers of both sides go on meanwhile.
+    ran = world.drain("q") if k % 2 else []
+    ran += drained(world)
+    move(world)
+    ran += drained(world)
+    assert world.run(world.engine.retry(THERE, "y1"))
+    assert world.run(world.engine.retry(THERE, "later"))
+    ran += drained(world)
+    assert sorted(ran) == sorted([*ids, "x4", "y3"])
+    for lane in "xy":
+        assert [id for id in ran if id[0] == lane] == sorted(id for id in ran if id[0] == lane)
+    assert world.state("p1", THERE) is State.FAILED
+    assert world.counts() == {}
+    assert world.lanes(LaneState.PARKED) == []
+
+
+def test_a_lane_waits_until_its_job_at_the_source_has_ended(world: World) -> None:
+    world.put_in("x", "x1", "x2")
+    held = world.take_one()
+    pause_there(world)
+    world.put_in("x", "x3", queue=THERE)
+    world.put_in("z", "z1", queue=THERE)
+    done = move(world)
+    assert (done.jobs, done.is_over, done.left[State.ACTIVE]) == (1, False, 1)
+    assert drained(world) == ["z1"]
+    world.settle(held, Retried(BOOM))
+    assert move(world, first=False).is_over
+    assert drained(world) == ["x1", "x2", "x3"]
+
+
+def test_a_lane_with_only_a_held_job_waits_as_well(world: World) -> None:
+    world.put_in("x", "x1")
+    held = world.take_one()
+    pause_there(world)
+    world.put_in("x", "x2", queue=THERE)
+    move(world)
+    assert drained(world) == []
+    world.finish(held)
+    assert move(world, first=False).is_over
+    assert drained(world) == ["x2"]
+
+
+def test_blocked_and_parked_lanes_stay_so(world: World) -> None:
+    world.configure(lane_failure=LaneFailure.BLOCK, max_length=50)
+    world.put_in("x", "x1", "x2")
+    world.put_in("y", "y1")
+    world.put_in("z", "z1")
+    leases = {lease.record.id: lease for lease in world.take(2)}
+    world.settle(leases["x1"], Failed(BOOM))
+    world.finish(leases["y1"])
+    for lane in ("y", "z"):
+        world.run(world.engine.park_lane("q", lane))
+    move(world)
+    assert drained(world) == []
+    settings = world.run(world.engine.settings(THERE))
+    assert (settings.lane_failure, settings.max_length, settings.paused) == (LaneFailure.BLOCK, 50, False)
+    assert world.run(world.engine.lane(THERE, "x")).blocked_by == "x1"
+    assert {world.run(world.engine.lane(THERE, lane)).state for lane in ("y", "z")} == {LaneState.PARKED}
+    assert world.run(world.engine.retry(THERE, "x1"))
+    assert drained(world) == ["x1", "x2"]
+    assert world.run(world.engine.resume_lane(THERE, "z"))
+    assert drained(world) == ["z1"]
+    assert world.lanes(LaneState.PARKED) == []
+    world.run(world.engine.resume_lane(THERE, "y"))
+
+
+def test_without_room_all_stays_as_it_was(world: World) -> None:
+    world.put("a", "b", "c")
+    world.put_in("x", "x1", "x2", "x3")
+    world.run(world.engine.configure(THERE, max_length=5))
+    with pytest.raises(QueueFull):
+        move(world)
+    ids = world.drain("q")
+    assert ([id for id in ids if id[0] == "x"], [id for id in ids if id[0] != "x"]) == (
+        ["x1", "x2", "x3"],
+        ["a", "b", "c"],
+    )
+
+
+def test_tombstones_do_not_move_and_hide_nothing(world: World) -> None:
+    world.put("a", "b", "c", own_id=True)
+    world.put_in("x", "x1", "x2", own_id=True)
+    for id in ("b", "x1"):
+        assert world.discard(id)
+    world.put("b", own_id=True)
+    world.put_in("x", "x1", own_id=True)
+    assert move(world).jobs == 5
+    world.put("b", own_id=True)
+    assert world.drain("q") == ["b"]
+    ids = drained(world)
+    assert ([id for id in ids if id[0] == "x"], [id for id in ids if id[0] != "x"]) == (["x2", "x1"], ["a", "c", "b"])
+
+
+def test_a_unique_key_stays_with_its_job_unless_a_new_job_has_it(world: World) -> None:
+    world.put_only("u1", "k")
+    world.put_only("w1", "taken")
+    taken = NewJob(THERE, "w2", b"p", shape=Shape(unique=UniqueRule("taken")))
+    assert world.enqueue([taken])[0].created
+    assert move(world).jobs == 2
+    again = world.enqueue([NewJob(THERE, "u2", b"p", shape=Shape(unique=UniqueRule("k")))])[0]
+    assert (again.created, again.id) == (False, "u1")
+    assert sorted(drained(world)) == ["u1", "w1", "w2"]
+    assert world.enqueue([NewJob(THERE, "u3", b"p", shape=Shape(unique=UniqueRule("k")))])[0].created
+    drained(world)
+
+
+def test_a_job_that_waits_for_another_one_with_its_key_moves_behind_it(world: World) -> None:
+    world.put_only("u1", "k")
+    held = world.take_one()
+    world.put_only("u2", "k", conflict=Conflict.RERUN)
+    assert move(world).jobs == 0
+    world.settle(held, Retried(BOOM, 60_000))
+    assert move(world).jobs == 2
+    assert world.run(world.engine.retry(THERE, "u1"))
+    leases = world.take(5, queues=(THERE,))
+    assert [lease.record.id for lease in leases] == ["u1"]
+    world.finish(*leases)
+    assert drained(world) == ["u2"]
+
+
+def test_an_id_that_is_there_is_the_same_job(world: World) -> None:
+    world.put("a", "b", own_id=True)
+    world.put("a", queue=THERE, own_id=True)
+    done = move(world)
+    assert (done.jobs, done.there) == (1, ["a"])
+    assert sorted(drained(world)) == ["a", "b"]
+
+
+def test_suspects_move_with_their_crashes(world: World) -> None:
+    world.put("a")
+    for _ in range(2):
+        world.take_one("dead")
+        world.silence()
+    crashes = world.view("a").crashes
+    assert crashes
+    move(world)
+    assert world.view("a", THERE).crashes == crashes
+    assert drained(world) == ["a"]
+
+
+def test_a_paused_source_leaves_the_destination_paused(world: World) -> None:
+    world.put("a")
+    world.configure(paused=True)
+    move(world)
+    assert drained(world) == []
+    world.run(world.engine.configure(THERE, paused=False))
+    assert drained(world) == ["a"]
+    world.configure(paused=False)
+
+
+def test_a_queue_does_not_move_to_itself(world: World) -> None:
+    world.put("a", "b")
+    side = Side(world.run, world.engine, NativeTransfer(world.engine), "q")
+    with pytest.raises(InvalidArgument, match="on their way"):
+        Transfer(side, side).run(first=False)
+    assert world.drain("q") == ["a", "b"]
+
+
+def schedule(world: World, queue: str, name: str) -> StoredSchedule | None:
+    found: StoredSchedule | None = world.run(world.engine.schedule(queue, name))[1]
+    return found
+
+
+def test_schedules_move_with_their_next_tick_and_tick_on_one_side_only(world: World) -> None:
+    now_ms = world.run(world.engine.schedule("q", "none"))[0]
+    tick_ms = now_ms + 60_000
+    for name, source in (("own", ""), ("paused", ""), ("code", "shop:app")):
+        spec = ScheduleSpec(name=name, queue="q", every_ms=60_000, source=source)
+        assert world.run(world.engine.put_schedule(spec, f"d-{name}", "", tick_ms, tick_ms))
+    world.run(world.engine.pause_schedule("q", "paused", "too loud"))
+    assert (move(world).schedules, move(world).schedules) == (3, 0)
+    assert schedule(world, "q", "own") is schedule(world, "q", "paused") is None
+    kept, own, code, paused = (
+        schedule(world, queue, name)
+        for queue, name in (("q", "code"), (THERE, "own"), (THERE, "code"), (THERE, "paused"))
+    )
+    assert kept
+    assert own
+    assert code
+    assert paused
+    assert kept.state.paused_ms
+    assert {(one.state.planned_ms, one.state.paused_ms) for one in (own, code)} == {(tick_ms, 0)}
+    assert (paused.state.reason, bool(paused.state.paused_ms)) == ("too loud", True)
+    other = ScheduleSpec(name="own", queue="q", every_ms=30_000)
+    assert world.run(world.engine.put_schedule(other, "d-other", "", tick_ms, tick_ms))
+    assert move(world).kept_schedules == ["own"]
+    for queue, name in (("q", "own"), ("q", "code"), (THERE, "own"), (THERE, "code"), (THERE, "paused")):
+        world.run(world.engine.remove_schedule(queue, name))
