@@ -14,6 +14,7 @@ from tests.faults.scenarios import (
     inside,
     limit_storm,
     limited,
+    moves,
     network,
     replies,
     reuse,
@@ -30,6 +31,7 @@ _PARTS: Final = (
     network,
     server,
     clusters,
+    moves,
     failovers,
     clocks,
     inside,
@@ -40,7 +42,7 @@ _PARTS: Final = (
 )
 SCENARIOS: Final[dict[str, Scenario]] = {one.name: one for part in _PARTS for one in part.ALL}
 
-STORMS: Final = frozenset({"S01", "S07", "S28", "S29", "S70", "S71", "S72"})
+STORMS: Final = frozenset({"S01", "S07", "S28", "S32", "S29", "S70", "S71", "S72"})
 """Kills and stops at random, and clusters, which only `make faults` plays. In the tests S03, S04, S06, the crash
 matrix, the walks of limits and tests of each kind of fault stand for them."""
 LANES: Final = "S40"

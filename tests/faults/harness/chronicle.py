@@ -253,7 +253,7 @@ def _fault(told: Chronicle, event: Event) -> None:
         case Op.FAULT:
             told.faults[event.note] += event.n
         case Op.TOTAL:
-            told.totals[event.note] = event.n
+            told.totals[event.note] = told.totals.get(event.note, 0) + event.n
         case Op.WINDOW:
             told.windows.append((event.mono_ns - event.ms * 1e6, event.mono_ns, event.phase))
         case Op.HEAL:

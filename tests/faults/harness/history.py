@@ -27,7 +27,7 @@ class Op(StrEnum):
     stand        a lane was seen to stand still behind this job, whose failed attempt had this token
     act          what was done about it (invoke, ok). `note`: retry, discard, resume
     final        the job's record when all was over. `note`: its state; `token`: of the attempt that ended it
-    total        a counter of the queue when all was over. `note`: its name, `n`: its value
+    total        a counter of the queue when all was over. `note`: its name, `n`: its value; those of servers add up
     fault        a fault of the kind `note` has hit, `n` times
     window       of the last `ms` until now the writes may be gone, although they were answered: a replica that had not
                  got them took over. Phase "durable": but for those that had waited for the replica
