@@ -53,6 +53,23 @@ def test_queues_move_from_one_server_to_a_cluster(
         assert sum(old.inspect.queue(queue).counts.values()) == 0
 
 
+def test_it_waits_for_held_jobs_as_long_as_it_is_asked_to(
+    apps: tuple[Leasehold, Leasehold], server: RedisServer, cluster: Cluster, tmp_path: Path
+) -> None:
+    old, new = apps
+    old.queue("q").enqueue("a")
+    words = ["migrate", "q", "--to-url", cluster.url, "--url", server.url, "--yes", "--wait", "1"]
+    job = old.queue("q").lease(seconds=600)
+    assert job
+    held = call(words, tmp_path, {}).end(1)
+    assert "Left: 1 held by workers" in held.err
+    old.queue("q").release(job)
+    assert "1 job moved" in call(words, tmp_path, {}).end().out
+    moved = new.queue("q").lease()
+    assert moved
+    assert moved.payload == b"a"
+
+
 def test_what_it_cannot_do_is_refused_before_anything_moves(
     apps: tuple[Leasehold, Leasehold], server: RedisServer, cluster: Cluster, tmp_path: Path
 ) -> None:

@@ -10,12 +10,14 @@ from typing import Any
 import pytest
 
 from leasehold.client.transfer import Side, Transfer, Transferred
-from leasehold.core.errors import InvalidArgument, QueueFull
+from leasehold.core.errors import InvalidArgument, NotDurable, QueueFull, UnsupportedFeature
 from leasehold.core.job import NewJob, State
 from leasehold.core.outcome import Broken, Failed, Outcome, Retried, Unroutable
+from leasehold.core.rates import LimitRule
 from leasehold.core.schedule import ScheduleSpec, StoredSchedule
 from leasehold.core.shape import Conflict, LaneFailure, LaneState, Shape, UniqueRule
 from leasehold.core.steps import Steps
+from leasehold.engines.native.engine import NativeClusterEngine
 from leasehold.engines.native.transfer import EXPORT_MOST, NativeTransfer
 from tests.support.stepping import Crashed, Session, send_with, step
 from tests.support.world import BOOM, World
@@ -125,12 +127,13 @@ def test_it_may_be_killed_between_any_two_calls(world: World, k: int, after: boo
     # Workers of both sides go on meanwhile.
     ran = world.drain("q") if k % 2 else []
     ran += drained(world)
+    world.put("z")  # by a producer that has not switched
     move(world)
     ran += drained(world)
     assert world.run(world.engine.retry(THERE, "y1"))
     assert world.run(world.engine.retry(THERE, "later"))
     ran += drained(world)
-    assert sorted(ran) == sorted([*ids, "x4", "y3"])
+    assert sorted(ran) == sorted([*ids, "x4", "y3", "z"])
     for lane in "xy":
         assert [id for id in ran if id[0] == lane] == sorted(id for id in ran if id[0] == lane)
     assert world.state("p1", THERE) is State.FAILED
@@ -202,17 +205,18 @@ def test_without_room_all_stays_as_it_was(world: World) -> None:
 
 
 def test_tombstones_do_not_move_and_hide_nothing(world: World) -> None:
-    world.put("a", "b", "c", own_id=True)
-    world.put_in("x", "x1", "x2", own_id=True)
-    for id in ("b", "x1"):
+    world.put("a", "b", "c", "x2", own_id=True)
+    world.put_in("x", "x1", own_id=True)
+    for id in ("b", "x2", "x1"):
         assert world.discard(id)
     world.put("b", own_id=True)
-    world.put_in("x", "x1", own_id=True)
-    assert move(world).jobs == 5
+    world.put_in("x", "x1", "x2", "x3", own_id=True)
+    assert move(world).jobs == 6
     world.put("b", own_id=True)
     assert world.drain("q") == ["b"]
     ids = drained(world)
-    assert ([id for id in ids if id[0] == "x"], [id for id in ids if id[0] != "x"]) == (["x2", "x1"], ["a", "c", "b"])
+    assert [id for id in ids if id[0] == "x"] == ["x1", "x2", "x3"]
+    assert [id for id in ids if id[0] != "x"] == ["a", "c", "b"]
 
 
 def test_a_unique_key_stays_with_its_job_unless_a_new_job_has_it(world: World) -> None:
@@ -270,6 +274,28 @@ def test_a_paused_source_leaves_the_destination_paused(world: World) -> None:
     world.run(world.engine.configure(THERE, paused=False))
     assert drained(world) == ["a"]
     world.configure(paused=False)
+
+
+def test_a_job_with_limits_stays_where_they_work(world: World) -> None:
+    world.put("a", "b", shape=Shape(limits=(LimitRule("narrow", concurrency=1),)))
+    clustered = NativeClusterEngine(world.engine.namespace)
+    side = Side(world.run, world.engine, NativeTransfer(world.engine), "q")
+    with pytest.raises(UnsupportedFeature, match="has limits"):
+        Transfer(side, Side(world.run, clustered, NativeTransfer(clustered), THERE)).run(first=True)
+    assert world.drain("q") == ["a", "b"]
+    assert drained(world) == []
+
+
+def test_the_source_keeps_a_page_until_the_replicas_of_the_destination_have_it(world: World) -> None:
+    world.put("a", "b")
+    side, there = (Side(world.run, world.engine, NativeTransfer(world.engine), queue) for queue in ("q", THERE))
+    durable = Transfer(side, there, replicas=1)
+    with pytest.raises(NotDurable):
+        durable.run(first=False)
+    assert durable.left() == {State.READY: 2}
+    assert world.drain("q") == []
+    assert move(world).jobs == 2
+    assert drained(world) == ["a", "b"]
 
 
 def test_a_queue_does_not_move_to_itself(world: World) -> None:
