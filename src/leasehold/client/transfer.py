@@ -12,7 +12,7 @@ from typing import Final, Protocol, TypeVar
 from msgspec import structs
 
 from leasehold.core import limits
-from leasehold.core.engine import Feature, FullEngine
+from leasehold.core.engine import FullEngine
 from leasehold.core.errors import InvalidArgument, NotDurable, QueueFull, UnsupportedFeature, WrongState
 from leasehold.core.job import State
 from leasehold.core.schedule import StoredSchedule
@@ -68,13 +68,15 @@ class Transfer:
         transfer = Transfer(source, target, replicas=1)
         transfer.run(first=True)
 
-    `replicas`: how many replicas of the destination must have a page before the source forgets it.
+    `replicas`: how many replicas of the destination must have a page before the source forgets it. `takes_limits`:
+    jobs with limits or shares move, too. On a cluster a limit belongs to one queue, so they do not.
     """
 
-    def __init__(self, source: Side, target: Side, replicas: int = 0) -> None:
+    def __init__(self, source: Side, target: Side, replicas: int = 0, *, takes_limits: bool = True) -> None:
         self._source = source
         self._target = target
         self._replicas = replicas
+        self._takes_limits = takes_limits
         self._destination = target.engine.prefix(target.queue)
         self.done = Transferred()
 
@@ -85,6 +87,7 @@ class Transfer:
         Raises `QueueFull`, `NotDurable`, `InvalidArgument` and `UnsupportedFeature`; then the rest is where it was.
         """
         target = self._target
+        self.check()
         if first:
             for stored in self._schedules():
                 self._move_schedule(stored)
@@ -99,6 +102,16 @@ class Transfer:
             self._take_settings()
         self.done.left = self.left()
         return self.done
+
+    def check(self) -> None:
+        """Raises `UnsupportedFeature` for a queue with partitions."""
+        for side in (self._source, self._target):
+            count = side.run(side.engine.partitions(side.queue))
+            if count > 1:
+                raise UnsupportedFeature(
+                    f"Queue {side.queue!r} has {count} partitions; a queue moves without. Set one partition on both "
+                    "sides, and partitions at the destination after the move."
+                )
 
     def left(self) -> dict[State, int]:
         """What the source has, without completed jobs. Those of a move that was interrupted count as ready."""
@@ -125,10 +138,10 @@ class Transfer:
                 f"It is no longer known whether its {len(rows.rows):,} jobs arrived: compare them by hand."
             )
         try:
-            if rows.limited and Feature.LIMITS not in target.engine.features:
+            if rows.limited and not self._takes_limits:
                 raise UnsupportedFeature(
-                    f"Job {rows.limited[0]!r} of queue {source.queue!r} has limits or a share, which the destination "
-                    "does not have. Let workers of the source run such jobs first."
+                    f"Job {rows.limited[0]!r} of queue {source.queue!r} has limits or a share: such jobs do not move "
+                    "to a cluster. Let workers of the source run them, and run the command again; it resumes the queue."
                 )
             there = self._import(rows)
         except (QueueFull, WrongState, UnsupportedFeature, InvalidArgument):

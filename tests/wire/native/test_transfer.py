@@ -17,7 +17,6 @@ from leasehold.core.rates import LimitRule
 from leasehold.core.schedule import ScheduleSpec, StoredSchedule
 from leasehold.core.shape import Conflict, LaneFailure, LaneState, Shape, UniqueRule
 from leasehold.core.steps import Steps
-from leasehold.engines.native.engine import NativeClusterEngine
 from leasehold.engines.native.transfer import EXPORT_MOST, NativeTransfer
 from tests.support.stepping import Crashed, Session, send_with, step
 from tests.support.world import BOOM, World
@@ -104,7 +103,7 @@ def busy_queue(world: World) -> list[str]:
 
 
 @pytest.mark.parametrize("after", [False, True])
-@pytest.mark.parametrize("k", range(1, 20))
+@pytest.mark.parametrize("k", range(1, 22))
 def test_it_may_be_killed_between_any_two_calls(world: World, k: int, after: bool) -> None:
     ids = busy_queue(world)
     pause_there(world)
@@ -278,10 +277,9 @@ def test_a_paused_source_leaves_the_destination_paused(world: World) -> None:
 
 def test_a_job_with_limits_stays_where_they_work(world: World) -> None:
     world.put("a", "b", shape=Shape(limits=(LimitRule("narrow", concurrency=1),)))
-    clustered = NativeClusterEngine(world.engine.namespace)
-    side = Side(world.run, world.engine, NativeTransfer(world.engine), "q")
+    side, there = (Side(world.run, world.engine, NativeTransfer(world.engine), queue) for queue in ("q", THERE))
     with pytest.raises(UnsupportedFeature, match="has limits"):
-        Transfer(side, Side(world.run, clustered, NativeTransfer(clustered), THERE)).run(first=True)
+        Transfer(side, there, takes_limits=False).run(first=False)
     assert world.drain("q") == ["a", "b"]
     assert drained(world) == []
 

@@ -43,7 +43,7 @@ class NativeTransfer:
     def import_rows(self, queue: str, rows: Rows) -> Steps[list[str]]:
         try:
             args: tuple[Arg, ...] = (f"move-{rows.name}", 1, *rows.rows)
-            reply: bytes = yield Invoke(IMPORTS["import"], (self._engine.prefix(queue),), args)
+            reply: bytes = yield Invoke(IMPORTS["import"], self._call("import", queue).keys, args)
         except ReplyError as error:
             if error.prefix == TOO_LONG:
                 raise too_long(queue, error) from error
@@ -74,4 +74,4 @@ class NativeTransfer:
         return Remains(empty, tuple(decoded(as_text(lane)) for lane in followed), moving)
 
     def _call(self, script: str, queue: str, *args: Arg) -> Invoke:
-        return Invoke(self._engine.scripts[script], (self._engine.prefix(queue),), args)
+        return self._engine._call(script, queue, args)
