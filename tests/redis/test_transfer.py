@@ -83,3 +83,19 @@ def test_what_it_cannot_do_is_refused_before_anything_moves(
     for words in (["q", "--all"], [], ["q", "--wait", "3"], ["--all", "--to", "p", "--to-url", server.url]):
         call(["migrate", *words, "--url", server.url], tmp_path, {}).end(2)
     assert old.inspect.queue("q").counts[State.READY] == 1
+
+
+def test_a_queue_with_partitions_is_refused(
+    apps: tuple[Leasehold, Leasehold], server: RedisServer, cluster: Cluster, tmp_path: Path
+) -> None:
+    old, _ = apps
+    old.queue("p").enqueue("a")
+    with Leasehold(cluster.url) as split:
+        split.queue_options("p", partitions=4)
+        split.queue("p").enqueue("b")
+        words = ["migrate", "p", "--to-url", cluster.url, "--url", server.url, "--yes"]
+        refused = call(words, tmp_path, {})
+        assert refused.status != 0
+        assert "has 4 partitions" in refused.err
+        assert not split.inspect.settings("p").paused
+    assert old.inspect.queue("p").counts[State.READY] == 1
