@@ -7,6 +7,8 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+from leasehold.testing.server import RedisServer, _free_port
+
 OPENSSL = shutil.which("openssl")
 
 
@@ -14,6 +16,11 @@ OPENSSL = shutil.which("openssl")
 class Certificate:
     cert: Path
     key: Path
+
+    def options(self, authority: Path) -> tuple[str, ...]:
+        """What a server needs that shows this certificate. `authority`: that of the certificates that it trusts."""
+        named = ("--tls-cert-file", self.cert, "--tls-key-file", self.key, "--tls-ca-cert-file", authority)
+        return tuple(map(str, named))
 
 
 class Authority:
@@ -50,6 +57,18 @@ class Authority:
 
     def _files(self, name: str) -> Certificate:
         return Certificate(self._folder / f"{name}.crt", self._folder / f"{name}.key")
+
+
+def has_tls(binary: str, files: tuple[str, ...]) -> bool:
+    """Whether a server program was built with TLS. `files`: the options that name its certificate."""
+    probe = RedisServer(binary, aof=False, args=["--tls-port", str(_free_port()), *files])
+    try:
+        probe.start()
+    except AssertionError:
+        return False
+    finally:
+        probe.close()
+    return True
 
 
 _NEW = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")

@@ -12,7 +12,7 @@ import pytest
 from leasehold.core.errors import AccessDenied, NotConfigured, Unreachable
 from leasehold.redis.sync import SyncDriver
 from leasehold.testing.server import RedisServer, _free_port
-from tests.redis.certificates import OPENSSL, Authority
+from tests.redis.certificates import OPENSSL, Authority, has_tls
 from tests.redis.conftest import Drive
 from tests.redis.operations import command, record
 
@@ -37,8 +37,10 @@ class Secure:
         self.strict = self._start(binary, ours, "strict", "IP:127.0.0.1", "yes")
 
     def _start(self, binary: str, ours: Authority, name: str, host: str, clients: str) -> int:
-        made, port = ours.sign(name, host), _free_port()
-        files = ["--tls-cert-file", str(made.cert), "--tls-key-file", str(made.key), "--tls-ca-cert-file", str(self.ca)]
+        port = _free_port()
+        files = ours.sign(name, host).options(self.ca)
+        if not self.servers and not has_tls(binary, files):
+            pytest.skip("this server was built without TLS")
         args = ["--tls-port", str(port), *files, "--tls-auth-clients", clients, "--requirepass", "s3cret"]
         server = RedisServer(binary, aof=False, args=args, password="s3cret")
         self.servers.append(server)
@@ -52,13 +54,6 @@ class Secure:
 
 @pytest.fixture(scope="module")
 def secure(redis_binary: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secure]:
-    probe = RedisServer(redis_binary, aof=False, args=["--tls-port", "0"])
-    try:
-        probe.start()
-    except AssertionError:
-        pytest.skip("this redis-server was built without TLS")
-    finally:
-        probe.close()
     made = Secure(redis_binary, tmp_path_factory.mktemp("tls"))
     yield made
     for server in made.servers:

@@ -25,7 +25,8 @@ class Cluster:
             app = Leasehold(cluster.url)
 
     `nodes`: first the masters, in the order of their slots, then their replicas. `options`: more of the servers. A
-    short `node_timeout_ms` makes failovers quick, and on a busy machine also those that no test wants.
+    short `node_timeout_ms` makes failovers quick, and on a busy machine also those that no test wants. `tls`: options
+    that name certificates; then clients and nodes reach the nodes with TLS only.
     """
 
     def __init__(
@@ -37,6 +38,7 @@ class Cluster:
         node_timeout_ms: int = 30_000,
         options: Sequence[str] = (),
         password: str | None = None,
+        tls: Sequence[str] = (),
     ) -> None:
         self._stack = ExitStack()
         self._masters = masters
@@ -48,9 +50,13 @@ class Cluster:
         common += ["--repl-ping-replica-period", "1", "--repl-diskless-sync-delay", "0"]
         if password is not None:
             common += ["--requirepass", password, "--masterauth", password]
+        if tls:
+            common += ["--tls-cluster", "yes", "--tls-replication", "yes", "--tls-auth-clients", "no", *tls]
+        self._scheme = "rediss+cluster" if tls else "redis+cluster"
         for _ in range(masters * (1 + replicas)):
             port = _free_port()
-            node = RedisServer(binary, args=("--port", str(port), *common), aof=False, password=password)
+            listens = ("--tls-port" if tls else "--port", str(port))
+            node = RedisServer(binary, args=(*listens, *common), aof=False, password=password)
             self.nodes.append(node)
             self.ports[node] = port
 
@@ -75,7 +81,7 @@ class Cluster:
     @property
     def url(self) -> str:
         secret = f":{self._password}@" if self._password else ""
-        return f"redis+cluster://{secret}{','.join(f'127.0.0.1:{self.ports[node]}' for node in self.masters)}/"
+        return f"{self._scheme}://{secret}{','.join(f'127.0.0.1:{self.ports[node]}' for node in self.masters)}/"
 
     def owner(self, key: str) -> RedisServer:
         """The node that has the slot of a key, as a living node sees it. During a failover it may see none."""

@@ -330,9 +330,12 @@ def _unreachable(
     where = str(target if address is None else master_of(target, address))
     if isinstance(failure, NodeFailed):
         return replies.unreachable(where, patience_s, failure.error)
-    return replies.make_error(
-        Unreachable,
-        f"{where} moves the hash slot of these keys to another node, and refused the call for {patience_s:g} s.",
-        "Try again when the slot has moved. `redis-cli --cluster check` names moves that were interrupted.",
-        "Nothing was done, unless an earlier attempt got through.",
-    )
+    found = f"{where} moves the hash slot of these keys to another node"
+    remedy = "Try again when the slot has moved. `redis-cli --cluster check` names moves that were interrupted."
+    if failure.prefix == "MOVED":
+        found = f"The nodes of {target} do not agree which of them serves the hash slot of these keys"
+        remedy = (
+            "Try again later. `redis-cli --cluster check` names such slots, and `redis-cli --cluster fix` mends them."
+        )
+    refused = f"{found}, and refused the call for {patience_s:g} s."
+    return replies.make_error(Unreachable, refused, remedy, "Nothing was done, unless an earlier attempt got through.")
