@@ -16,6 +16,7 @@ from tests.faults.scenarios import (
     limited,
     moves,
     network,
+    partings,
     replies,
     reuse,
     server,
@@ -33,6 +34,7 @@ _PARTS: Final = (
     clusters,
     moves,
     failovers,
+    partings,
     clocks,
     inside,
     inputs,
@@ -42,7 +44,7 @@ _PARTS: Final = (
 )
 SCENARIOS: Final[dict[str, Scenario]] = {one.name: one for part in _PARTS for one in part.ALL}
 
-STORMS: Final = frozenset({"S01", "S07", "S28", "S32", "S29", "S70", "S71", "S72"})
+STORMS: Final = frozenset({"S01", "S07", "S28", "S29", "S32", "S70", "S71", "S72", "S80", "S81", "S82", "S83"})
 """Kills and stops at random, and clusters, which only `make faults` plays. In the tests S03, S04, S06, the crash
 matrix, the walks of limits and tests of each kind of fault stand for them."""
 LANES: Final = "S40"

@@ -10,8 +10,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any, Final, Self
 
+from leasehold.core.errors import ReplyError
 from leasehold.redis.slots import SLOTS, slot_of_key
 from leasehold.testing.server import RedisServer
+from tests.support.bus import BUS_ABOVE, Buses
 
 NODES: Final = 3
 PORTS_TRIED: Final = 100
@@ -26,7 +28,7 @@ class Cluster:
 
     `nodes`: first the masters, in the order of their slots, then their replicas. `options`: more of the servers. A
     short `node_timeout_ms` makes failovers quick, and on a busy machine also those that no test wants. `tls`: options
-    that name certificates; then clients and nodes reach the nodes with TLS only.
+    that name certificates; then clients and nodes reach the nodes with TLS only. `buses`: what stands between them.
     """
 
     def __init__(
@@ -39,8 +41,10 @@ class Cluster:
         options: Sequence[str] = (),
         password: str | None = None,
         tls: Sequence[str] = (),
+        buses: Buses | None = None,
     ) -> None:
         self._stack = ExitStack()
+        self._buses = buses
         self._masters = masters
         self._password = password
         self.nodes: list[RedisServer] = []
@@ -55,7 +59,9 @@ class Cluster:
         self._scheme = "rediss+cluster" if tls else "redis+cluster"
         for _ in range(masters * (1 + replicas)):
             port = _free_port()
-            listens = ("--tls-port" if tls else "--port", str(port))
+            listens = ["--tls-port" if tls else "--port", str(port)]
+            if buses is not None:
+                listens += ["--cluster-announce-bus-port", str(buses.add(port))]
             node = RedisServer(binary, args=(*listens, *common), aof=False, password=password)
             self.nodes.append(node)
             self.ports[node] = port
@@ -140,6 +146,17 @@ class Cluster:
             pass
         self.end_move(key, target)
 
+    def migrate(self, key: str, target: RedisServer) -> bool:
+        """Move the slot of a key to another node in one step, as Valkey 9 can. False: these servers cannot."""
+        slot, source = slot_of_key(key), self.owner(key)
+        words = ("SLOTSRANGE", slot, slot, "NODE", self.id_of(target))
+        try:
+            source.command("CLUSTER", "MIGRATESLOTS", *words)
+        except ReplyError:
+            return False
+        self.until(lambda: self.owner(key) is target, "the slot did not move")
+        return True
+
     def blocked(self) -> int:
         """How many clients of all nodes are blocked."""
         found = 0
@@ -170,8 +187,10 @@ class Cluster:
                 first, last = number * SLOTS // len(masters), (number + 1) * SLOTS // len(masters) - 1
                 node.command("CLUSTER", "ADDSLOTS", *range(first, last + 1))
             node.command("CLUSTER", "SET-CONFIG-EPOCH", number + 1)
+        first_port = self.ports[self.nodes[0]]
+        bus = first_port + BUS_ABOVE if self._buses is None else self._buses.ports[first_port]
         for node in self.nodes[1:]:
-            node.command("CLUSTER", "MEET", "127.0.0.1", self.ports[self.nodes[0]])
+            node.command("CLUSTER", "MEET", "127.0.0.1", first_port, bus)
         known = b"cluster_known_nodes:%d" % len(self.nodes)
         self.until(lambda: all(_sees(node, b"cluster_state:ok", known) for node in self.nodes), "it did not form")
         for number, node in enumerate(self.nodes[self._masters :]):
@@ -192,7 +211,7 @@ def _free_port() -> int:
     for port in random.sample(range(10_000, 20_000), PORTS_TRIED):
         with contextlib.suppress(OSError), socket.socket() as one, socket.socket() as bus:
             one.bind(("127.0.0.1", port))
-            bus.bind(("127.0.0.1", port + 10_000))
+            bus.bind(("127.0.0.1", port + BUS_ABOVE))
             return port
     raise AssertionError("no free port was found")
 

@@ -16,7 +16,7 @@ from tests.faults.harness.checker import check
 from tests.faults.harness.ending import Stuck
 from tests.faults.harness.history import read
 from tests.faults.harness.stage import Stage
-from tests.faults.harness.verdict import Bounds, Report, Rule, Score, Violation
+from tests.faults.harness.verdict import Bounds, Policy, Report, Rule, Score, Violation
 
 MEANWHILE: Final = frozenset({Rule.EXPECTED, Rule.REFUSED, Rule.OVERLAP, Rule.STALE, Rule.PLACES, Rule.TOKENS})
 
@@ -24,7 +24,8 @@ MEANWHILE: Final = frozenset({Rule.EXPECTED, Rule.REFUSED, Rule.OVERLAP, Rule.ST
 @dataclass(frozen=True, slots=True)
 class Scenario:
     """`says`: what it does to whom, in a line. `jobs`: of the short form. `play` writes the history; the rest is judged
-    from that. `missing`: what is not here and has to be, so that it cannot be played; empty: nothing."""
+    from that. `missing`: what is not here and has to be, so that it cannot be played; empty: nothing. `lanes`: what a
+    lane does behind a job that fails; None: the order of lanes is not looked at."""
 
     name: str
     says: str
@@ -32,17 +33,24 @@ class Scenario:
     bounds: Bounds
     jobs: int
     missing: Callable[[], str]
+    lanes: Policy | None = None
 
 
 def scenario(
-    name: str, says: str, bounds: Bounds, *, jobs: int, missing: Callable[[], str] = str
+    name: str,
+    says: str,
+    bounds: Bounds,
+    *,
+    jobs: int,
+    missing: Callable[[], str] = str,
+    lanes: Policy | None = None,
 ) -> Callable[[Callable[[Stage], None]], Scenario]:
     """Makes a scenario of the function that plays it.
 
     @scenario("S33", "a handler blocks the event loop", Bounds({"blocked": 1}), jobs=40)
     def blocked(stage: Stage) -> None: ...
     """
-    return lambda play: Scenario(name, says, play, bounds, jobs, missing)
+    return lambda play: Scenario(name, says, play, bounds, jobs, missing, lanes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +90,7 @@ def play(scenario: Scenario, seed: int, size: int | None, folder: Path, binary: 
             stage.finish()
         except (Stuck, AssertionError) as error:  # a part of the stage may not come about, as on a busy machine
             stuck = [Violation(Rule.SLOW, f"stuck: {error}")]
-    report = check(read(folder), None, scenario.bounds)
+    report = check(read(folder), scenario.lanes, scenario.bounds)
     if stuck:
         # It never came to its end, so only what was wrong meanwhile counts.
         report = Report(report.score, (*(one for one in report.violations if one.rule in MEANWHILE), *stuck))

@@ -120,16 +120,23 @@ class Stage:
     # ---------------------------------------------------------------------------------------------------- what happens
 
     def add(
-        self, count: int, task: str, *args: object, meant: str = "completed", app: Leasehold | None = None
+        self,
+        count: int,
+        task: str,
+        *args: object,
+        meant: str = "completed",
+        app: Leasehold | None = None,
+        lane: str = "",
     ) -> list[str]:
-        """Enqueue jobs with ids of ours, many in a call. Answers the ids."""
+        """Enqueue jobs with ids of ours, many in a call, of one lane if it is named. Answers the ids."""
         numbers = list(itertools.islice(self._numbers, count))
         ids = [f"job{n:06}" for n in numbers]
         called = (app or self.app).tasks[task]
         for start in range(0, count, CHUNK):
             part = slice(start, start + CHUNK)
-            calls = [called.using(id=id).call(n, *args) for id, n in zip(ids[part], numbers[part], strict=True)]
-            self._offer(ids[part], numbers[part], meant, lambda calls=calls: called.enqueue_many(calls))  # type: ignore[misc]
+            own = zip(ids[part], numbers[part], strict=True)
+            calls = [called.using(id=id, lane=lane or None).call(n, *args) for id, n in own]
+            self._offer(ids[part], numbers[part], meant, lambda calls=calls: called.enqueue_many(calls), lane)  # type: ignore[misc]
         return ids
 
     def add_one(
@@ -150,9 +157,12 @@ class Stage:
         self._offer([id], [n], "completed", lambda: (app or self.app).queue(jobs.RAW).enqueue(payload, id=id))
         return id
 
-    def _offer(self, ids: list[str], numbers: list[int], meant: str, send: Callable[[], object]) -> None:
+    def _offer(
+        self, ids: list[str], numbers: list[int], meant: str, send: Callable[[], object], lane: str = ""
+    ) -> None:
         jobs_of = list(zip(ids, numbers, strict=True))
-        self.diary.write_all([Event(Op.ENQUEUE, phase="invoke", job=id, n=n, note=meant) for id, n in jobs_of])
+        asked = [Event(Op.ENQUEUE, phase="invoke", job=id, lane=lane, n=n, note=meant) for id, n in jobs_of]
+        self.diary.write_all(asked)
         phase = "ok"
         try:
             send()
@@ -160,7 +170,7 @@ class Stage:
             phase = "fail"
         except (NotDurable, Unreachable):
             phase = "unknown"
-        self.diary.write_all([Event(Op.ENQUEUE, phase=phase, job=id, n=n) for id, n in jobs_of])
+        self.diary.write_all([Event(Op.ENQUEUE, phase=phase, job=id, lane=lane, n=n) for id, n in jobs_of])
 
     def fault(self, kind: str, times: int = 1) -> None:
         """Write down that something has hit."""
