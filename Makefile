@@ -55,7 +55,7 @@ site-open: site ## Build the site and open it in a browser
 ci: ## check + test + site, two at a time
 	@$(MAKE) --no-print-directory --jobs=2 check test site
 
-compat: ## Run the tests on the other Pythons and older Redis clients that are installed (slow)
+compat: ## Run the tests on other Pythons and Redis clients that are installed, and on Valkey (slow)
 	@sh scripts/compat.sh $(ARGS)
 
 crash: dev-env ## Kill each queue's worker during a job and time the second run; writes a page (ARGS=--only=rq)

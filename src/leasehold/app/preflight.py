@@ -32,6 +32,8 @@ SERVERS_NAMED: Final = 3
 """How many servers of a cluster a finding names."""
 EVICTION: Final = "eviction"
 WRITES: Final = "writes"
+COMMANDS: Final = "commands"
+_OTHER_SERVER: Final = "Workers need Redis or Valkey itself, or a proxy that runs EVALSHA, EVAL and blocking commands."
 
 
 class Level(StrEnum):
@@ -92,7 +94,7 @@ def inspect_server(clustered: bool) -> Steps[Inspection]:
     writes = yield from _writes()
     info = yield from _info()
     if info is None:
-        found = [Finding("server", Level.UNKNOWN, "INFO is not allowed for this user, so the server was not checked.")]
+        found = [Finding("server", Level.UNKNOWN, "INFO is refused here, so the server was not checked.")]
     else:
         found = [*judge(info, clustered).findings, _persistence(info, (yield from _config()))]
     return Inspection((*found, *writes))
@@ -101,9 +103,52 @@ def inspect_server(clustered: bool) -> Steps[Inspection]:
 def inspect_use(
     rights: Rights, *, wall: Callable[[], float] = time.time, clock: Callable[[], float] = time.monotonic
 ) -> Steps[tuple[Finding, ...]]:
-    """Check the rights of this user (`rights`: those that the engine needs), the clocks and the round trip."""
-    found = _rights((yield from rights.missing()))
-    return found, *(yield from _measured(wall, clock))
+    """Check the rights of this user (`rights`: those that the engine needs), scripts, the clocks and the round trip."""
+    found = yield from _usable(rights)
+    return *found, *(yield from _measured(wall, clock))
+
+
+def inspect_wait(rights: Rights) -> Steps[tuple[Finding, ...]]:
+    """Try a blocking command: a proxy may refuse what the server behind it has. Raises `WaitLost` if it closes the
+    connection instead."""
+    if rights.wait is not None:
+        try:
+            yield rights.wait
+        except AccessDenied:
+            pass  # the finding about rights names it
+        except ReplyError as error:
+            return (no_waits(str(error)),)
+    return ()
+
+
+def no_waits(why: str) -> Finding:
+    """Return the finding about a proxy in front of the server that refuses blocking commands."""
+    text = f"A proxy in front of this server refuses blocking commands: {why}."
+    return Finding(COMMANDS, Level.ERROR, text, _OTHER_SERVER)
+
+
+def unheard(error: RedisError) -> Finding:
+    """Return the finding about a server, or a proxy in front of it, that refuses SUBSCRIBE."""
+    text = f"Messages do not work here: SUBSCRIBE was refused ({error.found or error})."
+    remedy = "Results and cancellations arrive up to 2 s later. Connect to Redis itself, or to a proxy with pub/sub."
+    return Finding(COMMANDS, Level.WARNING, text, remedy)
+
+
+def _usable(rights: Rights) -> Steps[list[Finding]]:
+    """Check whether scripts run, and what commands in them this user or this server lacks."""
+    try:
+        missing = yield from rights.missing()
+    except ReplyError as error:
+        text = f"This server, or a proxy in front of it, runs no scripts in Lua: {error}."
+        return [Finding(COMMANDS, Level.ERROR, text, _OTHER_SERVER)]
+    found = [_rights(tuple(one for one in missing if one[0] in "+~&"))]
+    absent = [one.upper() for one in missing if one[0] not in "+~&"]
+    if absent:
+        text = f"This server does not have the command{'s' * (len(absent) > 1)} {', '.join(absent)}."
+        found.append(
+            Finding(COMMANDS, Level.ERROR, text, f"Remove `rename-command` from its settings. {_OTHER_SERVER}")
+        )
+    return found
 
 
 def combined(servers: Sequence[tuple[str, Inspection]]) -> Inspection:
@@ -190,8 +235,8 @@ def _info() -> Steps[dict[str, str] | None]:
     try:
         return fields_of((yield Command(("INFO",))))
     except (AccessDenied, ReplyError) as error:
-        # A user without the right to INFO can still work. Any other refusal would also stop the worker.
-        if "info" not in str(error).lower():
+        # A user without the right to INFO can still work, and so can one behind a proxy that refuses it.
+        if isinstance(error, AccessDenied) and "info" not in str(error).lower():
             raise
         return None
 
@@ -300,8 +345,8 @@ def _measured(wall: Callable[[], float], clock: Callable[[], float]) -> Steps[li
         began = clock()
         try:
             seconds, micros = yield Command(("TIME",))
-        except AccessDenied:  # the finding about rights names TIME
-            return [Finding("clock", Level.UNKNOWN, "TIME is not allowed for this user, so no time was measured.")]
+        except (AccessDenied, ReplyError):  # the finding about rights names TIME
+            return [Finding("clock", Level.UNKNOWN, "TIME is refused here, so no time was measured.")]
         took = clock() - began
         # Redis read its clock about half a round trip ago.
         rounds.append((took, int(seconds) + int(micros) / 1_000_000 - (wall() - took / 2)))

@@ -14,12 +14,22 @@ from pathlib import Path
 from typing import Final
 
 from leasehold.app.app import Leasehold
-from leasehold.app.preflight import Inspection, combined, inspect_server, inspect_use
+from leasehold.app.preflight import (
+    COMMANDS,
+    Finding,
+    Inspection,
+    combined,
+    inspect_server,
+    inspect_use,
+    inspect_wait,
+    unheard,
+)
 from leasehold.client.client import new_id
 from leasehold.client.connections import driver_options
 from leasehold.core import limits, names
 from leasehold.core.engine import Feature
-from leasehold.core.errors import InvalidArgument, LeaseholdError, Unreachable
+from leasehold.core.errors import AccessDenied, InvalidArgument, LeaseholdError, ReplyError, Unreachable
+from leasehold.core.steps import WaitLost
 from leasehold.core.task import TaskSpec
 from leasehold.processes.health import HEALTH_MS
 from leasehold.processes.link import KeeperLink, ParentSocket
@@ -27,6 +37,7 @@ from leasehold.processes.messages import Status, WorkerState
 from leasehold.processes.overdue import Timeouts
 from leasehold.processes.recycling import Wear
 from leasehold.protocols.registry import engine_spec_of, entry_of, rights_of
+from leasehold.protocols.spec import Rights
 from leasehold.redis.aio import AsyncDriver
 from leasehold.redis.drivers import asyncio_driver
 from leasehold.redis.url import is_cluster
@@ -85,11 +96,14 @@ async def inspect_redis(app: Leasehold, wait_s: float | None) -> Inspection:
     driver = _driver(app, limits.START_PATIENCE_MS if wait_s is None else round(wait_s * limits.SECOND))
     reported, clustered = Once(), is_cluster(app.settings.url)
     look = partial(inspect_server, clustered)
+    rights = rights_of(app.engine, clustered)
     try:
         while True:
             try:
                 found = combined(await driver.run_on_each(look))
-                more = await driver.run(inspect_use(rights_of(app.engine, clustered))) if found.is_usable else ()
+                more = await driver.run(inspect_use(rights)) if found.is_usable else ()
+                if found.is_usable and all(one.name != COMMANDS for one in more):
+                    more = (*more, *await _through_proxies(driver, rights))
                 return Inspection((*found.findings, *more))
             except Unreachable as error:
                 if wait_s is not None:
@@ -98,6 +112,22 @@ async def inspect_redis(app: Leasehold, wait_s: float | None) -> Inspection:
                     log_event("redis_lost", what="start", error=str(error))
     finally:
         await driver.close()
+
+
+async def _through_proxies(driver: AsyncDriver, rights: Rights) -> tuple[Finding, ...]:
+    """Try to wait and to listen. A user without the right to it has another finding."""
+    found: tuple[Finding, ...] = ()
+    with contextlib.suppress(WaitLost):  # Redis may have been restarted just now; a worker copes with that
+        found = await driver.run(inspect_wait(rights))
+    if not rights.channel:
+        return found
+    try:
+        async with driver.subscribe(rights.channel):
+            return found
+    except AccessDenied:
+        return found
+    except ReplyError as error:
+        return (*found, unheard(error))
 
 
 async def run_worker(

@@ -12,14 +12,29 @@ from typing import Final
 import click
 
 from leasehold.app.app import Leasehold
-from leasehold.app.preflight import Finding, Inspection, Level, combined, failed, inspect_server, inspect_use, layouts
+from leasehold.app.preflight import (
+    COMMANDS,
+    Finding,
+    Inspection,
+    Level,
+    combined,
+    failed,
+    inspect_server,
+    inspect_use,
+    inspect_wait,
+    layouts,
+    no_waits,
+    unheard,
+)
 from leasehold.cli.errors import Exit, visible
 from leasehold.cli.output.text import dump
 from leasehold.cli.reach import reaching
 from leasehold.client.connections import Connections
-from leasehold.core.errors import RedisError
+from leasehold.core.errors import AccessDenied, RedisError
+from leasehold.core.steps import WaitLost
 from leasehold.core.text import masked
 from leasehold.protocols.registry import rights_of
+from leasehold.protocols.spec import Rights
 from leasehold.redis.url import Target, is_cluster
 
 _COLORS: Final = {Level.OK: "green", Level.UNKNOWN: "yellow", Level.WARNING: "yellow", Level.ERROR: "red"}
@@ -80,10 +95,30 @@ def _look(app: Leasehold) -> Inspection:
         try:
             clustered = is_cluster(app.settings.url)
             found = combined(connections.run_on_each(lambda: inspect_server(clustered)))
-            more = connections.run(inspect_use(rights_of(app.engine, clustered))) if found.is_usable else ()
+            rights = rights_of(app.engine, clustered)
+            more = connections.run(inspect_use(rights)) if found.is_usable else ()
+            if found.is_usable and all(one.name != COMMANDS for one in more):
+                more = (*more, *_through_proxies(connections, rights))
             return Inspection((*found.findings, *more, connections.run(layouts(app.engine))))
         except RedisError as error:
             return failed(error)
+
+
+def _through_proxies(connections: Connections, rights: Rights) -> tuple[Finding, ...]:
+    """Try to wait and to listen. A user without the right to it has another finding."""
+    try:
+        found = connections.run(inspect_wait(rights))
+    except WaitLost as error:
+        found = (no_waits(str(error)),)
+    if not rights.channel:
+        return found
+    try:
+        with connections.subscribe(rights.channel):
+            return found
+    except AccessDenied:
+        return found
+    except RedisError as error:
+        return (*found, unheard(error))
 
 
 def _shown(one: Finding) -> str:

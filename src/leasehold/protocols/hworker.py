@@ -90,7 +90,7 @@ def _rebuild(spec: Mapping[str, Any]) -> HworkerEngine:
 
 def _rights(engine: HworkerEngine, clustered: bool) -> Rights:
     rules = engine.rules().of(clustered)
-    return Rights(rules.needed(), rules.missing)
+    return Rights(rules.needed(), rules.missing, rules.wait(), rules.channel())
 
 
 def _migration(engine: HworkerEngine) -> Migration:

@@ -78,7 +78,7 @@ def _rights(engine: NativeEngine, clustered: bool) -> Rights:
     from leasehold.engines.native.rights import rules_of
 
     rules = rules_of(engine.namespace).of(clustered)
-    return Rights(rules.needed(), rules.missing)
+    return Rights(rules.needed(), rules.missing, rules.wait(), rules.channel())
 
 
 def _transfer(engine: NativeEngine) -> Transferable:

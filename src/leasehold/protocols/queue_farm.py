@@ -81,7 +81,7 @@ def _rights(engine: QueueFarmEngine, clustered: bool) -> Rights:
     from leasehold.engines.queue_farm.rights import rules_of
 
     rules = rules_of(engine.namespace).of(clustered)
-    return Rights(rules.needed(), rules.missing)
+    return Rights(rules.needed(), rules.missing, rules.wait(), rules.channel())
 
 
 def _migration(engine: QueueFarmEngine) -> Migration:

@@ -104,7 +104,7 @@ def _rights(engine: RedisWorkQueueEngine, clustered: bool) -> Rights:
     from leasehold.engines.redis_work_queue.rights import rules_of
 
     rules = rules_of((engine.base, *engine.named.values())).of(clustered)
-    return Rights(rules.needed(), rules.missing)
+    return Rights(rules.needed(), rules.missing, rules.wait(), rules.channel())
 
 
 def _cleaning(engine: RedisWorkQueueEngine, again_ms: int | None) -> Cleaning:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from leasehold.core.engine import FullEngine
-from leasehold.core.steps import Steps
+from leasehold.core.steps import Command, Steps
 
 if TYPE_CHECKING:
     from leasehold.engines.kit.extras import Cleaned, Moved
@@ -37,10 +37,16 @@ EngineSpec: TypeAlias = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Rights:
-    """What an engine needs of a user of Redis, as the rules of an ACL: all of it, and what this user lacks."""
+    """What an engine needs of a user of Redis, as the rules of an ACL: all of it, and what this user lacks.
+
+    `missing` also finds commands that the server does not have: those stand there without a sign. `wait`, `channel`: a
+    blocking command and a channel to try, because a proxy may refuse what the server behind it has.
+    """
 
     needed: tuple[str, ...]
     missing: Callable[[], Steps[tuple[str, ...]]]
+    wait: Command | None = None
+    channel: str = ""
 
 
 @dataclass(frozen=True, slots=True)

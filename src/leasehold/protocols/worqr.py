@@ -74,7 +74,7 @@ def _rights(engine: WorqrEngine, clustered: bool) -> Rights:
     from leasehold.engines.worqr.rights import rules_of
 
     rules = rules_of(engine.base).of(clustered)
-    return Rights(rules.needed(), rules.missing)
+    return Rights(rules.needed(), rules.missing, rules.wait(), rules.channel())
 
 
 def _migration(engine: WorqrEngine) -> Migration:

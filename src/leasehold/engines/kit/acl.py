@@ -8,8 +8,10 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from leasehold.core.errors import AccessDenied
-from leasehold.core.steps import Invoke, Script, Steps
+from leasehold.core.steps import Command, Invoke, Script, Steps
 
+_WAIT_MS: Final = 10
+"""How long the check waits for a reply to a blocking command. Redis 6.2 rounds 1 ms to no limit."""
 _KEYS_DENIED: Final = re.compile("one of the keys|access a key")
 _ALWAYS: Final = ("client|setname", "eval", "evalsha", "info", "ping", "select", "time", "wait")
 """Commands of every client: connecting, scripts, `leasehold check`, and waiting for replicas."""
@@ -20,13 +22,24 @@ _SCRIPT: Final = Script(
     """
 -- KEYS[1] a key; one that is not there, if there are words: they are tried on it
 -- ARGV the words of commands, spaces between; `KEY` stands for the key
--- Returns: the first words of those that this user may not run.
-local denied = {}
+-- Returns: the first words of those that this user may not run, and of those that this server does not have.
+local denied, unknown = {}, {}
 -- Before Redis 7 only trying shows it. A command that is refused for another reason is allowed.
 local function refused(words)
   local reply = redis.pcall(unpack(words))
   local text = type(reply) == 'table' and reply.err or ''
+  if string.find(text, 'Unknown Redis command', 1, true) then
+    unknown[#unknown + 1] = words[1]
+  end
   return string.find(text, 'NOPERM', 1, true) or string.find(text, "executing the script can't", 1, true)
+end
+-- It raises an error for a command that was renamed.
+local function forbidden(words)
+  local is_known, is_allowed = pcall(redis.acl_check_cmd, unpack(words))
+  if not is_known then
+    unknown[#unknown + 1] = words[1]
+  end
+  return is_known and not is_allowed
 end
 for i = 1, #ARGV do
   local words = {}
@@ -34,17 +47,17 @@ for i = 1, #ARGV do
     words[#words + 1] = word == 'KEY' and KEYS[1] or word
   end
   local asks = redis.acl_check_cmd
-  if (asks and not asks(unpack(words))) or (not asks and refused(words)) then
+  if (asks and forbidden(words)) or (not asks and refused(words)) then
     denied[#denied + 1] = words[1]
     if words[1] == 'DEL' and not asks then
-      return denied -- nothing may be tried that could not be removed again
+      return { denied, unknown } -- nothing may be tried that could not be removed again
     end
   end
 end
 if #ARGV > 0 and not redis.acl_check_cmd then
   redis.pcall('DEL', KEYS[1])
 end
-return denied
+return { denied, unknown }
 """.strip(),
 )
 
@@ -88,7 +101,8 @@ class Rules:
         return (*keys, *channels, *(f"+{name}" for name in sorted(names)))
 
     def missing(self) -> Steps[tuple[str, ...]]:
-        """What this user lacks: commands as `+hset`, keys as `~jobs:*`, channels as `+publish &jobs:*`.
+        """What this user lacks: commands as `+hset`, keys as `~jobs:*`, channels as `+publish &jobs:*`; and commands
+        that the server does not have, as `hset`.
 
         Before Redis 7 a user who lacks DEL may lack more than is found, and commands that block are not tried.
         """
@@ -106,22 +120,42 @@ class Rules:
                 own = own or (None if place.used else place)
         if own is None:
             return tuple(keys)
-        commands = yield from _denied(own.probe, (*map(_with_key, self.commands), *self.no_key))
+        commands, absent = yield from _denied(own.probe, (*map(_with_key, self.commands), *self.no_key))
         found = [f"+{name}" for name in commands] + keys
         for words in self.subcommands:
-            if (yield from _denied(own.probe, (words,))):
+            if (yield from _denied(own.probe, (words,)))[0]:
                 found.append(f"+{_subcommand(words)}")
         for name, rest in (("PUBLISH", " 1"), ("SUBSCRIBE", "")):
             for place in self.places:
-                if place.channels and (yield from _denied(own.probe, (f"{name} {place.probe}{rest}",))):
-                    found.append(f"+{name.lower()} &{place.pattern}")
-        return tuple(found)
+                if place.channels:
+                    denied, unknown = yield from _denied(own.probe, (f"{name} {place.probe}{rest}",))
+                    found += [f"+{name.lower()} &{place.pattern}" for _ in denied]
+                    absent += unknown
+        return (*found, *dict.fromkeys(absent))
+
+    def wait(self) -> Command | None:
+        """A blocking command of a worker, on a key that no queue has, as it is sent outside scripts."""
+        own = next((place for place in self.places if not place.used), None)
+        words = next((words for words in self.commands if words.startswith("BL")), None)
+        if own is None or words is None:
+            return None
+        named = [own.probe if word == "KEY" else word for word in _with_key(words).split()]
+        return Command((*named[:-1], f"{_WAIT_MS / 1000:.3f}"), block_ms=_WAIT_MS)
+
+    def channel(self) -> str:
+        """A channel on which no message is sent; empty: the engine has none."""
+        return next((place.probe for place in self.places if place.channels), "")
 
 
-def _denied(key: str, words: Sequence[str]) -> Steps[list[str]]:
-    """Of these commands, those that this user may not run, in small letters. `KEY` in them stands for `key`."""
-    reply = yield Invoke(_SCRIPT, (key,), tuple(words))
-    return [(name.decode(errors="replace") if isinstance(name, bytes) else name).lower() for name in reply]
+def _denied(key: str, words: Sequence[str]) -> Steps[tuple[list[str], list[str]]]:
+    """Of these commands, those that this user may not run, and those that the server does not have, in small letters.
+    `KEY` in them stands for `key`."""
+    denied, unknown = yield Invoke(_SCRIPT, (key,), tuple(words))
+    return _lower(denied), _lower(unknown)
+
+
+def _lower(names: Sequence[bytes | str]) -> list[str]:
+    return [(name.decode(errors="replace") if isinstance(name, bytes) else name).lower() for name in names]
 
 
 def _subcommand(words: str) -> str:
