@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, ParamSpec, Protocol, T
 from leasehold.app.earlier import Decode, decoders
 from leasehold.client.call import TaskCall
 from leasehold.client.client import asynchronous, blocking
-from leasehold.client.enqueue import enqueue_all, enqueue_one
+from leasehold.client.enqueue import enqueue_all, enqueue_one, enqueue_together
 from leasehold.client.handle import JobHandle
 from leasehold.client.limit import check_fields
 from leasehold.client.options import NONE_GIVEN, OF_USING, Options, UsingOptions
@@ -179,8 +179,18 @@ class Task(Generic[P, R, C]):
         `DuplicateJob` (your own id exists), `NotUnique` (another job has the unique key), `UnsupportedFeature`,
         `QueueFull` and the errors of Redis.
         """
+        return enqueue_one(self._client, self._job(args, kwargs), self.results, self._all_options.durable)
+
+    async def aenqueue(self, /, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]:
+        """Async version of `enqueue`. Jobs that tasks enqueue at the same time go to Redis together.
+
+        jobs = await asyncio.gather(*(thumbnail.aenqueue(path) for path in paths))
+        """
+        return await enqueue_together(self._client, self._job(args, kwargs), self.results, self._all_options.durable)
+
+    def _job(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> NewJob:
         options = self._all_options
-        job = self._client.job(
+        return self._client.job(
             self._policy.queue,
             self._signature.encode(args, kwargs),
             options,
@@ -188,9 +198,6 @@ class Task(Generic[P, R, C]):
             timeout_ms=self._policy.wire_timeout_ms(options),
             arguments=self._signature.identity,
         )
-        return enqueue_one(self._client, job, self.results, options.durable)
-
-    aenqueue = asynchronous(enqueue)
 
     @blocking
     def enqueue_many(self, calls: Iterable[TaskCall[R]]) -> Steps[list[JobHandle[R]]]:

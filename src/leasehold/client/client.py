@@ -8,7 +8,7 @@ import sys
 import warnings
 from binascii import b2a_base64
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from functools import wraps
+from functools import cached_property, wraps
 from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar
 
 from leasehold.client.large import LargePayloads
@@ -26,6 +26,7 @@ from leasehold.core.steps import Steps
 from leasehold.core.unsupported import unsupported
 
 if TYPE_CHECKING:
+    from leasehold.client.batches import EnqueueBatches
     from leasehold.client.connections import Runner
     from leasehold.client.limit import Limit
     from leasehold.client.options import Options
@@ -90,6 +91,14 @@ class Client:
         self.runner = runner
         self.run, self.arun = runner.run, runner.arun
         self._checked = None  # for another engine
+
+    @cached_property
+    def batches(self) -> EnqueueBatches:
+        """Brings jobs of several tasks of an event loop to Redis together."""
+        # Imported here, so that blocking programs do not load asyncio.
+        from leasehold.client.batches import EnqueueBatches
+
+        return EnqueueBatches(lambda jobs: self.arun(self.engine.enqueue(jobs)))
 
     def replicas(self, asked: int | None) -> int:
         """Return how many replicas must have a job: the option, or else the app's setting."""

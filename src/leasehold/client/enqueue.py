@@ -49,6 +49,23 @@ def enqueue_one(
 ) -> Steps[JobHandle[Any]]:
     """Enqueue one job. Raises `DuplicateJob` (the user's id exists), `NotUnique` and `NotDurable`."""
     [handle] = yield from enqueue_all(client, [job], results, durable)
+    return _checked(job, handle)
+
+
+async def enqueue_together(
+    client: Client, job: NewJob, results: Results | None = None, durable: int | None = None
+) -> JobHandle[Any]:
+    """Enqueue one job like `enqueue_one`, in one call with the jobs that other tasks enqueue at the same time."""
+    batches = client.batches
+    if not client.replicas(durable) and len(job.payload) <= client.settings.payload_limit:
+        reply = batches.join(job)
+        answer = None if reply is None else await reply
+        if answer is not None:
+            return _checked(job, JobHandle(client, job.queue, answer.id, created=answer.created, results=results))
+    return await batches.alone(job, client.arun(enqueue_one(client, job, results, durable)))
+
+
+def _checked(job: NewJob, handle: JobHandle[Any]) -> JobHandle[Any]:
     if handle.conflict is Conflict.REJECT:
         raise NotUnique(job.queue, handle.id)
     if job.own_id and not handle.created and handle.conflict is None:

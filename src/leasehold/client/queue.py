@@ -12,7 +12,7 @@ from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from leasehold.client.client import asynchronous, blocking, seconds_or_none
-from leasehold.client.enqueue import enqueue_all, enqueue_one, settle_durably
+from leasehold.client.enqueue import enqueue_all, enqueue_one, enqueue_together, settle_durably
 from leasehold.client.handle import JobHandle
 from leasehold.client.options import NONE_GIVEN, OF_JOB, OF_MANY, JobOptions, ManyOptions, Options
 from leasehold.core import limits, names
@@ -20,7 +20,7 @@ from leasehold.core.backoff import RetryBudget
 from leasehold.core.codec import encode_raw
 from leasehold.core.engine import Feature
 from leasehold.core.errors import InvalidArgument, LeaseholdError, LeaseLost, QueueFull, invalid
-from leasehold.core.job import ErrorInfo, Lease, Leased, Token
+from leasehold.core.job import ErrorInfo, Lease, Leased, NewJob, Token
 from leasehold.core.outcome import Completed, Failed, Outcome, Released, Retried
 from leasehold.core.shape import progress_of
 from leasehold.core.signature import Results
@@ -161,11 +161,20 @@ class Queue:
         `InvalidArgument`, `DuplicateJob` (your own id exists), `NotUnique` (another job has the unique key),
         `UnsupportedFeature`, `QueueFull` and the errors of Redis.
         """
-        asked = NONE_GIVEN.using(OF_JOB, **options)
-        job = self._client.job(self.name, encode_raw(payload), asked, timeout_ms=self._timeout_ms(asked))
+        asked, job = self._job(payload, options)
         return enqueue_one(self._client, job, durable=asked.durable)
 
-    aenqueue = asynchronous(enqueue)
+    async def aenqueue(self, payload: object, **options: Unpack[JobOptions]) -> JobHandle[Any]:
+        """Async version of `enqueue`. Jobs that tasks enqueue at the same time go to Redis together.
+
+        await asyncio.gather(*(queue.aenqueue(line) for line in lines))
+        """
+        asked, job = self._job(payload, options)
+        return await enqueue_together(self._client, job, durable=asked.durable)
+
+    def _job(self, payload: object, options: JobOptions) -> tuple[Options, NewJob]:
+        asked = NONE_GIVEN.using(OF_JOB, **options)
+        return asked, self._client.job(self.name, encode_raw(payload), asked, timeout_ms=self._timeout_ms(asked))
 
     @blocking
     def enqueue_many(self, payloads: Iterable[object], **options: Unpack[ManyOptions]) -> Steps[list[JobHandle[Any]]]:

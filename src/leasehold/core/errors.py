@@ -152,7 +152,12 @@ class Unreachable(RedisError):
 
 
 class QueueFull(RedisError):
-    """Redis or the queue is at its limit, or Redis refuses all writes (MISCONF). Nothing was enqueued."""
+    """Redis or the queue is at its limit, or Redis refuses all writes (MISCONF). Nothing was enqueued.
+
+    `queue`: the queue that is at its `max_length`; empty if it is Redis that refuses.
+    """
+
+    queue: str = ""
 
 
 class NotDurable(RedisError):

@@ -33,10 +33,12 @@ TOO_LONG: Final = "LHFULL"
 
 def too_long(queue: str, error: ReplyError) -> QueueFull:
     have, most, more = map(int, str(error).removeprefix(TOO_LONG).split())
-    return QueueFull(
+    full = QueueFull(
         f"Queue {queue!r} is full: it has {have:,} of at most {most:,} jobs (max_length), and the call adds {more:,}. "
         "Nothing was added to it. Try again later, run more workers, or raise its max_length."
     )
+    full.queue = queue
+    return full
 
 
 def new_part(position: int, job: NewJob) -> Part:
