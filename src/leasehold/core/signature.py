@@ -108,18 +108,23 @@ class Signature:
             self._place(parameter.kind, slot)
         self._count_positional()
         self._kinds = tuple(slot.kind for slot in self._positional)
+        counts = range(self._least, min(self._most, len(self._kinds)) + 1)
+        self._plain = frozenset(self._kinds[:count] for count in counts)
+        self._has_floats = float in self._kinds
         self._decode_typed = self._typed_decoder()
         self._defaults = dict(self._plain_defaults())
 
     def encode(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
         """Encode one call. Raises `PayloadInvalid`, which names the task and the parameter."""
-        self.check_call(args, kwargs, _hint)
-        plain_args: Sequence[Any] = args
-        if not self._fit(args):
-            plain_args = [self._apply(Parameter.dump, self._nth(n), value) for n, value in enumerate(args)]
-        plain_kwargs = {name: self._apply(Parameter.dump, self._by_name(name), value) for name, value in kwargs.items()}
+        call: tuple[Sequence[Any], dict[str, Any]] = args, kwargs
+        if kwargs or not self._fit(args):
+            self.check_call(args, kwargs, _hint)
+            call = (
+                [self._apply(Parameter.dump, self._nth(n), value) for n, value in enumerate(args)],
+                {name: self._apply(Parameter.dump, self._by_name(name), value) for name, value in kwargs.items()},
+            )
         try:
-            return write((plain_args, plain_kwargs))
+            return write(call)
         except Misfit as exc:
             raise PayloadInvalid(f"Task {self.task}: the arguments cannot be encoded: {exc}.") from None
 
@@ -174,12 +179,11 @@ class Signature:
                     yield name, slot.dump(parameter.default)
 
     def _fit(self, args: Sequence[Any]) -> bool:
-        """Return whether every value has exactly its parameter's type, so that none needs conversion."""
-        for value, kind in zip(args, self._kinds, strict=False):
-            same = type(value) is kind
-            if not same or (kind is float and not math.isfinite(value)):
-                return False
-        return len(args) <= len(self._kinds)
+        """Return whether these arguments alone make a valid call, and every value has exactly its parameter's type, so
+        that none needs conversion."""
+        if tuple(map(type, args)) not in self._plain:
+            return False
+        return not self._has_floats or all(math.isfinite(value) for value in args if type(value) is float)
 
     def _place(self, kind: inspect._ParameterKind, slot: Parameter) -> None:
         match kind:
