@@ -43,10 +43,11 @@ def too_long(queue: str, error: ReplyError) -> QueueFull:
 
 def new_part(position: int, job: NewJob) -> Part:
     """id record due rule, as lua/enqueue.lua takes them."""
+    record, id = write_record(job), as_bytes(job.id)
+    if job.shape is PLAIN and not job.own_id and job.delay_ms <= 0 and job.run_at_ms is None:  # as most are
+        return Part(position, (id, record, "", "0"), len(record))
     due = _due(job)
-    record = write_record(job)
-    args = (as_bytes(job.id), record, due, _rule(job))
-    return Part(position, args, len(record), 1 + (due != "") + weight_of(job.shape))
+    return Part(position, (id, record, due, _rule(job)), len(record), 1 + (due != "") + weight_of(job.shape))
 
 
 def enqueue_script(chunk: list[Part]) -> str:
