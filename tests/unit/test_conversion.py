@@ -260,7 +260,9 @@ def test_the_codecs_of_an_app_reach_its_tasks_handlers_and_handles(app: Leasehol
     first, _ = typing.cast(Any, app.engine).enqueued
     assert first.payload == b"[[5],{}]"
     assert all(spec.encode_result(Money(7)) == b"7" for spec in app.specs())
-    assert pay.job("a")._results.decode(b"7") == Money(7)
+    results = pay.job("a")._results
+    assert results is not None
+    assert results.decode(b"7") == Money(7)
 
 
 def _one(job: Job) -> None: ...

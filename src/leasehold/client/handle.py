@@ -54,7 +54,7 @@ class JobHandle(Generic[R]):
         self.created = created
         self.conflict = conflict
         self._client = client
-        self._results = results or Results(f"job {id!r}", conversion=client.conversion)
+        self._results = results
 
     def __repr__(self) -> str:
         return f"<JobHandle {self.id!r} of queue {self.queue!r}>"
@@ -186,7 +186,8 @@ class JobHandle(Generic[R]):
             raise JobNotFound(f"Queue {self.queue!r} has no job {self.id!r}, or its record has expired.")
         if view.state is not State.COMPLETED:
             raise _failure(view)
-        value = self._results.decode(view.result)
+        results = self._results or Results(f"job {self.id!r}", conversion=self._client.conversion)
+        value = results.decode(view.result)
         note = note_of(value)
         if note is not None:
             raise ResultError(f"Job {self.id!r} completed, but its result could not be stored: {note}")
