@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -20,12 +21,12 @@ PATIENCE_S = 30
 class Interrupted(redis.UnixDomainSocketConnection):
     """Is interrupted once, with the reply of its command still in it."""
 
-    armed = False
+    error: BaseException | None = None
 
     def read_response(self, *args: Any, **options: Any) -> Any:
-        if Interrupted.armed:
-            Interrupted.armed = False
-            raise KeyboardInterrupt
+        error, Interrupted.error = Interrupted.error, None
+        if error is not None:
+            raise error
         return super().read_response(*args, **options)
 
 
@@ -82,12 +83,47 @@ def test_an_interrupted_call_leaves_its_reply_to_no_other(server: RedisServer, q
     pool = redis.ConnectionPool(connection_class=Interrupted, path=path)
     with redis.Redis(connection_pool=pool) as db:
         assert queue.add_item(db, Item(b"x", "1"))
-        Interrupted.armed = True
+        Interrupted.error = KeyboardInterrupt()
         with pytest.raises(KeyboardInterrupt):
             queue.queue_len(db)
         assert queue.processing(db) == 0
         assert queue.queue_len(db) == 1
     pool.disconnect()
+
+
+@pytest.mark.parametrize("retries", [0, 1])
+def test_a_lost_reply_is_asked_for_again_as_often_as_the_client_retries(
+    server: RedisServer, queue: WorkQueue, retries: int
+) -> None:
+    pool = redis.ConnectionPool(
+        connection_class=Interrupted, path=server.url.removeprefix("unix://"), retry=Retry(NoBackoff(), retries)
+    )
+    with redis.Redis(connection_pool=pool) as db:
+        assert queue.add_item(db, Item(b"x", "1"))
+        Interrupted.error = redis.ConnectionError("lost")
+        if retries:
+            assert queue.add_item(db, Item(b"x", "2"))
+        else:
+            with pytest.raises(redis.ConnectionError):
+                queue.add_item(db, Item(b"x", "2"))
+        assert queue.queue_len(db) == 2
+    pool.disconnect()
+
+
+def test_a_library_that_wraps_the_client_sees_every_command(
+    db: redis.Redis, queue: WorkQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Any] = []
+    send = redis.Redis.execute_command
+
+    @functools.wraps(send)
+    def traced(self: redis.Redis, *args: Any, **options: Any) -> Any:
+        seen.append(args[0])
+        return send(self, *args, **options)
+
+    monkeypatch.setattr(redis.Redis, "execute_command", traced)
+    assert queue.queue_len(db) == queue.processing(db) == 0
+    assert seen == ["LLEN", "LLEN"]
 
 
 def test_a_small_pool_keeps_none(server: RedisServer, queue: WorkQueue) -> None:
@@ -105,15 +141,15 @@ def test_threads_do_not_wait_for_each_other(server: RedisServer, db: redis.Redis
     """A thread whose call is under way has the kept connection, and the other one takes another."""
     entered, free = threading.Event(), threading.Event()
     assert queue.queue_len(db) == 0
-    kept = queue._kept._idle
-    send = kept.execute_command
+    kept = queue._kept._idle.connection
+    send = kept.send_command
 
     def slow(*args: Any, **options: Any) -> Any:
         entered.set()
         assert free.wait(PATIENCE_S)
         return send(*args, **options)
 
-    kept.execute_command = slow
+    kept.send_command = slow
     thread = threading.Thread(target=queue.add_item, args=(db, Item(b"x", "1")))
     thread.start()
     assert entered.wait(PATIENCE_S)

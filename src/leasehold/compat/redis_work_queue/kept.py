@@ -1,12 +1,14 @@
 """One connection of the caller's client, which a work queue keeps between its calls.
 
-To take a connection out of a pool and to return it costs a client of the redis package nearly as much as the call.
+To take a connection out of a pool and to return it costs a client of the redis package nearly as much as the call. The
+rest of the client's work for a command costs as much again, so commands are sent on the connection itself.
 """
 
 from __future__ import annotations
 
 import threading
 import weakref
+from types import FunctionType
 from typing import Any, Final
 
 from leasehold.compat.redis_work_queue.forks import FORKS
@@ -38,9 +40,10 @@ class KeptConnection:
         client = db
         try:
             client, self._idle = self._take(db), None
-            reply = client.execute_command(*args, **RAW)
-            if client is not db:
-                self._idle = client
+            if client is db:
+                return db.execute_command(*args, **RAW)
+            reply = _send(client.connection, args)
+            self._idle = client
             return reply
         except BaseException as error:
             if client is not db and isinstance(error, Exception) and replies.is_reply(error):
@@ -79,12 +82,30 @@ class KeptConnection:
                 self._lock.release()
 
 
+def _send(connection: Any, args: tuple[Any, ...]) -> Any:
+    """Send a command and read its reply, as often as the client itself retries. What else a client does for a command
+    takes it longer than both."""
+
+    def exchange() -> Any:
+        connection.send_command(*args)
+        return connection.read_response(disable_decoding=True)
+
+    return connection.retry.call_with_retry(exchange, lambda error: connection.disconnect())
+
+
 def _may_keep(db: Any) -> bool:
     """Whether this is a plain client of the redis package with a pool of many connections."""
     if _kind_of(db) != ("redis.client", "Redis") or "execute_command" in vars(db) or db.connection is not None:
         return False
+    if not _is_unwrapped(type(db).execute_command):
+        return False
     pool = db.connection_pool
     return _kind_of(pool) == ("redis.connection", "ConnectionPool") and bool(pool.max_connections >= POOL_LEAST)
+
+
+def _is_unwrapped(method: Any) -> bool:
+    """Whether no other library has replaced the client's method, for traces of commands perhaps."""
+    return isinstance(method, FunctionType) and bool(method.__globals__.get("__name__") == "redis.client")
 
 
 def _kind_of(value: object) -> tuple[str, str]:
