@@ -26,6 +26,12 @@ class Enqueues(FakeEngine):
 
     refusal_of: Callable[[Sequence[NewJob]], Exception | None] = staticmethod(lambda jobs: None)
 
+    places = 1
+
+    def partitions(self, queue: str) -> Steps[int]:
+        yield from ()
+        return self.places
+
     @property
     def calls_made(self) -> list[list[str]]:
         return [list(ids) for ids in self.orders]
@@ -110,6 +116,13 @@ async def test_raw_payloads_go_together_and_each_queue_by_itself(engine, app, ta
 )
 async def test_a_job_with_a_shape_of_its_own_or_on_replicas_goes_alone(engine, app, options) -> None:
     await asyncio.gather(*(app.queue("raw").aenqueue(b"%d" % number, **options) for number in range(3)))
+    assert [len(ids) for ids in engine.calls_made] == [1, 1, 1]
+
+
+async def test_jobs_of_a_queue_with_partitions_go_alone(engine, task) -> None:
+    engine.places = 2
+    jobs = await asyncio.gather(*calls_of(task, numbered(3)))
+    assert all(job.created for job in jobs)
     assert [len(ids) for ids in engine.calls_made] == [1, 1, 1]
 
 

@@ -31,7 +31,7 @@ class EnqueueBatches:
     leaves its batch; one that is cancelled later harms no other.
     """
 
-    def __init__(self, send: Callable[[list[NewJob]], Awaitable[list[Enqueued]]]) -> None:
+    def __init__(self, send: Callable[[list[NewJob]], Awaitable[list[Enqueued] | list[None]]]) -> None:
         self._send = send
         self._alone: set[_Place] = set()
         self._open: dict[_Place, _Batch] = {}

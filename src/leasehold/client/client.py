@@ -20,7 +20,7 @@ from leasehold.core.codec import decode_json
 from leasehold.core.conversion import BUILT_IN, Conversion
 from leasehold.core.engine import Feature
 from leasehold.core.errors import InvalidArgument, PayloadTooLarge, SyncOnLoop, SyncOnLoopWarning
-from leasehold.core.job import NewJob
+from leasehold.core.job import Enqueued, NewJob
 from leasehold.core.shape import PLAIN, Shape, UniqueRule
 from leasehold.core.steps import Steps
 from leasehold.core.unsupported import unsupported
@@ -98,7 +98,7 @@ class Client:
         # Imported here, so that blocking programs do not load asyncio.
         from leasehold.client.batches import EnqueueBatches
 
-        return EnqueueBatches(lambda jobs: self.arun(self.engine.enqueue(jobs)))
+        return EnqueueBatches(lambda jobs: self.arun(_added(self.engine, jobs)))
 
     def replicas(self, asked: int | None) -> int:
         """Return how many replicas must have a job: the option, or else the app's setting."""
@@ -312,6 +312,13 @@ class Client:
             self.require(Feature.LIMITS)
         if options.share:
             self.require(Feature.SHARES)
+
+
+def _added(engine: FullEngine, jobs: list[NewJob]) -> Steps[list[Enqueued] | list[None]]:
+    """Enqueue a batch of one queue. None for each: its queue has partitions, so that one call cannot add them all."""
+    if Feature.PARTITIONS in engine.features and (yield from engine.partitions(jobs[0].queue)) > 1:
+        return [None] * len(jobs)
+    return (yield from engine.enqueue(jobs))
 
 
 def blocking(steps: Callable[Concatenate[S, P], Steps[T]]) -> Callable[Concatenate[S, P], T]:
