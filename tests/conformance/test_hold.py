@@ -70,6 +70,17 @@ def test_jobs_enqueued_meanwhile_are_cancelled_or_run_and_none_is_lost(world: Wo
     assert [id for id in ran if id.startswith("new")] == [id for id in added if id in ran and id.startswith("new")]
 
 
+def test_plain_jobs_are_held_too(world: World) -> None:
+    world.put("before")
+    assert world.drain() == ["before"]
+    stop_after(1, world.engine.cancel_all("q"), world.driver)
+    world.put("a")
+    assert world.take() == []
+    world.pass_time(HOLD_MS + 50)
+    world.maintain()
+    assert world.drain() == ["a"]
+
+
 @pytest.mark.parametrize("lane", [None, "L"])
 @pytest.mark.parametrize("calls", [1, 3, 6])
 def test_a_caller_that_dies_stops_nothing_for_long(world: World, lane: str | None, calls: int) -> None:

@@ -86,6 +86,15 @@ def test_retried_at_once_goes_to_the_end(world: World) -> None:
     assert world.totals()["retried"] == 1
 
 
+@pytest.mark.needs(Feature.RETRIES, Feature.COUNTS, Feature.RESULTS)
+def test_completed_after_a_retry_keeps_its_counts(world: World) -> None:
+    world.put("a")
+    assert world.settle(world.take_one(), Retried(BOOM))
+    assert world.settle(world.take_one(), Completed(b"r"))
+    view = world.view("a")
+    assert (view.state, view.failures, view.crashes) == (State.COMPLETED, 1, 0)
+
+
 @pytest.mark.needs(Trait.RETRY_DELAY)
 @pytest.mark.needs(Feature.RETRIES)
 def test_retried_later_waits(world: World) -> None:

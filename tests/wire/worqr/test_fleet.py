@@ -68,7 +68,10 @@ class Walk:
         self.ours.append(Ours(self.new()))
 
     def start_theirs(self) -> None:
-        self.theirs.append(Theirs(self.bench.original(self.new(), "q")))
+        client = self.bench.original(self.new(), "q")
+        # It lives until it is killed, however slow the machine is.
+        self.bench.db.expire(client.key("workerTimers", client.worker), 3_600)
+        self.theirs.append(Theirs(client))
 
     def step(self) -> None:
         name = self.random.choice(ACTIONS)
