@@ -279,6 +279,20 @@ def test_after_an_outage_workers_have_time_to_come_back(world: World) -> None:
     assert world.settle(lease, Completed(b"", 0))
 
 
+def test_a_claim_notices_an_outage_in_which_no_lease_ended(world: World) -> None:
+    world = world.with_options(outage_ms=LEASE_MS // 2)
+    world.put("a")
+    lease = world.take_one()
+    world.pass_time(LEASE_MS - 3_000)
+    world.put("b")
+    assert world.take_ids(1, "other") == ["b"]
+    world.pass_time(3_100)
+    assert world.maintain().reclaimed == 0
+    world.pass_time(GRACE_MS + 50)
+    assert world.maintain().reclaimed == 0
+    assert not world.beat("w", [lease]).lost
+
+
 def test_after_an_outage_the_dead_are_still_found(world: World) -> None:
     world.put("a")
     world.take_one()
