@@ -48,7 +48,9 @@ class Settled(NamedTuple):
 class FakeEngine:
     """Jobs in lists, and a record of the calls. Its steps yield plain functions, sync or async, for a fake driver."""
 
-    timing: Timing = field(default_factory=lambda: Timing(beat_ms=20, idle_wait_ms=200, maintain_ms=50, presence_ms=50))
+    timing: Timing = field(
+        default_factory=lambda: Timing(lease_ms=60_000, beat_ms=20, idle_wait_ms=200, maintain_ms=50, presence_ms=50)
+    )
     name: str = "fake"
     features: frozenset[Any] = frozenset()
     ready: dict[str, deque[Lease]] = field(default_factory=lambda: defaultdict(deque))
