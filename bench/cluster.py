@@ -88,7 +88,7 @@ def engine(partitions: int) -> NativeClusterEngine:
 def measure(cluster: Cluster, partitions: int, lanes: int, asked: argparse.Namespace) -> tuple[Cost, Cost, float]:
     """Enqueue and drain. Return the costs of both, and the share of the claims that found nothing."""
     cluster.flush()
-    draw = random.Random(1)
+    draw = random.Random(1)  # noqa: S311
     with closing(blocking_driver(cluster.url)) as driver:
         producer, meter = engine(partitions), Meter(cluster.masters)
         for start in range(0, asked.jobs, CHUNK):

@@ -11,7 +11,7 @@ import pytest
 
 from leasehold import Leasehold
 from leasehold.core.errors import InvalidArgument, UnsupportedFeature
-from leasehold.core.job import NewJob, State
+from leasehold.core.job import NewJob, Refused, State
 from leasehold.core.outcome import Failed, Retried
 from leasehold.core.partitions import home_of, place_of
 from leasehold.core.shape import CancelAnswer, LaneState, Shape, UniqueRule
@@ -333,7 +333,8 @@ def test_a_partition_that_redis_refuses_leaves_the_others(world: World) -> None:
     kept = {id for id in ids(40) if home_of(id, PARTITIONS) != 2}
     world.command("RENAME", world.key("jobs", "q/2"), "aside")
     world.spoil("q/2")
-    refused, taken = [], []
+    refused: list[Refused] = []
+    taken: list[str] = []
     for _ in range(40):
         leased = world.lease(5)
         refused += leased.refused
