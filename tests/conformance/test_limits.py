@@ -77,6 +77,12 @@ def test_a_rate_lets_its_burst_start_and_then_one_after_the_other(world: World) 
     assert world.take_ids() == ["d"]
 
 
+def test_claims_alone_notice_that_a_rate_allows_the_next_job(world: World) -> None:
+    put(world, LimitRule("often", interval_us=50_000), "a", "b")
+    assert world.take_ids() == ["a"]
+    assert world.until(world.take_ids, 20) == ["b"]
+
+
 def test_a_job_above_a_lowered_burst_still_uses_its_whole_cost(world: World) -> None:
     put(world, LimitRule("dear", cost=3, interval_us=HOUR_US, burst=3), *"abc")
     world.run(world.engine.set_limit("dear", burst=1))

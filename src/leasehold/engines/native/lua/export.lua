@@ -90,11 +90,12 @@ end
 
 local function take_lane(lane)
   local full
-  lanes.change(lane, false, function()
+  lanes.change(lane, false, function(counts)
     repeat
       local removed
       removed, full = take_entries('lane:' .. lane)
       call('HINCRBY', key('meta'), 'laned', 0 - removed)
+      counts.waiting = counts.waiting - removed
     until full or removed == 0
   end)
   return not full

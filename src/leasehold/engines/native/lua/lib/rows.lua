@@ -39,12 +39,12 @@ end
 local function line_up(id, shape, first)
   local lane, priority = shapes.lane_of(shape), shapes.word(shape, 'p')
   if lane then
-    lanes.change(lane, false, function()
+    lanes.change(lane, false, function(counts)
       local list = key('lane:' .. lane)
       if not is_internal(lane) and call('EXISTS', list) == 0 and lanes.busy_of(lane) == 0 then
         lane_limits.set(lane, tonumber(shapes.word(shape, 'n') or 1))
       end
-      call(first and 'LPUSH' or 'RPUSH', list, id)
+      counts.waiting = call(first and 'LPUSH' or 'RPUSH', list, id)
       call('HINCRBY', key('meta'), 'laned', 1)
       -- The job now in front may have other limits than the one that waited at a gate.
       if first and has_limits() then gates.leave(lane) end
@@ -60,7 +60,10 @@ end
 local function take_rank(row, shape)
   local lane = shapes.word(shape, 'l')
   if not lane then return end
-  lanes.change(lane, false, function() lanes.occupy(lane, row[2], row[6]) end)
+  lanes.change(lane, false, function(counts)
+    lanes.occupy(lane, row[2], row[6])
+    counts.busy = lanes.busy_of(lane)
+  end)
   if row[1] ~= 'e' then return end
   local ids = lane_ends.blockers(lane)
   ids[#ids + 1] = row[2]
