@@ -47,7 +47,9 @@ PLAIN_WRITING: dict[str, Operation] = {
     "lease from two queues": Operation(2, lambda scene: scene.engine.lease("w2", QUEUES, 9)),
     "lease more": Operation(1, lambda scene: scene.engine.lease("w", ["q"], 9)),
     "lease by hand": Operation(1, lambda scene: scene.engine.lease("hand", ["q"], 1, 5_000)),
-    "lease from an empty queue": Operation(1, lambda scene: scene.engine.lease("w2", ["nothing"], 9)),
+    "lease from an empty queue": Operation(
+        1, lambda scene: scene.engine.lease("w2", ["nothing"], 9), before=lambda world: world.take(queues=["nothing"])
+    ),
     "complete": Operation(1, settle(h1=Completed(b"r", 600_000)), ends=("h1",)),
     "complete without a record": Operation(1, settle(h1=Completed(b"", 0)), ends=("h1",)),
     "retried": Operation(1, settle(h1=Retried(BOOM))),

@@ -191,8 +191,8 @@ class Cluster:
         bus = first_port + BUS_ABOVE if self._buses is None else self._buses.ports[first_port]
         for node in self.nodes[1:]:
             node.command("CLUSTER", "MEET", "127.0.0.1", first_port, bus)
-        known = b"cluster_known_nodes:%d" % len(self.nodes)
-        self.until(lambda: all(_sees(node, b"cluster_state:ok", known) for node in self.nodes), "it did not form")
+        seen = b"cluster_state:ok", b"cluster_known_nodes:%d" % len(self.nodes), b"cluster_slots_assigned:%d" % SLOTS
+        self.until(lambda: all(_sees(node, *seen) for node in self.nodes), "it did not form")
         for number, node in enumerate(self.nodes[self._masters :]):
             node.command("CLUSTER", "REPLICATE", self.id_of(masters[number % len(masters)]))
         replicas = self.nodes[self._masters :]

@@ -114,8 +114,8 @@ def inspect_wait(rights: Rights) -> Steps[tuple[Finding, ...]]:
     if rights.wait is not None:
         try:
             yield rights.wait
-        except AccessDenied:
-            pass  # the finding about rights names it
+        except (AccessDenied, QueueFull):
+            pass  # the findings about rights and about writes name it
         except ReplyError as error:
             return (no_waits(str(error)),)
     return ()

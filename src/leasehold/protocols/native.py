@@ -64,14 +64,19 @@ def _parse(argument: str | None) -> Native | None:
 
 def _describe(engine: NativeEngine) -> EngineSpec:
     clustered = type(engine) is not _kind(False)
-    return {"namespace": engine.namespace, "config": asdict(engine.config), "clustered": clustered}
+    parts = {"namespace": engine.namespace, "config": asdict(engine.config), "partitions": engine.wanted_partitions}
+    return {**parts, "clustered": clustered}
 
 
 def _rebuild(spec: Mapping[str, Any]) -> NativeEngine:
     from leasehold.engines.native.engine import NativeConfig
 
     config = spec["config"]
-    return _kind(spec["clustered"])(spec["namespace"], NativeConfig(**{**config, "timing": Timing(**config["timing"])}))
+    numbers = NativeConfig(**{**config, "timing": Timing(**config["timing"])})
+    engine = _kind(spec["clustered"])(spec["namespace"], numbers)
+    for queue, partitions in spec["partitions"].items():
+        engine.want_partitions(queue, partitions)
+    return engine
 
 
 def _rights(engine: NativeEngine, clustered: bool) -> Rights:

@@ -32,7 +32,7 @@ from leasehold.engines.native.inspected import PartitionedInspector
 from leasehold.engines.native.partitions import Turns
 
 _log: Final = logging.getLogger("leasehold")
-KNOWN_S: Final = 10.0
+KNOWN_S: Final = 60.0
 """How long a process trusts the number of partitions that it has read."""
 
 
@@ -45,7 +45,7 @@ class PartitionedEngine(PartitionedInspector):
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
-        self._wanted: dict[str, int] = {}
+        self.wanted_partitions: dict[str, int] = {}
         self._differ: set[str] = set()
         """Queues whose number in this code is not that in Redis, which has been logged."""
         self._known: dict[str, tuple[int, float]] = {}
@@ -57,7 +57,7 @@ class PartitionedEngine(PartitionedInspector):
 
     def want_partitions(self, queue: str, partitions: int) -> None:
         """The number of partitions that a queue gets when it is first used."""
-        self._wanted[queue] = partitions
+        self.wanted_partitions[queue] = partitions
 
     def partitions(self, queue: str) -> Steps[int]:
         known, until = self._known.get(queue, (1, 0.0))
@@ -71,9 +71,9 @@ class PartitionedEngine(PartitionedInspector):
             return known  # the node of the namespace is away, that of the queue may not be
 
     def _ask_partitions(self, queue: str, keep_ms: str = "") -> Steps[int]:
-        now, asked = time.monotonic(), (as_bytes(queue), str(self._wanted.get(queue, 1)), keep_ms)
+        now, asked = time.monotonic(), (as_bytes(queue), str(self.wanted_partitions.get(queue, 1)), keep_ms)
         stored: bytes = yield Invoke(self.scripts["partitions"], (self.shared(),), asked)
-        number, wanted = int(stored or 1), self._wanted.get(queue)
+        number, wanted = int(stored or 1), self.wanted_partitions.get(queue)
         if wanted not in (None, number) and queue not in self._differ:
             self._differ.add(queue)
             log_line(_log, "partitions_differ", None, {"queue": queue, "code": wanted, "redis": number})
@@ -269,7 +269,7 @@ class PartitionedEngine(PartitionedInspector):
             if partitions == 1 and held <= {0}:
                 places.append(queue)
             else:
-                turns = self._turns_of(queue, max(partitions, *held, 1))
+                turns = self._turns_of(queue, max([partitions, *(one + 1 for one in held)]))
                 places += [place_of(queue, partition) for partition in turns.beats(held)]
         reply = yield from super().heartbeat(worker, places, leases)
         if len(places) == len(queues):
